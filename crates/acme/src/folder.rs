@@ -2,9 +2,10 @@
 //! them, and one process at a time orders.
 
 use crate::failed::{Cause, Failed};
+use evenkeel_config::Disk;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -56,17 +57,8 @@ impl Folder {
     /// # Errors
     /// It cannot be written; then the one of before is there still.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Failed> {
-        let (path, new) = (self.path.join(name), self.path.join(format!(".{name}.new")));
-        let write = || {
-            // One that a crash has left has other rights, perhaps.
-            let _ = fs::remove_file(&new);
-            let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&new)?;
-            file.write_all(bytes)?;
-            file.sync_all()?;
-            fs::rename(&new, &path)?;
-            File::open(&self.path)?.sync_all()
-        };
-        write().map_err(|error| failed(&path, &error))
+        let path = self.path.join(name);
+        Disk::replace(&path, bytes, 0o600, None).map_err(|error| failed(&path, &error))
     }
 
     /// Removes a file, if it is there.

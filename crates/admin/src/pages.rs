@@ -1,10 +1,11 @@
 //! What does every client get that asks? Metrics, and whether the process is well.
 
+use crate::api::json;
 use crate::exposition::{Format, Native};
 use axum::body::Body;
 use axum::http::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
 use axum::http::{Method, Response, StatusCode};
-use serde_json::json;
+use serde::Serialize;
 use std::fmt;
 use std::sync::Arc;
 
@@ -16,6 +17,13 @@ const JSON: &str = "application/json";
 pub struct Ready {
     /// Why not; empty = they should be.
     pub reasons: Vec<String>,
+}
+
+/// The page about it.
+#[derive(Serialize)]
+struct Shown {
+    ready: bool,
+    reasons: Vec<String>,
 }
 
 /// The sources of what the pages show. Called on the admin's own thread, once for each request.
@@ -54,7 +62,7 @@ impl Pages {
             "/readyz" => {
                 let Ready { reasons } = (self.ready)();
                 let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-                response(status, JSON, format!("{}\n", json!({ "ready": reasons.is_empty(), "reasons": reasons })))
+                response(status, JSON, json::text(&Shown { ready: reasons.is_empty(), reasons }) + "\n")
             }
             _ => {
                 let format = Format::asked_for(fields.get(ACCEPT).and_then(|accept| accept.to_str().ok()));

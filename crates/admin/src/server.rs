@@ -1,26 +1,32 @@
-//! Which requests are answered? All that reach the admin's address or its Unix socket: on one thread, with one event
-//! loop and a bounded number of connections.
+//! The admin's address and its Unix socket: all requests that reach them are answered on one thread, with one event loop and
+//! a bounded number of connections.
 
+use crate::admission::{Admission, Limits, Place};
 use crate::api;
 use crate::api::access::{LocalUser, Rules};
 use crate::dashboard;
+use crate::host::{self, Hosts};
+use crate::numbers::Numbers;
 use crate::pages::Pages;
-use axum::{Extension, Router};
+use crate::stalled::Stalled;
+use axum::{Router, middleware};
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::io;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
-/// Connections open at once at each socket; more wait to be accepted. Some scrapers, some probes and a person need
-/// fewer.
-const CONNECTIONS_MAX: usize = 64;
+/// Tasks that run before sockets are looked at again: few, since a page of metrics may take milliseconds and health checks
+/// should not wait for many.
+const EVENT_INTERVAL: u32 = 4;
 
 /// How long a client may take to send a request, and how long an idle connection is kept.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -55,7 +61,7 @@ enum Stage {
 
 impl Admin {
     /// Answers from `pages`, and by the API of `process`, at each of these sockets. `remote`: what the first demands of
-    /// its clients; those of the second may do everything.
+    /// its clients, and their limits; those of the second may do everything.
     ///
     /// # Errors
     /// No thread or event loop can be made.
@@ -64,11 +70,15 @@ impl Admin {
         unix: Option<std::os::unix::net::UnixListener>,
         pages: Pages,
         process: api::Process,
-        remote: Rules,
+        (remote, limits): (Rules, Limits),
+        numbers: &Numbers,
     ) -> io::Result<Admin> {
         tcp.iter().try_for_each(|listener| listener.set_nonblocking(true))?;
         unix.iter().try_for_each(|listener| listener.set_nonblocking(true))?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_io().enable_time().event_interval(EVENT_INTERVAL).build()?;
+        let admission = Admission::new(limits, numbers.http.clone());
+        let local_admission = Admission::new(Limits::LOCAL, numbers.unix.clone());
         let (stage, mut leaves) = watch::channel(Stage::Open);
         let (has_left, left) = oneshot::channel();
         let serve = move || {
@@ -81,22 +91,23 @@ impl Admin {
                     }
                 };
                 let pages = Arc::new(pages);
-                let (for_tcp, for_unix) = (paths(&pages, &process, remote), paths(&pages, &process, Rules::Local));
-                let [room, local_room] = [(); 2].map(|()| Arc::new(Semaphore::new(CONNECTIONS_MAX)));
+                let for_tcp = paths(&pages, &process, remote, &admission);
+                let for_unix = paths(&pages, &process, Rules::Local, &local_admission);
+                // Each connection has a receiver.
+                let (open, connection) = watch::channel(());
                 let mut stage = leaves.clone();
                 let by_tcp = async {
-                    match tcp {
-                        Some(tcp) => accept(async || Ok((tcp.accept().await?.0, None)), &for_tcp, &room, &leaves).await,
-                        None => std::future::pending().await,
-                    }
+                    let Some(tcp) = tcp else { return std::future::pending().await };
+                    let next = async || {
+                        let (stream, from) = tcp.accept().await?;
+                        Ok((stream, Client::Remote(from.ip())))
+                    };
+                    accept(next, &for_tcp, &admission, &leaves, &connection).await;
                 };
                 let by_unix = async {
-                    match unix {
-                        Some(unix) => {
-                            accept(async || local(unix.accept().await?.0), &for_unix, &local_room, &leaves).await
-                        }
-                        None => std::future::pending().await,
-                    }
+                    let Some(unix) = unix else { return std::future::pending().await };
+                    let next = async || local(unix.accept().await?.0);
+                    accept(next, &for_unix, &local_admission, &leaves, &connection).await;
                 };
                 tokio::select! {
                     () = by_tcp => {}
@@ -107,9 +118,8 @@ impl Admin {
                 let _ = has_left.send(());
                 // Until the other side is gone.
                 while leaves.changed().await.is_ok() {}
-                let all = CONNECTIONS_MAX as u32;
-                let none_left = async { tokio::join!(room.acquire_many(all), local_room.acquire_many(all)) };
-                let _ = tokio::time::timeout(LAST_ANSWERS, none_left).await;
+                drop(connection);
+                let _ = tokio::time::timeout(LAST_ANSWERS, open.closed()).await;
             });
         };
         let thread = std::thread::Builder::new().name("admin".into()).spawn(serve)?;
@@ -136,36 +146,51 @@ impl Drop for Admin {
     }
 }
 
-/// The client of the Unix socket, and who it is.
-fn local(stream: UnixStream) -> io::Result<(UnixStream, Option<LocalUser>)> {
+/// The other side of a connection.
+#[derive(Clone, Copy)]
+enum Client {
+    Remote(IpAddr),
+    /// `None` if the kernel does not know.
+    Local(Option<LocalUser>),
+}
+
+/// The client of the Unix socket, and its user.
+fn local(stream: UnixStream) -> io::Result<(UnixStream, Client)> {
     let user = stream.peer_cred().ok().map(|peer| LocalUser(peer.uid()));
-    Ok((stream, user))
+    Ok((stream, Client::Local(user)))
 }
 
 /// Everything that is answered: metrics and health to all, and the API to those that may use it.
-fn paths(pages: &Arc<Pages>, process: &api::Process, rules: Rules) -> Router {
+fn paths(pages: &Arc<Pages>, process: &api::Process, rules: Rules, admission: &Admission) -> Router {
     let pages_of_all = pages.clone();
-    Router::new()
+    let hosts = match &rules {
+        Rules::Local => None,
+        Rules::Remote { hosts, .. } => Some(Hosts { names: hosts.clone(), numbers: admission.numbers().clone() }),
+    };
+    let paths = Router::new()
         .fallback(move |request: axum::extract::Request| async move {
             pages_of_all.answer(request.method(), request.uri().path(), request.headers())
         })
-        .merge(api::router(process.clone(), rules, dashboard::router(process.clone())))
+        .merge(api::router(process.clone(), rules, dashboard::router(process.clone())));
+    match hosts {
+        Some(hosts) => paths.layer(middleware::from_fn_with_state(hosts, host::check)),
+        None => paths,
+    }
 }
 
 async fn accept<S>(
-    next: impl AsyncFn() -> io::Result<(S, Option<LocalUser>)>,
+    next: impl AsyncFn() -> io::Result<(S, Client)>,
     paths: &Router,
-    room: &Arc<Semaphore>,
+    admission: &Admission,
     leaves: &watch::Receiver<Stage>,
+    open: &watch::Receiver<()>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut quiet_until = Instant::now();
     loop {
-        // The semaphore is never closed.
-        let Ok(place) = room.clone().acquire_owned().await else { return };
-        let (stream, user) = match next().await {
-            Ok(stream) => stream,
+        let (stream, client) = match next().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 if Instant::now() >= quiet_until {
                     tracing::warn!(%error, "admin: cannot accept a connection; pausing");
@@ -175,26 +200,55 @@ async fn accept<S>(
                 continue;
             }
         };
-        let paths = match user {
-            Some(user) => paths.clone().layer(Extension(user)),
-            None => paths.clone(),
+        let address = match client {
+            Client::Remote(ip) => Some(ip),
+            Client::Local(_) => None,
         };
-        let mut leaves = leaves.clone();
+        let Some(place) = admission.admit(address) else { continue };
+        let stream = Stalled::new(stream, admission.numbers().clone());
+        let (paths, leaves, open) = (paths.clone(), leaves.clone(), open.clone());
         tokio::spawn(async move {
-            let answer = TowerToHyperService::new(paths);
-            let mut http = http1::Builder::new();
-            http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-            let mut connection = pin!(http.serve_connection(TokioIo::new(stream), answer));
-            // The end of a scraper's connection is not worth a log line.
-            let told = async { drop(leaves.wait_for(|stage| *stage == Stage::Leaving).await) };
-            tokio::select! {
-                _ = &mut connection => {}
-                () = told => {
-                    connection.as_mut().graceful_shutdown();
-                    let _ = connection.await;
-                }
-            }
-            drop(place);
+            serve(stream, client, Arc::new(place), paths, leaves).await;
+            drop(open);
         });
+    }
+}
+
+/// Answers requests of one connection, until it ends or a newer one needs its place.
+async fn serve<S>(stream: S, client: Client, place: Arc<Place>, paths: Router, mut leaves: watch::Receiver<Stage>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let paths = TowerToHyperService::new(paths);
+    let of_connection = place.clone();
+    let answer = service_fn(move |mut request: hyper::Request<_>| {
+        let place = of_connection.clone();
+        place.works();
+        request.extensions_mut().insert(place.clone());
+        if let Client::Local(Some(user)) = client {
+            request.extensions_mut().insert(user);
+        }
+        let answer = paths.call(request);
+        async move {
+            let answer = answer.await;
+            place.answered();
+            answer
+        }
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
+    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), answer));
+    let leaving = async { drop(leaves.wait_for(|stage| *stage == Stage::Leaving).await) };
+    // The end of a scraper's connection is not worth a log line.
+    tokio::select! {
+        _ = &mut connection => {}
+        () = place.replaced() => {}
+        () = leaving => {
+            connection.as_mut().graceful_shutdown();
+            tokio::select! {
+                _ = connection => {}
+                () = place.replaced() => {}
+            }
+        }
     }
 }

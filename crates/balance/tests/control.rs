@@ -245,13 +245,13 @@ fn a_lower_tier_takes_what_the_first_has_no_room_for() {
         let mut pool = Pool::new(1);
         pool.update(&specs, at(0));
         let mut worker = row.balancer(&pool, Seat::default(), 1);
-        let mut start = || worker.start(&Request { key: Some(7), tried: &[] }, at(1));
+        let mut start = || worker.start(&Request { key: Some(7), tried: &[], beyond: false }, at(1));
         let mut tickets: Vec<_> = (0..8).map(|_| start().expect("there is room")).collect();
         assert_eq!(start().unwrap_err(), NoPick::AllFull, "row {row}");
         let slots: Vec<_> = tickets.iter().map(|t| t.slot().index() / 2).collect();
         assert_eq!(slots, [0, 0, 0, 0, 1, 1, 1, 1], "row {row}: the first tier first");
         worker.end(tickets.remove(1), Outcome::Success, at(2));
-        tickets.push(worker.start(&Request { key: Some(7), tried: &[] }, at(2)).expect("there is room"));
+        tickets.push(worker.start(&Request { key: Some(7), tried: &[], beyond: false }, at(2)).expect("there is room"));
         assert_eq!(tickets[7].slot().index() / 2, 0, "row {row}: as soon as it has room again");
         for ticket in tickets {
             worker.end(ticket, Outcome::Success, at(3));
@@ -271,16 +271,16 @@ fn a_request_that_has_tried_all_of_a_tier_goes_to_the_next_whether_or_not_there_
             let mut worker = row.balancer(&pool, Seat::default(), 1);
             let (mut tried, mut asked) = (Vec::new(), Explanation::default());
             for _ in 0..4 {
-                let request = Request { key: Some(7), tried: &tried };
+                let request = Request { key: Some(7), tried: &tried, beyond: false };
                 let ticket = worker.start_explained(&request, at(1), &mut asked).expect("one is untried");
                 tried.push(ticket.slot());
                 worker.end(ticket, Outcome::failed(FailureKind::Connect), at(1));
             }
             assert_eq!(tried[2..].iter().map(|slot| slot.index()).collect::<Vec<_>>(), [2, 3], "row {row}: {tried:?}");
-            let request = Request { key: Some(7), tried: &tried };
+            let request = Request { key: Some(7), tried: &tried, beyond: false };
             assert_eq!(worker.start(&request, at(1)).unwrap_err(), NoPick::AllTried, "row {row}: then there is none");
             let mut out = Vec::new();
-            let request = Request { key: Some(7), tried: &tried[..2] };
+            let request = Request { key: Some(7), tried: &tried[..2], beyond: false };
             worker.choose_k(&request, 3, at(1), &mut out).expect("the second tier is untried");
             assert_eq!(out, [tried[2]], "row {row}: an answer names one tier");
         }

@@ -25,6 +25,10 @@ struct World {
     balancers: Vec<Balancer>,
     specs: Vec<EndpointSpec>,
     outlier: outlier::Settings,
+    /// The share of a tier that has to be fit for it to serve alone.
+    healthy_below: f64,
+    /// How often more of a tier were out than the cap allows alone.
+    beyond_cap: u32,
     now: Instant,
     due: Option<Instant>,
     running: Vec<Running>,
@@ -64,6 +68,7 @@ impl World {
     fn new(seed: u64) -> World {
         let mut rng = Rng::new(seed);
         let (settings, outlier) = settings(&mut rng);
+        let (healthy_below, beyond_cap) = (settings.panic.healthy_below, 0);
         let specs: Vec<_> = (0..1 + rng.below(8)).map(|i| EndpointSpec::new(&i.to_string())).collect();
         let mut pool = Pool::new(WORKERS);
         pool.configure(settings, Instant(0));
@@ -73,7 +78,7 @@ impl World {
         let seat = |worker| Seat { worker, workers: WORKERS };
         let balancers = (0..WORKERS).map(|worker| row.balancer(&pool, seat(worker), seed)).collect();
         let (running, ramps, now) = (Vec::new(), BTreeMap::new(), Instant(0));
-        World { pool, balancers, specs, outlier, now, due, running, ramps, rng }
+        World { pool, balancers, specs, outlier, healthy_below, beyond_cap, now, due, running, ramps, rng }
     }
 
     fn step(&mut self) {
@@ -146,10 +151,19 @@ impl World {
     fn check(&mut self, seed: u64, step: u32) {
         let states: BTreeMap<EndpointId, State> = self.pool.states().collect();
         let out = |s: &State| matches!(s, State::Ejected(_) | State::Probation);
-        let wanted = self.specs.iter().filter(|s| s.weight > 0 && !s.drain).count();
-        let ejected = states.values().filter(|s| out(s)).count();
         let what = format!("seed {seed}, step {step}, at {:?}: {states:?}", self.now);
-        assert!(ejected <= self.outlier.out_max(wanted), "{ejected} of {wanted} are out; {what}");
+        let of = |tier: u8, is: &dyn Fn(&State) -> bool| {
+            let wanted = self.specs.iter().filter(|s| s.weight > 0 && !s.drain && s.priority == tier);
+            wanted.filter(|s| is(&states[&s.id])).count()
+        };
+        for tier in [0, 1] {
+            let fit = of(1 - tier, &|state| matches!(state, State::Up | State::Ramping));
+            let other_serves = fit > 0 && fit as f64 >= self.healthy_below * of(1 - tier, &|_| true) as f64;
+            let (ejected, wanted) = (of(tier, &out), of(tier, &|_| true));
+            let is_capped = ejected <= self.outlier.out_max(wanted);
+            assert!(other_serves || is_capped, "{ejected} of {wanted} in tier {tier} are out; {what}");
+            self.beyond_cap += u32::from(!is_capped);
+        }
         // Of each trial at most one request is out.
         let mut trials: Vec<_> = self.running.iter().filter_map(|r| r.2).collect();
         let all = trials.len();
@@ -174,7 +188,7 @@ impl World {
 
 #[test]
 fn no_history_breaks_a_promise() {
-    let (mut ejections, mut trials, mut panics) = (0, 0, 0);
+    let (mut ejections, mut trials, mut panics, mut beyond_cap) = (0, 0, 0, 0);
     for seed in 0..300 {
         let mut w = World::new(seed);
         for step in 0..1500 {
@@ -182,6 +196,7 @@ fn no_history_breaks_a_promise() {
             w.check(seed, step);
             panics += u32::from(w.pool.view().set.in_panic());
         }
+        beyond_cap += w.beyond_cap;
         let changes = w.pool.take_changes();
         ejections += changes.iter().filter(|c| matches!(c.to, State::Ejected(_))).count();
         trials += changes.iter().filter(|c| c.to == State::Probation).count();
@@ -198,5 +213,9 @@ fn no_history_breaks_a_promise() {
         assert_eq!(w.pool.view().counts.in_flight_total(), 0, "seed {seed}");
     }
     // The histories are worth something only if they reach every case.
-    assert!(ejections > 1000 && trials > 1000 && panics > 1000, "{ejections} ejections, {trials} trials, {panics}");
+    let reached = [ejections > 1000, trials > 1000, panics > 1000, beyond_cap > 1000];
+    assert_eq!(
+        reached, [true; 4],
+        "{ejections} ejections, {trials} trials, {panics} panics, {beyond_cap} beyond the cap"
+    );
 }

@@ -80,7 +80,7 @@ impl World {
         let view = self.pool.view();
         let tried: Vec<Slot> = view.set.members().iter().map(|m| m.slot).filter(|_| self.rng.below(4) == 0).collect();
         let key = Some(self.rng.next_u64());
-        match self.balancers[worker].start(&Request { key, tried: &tried }, NOW) {
+        match self.balancers[worker].start(&Request { key, tried: &tried, beyond: false }, NOW) {
             Ok(ticket) => self.running.push((ticket, worker)),
             Err(NoPick::AllFull) => {
                 let bell = Arc::new(Bell::default());
@@ -100,7 +100,7 @@ impl World {
         let key = Some(self.rng.next_u64());
         let waiter = &mut self.waiters[index];
         waiter.bell.0.store(false, SeqCst);
-        let request = Request { key, tried: &waiter.tried };
+        let request = Request { key, tried: &waiter.tried, beyond: false };
         let Ok(ticket) = self.balancers[waiter.worker].start_waited(&request, &mut waiter.waiting, NOW) else { return };
         let could = |w: &Waiter| !w.bell.0.load(SeqCst) && !w.tried.contains(&ticket.slot());
         let passed = self.prompt && self.waiters[..index].iter().any(could);
@@ -235,7 +235,7 @@ fn what_was_offered_to_all_is_not_lost_with_the_last_waiter_that_leaves() {
     let mut balancer = row.balancer(&pool, Seat::default(), 1);
     let [a, b] = [0, 1].map(|_| balancer.start(&Request::default(), NOW).expect("one place each"));
     let tried = [a.slot()];
-    let front = Request { key: None, tried: &tried };
+    let front = Request { key: None, tried: &tried, beyond: false };
     let bells = [0, 1].map(|_| Arc::new(Bell::default()));
     let [mut first, mut second] = bells.clone().map(|bell| pool.queue().enter(Waker::from(bell)).expect("room"));
     assert!(balancer.start_waited(&front, &mut first, NOW).is_err());

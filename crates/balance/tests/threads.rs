@@ -33,7 +33,7 @@ fn work(mut balancer: Balancer, real: &Real, seed: u64) {
     };
     for step in 0..STARTS {
         let now = Instant(step * 10_000);
-        match balancer.start(&Request { key: Some(rng.next_u64()), tried: &[] }, now) {
+        match balancer.start(&Request { key: Some(rng.next_u64()), tried: &[], beyond: false }, now) {
             Ok(ticket) => {
                 let id = balancer.set().get(ticket.slot()).expect("picked from the set it shows").id;
                 let i = ids.iter().position(|&known| known == id).expect("one of ours");

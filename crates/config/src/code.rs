@@ -57,6 +57,7 @@ codes! {
     Error   Include           "EK0005" "an include that is not possible"
     Error   Undefined         "EK0006" "an environment variable is not defined"
     Error   Reference         "EK0007" "a `${` that is not closed or names nothing"
+    Error   MoreErrors        "EK0008" "more errors than are shown"
 
     Error   UnknownKey        "EK0101" "a key that nothing reads"
     Error   UnknownAlgorithm  "EK0102" "no balancing algorithm of that name"
@@ -102,6 +103,7 @@ codes! {
     Warning WeakCertificate   "EK0311" "a certificate or a key that works, and should be looked at"
     Warning NotCovered        "EK0312" "a host that no certificate of its listener has"
     Warning NotVerified       "EK0313" "certificates of endpoints are not verified"
+    Warning MoreWarnings      "EK0314" "more warnings than are shown"
 }
 
 #[cfg(test)]

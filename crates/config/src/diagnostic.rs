@@ -2,7 +2,21 @@
 //! gone. Inside this crate findings are kept as [`Finding`]s and resolved once, at the end.
 
 use crate::code::{Code, Severity};
+use crate::masked::{masked_from, without_passwords};
 use crate::source::{Position, Sources, Span};
+
+/// Findings of one reading that are shown; the rest is counted. More help nobody, and each is some hundred times larger than
+/// what it is about.
+const SHOWN_MAX: usize = 100;
+
+/// Characters of a message or a help.
+const TEXT_MAX: usize = 2000;
+
+/// Other places that a finding shows.
+const RELATED_MAX: usize = 8;
+
+/// Characters of a line that are kept before a span, and behind its start: more than a terminal shows.
+const AROUND: usize = 200;
 
 /// One error or warning.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +56,10 @@ pub struct Range {
     pub start: Position,
     /// After the last character.
     pub end: Position,
-    /// The line of `start`, without its end.
+    /// The line of `start`, without its end; of a long line the part around `start`. Secrets are asterisks.
     pub line_text: String,
+    /// Characters of the line before `line_text`.
+    pub before: usize,
 }
 
 /// A diagnostic before its span is looked up.
@@ -68,6 +84,8 @@ pub struct Findings {
     all: Vec<Finding>,
     /// Values that are not shown, whatever else is wrong on their lines.
     hidden: Vec<Span>,
+    /// Files that are not TOML: what is a value in them is not known.
+    broken: Vec<usize>,
 }
 
 impl Findings {
@@ -102,13 +120,19 @@ impl Findings {
         self.hidden.push(value);
     }
 
+    /// From now on lines of this file show nothing behind what looks like the name of a secret.
+    pub(crate) fn is_broken(&mut self, file: usize) {
+        self.broken.push(file);
+    }
+
     /// Whether a plan is possible.
     pub fn has_errors(&self) -> bool {
         self.all.iter().any(|f| f.code.severity() == Severity::Error)
     }
 
     /// Errors before warnings, each in the order of the files and lines.
-    pub(crate) fn resolve(mut self, sources: &Sources) -> Vec<Diagnostic> {
+    /// `is_secret`: keys whose values are not shown.
+    pub(crate) fn resolve(mut self, sources: &Sources, is_secret: &dyn Fn(&str) -> bool) -> Vec<Diagnostic> {
         self.all.sort_by_key(|f| {
             let span = match &f.at {
                 At::Span(span) => (1, span.file, span.start),
@@ -116,33 +140,94 @@ impl Findings {
             };
             (f.code.severity(), span)
         });
-        let hidden: Vec<_> = self.hidden.iter().map(|span| (span.file, sources.positions(*span))).collect();
-        let line_text = |file, line| {
-            let here = hidden.iter().filter(|(f, (start, end))| *f == file && start.line <= line && line <= end.line);
-            let here: Vec<&(Position, Position)> = here.map(|(_, range)| range).collect();
-            let hides = |at: Position| here.iter().any(|(start, end)| *start <= at && at < *end);
-            let shown = |(index, c)| if hides(Position { line, col: index + 1 }) { '*' } else { c };
-            sources.line(file, line).chars().enumerate().map(shown).collect()
-        };
-        let spot = |span: Span| {
-            if span.is_whole() {
-                return Spot { file: sources.name(span.file).to_string(), range: None };
-            }
-            let (start, end) = sources.positions(span);
-            let line_text = line_text(span.file, start.line);
-            Spot { file: sources.name(span.file).to_string(), range: Some(Range { start, end, line_text }) }
-        };
-        let diagnostic = |f: Finding| Diagnostic {
-            code: f.code,
-            message: f.message,
-            at: match f.at {
-                At::Span(span) => spot(span),
+        let more = self.all.split_off(self.all.len().min(SHOWN_MAX));
+        let excerpts = Excerpts { sources, hidden: self.hidden, broken: self.broken, is_secret };
+        let mut shown: Vec<Diagnostic> = self.all.into_iter().map(|finding| excerpts.diagnostic(finding)).collect();
+        shown.extend(left_out(&more, sources));
+        shown
+    }
+}
+
+/// The last diagnostic, if not all are shown.
+fn left_out(more: &[Finding], sources: &Sources) -> Option<Diagnostic> {
+    let errors = more.iter().filter(|f| f.code.severity() == Severity::Error).count();
+    let of = |n: usize, what| (n > 0).then(|| format!("{n} more {what}{}", if n == 1 { "" } else { "s" }));
+    let counts: Vec<String> = [of(errors, "error"), of(more.len() - errors, "warning")].into_iter().flatten().collect();
+    let code = if errors > 0 { Code::MoreErrors } else { Code::MoreWarnings };
+    (!more.is_empty()).then(|| Diagnostic {
+        code,
+        message: format!("{} not shown", counts.join(" and ")),
+        at: Spot { file: sources.name(0).to_string(), range: None },
+        help: Some("mend those that are shown first".to_string()),
+        related: Vec::new(),
+    })
+}
+
+/// Lines of the files, without what is secret.
+struct Excerpts<'s> {
+    sources: &'s Sources,
+    hidden: Vec<Span>,
+    broken: Vec<usize>,
+    is_secret: &'s dyn Fn(&str) -> bool,
+}
+
+impl Excerpts<'_> {
+    fn diagnostic(&self, finding: Finding) -> Diagnostic {
+        let related = finding.related.into_iter().take(RELATED_MAX);
+        Diagnostic {
+            code: finding.code,
+            message: clipped(&finding.message),
+            at: match finding.at {
+                At::Span(span) => self.spot(span),
                 At::File(file) => Spot { file, range: None },
             },
-            help: f.help,
-            related: f.related.into_iter().map(|(text, span)| (text, spot(span))).collect(),
-        };
-        self.all.into_iter().map(diagnostic).collect()
+            help: finding.help.as_deref().map(clipped),
+            related: related.map(|(text, span)| (clipped(&text), self.spot(span))).collect(),
+        }
+    }
+
+    fn spot(&self, span: Span) -> Spot {
+        let file = self.sources.name(span.file).to_string();
+        if span.is_whole() {
+            return Spot { file, range: None };
+        }
+        let (start, end) = self.sources.positions(span);
+        let (before, line_text) = self.line(span, start);
+        Spot { file, range: Some(Range { start, end, line_text, before }) }
+    }
+
+    /// The part of a line around the start of a span, which is at this position, and the characters before it.
+    fn line(&self, span: Span, at: Position) -> (usize, String) {
+        let file = span.file;
+        let line = self.sources.line(file, at.line);
+        let from = self.sources.line_start(file, at.line);
+        let hidden =
+            self.hidden.iter().filter(|span| span.file == file && span.start <= from + line.len() && from < span.end);
+        let hidden: Vec<&Span> = hidden.collect();
+        let masked =
+            self.broken.contains(&file).then(|| masked_from(self.is_secret, self.sources.lines_to(file, at.line)));
+        let masked = masked.flatten().unwrap_or(usize::MAX);
+        let mut start = span.start.saturating_sub(from).min(line.len());
+        while !line.is_char_boundary(start) {
+            start -= 1;
+        }
+        let back = line[..start].char_indices().rev().take(AROUND);
+        let (count, begin) = back.fold((0, start), |(count, _), (byte, _)| (count + 1, byte));
+        let before = at.col - 1 - count;
+        let shown = line[begin..].char_indices().take(2 * AROUND).enumerate().map(|(index, (byte, c))| {
+            let is_hidden = hidden.iter().any(|span| (span.start..span.end).contains(&(from + begin + byte)));
+            if is_hidden || before + index >= masked && !c.is_whitespace() { '*' } else { c }
+        });
+        let shown: String = shown.collect();
+        (before, without_passwords(&shown).into_owned())
+    }
+}
+
+fn clipped(text: &str) -> String {
+    let text = without_passwords(text);
+    match text.char_indices().nth(TEXT_MAX) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.into_owned(),
     }
 }
 

@@ -3,6 +3,8 @@
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
+use crate::sections::root::ROOT;
+use crate::table::is_secret;
 use crate::tree::{Node, Tree};
 
 /// Looks up an environment variable.
@@ -10,6 +12,11 @@ pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Replaces every reference in the strings under `node`; says what is undefined.
 pub(crate) fn expand(node: &mut Node, env: Env<'_>, findings: &mut Findings) {
+    expand_value(node, false, env, findings);
+}
+
+/// `secret`: the text is not quoted.
+fn expand_value(node: &mut Node, secret: bool, env: Env<'_>, findings: &mut Findings) {
     match &mut node.tree {
         Tree::Text(text) => match replace(text, env) {
             Ok(new) => *text = new,
@@ -21,13 +28,17 @@ pub(crate) fn expand(node: &mut Node, env: Env<'_>, findings: &mut Findings) {
             }
             Err(Problem::Bad(why)) => {
                 node.tree = Tree::Broken;
+                let why = if secret { "a reference in it is not one".to_string() } else { why };
                 findings.add(Code::Reference, node.span, why).help(
                     "write ${NAME} or ${NAME:-default}, a name of letters, digits and _; \"$${\" is a literal \"${\"",
                 );
             }
         },
-        Tree::List(nodes) => nodes.iter_mut().for_each(|n| expand(n, env, findings)),
-        Tree::Table(table) => table.entries.iter_mut().for_each(|e| expand(&mut e.node, env, findings)),
+        Tree::List(nodes) => nodes.iter_mut().for_each(|n| expand_value(n, secret, env, findings)),
+        Tree::Table(table) => table.entries.iter_mut().for_each(|e| {
+            let secret = is_secret(&ROOT, &e.key);
+            expand_value(&mut e.node, secret, env, findings);
+        }),
         _ => {}
     }
 }

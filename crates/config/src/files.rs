@@ -1,6 +1,9 @@
 //! Where do files come from? The disk, or whatever else implements [`Files`]: tests and fuzzing read none.
 
-use std::io;
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 /// What reading a configuration needs of a file system.
@@ -39,6 +42,36 @@ impl Files for Disk {
             }
         }
         Ok(names)
+    }
+}
+
+impl Disk {
+    /// Replaces a file in one step: readers see all of the old or all of the new, whatever happens, and for no moment may more
+    /// users read the new one than `mode` allows. `owner`: user and group, if it is to have others than this process.
+    ///
+    /// # Errors
+    /// It cannot be written; then the old one is there still.
+    pub fn replace(path: &Path, content: &[u8], mode: u32, owner: Option<(u32, u32)>) -> io::Result<()> {
+        let mut name = OsString::from(".");
+        name.push(path.file_name().unwrap_or_default());
+        name.push(".new");
+        let new = path.with_file_name(name);
+        // Of a crash. Were it a link, this removes the link, and one that is put there from now on is an error.
+        let _ = std::fs::remove_file(&new);
+        let write = || {
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+            file.write_all(content)?;
+            if let Some((user, group)) = owner {
+                fchown(&file, Some(user), Some(group))?;
+            }
+            // After the owner, whose change takes rights away.
+            file.set_permissions(Permissions::from_mode(mode & 0o7777))?;
+            file.sync_all()?;
+            std::fs::rename(&new, path)?;
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            File::open(folder)?.sync_all()
+        };
+        write().inspect_err(|_| _ = std::fs::remove_file(&new))
     }
 }
 
@@ -87,6 +120,27 @@ fn star_matches(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_is_replaced_whole_and_no_link_is_followed() {
+        let folder = std::env::temp_dir().join(format!("evenkeel-replace-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (path, victim) = (folder.join("a.toml"), folder.join("victim"));
+        std::fs::write(&victim, "untouched").unwrap();
+        for link in [".a.toml.new", "a.toml.new", "a.new"] {
+            std::os::unix::fs::symlink(&victim, folder.join(link)).unwrap();
+        }
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        Disk::replace(&path, b"one", 0o600, None).unwrap();
+        assert_eq!((std::fs::read(&path).unwrap().as_slice(), mode(&path)), (&b"one"[..], 0o600));
+        Disk::replace(&path, b"two", 0o640, None).unwrap();
+        assert_eq!((std::fs::read(&path).unwrap().as_slice(), mode(&path)), (&b"two"[..], 0o640));
+        assert_eq!(std::fs::read(&victim).unwrap(), b"untouched");
+        assert!(!std::fs::symlink_metadata(&path).unwrap().is_symlink());
+        assert!(!folder.join(".a.toml.new").exists());
+        assert!(Disk::replace(&folder.join("none/a"), b"", 0o600, None).is_err());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn star_stands_for_any_characters() {

@@ -9,10 +9,12 @@
 //! 3. `table`: what makes all that of a declaration. `form` and `quantity` read strings.
 //! 4. `load`: the walk from files to a plan; `tree`, `env` and `files` are its first steps, `machine` is asked at its end.
 //! 5. `checks`: references, and routes that collide: what goes over several tables.
-//! 6. `diagnostic`, `code`, [`render_text`]: what is said, and how it looks. `nearest` and `foreign`: what was meant.
+//! 6. `diagnostic`, `code`, [`render_text`]: what is said, and how it looks; `masked`: without secrets. `nearest` and `foreign`:
+//!    what was meant.
 //! 7. `list`: files beside it that list endpoints.
 //! 8. [`tables`]: other files by tables of their own.
 //! 9. [`changes()`]: what differs between two plans.
+//! 10. [`printable`]: characters that logs and terminals do not show as they are.
 //!
 //! ```
 //! let text = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nbalance = 'rondom'\nendpoints = ['127.0.0.1:8081']";
@@ -35,8 +37,10 @@ mod form;
 mod list;
 mod load;
 mod machine;
+mod masked;
 mod nearest;
 pub mod plan;
+pub mod printable;
 mod quantity;
 mod reference;
 mod render;

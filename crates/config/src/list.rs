@@ -20,7 +20,7 @@ pub fn endpoint_list(name: &str, text: &str) -> Result<Vec<Endpoint>, Vec<Diagno
     let endpoints = read(name, file, &sources, &mut findings);
     match endpoints.filter(|_| !findings.has_errors()) {
         Some(endpoints) => Ok(endpoints),
-        None => Err(findings.resolve(&sources)),
+        None => Err(findings.resolve(&sources, &|_| false)),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::sections::root::{INCLUDE, ROOT, build};
 use crate::source::{Sources, Span};
-use crate::table::{Reader, quote};
+use crate::table::{Reader, is_secret, quote};
 use crate::tree::{self, Entry, Joined, Node, TableNode, Tree};
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -171,6 +171,10 @@ impl<'a> Loader<'a> {
         let file = self.sources.add(name, text);
         let (mut node, clean) = tree::parse(&self.sources, file, &mut self.findings);
         self.complete &= clean;
+        if !clean {
+            self.findings.is_broken(file);
+        }
+        hide_secrets(&node, &mut self.findings);
         if !clean && let Some((kind, start, end)) = syntax::recognise(self.sources.text(file)) {
             // What the parser of TOML stumbled over says nothing about such a file.
             self.findings.take_back();
@@ -232,7 +236,23 @@ impl<'a> Loader<'a> {
             self.findings.forget(Code::NothingToDo, Span::whole(0));
         }
         let plan = plan.filter(|_| !self.findings.has_errors());
-        Outcome { plan, diagnostics: self.findings.resolve(&self.sources) }
+        Outcome { plan, diagnostics: self.findings.resolve(&self.sources, &|key| is_secret(&ROOT, key)) }
+    }
+}
+
+/// Hides what is set under the name of a secret, in whichever table.
+fn hide_secrets(node: &Node, findings: &mut Findings) {
+    match &node.tree {
+        Tree::List(nodes) => nodes.iter().for_each(|node| hide_secrets(node, findings)),
+        Tree::Table(table) => {
+            for Entry { key, node, .. } in &table.entries {
+                if !matches!(node.tree, Tree::Table(_)) && is_secret(&ROOT, key) {
+                    findings.hide(node.span);
+                }
+                hide_secrets(node, findings);
+            }
+        }
+        _ => {}
     }
 }
 

@@ -21,7 +21,7 @@ pub use crate::sections::pool::{
 pub use crate::sections::resolver::Resolver;
 pub use crate::sections::retry::Retry;
 pub use crate::sections::route::Route;
-pub use crate::sections::runtime::{Level, Log, LogFormat, Runtime, Workers};
+pub use crate::sections::runtime::{IdleConnections, Level, Log, LogFormat, Runtime, Workers};
 pub use crate::sections::telemetry::{Explain, Journal, LogTarget, Metrics, Telemetry};
 pub use crate::sections::timeouts::{ListenerTimeouts, PoolTimeouts, RouteTimeouts};
 pub use crate::sections::tls_version::TlsVersion;
@@ -29,6 +29,7 @@ pub use crate::sections::traces::{ContextFormat, Parents, Traces};
 pub use crate::table::Balance;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// A whole configuration that was found possible. A plan exists only if there was no error.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,8 +47,8 @@ pub struct Plan {
     /// In the order of the file. At least one.
     pub listeners: Vec<Listener>,
     /// In the order of the file, which means nothing: the most specific match wins; then those that listeners' own pools
-    /// stand for.
-    pub routes: Vec<Route>,
+    /// stand for. Shared: what begins under one plan may outlast it by days, and needs nothing else of it.
+    pub routes: Arc<[Route]>,
     /// In the order of the file. At least one.
     pub pools: Vec<Pool>,
 }
@@ -105,7 +106,7 @@ impl Plan {
         let at = self.pools_by_name();
         let listeners: HashMap<&str, usize> = self.listeners.iter().enumerate().map(|(i, l)| (&*l.name, i)).collect();
         let mut pools = vec![Vec::new(); self.listeners.len()];
-        for route in &self.routes {
+        for route in &*self.routes {
             let Some(pool) = at.get(&*route.pool) else { continue };
             let named = route.listeners.iter().filter_map(|name| listeners.get(&**name));
             named.for_each(|listener| pools[*listener].push(*pool));

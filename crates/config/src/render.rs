@@ -1,7 +1,8 @@
 //! How does a finding look? As text with the line it is about, or as JSON for `check --json`.
 
-use crate::code::Severity;
+use crate::code::{Code, Severity};
 use crate::diagnostic::{Diagnostic, Range, Spot};
+use crate::printable::is_hidden;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -31,6 +32,12 @@ pub fn render_text(diagnostics: &[Diagnostic], color: bool) -> String {
 
 /// `2 errors, 1 warning`.
 fn count(diagnostics: &[Diagnostic]) -> String {
+    let is_rest = |d: &Diagnostic| matches!(d.code, Code::MoreErrors | Code::MoreWarnings);
+    if let [shown @ .., rest] = diagnostics
+        && is_rest(rest)
+    {
+        return format!("{}, and {}", count(shown), rest.message);
+    }
     let errors = diagnostics.iter().filter(|d| d.severity() == Severity::Error).count();
     let of = |n: usize, what| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     match (errors, diagnostics.len() - errors) {
@@ -67,7 +74,7 @@ pub fn to_json(diagnostics: &[Diagnostic]) -> Value {
 const WIDTH: usize = 120;
 
 fn snippet(out: &mut String, spot: &Spot, mark: char, severity: Severity, paint: &Paint) {
-    let Some(Range { start, end, line_text }) = &spot.range else {
+    let Some(Range { start, end, line_text, before }) = &spot.range else {
         let _ = writeln!(out, "  {} {}", paint.blue("-->"), spot.file);
         return;
     };
@@ -75,10 +82,10 @@ fn snippet(out: &mut String, spot: &Spot, mark: char, severity: Severity, paint:
     let margin = " ".repeat(number.len());
     let _ = writeln!(out, "{margin} {} {}:{}:{}", paint.blue("-->"), spot.file, start.line, start.col);
 
-    // Control characters would move the marks, or the terminal's cursor.
-    let shown: Vec<char> = line_text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let from = start.col - 1;
-    let to = if end.line == start.line { end.col - 1 } else { shown.len() };
+    // Hidden characters would move the marks, or the terminal's cursor.
+    let shown: Vec<char> = line_text.chars().map(|c| if is_hidden(c) { ' ' } else { c }).collect();
+    let from = (start.col - 1).saturating_sub(*before);
+    let to = if end.line == start.line { (end.col - 1).saturating_sub(*before) } else { shown.len() };
     let first = if shown.len() <= WIDTH { 0 } else { from.saturating_sub(WIDTH / 2) };
     let last = shown.len().min(first + WIDTH);
     let (left, right) = (if first > 0 { "..." } else { "" }, if last < shown.len() { "..." } else { "" });

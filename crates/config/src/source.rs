@@ -75,6 +75,17 @@ impl Sources {
         (start, source.position(span.end.max(span.start)))
     }
 
+    /// The byte at which a line starts.
+    pub fn line_start(&self, file: usize, line: usize) -> usize {
+        let source = self.0.get(file);
+        source.map_or(0, |source| source.lines.get(line.saturating_sub(1)).copied().unwrap_or(source.text.len()))
+    }
+
+    /// The lines up to this one.
+    pub fn lines_to(&self, file: usize, line: usize) -> impl DoubleEndedIterator<Item = &str> {
+        (1..=line).map(move |line| self.line(file, line))
+    }
+
     /// The text of a line, without its end.
     pub fn line(&self, file: usize, line: usize) -> &str {
         let Some(source) = self.0.get(file) else { return "" };

@@ -77,7 +77,7 @@ fn a_file_that_sets_nothing_has_every_default() {
     assert_eq!(pool.endpoints[0].addr, Address::Name { host: "localhost".to_string(), port: 8081 });
     assert_eq!((pool.endpoints[0].weight, &*pool.endpoints[0].name), (1, "localhost:8081"));
     assert_eq!((pool.timeouts.request, pool.timeouts.connect), (None, Duration::from_secs(1)));
-    let [route] = plan.routes.as_slice() else { panic!("one route: {:?}", plan.routes) };
+    let [route] = &*plan.routes else { panic!("one route: {:?}", plan.routes) };
     assert_eq!((&*route.pool, &route.path, route.hosts.len()), ("web", &PathPattern::Any, 0));
     assert_eq!(route.timeouts.response, Some(Duration::from_secs(30)));
 }
@@ -215,7 +215,7 @@ fn an_admin_may_have_a_socket_an_address_or_both() {
     let web = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nendpoints = ['127.0.0.1:8081']\n";
     let admin = |keys: &str| plan(&format!("{web}[admin]\n{keys}")).admin;
     let bind = "127.0.0.1:9900".parse().expect("an address");
-    let of_tcp = Some(AdminHttp { bind, read_token: None, write_token: None, hosts: Vec::new() });
+    let of_tcp = Some(AdminHttp::at(bind));
     let socket = Some("/run/evenkeel/admin.sock".into());
     let (http, unix) = ("http = { bind = '127.0.0.1:9900' }", "bind = 'unix:/run/evenkeel/admin.sock'");
     assert_eq!(admin(""), None);

@@ -61,6 +61,15 @@ impl Axis {
     }
 }
 
+/// Labels of an axis, whatever it shows.
+const TICKS_MAX: usize = 24;
+
+/// Seconds.
+const DAY: f64 = 86_400.0;
+
+/// Steps of an axis on which each is a factor: more than from the smallest number to the largest.
+const STEPS_MAX: usize = 2000;
+
 /// Seconds between two labels of a clock.
 const CLOCK_STEPS: [f64; 8] = [10.0, 30.0, 60.0, 180.0, 600.0, 1800.0, 3600.0, 14_400.0];
 
@@ -116,23 +125,32 @@ impl Scale {
         (self.low..=self.high).contains(&x)
     }
 
-    /// What is labelled: some `many` values.
+    /// What is labelled: some `many` values, and at most [`TICKS_MAX`] whatever the ends are.
     pub(crate) fn ticks(&self, many: u32) -> Vec<f64> {
         if self.log {
             let all: Vec<f64> = steps(self.low, self.high);
-            // Many decades: only their starts.
-            return if all.len() > 12 { all.into_iter().filter(|x| is_decade(*x)).collect() } else { all };
+            if all.len() <= 12 {
+                return all;
+            }
+            // Many decades: only their starts, or some of these.
+            let decades: Vec<f64> = all.into_iter().filter(|x| is_decade(*x)).collect();
+            let every = decades.len().div_ceil(TICKS_MAX).max(1);
+            return decades.into_iter().step_by(every).collect();
         }
         if self.whole {
-            return (0..=self.high as u32).map(f64::from).collect();
+            return (0..=self.high as u32).map(f64::from).take(TICKS_MAX).collect();
         }
-        if self.clock {
-            let step = CLOCK_STEPS.into_iter().find(|step| (self.high - self.low) / step <= 6.0).unwrap_or(86_400.0);
-            let first = (self.low / step).ceil() * step;
-            return (0..).map(|i| first + f64::from(i) * step).take_while(|x| *x <= self.high).collect();
-        }
-        let step = step_above((self.high - self.low) / f64::from(many));
-        (0..).map(|i| self.low + f64::from(i) * step).take_while(|x| *x <= self.high * 1.0001).collect()
+        let (first, step) = if self.clock {
+            let range = self.high - self.low;
+            let step = CLOCK_STEPS.into_iter().find(|step| range / step <= 6.0);
+            // Whole days, as many as it takes: a clock may jump by decades.
+            let step = step.unwrap_or_else(|| step_above(range / 6.0 / DAY).ceil() * DAY);
+            ((self.low / step).ceil() * step, step)
+        } else {
+            (self.low, step_above((self.high - self.low) / f64::from(many)))
+        };
+        let all = (0..).map(|i| first + f64::from(i) * step).take(TICKS_MAX);
+        all.take_while(|x| *x <= self.high + step * 1e-4).collect()
     }
 }
 
@@ -140,7 +158,7 @@ impl Scale {
 fn steps(low: f64, high: f64) -> Vec<f64> {
     let mut at = step_below(low);
     let mut all = Vec::new();
-    while at <= high * 1.0001 {
+    while at <= high * 1.0001 && all.len() < STEPS_MAX {
         all.push(at);
         at = step_above(at * 1.01);
     }
@@ -167,12 +185,34 @@ mod tests {
     use super::*;
 
     #[test]
+    fn no_axis_has_many_labels() {
+        let plain = |log| Axis::Plain { name: String::new(), log };
+        let seconds = |log| Axis::Seconds { log };
+        let axes =
+            [plain(false), plain(true), seconds(false), seconds(true), Axis::Clock, Axis::Share, Axis::Nines(1e9)];
+        let ends = [0.0, f64::MIN_POSITIVE / 2.0, 1e-300, 1e-9, 1.0, 1e9, 1e300, f64::MAX, f64::INFINITY, f64::NAN];
+        for (a, axis) in axes.iter().enumerate() {
+            for low in ends {
+                for high in ends {
+                    let ticks = Scale::of(axis, &[low, high], 0.0, 100.0).ticks(7);
+                    assert!(ticks.len() <= TICKS_MAX, "axis {a} from {low} to {high}: {}", ticks.len());
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_clock_has_few_labels_whatever_it_shows() {
         let now = 1_700_000_000.0;
         for values in [&[now][..], &[], &[now, now + 899.0], &[now, now + 7.0], &[now - 86_400.0, now]] {
             let ticks = Scale::of(&Axis::Clock, values, 0.0, 100.0).ticks(7);
             assert!(ticks.len() <= 7, "{values:?}: {ticks:?}");
             assert!(ticks.iter().all(|tick| tick % 10.0 == 0.0), "{ticks:?}");
+        }
+        for years in [0.01, 0.1, 1.0, 20.0, 60.0, 1e6] {
+            let ticks = Scale::of(&Axis::Clock, &[now, now + years * 365.0 * DAY], 0.0, 100.0).ticks(7);
+            assert!((1..=7).contains(&ticks.len()), "{years}: {ticks:?}");
+            assert!(ticks.iter().all(|tick| tick % 3600.0 == 0.0), "{ticks:?}");
         }
         let scale = Scale::of(&Axis::Clock, &[now, now + 100.0], 0.0, 100.0);
         assert_eq!((scale.place(now), scale.place(now + 100.0)), (0.0, 100.0));

@@ -3,6 +3,7 @@
 
 use crate::failure::color;
 use evenkeel_config::plan::{Level, Log, LogFormat};
+use evenkeel_config::printable::printable;
 use std::fmt;
 use tracing::Event;
 use tracing::level_filters::LevelFilter;
@@ -25,12 +26,19 @@ pub fn start(log: Log) {
     match log.format {
         LogFormat::Json => lines.json().flatten_event(true).map_event_format(Json).init(),
         LogFormat::Text => {
-            let fields = debug_fn(|writer, field, value| match field.name() {
-                "message" => write!(writer, "{value:?}"),
-                name => write!(writer, "{name}={}", quoted(format!("{value:?}"))),
-            });
+            let fields =
+                debug_fn(|writer, field, value| write!(writer, "{}", shown(field.name(), format!("{value:?}"))));
             lines.with_ansi(color()).with_timer(Stamp).fmt_fields(fields.delimited(" ")).init();
         }
+    }
+}
+
+/// A field of a line of text. Texts of clients may be in it, which neither end the line nor move the cursor.
+fn shown(name: &str, value: String) -> String {
+    match name {
+        // Diagnostics have several lines.
+        "message" => printable(&value, &['\n', '\t']).into_owned(),
+        name => format!("{name}={}", printable(&quoted(value), &[])),
     }
 }
 
@@ -62,13 +70,20 @@ where
         let mut line = String::new();
         self.0.format_event(ctx, Writer::new(&mut line), event)?;
         let fields = line.strip_prefix('{').ok_or(fmt::Error)?;
-        write!(writer, "{{\"pid\":{},{fields}", std::process::id())
+        write!(writer, "{{\"pid\":{},{}", std::process::id(), printable(fields, &['\n']))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::quoted;
+    use super::{quoted, shown};
+
+    #[test]
+    fn no_text_moves_the_cursor_or_ends_a_line() {
+        assert_eq!(shown("message", "a\u{9b}31m\u{202e}b\nc".into()), "a\\u009b31m\\u202eb\nc");
+        assert_eq!(shown("host", "a\u{9b}\u{2066}".into()), "host=a\\u009b\\u2066");
+        assert_eq!(shown("host", "a\nb\u{2028}".into()), r#"host="a\nb\u{2028}""#);
+    }
 
     #[test]
     fn a_value_with_spaces_is_quoted_once() {

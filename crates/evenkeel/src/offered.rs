@@ -35,7 +35,7 @@ impl Offered {
             // Another process has it: this one does without.
             None => TcpListener::bind(bind).ok()?,
         };
-        let http = AdminHttp { bind, read_token: None, write_token: None, hosts: Vec::new() };
+        let http = AdminHttp::at(bind);
         plan.admin = Some(Admin { http: Some(http), socket: None });
         Some(Offered { listener: Some(listener), token, password })
     }

@@ -1,6 +1,7 @@
 //! Where do results go? To standard output; everything else is on standard error.
 
 use crate::failure::Failure;
+use evenkeel_config::printable::printable;
 use std::io::Write;
 
 /// Rows below their headers, each column as wide as its widest cell.
@@ -24,8 +25,13 @@ pub fn print(text: &str) -> Result<(), Failure> {
     print_more(text).map(drop)
 }
 
-/// The same; whether there still is a reader.
+/// The same; true if there still is a reader. Texts of clients are in it, which must not move the cursor.
 pub fn print_more(text: &str) -> Result<bool, Failure> {
+    print_as_it_is(&printable(text, &['\n', '\t']))
+}
+
+/// The same for a file, whose characters are all kept, and for what moves the cursor.
+pub fn print_as_it_is(text: &str) -> Result<bool, Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),

@@ -33,6 +33,8 @@ pub struct Rooms<'r> {
     pub orders: Arc<issuer::Shown>,
     /// What exports spans.
     pub spans: Spans,
+    /// The admin listener.
+    pub admin: evenkeel_admin::Numbers,
 }
 
 /// Every metric there is: those of the rooms, of the process, and which build it is.
@@ -47,6 +49,7 @@ pub fn registry(rooms: Rooms<'_>) -> Registry {
     registry.register_collector(Box::new(Certificates::new(rooms.certificates)));
     registry.register_collector(Box::new(Issued::new(rooms.orders)));
     registry.register_collector(Box::new(rooms.spans));
+    registry.register_collector(Box::new(rooms.admin));
     registry.register_collector(Box::new(Process));
     registry
 }

@@ -18,12 +18,12 @@ use crate::watchdog::Watchdog;
 use crate::window::Window;
 use crate::window::history;
 use crate::window::shown::{self, Shown};
-use crate::window::state::{self, Left};
+use crate::window::state::{self, Kept, Left};
 use evenkeel_acme::Issuer;
 use evenkeel_admin::api::access::{Rules, Token, Tokens};
 use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::api::types::config::{Outcome, Wish};
-use evenkeel_admin::{Admin, Pages, api, socket};
+use evenkeel_admin::{Admin, Limits, Numbers, Pages, api, socket};
 use evenkeel_config::{Plan, plan};
 use evenkeel_discovery::Discovery;
 use evenkeel_net::inherit::Inherited;
@@ -73,7 +73,7 @@ impl Serving {
     ) -> Result<Serving, Failure> {
         let (shown, reloads) = (Arc::<Shown>::default(), Arc::new(Reloads::new()));
         let (asks, asked) = mpsc::unbounded_channel();
-        let orders = orders(plan.runtime.state.as_deref())?;
+        let (orders, lost) = orders(plan.runtime.state.as_deref())?;
         let window = Arc::new(Window::new(shown.clone(), configured.revisions.clone(), asks));
         let (for_metrics, for_native, for_ready) = (shown.clone(), shown.clone(), shown.clone());
         let pages = Pages {
@@ -82,7 +82,10 @@ impl Serving {
             native: Arc::new(move || for_native.native()),
             ready: Arc::new(move || for_ready.ready()),
         };
-        let admin = plan.admin.as_ref().map(|plan| admin(plan, pages, window, &mut inherited, offered)).transpose()?;
+        let of_admin = Numbers::default();
+        let admin = plan.admin.as_ref();
+        let admin =
+            admin.map(|plan| self::admin(plan, pages, window, &mut inherited, offered, &of_admin)).transpose()?;
         let (admin, admin_sockets) = admin.unzip();
         let discovery = Discovery::default();
         discovery.keep(discovery.follow(&mut plan).await);
@@ -100,6 +103,9 @@ impl Serving {
         let version = env!("CARGO_PKG_VERSION");
         let text = format!("evenkeel {version} serves, process {}", std::process::id());
         server.control().events().tell(Kind::Process, (None, None), text, None);
+        if let Some(lost) = lost {
+            server.control().events().tell(Kind::Process, (None, None), lost, None);
+        }
         let numbers = registry(Rooms {
             running: server.running(),
             control: server.control().clone(),
@@ -109,6 +115,7 @@ impl Serving {
             certificates: server.certificates(),
             orders: issuer.shown(),
             spans: exporter.metrics(),
+            admin: of_admin,
         });
         let _ = shown.registry.set(numbers);
         for addr in inherited.left() {
@@ -357,6 +364,7 @@ fn admin(
     process: api::Process,
     inherited: &mut Inherited,
     offered: Option<Offered>,
+    numbers: &Numbers,
 ) -> Result<(Admin, Vec<OwnedFd>), Failure> {
     let (listener, token) = offered.map(|offered| (offered.listener, offered.token)).unzip();
     let rules = rules(plan, token)?;
@@ -379,7 +387,12 @@ fn admin(
     if let Some(unix) = &unix {
         sockets.push(unix.try_clone().map_err(cannot)?.into());
     }
-    Ok((Admin::start(tcp, unix, pages, process, rules).map_err(cannot)?, sockets))
+    let limits = plan.http.as_ref().map_or(Limits::LOCAL, |http| Limits {
+        connections: http.connections,
+        connections_per_address: http.connections_per_address,
+        streams: http.streams,
+    });
+    Ok((Admin::start(tcp, unix, pages, process, (rules, limits), numbers).map_err(cannot)?, sockets))
 }
 
 /// One that came with the process.
@@ -402,15 +415,18 @@ fn rules(plan: &plan::Admin, offered: Option<Token>) -> Result<Rules, Failure> {
     Ok(Rules::Remote { tokens, hosts: http.hosts.clone().into() })
 }
 
-/// What operators want, as it was kept.
-fn orders(file: Option<&Path>) -> Result<Orders, Failure> {
-    let given = state::read(file).map_err(|error| {
+/// What operators want, as it was kept; and why that was lost, if it was.
+fn orders(file: Option<&Path>) -> Result<(Orders, Option<String>), Failure> {
+    let Kept { given, lost } = state::read(file).map_err(|error| {
         let file = file.unwrap_or(Path::new("the environment")).display();
         Failure::running(format!("cannot read what operators want from {file}: {error}; mend or remove it"))
     })?;
     let orders = Orders::default();
     orders.set(given);
-    Ok(orders)
+    if let Some(lost) = &lost {
+        tracing::error!("{lost}");
+    }
+    Ok((orders, lost))
 }
 
 /// Waits until a watched folder was touched.

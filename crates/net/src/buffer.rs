@@ -17,6 +17,9 @@ const HEADROOM: usize = 2 * 1024;
 /// Buffers that an idle worker keeps.
 const KEPT_MAX: usize = 64;
 
+/// Bytes of a buffer of the usual size, which is the only one that goes back to its worker.
+const USUAL: usize = HEADROOM + CAPACITY;
+
 thread_local! {
     static FREE: RefCell<Vec<Box<[u8]>>> = const { RefCell::new(Vec::new()) };
 }
@@ -33,7 +36,7 @@ impl Buf {
     /// An empty buffer; the one last given back, if any.
     #[inline]
     pub fn take() -> Buf {
-        let bytes = FREE.with_borrow_mut(Vec::pop).unwrap_or_else(|| vec![0; HEADROOM + CAPACITY].into());
+        let bytes = FREE.with_borrow_mut(Vec::pop).unwrap_or_else(|| vec![0; USUAL].into());
         Buf { bytes, start: HEADROOM, end: HEADROOM }
     }
 
@@ -43,6 +46,24 @@ impl Buf {
         let mut buf = Buf::take();
         (buf.start, buf.end) = (0, 0);
         buf
+    }
+
+    /// A buffer with a copy of these bytes, and room before them if they leave any. More than a buffer usually holds get a
+    /// larger one.
+    pub fn holding(bytes: &[u8]) -> Buf {
+        let mut buf = if bytes.len() <= CAPACITY { Buf::take() } else { Buf::take_whole() };
+        if !buf.extend(bytes) {
+            buf = Buf { start: 0, end: bytes.len(), bytes: bytes.into() };
+        }
+        buf
+    }
+
+    /// Keeps no more memory than the bytes in it need. For bytes that wait for others to come.
+    pub fn shrink(&mut self) {
+        if self.bytes.len() == USUAL {
+            let kept: Box<[u8]> = self.filled().into();
+            *self = Buf { start: 0, end: kept.len(), bytes: kept };
+        }
     }
 
     /// Leaves an empty buffer room for `n` bytes at most.
@@ -111,9 +132,7 @@ impl Buf {
 
     /// Moves all behind the first `at` bytes to a buffer of its own.
     pub fn split_behind(&mut self, at: usize) -> Buf {
-        let mut behind = Buf::take();
-        // A buffer has room for what another one's room held.
-        behind.extend(&self.filled()[at.min(self.len())..]);
+        let behind = Buf::holding(&self.filled()[at.min(self.len())..]);
         self.truncate(at);
         behind
     }
@@ -162,11 +181,21 @@ impl Buf {
     }
 
     /// Appends bytes; `false`, and nothing done, if they do not fit.
+    #[must_use]
     pub fn extend(&mut self, bytes: &[u8]) -> bool {
         let Some(room) = self.spare().get_mut(..bytes.len()) else { return false };
         room.copy_from_slice(bytes);
         self.end += bytes.len();
         true
+    }
+
+    /// Appends as many of the bytes as fit: how many.
+    #[must_use]
+    pub fn extend_some(&mut self, bytes: &[u8]) -> usize {
+        let n = bytes.len().min(self.spare().len());
+        self.spare()[..n].copy_from_slice(&bytes[..n]);
+        self.fill(n);
+        n
     }
 
     /// Puts `new` in the place of the first `old` bytes, without moving those behind; `false`, and nothing done, if
@@ -191,7 +220,7 @@ impl Drop for Buf {
     #[inline]
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
-        if bytes.is_empty() {
+        if bytes.len() != USUAL {
             return;
         }
         // `try_with`: at the end of its thread a buffer is freed like anything else.
@@ -224,5 +253,33 @@ mod tests {
         buf.cut(1..2);
         assert_eq!(buf.filled(), b"b");
         assert!(!buf.extend(&[0; CAPACITY]));
+    }
+
+    #[test]
+    fn no_byte_is_lost_that_does_not_fit() {
+        for len in [0, 1, CAPACITY, CAPACITY + 1, USUAL, USUAL + 1, 3 * USUAL] {
+            let bytes: Vec<u8> = (0..len).map(|n| n as u8).collect();
+            assert_eq!(Buf::holding(&bytes).filled(), bytes, "{len}");
+            let mut all = Buf::holding(&bytes);
+            assert_eq!(all.split_behind(len / 3).filled(), &bytes[len / 3..], "{len}");
+            assert_eq!(all.filled(), &bytes[..len / 3], "{len}");
+        }
+        let mut buf = Buf::take_whole();
+        assert_eq!(buf.extend_some(&[1; USUAL + 5]), USUAL);
+        assert_eq!((buf.len(), buf.extend_some(&[1])), (USUAL, 0));
+    }
+
+    #[test]
+    fn bytes_that_wait_hold_no_more_memory_than_they_need() {
+        let mut buf = Buf::holding(b"\x17\x03\x03\x40\x00waits");
+        buf.consume(5);
+        buf.shrink();
+        assert_eq!((buf.filled(), buf.bytes.len()), (&b"waits"[..], 5));
+        let mut none = Buf::take();
+        none.shrink();
+        assert!(none.is_empty() && none.bytes.is_empty());
+        // Memory of another size does not become a buffer of the worker.
+        drop(buf);
+        assert_eq!(Buf::take().bytes.len(), USUAL);
     }
 }

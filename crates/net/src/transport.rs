@@ -218,6 +218,19 @@ impl Transport {
         self.socket().keep_alive(after);
     }
 
+    /// Has the kernel end the connection when bytes were not acknowledged for so long.
+    pub fn limit_unacknowledged(&self, most: Duration) {
+        self.socket().limit_unacknowledged(most);
+    }
+
+    /// Throws away what has come, whatever it means: how many bytes, 0 at the end. Nothing can be read afterwards.
+    ///
+    /// # Errors
+    /// As `recv(2)`.
+    pub fn poll_discard(&self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        self.socket().poll_discard(cx)
+    }
+
     /// Says that no more bytes will be written. Over TLS the peer is told by a `close_notify`, too.
     pub fn shutdown_write(&self) {
         each!(self, stream => stream.shutdown_write());

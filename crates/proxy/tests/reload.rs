@@ -123,6 +123,37 @@ fn requests_end_where_they_began_whatever_changes() {
     wait_until("no earlier generation is in use", || proxy.server().now().draining() == 0);
 }
 
+/// It held all of its plan, 300 to 400 kB with 2,000 endpoints, for each reload that it saw.
+#[test]
+fn a_live_tunnel_or_session_does_not_keep_its_plan() {
+    let endpoint = Endpoint::start(|conn| {
+        conn.head();
+        conn.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n");
+        loop {
+            let some = conn.some(100);
+            if some.is_empty() {
+                return;
+            }
+            conn.send(some);
+        }
+    });
+    for mode in ["", "mode = 'tcp'\npool = 'web'\n"] {
+        let config = |pool: &str| config(&[endpoint.addr], pool).replace("[pool.web]", &format!("{mode}[pool.web]"));
+        let mut proxy = Proxy::start(&config(""));
+        let plan = std::sync::Arc::downgrade(&proxy.server().plan());
+        let mut client = proxy.client();
+        client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n");
+        assert!(client.head().starts_with("HTTP/1.1 101 "));
+        proxy.reload(&config("slow_start = '1s'")).expect("nothing fails");
+        wait_until("the plan is gone", || plan.upgrade().is_none());
+        client.send("still here");
+        assert_eq!(client.bytes(10), b"still here");
+        assert_eq!(proxy.server().now().draining(), 1, "its generation is in use");
+        client.finish_sending();
+        client.ends();
+    }
+}
+
 #[test]
 fn an_endpoint_that_left_keeps_no_connections() {
     let (closed, is_closed) = channel();

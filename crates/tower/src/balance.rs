@@ -240,7 +240,8 @@ where
         let key = self.closures.key.as_ref().map(|key| key(request));
         let vouched = self.vouched.take();
         loop {
-            let ticket = self.balancer.start(&Request { key, tried: self.endpoints.unready() }, now).ok()?;
+            let ticket =
+                self.balancer.start(&Request { key, tried: self.endpoints.unready(), beyond: false }, now).ok()?;
             let slot = ticket.slot();
             // Each round that does not end has one endpoint less to choose from.
             if vouched == Some(slot) || self.check(slot) {

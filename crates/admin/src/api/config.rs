@@ -1,15 +1,16 @@
 //! What runs, what ran before, and what shall run?
 
 use super::access::Caller;
+use super::json::Json;
 use super::problem::{Problem, body};
 use super::running::Process;
 use super::types::config::{Config, Outcome, Proposal, Revision, Rollback, Wish};
+use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::header::{CONTENT_TYPE, ETAG, HeaderMap, IF_MATCH};
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 

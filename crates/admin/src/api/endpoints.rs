@@ -1,14 +1,15 @@
 //! What is the state of pools and endpoints, and what do operators want of them?
 
 use super::access::Caller;
+use super::json::Json;
 use super::problem::{Problem, body};
 use super::running::Process;
 use super::types::{Endpoint, Patch, Pool, Status};
+use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::header::{ETAG, HeaderMap, IF_MATCH};
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The process with its listeners, pools and endpoints.

@@ -1,9 +1,9 @@
 //! What happens? The latest events, and those to come, one after the other.
 
+use super::json::{self, Json};
 use super::problem::Problem;
 use super::running::Process;
 use super::types::Event;
-use axum::Json;
 use axum::extract::{Query, State};
 use axum::http::header::{ACCEPT, HeaderMap};
 use axum::response::sse::{self, KeepAlive, Sse};
@@ -81,7 +81,7 @@ impl Stream for Following {
             }
             if let Some(event) = self.ready.pop_front() {
                 self.after = event.id;
-                let text = serde_json::to_string(&event).unwrap_or_default();
+                let text = json::text(&event);
                 return Poll::Ready(Some(Ok(sse::Event::default()
                     .id(event.id.to_string())
                     .event(event.kind)

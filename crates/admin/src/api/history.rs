@@ -1,9 +1,9 @@
 //! What happened of late? Requests, errors and latencies of the last quarter of an hour, which the process keeps itself.
 
+use super::json::Json;
 use super::problem::Problem;
 use super::running::Process;
 use super::types::history::History;
-use axum::Json;
 use axum::extract::{Path, State};
 
 /// What happened at all listeners and pools, by the second.

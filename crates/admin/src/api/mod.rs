@@ -1,7 +1,7 @@
 //! What can programs ask of a running evenkeel, and what can they change? An HTTP API under `/v1`, and its description.
 //!
-//! 1. [`access`]: who asks, and may they; [`problem`]: what they read if not.
-//! 2. [`types`]: what is said; [`running`]: the process that says it.
+//! 1. [`access`]: who asks, and may they; [`problem`]: what they read if not; [`waiting`]: bodies, streams and their limits.
+//! 2. [`types`]: what is said, and [`json`]: how; [`running`]: the process that says it.
 //! 3. [`config`], [`endpoints`], [`events`], [`history`], [`picks`], [`process`], [`served`], [`tap`]: what is at which path.
 
 pub mod access;
@@ -9,6 +9,7 @@ pub mod config;
 pub mod endpoints;
 pub mod events;
 pub mod history;
+pub mod json;
 pub mod picks;
 pub mod problem;
 pub mod process;
@@ -16,6 +17,7 @@ pub mod running;
 pub mod served;
 pub mod tap;
 pub mod types;
+mod waiting;
 
 use access::Rules;
 use axum::Router;

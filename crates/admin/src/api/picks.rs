@@ -1,10 +1,10 @@
 //! Why do requests go where they go, where would one go, and what would other algorithms do?
 
+use super::json::Json;
 use super::problem::{Problem, body};
 use super::running::Process;
 use super::types::Described;
 use super::types::picks::{Armed, Explained, PoolShadows, WouldGo};
-use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};

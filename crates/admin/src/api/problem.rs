@@ -1,7 +1,7 @@
 //! What does a client read that gets no answer? A problem (RFC 9457), in words and with a code for programs.
 
+use super::json::Json;
 use super::types::config::Diagnostic;
-use axum::Json;
 use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -83,6 +83,16 @@ impl Problem {
     /// The body is too large.
     pub fn too_large(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "the body is too large", detail)
+    }
+
+    /// The body did not arrive in time.
+    pub fn late(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::REQUEST_TIMEOUT, "late", "the body did not arrive in time", detail)
+    }
+
+    /// The process is at a limit.
+    pub fn busy(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "too many at once", detail)
     }
 
     /// A method that is not here. `allowed`: those that are.

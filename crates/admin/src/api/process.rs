@@ -1,10 +1,11 @@
 //! What is asked of the process as a whole?
 
 use super::access::Caller;
+use super::json::Json;
 use super::problem::Problem;
 use super::running::Process;
+use axum::Extension;
 use axum::extract::State;
-use axum::{Extension, Json};
 
 /// Starts the program again, in whose favour this process ends: an upgrade without loss.
 #[utoipa::path(post, path = "/v1/upgrade", tag = "change", responses((status = 200, body = String, content_type = "application/json"), (status = "4XX", body = Problem, content_type = "application/problem+json")))]

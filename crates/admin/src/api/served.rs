@@ -1,9 +1,9 @@
 //! What is served, and by what? Routes, certificates and zones, with what came of them.
 
+use super::json::Json;
 use super::problem::Problem;
 use super::running::Process;
 use super::types::served::{Certificate, Route, Zone};
-use axum::Json;
 use axum::extract::State;
 
 /// The routes, in the order of the configuration.

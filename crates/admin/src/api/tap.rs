@@ -1,10 +1,10 @@
 //! Which requests end now? Those that a client of the API wants to see, one after the other: all of what is said of one is true
 //! of it. Requests never wait for who watches them.
 
+use super::json::{self, Json};
 use super::problem::Problem;
 use super::running::{Process, Requests, Told};
 use super::types::tap::{Filter, Tapped};
-use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::header::{ACCEPT, HeaderMap};
@@ -110,7 +110,7 @@ impl Stream for Following {
             Ok(match told {
                 Told::Request(one) => {
                     self.left -= 1;
-                    event.event("request").data(serde_json::to_string(&one).unwrap_or_default())
+                    event.event("request").data(json::text(&one))
                 }
                 Told::Dropped(n) => event.event("dropped").data(n.to_string()),
             })

@@ -1,5 +1,6 @@
 //! What does every page have? A title, its place in the navigation, and who looks at it; what is within is its own.
 
+use super::live::shown;
 use super::page::{Asked, Page};
 use crate::api::access::SIGN_IN;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, VARY};
@@ -14,7 +15,7 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; c
 /// A page with this content. `pages`: those of the navigation; `path`: what was asked for.
 pub fn whole(pages: &[&Page], page: &Page, asked: &Asked, path: &str, (status, content): (u16, Markup)) -> Response {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let text = layout(pages, page, asked, path, content).into_string();
+    let text = shown(layout(pages, page, asked, path, content));
     let fields = [
         (CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),

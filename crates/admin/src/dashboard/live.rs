@@ -4,8 +4,10 @@ use super::page::{Asked, Page};
 use crate::api::problem::Problem;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
+use evenkeel_config::printable::printable;
 use futures_core::Stream;
 use maud::{Markup, html};
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -27,6 +29,15 @@ fn refused(problem: &Problem) -> Markup {
     html! {
         h1 { (problem.title) }
         p { (problem.detail) }
+    }
+}
+
+/// A page as it is sent: no text of clients reorders what is beside it.
+pub fn shown(page: Markup) -> String {
+    let text = page.into_string();
+    match printable(&text, &['\n', '\r', '\t']) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(shown) => shown,
     }
 }
 
@@ -66,7 +77,7 @@ impl Stream for Following {
             if self.rendering.is_none() {
                 ready!(self.tick.poll_tick(cx));
                 let (page, asked) = (self.page, self.asked.clone());
-                self.rendering = Some(Box::pin(async move { content(page, &asked).await.1.into_string() }));
+                self.rendering = Some(Box::pin(async move { shown(content(page, &asked).await.1) }));
             }
             let Some(rendering) = &mut self.rendering else { continue };
             let now = ready!(rendering.as_mut().poll(cx));

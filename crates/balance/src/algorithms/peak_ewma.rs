@@ -48,7 +48,8 @@ static PARAMS: &[Param] = &[
         name: "failure_penalty",
         kind: Kind::Duration { min: 0, max: 300 * SECOND_NS },
         default: Value::Duration(5 * SECOND_NS),
-        help: "The latency that a failed request counts as, at least; a Retry-After raises it, to at most 300 s.",
+        help: "The latency that a request counts as, at least, that got no response or a gateway error (502, 503, 504); a \
+               Retry-After raises it, to at most 300 s.",
         why: "An endpoint that fails at once looks fast and would draw all traffic. 5 s as in linkerd: slower than any \
               healthy endpoint, and forgiven within a minute.",
     },
@@ -122,10 +123,17 @@ impl PeakEwmaPicker {
         let first = !estimate.is_measured();
         match end.outcome {
             Outcome::Success => estimate.observe(end.latency_ns, end.now, self.fade),
-            Outcome::Failure { retry_after_ns, .. } => {
+            Outcome::Failure { retry_after_ns, .. } if end.outcome.is_failure() => {
                 let asked = retry_after_ns.unwrap_or(0).min(RETRY_AFTER_MAX_NS);
                 let counts_as = end.latency_ns.max(self.failure_penalty_ns).max(asked);
                 estimate.raise(counts_as, end.now, self.fade);
+            }
+            // An answer that may be the fault of its request is neither a penalty, or one client would steer the load, nor a
+            // sign of speed, or an endpoint that fails at once would draw it. It took what such an endpoint takes.
+            Outcome::Failure { .. } => {
+                let (own, prior) = (estimate.last_ns(), self.prior(end.now));
+                let usual = own.into_iter().chain(prior).min_by(f32::total_cmp).unwrap_or(0.0);
+                self.known[slot.index()].1.observe(end.latency_ns.max(usual as u64), end.now, self.fade);
             }
             // The request's age is less than the latency would have been. It may raise the estimate of an unmeasured
             // endpoint, but where nothing is measured a lower bound alone says nothing.

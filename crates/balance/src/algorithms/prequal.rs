@@ -97,7 +97,8 @@ static PARAMS: &[Param] = &[
         name: "aversion",
         kind: Kind::Duration { min: 0, max: 60 * SECOND_NS },
         default: Value::Duration(SECOND_NS),
-        help: "How long an endpoint is avoided after a failure; a Retry-After makes it longer, up to 300 s.",
+        help: "How long an endpoint is avoided that gave no response, or a gateway error (502, 503, 504); a Retry-After makes \
+               it longer, up to 300 s.",
         why: "An endpoint that fails at once looks idle and would draw all traffic. As long as its answers would have \
               been believed; ejection for longer is for outlier detection.",
     },
@@ -338,12 +339,13 @@ impl Picker for Prequal {
         let Some(known) = self.known.get_mut(slot.index()) else { return };
         match end.outcome {
             Outcome::Success => known.avoid_until = Instant(0),
-            Outcome::Cancelled => {}
-            Outcome::Failure { retry_after_ns, .. } => {
+            Outcome::Failure { retry_after_ns, .. } if end.outcome.is_failure() => {
                 let asked = retry_after_ns.unwrap_or(0).min(RETRY_AFTER_MAX_NS);
                 known.avoid_until = end.now.after(self.aversion_ns.max(asked));
                 self.pool.remove(slot);
             }
+            // Others may be the fault of the request.
+            Outcome::Cancelled | Outcome::Failure { .. } => {}
         }
     }
 

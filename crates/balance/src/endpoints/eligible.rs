@@ -211,8 +211,16 @@ fn panicking(candidates: &[Candidate<'_>], mode: PanicMode, slots: usize) -> End
     let member = |c: &Candidate<'_>| {
         // Without ramps and trial limits: each endpoint that works is needed. A trial still counts.
         let trial = if let Standing::Trial(number) = c.standing { number } else { 0 };
-        let in_flight_max = c.in_flight_max;
-        Member { slot: c.slot, id: c.spec.id, weight: c.spec.weight, in_flight_max, ramp: slow_start::FULL, trial }
+        let (in_flight_max, tier) = (c.in_flight_max, c.spec.priority);
+        Member {
+            slot: c.slot,
+            id: c.spec.id,
+            weight: c.spec.weight,
+            in_flight_max,
+            ramp: slow_start::FULL,
+            trial,
+            tier,
+        }
     };
     let members = candidates.iter().filter(uses).map(member).collect();
     let excluded = candidates.iter().filter(|c| !uses(c)).map(|c| c.exclusion(Exclusion::Panic)).collect();
@@ -233,7 +241,7 @@ fn members(used: &[&Candidate<'_>], near: &Near) -> Vec<Member> {
         };
         let weight =
             if plain { c.spec.weight } else { (whole(c) * f64::from(c.ramp) * factor).round().max(1.0) as u32 };
-        Member { slot: c.slot, id: c.spec.id, weight, in_flight_max, ramp: c.ramp, trial }
+        Member { slot: c.slot, id: c.spec.id, weight, in_flight_max, ramp: c.ramp, trial, tier: c.spec.priority }
     };
     used.iter().map(member).collect()
 }

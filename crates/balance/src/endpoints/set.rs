@@ -35,6 +35,8 @@ pub struct Member {
     pub ramp: u16,
     /// The number of its trial while it is in probation after an ejection; otherwise 0.
     pub trial: u16,
+    /// Its tier: a set may have what is left of a tier, and the next one.
+    pub tier: u8,
 }
 
 /// Why an endpoint cannot be picked.

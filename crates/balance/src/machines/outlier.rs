@@ -24,7 +24,8 @@ pub struct Settings {
     pub eject_ns: u64,
     /// The longest ejection, nanoseconds.
     pub eject_max_ns: u64,
-    /// The share of the pool that may be ejected at once, 0 to 1; one endpoint of two or more always may.
+    /// The share of a tier that may be ejected at once, 0 to 1; one endpoint of two or more always may. Failures in a row
+    /// eject all of a tier while another one could serve.
     pub eject_at_most: f64,
 }
 
@@ -83,6 +84,13 @@ pub enum Cause {
     Operator,
 }
 
+impl Cause {
+    /// True for failures in a row: the endpoint serves nothing, while one that compares badly with its pool still serves.
+    pub fn is_streak(self) -> bool {
+        matches!(self, Cause::Connect | Cause::Gateway | Cause::Server)
+    }
+}
+
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -133,6 +141,11 @@ impl Ejection {
         Ejection { phase: Phase::In, times: 0, well_since: now, trial }
     }
 
+    /// True if it is out or on trial for what requests showed.
+    pub fn is_out_by_itself(&self) -> bool {
+        matches!(self.phase, Phase::Out { cause, .. } | Phase::Trial { cause } if cause != Cause::Operator)
+    }
+
     /// Where it stands.
     pub fn phase(&self) -> Phase {
         self.phase
@@ -166,6 +179,13 @@ impl Ejection {
     /// Whether it does. Other causes wait for their time: a health page that works does not show that requests do.
     pub fn on_passed_check(&mut self) -> bool {
         matches!(self.phase, Phase::Out { cause: Cause::Connect, .. }) && self.begin_trial()
+    }
+
+    /// Begins its probation at `at`, unless it begins earlier.
+    pub fn hasten(&mut self, at: Instant) {
+        if let Phase::Out { until, .. } = &mut self.phase {
+            *until = at.min(*until);
+        }
     }
 
     fn begin_trial(&mut self) -> bool {

@@ -108,6 +108,9 @@ pub struct Failed {
     pub replayable: bool,
     /// Nanoseconds to the deadline of the whole request, if it has one.
     pub left_ns: Option<u64>,
+    /// True if endpoints beyond those that requests go to first could serve it: another zone's, or a lower tier's
+    /// ([`Balancer::has_beyond`](crate::Balancer::has_beyond)).
+    pub beyond: bool,
 }
 
 /// What follows after a failure.
@@ -120,6 +123,8 @@ pub enum Decision {
         /// Whether an endpoint that was tried may be asked again when no other is left. False if it answered, as it
         /// refused; and for a try without a pause, as nothing can have changed.
         same: bool,
+        /// True if this try has to go beyond the endpoints that requests go to first.
+        leaves: bool,
     },
     /// The failure is the result.
     Stop(Stop),
@@ -171,6 +176,8 @@ impl fmt::Display for Stop {
 pub struct Retry {
     retries: u32,
     pauses: u32,
+    /// True once a try had to leave the first endpoints.
+    left: bool,
 }
 
 impl Retry {
@@ -181,6 +188,10 @@ impl Retry {
 
     /// Decides after a failed try. `Again` counts as taken, and is paid from the budget, which is asked last: a retry
     /// that is refused for another reason costs nothing.
+    ///
+    /// A request that has used up its tries, or the budget, gets one more if it goes beyond the endpoints that were tried:
+    /// a whole tier may be dead while the next one is well. The budget does not pay for it, as the load of the tier that
+    /// fails does not grow by it.
     pub fn decide(
         &mut self,
         settings: &Settings,
@@ -202,21 +213,27 @@ impl Retry {
         if !failed.replayable {
             return Decision::Stop(Stop::BodyGone);
         }
-        if self.retries >= settings.attempts {
+        let has_tries = self.retries < settings.attempts;
+        let may_leave = settings.attempts > 0 && failed.beyond && !self.left;
+        if !has_tries && !may_leave {
             return Decision::Stop(Stop::Attempts);
         }
-        // After the first failed connect another endpoint is asked at once: the one that failed gets no load by that.
-        let at_once = connect && self.retries == 0;
+        // After the first failed connect another endpoint is asked at once: the one that failed gets no load by that. Nor
+        // does a tier that is left.
+        let at_once = connect && (self.retries == 0 || !has_tries);
         let after_ns = if at_once { 0 } else { settings.pause_ns(self.pauses, rng) };
         if failed.left_ns.is_some_and(|left| left <= after_ns) {
             return Decision::Stop(Stop::Deadline);
         }
-        if !budget.spend(now) {
+        let leaves = !(has_tries && budget.spend(now));
+        if leaves && !may_leave {
             return Decision::Stop(Stop::Budget);
         }
+        self.left |= leaves;
         self.retries += 1;
         self.pauses += u32::from(!at_once);
-        Decision::Again { after_ns, same: !at_once && !matches!(failed.failure, Failure::Status(_) | Failure::Grpc(_)) }
+        let same = !at_once && !matches!(failed.failure, Failure::Status(_) | Failure::Grpc(_));
+        Decision::Again { after_ns, same, leaves }
     }
 }
 
@@ -236,7 +253,7 @@ mod tests {
     }
 
     fn failed(failure: Failure) -> Failed {
-        Failed { failure, idempotent: true, replayable: true, left_ns: None }
+        Failed { failure, idempotent: true, replayable: true, left_ns: None, beyond: false }
     }
 
     fn decide(settings: &Settings, failed: &Failed) -> Decision {
@@ -286,9 +303,27 @@ mod tests {
         let (mut retry, mut budget, mut rng) = (Retry::default(), plenty(), Rng::new(1));
         let settings = Settings { backoff_ns: 1 << 40, backoff_max_ns: 1 << 40, ..all(2) };
         let mut next = || retry.decide(&settings, &failed(Failure::Connect), &mut budget, &mut rng, NOW);
-        assert_eq!(next(), Decision::Again { after_ns: 0, same: false });
-        assert!(matches!(next(), Decision::Again { after_ns: 1.., same: true }), "a pause of 0 has odds of 2^-40");
+        assert_eq!(next(), Decision::Again { after_ns: 0, same: false, leaves: false });
+        assert!(matches!(next(), Decision::Again { after_ns: 1.., same: true, .. }), "a pause of 0 has odds of 2^-40");
         assert_eq!(next(), Decision::Stop(Stop::Attempts));
+    }
+
+    #[test]
+    fn a_request_leaves_a_tier_that_used_up_its_tries_or_the_budget_once() {
+        let mut rng = Rng::new(1);
+        let beyond = Failed { beyond: true, ..failed(Failure::Connect) };
+        let leaves = |decision| match decision {
+            Decision::Again { leaves, .. } => Ok(leaves),
+            Decision::Stop(why) => Err(why),
+        };
+        let (mut retry, mut budget) = (Retry::default(), plenty());
+        let mut next = || leaves(retry.decide(&all(2), &beyond, &mut budget, &mut rng, NOW));
+        assert_eq!([next(), next(), next(), next()], [Ok(false), Ok(false), Ok(true), Err(Stop::Attempts)]);
+        let (mut retry, mut budget) = (Retry::default(), Budget::new(0.0, 0.0, 1, NOW));
+        let mut next = |failed| leaves(retry.decide(&all(9), &failed, &mut budget, &mut rng, NOW));
+        assert_eq!([next(failed(Failure::Connect)), next(beyond)], [Err(Stop::Budget), Ok(true)]);
+        assert_eq!(next(beyond), Err(Stop::Budget), "only once");
+        assert_eq!(decide(&all(0), &beyond), Decision::Stop(Stop::Attempts), "retries are off");
     }
 
     #[test]
@@ -331,13 +366,14 @@ mod tests {
                     let failure = [KINDS[rng.below(5) as usize], Failure::Status(404)][usize::from(rng.below(9) == 0)];
                     let left_ns = rng.coin().then(|| u64::from(rng.below(60)) * 1_000_000);
                     let (idempotent, replayable) = (rng.coin(), rng.below(4) > 0);
-                    let failed = Failed { failure, idempotent, replayable, left_ns };
+                    let failed = Failed { failure, idempotent, replayable, left_ns, beyond: rng.coin() };
                     let before = retry;
                     match retry.decide(&settings, &failed, &mut budget, &mut rng, now) {
-                        Decision::Again { after_ns, .. } => {
-                            retries += 1;
+                        Decision::Again { after_ns, leaves, .. } => {
+                            retries += u32::from(!leaves);
+                            assert!(!leaves || (failed.beyond && !before.left && settings.attempts > 0), "seed {seed}");
                             assert!(left_ns.is_none_or(|left| after_ns < left), "seed {seed}");
-                            assert!(retry.retries() <= settings.attempts, "seed {seed}");
+                            assert!(retry.retries() <= settings.attempts + u32::from(retry.left), "seed {seed}");
                             now = now.after(after_ns);
                         }
                         Decision::Stop(stop) => {

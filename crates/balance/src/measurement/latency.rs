@@ -27,6 +27,12 @@ impl PeakEwma {
         self.estimate.map(|e| e * fade.left(now.since(self.at)))
     }
 
+    /// The estimate as of its last sample, nanoseconds; `None` until measured.
+    #[inline]
+    pub fn last_ns(&self) -> Option<f32> {
+        self.estimate
+    }
+
     /// Whether there is an estimate.
     #[inline]
     pub fn is_measured(&self) -> bool {

@@ -314,6 +314,12 @@ impl Loads {
         }
     }
 
+    /// The outcome as it counts for algorithms and load reports, by the settings of the pool.
+    #[inline]
+    pub(crate) fn judged(&self, outcome: Outcome) -> Outcome {
+        self.counts.watch.judged(outcome)
+    }
+
     /// Counts an end, gives back what was held, and notes how it went, if that is wanted; whether control has something to
     /// decide.
     #[inline]
@@ -326,7 +332,7 @@ impl Loads {
         }
         let mine = &mut self.mine[slot.index()];
         mine.in_flight -= 1;
-        let failed = matches!(end.outcome, Outcome::Failure { .. });
+        let failed = self.counts.watch.judged(end.outcome).is_failure();
         // A bit of this worker's own, so that success after success touches no shared memory.
         if (failed | mine.failed) && end.outcome != Outcome::Cancelled {
             mine.failed = failed;
@@ -354,7 +360,7 @@ mod tests {
 
     fn member(slot: u32, in_flight_max: u32) -> Member {
         let id = EndpointId(u64::from(slot));
-        Member { slot: Slot(slot), id, weight: 1, in_flight_max, ramp: FULL, trial: 0 }
+        Member { slot: Slot(slot), id, weight: 1, in_flight_max, ramp: FULL, trial: 0, tier: 0 }
     }
 
     fn loads(counts: &Counts, worker: u32, slots: u32) -> Loads {

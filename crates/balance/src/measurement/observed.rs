@@ -18,12 +18,25 @@ pub(crate) struct Watch {
     pub(crate) on: bool,
     /// Failures in a row that the control side is told of at once; 0 for none.
     pub(crate) thresholds: Streaks,
-    /// Whether a server error fails a trial: not if it ejects nothing.
+    /// Whether a server error is the fault of the endpoint: not if it ejects nothing.
     pub(crate) server_errors: bool,
     /// Whether outcomes and latencies are summed.
     pub(crate) tallies: bool,
     /// Whether the most requests in flight at once are noted.
     pub(crate) peaks: bool,
+}
+
+impl Watch {
+    /// The outcome as it counts for everything but rows of server errors.
+    #[inline]
+    pub(crate) fn judged(&self, outcome: Outcome) -> Outcome {
+        match outcome {
+            Outcome::Failure { kind: FailureKind::Server, retry_after_ns } if self.server_errors => {
+                Outcome::Failure { kind: FailureKind::Gateway, retry_after_ns }
+            }
+            _ => outcome,
+        }
+    }
 }
 
 /// Failures in a row, by what breaks the row. As one number of 64 bits: each change is one atomic operation.
@@ -163,12 +176,7 @@ impl Observed {
     /// The first outcome of a trial is its verdict; those of earlier trials are too late.
     fn decide(&self, at: usize, trial: u16, outcome: Outcome, watch: &Watch) -> bool {
         let undecided = u64::from(trial) << 2;
-        let works = match outcome {
-            Outcome::Failure { kind: FailureKind::Server, .. } => !watch.server_errors,
-            Outcome::Failure { kind, .. } => kind == FailureKind::Busy,
-            Outcome::Success | Outcome::Cancelled => true,
-        };
-        let verdict = if works { PASSED } else { FAILED };
+        let verdict = if watch.judged(outcome).is_failure() { FAILED } else { PASSED };
         let word = &self.trials.0[at];
         trial != 0 && word.compare_exchange(undecided, undecided | verdict, Relaxed, Relaxed).is_ok()
     }

@@ -11,6 +11,9 @@ pub struct Request<'a> {
     pub key: Option<u64>,
     /// Endpoints that this request has tried already.
     pub tried: &'a [Slot],
+    /// True if it has to go beyond the endpoints that requests go to first, as those failed it: to another zone, or to a
+    /// lower tier. If none is left there, it goes to any that it has not tried.
+    pub beyond: bool,
 }
 
 /// How a request ended.
@@ -18,7 +21,8 @@ pub struct Request<'a> {
 pub enum Outcome {
     /// The endpoint answered.
     Success,
-    /// It refused, reset, timed out or answered with a server error.
+    /// It refused, reset, timed out, or answered with a server error or a 429. Not all of that
+    /// [speaks against it](Self::is_failure).
     Failure {
         /// In which way.
         kind: FailureKind,
@@ -33,6 +37,15 @@ impl Outcome {
     /// A failure without a Retry-After.
     pub fn failed(kind: FailureKind) -> Outcome {
         Outcome::Failure { kind, retry_after_ns: None }
+    }
+
+    /// True if the outcome speaks against the endpoint: no connection, no response, or a gateway error. A 500 may be the
+    /// fault of the request and a 429 that of its client, so by these one client would decide where the requests of others
+    /// go. Algorithms, trials and load reports all follow this; a pool that takes a 500 for the endpoint's fault turns it
+    /// into a gateway error before ([`Balancer::end`](crate::Balancer::end)).
+    #[inline]
+    pub fn is_failure(self) -> bool {
+        matches!(self, Outcome::Failure { kind: FailureKind::Connect | FailureKind::Gateway, .. })
     }
 }
 

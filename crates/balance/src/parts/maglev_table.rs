@@ -160,7 +160,7 @@ mod tests {
     fn members(weights: &[u32]) -> Vec<Member> {
         let member = |(i, &weight): (usize, &u32)| {
             let id = EndpointId::of(&format!("10.0.0.{i}:80"));
-            Member { slot: Slot(i as u32), id, weight, in_flight_max: 0, ramp: FULL, trial: 0 }
+            Member { slot: Slot(i as u32), id, weight, in_flight_max: 0, ramp: FULL, trial: 0, tier: 0 }
         };
         weights.iter().enumerate().map(member).collect()
     }

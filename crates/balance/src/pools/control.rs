@@ -13,7 +13,7 @@ use crate::machines::slow_start::{self, FULL};
 use crate::measurement::loads::Counts;
 use crate::measurement::observed::{Streaks, Watch};
 use crate::structures::tally::Tally;
-use crate::structures::time::Instant;
+use crate::structures::time::{Instant, SECOND_NS};
 use std::collections::BTreeMap;
 
 /// How a pool watches its endpoints. By default it does not: all count as healthy.
@@ -44,6 +44,10 @@ impl Settings {
         Watch { on: self.outlier.is_some() || peaks, thresholds, server_errors, tallies, peaks }
     }
 }
+
+/// While a tier fails that cannot be spared, ejected endpoints of other tiers are tried this much later, nanoseconds: often
+/// enough to end the outage soon after they are back, and a change of state a second is bearable in a log.
+const HASTENED_NS: u64 = SECOND_NS;
 
 /// At most so many changes are kept until they are taken; further ones are dropped, the newest first.
 const CHANGES_MAX: usize = 10_000;
@@ -231,14 +235,18 @@ impl Control {
         let thresholds = self.settings.watch().thresholds;
         for i in 0..self.known.len() {
             let (observed, at) = counts.observed(self.known[i].slot);
-            if let Some(cause) = observed.streaks(at).reached(thresholds) {
-                self.eject(i, settings, cause, counts, now);
+            if let Some(cause) = observed.streaks(at).reached(thresholds)
+                && !self.eject(i, settings, cause, counts, now)
+                && self.known[i].is_checked(now)
+            {
+                self.hasten_trials(self.known[i].spec.priority, now);
             }
         }
         if self.judge_at.is_some_and(|at| at <= now) {
             self.judge_at = Some(now.after(settings.interval_ns));
             self.judge(settings, counts, now);
         }
+        self.bring_back_excess(counts, now);
     }
 
     /// Compares the endpoints with their pool over the interval that ends now.
@@ -258,44 +266,85 @@ impl Control {
         }
     }
 
-    /// Ejects an endpoint, if it is in use and the pool can spare it: another is left, and not too many are out
-    /// already.
-    fn eject(&mut self, i: usize, settings: &outlier::Settings, cause: Cause, counts: &Counts, now: Instant) {
+    /// Ejects an endpoint, if it is in use and the pool can spare it. Returns false if it stays in use for want of
+    /// others.
+    fn eject(&mut self, i: usize, settings: &outlier::Settings, cause: Cause, counts: &Counts, now: Instant) -> bool {
+        let (observed, at) = counts.observed(self.known[i].slot);
         if self.known[i].spec.forced.is_some() {
             // What it did meanwhile is no reason either when it is up or down by itself again.
-            let (observed, at) = counts.observed(self.known[i].slot);
-            return observed.clear_streaks(at);
+            observed.clear_streaks(at);
+            return true;
         }
-        let (out, of) = self.out();
-        let is_in = |k: &Known| k.counts() && k.spec.forced.is_none() && k.ejection.phase() == Phase::In;
-        let another = self.known.iter().enumerate().any(|(other, k)| other != i && is_in(k) && k.is_checked(now));
-        if is_in(&self.known[i]) && another && out < settings.out_max(of) {
-            let known = &mut self.known[i];
-            known.ejection.eject(settings, cause, now);
-            let (observed, at) = counts.observed(known.slot);
+        if !self.known[i].is_in_unforced() {
+            return true;
+        }
+        let spared = self.can_spare(i, settings, cause, now);
+        if spared {
+            self.known[i].ejection.eject(settings, cause, now);
             observed.clear_streaks(at);
         }
+        spared
     }
 
-    /// How many endpoints are ejected or in probation, and how many the configuration wants used.
-    fn out(&self) -> (usize, usize) {
-        let wanted = self.known.iter().filter(|k| k.counts());
+    /// Whether the pool can spare an endpoint: another tier could serve in its tier's place, or another endpoint is left and
+    /// no more of its tier are out than may be. The cap keeps the last tier in use, whose endpoints are better than none;
+    /// it must not keep requests at dead endpoints while others are well. It also holds against comparisons, as an
+    /// endpoint that is slow or fails a part of its requests still carries load.
+    fn can_spare(&self, i: usize, settings: &outlier::Settings, cause: Cause, now: Instant) -> bool {
+        let tier = self.known[i].spec.priority;
+        if cause.is_streak() && self.another_serves(tier, now) {
+            return true;
+        }
+        let mut others = self.known.iter().enumerate().filter(|(other, _)| *other != i);
+        let (out, of) = self.out(tier);
+        others.any(|(_, k)| k.is_in_unforced() && k.is_checked(now)) && out < settings.out_max(of)
+    }
+
+    /// Whether a tier other than this one could serve alone: enough of it is healthy for it not to panic.
+    fn another_serves(&self, tier: u8, now: Instant) -> bool {
+        let (mut wanted, mut fit) = ([0u32; 1 + u8::MAX as usize], [0u32; 1 + u8::MAX as usize]);
+        for k in self.known.iter().filter(|k| k.counts() && k.spec.priority != tier) {
+            wanted[usize::from(k.spec.priority)] += 1;
+            fit[usize::from(k.spec.priority)] += u32::from(k.is_in() && k.is_checked(now));
+        }
+        let share = self.settings.panic.healthy_below;
+        wanted.iter().zip(fit).any(|(&wanted, fit)| fit > 0 && f64::from(fit) >= share * f64::from(wanted))
+    }
+
+    /// How many endpoints of a tier are ejected or in probation, and how many the configuration wants used.
+    fn out(&self, tier: u8) -> (usize, usize) {
+        let wanted = self.known.iter().filter(|k| k.counts() && k.spec.priority == tier);
         (wanted.clone().filter(|k| k.ejection.phase() != Phase::In).count(), wanted.count())
     }
 
-    /// Brings back endpoints when a pool that shrank has more out than allowed: those in probation first, then those
-    /// whose ejection ends first.
+    /// Tries ejected endpoints of other tiers soon: this tier fails too, and cannot be spared.
+    fn hasten_trials(&mut self, tier: u8, now: Instant) {
+        let elsewhere = self.known.iter_mut().filter(|k| k.spec.priority != tier);
+        elsewhere.for_each(|k| k.ejection.hasten(now.after(HASTENED_NS)));
+    }
+
+    /// Brings back endpoints when a tier that shrank, or that has to serve alone now, has more out than allowed: those in
+    /// probation first, then those whose ejection ends first. What an operator wants out stays out.
     fn bring_back_excess(&mut self, counts: &Counts, now: Instant) {
         let Some(settings) = self.settings.outlier else { return };
-        let (out, of) = self.out();
-        for _ in settings.out_max(of)..out {
-            let ends = |k: &&mut Known| match k.ejection.phase() {
-                Phase::Out { until, .. } => until,
-                Phase::In | Phase::Trial { .. } => now,
-            };
-            let out = self.known.iter_mut().filter(|k| k.counts() && k.ejection.phase() != Phase::In);
-            if let Some(known) = out.min_by_key(ends) {
-                known.bring_back(counts, now);
+        let mut tiers: Vec<u8> = self.known.iter().filter(|k| k.counts()).map(|k| k.spec.priority).collect();
+        tiers.sort_unstable();
+        tiers.dedup();
+        for tier in tiers {
+            let (out, of) = self.out(tier);
+            if self.another_serves(tier, now) {
+                continue;
+            }
+            for _ in settings.out_max(of)..out {
+                let ends = |k: &&mut Known| match k.ejection.phase() {
+                    Phase::Out { until, .. } => until,
+                    Phase::In | Phase::Trial { .. } => now,
+                };
+                let of_tier = |k: &&mut Known| k.counts() && k.spec.priority == tier;
+                let out = self.known.iter_mut().filter(of_tier).filter(|k| k.ejection.is_out_by_itself());
+                if let Some(known) = out.min_by_key(ends) {
+                    known.bring_back(counts, now);
+                }
             }
         }
     }
@@ -375,6 +424,11 @@ impl Known {
     /// Whether it is not ejected, or that does not count.
     fn is_in(&self) -> bool {
         self.spec.forced == Some(Forced::Up) || self.ejection.phase() == Phase::In
+    }
+
+    /// Whether it counts as an endpoint that may be ejected: wanted, not forced, and not out already.
+    fn is_in_unforced(&self) -> bool {
+        self.counts() && self.spec.forced.is_none() && self.ejection.phase() == Phase::In
     }
 
     /// Whether checks let it be used, or an operator does.

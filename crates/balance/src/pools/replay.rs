@@ -212,7 +212,9 @@ impl Run {
         let now = words.now()?;
         let way = words.way()?;
         let key = words.optional("a key", |words| words.hex("a key"))?;
-        let tried = match words.next("slots tried")? {
+        let tried = words.next("slots tried")?;
+        let (tried, beyond) = tried.strip_suffix(",beyond").map_or((tried, false), |tried| (tried, true));
+        let tried = match tried {
             "-" => Vec::new(),
             list => list.split(',').map(|s| number(s, "a slot tried").map(Slot)).collect::<Result<_, _>>()?,
         };
@@ -225,7 +227,7 @@ impl Run {
             )));
         }
         self.enqueue(way);
-        let request = Request { key, tried: &tried };
+        let request = Request { key, tried: &tried, beyond };
         let explanation = &mut self.explanation;
         let picked = self.balancer.pick_explained(&request, way == Way::Waited, now, explanation);
         let replayed = Picked(picked.as_ref().map(Ticket::slot).map_err(|why| *why));
@@ -356,10 +358,11 @@ fn read_set(words: &mut Words<'_>) -> Result<EndpointSet, Why> {
                 } else if let Some(group) = if drains { Some(&mut draining) } else { groups.last_mut() } {
                     let (weight, in_flight_max) = (parts.number("a weight")?, parts.number("a limit")?);
                     let (ramp, trial) = (parts.number("a ramp")?, parts.number("a trial")?);
+                    let tier = parts.0.next().map_or(Ok(0), |tier| number(tier, "a tier"))?;
                     if weight == 0 || !(1..=FULL).contains(&ramp) {
                         return Err(bad("a member", word));
                     }
-                    group.push(Member { slot, id, weight, in_flight_max, ramp, trial });
+                    group.push(Member { slot, id, weight, in_flight_max, ramp, trial, tier });
                 }
                 parts.end()?;
             }

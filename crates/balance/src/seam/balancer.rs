@@ -1,6 +1,7 @@
 //! Which endpoint gets this request? [`Balancer`], one worker's hold on one pool: `start` gives a [`Ticket`], `end`
 //! takes it back, exactly once.
 
+mod again;
 mod choose_k;
 mod part;
 
@@ -39,10 +40,14 @@ pub struct Balancer {
     sets: u64,
     /// Whether a member of the set has a limit.
     limited: bool,
+    /// Whether a member of the set is on trial.
+    has_trials: bool,
     /// Endpoints that the answer at hand names.
     named: Marks,
     /// Records everything that picks depend on, if a journal is configured.
     journal: Option<Box<Journal>>,
+    /// The name of its algorithm.
+    algorithm: &'static str,
     /// Remembers the latest requests, if predictions are wanted.
     recorder: Option<Box<Recorder>>,
 }
@@ -61,7 +66,7 @@ impl Balancer {
         let (picker, overflow) = (new_picker()?, Vec::new());
         let loads = Loads::new(reader.get().counts.clone(), seat.worker);
         let rng = Rng::new(seed ^ mix(u64::from(seat.worker)));
-        let (sets, limited, named, journal, recorder) = (0, false, Marks::default(), None, None);
+        let (sets, limited, has_trials, named, journal, recorder) = (0, false, false, Marks::default(), None, None);
         Ok(Balancer {
             reader,
             queue,
@@ -72,8 +77,10 @@ impl Balancer {
             rng,
             sets,
             limited,
+            has_trials,
             named,
             journal,
+            algorithm: algorithm.name,
             recorder,
         })
     }
@@ -217,7 +224,10 @@ impl Balancer {
         now: Instant,
         trace: Option<&mut Explanation>,
     ) -> Result<Ticket, NoPick> {
-        let mut chosen = self.choose(request, waited, now, trace);
+        let mut chosen = match request.tried.is_empty() {
+            true => self.choose(request, waited, now, trace),
+            false => self.choose_again(request, waited, now, trace),
+        };
         if let Ok((slot, hold)) = &mut chosen {
             if let Some(recorder) = &mut self.recorder {
                 *hold = hold.marked(recorder.picked(&self.reader.get().set, request, *slot, now));
@@ -344,6 +354,7 @@ impl Balancer {
         let (slot, hold) = (ticket.slot, ticket.hold);
         let end = End { outcome, latency_ns: ticket.latency_ns(now), now };
         let decides = self.loads.on_end(slot, hold, &end);
+        let end = End { outcome: self.loads.judged(outcome), ..end };
         if let Some(journal) = &mut self.journal {
             journal.end(slot, hold.is_limited(), &end);
         }
@@ -374,6 +385,11 @@ impl Balancer {
     /// Where requests of this pool wait.
     pub fn queue(&self) -> &Arc<Queue> {
         &self.queue
+    }
+
+    /// Returns the name of its algorithm.
+    pub fn algorithm(&self) -> &'static str {
+        self.algorithm
     }
 
     /// The next endpoint to ask for its load, if the algorithm wants one asked. Shells that can ask endpoints call it
@@ -460,6 +476,7 @@ impl Balancer {
             journal.set(&view.set, now);
         }
         self.limited = view.set.members().iter().any(|m| m.in_flight_max != 0);
+        self.has_trials = view.set.members().iter().any(|m| m.trial != 0);
         self.loads.on_set(&view.set, &view.counts);
         self.picker.on_set(&view.set, &self.loads, now);
         if let Some(recorder) = &mut self.recorder {

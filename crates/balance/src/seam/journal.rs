@@ -8,8 +8,9 @@
 //! evenkeel-journal 1 ALGORITHM WORKER WORKERS SEED [PARAM=VALUE]*   a balancer is made; starts a journal
 //! set NOW SLOTS PANIC [MEMBER]* [out [OUT]*] [overflow [MEMBER]*]* [draining [MEMBER]*]
 //!                                        it switches to a set, its overflow sets, and endpoints that keep their sessions
-//!     MEMBER = SLOT:ID:WEIGHT:LIMIT:RAMP:TRIAL    OUT = SLOT:ID:WHY
-//! pick NOW WAY KEY TRIED TOTAL PICKED    TRIED = SLOT[,SLOT]*; TOTAL: requests in flight in the pool before
+//!     MEMBER = SLOT:ID:WEIGHT:LIMIT:RAMP:TRIAL[:TIER]    OUT = SLOT:ID:WHY
+//! pick NOW WAY KEY TRIED TOTAL PICKED    TRIED = SLOT[,SLOT]*[,beyond]; TOTAL: requests in flight in the pool before
+//!     beyond: it has to leave the set
 //!     WAY = free: none waits | behind: others wait | waited: it waited in the queue, and it is its turn
 //! at NOW WAY SLOT PICKED                 something else chose this slot (a session, a hedge)
 //! end NOW SLOT HELD LATENCY OUTCOME RETRY_AFTER    HELD: 1 if it had a place under a limit
@@ -111,8 +112,11 @@ impl Journal {
     }
 
     fn members(&mut self, members: &[Member]) {
-        for &Member { slot, id, weight, in_flight_max, ramp, trial } in members {
+        for &Member { slot, id, weight, in_flight_max, ramp, trial, tier } in members {
             put(&mut self.text, format_args!(" {}:{:x}:{weight}:{in_flight_max}:{ramp}:{trial}", slot.0, id.0));
+            if tier != 0 {
+                put(&mut self.text, format_args!(":{tier}"));
+            }
         }
     }
 
@@ -136,6 +140,9 @@ impl Journal {
         }
         for (i, slot) in request.tried.iter().enumerate() {
             put(&mut self.text, format_args!("{}{}", if i == 0 { ' ' } else { ',' }, slot.0));
+        }
+        if request.beyond && !request.tried.is_empty() {
+            self.text.push_str(",beyond");
         }
         self.write(format_args!(" {total} {}", Picked(picked)));
     }

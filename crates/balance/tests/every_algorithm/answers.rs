@@ -40,14 +40,14 @@ fn an_answer_counts_nothing_and_leaves_out_what_was_tried() {
         let mut b = row.balancer(&pool, Seat::default(), 7);
         let (tried, mut out) = (pool.view().set.members()[0].slot, Vec::new());
         for key in 0..100 {
-            let request = Request { key: Some(key), tried: &[tried] };
+            let request = Request { key: Some(key), tried: &[tried], beyond: false };
             b.choose_k(&request, 2, Instant(key), &mut out).unwrap();
             assert!(out.len() == 2 && !out.contains(&tried), "row {row}: {out:?}");
         }
         let none = (0..3).all(|i| pool.in_flight(pool.view().set.members()[i].slot) == 0);
         assert!(none && b.loads().in_flight_total() == 0, "row {row}");
         let all: Vec<Slot> = pool.view().set.members().iter().map(|m| m.slot).collect();
-        let request = Request { key: None, tried: &all };
+        let request = Request { key: None, tried: &all, beyond: false };
         assert_eq!(b.choose_k(&request, 2, Instant(0), &mut out), Err(NoPick::AllTried), "row {row}");
         assert!(out.is_empty(), "row {row}");
     }
@@ -107,7 +107,8 @@ fn a_part_follows_its_pool_and_what_it_is_told_to_be() {
         let mut part = Part::new(slots[..2].iter().copied());
         let named = |b: &mut Balancer, part: &mut Part| {
             let mut out = Vec::new();
-            let named = b.choose_k_of(part, &Request { key: Some(1), tried: &[] }, 9, Instant(1), &mut out);
+            let named =
+                b.choose_k_of(part, &Request { key: Some(1), tried: &[], beyond: false }, 9, Instant(1), &mut out);
             out.sort_unstable();
             named.map(|()| out)
         };

@@ -31,7 +31,7 @@ fn a_pick_that_is_only_asked_about_is_the_next_one_and_changes_none() {
         pool.update(&weighted(&[1, 2, 3, 4]), Instant(0));
         let [mut asked, mut plain] = [0, 1].map(|_| row.balancer(&pool, Seat::default(), 5));
         for i in 0..200u64 {
-            let (request, now) = (Request { key: Some(i % 7), tried: &[] }, Instant(i * 1_000));
+            let (request, now) = (Request { key: Some(i % 7), tried: &[], beyond: false }, Instant(i * 1_000));
             let mut why = Explanation::default();
             let would = asked.would_pick(&request, now, &mut why).unwrap_or_else(|e| panic!("row {row}: {e}"));
             assert_eq!(why.by.decide(&why.candidates), Some(would), "row {row}, pick {i}: {why}");
@@ -53,7 +53,7 @@ fn a_long_list_is_cut_and_says_so() {
         pool.update(&(0..1000).map(drained).collect::<Vec<_>>(), Instant(0));
         let mut b = row.balancer(&pool, Seat::default(), 1);
         let mut why = Explanation::default();
-        let request = Request { key: Some(1), tried: &[] };
+        let request = Request { key: Some(1), tried: &[], beyond: false };
         b.would_pick(&request, Instant(1), &mut why).unwrap_or_else(|e| panic!("row {row}: {e}"));
         assert!(why.candidates.len() <= 64, "row {row}: {} candidates", why.candidates.len());
         assert_eq!(why.excluded.len() + why.excluded_more, 900, "row {row}");

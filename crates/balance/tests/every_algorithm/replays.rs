@@ -94,7 +94,7 @@ fn waiting_and_standing_behind_waiters_is_replayed() {
         pool.update(&["a", "b"].map(|name| EndpointSpec::new(name).in_flight_max(1)), Instant(0));
         let made = pool.recorded_balancer(row.algorithm, &row.params, Seat::default(), 3, Box::new(Lines(to)));
         let mut balancer = made.unwrap_or_else(|e| panic!("row {row}: {e}"));
-        let request = Request { key: Some(7), tried: &[] };
+        let request = Request { key: Some(7), tried: &[], beyond: false };
         let tickets: Vec<_> = (0..2).map(|_| balancer.start(&request, Instant(1)).expect("there is room")).collect();
         assert_eq!(balancer.start(&request, Instant(2)).err(), Some(NoPick::AllFull));
         let mut waiting = balancer.queue().enter(Waker::noop().clone()).expect("it may wait");

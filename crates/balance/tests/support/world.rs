@@ -149,7 +149,7 @@ impl<'r> World<'r> {
 
     /// One request; every promise that holds for all rows is checked. Where it went, or why nowhere.
     pub fn start(&mut self, worker: usize, key: Option<u64>, tried: &[Slot]) -> Result<EndpointId, NoPick> {
-        let request = Request { key, tried };
+        let request = Request { key, tried, beyond: false };
         let now = self.now;
         let mut why = Explanation::default();
         let balancer = &mut self.balancers[worker];

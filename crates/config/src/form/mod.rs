@@ -32,6 +32,7 @@ pub(crate) use retry::{RetryOn, percentile_text};
 pub(crate) use status::written as status_text;
 
 use crate::code::Code;
+use crate::printable::is_hidden;
 use crate::tree::quoted;
 use name::{domain, is_token_char};
 use std::net::{IpAddr, SocketAddr};
@@ -251,7 +252,7 @@ impl Form {
     fn is_name(self, text: &str) -> bool {
         let (max, fits): (usize, fn(char) -> bool) = match self {
             Form::Name => (64, |c| c.is_ascii_alphanumeric() || "_-.".contains(c)),
-            Form::Label => (128, |c| !c.is_control()),
+            Form::Label => (128, |c| !is_hidden(c)),
             Form::Token => (128, is_token_char),
             Form::Content => (1024, |_| true),
             _ => (4096, |c| c != '\0'),

@@ -71,9 +71,35 @@ table! {
             name: "hosts",
             kind: Kind::List(&Kind::Text(Form::DnsName)),
             absent: Absent::Means("IP addresses and `localhost` only"),
-            help: "Names by which clients of the API may call this host. A request for another name may come from a page \
-                   of another site.",
+            help: "Names by which clients may call this host, those that read metrics and health too. A request for another \
+                   name may come from a page of another site, whose name leads here.",
             why: "",
+        };
+        /// Open connections, without those that carry a stream.
+        connections: usize = Key {
+            name: "connections",
+            kind: Kind::Int { min: 1, max: 65_536 },
+            absent: Absent::Default("64"),
+            help: "Open connections of clients, without those that carry a stream. At the limit a new one replaces the one that \
+                   has waited longest for its client, of the address with the most.",
+            why: "Some scrapers, some probes and a person need fewer.",
+        };
+        /// The same for one client address.
+        connections_per_address: usize = Key {
+            name: "connections_per_address",
+            kind: Kind::Int { min: 1, max: 65_536 },
+            absent: Absent::Default("32"),
+            help: "The same for one client address (of IPv6 one /64).",
+            why: "One address alone does not reach `connections`.",
+        };
+        /// Open streams.
+        streams: usize = Key {
+            name: "streams",
+            kind: Kind::Int { min: 1, max: 65_536 },
+            absent: Absent::Default("16"),
+            help: "Clients that follow events, requests or pages of the dashboard at a time, with those that wait for requests; \
+                   more get a 503. An address that has clearly more than others loses its oldest one to them.",
+            why: "Each is rendered every second. The Unix socket has its own.",
         };
     }
 }
@@ -81,4 +107,19 @@ table! {
 /// `None` if there is neither an address nor a socket.
 pub(crate) fn admin(root: &Section) -> Option<Admin> {
     Some(Admin::of(&root.section("admin"))).filter(|admin| admin.http.is_some() || admin.socket.is_some())
+}
+
+impl AdminHttp {
+    /// Listens at this address, with the defaults of the rest.
+    pub fn at(bind: SocketAddr) -> AdminHttp {
+        AdminHttp {
+            bind,
+            read_token: None,
+            write_token: None,
+            hosts: Vec::new(),
+            connections: 64,
+            connections_per_address: 32,
+            streams: 16,
+        }
+    }
 }

@@ -18,7 +18,8 @@ table! {
             name: "attempts",
             kind: Kind::Int { min: 0, max: 10 },
             absent: Absent::Default("1"),
-            help: "Further tries that a request gets after its first, each at another endpoint; 0 = none.",
+            help: "Further tries that a request gets after its first, each at another endpoint; 0 = none. If all of them \
+                   fail, one more goes to the next tier or another zone, if that has healthy endpoints.",
             why: "One moves a request away from a dead endpoint; more multiply the load when all are slow.",
         };
         on = Key {

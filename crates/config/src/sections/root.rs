@@ -87,7 +87,7 @@ pub(crate) fn build(root: &Section, machine: Option<&dyn Machine>, findings: &mu
     let telemetry = Telemetry::of(&root.section("telemetry"));
     telemetry::check(&root.section("telemetry"), &runtime, &pools, findings);
     let acme = Acme::of(&root.section("acme"));
-    let plan = Plan { runtime, admin, telemetry, resolver, acme, listeners, routes, pools };
+    let plan = Plan { runtime, admin, telemetry, resolver, acme, listeners, routes: routes.into(), pools };
     checks::acme(root, &plan, findings);
     checks::loops(root, &plan, machine, findings);
     if let Some(machine) = machine {
@@ -120,7 +120,7 @@ impl Plan {
             let header = format!("[listener.{}]", key(&listener.name));
             listener.lines(&Listener::unset()).section(&header, &mut out);
         }
-        let implied = self.pools.len() == 1 && self.routes == [Route::catch_all(&self.pools[0])];
+        let implied = self.pools.len() == 1 && *self.routes == [Route::catch_all(&self.pools[0])];
         let own = |r: &&Route| {
             self.listeners.iter().any(|l| l.pool.is_some() && r.listeners == [l.name.clone()] && r.name == l.name)
         };

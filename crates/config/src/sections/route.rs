@@ -200,7 +200,13 @@ impl Route {
             path: PathPattern::Any,
             alpn: Vec::new(),
             pool: pool.name.clone(),
-            timeouts: RouteTimeouts { connect: t.connect, response: t.response, request: t.request, idle: t.idle },
+            timeouts: RouteTimeouts {
+                connect: t.connect,
+                response: t.response,
+                request: t.request,
+                idle: t.idle,
+                half_closed: t.half_closed,
+            },
             retry: pool.retry.clone(),
             error_pages: Vec::new(),
         }

@@ -45,6 +45,15 @@ table! {
             help: "A file that keeps operators' orders, such as drained endpoints, over restarts.",
             why: "Reloads and upgrades keep them without it.",
         };
+        /// Idle connections to endpoints.
+        idle_connections: IdleConnections = Key {
+            name: "idle_connections",
+            kind: Kind::IntOr { min: 0, max: 10_000_000, word: "auto" },
+            absent: Absent::Default("\"auto\""),
+            help: "Idle connections to the endpoints of all pools, all workers together. Where there are more, those that were \
+                   used last are kept. `\"auto\"`: a quarter of the file descriptors that the process may have.",
+            why: "Each is a descriptor that a client may need; most requests find theirs among those used last.",
+        };
         /// The log of the process itself (requests go to [`Telemetry::access_log`](crate::plan::Telemetry::access_log)).
         log: Log = Key {
             name: "log",
@@ -103,6 +112,31 @@ impl Field for Workers {
         match self {
             Workers::Auto => quote("auto"),
             Workers::Count(n) => n.to_string(),
+        }
+    }
+}
+
+/// How many idle connections to endpoints there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdleConnections {
+    /// A share of the file descriptors.
+    Auto,
+    /// So many: 0 to 10,000,000.
+    Count(u32),
+}
+
+impl Field for IdleConnections {
+    fn read(value: Value) -> IdleConnections {
+        match value {
+            Value::Int(n) => IdleConnections::Count(u32::try_from(n).unwrap_or(u32::MAX)),
+            _ => IdleConnections::Auto,
+        }
+    }
+
+    fn write(&self, _: &IdleConnections, _: &Kind) -> String {
+        match self {
+            IdleConnections::Auto => quote("auto"),
+            IdleConnections::Count(n) => n.to_string(),
         }
     }
 }

@@ -11,7 +11,7 @@ pub(crate) static DEFAULT_TIMEOUTS: Table = Table {
     path: "[defaults.timeouts]",
     help: "Where the timeouts of every listener, pool and route start.",
     inherits: false,
-    keys: &[CLIENT_HEADER, CLIENT_IDLE, CLIENT_BODY, CONNECT, RESPONSE, REQUEST, IDLE, UPSTREAM_IDLE],
+    keys: &[CLIENT_HEADER, CLIENT_IDLE, CLIENT_BODY, CONNECT, RESPONSE, REQUEST, IDLE, HALF_CLOSED, UPSTREAM_IDLE],
 };
 
 table! {
@@ -45,6 +45,8 @@ table! {
         request: Option<Duration> = REQUEST;
         /// See [`RouteTimeouts::idle`].
         idle: Duration = IDLE;
+        /// See [`RouteTimeouts::half_closed`].
+        half_closed: Duration = HALF_CLOSED;
         /// How long an idle upstream connection is kept.
         upstream_idle: Duration = UPSTREAM_IDLE;
     }
@@ -65,6 +67,8 @@ table! {
         request: Option<Duration> = REQUEST;
         /// Without a byte in either direction once the response's head was sent (bodies, upgraded connections).
         idle: Duration = IDLE;
+        /// The same once one side of a session or an upgraded connection has ended its half.
+        half_closed: Duration = HALF_CLOSED;
     }
 }
 
@@ -127,13 +131,24 @@ const IDLE: Key = Key {
     why: "Event streams and WebSockets with keep-alive messages send one at least every minute or two.",
 };
 
+const HALF_CLOSED: Key = Key {
+    name: "half_closed",
+    kind: Kind::Duration { min: 10 * MS, max: 30 * DAY, off: false },
+    absent: Absent::Default("\"30s\""),
+    help: "How long no byte may pass in a TCP session or an upgraded connection once one side has ended its half. Never longer \
+           than `idle`.",
+    why: "A side that has closed usually wants the rest of an answer and no more; one that never gets the other's end would \
+          keep the session, and its place at the endpoint, for all of `idle`. HAProxy calls it `timeout client-fin` and \
+          `timeout server-fin`, usually 30 s.",
+};
+
 const UPSTREAM_IDLE: Key = Key {
     name: "upstream_idle",
     kind: Kind::Duration { min: 0, max: DAY, off: false },
     absent: Absent::Default("\"60s\""),
-    help: "How long an idle connection to an endpoint is kept. Set it below the keep-alive time of the endpoint, or \
-           requests will meet connections that the endpoint is closing.",
-    why: "Below the 75 s of nginx. Node.js and Apache httpd close after 5 s: set 4s for them.",
+    help: "How long an idle connection to an endpoint is kept; less if the endpoint names its own time (`Keep-Alive: timeout=5`). \
+           Where it does not, set this below that time, or requests will meet connections that the endpoint is closing.",
+    why: "Below the 75 s of nginx. Node.js and Apache httpd close after 5 s, and name that in their responses.",
 };
 
 /// Reports a part that, in the same table, may take longer than the whole.

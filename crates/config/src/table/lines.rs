@@ -1,6 +1,7 @@
 //! How is a table written? [`Lines`]: each key that is not at its default, in the order of the rows.
 
 use super::row::Kind;
+use crate::printable::is_hidden;
 use std::fmt::Write;
 
 /// The keys of one table and their values, as TOML.
@@ -66,7 +67,7 @@ pub(crate) fn quote(text: &str) -> String {
     for c in text.replace("${", "$${").chars() {
         match c {
             '"' | '\\' => out.extend(['\\', c]),
-            c if c.is_control() => {
+            c if is_hidden(c) => {
                 let _ = write!(out, "\\U{:08X}", u32::from(c));
             }
             c => out.push(c),

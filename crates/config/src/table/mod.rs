@@ -2,7 +2,8 @@
 //! rows of its keys side by side; from them come reading, writing, the JSON Schema and the reference page.
 //!
 //! 1. `row`: what a row says. `declare` and `words`: the macros that subjects of `sections` are declared with.
-//! 2. `reader`, `values`, `algorithm`: the tree of a file against the rows; what fits becomes a [`Section`].
+//! 2. `reader`, `values`, `algorithm`: the tree of a file against the rows; what fits becomes a [`Section`]. `secrets`: what must
+//!    not be quoted.
 //! 3. `field`: from a value of a section to a field of the plan, and back. `lines`: the keys of a table, written.
 
 mod algorithm;
@@ -13,6 +14,7 @@ mod lines;
 mod planned;
 mod reader;
 mod row;
+mod secrets;
 mod section;
 mod values;
 mod words;
@@ -29,5 +31,6 @@ pub(crate) use lines::{Lines, list, quote};
 pub(crate) use planned::PLANNED;
 pub(crate) use reader::Reader;
 pub(crate) use row::{DAY, H, MS, S};
+pub(crate) use secrets::is_secret;
 pub(crate) use section::{Located, Value};
 pub(crate) use words::{Words, words};

@@ -2,6 +2,7 @@
 
 use super::planned::is_planned;
 use super::row::{Absent, Key, Table};
+use super::secrets::is_secret;
 use super::section::{Located, Named, Section, Value};
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -68,7 +69,8 @@ impl<'f> Reader<'f> {
                 }
                 other => {
                     let path = self.path(table);
-                    let message = format!("{path} is {}, but must be a table", other.seen());
+                    let seen = if is_secret(self.root, key) { other.type_name().to_string() } else { other.seen() };
+                    let message = format!("{path} is {seen}, but must be a table");
                     self.findings
                         .add(Code::WrongType, node.span, message)
                         .help(format!("write {path} on a line of its own, and its keys below it"));

@@ -132,8 +132,10 @@ impl Reader<'_> {
     }
 
     fn wrong_type(&mut self, key: &str, kind: &Kind, node: &Node) -> Value {
-        let seen = node.tree.seen();
+        let is_secret = matches!(kind, Kind::Text(Form::Secret));
+        let seen = if is_secret { node.tree.type_name().to_string() } else { node.tree.seen() };
         let help = match (kind, &node.tree) {
+            _ if is_secret => "write it in quotes".to_string(),
             (Kind::Int { .. } | Kind::IntOr { .. } | Kind::Number { .. }, Tree::Text(text))
                 if text.parse::<f64>().is_ok() =>
             {

@@ -74,6 +74,7 @@ pub fn metrics() -> Result<(), Failure> {
         certificates: &certificates,
         orders: Arc::default(),
         spans: Spans::default(),
+        admin: evenkeel_admin::Numbers::default(),
     });
     let text = render(&registry);
     let mut families = families(&text);

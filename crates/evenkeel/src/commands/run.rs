@@ -110,7 +110,7 @@ fn plan(arguments: &Run, source: Option<&mut Source>, handed: Option<&Revision>)
     if let Some(admin) = &arguments.admin {
         // clap had it checked.
         let bind = admin.parse().map_err(|_| Failure::running(format!("--admin {admin} is no address")))?;
-        let http = AdminHttp { bind, read_token: None, write_token: None, hosts: Vec::new() };
+        let http = AdminHttp::at(bind);
         plan.admin = Some(Admin { http: Some(http), socket: None });
     }
     Ok(plan)

@@ -4,7 +4,7 @@ use crate::arguments::{ConfigDiff, ConfigShow};
 use crate::commands::check::read;
 use crate::commands::client::Client;
 use crate::failure::{Failure, color};
-use crate::output::print;
+use crate::output::{print, print_as_it_is};
 use evenkeel_admin::api::types::config::Config;
 use evenkeel_config::{Outcome, Plan, changes, parse_str, render_text};
 use serde_json::json;
@@ -22,7 +22,7 @@ pub fn show(arguments: &ConfigShow) -> Result<(), Failure> {
                     "the text as it was written is shown to those who may change it: name a token that may",
                 )
             };
-            print(&config.source.ok_or_else(refused)?)
+            print_as_it_is(&config.source.ok_or_else(refused)?).map(drop)
         }
     }
 }

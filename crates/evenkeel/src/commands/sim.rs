@@ -3,7 +3,7 @@
 use crate::arguments::{Policies, Sim};
 use crate::commands::check;
 use crate::failure::{Failure, color, reason};
-use crate::output::print;
+use crate::output::{print, print_as_it_is};
 use evenkeel_config::plan::{Plan, Workers};
 use evenkeel_config::{render_text, tables};
 use evenkeel_sim::experiment::Experiment;
@@ -30,7 +30,7 @@ pub fn sim(arguments: &Sim) -> Result<(), Failure> {
         _ => return print(&list()),
     };
     if arguments.print {
-        return print(&source);
+        return print_as_it_is(&source).map(drop);
     }
     let mut experiment = read(&name, &source, pool.as_ref())?;
     if let Some(pool) = &pool {

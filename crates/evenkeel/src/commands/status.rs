@@ -3,7 +3,7 @@
 use crate::arguments::Status as Arguments;
 use crate::commands::client::Client;
 use crate::failure::Failure;
-use crate::output::{print, table};
+use crate::output::{print, print_as_it_is, table};
 use evenkeel_admin::api::types::{Endpoint, Pool, Status};
 use hyper::Method;
 use std::fmt::Write;
@@ -32,7 +32,8 @@ pub fn status(arguments: &Arguments) -> Result<(), Failure> {
             return print(&text);
         }
         // Clears the screen from the top on.
-        print(&format!("\x1b[H\x1b[2J{text}"))?;
+        print_as_it_is("\x1b[H\x1b[2J")?;
+        print(&text)?;
         std::thread::sleep(EVERY);
     }
 }

@@ -2,10 +2,11 @@
 //! which is in no file.
 
 use crate::configured::texts::Texts;
-use evenkeel_config::Outcome;
+use evenkeel_config::{Disk, Outcome};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Links that are followed before they count as a circle; the kernel's own limit.
@@ -114,19 +115,7 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
     // A link stays one.
     let file = fs::canonicalize(file)?;
     let before = fs::metadata(&file)?;
-    let mut name = file.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let new = file.with_file_name(name);
-    let written = || {
-        fs::write(&new, text)?;
-        fs::set_permissions(&new, before.permissions())?;
-        let (user, group) =
-            (std::os::unix::fs::MetadataExt::uid(&before), std::os::unix::fs::MetadataExt::gid(&before));
-        std::os::unix::fs::chown(&new, Some(user), Some(group))?;
-        fs::File::open(&new)?.sync_all()?;
-        fs::rename(&new, &file)
-    };
-    written().inspect_err(|_| _ = fs::remove_file(&new))
+    Disk::replace(&file, text.as_bytes(), before.mode(), Some((before.uid(), before.gid())))
 }
 
 /// The folder of a file and of each link on the way to it.

@@ -2,8 +2,10 @@
 //! over, orders and configuration in variables of its environment.
 
 use crate::configured::revisions::Revision;
+use evenkeel_config::Disk;
 use evenkeel_pools::orders::Given;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -13,27 +15,57 @@ const VARIABLE: &str = "EVENKEEL_ORDERS";
 /// The configuration that the process before has applied, if its file says another, as JSON.
 const CONFIGURATION: &str = "EVENKEEL_CONFIGURATION";
 
+/// Rights of a new file: orders have names of operators in them.
+const MODE: u32 = 0o600;
+
 /// The kernel allows 128 KiB for one variable.
 const VARIABLE_MAX: usize = 100 * 1024;
 
-/// The orders that were kept: in the environment, as the process that this one replaces may know more than the file.
+/// Orders that were kept.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// The orders.
+    pub given: Given,
+    /// Why there are none, if the file has none that can be read: for the log and the events.
+    pub lost: Option<String>,
+}
+
+/// The orders that were kept: in the environment, as the process that this one replaces may know more than the file. A file that
+/// was cut, as by a crash or a full disk, is set aside: serving without orders is better than not serving.
 ///
 /// # Errors
-/// The file is there and cannot be read.
-pub fn read(file: Option<&Path>) -> io::Result<Given> {
+/// The file is there and cannot be opened, or the environment is not of an evenkeel of this version.
+pub fn read(file: Option<&Path>) -> io::Result<Kept> {
     if let Ok(text) = std::env::var(VARIABLE) {
-        return parse(&text);
+        return Ok(Kept { given: parse(text.as_bytes())?, lost: None });
     }
-    match file.map(std::fs::read_to_string) {
-        None => Ok(Given::new()),
-        Some(Ok(text)) => parse(&text),
-        Some(Err(error)) if error.kind() == ErrorKind::NotFound => Ok(Given::new()),
-        Some(Err(error)) => Err(error),
+    let Some(file) = file else { return Ok(Kept::default()) };
+    match std::fs::read(file) {
+        Ok(bytes) => Ok(match parse(&bytes) {
+            Ok(given) => Kept { given, lost: None },
+            Err(error) => Kept { given: Given::new(), lost: Some(set_aside(file, &error)) },
+        }),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Kept::default()),
+        Err(error) => Err(error),
     }
 }
 
-fn parse(text: &str) -> io::Result<Given> {
-    serde_json::from_str(text).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+/// Renames a file that cannot be used, so that it is there for its operator when the next one is written. What happened.
+fn set_aside(file: &Path, why: &io::Error) -> String {
+    let mut bad = file.as_os_str().to_owned();
+    bad.push(".bad");
+    let kept = match std::fs::rename(file, &bad) {
+        Ok(()) => format!("it is kept as {}", Path::new(&bad).display()),
+        Err(error) => format!("it cannot be set aside: {error}"),
+    };
+    format!(
+        "orders of operators are lost, such as drained endpoints: {} cannot be used ({why}); {kept}",
+        file.display()
+    )
+}
+
+fn parse(text: &[u8]) -> io::Result<Given> {
+    serde_json::from_slice(text).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
 }
 
 /// Keeps the orders in the file: all of them, or those of before.
@@ -41,12 +73,10 @@ fn parse(text: &str) -> io::Result<Given> {
 /// # Errors
 /// As file systems have them.
 pub fn write(file: &Path, given: &Given) -> io::Result<()> {
-    let new = file.with_extension("new");
-    let mut out = std::fs::File::create(&new)?;
-    serde_json::to_writer_pretty(&mut out, given)?;
-    out.write_all(b"\n")?;
-    out.sync_all()?;
-    std::fs::rename(new, file)
+    let mut text = serde_json::to_vec_pretty(given)?;
+    text.push(b'\n');
+    let mode = std::fs::metadata(file).map_or(MODE, |before| before.mode());
+    Disk::replace(file, &text, mode, None)
 }
 
 /// The configuration that the process before has applied, if that is not what the file says.
@@ -103,18 +133,27 @@ mod tests {
     use evenkeel_pools::orders::Order;
 
     #[test]
-    fn what_is_written_is_read_and_what_is_broken_is_said() {
+    fn what_is_written_is_read_and_what_is_broken_is_set_aside() {
         let folder = std::env::temp_dir().join(format!("evenkeel-state-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let file = folder.join("orders.json");
-        assert_eq!(read(Some(&file)).unwrap(), Given::new());
+        assert_eq!(read(Some(&file)).unwrap(), Kept::default());
         let mut given = Given::new();
         let order = Order { weight: Some(0), by: "uid 0".into(), ..Order::default() };
         given.entry("shop".into()).or_default().insert("shop-1".into(), order);
         write(&file, &given).unwrap();
-        assert_eq!(read(Some(&file)).unwrap(), given);
-        std::fs::write(&file, "{\"shop\": 1}").unwrap();
-        assert_eq!(read(Some(&file)).unwrap_err().kind(), ErrorKind::InvalidData);
+        assert_eq!(read(Some(&file)).unwrap(), Kept { given: given.clone(), lost: None });
+        assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o777, MODE);
+        let whole = std::fs::read(&file).unwrap();
+        let broken: [&[u8]; 4] = [b"{\"shop\": 1}", &whole[..whole.len() / 2], b"", b"\xff\0"];
+        for text in broken {
+            std::fs::write(&file, text).unwrap();
+            let kept = read(Some(&file)).unwrap();
+            assert!(kept.given.is_empty() && kept.lost.expect("a reason").contains("orders.json.bad"));
+            assert_eq!(std::fs::read(folder.join("orders.json.bad")).unwrap(), text);
+            assert_eq!(read(Some(&file)).unwrap(), Kept::default(), "it is no longer there");
+        }
+        assert!(read(Some(&folder)).is_err(), "a folder is not a file that was cut");
         std::fs::remove_dir_all(&folder).unwrap();
         assert!(write(&file, &given).is_err());
     }

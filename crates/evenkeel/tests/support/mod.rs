@@ -273,7 +273,7 @@ pub fn ask(addr: &str, request: &str) -> std::io::Result<String> {
 
 /// Status and body of one request over a connection of its own.
 pub fn get(addr: &str, path: &str) -> std::io::Result<(u16, String)> {
-    let response = ask(addr, &format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n"))?;
+    let response = ask(addr, &format!("GET {path} HTTP/1.1\r\nhost: {addr}\r\nconnection: close\r\n\r\n"))?;
     let status = response.get(9..12).and_then(|s| s.parse().ok()).unwrap_or(0);
     let body = response.split_once("\r\n\r\n").map(|(_, body)| body.to_string()).unwrap_or_default();
     Ok((status, body))

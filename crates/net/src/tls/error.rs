@@ -28,6 +28,7 @@ causes! {
     Closed "closed" "the peer closed the connection within the handshake",
     Timeout "timeout" "the handshake was not over in time",
     TooMany "too_many" "too many handshakes were under way",
+    Displaced "displaced" "the handshake stalled, and another client got its place",
     Version "version" "no version of TLS in common",
     Cipher "cipher" "no cipher suite, key exchange or signature in common",
     Protocol "alpn" "no application protocol in common",
@@ -66,7 +67,7 @@ impl HandshakeError {
 
     /// Whether the peer was told, or is about to be, and reads that only if nothing that it sends is left unread.
     pub fn is_told(&self) -> bool {
-        !matches!(self.cause, Cause::Closed | Cause::Timeout | Cause::TooMany | Cause::NotTls)
+        !matches!(self.cause, Cause::Closed | Cause::Timeout | Cause::TooMany | Cause::Displaced | Cause::NotTls)
     }
 
     pub(super) fn of_tls(error: Error) -> HandshakeError {

@@ -153,27 +153,33 @@ macro_rules! look_first {
 /// Bytes of a message that is not whole: what a buffer holds, less what makes reads worthwhile.
 const HELD_MAX: usize = crate::buffer::CAPACITY;
 
-/// As a server. `early`: what came already.
+/// As a server. `early`: what came already; `begins`: asked when the ClientHello is whole, before rustls is shown all of it.
 pub(super) async fn accept(
     socket: &Stream,
     config: Arc<ServerConfig>,
     early: Option<Buf>,
+    begins: impl FnOnce() -> Result<(), HandshakeError>,
 ) -> Result<Done, HandshakeError> {
     let mut connection = UnbufferedServerConnection::new(config).map_err(HandshakeError::of_tls)?;
     let early = early.unwrap_or_else(Buf::none);
     let mut server_name = None;
-    let (mut is_known, mut heard) = (false, false);
+    let mut heard = false;
+    // Until the ClientHello has come.
+    let mut begins = Some(begins);
     // rustls tells it to buffered connections alone.
     let mut check = |held: &Buf| -> Result<(), HandshakeError> {
         heard = true;
-        if is_known {
+        if begins.is_none() {
             return Ok(());
         }
         check_first(held)?;
-        if let Ok(Some(hello)) = tls_hello::read(held.filled()) {
-            (server_name, is_known) = (hello.server_name, true);
+        match tls_hello::read(held.filled()) {
+            Ok(None) => return Ok(()),
+            Ok(Some(hello)) => server_name = hello.server_name,
+            // What is wrong with it rustls finds, too.
+            Err(_) => {}
         }
-        Ok(())
+        begins.take().map_or(Ok(()), |begins| begins())
     };
     if !early.is_empty() {
         check(&early)?;
@@ -228,13 +234,22 @@ async fn send(socket: &Stream, out: &mut Vec<u8>) -> Result<(), HandshakeError> 
     Ok(())
 }
 
-/// Reads more behind `held`. While it waits it holds no other buffer.
-async fn read(socket: &Stream, held: Buf) -> Result<Buf, HandshakeError> {
-    let room = || {
-        let mut buf = Buf::take_whole();
-        buf.extend(held.filled());
-        buf
-    };
-    let (n, buf) = poll_fn(|cx| socket.poll_read_into(cx, room)).await?;
+/// Reads more behind `held`. While it waits it holds no more memory than what came needs.
+async fn read(socket: &Stream, mut held: Buf) -> Result<Buf, HandshakeError> {
+    let (n, buf) = poll_fn(|cx| {
+        let room = || {
+            let mut buf = Buf::take_whole();
+            // Less than HELD_MAX, which leaves room.
+            let copied = buf.extend_some(held.filled());
+            debug_assert_eq!(copied, held.len());
+            buf
+        };
+        let polled = socket.poll_read_into(cx, room);
+        if polled.is_pending() {
+            held.shrink();
+        }
+        polled
+    })
+    .await?;
     if n == 0 { Err(HandshakeError::new(Cause::Closed)) } else { Ok(buf) }
 }

@@ -22,4 +22,6 @@ pub use info::{Info, Note};
 pub use stream::TlsStream;
 
 #[cfg(test)]
+mod edges_tests;
+#[cfg(test)]
 pub(crate) mod tests;

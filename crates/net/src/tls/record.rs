@@ -164,7 +164,8 @@ impl Key {
         let (explicit, body) = body.split_at_checked(self.explicit).ok_or(Fault::Malformed)?;
         let len = body.len().checked_sub(TAG).ok_or(Fault::Malformed)?;
         let (cipher, tag) = body.split_at(len);
-        if len > PLAIN_MAX + if self.is_13 { 256 - TAG } else { 0 } {
+        // With TLS 1.3 this is plaintext, type and padding: too much padding is too much, too (RFC 8446 section 5.4).
+        if len > PLAIN_MAX + usize::from(self.is_13) {
             return Err(Fault::Overflow);
         }
         let out = out.get_mut(..len).ok_or(Fault::Overflow)?;
@@ -184,9 +185,6 @@ impl Key {
         self.seq += 1;
         // Behind the plaintext its type, and as many zeros as the sender likes.
         let at = out.iter().rposition(|&b| b != 0).ok_or(Fault::Unexpected)?;
-        if at > PLAIN_MAX {
-            return Err(Fault::Overflow);
-        }
         Ok((out[at], 0..at))
     }
 }
@@ -244,6 +242,22 @@ mod tests {
                 record[at] ^= 1;
             }
             assert!(open.open(&record, &mut out).is_ok());
+        }
+    }
+
+    /// RFC 8446 section 5.4: "the full encoded TLSInnerPlaintext MUST NOT exceed 2^14 + 1 octets".
+    #[test]
+    fn padding_makes_a_record_no_larger_than_one_without() {
+        for (at, (mut seal, mut open)) in pairs().into_iter().enumerate().filter(|(_, (seal, _))| seal.is_13) {
+            let mut out = vec![0; BODY_MAX];
+            for (padding, expected) in [(PLAIN_MAX - 1, Ok((DATA, 0..1))), (PLAIN_MAX, Err(Fault::Overflow))] {
+                // A byte of data, its type, and padding; the type that sealing adds is one more zero.
+                let mut inner = vec![b'x', DATA];
+                inner.resize(1 + padding, 0);
+                let mut record = vec![0; inner.len() + seal.overhead()];
+                seal.seal(0, &inner, &mut record).unwrap();
+                assert_eq!(open.open(&record, &mut out), expected, "key {at}, {padding} bytes of padding");
+            }
         }
     }
 

@@ -140,8 +140,7 @@ impl Session {
             Ok(n) => room.fill(n),
             Err(fault) => return self.fail(fault),
         }
-        let n = room.len().min(out.spare().len());
-        out.extend(&room.filled()[..n]);
+        let n = out.extend_some(room.filled());
         room.consume(n);
         if !room.is_empty() {
             *rest = room;
@@ -199,6 +198,9 @@ impl Session {
         let mut left = &all[..];
         while let [kind, a, b, c, behind @ ..] = left {
             let len = u32::from_be_bytes([0, *a, *b, *c]) as usize;
+            if !self.takes(*kind, len) {
+                return Err(Fault::Unexpected);
+            }
             if len > MESSAGE_MAX {
                 return Err(Fault::Overflow);
             }
@@ -212,6 +214,15 @@ impl Session {
         }
         self.partial = left.to_vec();
         Ok(())
+    }
+
+    /// True if a message of this kind and length may come: one that may not is refused before its bytes are kept.
+    fn takes(&self, kind: u8, len: usize) -> bool {
+        match (kind, &*self.kernel) {
+            (KEY_UPDATE, _) => len == 1,
+            (NEW_SESSION_TICKET, Kernel::Client(_)) => true,
+            _ => false,
+        }
     }
 
     fn message(&mut self, kind: u8, message: &[u8]) -> Result<(), Fault> {
@@ -259,16 +270,25 @@ impl Session {
         let _ = self.put_aside(ALERT, &[FATAL, fault.alert()]);
     }
 
-    /// Takes what waits for the next data into `out`, which is empty.
-    fn take_answer(&mut self, out: &mut Buf) {
-        // More than a buffer holds cannot wait: tickets, one new key, one alert.
-        if !self.answer.is_empty() && out.extend(&self.answer) {
+    /// Takes what waits for the next data into `out`, as much as it has room for: true if nothing waits any more. Records are
+    /// numbered, so none may be sealed behind this while a part of it is still to be sent. Tickets of a client with a long
+    /// chain of certificates fill several buffers.
+    #[must_use]
+    fn take_answer(&mut self, out: &mut Buf) -> bool {
+        if !self.answer.is_empty() {
+            let taken = out.extend_some(&self.answer);
+            if taken < self.answer.len() {
+                self.answer.drain(..taken);
+                return false;
+            }
             self.answer = Vec::new();
             self.rekeyed = false;
         }
+        true
     }
 
-    /// Seals data, behind what waits for it, as much as `out` has room for: how much. `out` is empty and whole.
+    /// Seals data, behind what waits for it, as much as `out` has room for: how much, 0 if what waits has taken all of it.
+    /// `out` is empty and whole.
     ///
     /// # Errors
     /// The key must not be used any more, or nothing may follow what was sent.
@@ -280,7 +300,9 @@ impl Session {
                 false => {}
             }
         }
-        self.take_answer(out);
+        if !self.take_answer(out) {
+            return Ok(0);
+        }
         let mut taken = 0;
         while taken < data.len() {
             let room = out.spare().len().saturating_sub(self.sealing.overhead());
@@ -295,12 +317,24 @@ impl Session {
         Ok(taken)
     }
 
-    /// Seals what tells the peer that this side has sent all, behind what waits to be sent.
-    pub fn seal_end(&mut self, out: &mut Buf) {
-        self.take_answer(out);
-        if let Ok(n) = self.sealing.seal(ALERT, &[WARNING, CLOSE_NOTIFY], out.spare()) {
+    /// Seals the `close_notify` of this side, behind what waits to be sent; `false` if `out` has no room for all of that, and
+    /// then the rest belongs into the next buffer.
+    #[must_use]
+    pub fn seal_end(&mut self, out: &mut Buf) -> bool {
+        const END: [u8; 2] = [WARNING, CLOSE_NOTIFY];
+        if !self.take_answer(out) || out.spare().len() < END.len() + self.sealing.overhead() {
+            return false;
+        }
+        // A key that may seal nothing more leaves the peer without it.
+        if let Ok(n) = self.sealing.seal(ALERT, &END, out.spare()) {
             out.fill(n);
         }
+        true
+    }
+
+    /// True while a message of TLS has come in part only.
+    pub fn is_within_message(&self) -> bool {
+        !self.partial.is_empty()
     }
 
     /// Whether the peer waits for what waits here: the last words of a client's handshake.
@@ -308,9 +342,10 @@ impl Session {
         !self.answer.is_empty() && matches!(*self.kernel, Kernel::Client(_))
     }
 
-    /// Takes what waits, to be sent alone.
-    pub fn seal_nothing(&mut self, out: &mut Buf) {
-        self.take_answer(out);
+    /// Takes what waits, to be sent alone; `false` if more is left.
+    #[must_use]
+    pub fn seal_nothing(&mut self, out: &mut Buf) -> bool {
+        self.take_answer(out)
     }
 }
 

@@ -18,8 +18,10 @@ pub(super) struct State {
     pub(super) rest: Buf,
     /// What was sealed and not sent yet.
     pub(super) out: Buf,
-    /// Whether the peer was told that this side has sent all.
+    /// True once this side sends no more data.
     pub(super) ended: bool,
+    /// True while the `close_notify` of that is not sealed: `out` was full. Then `out` is not empty.
+    pub(super) end_due: bool,
     /// Whether the socket is to be shut down once `out` is sent.
     pub(super) shuts: bool,
 }
@@ -31,8 +33,7 @@ impl State {
             return Some(Ok(0));
         }
         if !self.rest.is_empty() {
-            let n = self.rest.len().min(buf.spare().len());
-            buf.extend(&self.rest.filled()[..n]);
+            let n = buf.extend_some(self.rest.filled());
             self.rest.consume(n);
             if self.rest.is_empty() {
                 self.rest = Buf::none();
@@ -92,14 +93,20 @@ impl State {
         }
     }
 
-    /// Sends what waits, if that can be done at once and nothing is before it.
+    /// Sends what waits, if that can be done at once and nothing is before it. What the kernel does not take stays in `out`.
     #[cold]
     pub(super) fn tell(&mut self, socket: &Stream) {
-        if self.out.is_empty() {
+        let mut is_all = false;
+        while self.out.is_empty() && !is_all {
             let mut out = Buf::take_whole();
-            self.session.seal_nothing(&mut out);
+            is_all = self.session.seal_nothing(&mut out);
+            if is_all && self.end_due {
+                is_all = self.session.seal_end(&mut out);
+                self.end_due = !is_all;
+            }
+            out.consume(socket.send_now(out.filled()));
             if !out.is_empty() {
-                socket.send_now(out.filled());
+                self.out = out;
             }
         }
     }
@@ -107,19 +114,31 @@ impl State {
     /// Has what the peer waits for sent before anything is written, if there is such.
     #[cold]
     pub(super) fn say_awaited(&mut self, socket: &Stream) {
-        if self.session.is_awaited() && self.out.is_empty() {
-            let mut out = Buf::take_whole();
-            self.session.seal_nothing(&mut out);
-            out.consume(socket.send_now(out.filled()));
-            self.out = if out.is_empty() { Buf::none() } else { out };
+        if self.session.is_awaited() {
+            self.tell(socket);
         }
     }
 
-    /// Room for what comes, behind what came.
+    /// Room for what comes, behind what came: part of a record, or reading would have opened it.
     pub(super) fn room(&self) -> Buf {
         let mut wire = Buf::take_whole();
-        wire.extend(self.held.filled());
+        let held = wire.extend_some(self.held.filled());
+        debug_assert!(held == self.held.len() && !wire.spare().is_empty());
         wire
+    }
+
+    /// Keeps the front of a record, while the rest of it is to come, in no more memory than it needs.
+    #[inline]
+    pub(super) fn wait(&mut self) {
+        if !self.held.is_empty() {
+            self.held.shrink();
+        }
+    }
+
+    /// True if the peer is in the midst of nothing: no part of a record or message has come. Such a part may be the front of
+    /// data.
+    pub(super) fn is_between_records(&self) -> bool {
+        self.held.is_empty() && !self.session.is_within_message()
     }
 
     pub(super) fn poll_flush(
@@ -133,7 +152,10 @@ impl State {
             self.out.consume(sent);
             if self.out.is_empty() {
                 self.out = Buf::none();
-                if self.shuts {
+                if self.end_due {
+                    self.tell(socket);
+                }
+                if self.shuts && self.out.is_empty() {
                     socket.shutdown_write();
                 }
             }
@@ -141,23 +163,11 @@ impl State {
         Poll::Ready(Ok(()))
     }
 
-    /// Tells the peer that this side has sent all, if that can be done at once.
+    /// Tells the peer that this side has sent all: at once if the kernel takes it, or else behind what is still to be sent.
     pub(super) fn end(&mut self, socket: &Stream) {
-        if std::mem::replace(&mut self.ended, true) {
-            return;
-        }
-        let mut out = Buf::take_whole();
-        self.session.seal_end(&mut out);
-        if self.out.is_empty() {
-            out.consume(socket.send_now(out.filled()));
-            self.out = if out.is_empty() { Buf::none() } else { out };
-        } else if !self.out.extend(out.filled()) {
-            let mut all = Buf::take_whole();
-            // A buffer that is full of what was sealed for one write has room for this behind it, once it begins at its front;
-            // and if not, the end is not told.
-            all.extend(self.out.filled());
-            all.extend(out.filled());
-            self.out = all;
+        if !std::mem::replace(&mut self.ended, true) {
+            self.end_due = true;
+            self.tell(socket);
         }
     }
 }

@@ -42,7 +42,8 @@ impl TlsStream {
         TlsStream { socket, state: RefCell::new(None), info: OnceCell::new(), resets: Cell::new(false) }
     }
 
-    /// Shakes hands as a server. `early`: what was read already; `note`: what is kept with what was agreed. Configured with
+    /// Shakes hands as a server. `early`: what was read already; `begins`: asked when the ClientHello has come whole, before
+    /// the work that it asks for, and may refuse it; `note`: what is kept with what was agreed. Configured with
     /// `enable_secret_extraction`. If it fails as no TLS came, the connection is as plain as before.
     ///
     /// # Errors
@@ -51,9 +52,10 @@ impl TlsStream {
         &self,
         config: Arc<ServerConfig>,
         early: Option<Buf>,
+        begins: impl FnOnce() -> Result<(), HandshakeError>,
         note: impl FnOnce(&Info) -> Note,
     ) -> Result<&Info, HandshakeError> {
-        let mut done = handshake::accept(&self.socket, config, early).await?;
+        let mut done = handshake::accept(&self.socket, config, early, begins).await?;
         done.info.note = note(&done.info);
         if done.held.is_empty() {
             // Nothing is sent now that would acknowledge the client's last words, and many clients do not send their request
@@ -74,7 +76,8 @@ impl TlsStream {
 
     fn begin(&self, Done { session, info, held }: Done) -> &Info {
         let held = if held.is_empty() { Buf::none() } else { held };
-        let state = State { session, held, rest: Buf::none(), out: Buf::none(), ended: false, shuts: false };
+        let [rest, out] = [Buf::none(), Buf::none()];
+        let state = State { session, held, rest, out, ended: false, end_due: false, shuts: false };
         self.state.replace(Some(state));
         self.info.get_or_init(|| Box::new(info))
     }
@@ -153,7 +156,11 @@ impl TlsStream {
             // What ails the socket is met when it is read.
             let _ = state.poll_flush(cx, &self.socket, SendFlags::NOSIGNAL);
         }
-        let (n, wire) = ready!(self.socket.poll_read_into(cx, || state.room()))?;
+        let Poll::Ready(read) = self.socket.poll_read_into(cx, || state.room()) else {
+            state.wait();
+            return Poll::Pending;
+        };
+        let (n, wire) = read?;
         state.came(n, wire);
         Poll::Ready(Ok(()))
     }
@@ -192,19 +199,24 @@ impl TlsStream {
         if state.ended {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
-        let mut out = Buf::take_whole();
-        let taken = state.session.seal(bytes, &mut out).map_err(|fault| io::Error::other(fault.text()))?;
-        let mut flags = SendFlags::NOSIGNAL;
-        if last && taken == bytes.len() {
-            state.session.seal_end(&mut out);
-            state.ended = true;
-            flags |= SendFlags::MORE;
-        }
-        state.out = out;
-        match state.poll_flush(cx, &self.socket, flags) {
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            // What is not sent yet goes before all else.
-            _ => Poll::Ready(Ok(taken)),
+        loop {
+            let mut out = Buf::take_whole();
+            let taken = state.session.seal(bytes, &mut out).map_err(|fault| io::Error::other(fault.text()))?;
+            let mut flags = SendFlags::NOSIGNAL;
+            if last && taken == bytes.len() {
+                state.ended = true;
+                state.end_due = !state.session.seal_end(&mut out);
+                flags |= SendFlags::MORE;
+            }
+            state.out = out;
+            match state.poll_flush(cx, &self.socket, flags) {
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                // What is not sent yet goes before all else.
+                _ if taken > 0 => return Poll::Ready(Ok(taken)),
+                // What waited has taken all of the buffer, and more of it may wait.
+                Poll::Ready(Ok(())) => {}
+                Poll::Pending => return Poll::Pending,
+            }
         }
     }
 
@@ -226,7 +238,7 @@ impl TlsStream {
         .await
     }
 
-    /// Tickets and new keys may come at any time.
+    /// Tickets and new keys may come at any time, and leave a connection quiet once they have come whole.
     pub(crate) fn is_quiet(&self) -> bool {
         let mut state = self.state.borrow_mut();
         let Some(state) = &mut *state else { return self.socket.is_quiet() };
@@ -245,12 +257,12 @@ impl TlsStream {
                 }
             }
             if self.socket.is_quiet() {
-                return true;
+                return state.is_between_records();
             }
             match self.socket.read_ready(|| state.room()) {
                 Some(Ok((n, wire))) => state.came(n, wire),
                 Some(Err(_)) => return false,
-                None => return true,
+                None => return state.is_between_records(),
             }
         }
     }

@@ -21,7 +21,7 @@ const V13: &[&SupportedProtocolVersion] = &[&version::TLS13];
 
 /// What both sides need.
 pub(crate) struct Configs {
-    server: Arc<ServerConfig>,
+    pub(crate) server: Arc<ServerConfig>,
     pub(crate) client: Arc<ClientConfig>,
 }
 
@@ -73,12 +73,12 @@ fn server_and_peer() -> (TlsStream, UnixStream) {
 }
 
 /// Both sides after their handshake.
-async fn shaken(configs: &Configs) -> [Transport; 2] {
+pub(crate) async fn shaken(configs: &Configs) -> [Transport; 2] {
     let [server, client] = pair().map(|stream| Box::new(TlsStream::new(stream)));
     let (done, is_done) = tokio::sync::oneshot::channel();
     let config = configs.server.clone();
     spawn(async move {
-        server.accept(config, None, |_| Note::default()).await.unwrap();
+        server.accept(config, None, || Ok(()), |_| Note::default()).await.unwrap();
         done.send(server).unwrap_or_else(|_| panic!("the test waits"));
     });
     client.connect(configs.client.clone(), name("a.test")).await.unwrap();
@@ -115,8 +115,7 @@ fn bytes_pass_both_ways_whatever_is_agreed() {
                     came.extend_from_slice(buf.filled());
                 }
                 assert!(came == expected);
-                let mut all = Buf::take();
-                all.extend(b"all of it");
+                let mut all = Buf::holding(b"all of it");
                 server.write(&mut all, true).await.unwrap();
                 done.send(()).unwrap();
             });
@@ -155,8 +154,7 @@ fn an_end_without_a_word_is_an_error_and_one_with_it_is_not() {
 fn an_idle_connection_that_gets_tickets_is_quiet() {
     run(async {
         let [server, client] = shaken(&configs("a.test", V13)).await;
-        let mut sent = Buf::take();
-        sent.extend(b"with tickets before it");
+        let mut sent = Buf::holding(b"with tickets before it");
         server.write_all(&mut sent).await.unwrap();
         let mut came = Buf::take();
         client.read(&mut came).await.unwrap();
@@ -181,8 +179,7 @@ fn a_session_goes_on_in_the_next_connection() {
                 let [server, client] = shaken(&configs).await;
                 assert_eq!(client.as_tls().unwrap().info().unwrap().resumed, resumed);
                 assert_eq!(server.as_tls().unwrap().info().unwrap().resumed, resumed);
-                let mut sent = Buf::take();
-                sent.extend(b"the ticket comes with this");
+                let mut sent = Buf::holding(b"the ticket comes with this");
                 server.write_all(&mut sent).await.unwrap();
                 client.read_some().await.unwrap();
             }
@@ -232,15 +229,14 @@ fn a_client_that_sends_byte_by_byte_is_understood() {
             assert_eq!(&came, b"ok");
         });
         run(async {
-            server.accept(configs.server.clone(), None, |_| Note::default()).await.unwrap();
+            server.accept(configs.server.clone(), None, || Ok(()), |_| Note::default()).await.unwrap();
             let server = Transport::Tls(Box::new(server));
             let mut came = Buf::take();
             while came.len() < 10 {
                 assert_ne!(server.read(&mut came).await.unwrap(), 0);
             }
             assert_eq!(came.filled(), b"one by one");
-            let mut ok = Buf::take();
-            ok.extend(b"ok");
+            let mut ok = Buf::holding(b"ok");
             server.write_all(&mut ok).await.unwrap();
         })
         .unwrap();
@@ -265,7 +261,7 @@ fn new_keys_are_taken_and_given() {
         }
     });
     run(async {
-        server.accept(configs.server.clone(), None, |_| Note::default()).await.unwrap();
+        server.accept(configs.server.clone(), None, || Ok(()), |_| Note::default()).await.unwrap();
         let server = Transport::Tls(Box::new(server));
         for round in 0..3 {
             let mut buf = server.read_some().await.unwrap();
@@ -292,8 +288,10 @@ fn what_is_not_tls_has_a_name() {
         let (server, mut socket) = server_and_peer();
         socket.write_all(bytes).unwrap();
         socket.shutdown(std::net::Shutdown::Write).unwrap();
-        let failed =
-            run(async { server.accept(configs.server.clone(), None, |_| Note::default()).await.unwrap_err() }).unwrap();
+        let failed = run(async {
+            server.accept(configs.server.clone(), None, || Ok(()), |_| Note::default()).await.unwrap_err()
+        })
+        .unwrap();
         assert_eq!(failed.cause, cause, "{failed}");
     }
 }
@@ -316,7 +314,8 @@ fn a_hello_without_end_is_too_large() {
         }
     });
     let failed =
-        run(async { server.accept(configs.server.clone(), None, |_| Note::default()).await.unwrap_err() }).unwrap();
+        run(async { server.accept(configs.server.clone(), None, || Ok(()), |_| Note::default()).await.unwrap_err() })
+            .unwrap();
     assert_eq!(failed.cause, Cause::TooLarge, "{failed}");
     drop(server);
     client.join().unwrap();
@@ -377,7 +376,7 @@ fn certificates_that_are_wrong_are_told_apart() {
             let config = server_config.clone();
             let (done, is_done) = tokio::sync::oneshot::channel();
             spawn(async move {
-                let failed = server.accept(config, None, |_| Note::default()).await.unwrap_err();
+                let failed = server.accept(config, None, || Ok(()), |_| Note::default()).await.unwrap_err();
                 done.send((failed.cause, failed.server_name)).unwrap();
             });
             let failed = client.connect(client_config.clone(), name(asked)).await.unwrap_err();

@@ -1,31 +1,90 @@
-//! How does a connection end so that its last words arrive? Unread bytes would make a reset of its end, in which they are lost
-//! (RFC 9112 section 9.6): for a while they are read, and thrown away.
+//! The end of a connection whose last response has to arrive. Bytes that were not read would turn the close into a reset, in
+//! which a client may lose the response (RFC 9112 section 9.6): so they are read, and thrown away.
 
-use evenkeel_net::buffer::Buf;
+use super::{Command, Core};
+use crate::observe::stats::ListenerStats;
 use evenkeel_net::deadline::Timer;
 use evenkeel_net::transport::Transport;
+use std::cell::Cell;
+use std::future::poll_fn;
 use std::pin::pin;
+use std::task::{Poll, ready};
 use std::time::Duration;
 
-/// How long a closing connection may still send what is not read.
+/// For the client to take a piece of a last response; and for all of the lingering once this side ends.
 pub const LINGER: Duration = Duration::from_secs(2);
 
-/// Bytes that it may still send.
-const LINGER_BYTES_MAX: usize = 256 * 1024;
+/// How much of a client is awaited.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// Time in all.
+    time: Duration,
+    /// Time without a byte.
+    silence: Duration,
+    /// Bytes.
+    bytes: u64,
+}
 
-/// Says that nothing more follows, and waits until the peer says so too.
-pub async fn linger(transport: &Transport, timer: &Timer) {
+impl Patience {
+    /// For a client whose request was answered, of which it may still send all. Many write all of an upload before they read,
+    /// so a bound of bytes would cut those off that are fast. The times are NGINX's (`lingering_time`, `lingering_timeout`).
+    pub const UPLOAD: Patience =
+        Patience { time: Duration::from_secs(30), silence: Duration::from_secs(5), bytes: u64::MAX };
+
+    /// For a client that broke the rules of its connection, which may be on purpose.
+    pub const FAULT: Patience = Patience { time: LINGER, silence: LINGER, bytes: 256 * 1024 };
+}
+
+/// Counts a connection that lingers until it is dropped.
+struct Lingering<'s>(&'s ListenerStats);
+
+impl<'s> Lingering<'s> {
+    fn begin(stats: &'s ListenerStats) -> Lingering<'s> {
+        stats.lingering.add(1);
+        Lingering(stats)
+    }
+}
+
+impl Drop for Lingering<'_> {
+    fn drop(&mut self) {
+        self.0.lingering.sub(1);
+    }
+}
+
+/// Ends this side's half, and waits until the peer has ended its own. What it sends until then is not even copied. `is_gone`:
+/// its listener has left.
+pub async fn linger(
+    transport: &Transport,
+    timer: &Timer,
+    patience: Patience,
+    core: &Core,
+    stats: &ListenerStats,
+    is_gone: &Cell<bool>,
+) {
+    let Patience { time, silence, bytes: mut left } = patience;
     transport.shutdown_write();
-    timer.set(timer.tick_after(LINGER));
-    let discard = async {
-        let mut left = LINGER_BYTES_MAX;
-        loop {
-            let mut buf = Buf::take();
-            match transport.read(&mut buf).await {
-                Ok(n) if n > 0 && n < left => left -= n,
-                _ => return,
-            }
+    let _counted = Lingering::begin(stats);
+    let mut last = timer.tick_after(time);
+    let mut is_cut = false;
+    timer.set(timer.tick_after(silence).min(last));
+    let discard = poll_fn(|cx| {
+        if !is_cut && (core.command.get() == Command::Drain || is_gone.get()) {
+            is_cut = true;
+            last = timer.tick_after(LINGER).min(last);
+            timer.set(last);
         }
-    };
-    let _ = timer.limit(pin!(discard)).await;
+        // Over TLS some of the response may be sealed and not written yet.
+        let _ = transport.poll_flush(cx);
+        loop {
+            match ready!(transport.poll_discard(cx)) {
+                Ok(0) | Err(_) => return Poll::Ready(true),
+                Ok(n) if n as u64 >= left => return Poll::Ready(false),
+                Ok(n) => left -= n as u64,
+            }
+            timer.set(timer.tick_after(silence).min(last));
+        }
+    });
+    if timer.limit(pin!(discard)).await != Ok(true) {
+        stats.linger_cut.add(1);
+    }
 }

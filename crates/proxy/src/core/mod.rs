@@ -1,7 +1,8 @@
 //! What does serving need of its thread? The clock, the timers, the log, room for bytes, and what the worker is to do: all
-//! of it of one worker, so nothing is locked. [`linger`] ends a connection so that its last words arrive.
+//! of it of one worker, so nothing is locked. [`idle_limit`] bounds the idle connections; [`linger`] ends a connection so that its last words arrive.
 
 pub mod handoff;
+pub mod idle_limit;
 pub mod linger;
 
 use crate::observe::access_log::AccessLog;
@@ -14,6 +15,7 @@ use evenkeel_net::deadline::Wheel;
 pub use evenkeel_net::workers::Command;
 use evenkeel_wire::head::Room;
 use handoff::Peers;
+use idle_limit::IdleLimit;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -42,6 +44,8 @@ pub struct Core {
     ids: RequestIds,
     /// The other workers.
     pub peers: Arc<Peers>,
+    /// The idle connections to endpoints.
+    pub idle: IdleLimit,
     /// Notified when the last connection or flow has ended while the worker is to end too.
     pub closed: Notify,
     /// Flows of datagrams that have not ended.
@@ -64,6 +68,7 @@ impl Core {
             room: RefCell::default(),
             ids: RequestIds::random(),
             peers,
+            idle: IdleLimit::default(),
             closed: Notify::new(),
             flows: Cell::new(0),
         }

@@ -1,5 +1,6 @@
 //! How does one endpoint do with a request? Reached, sent to, listened to. Where the endpoint takes messages, [`on_stream`].
 
+mod moves;
 mod on_stream;
 
 use super::down::Downstream;
@@ -89,20 +90,26 @@ pub async fn run<'r, D: Downstream>(
             towards: opened.towards,
             timeouts,
             deadline,
+            is_deadline_of_call: opened.route.is_deadline_of_call,
             client_due: Cell::new(0),
+            awaits_body: Cell::new(false),
             body_due: Cell::new(!opened.body.is_done()),
             tries: repeatable.then_some((tries, opened.idempotent)),
             body_gone: Cell::new(false),
             cookie: cookie.as_deref(),
+            half_closed: Cell::new(false),
+            is_reused,
         };
         let relayed = down.relay(&relay, &mut ticket, &mut opened.body, out, repeatable).await;
         let answered = match relayed {
-            Err(Fault::NoResponse) if is_reused && repeatable && opened.idempotent && out.again() => continue,
+            Err(Fault::NoResponse | Fault::Stray) if is_reused && repeatable && opened.idempotent && out.again() => {
+                continue;
+            }
             Err(fault) => {
-                if let Fault::Refused { reusable: true, .. } = fault
+                if let Fault::Refused { reusable: true, kept_secs, .. } = fault
                     && !opened.close
                 {
-                    pool.keep_idle(&ticket.endpoint, transport, core.clock.now());
+                    pool.keep_idle(&ticket.endpoint, transport, kept_secs, core.clock.now());
                 }
                 return Err(failed(record, pool, ticket, fault));
             }
@@ -110,7 +117,7 @@ pub async fn run<'r, D: Downstream>(
         };
         let endpoint = tried::answered(client, record, pool, ticket, answered, (!second).then_some(tries));
         if answered.reusable && opened.body.is_done() && !opened.close {
-            pool.keep_idle(&endpoint, transport, core.clock.now());
+            pool.keep_idle(&endpoint, transport, answered.kept_secs, core.clock.now());
         }
         return Ok(answered);
     }

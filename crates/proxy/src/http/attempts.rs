@@ -16,7 +16,7 @@ use crate::upstream::pick::{self, InFlight, NoPlace, Wait};
 use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::{self, Left, Tries};
 use evenkeel_balance::retry::{Decision, Stop};
-use evenkeel_balance::{Clock, NoPick};
+use evenkeel_balance::{Clock, NoPick, Slot};
 use std::time::Duration;
 
 /// Sends the request, and relays the response of the endpoint that answers.
@@ -34,6 +34,11 @@ pub async fn send<'r, D: Downstream>(
     let tries = Tries::begin(opened.route.retries, opened.route.key, clock.now());
     let mut last: Option<Reply> = None;
     loop {
+        if is_expired(client, record, opened) {
+            record.blame(Cause::Proxy);
+            let why = "the deadline that the client set (`grpc-timeout`) had passed before an endpoint was asked";
+            return Err(Some(Reply::new(504, why.into())));
+        }
         let (ticket, how) = match place(client, record, opened, &tries) {
             Ok(placed) => placed,
             Err(why) => {
@@ -69,7 +74,14 @@ pub async fn send<'r, D: Downstream>(
             why.failed(slot, failed.reply.as_ref().map_or(failed.cause.text(), |reply| &reply.why));
         });
         record.note_failed(failed.failure, failed.cause);
-        match decide(client, down, opened, out, &tries, &failed) {
+        if failed.is_unprocessed && out.is_whole() && tries.has_other(opened.route.pool, slot) {
+            // The endpoint did nothing for it, so that another one costs neither an attempt nor a share of the budget.
+            tries.tried.borrow_mut().push(slot);
+            last = failed.reply;
+            opened.route.pool.stats.retries.add(1);
+            continue;
+        }
+        match decide(client, down, opened, out, (&tries, slot), &failed) {
             Some(Decision::Again { after_ns, .. }) => {
                 tries.tried.borrow_mut().push(slot);
                 last = failed.reply;
@@ -90,6 +102,14 @@ pub async fn send<'r, D: Downstream>(
     }
 }
 
+/// Whether the client of a gRPC call waits no more. So short a deadline needs an exact clock.
+fn is_expired(client: &Client<'_>, record: &Record<'_>, opened: &Opened<'_>) -> bool {
+    const SHORT: Duration = Duration::from_millis(100);
+    let Some(limit) = opened.route.call_timeout else { return false };
+    let now = if limit < SHORT { client.core.clock.read() } else { client.core.clock.now() };
+    now.since(record.began) >= limit.as_nanos() as u64
+}
+
 /// The answer to a client whose request has no place: that of the try before, if there was one.
 #[cold]
 fn unplaced(record: &Record<'_>, pool: &WorkerPool, none: NoPlace, last: Option<Reply>) -> Option<Reply> {
@@ -108,7 +128,7 @@ fn decide<D: Downstream>(
     down: &D,
     opened: &Opened<'_>,
     out: &mut Outgoing<'_>,
-    tries: &Tries<'_>,
+    (tries, here): (&Tries<'_>, Slot),
     failed: &Failed,
 ) -> Option<Decision> {
     let failure = failed.failure?;
@@ -118,7 +138,8 @@ fn decide<D: Downstream>(
     }
     let replayable = out.is_whole() || (opened.body.is_done() && out.again());
     let left_ns = down.timer().left_ns(opened.route.deadline);
-    Some(tries.decide(failure, opened.idempotent, replayable, left_ns, client.core.clock.now()))
+    let at = (opened.route.pool, here);
+    Some(tries.decide(at, failure, opened.idempotent, replayable, left_ns, client.core.clock.now()))
 }
 
 /// A place at an endpoint: where the session was, or a picked one.

@@ -5,7 +5,7 @@ use super::down::h1::{After, H1, Next};
 use super::down::h2;
 use super::open::Open;
 use crate::core::Core;
-use crate::core::linger::linger;
+use crate::core::linger::Patience;
 use crate::listener::admit::admit;
 use crate::listener::client::Client;
 use crate::listener::rules::Listener;
@@ -89,7 +89,7 @@ async fn requests(client: &mut Client<'_>, down: &H1, place: &mut Option<OpenCon
             Ok(info) if info.is_h2() => return Ended::Http2(Buf::none()),
             // An authority has seen the certificate that it looked for.
             Ok(info) if info.alpn.as_deref() == Some(PROTOCOL) => {
-                linger(&down.transport, &down.timer).await;
+                client.linger(&down.transport, &down.timer, Patience::FAULT).await;
                 return Ended::Closed;
             }
             Ok(_) => {}
@@ -98,7 +98,7 @@ async fn requests(client: &mut Client<'_>, down: &H1, place: &mut Option<OpenCon
                     Box::pin(down.expected_tls(client)).await;
                 }
                 if error.is_told() {
-                    linger(&down.transport, &down.timer).await;
+                    client.linger(&down.transport, &down.timer, Patience::FAULT).await;
                 }
                 return Ended::Closed;
             }
@@ -126,7 +126,7 @@ async fn requests(client: &mut Client<'_>, down: &H1, place: &mut Option<OpenCon
             After::Next(rest) => held = rest,
             After::Close => return Ended::Closed,
             After::Linger => {
-                linger(&down.transport, &down.timer).await;
+                client.linger(&down.transport, &down.timer, Patience::UPLOAD).await;
                 return Ended::Closed;
             }
         }

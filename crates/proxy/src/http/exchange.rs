@@ -48,12 +48,25 @@ pub struct Route<'r> {
     pub timeouts: RouteTimeouts,
     /// The tick by which all must be over.
     pub deadline: u64,
-    /// How long the client of a gRPC call waits, if it says so.
+    /// How long the client of a gRPC call waits, if it states that.
     pub call_timeout: Option<Duration>,
+    /// Whether that makes the deadline.
+    pub is_deadline_of_call: bool,
     /// For its `Max-Forwards`, if that means something.
     pub max_forwards: Option<u32>,
     /// What it is known by, should it come back: a field.
     pub mark: &'r [u8],
+}
+
+impl Route<'_> {
+    /// The client of a gRPC call waits for so long, which is `tick`. An endpoint may take as long for the head of its response:
+    /// a call that sends its first message late sends that late, too.
+    pub fn limit_call(&mut self, limit: Duration, tick: u64) {
+        self.call_timeout = Some(limit);
+        self.is_deadline_of_call = tick < self.deadline;
+        self.deadline = self.deadline.min(tick);
+        self.timeouts.response = self.timeouts.response.map(|response| response.max(limit));
+    }
 }
 
 /// A request that goes no further.
@@ -122,13 +135,26 @@ pub fn route<'r, 'b>(
         return Err(came_back(client, rules, route));
     }
     record.working = rules.reporter.as_ref().map(Reporter::begin);
-    let timeouts = rules.plan.routes[route].timeouts;
+    let timeouts = rules.planned[route].timeouts;
     let deadline = timeouts.request.map_or(u64::MAX, |limit| timer.tick_after(limit));
     let key = pool.key.as_ref().and_then(|key| hash_key::hash(key, request, ip));
     let session = pool.session(request, core);
     let mark = mark.map_or(&b""[..], Mark::line);
     let retries = rules.retries(route, core);
-    Ok((Route { pool, retries, key, session, timeouts, deadline, call_timeout: None, max_forwards, mark }, origin))
+    let (call_timeout, is_deadline_of_call) = (None, false);
+    let route = Route {
+        pool,
+        retries,
+        key,
+        session,
+        timeouts,
+        deadline,
+        call_timeout,
+        is_deadline_of_call,
+        max_forwards,
+        mark,
+    };
+    Ok((route, origin))
 }
 
 /// What the head for the endpoint says of the client. `here`: the authority of a request that names none. `names`: fields,
@@ -187,7 +213,7 @@ fn redirect(host: &[u8], target: &str) -> Refused {
 #[cold]
 fn came_back(client: &Client<'_>, rules: &Rules, route: RouteId) -> Refused {
     client.listener.stats.loops.add(1);
-    let (route, pool) = (&rules.plan.routes[route].name, &rules.pool(route).name);
+    let (route, pool) = (&rules.planned[route].name, &rules.pool(route).name);
     let why = format!("the request came by route \"{route}\" before: an endpoint of pool \"{pool}\" leads back here");
     Refused::Answered(Reply::new(508, why))
 }

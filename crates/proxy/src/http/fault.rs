@@ -28,19 +28,32 @@ pub enum Fault {
     /// The endpoint's connection ended before it looked at the request.
     Unseen,
     /// The endpoint refused the stream of the request before it looked at it.
-    Declined,
+    Declined {
+        /// It works on others, so that it has just no room for more.
+        is_running: bool,
+    },
     /// The endpoint reset the stream of the request, with this code.
     StreamReset(u32),
+    /// The endpoint broke a rule of HTTP/2 on the stream of the request, so that this side has reset it.
+    Broken,
     /// The endpoint was to speak HTTP/2, and does not.
     NotHttp2,
     /// The endpoint broke the rules.
     Response(Reject),
+    /// The endpoint sent bytes on a kept connection that answer no request.
+    Stray,
+    /// A tunnel did not end with the ends of both sides: by whom.
+    Tunnel(Cause),
     /// The client broke the rules within its body.
     Request(Reject),
     /// The client went away.
     ClientGone,
     /// The endpoint did not send or take what was due in time.
-    TimedOut,
+    TimedOut(Due),
+    /// Neither side sent anything for `timeouts.idle`, and either could have.
+    Idle,
+    /// The deadline has passed that the client of a gRPC call has set for it.
+    CallExpired,
     /// The client did not.
     ClientSlow,
     /// Another endpoint, asked as well, was faster.
@@ -55,7 +68,20 @@ pub enum Fault {
         outcome: Outcome,
         /// Whether the connection can carry another request.
         reusable: bool,
+        /// See [`Answered::kept_secs`](super::relay::Answered::kept_secs).
+        kept_secs: Option<u32>,
     },
+}
+
+/// The time within which an endpoint was to do something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// That to the head of the response.
+    Response,
+    /// That between two pieces of the response.
+    Idle,
+    /// That of the whole request.
+    Request,
 }
 
 impl Fault {
@@ -72,28 +98,37 @@ impl Fault {
             | Fault::Alerted(_)
             | Fault::CutShort
             | Fault::Unseen
-            | Fault::Declined
+            | Fault::Declined { .. }
             | Fault::StreamReset(_)
+            | Fault::Broken
             | Fault::NotHttp2
             | Fault::Response(_)
+            | Fault::Stray
             | Fault::Refused { .. } => Cause::Endpoint,
+            Fault::Idle => Cause::Idle,
+            Fault::Tunnel(cause) => cause,
             Fault::Request(_) | Fault::Overtaken => Cause::Proxy,
             Fault::ClientGone => Cause::Client,
             Fault::ClientSlow => Cause::ClientSlow,
-            Fault::TimedOut => Cause::EndpointSlow,
+            Fault::TimedOut(_) | Fault::CallExpired => Cause::EndpointSlow,
         }
     }
 
     /// How the endpoint's error is counted, if it was one.
     pub fn error_kind(self) -> Option<ErrorKind> {
         match self {
-            Fault::NoResponse | Fault::CutShort | Fault::StreamReset(_) => Some(ErrorKind::Reset),
+            Fault::NoResponse | Fault::CutShort | Fault::StreamReset(_) | Fault::Tunnel(Cause::Endpoint) => {
+                Some(ErrorKind::Reset)
+            }
             Fault::Alerted(_) => Some(ErrorKind::Tls),
-            Fault::Declined => Some(ErrorKind::Refused),
-            Fault::Response(_) | Fault::NotHttp2 => Some(ErrorKind::Protocol),
-            Fault::TimedOut => Some(ErrorKind::Timeout),
-            // One that closes a connection in good order has done nothing wrong.
+            Fault::Declined { .. } => Some(ErrorKind::Refused),
+            Fault::Response(_) | Fault::Broken | Fault::Stray | Fault::NotHttp2 => Some(ErrorKind::Protocol),
+            Fault::TimedOut(_) => Some(ErrorKind::Timeout),
+            // One that closes a connection in good order has done nothing wrong, and a client may set any deadline.
             Fault::Unseen
+            | Fault::Idle
+            | Fault::CallExpired
+            | Fault::Tunnel(_)
             | Fault::ClientSlow
             | Fault::Request(_)
             | Fault::ClientGone
@@ -106,6 +141,10 @@ impl Fault {
     pub fn outcome(self) -> Outcome {
         match (self, self.error_kind()) {
             (Fault::Refused { outcome, .. }, _) => outcome,
+            // A limit of the endpoint's own is no failure of it.
+            (Fault::Declined { is_running: true }, _) => Outcome::Cancelled,
+            // Its request was answered long before.
+            (Fault::Tunnel(_), _) => Outcome::Success,
             (_, Some(_)) => Outcome::failed(FailureKind::Gateway),
             (_, None) => Outcome::Cancelled,
         }
@@ -117,16 +156,45 @@ impl Fault {
             // Nothing of a head was passed on, so a part of one is as good as none.
             Fault::NoResponse | Fault::Alerted(_) | Fault::CutShort | Fault::StreamReset(_) => Some(Failure::Reset),
             // As if nothing had left (RFC 9113 section 8.7).
-            Fault::Unseen | Fault::Declined => Some(Failure::Connect),
-            Fault::TimedOut => Some(Failure::Timeout),
+            Fault::Unseen | Fault::Declined { .. } => Some(Failure::Connect),
+            Fault::TimedOut(_) => Some(Failure::Timeout),
             Fault::Refused { grpc: Some(status), .. } => Some(Failure::Grpc(status.code())),
             Fault::Refused { status, .. } => Some(Failure::Status(status)),
             Fault::NotHttp2
+            | Fault::Broken
             | Fault::Response(_)
+            | Fault::Stray
+            | Fault::Tunnel(_)
             | Fault::Request(_)
             | Fault::ClientGone
             | Fault::ClientSlow
+            | Fault::Idle
+            | Fault::CallExpired
             | Fault::Overtaken => None,
+        }
+    }
+
+    /// Whether the endpoint had the request and has done nothing for it.
+    pub fn is_unprocessed(self) -> bool {
+        matches!(self, Fault::Unseen | Fault::Declined { .. })
+    }
+
+    /// The status of a gRPC call whose response had begun; `None` where its client takes none.
+    pub fn call_status(self) -> Option<Status> {
+        match self {
+            Fault::TimedOut(Due::Request) | Fault::CallExpired => Some(Status::DeadlineExceeded),
+            Fault::NoResponse | Fault::Alerted(_) | Fault::CutShort | Fault::TimedOut(_) | Fault::Idle => {
+                Some(Status::Unavailable)
+            }
+            Fault::Unseen | Fault::Declined { .. } => Some(Status::Unavailable),
+            Fault::StreamReset(code) => Some(grpc::of_reset(code)),
+            Fault::Broken | Fault::Stray | Fault::NotHttp2 | Fault::Response(_) => Some(Status::Internal),
+            Fault::Request(_)
+            | Fault::ClientGone
+            | Fault::ClientSlow
+            | Fault::Overtaken
+            | Fault::Tunnel(_)
+            | Fault::Refused { .. } => None,
         }
     }
 
@@ -140,6 +208,18 @@ impl Fault {
         matches!(self.cause(), Cause::Endpoint | Cause::EndpointSlow)
     }
 
+    /// The same within a response: for the log, and for the client of a gRPC call.
+    pub fn reply_within(self) -> Option<(u16, String)> {
+        match self {
+            Fault::CutShort => Some((502, "closed the connection within its response".into())),
+            Fault::ClientSlow => Some((408, "the client took nothing of the response for `timeouts.idle`".into())),
+            Fault::Tunnel(Cause::Idle) => Fault::Idle.reply(),
+            Fault::Tunnel(Cause::ClientSlow) => Some((408, "the client was silent in its tunnel for too long".into())),
+            Fault::Tunnel(Cause::EndpointSlow) => Some((504, "was silent in the tunnel for too long".into())),
+            _ => self.reply(),
+        }
+    }
+
     /// Status and text for the client, if no response has begun; `None`: it is gone.
     pub fn reply(self) -> Option<(u16, String)> {
         match self {
@@ -147,8 +227,9 @@ impl Fault {
             Fault::Alerted(alert) => Some((502, format!("ended TLS with an alert: {}", alert_name(alert)))),
             Fault::CutShort => Some((502, "closed the connection within the head of its response".into())),
             Fault::Unseen => Some((502, "closed the connection before it took the request".into())),
-            Fault::Declined => Some((502, "refused the stream".into())),
+            Fault::Declined { .. } => Some((502, "refused the stream".into())),
             Fault::StreamReset(code) => Some((502, format!("reset the stream: {}", code_name(code)))),
+            Fault::Broken => Some((502, "sent a malformed response".into())),
             Fault::NotHttp2 => Some((502, "does not speak HTTP/2, as `protocol` of the pool says it does".into())),
             Fault::Response(reject) => {
                 let switch =
@@ -157,12 +238,19 @@ impl Fault {
             }
             Fault::Request(reject) => Some((reject.status(), reject.to_string())),
             Fault::ClientSlow => Some((408, "the request's body did not come in time".into())),
-            Fault::TimedOut => Some((504, "did not answer in time".into())),
+            Fault::TimedOut(Due::Response) => Some((504, "did not answer in time".into())),
+            Fault::TimedOut(Due::Idle) => Some((504, "sent nothing more for `timeouts.idle`".into())),
+            Fault::TimedOut(Due::Request) => Some((504, "did not answer within `timeouts.request`".into())),
+            Fault::Idle => Some((504, "neither side sent anything for `timeouts.idle`".into())),
+            Fault::CallExpired => {
+                Some((504, "did not answer before the deadline that the client set (`grpc-timeout`)".into()))
+            }
             Fault::Refused { grpc: Some(status), .. } => {
                 Some((grpc::to_http(status), format!("ended the call with {}", status.name())))
             }
             Fault::Refused { status, .. } => Some((status, format!("answered {status}"))),
-            Fault::ClientGone | Fault::Overtaken => None,
+            Fault::Stray => Some((502, "sent bytes that answer no request on a kept connection".into())),
+            Fault::ClientGone | Fault::Overtaken | Fault::Tunnel(_) => None,
         }
     }
 }

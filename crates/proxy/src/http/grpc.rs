@@ -43,6 +43,13 @@ pub fn status<'f>(mut fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) -> Opt
     Some(grpc::status(value))
 }
 
+/// Appends the fields that end a call with this status, and why, for people.
+#[cold]
+pub fn push_status(status: Status, text: &str, fields: &mut Table) {
+    fields.push(grpc::STATUS.as_bytes(), status.code().to_string().as_bytes());
+    fields.push(grpc::MESSAGE.as_bytes(), grpc::message(text).as_bytes());
+}
+
 /// The head that answers a call in the endpoint's place, and ends it.
 #[cold]
 pub fn answer(record: &Record<'_>, reply: &Reply) -> Table {
@@ -52,8 +59,7 @@ pub fn answer(record: &Record<'_>, reply: &Reply) -> Table {
     record.call.set(Call::Ended(status));
     let mut fields = Table::default();
     fields.push(b"content-type", grpc::MEDIA_TYPE.as_bytes());
-    fields.push(grpc::STATUS.as_bytes(), status.code().to_string().as_bytes());
-    fields.push(grpc::MESSAGE.as_bytes(), grpc::message(&text).as_bytes());
+    push_status(status, &text, &mut fields);
     if let Some(seconds) = reply.retry_after {
         fields.push(grpc::PUSHBACK.as_bytes(), seconds.saturating_mul(1000).to_string().as_bytes());
     }

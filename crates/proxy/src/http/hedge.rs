@@ -3,7 +3,7 @@
 
 use super::down::Downstream;
 use super::exchange::Opened;
-use super::fault::Fault;
+use super::fault::{Due, Fault};
 use super::outgoing::Outgoing;
 use super::record::Record;
 use super::tried::give_up;
@@ -12,7 +12,7 @@ use crate::upstream::connections::{Acquired, UpstreamConn, Wanted, unreachable};
 use crate::upstream::pick::InFlight;
 use crate::upstream::retries::Tries;
 use crate::upstream::stream::{Begun, EndpointStream};
-use evenkeel_balance::Clock;
+use evenkeel_balance::{Clock, Request};
 use evenkeel_net::deadline::Elapsed;
 use evenkeel_net::event_loop::alarm;
 use evenkeel_net::transport::Transport;
@@ -58,16 +58,16 @@ pub async fn race<'r, D: Downstream, L: Lane>(
     match early {
         Ok(Some(_)) => return Ok(first),
         Ok(None) => {}
-        Err(_) => return Err((first, Fault::TimedOut)),
+        Err(_) => return Err((first, Fault::TimedOut(Due::Response))),
     }
     // Before the pick, which counts as load and moves the algorithm on.
     if !tries.hedge(clock.now()) {
         return Ok(first);
     }
-    let tried = [first.ticket.slot()];
+    let asked = Request { key: opened.route.key, tried: &[first.ticket.slot()], beyond: false };
     let second = match &record.why {
-        None => InFlight::start(clock, pool, opened.route.key, &tried),
-        Some(why) => why.second(clock, pool, opened.route.key, &tried),
+        None => InFlight::start(clock, pool, &asked),
+        Some(why) => why.second(clock, pool, &asked),
     };
     let Ok(second) = second else {
         tries.cancel_hedge();
@@ -87,7 +87,7 @@ pub async fn race<'r, D: Downstream, L: Lane>(
         }
         Ok(Winner::First) => Ok(first),
         Ok(Winner::ClientGone) => Err((first, Fault::ClientGone)),
-        Err(Elapsed) => Err((first, Fault::TimedOut)),
+        Err(Elapsed) => Err((first, Fault::TimedOut(Due::Response))),
     };
     let lost_by = match &lost.second {
         Some(Lost::Unreachable(_)) => "connect",

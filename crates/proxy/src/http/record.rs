@@ -18,6 +18,7 @@ use crate::peer::address_text::AddressText;
 use crate::upstream::pool::{Endpoint, WorkerPool};
 use evenkeel_balance::{Clock, Instant};
 use evenkeel_wire::grpc::Status;
+use evenkeel_wire::h2::Malformed;
 use evenkeel_wire::head::Request;
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -85,8 +86,12 @@ pub struct Record<'c> {
     pub(super) id: OnceCell<RequestId>,
     /// Whether fields of its response are noted or replaced.
     pub notes_response: bool,
+    /// The rule that the endpoint broke in the last try, where more is known than the kind of its fault.
+    pub broken: Cell<Option<Malformed>>,
     /// Why no response of an endpoint went to the client, for the log, if we answer in its place.
     pub(super) reason: OnceCell<Box<str>>,
+    /// How a gRPC call is to end whose response has begun and comes no further.
+    pub cut: Cell<Option<Box<(Status, Reply)>>>,
 }
 
 impl<'c> Record<'c> {
@@ -123,7 +128,9 @@ impl<'c> Record<'c> {
             trace: None,
             id: OnceCell::new(),
             notes_response: false,
+            broken: Cell::new(None),
             reason: OnceCell::new(),
+            cut: Cell::new(None),
         }
     }
 
@@ -160,13 +167,25 @@ impl<'c> Record<'c> {
     #[cold]
     pub fn tell_in_text(&self, reply: &Reply) -> String {
         self.status.set(reply.status);
+        self.text_of(reply)
+    }
+
+    /// The line of text, where a status was sent before. The access log gets the reason.
+    #[cold]
+    pub fn text_of(&self, reply: &Reply) -> String {
+        self.note_reason(&reply.why);
         let is_logged = self.client.core.log.borrow().is_some();
-        if is_logged || self.watched.is_some() {
-            self.reason.get_or_init(|| reply.why.as_str().into());
-        }
         // An id that is found nowhere is of no use.
         let is_known = is_logged || self.rules.request_id.is_some();
         reply.text(self.rules.errors, is_known.then(|| self.request_id()))
+    }
+
+    /// Keeps why the response is none of an endpoint's, or not whole, where that is of use; the first reason counts.
+    #[cold]
+    pub fn note_reason(&self, why: &str) {
+        if self.client.core.log.borrow().is_some() || self.watched.is_some() {
+            self.reason.get_or_init(|| why.into());
+        }
     }
 
     /// Appends a field with the load of its listener beside this request, where that is reported.
@@ -231,7 +250,7 @@ impl Record<'_> {
     #[cold]
     fn explain(&self, why: Box<Why>, total_ns: u64) {
         let core = self.client.core;
-        let route = self.rules.plan.routes.get(self.route);
+        let route = self.rules.planned.get(self.route);
         let mut explained = Explained {
             request_id: self.request_id().to_string(),
             trace_id: self.trace.as_ref().map(|trace| trace.id_text()),

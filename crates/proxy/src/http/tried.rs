@@ -1,6 +1,7 @@
 //! How did a try end, for the pool, the endpoint and the balancer? Answered, or failed.
 
 use super::fault::Fault;
+use super::grpc::Call;
 use super::record::Record;
 use super::relay::Answered;
 use super::reply::Reply;
@@ -21,6 +22,8 @@ pub struct Failed {
     pub cause: Cause,
     /// In which way, if another try could mend it.
     pub failure: Option<Failure>,
+    /// Whether the endpoint had it and has done nothing for it.
+    pub is_unprocessed: bool,
     /// What the client is told if there is no other try; `None` if the client is gone.
     pub reply: Option<Reply>,
 }
@@ -57,7 +60,7 @@ fn take_received(record: &Record<'_>, pool: &WorkerPool, slot: Slot, endpoint: &
 
 impl From<Unreachable> for Failed {
     fn from(Unreachable { cause, status, why }: Unreachable) -> Failed {
-        Failed { cause, failure: Some(Failure::Connect), reply: Some(Reply::new(status, why)) }
+        Failed { cause, failure: Some(Failure::Connect), is_unprocessed: false, reply: Some(Reply::new(status, why)) }
     }
 }
 
@@ -69,12 +72,21 @@ pub fn failed(record: &Record<'_>, pool: &WorkerPool, ticket: InFlight<'_>, faul
     let (slot, now) = (ticket.slot(), ticket.now());
     let endpoint = give_up(ticket, fault);
     take_received(record, pool, slot, &endpoint, now);
-    let reply = fault.reply().filter(|_| !begun);
-    let reply = reply.map(|(status, why)| match fault.is_of_endpoint() {
+    let mut reply = if begun { fault.reply_within() } else { fault.reply() };
+    if let (Some((_, why)), Some(rule)) = (&mut reply, record.broken.take()) {
+        *why = format!("{why}: {rule}");
+    }
+    let mut reply = reply.map(|(status, why)| match fault.is_of_endpoint() {
         true => Reply::new(status, format!("pool \"{}\": endpoint {}: {why}", pool.name, endpoint.name)),
         false => Reply::new(status, why),
     });
-    Failed { cause: fault.cause(), failure: fault.failure().filter(|_| !begun), reply }
+    if let Some(reply) = reply.take_if(|_| begun) {
+        record.note_reason(&reply.why);
+        let call_status = fault.call_status().filter(|_| record.call.get() == Call::Open);
+        record.cut.set(call_status.map(|status| Box::new((status, reply))));
+    }
+    let failure = fault.failure().filter(|_| !begun);
+    Failed { cause: fault.cause(), failure, is_unprocessed: !begun && fault.is_unprocessed(), reply }
 }
 
 /// Ends a request that an endpoint took, and counts how.

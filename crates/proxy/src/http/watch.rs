@@ -23,9 +23,7 @@ impl Record<'_> {
             let took_ns = total_ns.saturating_sub(self.began_try.at.since(self.began));
             tries.push(self.try_of(last, self.began_try, took_ns, end.to_string()));
         }
-        let (plan, trace) = (&self.rules.plan, self.trace.as_deref());
-        let policy =
-            |name: &str| plan.pools.iter().find(|pool| *pool.name == *name).map(|pool| pool.balance.algorithm.name);
+        let trace = self.trace.as_deref();
         let watched = Watched {
             request_id: self.request_id().to_string(),
             trace_id: trace.map(|trace| trace.id_text()),
@@ -34,12 +32,12 @@ impl Record<'_> {
                 parent: trace.parent(),
                 server: trace.span(0),
                 scheme: self.client.peer.scheme(),
-                policy: self.pool.and_then(|pool| policy(&pool.name)).unwrap_or_default(),
+                policy: self.pool.map(|pool| pool.balancer.borrow().algorithm()).unwrap_or_default(),
             }),
             at_ns: head.at_ns,
             worker: core.index,
             listener: self.client.listener.name.clone(),
-            route: plan.routes.get(self.route).map(|route| route.name.clone()).unwrap_or_default(),
+            route: self.rules.planned.get(self.route).map(|route| route.name.clone()).unwrap_or_default(),
             pool: self.pool.map(|pool| pool.name.clone()).unwrap_or_default(),
             client: self.origin.unwrap_or(self.client.peer.ip).to_string(),
             protocol: self.proto,

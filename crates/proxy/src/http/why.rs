@@ -5,7 +5,7 @@ use crate::observe::explanations::{Explained, Pick, Try};
 use crate::upstream::pick::InFlight;
 use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::Tries;
-use evenkeel_balance::{Clock, Explanation, Instant, NoPick, Slot};
+use evenkeel_balance::{Clock, Explanation, Instant, NoPick, Request as Tried, Slot};
 use evenkeel_net::clock::CachedClock;
 use evenkeel_wire::head::Request;
 use std::cell::RefCell;
@@ -58,9 +58,10 @@ impl Why {
         pool: &'r WorkerPool,
         tries: &Tries<'_>,
     ) -> Result<InFlight<'r>, NoPick> {
-        let mut placed = self.pick("picked", clock, pool, tries.key, &tries.tried.borrow());
+        let (key, beyond) = (tries.key, tries.is_beyond());
+        let mut placed = self.pick("picked", clock, pool, &Tried { key, tried: &tries.tried.borrow(), beyond });
         if matches!(placed, Err(NoPick::AllTried)) && tries.same_will_do() {
-            placed = self.pick("picked", clock, pool, tries.key, &[]);
+            placed = self.pick("picked", clock, pool, &Tried { key, ..Tried::default() });
         }
         placed
     }
@@ -74,10 +75,9 @@ impl Why {
         &self,
         clock: &'r CachedClock,
         pool: &'r WorkerPool,
-        key: Option<u64>,
-        tried: &[Slot],
+        request: &Tried<'_>,
     ) -> Result<InFlight<'r>, NoPick> {
-        self.pick("hedge", clock, pool, key, tried)
+        self.pick("hedge", clock, pool, request)
     }
 
     fn pick<'r>(
@@ -85,11 +85,10 @@ impl Why {
         how: &'static str,
         clock: &'r CachedClock,
         pool: &'r WorkerPool,
-        key: Option<u64>,
-        tried: &[Slot],
+        request: &Tried<'_>,
     ) -> Result<InFlight<'r>, NoPick> {
         let mut why = Explanation::default();
-        let placed = InFlight::start_explained(clock, pool, key, tried, &mut why);
+        let placed = InFlight::start_explained(clock, pool, request, &mut why);
         let pick = Pick::new(&why, placed.as_ref().err().copied(), |slot| pool.endpoints.name_of(slot));
         self.note(how, clock.now(), why.picked, pool, Some(pick));
         placed

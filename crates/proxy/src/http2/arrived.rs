@@ -42,23 +42,14 @@ impl Arrived {
         if bytes.len() < LARGE {
             return self.pieces.push_back(Piece::Small(bytes.to_vec()));
         }
-        for chunk in bytes.chunks(CAPACITY) {
-            let mut buf = Buf::take();
-            // A chunk fits.
-            buf.extend(chunk);
-            self.pieces.push_back(Piece::Large(buf));
-        }
+        self.pieces.extend(bytes.chunks(CAPACITY).map(|chunk| Piece::Large(Buf::holding(chunk))));
     }
 
     /// Takes out what is at the front, and what of the windows becomes free by that.
     pub fn pop(&mut self) -> Option<(Buf, usize)> {
         let buf = match self.pieces.pop_front()? {
             Piece::Large(buf) => buf,
-            Piece::Small(small) => {
-                let mut buf = Buf::take();
-                buf.extend(&small);
-                buf
-            }
+            Piece::Small(small) => Buf::holding(&small),
         };
         // The padding goes with the last bytes: few send any.
         let freed = if self.pieces.is_empty() { self.flow } else { buf.len().min(self.flow) };

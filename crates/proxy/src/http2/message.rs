@@ -52,17 +52,8 @@ impl Message {
 
     /// What follows its head, a part after the other, as far as it has come.
     pub fn parts(&self) -> impl Iterator<Item = Part> {
-        let content = (!self.content.is_empty()).then(|| {
-            let mut copy = Buf::take();
-            // A buffer has room for what another one holds.
-            copy.extend(self.content.filled());
-            Part::Data(copy)
-        });
-        let kept = self.kept.chunks(CAPACITY).map(|bytes| {
-            let mut copy = Buf::take();
-            copy.extend(bytes);
-            Part::Data(copy)
-        });
+        let content = (!self.content.is_empty()).then(|| Part::Data(Buf::holding(self.content.filled())));
+        let kept = self.kept.chunks(CAPACITY).map(|bytes| Part::Data(Buf::holding(bytes)));
         let end = self.trailers.clone().map(Part::Trailers).or(Some(Part::End)).filter(|_| self.whole);
         content.into_iter().chain(kept).chain(end)
     }

@@ -7,7 +7,7 @@ use evenkeel_balance::slab::{Key, SlotTable};
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::event_loop::WakerSlot;
 use evenkeel_net::transport::Transport;
-use evenkeel_wire::h2::{Connection, Head, NoStream, StreamId};
+use evenkeel_wire::h2::{Connection, Head, Malformed, NoStream, StreamId};
 use evenkeel_wire::head::Table;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -44,8 +44,12 @@ pub(super) struct State {
     pub is_over: bool,
     /// A stream waits until something was written.
     pub is_short: bool,
+    /// Heads, pieces of data and trailers that have come.
+    pub messages: u64,
     /// The codes by which the peer has reset streams since this was last taken.
     pub resets: Vec<u32>,
+    /// Interim heads that were dropped since this was last taken.
+    pub interim_dropped: u64,
     /// What is to be woken when the state is borrowed no more.
     late: Vec<WakerSlot>,
 }
@@ -56,6 +60,8 @@ pub(super) struct Stream {
     pub id: StreamId,
     /// Heads of responses that came.
     pub heads: VecDeque<Head>,
+    /// Interim heads that came.
+    pub interim: u32,
     pub arrived: Arrived,
     pub trailers: Option<Table>,
     /// The peer sends nothing more.
@@ -71,6 +77,8 @@ pub(super) struct Stream {
     pub wants_room: bool,
     /// How it ended, if early.
     pub lost: Option<Lost>,
+    /// The rule that the peer broke, if it ended by that.
+    pub broken: Option<Malformed>,
     /// Its task has let go of it.
     pub is_released: bool,
     /// What is sent first: 0 to 7 (RFC 9218).
@@ -102,6 +110,8 @@ pub(super) enum Last {
 pub enum Lost {
     /// The peer has reset it, with this code.
     Reset(u32),
+    /// The peer has broken a rule, so that this side has reset it.
+    Broken,
     /// The peer has not looked at it: it may be sent again.
     Unseen,
     /// Its connection has ended.
@@ -122,7 +132,9 @@ impl Session {
             is_woken: false,
             is_over: false,
             is_short: false,
+            messages: 0,
             resets: Vec::new(),
+            interim_dropped: 0,
             late: Vec::new(),
         };
         Session { transport, state: state.into(), held: held.into(), is_behind: Cell::new(false) }
@@ -172,6 +184,11 @@ impl Session {
     /// Whether a frame or a head has begun that is not whole; data may come in parts.
     pub fn is_within_head(&self) -> bool {
         !self.held.borrow().is_empty() || self.state.borrow().engine.is_within_head()
+    }
+
+    /// Heads, pieces of data and trailers that have come so far.
+    pub fn messages(&self) -> u64 {
+        self.state.borrow().messages
     }
 
     /// Streams that are open, or have something to send.
@@ -248,15 +265,18 @@ impl State {
         if stream.lost.is_some() {
             return;
         }
+        // What came before can still be taken.
         stream.lost = Some(lost);
         stream.pending = Buf::none();
-        // What came whole can still be taken.
-        let flow = if stream.is_received { 0 } else { stream.arrived.clear() };
-        let id = stream.id;
-        if flow > 0 {
-            self.engine.consumed(id, flow);
-        }
         self.wake(key);
+    }
+
+    /// A stream ends as the peer has broken a rule.
+    #[cold]
+    pub fn lose_broken(&mut self, key: Key, why: Malformed) {
+        let stream = self.stream(key);
+        stream.broken.get_or_insert(why);
+        self.lose(key, Lost::Broken);
     }
 
     /// Wakes the task of a stream.

@@ -5,7 +5,7 @@ use super::part::{Gone, Part};
 use super::session::{BACKLOG_MAX, Last, Lost, Session, State};
 use evenkeel_balance::slab::Key;
 use evenkeel_net::event_loop::WakerSlot;
-use evenkeel_wire::h2::{ErrorCode, Head};
+use evenkeel_wire::h2::{ErrorCode, Head, Malformed};
 use evenkeel_wire::head::Table;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -38,6 +38,19 @@ impl StreamHandle {
         self.session.change(|state| state.stream(self.key).lost)
     }
 
+    /// The rule that the peer broke, if the stream ended by that.
+    pub fn broken(&self) -> Option<Malformed> {
+        self.session.change(|state| state.stream(self.key).broken.clone())
+    }
+
+    /// True if more may come: the peer has not ended its message, nor either side the stream.
+    pub fn is_receiving(&self) -> bool {
+        self.session.change(|state| {
+            let stream = state.stream(self.key);
+            !stream.is_received && stream.lost.is_none()
+        })
+    }
+
     /// Ready once the peer can neither send nor take anything more.
     pub fn poll_gone(&self, cx: &Context<'_>) -> Poll<()> {
         self.poll(cx, |state, key| state.stream(key).lost.map(|_| ()))
@@ -64,9 +77,6 @@ impl StreamHandle {
     pub fn poll_part(&self, cx: &Context<'_>) -> Poll<Result<Part, Gone>> {
         self.poll(cx, |state, key| {
             let stream = state.stream(key);
-            if stream.lost.is_some() && !stream.is_received {
-                return Some(Err(Gone));
-            }
             if let Some((buf, flow)) = stream.arrived.pop() {
                 let id = stream.id;
                 state.engine.consumed(id, flow);
@@ -78,7 +88,7 @@ impl StreamHandle {
             if let Some(trailers) = stream.trailers.take() {
                 return Some(Ok(Part::Trailers(trailers)));
             }
-            stream.is_received.then_some(Ok(Part::End))
+            stream.is_received.then_some(Ok(Part::End)).or(stream.lost.map(|_| Err(Gone)))
         })
     }
 
@@ -169,14 +179,16 @@ impl StreamHandle {
         })
     }
 
-    /// Ends a request's stream, early if it has not ended yet.
-    pub fn cancel(&self) {
+    /// Ends a request's stream, early if it has not ended yet. Returns how it had ended, if early.
+    pub fn cancel(&self) -> Option<Lost> {
         self.session.change(|state| {
             let stream = state.stream(self.key);
+            let lost = stream.lost;
             if !(stream.is_sent && stream.is_received) {
                 state.reset(self.key, ErrorCode::Cancel);
             }
-        });
+            lost
+        })
     }
 
     /// Ends the stream before its end, so that the peer knows.
@@ -192,6 +204,9 @@ impl State {
             self.flush_stream(key);
             let id = self.stream(key).id;
             self.engine.reset(id, code);
+            // Its task takes no more of it.
+            let flow = self.stream(key).arrived.clear();
+            self.engine.consumed(id, flow);
             self.lose(key, Lost::Ended);
             self.wake_driver();
         }

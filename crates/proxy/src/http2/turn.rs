@@ -7,7 +7,8 @@ use super::stream::StreamHandle;
 use evenkeel_balance::slab::Key;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::event_loop::WakerSlot;
-use evenkeel_wire::h2::{Connection, ConnectionError, Event, Head};
+use evenkeel_wire::h2::{Connection, ConnectionError, ErrorCode, Event, Flood, Head, Refused, StreamId};
+use evenkeel_wire::http1::INTERIM_MAX;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -18,6 +19,15 @@ const TURN_BYTES: usize = 16 * 1024;
 
 /// Requests that begin at most in a turn, for the same reason.
 const REQUESTS_MAX: usize = 64;
+
+/// Frames that are taken at most in a turn, for the same reason; a head costs as much as several. Heads that are thrown away
+/// are no requests, and take the processor's time like these.
+const WORK_MAX: u64 = 1100;
+
+/// Bytes of interim heads that a stream holds until its task takes them. A client that does not read must not make this side
+/// hold more, and the endpoint's connection cannot wait, as others share it: what comes beyond is dropped. An interim response is
+/// a hint, the final one does not depend on it.
+const INTERIM_HELD: usize = 16 * 1024;
 
 /// Room that a connection keeps for what it writes, while it has nothing to write.
 const OUTPUT_KEPT: usize = 1024;
@@ -72,6 +82,21 @@ pub trait Role {
         let _ = head;
     }
 
+    /// The peer's request was refused for its head; the engine has answered it.
+    fn on_refused(&self, refused: Box<Refused>) {
+        let _ = refused;
+    }
+
+    /// The peer wastes too many streams: no more begin, and those that have begun are served.
+    fn on_flooded(&self, flood: Flood) {
+        let _ = flood;
+    }
+
+    /// Interim responses were dropped, as the task of their stream takes none.
+    fn on_interim_dropped(&self, count: u64) {
+        let _ = count;
+    }
+
     /// The peer has answered a ping.
     fn on_pong(&self, payload: u64) {
         let _ = payload;
@@ -85,8 +110,10 @@ pub trait Role {
     /// What the peer allows has changed.
     fn on_limits(&self) {}
 
-    /// The peer takes no more requests.
-    fn on_go_away(&self) {}
+    /// The peer takes no more requests: none above this stream, for the reason of this code.
+    fn on_go_away(&self, last: StreamId, code: u32) {
+        let _ = (last, code);
+    }
 }
 
 impl Session {
@@ -105,6 +132,9 @@ impl Session {
         state.is_woken = false;
         state.resets.drain(..).for_each(|code| role.on_reset(true, code));
         state.engine.resets().drain(..).for_each(|code| role.on_reset(false, code as u32));
+        if state.interim_dropped > 0 {
+            role.on_interim_dropped(std::mem::take(&mut state.interim_dropped));
+        }
         drop(state);
         polled
     }
@@ -121,11 +151,7 @@ impl Session {
             if is_blocked && self.state.borrow_mut().backlog() >= BACKLOG_MAX {
                 return Poll::Pending;
             }
-            let room = || {
-                let mut buf = Buf::take();
-                buf.extend(&self.held.borrow());
-                buf
-            };
+            let room = || Buf::holding(&self.held.borrow());
             let buf = if self.is_behind.get() {
                 room()
             } else {
@@ -156,11 +182,14 @@ impl Session {
         role.on_read(bytes.len());
         let mut begun = BEGUN.take();
         let taken = self.take_frames(bytes, now, role, &mut begun);
-        self.is_behind.set(begun.len() >= REQUESTS_MAX);
         for (key, head) in begun.drain(..) {
             let stream = StreamHandle::new(self.clone(), key);
             match stream.lost() {
                 None => role.on_request(stream, head),
+                Some(Lost::Broken) => {
+                    let why = stream.broken().unwrap_or_else(|| "its stream was reset".into());
+                    role.on_refused(Box::new(Refused { head, why, status: None }));
+                }
                 Some(_) => role.on_taken_back(&head),
             }
         }
@@ -187,9 +216,15 @@ impl Session {
         begun: &mut Vec<(Key, Head)>,
     ) -> Result<usize, ConnectionError> {
         let mut at = 0;
-        while begun.len() < REQUESTS_MAX {
+        let most = self.state.borrow().engine.work() + WORK_MAX;
+        self.is_behind.set(false);
+        loop {
             let news = {
                 let mut state = self.state.borrow_mut();
+                if begun.len() >= REQUESTS_MAX || state.engine.work() >= most {
+                    self.is_behind.set(true);
+                    break;
+                }
                 let received = state.engine.receive(&bytes[at..], now)?;
                 let from = at;
                 at += received.used;
@@ -204,9 +239,14 @@ impl Session {
                     begun.push((key, head));
                     role.on_begin();
                 }
+                Some(News::Refused(refused)) => {
+                    role.on_begin();
+                    role.on_refused(refused);
+                }
+                Some(News::Flooded(flood)) => role.on_flooded(flood),
                 Some(News::Pong(payload)) => role.on_pong(payload),
                 Some(News::Limits) => role.on_limits(),
-                Some(News::GoAway) => role.on_go_away(),
+                Some(News::GoAway { last, code }) => role.on_go_away(last, code),
                 None => {}
             }
         }
@@ -249,14 +289,17 @@ impl Session {
 /// What the role hears of.
 enum News {
     Request(Key, Head),
+    Refused(Box<Refused>),
+    Flooded(Flood),
     Pong(u64),
     Limits,
-    GoAway,
+    GoAway { last: StreamId, code: u32 },
 }
 
 impl State {
     /// Gives a stream what has come for it. `bytes`: what the engine was given.
     fn take_event(&mut self, event: Event, bytes: &[u8]) -> Option<News> {
+        self.messages += u64::from(matches!(event, Event::Head { .. } | Event::Data { .. } | Event::Trailers { .. }));
         match event {
             Event::Head { stream, head } => match self.find(stream) {
                 None => {
@@ -264,6 +307,7 @@ impl State {
                     self.stream(key).is_received = head.ends;
                     return Some(News::Request(key, head));
                 }
+                Some(key) if head.status < 200 => self.take_interim(key, head),
                 Some(key) => {
                     let stream = self.stream(key);
                     stream.is_received |= head.ends;
@@ -297,15 +341,20 @@ impl State {
                     self.wake(key);
                 }
             }
-            Event::Reset { stream, code, by_peer } => {
-                if by_peer {
+            Event::Reset { stream, code, broken } => {
+                if broken.is_none() {
                     self.resets.push(code);
                 }
                 if let Some(key) = self.find(stream) {
-                    self.lose(key, Lost::Reset(code));
+                    match broken {
+                        None => self.lose(key, Lost::Reset(code)),
+                        Some(why) => self.lose_broken(key, why),
+                    }
                     self.settle(key);
                 }
             }
+            Event::Refused(refused) => return Some(News::Refused(refused)),
+            Event::Flooded(flood) => return Some(News::Flooded(flood)),
             Event::Room { stream: Some(stream) } => {
                 if let Some(key) = self.find(stream) {
                     self.make_ready(key);
@@ -319,7 +368,7 @@ impl State {
                     }
                 }
             }
-            Event::GoAway { last, .. } => {
+            Event::GoAway { last, code } => {
                 // From the last one, as each may be removed.
                 for at in (0..self.count()).rev() {
                     let key = self.key(at);
@@ -328,12 +377,32 @@ impl State {
                         self.settle(key);
                     }
                 }
-                return Some(News::GoAway);
+                return Some(News::GoAway { last, code });
             }
             Event::Settings => return Some(News::Limits),
             Event::Pong(payload) => return Some(News::Pong(payload)),
         }
         None
+    }
+
+    /// Keeps an interim head of a response, as far as a stream may hold them.
+    #[cold]
+    fn take_interim(&mut self, key: Key, head: Head) {
+        let stream = self.stream(key);
+        stream.interim += 1;
+        if stream.interim > INTERIM_MAX {
+            let id = stream.id;
+            self.engine.reset(id, ErrorCode::EnhanceYourCalm);
+            self.lose_broken(key, "more than 16 interim responses".into());
+            return self.settle(key);
+        }
+        let held: usize = stream.heads.iter().map(|head| head.fields.size()).sum();
+        if held > 0 && held + head.fields.size() > INTERIM_HELD {
+            self.interim_dropped += 1;
+            return;
+        }
+        stream.heads.push_back(head);
+        self.wake(key);
     }
 
     /// The engine, which is about to write: with room for that.

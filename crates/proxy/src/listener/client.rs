@@ -1,9 +1,11 @@
 //! What do the requests of one client connection share? Their worker, their listener and their peer.
 
 use super::rules::Listener;
+use crate::core::linger::{Patience, linger};
 use crate::core::{Command, Core};
 use crate::peer::Peer;
 use evenkeel_net::buffer::Buf;
+use evenkeel_net::deadline::Timer;
 use evenkeel_net::transport::Transport;
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -31,17 +33,18 @@ impl<'c> Client<'c> {
     pub async fn read_after(&self, transport: &Transport, partial: &[u8]) -> Option<(usize, Buf)> {
         poll_fn(|cx| {
             let over = self.core.command.get() == Command::Drain || self.listener.gone.get();
-            let room = || {
-                let mut buf = Buf::take();
-                buf.extend(partial);
-                buf
-            };
+            let room = || Buf::holding(partial);
             if partial.is_empty() && over {
                 return Poll::Ready(transport.read_ready(room).and_then(Result::ok));
             }
             transport.poll_read_into(cx, room).map(Result::ok)
         })
         .await
+    }
+
+    /// Ends its connection so that the last response arrives; see [`linger`].
+    pub async fn linger(&self, transport: &Transport, timer: &Timer, patience: Patience) {
+        linger(transport, timer, patience, self.core, &self.listener.stats, &self.listener.gone).await;
     }
 
     /// Whether its connection is to end after the request that runs, if one does.

@@ -6,6 +6,7 @@ pub mod admit;
 mod by_host;
 pub mod client;
 pub mod error_pages;
+pub mod handshakes;
 pub mod mark;
 pub mod per_route;
 pub mod probe_answers;

@@ -2,6 +2,7 @@
 //! rules it began with, whatever the configuration says by then.
 
 use super::error_pages::ErrorPages;
+use super::handshakes::Places;
 use super::mark::Mark;
 use super::per_route::{Noted, PerRoute, Routes};
 use super::tls::ListenerTls;
@@ -15,8 +16,7 @@ use crate::observe::stats::{ListenerStats, RouteStats};
 use crate::peer::admission::Admission;
 use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::Retries;
-use evenkeel_config::Plan;
-use evenkeel_config::plan::{Errors, Http2, ListenerTimeouts, RequestIdField, UdpFlows};
+use evenkeel_config::plan::{Errors, Http2, ListenerTimeouts, RequestIdField, Route, UdpFlows};
 use evenkeel_net::total::Total;
 use evenkeel_tls::Challenges;
 use evenkeel_wire::http1::Limits;
@@ -36,15 +36,17 @@ pub struct Listener {
     pub gone: Cell<bool>,
     /// Whether the time of those connections is over.
     pub cut: Cell<bool>,
-    /// Handshakes of TLS that are under way.
-    pub handshakes: Cell<usize>,
+    /// Clients whose ClientHello has not come whole.
+    pub hellos: Places,
+    /// Handshakes of TLS that are under way behind that.
+    pub handshakes: Places,
     rules: RefCell<Rc<Rules>>,
 }
 
-/// What a plan says of one listener.
+/// What a plan says of one listener. A tunnel holds it for days: so it has nothing that grows with the endpoints of the plan.
 pub struct Rules {
-    /// All of it, for names and what is rarely asked for.
-    pub plan: Arc<Plan>,
+    /// The routes of the plan.
+    pub planned: Arc<[Route]>,
     /// Finds a request's route.
     pub router: Arc<Router>,
     /// Finds a session's route, where requests are not read.
@@ -97,7 +99,9 @@ impl Listener {
     /// A listener of the plan.
     pub fn new(name: Arc<str>, open: Arc<Total>, stats: Arc<ListenerStats>, rules: Rules) -> Listener {
         let rules = RefCell::new(Rc::new(rules));
-        Listener { name, open, stats, gone: Cell::new(false), cut: Cell::new(false), handshakes: Cell::new(0), rules }
+        let [gone, cut] = [Cell::new(false), Cell::new(false)];
+        let (hellos, handshakes) = (Places::for_hellos(), Places::for_handshakes());
+        Listener { name, open, stats, gone, cut, hellos, handshakes, rules }
     }
 
     /// The rules for a request that begins now.
@@ -151,7 +155,7 @@ impl Rules {
 
     /// What requests of a route may try again.
     pub fn retries(&self, route: RouteId, core: &Core) -> &Retries {
-        self.routes.retries(route, &self.plan.routes[route], core.index, &core.clock)
+        self.routes.retries(route, &self.planned[route], core.index, &core.clock)
     }
 
     /// The numbers of a route here, or those of requests that no route took.
@@ -160,7 +164,7 @@ impl Rules {
     }
 
     fn noted(&self, route: RouteId) -> &Noted {
-        self.noted.of(route, &self.plan.routes)
+        self.noted.of(route, &self.planned)
     }
 
     /// What requests are known by that go on by a route, if they are to be.
@@ -170,7 +174,7 @@ impl Rules {
 
     /// The fields of the access log that tell a listener and its route.
     pub fn named(&self, listener: &Listener, route: RouteId) -> &Names {
-        let route_name = || self.plan.routes.get(route).map(|route| &*route.name);
+        let route_name = || self.planned.get(route).map(|route| &*route.name);
         self.noted(route).named.taken(&listener.name, route_name)
     }
 

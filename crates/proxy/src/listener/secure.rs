@@ -2,6 +2,7 @@
 //! and if it fails, told of in the access log.
 
 use super::client::Client;
+use super::handshakes::{Full, Places};
 use crate::observe::access_log::{Line, NOWHERE, quoted};
 use crate::observe::end::{Cause as Side, Phase};
 use crate::peer::address_text::AddressText;
@@ -10,7 +11,10 @@ use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::{Elapsed, Timer};
 use evenkeel_net::tls::{Cause, HandshakeError, Info, Note, TlsStream};
 use evenkeel_tls::identity::Identity;
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::task::Poll;
 
 /// Shakes hands with a client, of which `early` came already.
 ///
@@ -30,8 +34,8 @@ pub async fn secure<'t>(
         Ok(info) => stats.shaken[usize::from(info.resumed)].add(1),
         Err(error) => {
             stats.failed[error.cause as usize].add(1);
-            // One that connects and says nothing looks whether the port is open: no handshake began.
-            let is_look = error.cause == Cause::Closed && !error.heard;
+            // A client that connects and sends nothing looks whether the port is open: no handshake began.
+            let is_look = matches!(error.cause, Cause::Closed | Cause::Displaced) && !error.heard;
             if error.cause != Cause::PlainHttp && !is_look {
                 log(client, began, error);
             }
@@ -40,8 +44,8 @@ pub async fn secure<'t>(
     shaken
 }
 
-async fn shake<'t>(
-    client: &Client<'_>,
+async fn shake<'t, 'c>(
+    client: &'c Client<'_>,
     tls: &'t TlsStream,
     timer: &Timer,
     early: Option<Buf>,
@@ -49,15 +53,33 @@ async fn shake<'t>(
     let settings = client.listener.peek().tls.clone();
     // The next plan may have none for those that came before it.
     let Some(settings) = settings else { return Err(HandshakeError::new(Cause::Internal)) };
-    if client.listener.handshakes.get() >= settings.handshakes_max {
-        return Err(HandshakeError::new(Cause::TooMany));
-    }
-    let _under_way = UnderWay::begin(client);
+    let (listener, ip) = (client.listener, client.peer.ip);
+    let counts = &listener.stats.tls;
+    let take = |places: &'c Places, most, count| {
+        places.take(ip, most, client.core.clock.now(), count).map_err(|Full| HandshakeError::new(Cause::TooMany))
+    };
+    // A client costs next to nothing before its ClientHello is whole, and a key exchange and a signature from there on.
+    let place = RefCell::new(take(&listener.hellos, settings.hellos_max(), &counts.waiting)?);
+    let begins = || {
+        let begun = take(&listener.handshakes, settings.handshakes_max, &counts.active)?;
+        drop(place.replace(begun));
+        Ok(())
+    };
     timer.set(timer.tick_after(settings.timeout));
     let asks = settings.asks;
-    let accepted =
-        tls.accept(settings.config(), early, |info| if asks { of_certificate(info) } else { Note::default() });
-    match timer.limit(pin!(accepted)).await {
+    let note = |info: &Info| if asks { of_certificate(info) } else { Note::default() };
+    let mut accepted = pin!(tls.accept(settings.config(), early, begins, note));
+    let shaken = poll_fn(|cx| {
+        if place.borrow().is_displaced() {
+            return Poll::Ready(Err(HandshakeError::new(Cause::Displaced)));
+        }
+        let polled = accepted.as_mut().poll(cx);
+        if polled.is_pending() {
+            place.borrow().watch(cx);
+        }
+        polled
+    });
+    match timer.limit(pin!(shaken)).await {
         Ok(shaken) => shaken,
         Err(Elapsed) => Err(HandshakeError::new(Cause::Timeout)),
     }
@@ -96,7 +118,7 @@ fn log(client: &Client<'_>, began: Instant, error: &HandshakeError) {
     let peer = client.peer.announced_by().map(AddressText::of);
     let side = match error.cause {
         Cause::Timeout => Side::ClientSlow,
-        Cause::TooMany | Cause::Internal => Side::Proxy,
+        Cause::TooMany | Cause::Displaced | Cause::Internal => Side::Proxy,
         _ => Side::Client,
     };
     let line = Line {
@@ -126,24 +148,4 @@ fn log(client: &Client<'_>, began: Instant, error: &HandshakeError) {
     };
     log.add(&line, &core.clock);
     core.give_back(asked);
-}
-
-/// Counts a handshake while it is under way.
-struct UnderWay<'c>(&'c Client<'c>);
-
-impl<'c> UnderWay<'c> {
-    fn begin(client: &'c Client<'c>) -> UnderWay<'c> {
-        let under_way = &client.listener.handshakes;
-        under_way.set(under_way.get() + 1);
-        client.listener.stats.tls.active.add(1);
-        UnderWay(client)
-    }
-}
-
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        let under_way = &self.0.listener.handshakes;
-        under_way.set(under_way.get() - 1);
-        self.0.listener.stats.tls.active.sub(1);
-    }
 }

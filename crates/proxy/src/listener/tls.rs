@@ -9,13 +9,17 @@ use std::time::Duration;
 /// Gives the configuration for the next handshake.
 pub type Current = dyn Fn() -> Arc<ServerConfig> + Send + Sync;
 
+/// Clients that may wait at one worker with part of a ClientHello at most, for each handshake that may be under way there. Each
+/// holds a socket and a task of some KiB, and the work of a handshake is still to come.
+const HELLOS: usize = 4;
+
 /// TLS at one listener.
 #[derive(Clone)]
 pub struct ListenerTls {
     current: Arc<Current>,
     /// How long a handshake may take.
     pub timeout: Duration,
-    /// Handshakes under way at one worker.
+    /// Handshakes under way at one worker, from a whole ClientHello on.
     pub handshakes_max: usize,
     /// Whether clients are asked for certificates.
     pub asks: bool,
@@ -30,6 +34,11 @@ impl ListenerTls {
     /// The same, with clients that are asked for certificates.
     pub fn asking(self, asks: bool) -> ListenerTls {
         ListenerTls { asks, ..self }
+    }
+
+    /// Clients at one worker whose ClientHello has not come whole.
+    pub fn hellos_max(&self) -> usize {
+        self.handshakes_max.saturating_mul(HELLOS)
     }
 
     /// For the next handshake.

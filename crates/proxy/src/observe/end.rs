@@ -36,6 +36,7 @@ answers! {
     Endpoint b'S' "endpoint" "the endpoint refused, reset or broke the rules",
     EndpointSlow b's' "endpoint_slow" "the endpoint was too slow",
     Proxy b'P' "proxy" "evenkeel refused, or the time to drain was over",
+    Idle b'I' "idle" "neither side sent anything for `timeouts.idle`, and either could have",
 }
 
 answers! {

@@ -32,5 +32,6 @@ reasons! {
     Rate "requests_per_address" "The client's address begins more flows than it may.",
     Draining "draining" "The process ends, and takes no new flow.",
     NoSocket "no_socket" "No descriptor or port was left for its flow.",
+    Refused "refused" "The endpoint's machine refused it, as nothing listens at its port.",
     Unsent "unsent" "The kernel did not take it: too long for its way, or no room.",
 }

@@ -140,6 +140,10 @@ pub struct ListenerStats {
     pub active: Counter,
     /// Connections closed at once, by [`Rejected`].
     pub rejected: [Counter; REJECTED.len()],
+    /// Connections that have got their last response and are read until their clients close.
+    pub lingering: Counter,
+    /// Those that did not close in time.
+    pub linger_cut: Counter,
     /// Malformed requests.
     pub malformed: Counter,
     /// Requests over the rate of their address.
@@ -211,7 +215,9 @@ pub struct TlsStats {
     pub shaken: [Counter; SHAKEN.len()],
     /// Handshakes that failed, by [`Unsecured`].
     pub failed: [Counter; Unsecured::LABELS.len()],
-    /// Handshakes that are under way.
+    /// Clients whose ClientHello has not come whole.
+    pub waiting: Counter,
+    /// Handshakes that are under way, from a whole ClientHello on.
     pub active: Counter,
 }
 
@@ -338,6 +344,8 @@ pub struct EndpointStats {
     pub connects: Counter,
     /// Idle connections kept.
     pub idle: Counter,
+    /// Idle connections that were closed as their worker had as many as it may.
+    pub idle_closed: Counter,
     /// Where it speaks HTTP/2.
     pub http2: EndpointHttp2Stats,
     /// What it said of its load.
@@ -357,6 +365,8 @@ pub struct EndpointHttp2Stats {
     pub go_aways: Counter,
     /// Connections that ended as it gave no sign of life.
     pub silent: Counter,
+    /// Interim responses that were dropped, as the client did not take those before them.
+    pub interim_dropped: Counter,
 }
 
 /// What an endpoint said last of its load, to one worker.
@@ -401,7 +411,7 @@ impl WorkerStats {
             log_lines_dropped: before.map(|(_, old)| old.log_lines_dropped.clone()).unwrap_or_default(),
         };
         let old_listeners = by_name(before.map_or(&[], |(plan, _)| &plan.listeners[..]), |l| &l.name);
-        let old_routes: HashSet<&str> = before.iter().flat_map(|(plan, _)| &plan.routes).map(|r| &*r.name).collect();
+        let old_routes: HashSet<&str> = before.iter().flat_map(|(plan, _)| &*plan.routes).map(|r| &*r.name).collect();
         for listener in &plan.listeners {
             let old = before.and_then(|(_, old)| Some((*old_listeners.get(&*listener.name)?, old)));
             stats.listeners.push(old.map(|(at, old)| old.listeners[at].clone()).unwrap_or_default());

@@ -11,8 +11,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-/// Taps that may be open at once.
-pub const OPEN_MAX: u64 = 16;
+/// Taps that may be open at once: more than clients of the admin over TCP may have streams, so that the Unix socket has some left.
+pub const OPEN_MAX: u64 = 24;
 
 /// Requests that wait for the reader of a tap; more are dropped.
 pub const WAITING_MAX: usize = 1024;

@@ -112,12 +112,28 @@ fn single<'b, T>(
     value
 }
 
-/// An address, with or without a port.
+/// An address, with or without a port. The zone of an IPv6 address (RFC 4007: `fe80::1%eth0`) is left out: it is a name of an
+/// interface of the proxy's, and means nothing here.
 fn address(node: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(node).ok()?;
+    let zoned = text.find('%').map(|at| without_zone(text, at));
+    let text = match &zoned {
+        None => text,
+        Some(zoned) => zoned.as_deref()?,
+    };
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     let ip = bare.parse::<IpAddr>().or_else(|_| text.parse::<SocketAddr>().map(|addr| addr.ip()));
     ip.ok().map(|ip| ip.to_canonical())
+}
+
+/// The text without the zone that begins at `at`; `None` if that is no zone of an IPv6 address.
+fn without_zone(text: &str, at: usize) -> Option<String> {
+    let (address, zone) = (&text[..at], &text[at + 1..]);
+    let (zone, rest) = zone.split_at(zone.find(']').unwrap_or(zone.len()));
+    // RFC 6874, where `%` itself is written `%25`.
+    let is_zone = |b: u8| b.is_ascii_alphanumeric() || b"-._~%".contains(&b);
+    let fits = address.contains(':') && !zone.is_empty() && zone.bytes().all(is_zone);
+    fits.then(|| format!("{address}{rest}"))
 }
 
 /// One element of `Forwarded`: what one proxy wrote down.

@@ -47,6 +47,25 @@ fn the_client_is_the_first_from_the_right_that_is_not_trusted() {
 }
 
 #[test]
+fn zones_of_addresses_are_left_out() {
+    list("fe80::1%eth0", "fe80::1", "fe80::1, 10.0.0.1", 0);
+    list("192.0.2.1, fe80::1%25eth0.100, fd00::7%2", "fe80::1", "192.0.2.1, fe80::1, fd00::7, 10.0.0.1", 0);
+    list("[fe80::1%eth0]:443", "fe80::1", "fe80::1, 10.0.0.1", 0);
+    list("[fe80::1%eth0]", "fe80::1", "fe80::1, 10.0.0.1", 0);
+    for junk in
+        ["fe80::1%", "192.0.2.1%eth0", "fe80::1%eth 0", "%eth0", "[fe80::1%]:443", "fe80::1%a]b", "fe80::1%\u{e9}"]
+    {
+        list(junk, "10.0.0.1", "10.0.0.1", 1);
+    }
+    forwarded(
+        "for=\"[fe80::1%25eth0]:80\"",
+        "fe80::1",
+        Some("for=\"[fe80::1%25eth0]:80\", for=10.0.0.1;proto=http;host=\"h:80\""),
+        (None, None),
+    );
+}
+
+#[test]
 fn what_comes_before_something_malformed_is_dropped() {
     list("192.0.2.1, junk, 10.9.9.9", "10.9.9.9", "10.9.9.9, 10.0.0.1", 1);
     list("junk, 192.0.2.1", "192.0.2.1", "192.0.2.1, 10.0.0.1", 1);

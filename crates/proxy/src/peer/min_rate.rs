@@ -14,12 +14,19 @@ const BYTES_PER_SECOND: u64 = 240;
 pub struct MinRate {
     left: Duration,
     most: Duration,
+    /// Any piece restores all of it.
+    has_no_rate: bool,
 }
 
 impl MinRate {
     /// A client that may be silent for so long.
     pub fn new(silence_max: Duration) -> MinRate {
-        MinRate { left: silence_max, most: silence_max }
+        MinRate { left: silence_max, most: silence_max, has_no_rate: false }
+    }
+
+    /// A client that may be silent for so long between any two pieces: messages of a call come when there is something to send.
+    pub fn of_call(silence_max: Duration) -> MinRate {
+        MinRate { has_no_rate: true, ..MinRate::new(silence_max) }
     }
 
     /// How long the next bytes may take.
@@ -30,6 +37,9 @@ impl MinRate {
     /// So many bytes came, after so long a wait: whether that was in time.
     pub fn came(&mut self, bytes: usize, waited: Duration) -> bool {
         let in_time = waited <= self.left;
+        if self.has_no_rate {
+            return in_time;
+        }
         let earned = Duration::from_nanos(bytes as u64 * (1_000_000_000 / BYTES_PER_SECOND));
         self.left = (self.left.saturating_sub(waited) + earned).min(self.most);
         in_time
@@ -50,6 +60,13 @@ mod tests {
             waited += SECOND;
         }
         assert!(waited < 31 * SECOND, "{waited:?}");
+    }
+
+    #[test]
+    fn a_call_may_be_silent_between_any_two_messages() {
+        let mut pace = MinRate::of_call(30 * SECOND);
+        assert!((0..1000).all(|_| pace.came(1, 30 * SECOND)));
+        assert!(!pace.came(1, 31 * SECOND));
     }
 
     #[test]

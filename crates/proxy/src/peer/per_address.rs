@@ -30,10 +30,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// The subscriber behind an address. IPv6 counts by /64: one subscriber gets at least that (RFC 6177 section 2), and can use
 /// all of its addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Key(u128);
+pub struct Key(u128);
 
 impl Key {
-    fn of(ip: IpAddr) -> Key {
+    /// The subscriber behind this address.
+    pub fn of(ip: IpAddr) -> Key {
         match ip.to_canonical() {
             IpAddr::V4(ip) => Key(ip.to_ipv6_mapped().to_bits()),
             IpAddr::V6(ip) => Key(ip.to_bits() >> 64 << 64),

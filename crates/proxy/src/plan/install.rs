@@ -14,9 +14,11 @@ use crate::udp;
 use crate::upstream::pool::{Endpoint, Endpoints, WorkerPool};
 use crate::upstream::probe_rate::ProbeRate;
 use evenkeel_balance::Slot;
+use evenkeel_config::plan::IdleConnections;
 use evenkeel_net::event_loop::{self, alarm};
 use evenkeel_net::listen::Protocol;
 use evenkeel_net::workers::Applied;
+use rustix::process::{Resource, getrlimit};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
@@ -61,6 +63,7 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
         traces,
         generation,
     } = parts;
+    worker.core.idle.set(idle_max(plan.runtime.idle_connections, workers));
     worker.core.explaining.follow(explain);
     worker.core.traces.follow(traces);
     let mut installed = worker.installed.borrow_mut();
@@ -85,7 +88,7 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
             Reporter::new(plan, shared, reported.as_ref().and_then(|rules| rules.reporter.as_ref()))
         });
         let rules = Rules {
-            plan: plan.clone(),
+            planned: plan.routes.clone(),
             router: parts.router,
             tcp: parts.tcp,
             tls: parts.tls,
@@ -158,6 +161,15 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
         drain(worker, &gone, &left, plan.runtime.drain_timeout);
     }
     *installed = Installed { listeners, pools, routes, accepting, answering, datagrams, number: Some(number) };
+}
+
+/// Idle connections to endpoints that one of so many workers keeps.
+fn idle_max(configured: IdleConnections, workers: usize) -> usize {
+    let all = match configured {
+        IdleConnections::Count(n) => u64::from(n),
+        IdleConnections::Auto => getrlimit(Resource::Nofile).current.map_or(u64::MAX, |descriptors| descriptors / 4),
+    };
+    usize::try_from(all).unwrap_or(usize::MAX).div_ceil(workers)
 }
 
 fn by_name(pools: &[Rc<WorkerPool>]) -> HashMap<&str, &Rc<WorkerPool>> {

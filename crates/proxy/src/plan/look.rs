@@ -224,7 +224,7 @@ fn would_pick(worker: &Worker, pool: &str, described: &Described) -> Option<Pick
     let ip = described.client.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let key = pool.key.as_ref().and_then(|key| hash_key::hash(key, &request, ip));
     let mut why = Explanation::default();
-    let request = Request { key, tried: &[] };
+    let request = Request { key, tried: &[], beyond: false };
     let picked = pool.balancer.borrow_mut().would_pick(&request, worker.core.clock.now(), &mut why);
     Some(Pick::new(&why, picked.err(), |slot| pool.endpoints.name_of(slot)))
 }

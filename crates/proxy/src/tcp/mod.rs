@@ -1,10 +1,12 @@
 //! What happens on a client connection whose bytes are not read? It becomes a session with one endpoint: routed, picked
-//! for, connected, relayed, counted. Read this file, then [`relay`] (the bytes) and [`record`] (what is counted and logged).
+//! for, connected, relayed, counted. Read this file, then [`duplex`] (the bytes), [`lifetime`] (when it ends) and [`record`]
+//! (what is counted and logged).
 
+pub mod duplex;
+pub mod lifetime;
 mod record;
-mod relay;
 
-use crate::core::linger::linger;
+use crate::core::linger::Patience;
 use crate::listener::admit::admit;
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
@@ -18,20 +20,19 @@ use crate::upstream::connections::{Unreachable, Wanted, unreachable};
 use crate::upstream::pick::{self, InFlight, NoPlace, Wait};
 use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::{self, Left, Tries};
+use duplex::{Duplex, Side};
 use evenkeel_balance::retry::{Decision, Failure};
-use evenkeel_balance::{Clock, FailureKind, Outcome};
+use evenkeel_balance::{Clock, FailureKind, Outcome, Slot};
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::{Elapsed, Timer};
 use evenkeel_net::tls::Info;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::tls_hello::{self, Hello};
+use lifetime::{SessionEnd, Silence};
 use record::Record;
-use relay::{Relay, Side};
-use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
-use std::time::Duration;
 
 /// Serves a client from its accept to the end of its session.
 pub async fn serve(client: &mut Client<'_>, transport: &Transport, timer: &Timer, place: &mut Option<OpenConnection>) {
@@ -41,7 +42,7 @@ pub async fn serve(client: &mut Client<'_>, transport: &Transport, timer: &Timer
         && let Err(error) = Box::pin(secure(client, tls, timer, held.take())).await
     {
         if error.is_told() {
-            linger(transport, timer).await;
+            client.linger(transport, timer, Patience::FAULT).await;
         }
         return;
     }
@@ -64,27 +65,25 @@ struct Down<'d> {
 
 /// What it takes to begin a session.
 struct Opened<'r> {
-    pool: &'r WorkerPool,
     ticket: InFlight<'r>,
     endpoint: Transport,
     /// Of the client's bytes, what the endpoint did not take at once.
     early: Option<Buf>,
-    idle: Duration,
+    silence: Silence,
 }
 
 impl<'r> Opened<'r> {
     fn begin(self, record: &'r Record<'r>) -> (Session<'r>, Option<Buf>) {
-        let Opened { pool, ticket, endpoint, early, idle } = self;
-        (Session { pool, ticket, endpoint: Whole { transport: endpoint, record }, idle }, early)
+        let Opened { ticket, endpoint, early, silence } = self;
+        (Session { ticket, endpoint: Whole { transport: endpoint, record }, silence }, early)
     }
 }
 
 /// A session whose endpoint is connected.
 struct Session<'r> {
-    pool: &'r WorkerPool,
     ticket: InFlight<'r>,
     endpoint: Whole<'r>,
-    idle: Duration,
+    silence: Silence,
 }
 
 /// Finds the route and connects to an endpoint. `None` if that is not possible, which is noted.
@@ -114,7 +113,7 @@ async fn open<'r>(
     (record.route, record.pool) = (route, Some(pool));
     let mut early = first.unwrap_or_else(Buf::none);
     record.count_in(early.len());
-    let timeouts = rules.plan.routes[route].timeouts;
+    let timeouts = rules.planned[route].timeouts;
     let key = pool.key.as_ref().map(|_| hash_key::of_client(client.peer.ip));
     let (timer, clock) = (down.timer, &client.core.clock);
     let tries = Tries::begin(rules.retries(route, client.core), key, clock.now());
@@ -157,14 +156,20 @@ async fn open<'r>(
                 ticket.answered(now);
                 early.consume(n);
                 let early = (!early.is_empty()).then_some(early);
-                return Some(Opened { pool, ticket, endpoint, early, idle: timeouts.idle });
+                let silence = Silence {
+                    idle: timeouts.idle,
+                    half_closed: timeouts.half_closed,
+                    keepalive: pool.keepalive.get(),
+                    deadline: u64::MAX,
+                };
+                return Some(Opened { ticket, endpoint, early, silence });
             }
             Ok(Err(error)) => Some(error),
             Err(Elapsed) => None,
         };
         let slot = ticket.slot();
         let Unreachable { cause, why, .. } = unreachable(pool, ticket, error);
-        match decide(client, pool, &tries) {
+        match decide(client, (pool, slot), &tries) {
             Decision::Again { after_ns, .. } => {
                 tries.tried.borrow_mut().push(slot);
                 if let Err(Left) = retries::pause(after_ns, |cx| down.transport.poll_reset(cx)).await {
@@ -241,51 +246,20 @@ async fn read_hello(
     }
 }
 
-/// How a session ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SessionEnd {
-    /// Both sides have said that they are done.
-    Whole,
-    /// This side has reset its connection.
-    Reset(Side),
-    /// Nothing went on for too long, and it is this side that did nothing.
-    Idle(Side),
-    /// Its endpoint has left, and the time to end is over.
-    Cut,
-}
-
 impl Session<'_> {
-    /// Relays until both sides are done, one resets, or nothing comes for too long. `early`: what the client has sent and
-    /// the endpoint does not have yet. (Borrowed, as a future that owned the session would hold it twice.)
+    /// Relays to the end. `early`: what the client has sent and the endpoint does not have yet. (Borrowed, as a future that
+    /// owned the session would hold it twice.)
     async fn run(&self, down: &Down<'_>, early: Option<Buf>) -> SessionEnd {
         let Whole { transport: endpoint, record } = &self.endpoint;
         // What the client sent first was read: more is mostly not there yet.
         let _ = down.transport.watch();
-        let mut relay = Relay::new(down.transport, endpoint, early);
-        let timer = down.timer;
-        // The kernel is asked to look after a peer once it has been silent, so that short sessions pay nothing for it.
-        let mut unwatched = self.pool.keepalive.get().filter(|after| *after < self.idle);
-        let quiet = Cell::new(unwatched.unwrap_or(self.idle));
-        let allow = || timer.set(timer.tick_after(quiet.get()));
-        allow();
-        loop {
-            let relaying = pin!(poll_fn(|cx| {
-                if self.ticket.endpoint.cut.get() {
-                    return Poll::Ready(SessionEnd::Cut);
-                }
-                relay.poll(cx, record, allow).map(|ended| ended.map_or_else(SessionEnd::Reset, |()| SessionEnd::Whole))
-            }));
-            match (timer.limit(relaying).await, unwatched.take()) {
-                (Ok(ended), _) => return ended,
-                (Err(Elapsed), None) => return SessionEnd::Idle(relay.awaits()),
-                (Err(Elapsed), Some(after)) => {
-                    down.transport.keep_alive(after);
-                    endpoint.keep_alive(after);
-                    quiet.set(self.idle);
-                    timer.set(timer.tick_after(self.idle - after));
-                }
-            }
-        }
+        let mut duplex = Duplex::new(down.transport, endpoint, early);
+        let is_cut = || self.ticket.endpoint.cut.get();
+        let moved = |from, n| match from {
+            Side::Client => record.count_in(n),
+            Side::Endpoint => record.count_out(n),
+        };
+        lifetime::run(&mut duplex, down.timer, self.silence, is_cut, moved).await
     }
 
     /// Notes how it ended.
@@ -325,9 +299,9 @@ impl Drop for Whole<'_> {
 }
 
 /// Whether there is another try after a connection that could not be opened.
-fn decide(client: &Client<'_>, pool: &WorkerPool, tries: &Tries<'_>) -> Decision {
+fn decide(client: &Client<'_>, (pool, here): (&WorkerPool, Slot), tries: &Tries<'_>) -> Decision {
     // Nothing was sent, so nothing can be done twice.
-    let decision = tries.decide(Failure::Connect, true, true, None, client.core.clock.now());
+    let decision = tries.decide((pool, here), Failure::Connect, true, true, None, client.core.clock.now());
     if let Decision::Stop(why) = decision {
         pool.stats.retries_refused[why as usize].add(1);
     }

@@ -1,6 +1,6 @@
 //! How did a session go? Filled in while it runs, and written to counters and the access log at its end.
 
-use super::relay::Side;
+use super::duplex::Side;
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::observe::access_log::{Line, NOWHERE};

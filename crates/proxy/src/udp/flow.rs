@@ -61,9 +61,17 @@ pub struct Link {
     pub asked: u64,
     /// Datagrams that came back.
     pub answered: u64,
+    /// Those that went before the last one came back.
+    pub asked_before: u64,
 }
 
 impl Link {
+    /// Returns the datagrams that are lost if the endpoint refuses: those since its last answer, or at least the one that was
+    /// refused.
+    pub fn refused(&self) -> u64 {
+        self.asked.saturating_sub(self.asked_before).max(1)
+    }
+
     /// Whether so many came back for each that went.
     pub fn has_all(&self, answers: u64) -> bool {
         self.answered >= self.asked.saturating_mul(answers)
@@ -102,6 +110,7 @@ impl Flow {
                 link.ticket.answered(now);
             }
             link.answered += datagrams as u64;
+            link.asked_before = link.asked;
         }
         self.answered += datagrams as u64;
         self.bytes_out += bytes as u64;

@@ -123,7 +123,7 @@ impl UdpListener {
                     if !flushed.is_refused {
                         return;
                     }
-                    fail(flow, now);
+                    fail(flow, stats, now);
                 }
                 (Err(LostDatagram::NoSocket), _) => {
                     why = LostDatagram::NoSocket;
@@ -175,7 +175,7 @@ impl UdpListener {
                     }
                 }
                 Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(_) => fail(flow, now),
+                Err(_) => fail(flow, stats, now),
             }
         }
         self.send_answers(state, stats);
@@ -235,7 +235,7 @@ impl UdpListener {
         let rules = listener.rules();
         let pool = pool_of(&rules).ok_or(LostDatagram::NoEndpoint)?;
         let hash = pool.key.as_ref().map(|_| hash_key::of_client(key.client.ip().to_canonical()));
-        let pick = |tried: &[Slot]| pool.balancer.borrow_mut().start(&Request { key: hash, tried }, now);
+        let pick = |tried: &[Slot]| pool.balancer.borrow_mut().start(&Request { key: hash, tried, beyond: false }, now);
         // One that has failed may be the only one.
         let picked = match flow.failed {
             Some(failed) => pick(&[failed]).or_else(|why| if why == NoPick::AllTried { pick(&[]) } else { Err(why) }),
@@ -255,7 +255,8 @@ impl UdpListener {
                     listener.stats.udp.moved.add(1);
                 }
                 flow.was_at = Some((pool.clone(), endpoint.clone()));
-                flow.link = Some(Link { socket, pool: pool.clone(), endpoint, ticket, asked: 0, answered: 0 });
+                flow.link =
+                    Some(Link { socket, pool: pool.clone(), endpoint, ticket, asked: 0, answered: 0, asked_before: 0 });
                 Ok(())
             }
             Err(error) if is_ours(&error) => {
@@ -348,8 +349,9 @@ fn pool_of(rules: &Rules) -> Option<&Rc<WorkerPool>> {
 }
 
 /// Its endpoint is gone, as the kernel says: it goes on at another one with its next datagram.
-fn fail(flow: &mut Flow, now: Instant) {
+fn fail(flow: &mut Flow, stats: &UdpStats, now: Instant) {
     let Some(link) = flow.link.take() else { return };
+    stats.lost[LostDatagram::Refused as usize].add(link.refused());
     flow.failed = Some(link.ticket.slot());
     link.endpoint.stats.errors[0].add(1);
     link.end(Outcome::failed(FailureKind::Connect), now);

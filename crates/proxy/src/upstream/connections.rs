@@ -113,9 +113,7 @@ impl Wanted<'_> {
         }
         let mut header = self.core.scratch();
         proxy_protocol::write(version, addresses, &mut header);
-        let mut buf = Buf::take();
-        // A header is far shorter than a buffer.
-        buf.extend(&header);
+        let buf = Buf::holding(&header);
         self.core.give_back(header);
         buf
     }

@@ -1,20 +1,28 @@
 //! How does one connection to an endpoint live that many requests share? It takes requests, then no more, and ends with the last
 //! of them; or all at once, when the endpoint gives no sign of life.
 
+use super::allowance::{Allowance, Concurrency, PINGS_MAX};
 use super::waiting::Queue;
 use crate::core::Core;
-use crate::http2::session::Session;
+use crate::http2::session::{Lost, Session};
 use crate::http2::stream::StreamHandle;
 use crate::http2::turn::{Ended, Role};
 use crate::observe::stats::{CODES, EndpointStats};
 use evenkeel_balance::{Clock, Instant};
 use evenkeel_config::plan::EndpointHttp2;
-use evenkeel_wire::h2::{ErrorCode, Head};
+use evenkeel_wire::h2::{ErrorCode, Head, StreamId};
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// Silence after which the kernel asks the endpoint's machine for a sign of life: pings of HTTP/2 are few.
+const KEEP_ALIVE: Duration = Duration::from_secs(60);
+
+/// How long bytes may wait for the endpoint's machine to acknowledge them before the kernel ends the connection.
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(30);
 
 /// What a ping carries that asks for a sign of life.
 const LIFE_PING: u64 = 0x6c69_6665_0000_0002;
@@ -26,6 +34,16 @@ pub struct Link {
     /// Requests that wait for room.
     queue: Rc<Queue>,
     stats: Arc<EndpointStats>,
+    /// Limits that the endpoint has shown on all of its connections.
+    allowance: Rc<Allowance>,
+    /// Those that it has shown here.
+    concurrency: Concurrency,
+    /// Requests that had it so far.
+    opened: Cell<u32>,
+    /// Requests whose streams have ended in good order.
+    finished: Cell<u32>,
+    /// The endpoint's GOAWAY came before it looked at any stream.
+    took_none: Cell<bool>,
     /// Requests that have it.
     streams: Cell<u32>,
     stage: Cell<Stage>,
@@ -39,10 +57,15 @@ pub struct Link {
     heard_at: Cell<Instant>,
     /// When the endpoint was asked for a sign of life, if it was since.
     asked_at: Cell<Option<Instant>>,
+    /// Pings since anything of a response came, and how much of responses had come by then.
+    pings: Cell<u32>,
+    messages: Cell<u64>,
     /// Whether that was too long ago when it was looked after last.
     is_overdue: Cell<bool>,
     /// Since when no request has it.
     idle_since: Cell<Instant>,
+    /// Whether it counts among the worker's idle connections.
+    is_idle: Cell<bool>,
     /// Whether a request has had it.
     has_served: Cell<bool>,
     /// Whether this side ends it.
@@ -60,14 +83,27 @@ enum Stage {
 }
 
 impl Link {
-    pub(super) fn new(session: Rc<Session>, core: &Rc<Core>, queue: Rc<Queue>, stats: Arc<EndpointStats>) -> Link {
+    pub(super) fn new(
+        session: Rc<Session>,
+        core: &Rc<Core>,
+        queue: Rc<Queue>,
+        stats: Arc<EndpointStats>,
+        allowance: Rc<Allowance>,
+    ) -> Link {
         let now = core.clock.now();
         stats.http2.connections.add(1);
+        session.transport.keep_alive(KEEP_ALIVE);
+        session.transport.limit_unacknowledged(UNACKNOWLEDGED_MAX);
         Link {
             session,
             core: core.clone(),
             queue,
             stats,
+            allowance,
+            concurrency: Concurrency::default(),
+            opened: Cell::new(0),
+            finished: Cell::new(0),
+            took_none: Cell::new(false),
             streams: Cell::new(0),
             stage: Cell::new(Stage::Open),
             is_full: Cell::new(false),
@@ -75,8 +111,11 @@ impl Link {
             spoke_other: Cell::new(false),
             heard_at: Cell::new(now),
             asked_at: Cell::new(None),
+            pings: Cell::new(0),
+            messages: Cell::new(0),
             is_overdue: Cell::new(false),
             idle_since: Cell::new(now),
+            is_idle: Cell::new(false),
             has_served: Cell::new(false),
             is_left: Cell::new(false),
         }
@@ -87,16 +126,46 @@ impl Link {
         self.streams.get()
     }
 
-    /// Whether it counts among those that may be opened.
+    /// Requests that have it and were not refused.
+    pub fn running(&self) -> u32 {
+        if self.took_none() { 0 } else { self.streams.get().saturating_sub(self.concurrency.refused()) }
+    }
+
+    /// Whether it takes requests.
     pub fn is_open(&self) -> bool {
         self.stage.get() == Stage::Open
     }
 
+    /// Whether it counts among those that may be opened: one that has had as many requests as the endpoint takes on a
+    /// connection is about to end.
+    pub fn counts(&self) -> bool {
+        self.is_open() && (self.streams.get() == 0 || !self.is_spent())
+    }
+
+    /// Whether it has had as many requests as the endpoint takes on a connection, as far as that is known.
+    fn is_spent(&self) -> bool {
+        self.opened.get() >= self.allowance.lifetime()
+    }
+
     /// Whether another request may be tried.
     pub fn has_room(&self, most: u32) -> bool {
-        // Before the endpoint has said how many it takes, one.
-        let most = if self.is_settled.get() { most } else { 1 };
-        self.is_open() && !self.is_full.get() && self.streams.get() < most
+        // Before the endpoint has stated how many it takes, one; and one at a time where it may take no more at all.
+        let most = if self.is_settled.get() && !self.is_spent() { most } else { 1 };
+        let streams = self.streams.get();
+        self.is_open()
+            && !self.is_full.get()
+            && streams < most
+            && streams < self.concurrency.most(self.core.clock.now())
+    }
+
+    /// What is left of its pause after the endpoint refused a stream that it had alone.
+    pub fn pause_left_ns(&self) -> u64 {
+        self.concurrency.pause_left_ns(self.core.clock.now())
+    }
+
+    /// Whether the endpoint ended it without having looked at any stream.
+    pub fn took_none(&self) -> bool {
+        self.took_none.get()
     }
 
     /// Whether it will have room when the endpoint has said how much.
@@ -121,19 +190,32 @@ impl Link {
 
     pub(super) fn begin(&self) {
         self.streams.set(self.streams.get() + 1);
+        self.opened.set(self.opened.get().saturating_add(1));
+        self.note_used();
         self.has_served.set(true);
         self.stats.http2.streams.add(1);
     }
 
-    pub(super) fn end(&self) {
+    /// A request has it no more. `lost`: how its stream ended, if early.
+    pub(super) fn end(&self, lost: Option<Lost>) {
         self.streams.set(self.streams.get() - 1);
         self.stats.http2.streams.sub(1);
-        self.is_full.set(false);
+        match lost {
+            Some(Lost::Reset(code)) if code == ErrorCode::RefusedStream as u32 => self.concurrency.give_back(),
+            Some(Lost::Unseen) => {}
+            _ => {
+                self.is_full.set(false);
+                self.concurrency.took(self.core.clock.now());
+                self.finished.set(self.finished.get().saturating_add(1));
+                self.allowance.outlived(self.finished.get());
+            }
+        }
         if self.streams.get() == 0 {
             self.idle_since.set(self.core.clock.now());
             if !self.is_open() {
                 self.wake();
             }
+            self.note_idle();
         }
         self.queue.tell_first();
     }
@@ -143,11 +225,31 @@ impl Link {
         self.session.engine(|_| ());
     }
 
+    /// Counts it among the worker's idle connections, if it is idle.
+    pub(super) fn note_idle(&self) {
+        if self.is_open() && self.streams.get() == 0 && !self.is_idle.replace(true) {
+            self.core.idle.add(1);
+        }
+    }
+
+    /// Counts it among them no more.
+    fn note_used(&self) {
+        if self.is_idle.replace(false) {
+            self.core.idle.sub(1);
+        }
+    }
+
+    /// Since when it is idle, if it is.
+    pub fn idle_since(&self) -> Option<Instant> {
+        self.is_idle.get().then(|| self.idle_since.get())
+    }
+
     /// Takes no more requests, and ends with the last that has it.
     pub fn drain(&self) {
         if self.is_open() {
             self.is_left.set(true);
             self.stage.set(Stage::Draining);
+            self.note_used();
             self.session.engine(|engine| engine.go_away(ErrorCode::NoError));
             self.queue.tell();
         }
@@ -166,7 +268,11 @@ impl Link {
             }
             return;
         }
-        let Some(after) = settings.ping_after else { return };
+        let Some(after) = settings.ping_after.map(|after| self.allowance.ping_after(after)) else { return };
+        let messages = self.session.messages();
+        if self.messages.replace(messages) != messages {
+            self.pings.set(0);
+        }
         match self.asked_at.get() {
             Some(asked) => {
                 let is_overdue = now.since(asked) >= settings.ping_timeout.as_nanos() as u64;
@@ -177,8 +283,9 @@ impl Link {
                     self.wake();
                 }
             }
-            None if now.since(self.heard_at.get()) >= after.as_nanos() as u64 => {
+            None if now.since(self.heard_at.get()) >= after.as_nanos() as u64 && self.pings.get() < PINGS_MAX => {
                 self.asked_at.set(Some(now));
+                self.pings.set(self.pings.get() + 1);
                 self.session.engine(|engine| engine.ping(LIFE_PING));
             }
             None => {}
@@ -198,6 +305,7 @@ impl Link {
             .await;
         }
         self.stage.set(Stage::Over);
+        self.note_used();
         self.session.end();
         !self.has_served.get() && !self.is_left.get()
     }
@@ -226,19 +334,35 @@ impl Role for Link {
     fn on_reset(&self, by_peer: bool, code: u32) {
         if by_peer {
             self.stats.http2.resets[(code as usize).min(CODES.len() - 1)].add(1);
+            if code == ErrorCode::RefusedStream as u32 {
+                self.concurrency.refuse(self.streams.get(), self.core.clock.now());
+            }
         }
+    }
+
+    fn on_interim_dropped(&self, count: u64) {
+        self.stats.http2.interim_dropped.add(count);
     }
 
     fn on_limits(&self) {
         self.is_settled.set(true);
         self.is_full.set(false);
+        self.concurrency.restate();
         self.queue.tell();
     }
 
-    fn on_go_away(&self) {
+    fn on_go_away(&self, last: StreamId, code: u32) {
         self.stats.http2.go_aways.add(1);
+        self.allowance.ended_with(code);
+        // This side numbers its streams 1, 3, 5 and so on.
+        let taken = last.div_ceil(2);
+        if taken < self.opened.get() {
+            self.allowance.ended_after(taken);
+            self.took_none.set(taken == 0);
+        }
         if self.is_open() {
             self.stage.set(Stage::Draining);
+            self.note_used();
         }
         self.queue.tell();
     }
@@ -246,6 +370,7 @@ impl Role for Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
+        self.note_used();
         self.stats.http2.connections.sub(1);
     }
 }

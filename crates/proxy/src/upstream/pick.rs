@@ -29,13 +29,8 @@ impl<'r> InFlight<'r> {
     ///
     /// # Errors
     /// Why there is none.
-    pub fn start(
-        clock: &'r CachedClock,
-        pool: &'r WorkerPool,
-        key: Option<u64>,
-        tried: &[Slot],
-    ) -> Result<InFlight<'r>, NoPick> {
-        let ticket = pool.balancer.borrow_mut().start(&Request { key, tried }, clock.now())?;
+    pub fn start(clock: &'r CachedClock, pool: &'r WorkerPool, request: &Request<'_>) -> Result<InFlight<'r>, NoPick> {
+        let ticket = pool.balancer.borrow_mut().start(request, clock.now())?;
         Ok(InFlight::new(clock, pool, ticket))
     }
 
@@ -47,11 +42,10 @@ impl<'r> InFlight<'r> {
     pub fn start_explained(
         clock: &'r CachedClock,
         pool: &'r WorkerPool,
-        key: Option<u64>,
-        tried: &[Slot],
+        request: &Request<'_>,
         why: &mut Explanation,
     ) -> Result<InFlight<'r>, NoPick> {
-        let ticket = pool.balancer.borrow_mut().start_explained(&Request { key, tried }, clock.now(), why)?;
+        let ticket = pool.balancer.borrow_mut().start_explained(request, clock.now(), why)?;
         Ok(InFlight::new(clock, pool, ticket))
     }
 
@@ -166,10 +160,11 @@ impl NoPlace {
 /// # Errors
 /// Why there is none: to [`wait`](Wait::place) may help.
 pub fn place<'r>(clock: &'r CachedClock, pool: &'r WorkerPool, tries: &Tries<'_>) -> Result<InFlight<'r>, NoPick> {
-    let mut placed = InFlight::start(clock, pool, tries.key, &tries.tried.borrow());
+    let (key, beyond) = (tries.key, tries.is_beyond());
+    let mut placed = InFlight::start(clock, pool, &Request { key, tried: &tries.tried.borrow(), beyond });
     if matches!(placed, Err(NoPick::AllTried)) && tries.same_will_do() {
         // After a pause one that failed may be well again, and is better than none.
-        placed = InFlight::start(clock, pool, tries.key, &[]);
+        placed = InFlight::start(clock, pool, &Request { key, ..Request::default() });
     }
     placed
 }
@@ -208,7 +203,9 @@ impl Wait<'_> {
         self.phase.set(Phase::Queue);
         let tried = tries.tried.borrow().clone();
         let began = clock.now();
-        let got = self.queue(clock, pool, &Request { key: tries.key, tried: &tried }, why, gone).await;
+        let got = self
+            .queue(clock, pool, &Request { key: tries.key, tried: &tried, beyond: tries.is_beyond() }, why, gone)
+            .await;
         // Read anew: a worker that was woken without having slept would call its wait none.
         let waited = clock.read().since(began);
         self.queue_ns.set(self.queue_ns.get() + waited);

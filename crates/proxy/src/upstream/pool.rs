@@ -82,7 +82,7 @@ pub struct Endpoint {
     /// Its numbers.
     pub stats: Arc<EndpointStats>,
     named: Named,
-    connections: IdleConns,
+    connections: Rc<IdleConns>,
     /// The connections that requests share.
     pub sessions: Rc<Sessions>,
     /// Whether it is in its pool no more: its connections are not kept.
@@ -95,12 +95,12 @@ impl Endpoint {
     /// An endpoint without connections.
     pub fn new(core: &Rc<Core>, name: Arc<str>, addr: Option<SocketAddr>, stats: Arc<EndpointStats>) -> Endpoint {
         Endpoint {
-            sessions: Rc::new(Sessions::new(core, stats.clone())),
+            sessions: Sessions::new(core, stats.clone()),
+            connections: IdleConns::new(core, stats.clone()),
             name,
             addr,
             stats,
             named: Named::default(),
-            connections: IdleConns::default(),
             gone: Cell::new(false),
             cut: Cell::new(false),
         }
@@ -113,7 +113,7 @@ impl Endpoint {
 
     /// Closes its idle connections, and the others when they are.
     fn close_idle(&self) {
-        self.connections.close(&self.stats.idle);
+        self.connections.close();
         self.sessions.close();
     }
 }
@@ -185,13 +185,14 @@ impl WorkerPool {
         }
     }
 
-    /// Whether its endpoints take requests as messages, many on a connection.
+    /// Whether its endpoints take a request as messages, many on a connection. `upgrades`: it asks for another protocol, which
+    /// goes over HTTP/1.1 where an endpoint may choose: few servers take it over HTTP/2 (RFC 8441).
     #[inline]
-    pub fn takes_messages(&self) -> bool {
+    pub fn takes_messages(&self, upgrades: bool) -> bool {
         match self.protocol.get() {
             EndpointProtocol::Http1 => false,
             EndpointProtocol::H2 => true,
-            EndpointProtocol::Auto => self.chose_h2.get(),
+            EndpointProtocol::Auto => self.chose_h2.get() && !upgrades,
         }
     }
 
@@ -220,13 +221,14 @@ impl WorkerPool {
 
     /// A connection to the endpoint that is idle and still good, if there is one.
     pub fn take_idle(&self, endpoint: &Endpoint, now: Instant) -> Option<Transport> {
-        endpoint.connections.take(self.idle_ns(), now, &endpoint.stats.idle)
+        endpoint.connections.take(self.idle_ns(), now)
     }
 
-    /// Keeps a connection for the next request.
-    pub fn keep_idle(&self, endpoint: &Endpoint, transport: Transport, now: Instant) {
+    /// Keeps a connection for the next request. `kept_secs`: how long its endpoint keeps it, if it says so.
+    pub fn keep_idle(&self, endpoint: &Endpoint, transport: Transport, kept_secs: Option<u32>, now: Instant) {
         if !endpoint.gone.get() {
-            endpoint.connections.keep(transport, self.limits.get().idle_per_endpoint, now, &endpoint.stats.idle);
+            let most = self.limits.get().idle_per_endpoint;
+            endpoint.connections.keep(transport, most, kept_secs, now);
         }
     }
 
@@ -243,7 +245,7 @@ impl WorkerPool {
         drop(balancer);
         let (kept_ns, http2) = (self.idle_ns(), self.http2.get());
         self.endpoints.each(|endpoint| {
-            endpoint.connections.sweep(kept_ns, now, &endpoint.stats.idle);
+            endpoint.connections.sweep(kept_ns, now);
             endpoint.sessions.sweep(&http2, kept_ns, now);
         });
     }

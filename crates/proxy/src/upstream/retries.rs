@@ -1,9 +1,10 @@
 //! What may one route's requests try again on one worker, and what has one request tried?
 
+use crate::upstream::pool::WorkerPool;
 use evenkeel_balance::hedge::Hedge;
 use evenkeel_balance::retry::{Decision, Failed, Failure, Retry};
 use evenkeel_balance::rng::{Rng, mix};
-use evenkeel_balance::{Instant, Slot, budget::Budget};
+use evenkeel_balance::{EndpointSet, Instant, Slot, budget::Budget};
 use evenkeel_config::plan::{self, RouteTimeouts};
 use evenkeel_net::event_loop::alarm;
 use std::cell::{Cell, RefCell};
@@ -68,6 +69,8 @@ pub struct Tries<'r> {
     /// Made while the response that it is about was at hand.
     decided: Cell<Option<Decision>>,
     same: Cell<bool>,
+    /// Whether the next try has to go beyond the endpoints that requests go to first.
+    beyond: Cell<bool>,
     /// Whether its hedge was counted: a replaced idle connection begins the try anew, but not the request.
     hedged: Cell<bool>,
     /// Where it was sent to, or tried to be.
@@ -79,8 +82,8 @@ impl<'r> Tries<'r> {
     /// A request that begins.
     pub fn begin(retries: &'r Retries, key: Option<u64>, now: Instant) -> Tries<'r> {
         retries.budget.borrow_mut().earn(now);
-        let (retry, decided, same, hedged, tried) = Default::default();
-        Tries { retries, key, retry, decided, same, hedged, tried, began: now }
+        let (retry, decided, same, beyond, hedged, tried) = Default::default();
+        Tries { retries, key, retry, decided, same, beyond, hedged, tried, began: now }
     }
 
     /// Whether one that is not idempotent may be sent twice, after some failure. `is_call`: of gRPC.
@@ -94,10 +97,16 @@ impl<'r> Tries<'r> {
         self.same.get()
     }
 
-    /// Decides after a failed try; the retry counts as taken.
+    /// Whether the next try has to go beyond the endpoints that requests go to first.
+    pub fn is_beyond(&self) -> bool {
+        self.beyond.get()
+    }
+
+    /// Decides after a try at `here` that failed; the retry counts as taken.
     #[cold]
     pub fn decide(
         &self,
+        (pool, here): (&WorkerPool, Slot),
         failure: Failure,
         idempotent: bool,
         replayable: bool,
@@ -105,14 +114,27 @@ impl<'r> Tries<'r> {
         now: Instant,
     ) -> Decision {
         let (settings, mut retry) = (&self.retries.plan.settings, self.retry.get());
-        let failed = Failed { failure, idempotent, replayable, left_ns };
+        let mut tried = self.tried.borrow_mut();
+        tried.push(here);
+        let beyond = pool.balancer.borrow_mut().has_beyond(&tried, now);
+        tried.pop(); // it becomes one that was tried with the next try
+        let failed = Failed { failure, idempotent, replayable, left_ns, beyond };
         let (mut budget, mut rng) = (self.retries.budget.borrow_mut(), self.retries.rng.borrow_mut());
         let decision = retry.decide(settings, &failed, &mut budget, &mut rng, now);
         self.retry.set(retry);
-        if let Decision::Again { same, .. } = decision {
+        if let Decision::Again { same, leaves, .. } = decision {
             self.same.set(same);
+            self.beyond.set(leaves);
         }
         decision
+    }
+
+    /// Whether another endpoint than that of `here` has room and was not tried.
+    pub fn has_other(&self, pool: &WorkerPool, here: Slot) -> bool {
+        let (balancer, tried) = (pool.balancer.borrow(), self.tried.borrow());
+        let set = balancer.set();
+        let mut members = std::iter::once(set).chain(set.overflow()).flat_map(EndpointSet::members);
+        members.any(|m| m.slot != here && !tried.contains(&m.slot) && !balancer.loads().is_full(m))
     }
 
     /// Whether what a response says is tried again, if anything else allows it.

@@ -1,11 +1,13 @@
 //! Which connection to an endpoint takes the next request, where many share one? The one with the fewest, as long as one has
 //! room; else another is opened, up to a number. Requests that come meanwhile wait for it together.
 
+use super::allowance::Allowance;
 use super::link::Link;
 use super::stream::{Begun, EndpointStream};
 use super::tls::{self, Offers};
 use super::waiting::{Queue, Waiting};
 use crate::core::Core;
+use crate::core::idle_limit::IdleHolder;
 use crate::http2::message::Message;
 use crate::http2::session::Session;
 use crate::observe::stats::EndpointStats;
@@ -22,7 +24,7 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -40,11 +42,17 @@ pub struct Sessions {
     opening: Cell<usize>,
     /// Requests that wait for one.
     queue: Rc<Queue>,
+    /// Limits that the endpoint has shown.
+    allowance: Rc<Allowance>,
 }
 
 impl Sessions {
-    pub fn new(core: &Rc<Core>, stats: Arc<EndpointStats>) -> Sessions {
-        Sessions { core: core.clone(), stats, links: RefCell::default(), opening: Cell::new(0), queue: Rc::default() }
+    pub fn new(core: &Rc<Core>, stats: Arc<EndpointStats>) -> Rc<Sessions> {
+        let (links, opening, queue, allowance) = Default::default();
+        let sessions = Rc::new(Sessions { core: core.clone(), stats, links, opening, queue, allowance });
+        let holder: Weak<Sessions> = Rc::downgrade(&sessions);
+        core.idle.add_holder(holder);
+        sessions
     }
 
     /// A connection is no more. `in_vain`: the endpoint ended it before it took a request.
@@ -77,8 +85,9 @@ impl Sessions {
     fn is_short(&self, settings: &EndpointHttp2) -> bool {
         let links = self.links.borrow();
         let beginning = self.opening.get() + links.iter().filter(|link| link.is_beginning()).count();
-        let all = self.opening.get() + links.iter().filter(|link| link.is_open()).count();
-        all < settings.connections && beginning * (settings.streams as usize) < self.queue.len()
+        let all = self.opening.get() + links.iter().filter(|link| link.counts()).count();
+        let streams = settings.streams.min(self.allowance.lifetime()) as usize;
+        all < settings.connections && beginning * streams < self.queue.len()
     }
 
     /// Opens a connection; a task of its own does, as others may wait for it too.
@@ -101,9 +110,11 @@ impl Sessions {
 
     /// Lets requests have a connection, and reads and writes for them until it ends.
     async fn run(self: Rc<Sessions>, session: Session) {
-        let link = Rc::new(Link::new(Rc::new(session), &self.core, self.queue.clone(), self.stats.clone()));
+        let (queue, stats) = (self.queue.clone(), self.stats.clone());
+        let link = Rc::new(Link::new(Rc::new(session), &self.core, queue, stats, self.allowance.clone()));
         self.links.borrow_mut().push(link.clone());
         self.queue.tell();
+        link.note_idle();
         if Rc::strong_count(&self) == 1 {
             // Its endpoint is in no pool any more.
             link.drain();
@@ -158,8 +169,13 @@ impl Sessions {
     /// Whether requests have all of its connections that there may be.
     pub fn is_full(&self, settings: &EndpointHttp2) -> bool {
         let links = self.links.borrow();
-        let full = links.iter().filter(|link| link.is_open() && !link.is_beginning());
+        let full = links.iter().filter(|link| link.counts() && !link.is_beginning());
         full.count() >= settings.connections
+    }
+
+    /// Whether a request runs at the endpoint that was not refused.
+    pub fn is_running(&self) -> bool {
+        self.links.borrow().iter().any(|link| link.running() > 0)
     }
 
     /// Ends connections that were idle for too long, or whose endpoint gives no sign of life.
@@ -167,12 +183,29 @@ impl Sessions {
         // The list changes as links do.
         let links = self.links.borrow().clone();
         links.iter().for_each(|link| link.look_after(settings, kept_ns, now));
+        // The end of a connection's pause wakes none of those that wait.
+        self.queue.tell_first();
     }
 
     /// Takes no more requests on the connections that there are.
     pub fn close(&self) {
         let links = self.links.borrow().clone();
         links.iter().for_each(|link| link.drain());
+    }
+}
+
+impl IdleHolder for Sessions {
+    fn each_since(&self, add: &mut dyn FnMut(Instant)) {
+        self.links.borrow().iter().filter_map(|link| link.idle_since()).for_each(add);
+    }
+
+    fn close_until(&self, until: Instant, most: usize) -> usize {
+        // The list changes as links do.
+        let links = self.links.borrow().clone();
+        let idle = links.iter().filter(|link| link.idle_since().is_some_and(|since| since <= until)).take(most);
+        let closed = idle.map(|link| link.drain()).count();
+        self.stats.idle_closed.add(closed as u64);
+        closed
     }
 }
 

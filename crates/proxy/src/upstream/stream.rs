@@ -5,7 +5,7 @@ use super::link::Link;
 use crate::http2::part::{Gone, Part};
 use crate::http2::session::Lost;
 use crate::http2::stream::StreamHandle;
-use evenkeel_wire::h2::Head;
+use evenkeel_wire::h2::{Head, Malformed};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -65,6 +65,26 @@ impl EndpointStream {
         self.handle().lost()
     }
 
+    /// The rule that the endpoint broke, if the stream ended by that.
+    pub fn broken(&self) -> Option<Malformed> {
+        self.handle().broken()
+    }
+
+    /// What is left of the pause of its connection, whose endpoint refuses streams.
+    pub fn pause_left_ns(&self) -> u64 {
+        self.link.pause_left_ns()
+    }
+
+    /// Whether the endpoint works on other requests of its connection.
+    pub fn is_running(&self) -> bool {
+        self.link.running() > 0
+    }
+
+    /// Whether its endpoint ended the connection without having looked at any stream.
+    pub fn took_none(&self) -> bool {
+        self.link.took_none()
+    }
+
     /// Whether its connection ended as the endpoint spoke something else.
     pub fn spoke_other(&self) -> bool {
         self.link.spoke_other()
@@ -73,9 +93,7 @@ impl EndpointStream {
 
 impl Drop for EndpointStream {
     fn drop(&mut self) {
-        if let Some(handle) = self.handle.take() {
-            handle.cancel();
-        }
-        self.link.end();
+        let lost = self.handle.take().and_then(|handle| handle.cancel());
+        self.link.end(lost);
     }
 }

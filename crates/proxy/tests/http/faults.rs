@@ -189,7 +189,7 @@ fn a_malformed_response_is_a_502_and_its_connection_is_not_used_again() {
     for (response, why) in [
         ("HTTP/1.1 200 OK\nContent-Length: 0\n\n", "a line ends in a bare LF"),
         ("HTTP/1.1 2000 OK\r\n\r\n", "the head is malformed"),
-        ("\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "the head is malformed"),
+        ("\r\n\r\nSSH-2.0-x\r\n\r\n", "the head is malformed"),
         ("HTTP/2.0 200 OK\r\n\r\n", "only HTTP/1.0 and HTTP/1.1"),
         ("SSH-2.0-x\r\n\r\n", "the head is malformed"),
         ("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "both Content-Length and"),

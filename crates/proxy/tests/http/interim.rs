@@ -222,6 +222,61 @@ fn a_silent_tunnel_is_closed_after_the_idle_time() {
 }
 
 #[test]
+fn a_tunnel_of_which_one_half_is_open_ends_after_a_time_of_its_own() {
+    let (let_go, may_let_go) = std::sync::mpsc::channel::<()>();
+    let may_let_go = std::sync::Mutex::new(may_let_go);
+    let endpoint = Endpoint::start(move |conn| {
+        conn.head();
+        conn.send(SWITCH);
+        assert_eq!(conn.rest(), b"");
+        // It has no end of its own.
+        let _ = may_let_go.lock().expect("no panic").recv();
+    });
+    let proxy = Proxy::with(&[endpoint.addr], "", "timeouts = { idle = \"1h\", half_closed = \"300ms\" }", "");
+    let mut client = proxy.client();
+    client.send(UPGRADE);
+    assert_eq!(client.head(), SWITCHED);
+    client.finish_sending();
+    client.ends();
+    wait_until("its place is free", || proxy.in_flight() == 0);
+    assert_eq!(proxy.endpoint(0, |e| e.errors.iter().map(|n| n.get()).sum()), 0, "its request was answered");
+    drop(let_go);
+}
+
+/// A tunnel that was cut looked like one that had ended.
+#[test]
+fn a_reset_of_a_tunnel_is_passed_on_as_one() {
+    let (told, tells) = std::sync::mpsc::channel();
+    let endpoint = Endpoint::start(move |conn| {
+        conn.head();
+        conn.send(format!("{SWITCH}half an ans"));
+        if conn.bytes(1) == b"e" {
+            return conn.reset_at_end();
+        }
+        told.send(std::io::Read::read(&mut conn.stream, &mut [0]).map_err(|error| error.kind()))
+            .expect("the test waits");
+    });
+    let proxy = Proxy::before(&[endpoint.addr]);
+    let begin = || {
+        let mut client = proxy.client();
+        client.send(UPGRADE);
+        assert_eq!(client.head(), SWITCHED);
+        assert_eq!(client.bytes(11), b"half an ans");
+        client
+    };
+    let mut client = begin();
+    client.send("e");
+    let read = std::io::Read::read(&mut client.stream, &mut [0]);
+    assert_eq!(read.map_err(|error| error.kind()), Err(std::io::ErrorKind::ConnectionReset));
+    let mut client = begin();
+    client.send("c");
+    wait_until("its byte is on its way", || proxy.in_flight() == 1);
+    client.reset();
+    let read = tells.recv_timeout(support::SOON).expect("the endpoint is told");
+    assert_eq!(read, Err(std::io::ErrorKind::ConnectionReset));
+}
+
+#[test]
 fn a_refused_switch_leaves_the_connection_as_it_was() {
     let endpoint = Endpoint::saying("no");
     let proxy = Proxy::before(&[endpoint.addr]);

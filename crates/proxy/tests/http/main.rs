@@ -6,13 +6,16 @@ mod error_pages;
 mod faults;
 mod half_open;
 mod interim;
+mod lingering;
 mod log;
 mod loops;
 mod messages;
 mod pressure;
 mod real_clients;
 mod reuse;
+mod stray;
 mod tolerate;
+mod upgrades;
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -58,6 +58,35 @@ fn as_many_connections_are_kept_as_are_allowed() {
     assert_eq!(proxy.endpoint(0, |e| e.idle.get()), 2);
 }
 
+/// Servers that name their own time close when it is over: a request that is sent at that moment is lost.
+#[test]
+fn an_idle_connection_is_not_used_beyond_the_time_that_its_endpoint_names() {
+    for (named, kept) in
+        [("timeout=1", false), ("max=100, Timeout = \"2\"", false), ("timeout=600", true), ("max=100", true)]
+    {
+        let (closed, is_closed) = channel();
+        let endpoint = Endpoint::start(move |conn| {
+            conn.request();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nKeep-Alive: {named}\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n"
+            );
+            conn.send(head);
+            assert_eq!(conn.rest(), b"");
+            closed.send(()).expect("the test waits");
+        });
+        let proxy = Proxy::before(&[endpoint.addr]);
+        let answer = proxy.client().send(GET).response();
+        assert_eq!((answer.status(), answer.field("keep-alive")), (200, None));
+        wait_until("it is idle", || proxy.in_flight() == 0);
+        let idle = || proxy.endpoint(0, |e| e.idle.get());
+        if kept {
+            assert_eq!(idle(), 1, "{named}");
+            drop(proxy);
+        }
+        is_closed.recv_timeout(SOON).expect("it is closed");
+    }
+}
+
 /// The proxy's socket of the connection from `client`: the proxy runs in this process.
 fn socket_of(proxy: &Proxy, client: &Client) -> BorrowedFd<'static> {
     let client = client.stream.local_addr().expect("it is connected");

@@ -4,7 +4,7 @@ use crate::support::log::Log;
 use crate::support::{Endpoint, Proxy, text};
 
 /// The fault, what an endpoint sends (in parts, as they arrive), and what the client gets where the fault is tolerated.
-const CASES: [(&str, &[&str], &str); 5] = [
+const CASES: [(&str, &[&str], &str); 7] = [
     (
         "chunk-size-padding",
         &["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5  \r\nhel", "lo\r\n0 \r\n\r\n"],
@@ -29,6 +29,18 @@ const CASES: [(&str, &[&str], &str); 5] = [
         "identity",
         &["HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\nContent-Length: 5\r\n\r\nhello"],
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+    ),
+    (
+        "duplicate-chunked",
+        &[
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX: y\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        ],
+        "HTTP/1.1 200 OK\r\nX: y\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+    ),
+    (
+        "duplicate-chunked",
+        &["HTTP/1.1 200 OK\r\ntransfer-encoding: chunked, Chunked\r\n\r\n", "5\r\nhello\r\n0\r\n\r\n"],
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
     ),
 ];
 

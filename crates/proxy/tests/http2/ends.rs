@@ -2,7 +2,7 @@
 
 use crate::support::endpoint::ok;
 use crate::support::h2_client::{
-    DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, H2Client, HEADERS, PING, RST_STREAM, SETTINGS, block, get,
+    ACK, DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, H2Client, HEADERS, PING, RST_STREAM, SETTINGS, block, get,
 };
 use crate::support::{Endpoint, Proxy, wait_until};
 use crate::{before, client};
@@ -189,16 +189,34 @@ fn after_so_many_requests_the_connection_ends() {
         .flat_map(|n| Frame::new(HEADERS, END_HEADERS | END_STREAM, 2 * n + 1, block(&get("/"))).bytes())
         .collect();
     client.send_bytes(&all);
-    let (mut ended, mut last) = (Vec::new(), None);
+    let (mut ended, mut last) = (Vec::new(), Vec::new());
     while let Some(frame) = client.frame() {
         match frame.kind {
-            GOAWAY => last = Some((frame.last(), frame.code())),
+            GOAWAY => last.push((frame.last(), frame.code())),
+            PING if frame.flags & ACK == 0 => {
+                client.send(&Frame::new(PING, ACK, 0, frame.payload));
+            }
             DATA | HEADERS if frame.flags & END_STREAM != 0 => ended.push(frame.stream),
             _ => {}
         }
     }
     ended.sort_unstable();
-    assert_eq!((ended, last), (vec![1, 3, 5], Some((5, 0))));
+    // What was sent before the client could know is served, too.
+    assert_eq!((ended, last), (vec![1, 3, 5, 7, 9], vec![(0x7fff_ffff, 0), (9, 0)]));
+}
+
+#[test]
+fn an_idle_connection_serves_what_was_sent_before_its_client_could_know_of_its_end() {
+    let endpoint = Endpoint::saying("hello");
+    let proxy = Proxy::with(&[endpoint.addr], "h2c = true\ntimeouts = { client_idle = \"100ms\" }", "", "");
+    let mut client = client(&proxy);
+    client.get(1, "/");
+    assert_eq!(client.answer(1).status(), 200);
+    let notice = client.next(GOAWAY).expect("it was idle for too long");
+    assert_eq!((notice.last(), notice.code()), (0x7fff_ffff, 0));
+    client.get(3, "/");
+    assert_eq!(client.answer(3).status(), 200);
+    client.ends();
 }
 
 #[test]

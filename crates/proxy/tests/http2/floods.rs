@@ -6,6 +6,15 @@ use crate::support::h2_client::{
 };
 use crate::support::{Endpoint, Proxy, wait_until};
 use crate::{before, client};
+use evenkeel_wire::h2::Flood;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+/// A request that is taken back at once.
+fn request_and_reset(n: u32) -> Vec<u8> {
+    let head = Frame::new(HEADERS, END_HEADERS | END_STREAM, 2 * n + 1, block(&get("/"))).bytes();
+    [head, Frame::new(RST_STREAM, 0, 2 * n + 1, [0, 0, 0, 8]).bytes()].concat()
+}
 
 /// The bytes of a turn of a flood.
 type Frames = fn(u32) -> Vec<u8>;
@@ -53,10 +62,7 @@ fn floods_of_frames_end_their_connection() {
         ("empty SETTINGS", |_| Frame::new(SETTINGS, 0, 0, "").bytes().repeat(100)),
         ("PRIORITY", |_| Frame::new(PRIORITY, 0, 1, [0, 0, 0, 0, 1]).bytes().repeat(100)),
         ("WINDOW_UPDATE", |_| Frame::new(WINDOW_UPDATE, 0, 0, [0, 0, 0, 1]).bytes().repeat(100)),
-        ("rapid reset", |n| {
-            let head = Frame::new(HEADERS, END_HEADERS | END_STREAM, 2 * n + 1, block(&get("/"))).bytes();
-            [head, Frame::new(RST_STREAM, 0, 2 * n + 1, [0, 0, 0, 8]).bytes()].concat()
-        }),
+        ("rapid reset", request_and_reset),
         ("unknown frames without a stream", |_| Frame::new(0xbe, 0, 0, "").bytes().repeat(100)),
     ];
     for (name, frames) in floods {
@@ -66,6 +72,105 @@ fn floods_of_frames_end_their_connection() {
         is_well(&proxy);
     }
     assert_eq!(proxy.listener(|l| l.http2.floods.iter().map(|n| n.get()).sum()), 7);
+}
+
+/// Frames for a stream that was reset here: they are thrown away, and no less of a flood.
+#[test]
+fn what_is_thrown_away_is_counted() {
+    let endpoint = Endpoint::saying("hello");
+    let proxy = before(&[endpoint.addr]);
+    let floods: [(&str, Frames); 3] = [
+        ("heads", |_| Frame::new(HEADERS, END_HEADERS | END_STREAM, 1, block(&get("/"))).bytes().repeat(100)),
+        ("data", |_| Frame::new(DATA, 0, 1, "x").bytes().repeat(500)),
+        ("resets", |_| Frame::new(RST_STREAM, 0, 1, [0, 0, 0, 8]).bytes().repeat(500)),
+    ];
+    for (at, (name, frames)) in floods.into_iter().enumerate() {
+        let mut attacker = client(&proxy);
+        // Malformed.
+        attacker.head(1, &[(":method", "GET")], false);
+        assert_eq!(attacker.answer(1).reset, Some(1));
+        let code = flood(&mut attacker, frames);
+        assert!(code.is_none_or(|code| code == 0xb), "{name}: {code:?}");
+        is_well(&proxy);
+        assert_eq!(proxy.listener(|l| l.http2.floods[Flood::LateFrames as usize].get()), at as u64 + 1, "{name}");
+    }
+}
+
+/// The connection may be that of a proxy with many users, one of whom resets.
+#[test]
+fn a_flood_of_resets_lets_the_requests_finish_that_have_begun() {
+    let gate = Arc::new(AtomicBool::new(false));
+    let open = gate.clone();
+    let endpoint = Endpoint::start(move |conn| {
+        while let Some(request) = conn.request() {
+            while request.line().contains("/slow") && !open.load(SeqCst) {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            conn.send(crate::support::endpoint::ok("hello"));
+        }
+    });
+    let proxy = before(&[endpoint.addr]);
+    let mut client = client(&proxy);
+    client.get(1, "/slow");
+    wait_until("it is under way", || proxy.in_flight() == 1);
+    let resets: Vec<u8> = (1..=2000).flat_map(request_and_reset).collect();
+    assert!(client.send_bytes(&resets));
+    assert_eq!(client.next(GOAWAY).map(|frame| frame.code()), Some(0xb));
+    gate.store(true, SeqCst);
+    assert_eq!(client.next(HEADERS).map(|frame| frame.stream), Some(1));
+    assert_eq!(client.next(DATA).map(|frame| (frame.stream, frame.payload)), Some((1, b"hello".to_vec())));
+    // Then it ends.
+    while client.frame().is_some() {}
+    assert_eq!(proxy.listener(|l| l.http2.floods[Flood::Resets as usize].get()), 1);
+    is_well(&proxy);
+}
+
+/// Each of 24 users cancels again and again, on the connection that others use too.
+#[test]
+fn cancels_of_some_cost_no_other_request_of_the_connection() {
+    let endpoint = Endpoint::start(|conn| {
+        while let Some(request) = conn.request() {
+            if request.line().contains("/cancelled") {
+                conn.rest();
+                return;
+            }
+            conn.send(crate::support::endpoint::ok("hello"));
+        }
+    });
+    let proxy = before(&[endpoint.addr]);
+    let mut client = client(&proxy);
+    let mut stream = 1;
+    // More than the 200 at once and 50 a second that no allowance may be less than.
+    for _ in 0..40 {
+        for _ in 0..20 {
+            client.get(stream, "/cancelled");
+            client.send(&Frame::new(RST_STREAM, 0, stream, [0, 0, 0, 8]));
+            stream += 2;
+        }
+        client.get(stream, "/");
+        let answer = client.answer(stream);
+        assert_eq!(answer.body_text(), "hello", "{answer:?}");
+        stream += 2;
+    }
+    assert_eq!(proxy.listener(|l| l.http2.floods.iter().map(|n| n.get()).sum()), 0);
+}
+
+/// A client begins as many as it likes before it has read how many it may.
+#[test]
+fn of_a_first_flight_beyond_the_limit_the_rest_is_refused_and_the_others_are_served() {
+    let endpoint = Endpoint::answering(|request| crate::support::endpoint::ok(&request.body_text()));
+    let proxy = before(&[endpoint.addr]);
+    let mut client = client(&proxy);
+    let streams: Vec<u32> = (0..310).map(|n| 2 * n + 1).collect();
+    let fields = [(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "a")];
+    let heads: Vec<u8> =
+        streams.iter().flat_map(|stream| Frame::new(HEADERS, END_HEADERS, *stream, block(&fields)).bytes()).collect();
+    let bodies = streams.iter().flat_map(|stream| Frame::new(DATA, END_STREAM, *stream, "body").bytes());
+    client.send_bytes(&[heads, bodies.collect()].concat());
+    let answers = client.answers(&streams);
+    let served = answers.iter().filter(|answer| answer.status() == 200 && answer.body == b"body").count();
+    let refused = answers.iter().filter(|answer| answer.reset == Some(7)).count();
+    assert!(served >= 100 && served + refused == 310, "{served} served, {refused} refused");
 }
 
 #[test]

@@ -256,3 +256,85 @@ fn the_log_and_the_limits_are_those_of_every_request() {
         "{lines:?}"
     );
 }
+
+/// Browsers send each cookie as a field of its own, and a site may set more of them than a head may have fields.
+#[test]
+fn a_cookie_in_many_crumbs_passes_as_one_field() {
+    let endpoint = Endpoint::answering(|_| ok("hello"));
+    let proxy = before(&[endpoint.addr]);
+    let mut client = client(&proxy);
+    let crumbs: Vec<String> = (0..300).map(|n| format!("name{n}=value")).collect();
+    let mut fields = get("/").to_vec();
+    fields.extend(crumbs.iter().map(|crumb| ("cookie", &**crumb)));
+    client.head(1, &fields, true);
+    assert_eq!(client.answer(1).status(), 200);
+    assert_eq!(endpoint.seen()[0].field("cookie"), Some(&*crumbs.join("; ")));
+}
+
+/// As with HTTP/1.1: who looks for the reason finds it.
+#[test]
+fn what_is_refused_for_its_head_is_logged_and_counted() {
+    let log = crate::support::log::Log::new();
+    let endpoint = Endpoint::saying("hello");
+    let proxy = crate::Proxy::with(&[endpoint.addr], "h2c = true", "", &log.config());
+    let mut client = client(&proxy);
+    let many: Vec<String> = (0..101).map(|n| format!("x-{n}")).collect();
+    let many: Vec<(&str, &str)> = get("/many").into_iter().chain(many.iter().map(|name| (&**name, "1"))).collect();
+    client.head(1, &many, true);
+    assert_eq!(client.answer(1).status(), 431);
+    let large = "x".repeat(17_000);
+    let fields = [&get("/large")[..], &[("x", &*large)]].concat();
+    // Two frames: it is longer than one may be.
+    let block = block(&fields);
+    client.send(&Frame::new(HEADERS, END_STREAM, 3, &block[..16_000]));
+    client.send(&Frame::new(crate::support::h2_client::CONTINUATION, END_HEADERS, 3, &block[16_000..]));
+    assert_eq!(client.answer(3).status(), 431);
+    client.head(5, &[&get("/reset")[..], &[("x-bad", "a\0b")]].concat(), true);
+    assert_eq!(client.answer(5).reset, Some(1));
+    client.head(7, &[&get("/length")[..], &[("content-length", "5")]].concat(), true);
+    assert_eq!(client.answer(7).reset, Some(1));
+    // Behind the head.
+    let post =
+        [(":method", "POST"), (":scheme", "http"), (":path", "/body"), (":authority", "a"), ("content-length", "5")];
+    client.head(9, &post, false);
+    client.send(&Frame::new(DATA, END_STREAM, 9, "no"));
+    assert_eq!(client.answer(9).reset, Some(1));
+    client.ends();
+    wait_until("all are counted", || proxy.listener(|l| l.malformed.get()) == 5);
+    assert_eq!(proxy.ended(431), 2);
+    let mut said: Vec<String> = log
+        .lines(proxy)
+        .iter()
+        .map(|line| {
+            let [proto, path, reason] = ["proto", "path", "reason"].map(|key| line[key].as_str().unwrap_or("none"));
+            format!("{proto} {path} {} {reason}", line["status"])
+        })
+        .collect();
+    said.sort();
+    assert_eq!(
+        said,
+        [
+            "HTTP/2 /body 0 the body is not as long as Content-Length says",
+            "HTTP/2 /large 431 the head is larger than allowed",
+            "HTTP/2 /length 0 the body is not as long as Content-Length says",
+            "HTTP/2 /many 431 the head has more fields than allowed",
+            "HTTP/2 /reset 0 a value has a control character (field \"x-bad\")",
+        ]
+    );
+}
+
+#[test]
+fn blanks_around_values_are_dropped_as_http_1_drops_them() {
+    let endpoint = Endpoint::answering(|request| {
+        assert!(text(&request.wire).ends_with("x-sum: 7\n\n"), "{}", text(&request.wire));
+        ok("hello")
+    });
+    let proxy = before(&[endpoint.addr]);
+    let mut client = client(&proxy);
+    let head = [(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "a"), ("x-a", " 1\t")];
+    client.head(1, &head, false);
+    client.send(&Frame::new(DATA, 0, 1, "body"));
+    client.send(&Frame::new(HEADERS, END_HEADERS | END_STREAM, 1, block(&[("x-sum", "7 ")])));
+    assert_eq!(client.answer(1).body_text(), "hello");
+    assert_eq!(endpoint.seen()[0].field("x-a"), Some("1"));
+}

@@ -172,3 +172,20 @@ fn responses_that_no_window_is_opened_for_end_in_time() {
     }
     assert_eq!(proxy.in_flight(), 0);
 }
+
+/// `timeouts.response` is for the endpoint, which has answered: a client that takes nothing for longer has `timeouts.idle`.
+#[test]
+fn a_client_that_takes_nothing_for_longer_than_a_response_may_take_gets_it_whole() {
+    let endpoint = Endpoint::answering(|_| crate::support::endpoint::ok(&"x".repeat(200_000)));
+    let proxy = Proxy::with(&[endpoint.addr], "h2c = true", "timeouts = { response = \"100ms\", idle = \"20s\" }", "");
+    let mut client = client(&proxy);
+    client.send(&Frame::new(SETTINGS, 0, 0, [0, 4, 0, 0, 0, 0]));
+    client.get(1, "/");
+    client.next(HEADERS).expect("the head");
+    // The time that passes is what is tested.
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    assert_eq!(proxy.in_flight(), 1);
+    client.send(&Frame::new(SETTINGS, 0, 0, [0, 4, 0x7f, 0xff, 0xff, 0xff]));
+    client.give(0, 1 << 20);
+    assert_eq!(client.answer(1).body.len(), 200_000);
+}

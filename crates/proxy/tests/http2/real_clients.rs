@@ -125,6 +125,27 @@ fn curl_with_prior_knowledge_gets_and_sends() {
     assert!(head.starts_with(b"HTTP/2 200"), "{}", String::from_utf8_lossy(&head));
 }
 
+/// curl 7.88 takes a reset behind a whole response for a failure: error 92, and no status.
+#[test]
+fn curl_reads_a_response_that_comes_before_its_upload_is_over() {
+    if !installed(&["curl"]) {
+        return;
+    }
+    let endpoint = Endpoint::start(|conn| {
+        conn.head();
+        conn.send(crate::support::endpoint::status("413 Content Too Large", "too large"));
+        conn.rest();
+    });
+    let proxy = before(&[endpoint.addr]);
+    let content = noise(3_000_000);
+    let url = format!("http://{}/", proxy.addr());
+    for _ in 0..5 {
+        let curl = ["-s", "--max-time", "60", "--http2-prior-knowledge", "-H", "Expect:", "-w", " %{http_code}"];
+        let got = run("curl", &[&curl[..], &["--data-binary", "@-", &url]].concat(), &content);
+        assert_eq!(String::from_utf8_lossy(&got), "too large 413");
+    }
+}
+
 #[test]
 fn nghttp_and_h2load_are_served() {
     if !installed(&["nghttp", "h2load"]) {

@@ -94,3 +94,24 @@ fn no_two_keys_are_alike() {
     keys.dedup();
     assert_eq!(keys.len(), 20);
 }
+
+/// A tunnel of HTTP/2 to an endpoint would carry requests that are neither routed nor limited ("h2c smuggling").
+#[test]
+fn a_tunnel_for_another_protocol_is_not_opened() {
+    let endpoint = Endpoint::saying("hello");
+    let proxy = before(&[endpoint.addr]);
+    let mut client = client(&proxy);
+    for (at, protocol) in
+        ["h2c", "H2C", "h2", "HTTP/2.0", "TLS/1.0", "connect-udp", "websocket2"].into_iter().enumerate()
+    {
+        let stream = 2 * at as u32 + 1;
+        let ask =
+            [&[ASK[0], (":protocol", protocol)][..], &ASK[2..], &[("http2-settings", "AAMAAABkAAQAAP__")]].concat();
+        client.head(stream, &ask, false);
+        assert_eq!(client.answer(stream).status(), 501, "{protocol}");
+    }
+    client.head(101, &crate::support::h2_client::get("/"), true);
+    assert_eq!(client.answer(101).status(), 200);
+    assert_eq!(endpoint.seen().len(), 1);
+    assert_eq!(proxy.listener(|l| l.malformed.get()), 7);
+}

@@ -2,6 +2,7 @@
 
 use crate::support::endpoint::{ok, refusing};
 use crate::support::h2_server::{Exchange, H2Server};
+use crate::support::log::Log;
 use crate::support::{Endpoint, Proxy, SOON, noise, wait_until};
 use bytes::Bytes;
 use evenkeel_wire::grpc;
@@ -23,6 +24,7 @@ fn before(endpoints: &[SocketAddr], pool: &str) -> Proxy {
 /// How a call ended.
 struct Called {
     status: Option<String>,
+    message: String,
     body: Vec<u8>,
 }
 
@@ -54,8 +56,8 @@ async fn call(proxy: &Proxy, fields: &[(&str, &str)], body: &[u8]) -> Called {
     };
     let receiving = async {
         let response = response.await.expect("an answer");
-        let status = |fields: &HeaderMap| Some(fields.get("grpc-status")?.to_str().ok()?.to_string());
-        let head = status(response.headers());
+        let field = |fields: &HeaderMap, name| Some(fields.get(name)?.to_str().ok()?.to_string());
+        let head = response.headers().clone();
         let (mut body, mut all) = (response.into_body(), Vec::new());
         while let Some(part) = body.data().await {
             let part = part.expect("it goes on");
@@ -63,7 +65,12 @@ async fn call(proxy: &Proxy, fields: &[(&str, &str)], body: &[u8]) -> Called {
             all.extend_from_slice(&part);
         }
         let trailers = body.trailers().await.expect("the end");
-        Called { status: head.or_else(|| status(&trailers?)), body: all }
+        let last = trailers.unwrap_or(head);
+        Called {
+            status: field(&last, "grpc-status"),
+            message: field(&last, "grpc-message").unwrap_or_default(),
+            body: all,
+        }
     };
     tokio::time::timeout(SOON, async { tokio::join!(sending, receiving).1 }).await.expect("in time")
 }
@@ -232,4 +239,99 @@ async fn load_reports_of_calls_are_taken_in_each_form() {
         assert_eq!(call(&proxy, &[], b"").await.status.as_deref(), Some("0"));
         wait_until("it is taken", || proxy.pool(|pool| pool.reports.iter().map(|c| c.get()).sum()) == n);
     }
+}
+
+/// Sends the head and a message, and nothing more. Only its client ends it.
+async fn falls_silent(mut exchange: Exchange) {
+    let head = http::Response::builder().status(200).header(GRPC.0, GRPC.1).body(()).expect("a good head");
+    let mut send = exchange.respond.send_response(head, false).expect("the stream is open");
+    let _ = send.send_data("some".into(), false);
+    let _ = poll_fn(|cx| send.poll_reset(cx)).await;
+}
+
+#[tokio::test]
+async fn a_call_that_is_cut_has_a_status_and_a_reason_that_names_the_key() {
+    let endpoint = H2Server::start(falls_silent);
+    let cases = [
+        ("timeouts = { idle = '100ms' }", &[][..], "14", "timeouts.idle"),
+        ("timeouts = { request = '200ms' }", &[], "4", "timeouts.request"),
+        ("", &[("grpc-timeout", "200m")], "4", "grpc-timeout"),
+    ];
+    for (pool, fields, status, key) in cases {
+        let log = Log::new();
+        let pool = format!("protocol = 'h2'\noutlier = {{ consecutive_gateway = 1 }}\n{pool}");
+        let listener = "h2c = true\nerrors = 'detailed'";
+        let proxy = Proxy::start(&format!(
+            "[runtime]\nworkers = 1\n[listener.web]\nbind = ['$BIND']\n{listener}\n[pool.web]\nendpoints = ['{}']\n\
+             {pool}\n{}",
+            endpoint.addr,
+            log.config()
+        ));
+        let called = call(&proxy, fields, b"hello").await;
+        assert_eq!((called.status.as_deref(), &called.body[..]), (Some(status), &b"some"[..]), "{key}");
+        assert!(called.message.contains(key), "{}", called.message);
+        let lines = log.lines(proxy);
+        let name = if status == "4" { "deadline-exceeded" } else { "unavailable" };
+        assert_eq!(
+            (lines[0]["status"].as_u64(), lines[0]["grpc_status"].as_str()),
+            (Some(200), Some(name)),
+            "{}",
+            lines[0]
+        );
+        assert!(lines[0]["reason"].as_str().is_some_and(|reason| reason.contains(key)), "{}", lines[0]);
+    }
+}
+
+#[tokio::test]
+async fn a_deadline_that_has_passed_bothers_no_endpoint_and_a_short_one_ejects_none() {
+    let endpoint = H2Server::start(|mut exchange| async move {
+        let _ = poll_fn(|cx| exchange.respond.poll_reset(cx)).await;
+    });
+    let pool = "protocol = 'h2'\noutlier = { consecutive_gateway = 1 }";
+    let proxy = Proxy::with(&[endpoint.addr], "h2c = true", pool, "");
+    for limit in ["0n", "1n", "0S"] {
+        let called = call(&proxy, &[("grpc-timeout", limit)], b"").await;
+        assert_eq!(called.status.as_deref(), Some("4"), "{limit}: {}", called.message);
+    }
+    assert_eq!(endpoint.seen().len(), 0);
+    for _ in 0..5 {
+        assert_eq!(call(&proxy, &[("grpc-timeout", "150m")], b"").await.status.as_deref(), Some("4"));
+    }
+    assert_eq!(endpoint.seen().len(), 5);
+    assert_eq!((proxy.state(endpoint.addr), proxy.endpoint(0, |e| e.errors.iter().map(|c| c.get()).sum())), ("up", 0));
+}
+
+#[tokio::test]
+async fn a_deadline_that_is_longer_than_the_time_for_a_response_counts() {
+    let endpoint = H2Server::start(|mut exchange| async move {
+        exchange.read().await;
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        exchange.reply(200, &[GRPC], b"late", &[("grpc-status", "0")]).await;
+    });
+    let proxy = before(&[endpoint.addr], "timeouts = { response = '100ms' }");
+    assert_eq!(call(&proxy, &[], b"").await.status.as_deref(), Some("4"));
+    let called = call(&proxy, &[("grpc-timeout", "20S")], b"").await;
+    assert_eq!((called.status.as_deref(), &called.body[..]), (Some("0"), &b"late"[..]));
+}
+
+#[tokio::test]
+async fn a_client_may_be_silent_between_its_messages_for_as_long_as_a_call_may() {
+    let endpoint = H2Server::start(echo);
+    let pool = "protocol = 'h2'\noutlier = 'off'\ntimeouts = { idle = '20s' }";
+    let proxy = Proxy::with(&[endpoint.addr], "h2c = true\ntimeouts = { client_body = '50ms' }", pool, "");
+    let tcp = tokio::net::TcpStream::connect(proxy.addr()).await.expect("it listens");
+    let (client, connection) = h2::client::handshake(tcp).await.expect("it speaks HTTP/2");
+    tokio::spawn(async move {
+        let _ = connection.await;
+    });
+    let mut client = client.ready().await.expect("it takes requests");
+    let request = http::Request::post("http://a/shop.Orders/Put").header(GRPC.0, GRPC.1).body(()).expect("a good one");
+    let (response, mut send) = client.send_request(request, false).expect("it takes one more");
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        send.send_data("some".into(), false).expect("it goes on");
+    }
+    send.send_data(Bytes::new(), true).expect("it goes on");
+    let response = tokio::time::timeout(SOON, response).await.expect("in time").expect("an answer");
+    assert_eq!((response.status().as_u16(), response.headers().get("grpc-status")), (200, None));
 }

@@ -117,6 +117,16 @@ fn over_tls_an_endpoint_is_asked_for_http2_and_one_that_may_choose_chooses_it() 
     let answers: Vec<String> = (0..3).map(|_| behind.client().get("/").body_text()).collect();
     assert_eq!(answers, ["HTTP/1.1 GET a ", "HTTP/2.0 GET a ", "HTTP/2.0 GET a "]);
     assert_eq!(behind.endpoint(0, |e| e.connects.get()), 2);
+    // A WebSocket gets HTTP/1.1, whatever other requests have.
+    for _ in 0..2 {
+        let ask = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                   Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+        let mut client = behind.client();
+        let head = client.send(ask).head();
+        assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+        assert_eq!(text(&client.send("hello").bytes(5)), "hello");
+    }
+    assert_eq!(behind.client().get("/").body_text(), "HTTP/2.0 GET a ");
     let behind = proxy(go.addr, secured(), "", "");
     assert_eq!(behind.client().get("/").body_text(), "HTTP/1.1 GET a ", "who is not asked does not choose");
     files.iter().for_each(|file| std::fs::remove_file(file).expect("it is there"));

@@ -8,10 +8,15 @@ mod support;
 mod both;
 mod calls;
 mod connections;
+mod cuts;
 mod faults;
 mod go;
 mod grpc_health;
+mod idle;
+mod interim;
 mod messages;
+mod places;
+mod signs_of_life;
 mod tries;
 mod websocket;
 

@@ -32,6 +32,21 @@ func main() {
 			fmt.Fprint(w, "part")
 			w.(http.Flusher).Flush()
 			panic(http.ErrAbortHandler)
+		case "/chat":
+			// Only HTTP/1.1 lets a handler have the connection.
+			hijacker, isHTTP1 := w.(http.Hijacker)
+			if !isHTTP1 {
+				w.WriteHeader(http.StatusNotImplemented)
+				return
+			}
+			conn, both, err := hijacker.Hijack()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			fmt.Fprint(both, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+			both.Flush()
+			io.CopyN(conn, both, 5)
 		case "/last":
 			// The connection ends behind this.
 			w.Header().Set("Connection", "close")

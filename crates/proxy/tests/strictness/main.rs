@@ -226,7 +226,9 @@ fn every_reason_to_refuse_has_a_row() {
         _ => None,
     });
     let shown: Vec<Reject> = by_request.chain(by_response).collect();
-    let missing: Vec<&Reject> = Reject::ALL.iter().filter(|reject| !shown.contains(reject)).collect();
+    // HTTP/1 has no extended CONNECT; among the rows of HTTP/2 there is one.
+    let of_http1 = Reject::ALL.iter().filter(|reject| **reject != Reject::Protocol);
+    let missing: Vec<&Reject> = of_http1.filter(|reject| !shown.contains(reject)).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
 

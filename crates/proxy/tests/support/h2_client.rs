@@ -252,7 +252,7 @@ fn decode(decoder: &mut Decoder, block: &[u8]) -> Vec<(String, String)> {
     fields
 }
 
-fn take_frame(came: &mut Vec<u8>) -> Option<Frame> {
+pub(super) fn take_frame(came: &mut Vec<u8>) -> Option<Frame> {
     let head: [u8; 9] = came.get(..9)?.try_into().expect("9 bytes");
     let len = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
     if came.len() < 9 + len {

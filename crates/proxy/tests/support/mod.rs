@@ -10,6 +10,7 @@ pub mod client;
 pub mod datagrams;
 pub mod endpoint;
 pub mod h2_client;
+pub mod h2_frames;
 pub mod h2_server;
 pub mod haproxy;
 pub mod log;

@@ -289,6 +289,55 @@ fn a_session_without_a_byte_for_too_long_is_reset() {
     wait_until("it is counted", || ends(&proxy, evenkeel_proxy::end::Cause::ClientSlow) == 1);
 }
 
+/// It kept its place at the endpoint for all of `idle`.
+#[test]
+fn a_session_of_which_one_half_is_open_ends_after_a_time_of_its_own() {
+    use evenkeel_proxy::end::Cause;
+    let (let_go, may_let_go) = std::sync::mpsc::channel::<()>();
+    let may_let_go = std::sync::Mutex::new(may_let_go);
+    let endpoint = Endpoint::start(move |conn| {
+        if conn.bytes(1) == b"e" {
+            conn.finish_sending();
+        } else {
+            assert_eq!(conn.rest(), b"lient's half");
+        }
+        // It has no end of its own.
+        let _ = may_let_go.lock().unwrap().recv();
+    });
+    let timeouts = "timeouts = { idle = \"1h\", half_closed = \"300ms\" }";
+    let proxy = passing(&[endpoint.addr], "", timeouts);
+    let mut first = connect(&proxy);
+    first.write_all(b"client's half").unwrap();
+    wait_until("it is open", || proxy.in_flight() == 1);
+    first.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(rest(&first).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    wait_until("its place is free", || proxy.in_flight() == 0);
+    assert_eq!(ends(&proxy, Cause::EndpointSlow), 1);
+
+    let mut second = connect(&proxy);
+    second.write_all(b"e").unwrap();
+    assert_eq!(rest(&second).unwrap(), b"", "the end is passed on");
+    wait_until("its place is free", || proxy.in_flight() == 0);
+    assert_eq!(ends(&proxy, Cause::ClientSlow), 1);
+    drop(let_go);
+}
+
+/// The time is one of silence: an answer may take as long as it wants.
+#[test]
+fn a_half_that_still_moves_is_not_cut() {
+    let endpoint = Endpoint::start(|conn| {
+        conn.rest();
+        for _ in 0..20 {
+            conn.send("x");
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+    });
+    let proxy = passing(&[endpoint.addr], "", "timeouts = { half_closed = \"1s\" }");
+    let client = connect(&proxy);
+    client.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(rest(&client).unwrap(), [b'x'; 20]);
+}
+
 #[test]
 fn an_endpoint_learns_who_the_client_is() {
     let endpoint = Endpoint::start(|conn| {

@@ -138,6 +138,20 @@ fn an_endpoint_that_is_gone_is_left_after_its_first_refusal() {
     assert!(lines.iter().filter(|line| line["tries"].as_u64() >= Some(2)).count() >= 8);
 }
 
+/// The kernel takes a datagram to a closed port, and it was counted as sent.
+#[test]
+fn datagrams_that_a_closed_port_refuses_are_counted() {
+    let gone = three().remove(0).addr;
+    let proxy = Proxy::start(&config(&[gone], "", "outlier = 'off'"));
+    let client = client(proxy.addr());
+    let refused = || udp(&proxy, |u| u.lost[7].get());
+    for n in 1..=20 {
+        client.send(b"x").expect("sending works");
+        wait_until("it is counted", || refused() == n);
+    }
+    assert_eq!(proxy.endpoint(0, |e| e.errors[0].get()), 20);
+}
+
 #[test]
 fn an_endpoint_that_hangs_loses_its_flows_by_its_check_and_gets_new_ones_when_it_is_back() {
     let endpoints = [Echo::new("a"), Echo::new("b")];

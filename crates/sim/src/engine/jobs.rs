@@ -63,6 +63,8 @@ pub(super) struct Job {
 pub(super) struct Rest {
     pub retry: Retry,
     pub tried: Vec<Slot>,
+    /// Whether its next try has to leave the tier that failed it.
+    pub beyond: bool,
     /// What its server said of itself with the answer.
     pub report: Option<LoadReport>,
 }
@@ -71,6 +73,12 @@ impl Job {
     #[inline]
     pub fn rest(&mut self) -> &mut Rest {
         self.rest.get_or_insert_default()
+    }
+
+    /// Whether its next try has to leave the tier that failed it.
+    #[inline]
+    pub fn is_beyond(&self) -> bool {
+        self.rest.as_ref().is_some_and(|rest| rest.beyond)
     }
 
     /// The servers that failed it.
@@ -100,7 +108,7 @@ impl Jobs {
             (job.step, job.answer, job.orphan) = (0, Answer::Well, false);
             job.attempt = job.attempt.wrapping_add(1);
             if let Some(rest) = &mut job.rest {
-                (rest.retry, rest.report) = (Retry::default(), None);
+                (rest.retry, rest.beyond, rest.report) = (Retry::default(), false, None);
                 rest.tried.clear();
             }
             return index;

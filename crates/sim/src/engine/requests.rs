@@ -78,7 +78,7 @@ impl World<'_> {
         let (at, worker, key, parent) = (job.dispatcher, job.worker, Some(job.seed), job.parent);
         let dispatcher = &mut self.dispatchers[at as usize];
         let balancer = &mut dispatcher.balancers[worker as usize];
-        match balancer.start(&Request { key, tried: job.tried() }, Instant(self.now)) {
+        match balancer.start(&Request { key, tried: job.tried(), beyond: job.is_beyond() }, Instant(self.now)) {
             Ok(ticket) => {
                 let slot = ticket.slot();
                 job.ticket = Some(ticket);
@@ -209,12 +209,15 @@ impl World<'_> {
         let dispatcher = &mut self.dispatchers[at];
         let settings = self.scenario.services[service].balancing.retry.as_ref();
         if let (Some((_, failure)), Some(settings), Some(budget)) = (failure, settings, &mut dispatcher.budget) {
+            let worker = job.worker as usize;
             let rest = job.rest();
             rest.tried.push(slot);
-            let failed = Failed { failure, idempotent: true, replayable: true, left_ns: None };
-            if let Decision::Again { after_ns, .. } =
+            let beyond = dispatcher.balancers[worker].has_beyond(&rest.tried, now);
+            let failed = Failed { failure, idempotent: true, replayable: true, left_ns: None, beyond };
+            if let Decision::Again { after_ns, leaves, .. } =
                 rest.retry.decide(settings, &failed, budget, &mut dispatcher.rng, now)
             {
+                rest.beyond = leaves;
                 job.attempt = job.attempt.wrapping_add(1);
                 (job.step, job.answer) = (0, Answer::Well);
                 self.groups[service].retries += 1;
@@ -265,7 +268,7 @@ impl World<'_> {
         let job = self.jobs.get(index);
         let (at, worker, service, parent) = (job.dispatcher, job.worker, usize::from(job.service), job.parent);
         let dispatcher = &mut self.dispatchers[at as usize];
-        let request = Request { key: Some(job.seed), tried: job.tried() };
+        let request = Request { key: Some(job.seed), tried: job.tried(), beyond: job.is_beyond() };
         match dispatcher.balancers[worker as usize].start_waited(&request, &mut waiting, Instant(self.now)) {
             Ok(ticket) => {
                 let server = self.groups[service].first + dispatcher.server_at[ticket.slot().index()];

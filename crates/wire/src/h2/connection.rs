@@ -124,6 +124,10 @@ pub struct Connection {
     /// The peer takes no more streams.
     pub(super) is_ending: bool,
     pub(super) budgets: Budgets,
+    /// It takes no more streams, as the peer wastes them.
+    pub(super) is_flooded: bool,
+    /// What all that was received has cost.
+    pub(super) work: u64,
     /// Why streams were reset here.
     pub(super) resets: Vec<ErrorCode>,
     /// Of the last call.
@@ -173,6 +177,8 @@ impl Connection {
             served_to: MAX,
             is_ending: false,
             budgets: Budgets::new(now),
+            is_flooded: false,
+            work: 0,
             resets: Vec::new(),
             now,
         }
@@ -220,18 +226,43 @@ impl Connection {
         ConnectionError { code, why, flood: None }
     }
 
+    /// The cost of all that was received, in frames: a head costs as much as several. The caller looks at how much it grows.
+    pub fn work(&self) -> u64 {
+        self.work
+    }
+
     /// Counts what a peer sends without use.
     ///
     /// # Errors
     /// It is too much.
     #[inline]
-    pub(super) fn spend(&mut self, flood: Flood) -> Result<(), ConnectionError> {
-        if self.budgets.spend(flood, self.now) { Ok(()) } else { Err(self.flooded(flood)) }
+    pub(super) fn spend(&mut self, flood: Flood, n: u32) -> Result<(), ConnectionError> {
+        if self.budgets.spend(flood, n, self.now) { Ok(()) } else { Err(self.flooded(flood)) }
+    }
+
+    /// Counts a stream that a peer wastes. When it is too much, a client begins no more, and those that have begun are served:
+    /// they may be those of others who share the connection.
+    ///
+    /// # Errors
+    /// It is too much, and the peer is no client.
+    pub(super) fn spend_stream(&mut self, flood: Flood) -> Result<(), ConnectionError> {
+        // No more streams begin, so that there are no more to be wasted than are open.
+        if self.is_flooded || self.budgets.spend(flood, 1, self.now) {
+            return Ok(());
+        }
+        if !self.is_server {
+            return Err(self.flooded(flood));
+        }
+        self.is_flooded = true;
+        self.go_away(ErrorCode::EnhanceYourCalm);
+        self.events.push_back(Event::Flooded(flood));
+        Ok(())
     }
 
     #[cold]
     fn flooded(&mut self, flood: Flood) -> ConnectionError {
         let error = self.fail(ErrorCode::EnhanceYourCalm, "the peer sends too much that is of no use");
-        ConnectionError { flood: Some(flood), ..error }
+        // One flood each connection.
+        ConnectionError { flood: (!self.is_flooded).then_some(flood), ..error }
     }
 }

@@ -1,7 +1,7 @@
 //! What has the peer said?
 
-use super::StreamId;
-use super::head::Head;
+use super::head::{Head, Malformed, Refused};
+use super::{Flood, StreamId};
 use crate::head::Table;
 use std::ops::Range;
 
@@ -48,9 +48,13 @@ pub enum Event {
         stream: StreamId,
         /// Why: of the peer's making, any number.
         code: u32,
-        /// The peer has reset it; else it broke the rules, and was told.
-        by_peer: bool,
+        /// The rule that the peer broke, so that this side has reset the stream; `None`: the peer has.
+        broken: Option<Malformed>,
     },
+    /// A request was refused for its head; the client has its answer.
+    Refused(Box<Refused>),
+    /// The peer wastes too many streams. It was told that no more are served; those that have begun are.
+    Flooded(Flood),
     /// More may be sent: on this stream, or on any.
     Room {
         /// The stream.

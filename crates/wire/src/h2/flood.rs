@@ -1,5 +1,13 @@
-//! What may a peer ask for that is of no use? So much at once and so much a second; then its connection ends with
-//! ENHANCE_YOUR_CALM (RFC 9113 section 10.5). Frames that belong to use earn what they may cost.
+//! Budgets for what a peer may ask for that is of no use: so much at once and so much a second; beyond it the connection ends
+//! with ENHANCE_YOUR_CALM (RFC 9113 section 10.5). Frames that belong to use earn what they may cost.
+//!
+//! Resets (CVE-2023-44487, CVE-2025-8671). A connection may carry the requests of many users: those of a proxy in front, the
+//! tabs of a browser. So what counts is the work that a reset makes beyond what the limit of streams allows anyway. A stream
+//! that was open for [`LONG_LIVED_NS`] costs nothing: with 100 streams at a time there are at most 1000 of these a second, and
+//! as many requests could be served. Younger ones are paid for by streams that were served, and by an allowance beside. Others:
+//! nghttp2 allows 1000 at once and 33 a second, Envoy counts streams that end within a second and are more than half of 500,
+//! HAProxy and NGINX bound only what is begun at a time. Where a budget for streams ends, those that were taken are served: their
+//! users did nothing wrong.
 
 /// What a peer sends too much of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,9 +28,20 @@ pub enum Flood {
     WindowUpdates,
     /// Heads over the limit.
     LargeHeads,
+    /// Frames for streams that have ended: they are read, and thrown away.
+    LateFrames,
 }
 
-const COUNT: usize = 8;
+const COUNT: usize = 9;
+
+/// Age from which on a stream that is reset costs nothing, in nanoseconds.
+pub const LONG_LIVED_NS: u64 = 100_000_000;
+
+/// Cost of a head that is thrown away, in other frames: it is decoded, as the tables of both sides have to stay alike.
+pub const LATE_HEAD: u32 = 16;
+
+/// Late frames that are on their way when this side resets a stream: a body in small parts, two heads, a reset.
+pub const LATE_FOR_RESET: u32 = 64;
 
 impl Flood {
     /// One word each for metrics, in the order of the kinds.
@@ -35,13 +54,14 @@ impl Flood {
         "empty_data",
         "window_updates",
         "large_heads",
+        "late_frames",
     ];
 
     /// At once, and a second. Browsers cancel tens of requests when a page is left, clients of gRPC ping once a round trip while
     /// data comes, and open windows with each read.
     const fn allowed(self) -> (u32, u32) {
         match self {
-            Flood::Resets => (200, 50),
+            Flood::Resets => (1000, 500),
             Flood::Continuations => (200, 50),
             Flood::Settings => (50, 5),
             Flood::Pings => (1000, 200),
@@ -49,6 +69,8 @@ impl Flood {
             Flood::EmptyData => (200, 50),
             Flood::WindowUpdates => (20_000, 2000),
             Flood::LargeHeads => (20, 2),
+            // An endpoint that dies may cost hundreds of uploads at once, each of which goes on for a round trip.
+            Flood::LateFrames => (64_000, 8000),
         }
     }
 
@@ -61,6 +83,7 @@ impl Flood {
         Flood::EmptyData,
         Flood::WindowUpdates,
         Flood::LargeHeads,
+        Flood::LateFrames,
     ];
 }
 
@@ -80,22 +103,22 @@ impl Budgets {
         Budgets { left: Flood::ALL.map(|flood| flood.allowed().0), paid_at: now }
     }
 
-    /// Counts one; `false` if it is one too many.
+    /// Counts `n` of a kind; `false` if that is too much.
     #[inline]
-    pub fn spend(&mut self, flood: Flood, now: u64) -> bool {
+    pub fn spend(&mut self, flood: Flood, n: u32, now: u64) -> bool {
         let left = &mut self.left[flood as usize];
-        match left.checked_sub(1) {
+        match left.checked_sub(n) {
             Some(less) => {
                 *left = less;
                 true
             }
-            None => self.spend_late(flood, now),
+            None => self.spend_late(flood, n, now),
         }
     }
 
-    /// Pays what the time since has earned, and counts one.
+    /// Pays what the time since has earned, and counts.
     #[cold]
-    fn spend_late(&mut self, flood: Flood, now: u64) -> bool {
+    fn spend_late(&mut self, flood: Flood, n: u32, now: u64) -> bool {
         let seconds = u32::try_from(now.saturating_sub(self.paid_at) / SECOND_NS).unwrap_or(u32::MAX);
         self.paid_at += u64::from(seconds) * SECOND_NS;
         for (left, flood) in self.left.iter_mut().zip(Flood::ALL) {
@@ -103,16 +126,16 @@ impl Budgets {
             *left = left.saturating_add(seconds.saturating_mul(a_second)).min(most);
         }
         let left = &mut self.left[flood as usize];
-        let is_left = *left > 0;
-        *left = left.saturating_sub(1);
+        let is_left = *left >= n;
+        *left = left.saturating_sub(n);
         is_left
     }
 
-    /// Gives one back: it was of use.
+    /// Gives `n` back: they were of use.
     #[inline]
-    pub fn earn(&mut self, flood: Flood) {
+    pub fn earn(&mut self, flood: Flood, n: u32) {
         let left = &mut self.left[flood as usize];
-        *left = (*left + 1).min(flood.allowed().0);
+        *left = (*left + n).min(flood.allowed().0);
     }
 }
 
@@ -125,13 +148,13 @@ mod tests {
         for flood in Flood::ALL {
             let (most, a_second) = flood.allowed();
             let mut budgets = Budgets::new(0);
-            let sent = (0..2 * most).filter(|_| budgets.spend(flood, 0)).count();
+            let sent = (0..2 * most).filter(|_| budgets.spend(flood, 1, 0)).count();
             assert_eq!(sent, most as usize, "{flood:?}");
-            assert!(!budgets.spend(flood, SECOND_NS - 1));
-            let sent = (0..2 * most).filter(|_| budgets.spend(flood, SECOND_NS)).count();
+            assert!(!budgets.spend(flood, 1, SECOND_NS - 1));
+            let sent = (0..2 * most).filter(|_| budgets.spend(flood, 1, SECOND_NS)).count();
             assert_eq!(sent, a_second as usize, "{flood:?}");
-            budgets.earn(flood);
-            assert!(budgets.spend(flood, SECOND_NS) && !budgets.spend(flood, SECOND_NS));
+            budgets.earn(flood, 1);
+            assert!(budgets.spend(flood, 1, SECOND_NS) && !budgets.spend(flood, 1, SECOND_NS));
         }
     }
 }

@@ -1,7 +1,9 @@
 //! What does a head say, and may it say that? The rules of RFC 9113 section 8: what could mean something else to a reader of
 //! HTTP/1 is refused.
 
+use super::hpack::Over;
 use crate::head::Table;
+use std::fmt;
 
 /// A head of a request or a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,8 +36,58 @@ pub enum Reads {
     Trailers,
 }
 
-/// Why a head is malformed, in words.
-pub type Malformed = &'static str;
+/// The rule that a message breaks, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    why: &'static str,
+    /// The field that breaks it, if it is one.
+    field: Option<Box<str>>,
+}
+
+/// Bytes of a field's name that are shown.
+const NAME_SHOWN: usize = 64;
+
+impl Malformed {
+    fn of_field(name: &[u8], why: &'static str) -> Malformed {
+        let field = name[..name.len().min(NAME_SHOWN)].escape_ascii().to_string();
+        Malformed { why, field: Some(field.into()) }
+    }
+}
+
+impl From<&'static str> for Malformed {
+    fn from(why: &'static str) -> Malformed {
+        Malformed { why, field: None }
+    }
+}
+
+impl From<Over> for Malformed {
+    fn from(over: Over) -> Malformed {
+        match over {
+            Over::Bytes => "the head is larger than allowed".into(),
+            Over::Fields => "the head has more fields than allowed".into(),
+        }
+    }
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.field {
+            Some(field) => write!(f, "{} (field \"{field}\")", self.why),
+            None => f.write_str(self.why),
+        }
+    }
+}
+
+/// A request that was refused for its head.
+#[derive(Debug)]
+pub struct Refused {
+    /// What could be read of it.
+    pub head: Head,
+    /// The rule that it breaks.
+    pub why: Malformed,
+    /// The status that it was answered with; `None`: its stream was reset.
+    pub status: Option<u16>,
+}
 
 /// Takes one field after the other.
 #[derive(Debug)]
@@ -67,17 +119,23 @@ impl HeadReader {
 
     /// The next field.
     pub fn take(&mut self, name: &[u8], value: &[u8]) {
-        if self.malformed.is_none() {
-            self.malformed = self.field(name, value).err();
+        if self.malformed.is_none()
+            && let Err(why) = self.field(name, value)
+        {
+            self.malformed = Some(Malformed::of_field(name, why));
         }
     }
 
-    fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
-        if !is_value(value) {
-            return Err("a value has a control character, or white space around it");
+    fn field(&mut self, name: &[u8], mut value: &[u8]) -> Result<(), &'static str> {
+        if !is_text(value) {
+            return Err("a value has a control character");
         }
         if let [b':', ..] = name {
             return self.pseudo(name, value);
+        }
+        if is_blank(value.first()) || is_blank(value.last()) {
+            // Neither side means anything by it, HTTP/1 drops it, and other servers take it.
+            value = value.trim_ascii();
         }
         if !is_name(name) {
             return Err("a name is not one in lower case");
@@ -117,7 +175,7 @@ impl HeadReader {
         Ok(())
     }
 
-    fn pseudo(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
+    fn pseudo(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
         if self.is_behind {
             return Err("a field with a colon comes behind one without");
         }
@@ -154,12 +212,29 @@ impl HeadReader {
     ///
     /// # Errors
     /// It is malformed.
-    pub fn end(mut self, ends: bool, takes_connect: bool) -> Result<Head, Malformed> {
-        if let Some(why) = self.malformed {
-            return Err(why);
+    pub fn end(mut self, ends: bool, takes_connect: bool) -> Result<Head, Box<Refused>> {
+        self.head.ends = ends;
+        let checked = match self.malformed.take() {
+            None => self.finish(ends, takes_connect).map_err(Malformed::from),
+            Some(why) => Err(why),
+        };
+        match checked {
+            Ok(()) => Ok(self.head),
+            Err(why) => Err(self.refused(why)),
         }
+    }
+
+    /// What could be read of a head that is refused.
+    #[cold]
+    pub fn refused(mut self, why: Malformed) -> Box<Refused> {
+        if self.head.authority.is_empty() {
+            self.head.authority = self.host.unwrap_or_default();
+        }
+        Box::new(Refused { head: self.head, why, status: None })
+    }
+
+    fn finish(&mut self, ends: bool, takes_connect: bool) -> Result<(), &'static str> {
         let head = &mut self.head;
-        head.ends = ends;
         match self.reads {
             Reads::Trailers => {}
             Reads::Response => {
@@ -183,13 +258,13 @@ impl HeadReader {
                 check(head, takes_connect)?;
             }
         }
-        Ok(self.head)
+        Ok(())
     }
 }
 
-const TWICE: Malformed = "a field with a colon comes twice, or is empty";
+const TWICE: &str = "a field with a colon comes twice, or is empty";
 
-fn once(text: &mut String, value: &[u8]) -> Result<(), Malformed> {
+fn once(text: &mut String, value: &[u8]) -> Result<(), &'static str> {
     if !text.is_empty() || value.is_empty() {
         return Err(TWICE);
     }
@@ -198,7 +273,7 @@ fn once(text: &mut String, value: &[u8]) -> Result<(), Malformed> {
 }
 
 /// Whether a request has what requests have.
-fn check(head: &Head, takes_connect: bool) -> Result<(), Malformed> {
+fn check(head: &Head, takes_connect: bool) -> Result<(), &'static str> {
     if head.method.is_empty() {
         return Err("there is no :method");
     }
@@ -262,8 +337,11 @@ fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(|&b| NAME[usize::from(b)])
 }
 
-fn is_value(value: &[u8]) -> bool {
-    let is_space = |b: Option<&u8>| matches!(b, Some(b' ' | b'\t'));
+fn is_blank(b: Option<&u8>) -> bool {
+    matches!(b, Some(b' ' | b'\t'))
+}
+
+fn is_text(value: &[u8]) -> bool {
     // As for HTTP/1: no control characters but the tab.
-    !is_space(value.first()) && !is_space(value.last()) && value.iter().all(|&b| b >= b' ' && b != 0x7f || b == b'\t')
+    value.iter().all(|&b| b >= b' ' && b != 0x7f || b == b'\t')
 }

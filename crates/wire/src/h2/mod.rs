@@ -2,11 +2,12 @@
 //! is to be written in its output. It moves no bytes and reads no clock; streams are numbers here: the driver keeps what
 //! belongs to them.
 //!
-//! 1. [`Connection::receive`] takes frames and says what has come, an [`Event`]: [`receive`](self), with the rules of heads in [`head`] and
-//!    those of windows in [`flow`].
+//! 1. [`Connection::receive`] takes frames and says what has come, an [`Event`]: [`receive`](self), with what becomes of
+//!    heads in [`blocks`], their rules in [`head`], and those of windows in [`flow`].
 //! 2. `send_head`, `send_data` and so on write frames: [`send`](self).
 //! 3. What a peer may ask for without use is bounded: [`flood`].
 
+mod blocks;
 mod connection;
 mod event;
 mod flood;
@@ -22,7 +23,7 @@ mod streams;
 pub use connection::{Config, Connection, ConnectionError, NoStream};
 pub use event::{Event, Received};
 pub use flood::Flood;
-pub use head::Head;
+pub use head::{Head, Malformed, Refused};
 
 /// The number of a stream: those of clients are odd, and rise.
 pub type StreamId = u32;

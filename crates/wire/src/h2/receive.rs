@@ -2,16 +2,18 @@
 
 use super::connection::{Block, Connection, ConnectionError, InData};
 use super::event::{Event, Received};
-use super::flood::Flood;
+use super::flood::{Flood, LATE_FOR_RESET, LONG_LIVED_NS};
 use super::frame::{self, Front, flag, kind};
-use super::head::{Head, HeadReader, Reads};
-use super::hpack::{self, HeaderLimits};
+use super::head::Malformed;
 use super::settings::WINDOW;
-use super::streams::{Asked, End};
+use super::streams::End;
 use super::{ErrorCode, MAX, PREFACE, StreamId};
-use crate::head::Table;
 
-type Told = Result<Option<Event>, ConnectionError>;
+/// What a frame comes to.
+pub(super) type Told = Result<Option<Event>, ConnectionError>;
+
+/// A body is not as long as its head says.
+pub(super) const NOT_AS_STATED: &str = "the body is not as long as Content-Length says";
 
 /// Nothing yet.
 const MORE: Received = Received { used: 0, event: None };
@@ -46,10 +48,12 @@ impl Connection {
             return Err(self.fail(ErrorCode::ProtocolError, "a head is not whole, and something else follows"));
         }
         if front.kind == kind::DATA {
+            self.work += 1;
             return self.begin_data(front, bytes);
         }
         let used = frame::LEN + front.len;
         let Some(payload) = bytes.get(frame::LEN..used) else { return Ok(MORE) };
+        self.work += 1;
         let event = match front.kind {
             kind::HEADERS => self.on_headers(front, payload),
             kind::CONTINUATION => self.on_continuation(front, payload),
@@ -60,7 +64,7 @@ impl Connection {
             kind::WINDOW_UPDATE => self.on_window_update(front, payload),
             kind::PRIORITY => self.on_priority(front, payload),
             kind::PUSH_PROMISE => Err(self.fail(ErrorCode::ProtocolError, "PUSH_PROMISE is not allowed")),
-            _ => self.spend(Flood::Ignored).map(|()| None),
+            _ => self.spend(Flood::Ignored, 1).map(|()| None),
         }?;
         Ok(Received { used, event: event.or_else(|| self.events.pop_front()) })
     }
@@ -80,11 +84,15 @@ impl Connection {
 
     /// A stream has ended by an error of the peer, who is told.
     #[cold]
-    fn lose(&mut self, stream: StreamId, code: ErrorCode) -> Told {
+    pub(super) fn lose(&mut self, stream: StreamId, code: ErrorCode, why: impl Into<Malformed>) -> Told {
         let was_open = self.streams.end(stream, End::Here);
+        if !was_open && self.streams.ended(stream).is_none() {
+            self.streams.remember(stream, End::Here);
+        }
         self.write_reset(stream, code);
-        self.spend(Flood::Resets)?;
-        Ok(was_open.then_some(Event::Reset { stream, code: code as u32, by_peer: false }))
+        self.budgets.earn(Flood::LateFrames, LATE_FOR_RESET);
+        self.spend_stream(Flood::Resets)?;
+        Ok(was_open.then(|| Event::Reset { stream, code: code as u32, broken: Some(why.into()) }))
     }
 
     fn begin_data(&mut self, front: Front, bytes: &[u8]) -> Result<Received, ConnectionError> {
@@ -112,10 +120,13 @@ impl Connection {
         }
         let ends = front.has(flag::END_STREAM);
         if left == 0 && !ends {
-            self.spend(Flood::EmptyData)?;
+            self.spend(Flood::EmptyData, 1)?;
         }
         let event = self.admit_data(stream, len, left, ends)?;
         let is_lost = self.streams.get(stream).is_none();
+        if is_lost {
+            self.spend(Flood::LateFrames, 1)?;
+        }
         // What is not data was taken when it came; so is what comes for a stream that has ended.
         self.consumed(stream, if is_lost { len } else { len - left });
         self.data = Some(InData { stream, left, padding, ends, is_lost });
@@ -140,25 +151,24 @@ impl Connection {
         let Some(stream) = self.streams.get(id) else {
             return match self.streams.ended(id) {
                 Some(End::Done) => Err(self.fail(ErrorCode::StreamClosed, "data comes for a stream that has ended")),
-                Some(End::ByPeer) => self.lose(id, ErrorCode::StreamClosed),
+                Some(End::ByPeer) => self.lose(id, ErrorCode::StreamClosed, "data comes for a stream that has ended"),
                 // The peer may not know yet.
                 Some(End::Here) | None => Ok(None),
             };
         };
         if !stream.receives {
-            return self.lose(id, ErrorCode::StreamClosed);
+            return self.lose(id, ErrorCode::StreamClosed, "data comes behind the end of its body");
         }
         if !stream.window.take(len) {
-            return self.lose(id, ErrorCode::FlowControlError);
+            return self.lose(id, ErrorCode::FlowControlError, "more data comes than the window allows");
         }
         if !stream.has_head {
-            return self.lose(id, ErrorCode::ProtocolError);
+            return self.lose(id, ErrorCode::ProtocolError, "data comes before the head");
         }
         if let Some(left) = &mut stream.left {
             match left.checked_sub(data as u64) {
                 Some(less) if less == 0 || !ends => *left = less,
-                // More or less than was stated.
-                _ => return self.lose(id, ErrorCode::ProtocolError),
+                _ => return self.lose(id, ErrorCode::ProtocolError, NOT_AS_STATED),
             }
         }
         Ok(None)
@@ -198,197 +208,12 @@ impl Connection {
         Received { used, event: Some(Event::Data { stream, range: 0..n, flow: n as u32, ends }) }
     }
 
-    fn received_all(&mut self, id: StreamId) {
+    pub(super) fn received_all(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get(id) else { return };
         stream.receives = false;
         if !stream.sends {
             self.streams.end(id, End::Done);
         }
-    }
-
-    fn on_headers(&mut self, front: Front, payload: &[u8]) -> Told {
-        if front.stream == 0 {
-            return Err(self.fail(ErrorCode::ProtocolError, "a head comes for no stream"));
-        }
-        let mut block = payload;
-        if front.has(flag::PADDED) {
-            let Some((&padding, rest)) = block.split_first() else {
-                return Err(self.fail(ErrorCode::FrameSizeError, "a padded frame is empty"));
-            };
-            let Some(end) = rest.len().checked_sub(usize::from(padding)) else {
-                return Err(self.fail(ErrorCode::ProtocolError, "there is more padding than its frame has"));
-            };
-            block = &rest[..end];
-        }
-        let mut depends_on_itself = false;
-        if front.has(flag::PRIORITY) {
-            let Some((priority, rest)) = block.split_at_checked(5) else {
-                return Err(self.fail(ErrorCode::FrameSizeError, "a frame with a priority is too short"));
-            };
-            depends_on_itself = frame::number(priority).is_some_and(|on| on & MAX == front.stream);
-            block = rest;
-        }
-        let ends = front.has(flag::END_STREAM);
-        let begun = Block { stream: front.stream, ends, depends_on_itself, bytes: Vec::new() };
-        if front.has(flag::END_HEADERS) {
-            return self.on_block(&begun, block);
-        }
-        self.block = Some(Block { bytes: block.to_vec(), ..begun });
-        Ok(None)
-    }
-
-    fn on_continuation(&mut self, front: Front, payload: &[u8]) -> Told {
-        let Some(mut block) = self.block.take() else {
-            return Err(self.fail(ErrorCode::ProtocolError, "a head goes on that has not begun"));
-        };
-        self.spend(Flood::Continuations)?;
-        block.bytes.extend_from_slice(payload);
-        // Whatever its fields are: a block of that size is over the limit, and the tables of both sides are of no more use.
-        if block.bytes.len() > self.config.max_header_list.max(frame::PAYLOAD) * 2 {
-            return Err(self.head_far_too_large());
-        }
-        if front.has(flag::END_HEADERS) {
-            let bytes = std::mem::take(&mut block.bytes);
-            return self.on_block(&block, &bytes);
-        }
-        self.block = Some(block);
-        Ok(None)
-    }
-
-    #[cold]
-    fn head_far_too_large(&mut self) -> ConnectionError {
-        let error = self.fail(ErrorCode::EnhanceYourCalm, "a head is far larger than allowed");
-        ConnectionError { flood: Some(Flood::LargeHeads), ..error }
-    }
-
-    /// A whole block of fields has come.
-    fn on_block(&mut self, block: &Block, bytes: &[u8]) -> Told {
-        let Block { stream: id, ends, depends_on_itself, .. } = *block;
-        let state = self.streams.get(id).map(|stream| (stream.receives, stream.has_head));
-        let (reads, is_new) = match state {
-            Some((_, true)) => (Reads::Trailers, false),
-            Some((_, false)) => (Reads::Response, false),
-            None => (Reads::Request, true),
-        };
-        let mut reader = HeadReader::new(reads);
-        let limits = HeaderLimits { bytes: self.config.max_header_list, fields: self.config.max_fields };
-        let decoded = self.decoder.decode(bytes, limits, &mut |name, value| reader.take(name, value));
-        let decoded = match decoded {
-            Ok(decoded) => decoded,
-            Err(hpack::Error::TooLarge) => return Err(self.head_far_too_large()),
-            Err(_) => return Err(self.fail(ErrorCode::CompressionError, "a head cannot be decoded")),
-        };
-        if is_new && !self.admit_stream(id)? {
-            return Ok(None);
-        }
-        if depends_on_itself {
-            return self.lose(id, ErrorCode::ProtocolError);
-        }
-        if let Some((false, _)) = state {
-            return self.lose(id, ErrorCode::StreamClosed);
-        }
-        if decoded.over_limit {
-            return self.refuse_large(id, is_new, ends);
-        }
-        let Ok(head) = reader.end(ends, self.config.connect) else { return self.lose(id, ErrorCode::ProtocolError) };
-        match reads {
-            Reads::Request => self.begin_request(id, head),
-            Reads::Response => self.on_response(id, head),
-            Reads::Trailers => self.on_trailers(id, head.fields, ends),
-        }
-    }
-
-    /// Whether a stream may begin that is not open.
-    fn admit_stream(&mut self, id: StreamId) -> Result<bool, ConnectionError> {
-        if !self.is_server {
-            return match self.streams.ended(id) {
-                Some(End::Here | End::ByPeer) => Ok(false),
-                Some(End::Done) => Err(self.fail(ErrorCode::StreamClosed, "a head comes for a stream that has ended")),
-                None if self.has_begun(id) => Ok(false),
-                None => Err(self.fail(ErrorCode::ProtocolError, "a head comes for a stream that has not begun")),
-            };
-        }
-        if id.is_multiple_of(2) {
-            return Err(self.fail(ErrorCode::ProtocolError, "the number of a client's stream is even"));
-        }
-        if id <= self.last {
-            return match self.streams.ended(id) {
-                Some(End::Done) => Err(self.fail(ErrorCode::StreamClosed, "a head comes for a stream that has ended")),
-                Some(End::ByPeer) => self.lose(id, ErrorCode::StreamClosed).map(|_| false),
-                Some(End::Here) => Ok(false),
-                None => Err(self.fail(ErrorCode::ProtocolError, "the number of a stream is lower than one before")),
-            };
-        }
-        if id > self.served_to {
-            // It was told that none of these is served, and may not know yet.
-            self.last = id;
-            self.streams.remember(id, End::Here);
-            return Ok(false);
-        }
-        self.last = id;
-        if self.streams.len() >= self.config.max_streams as usize {
-            // What follows the head is on its way.
-            self.streams.remember(id, End::Here);
-            self.write_reset(id, ErrorCode::RefusedStream);
-            self.spend(Flood::Resets)?;
-            return Ok(false);
-        }
-        Ok(true)
-    }
-
-    fn begin_request(&mut self, id: StreamId, head: Head) -> Told {
-        if head.ends && head.content_length.is_some_and(|length| length > 0) {
-            return self.lose(id, ErrorCode::ProtocolError);
-        }
-        let mut stream = self.new_stream(id);
-        stream.receives = !head.ends;
-        stream.left = head.content_length;
-        self.streams.add(stream);
-        Ok(Some(Event::Head { stream: id, head }))
-    }
-
-    fn on_response(&mut self, id: StreamId, head: Head) -> Told {
-        if let Some(stream) = self.streams.get(id)
-            && head.status >= 200
-        {
-            stream.has_head = true;
-            stream.left = match (stream.asked, head.status) {
-                (Asked::Head, _) | (_, 204 | 304) => Some(0),
-                (Asked::Connect, 200..300) => None,
-                _ => head.content_length,
-            };
-            if head.ends && stream.left.is_some_and(|left| left > 0) {
-                return self.lose(id, ErrorCode::ProtocolError);
-            }
-        }
-        if head.ends {
-            self.received_all(id);
-        }
-        Ok(Some(Event::Head { stream: id, head }))
-    }
-
-    fn on_trailers(&mut self, id: StreamId, table: Table, ends: bool) -> Told {
-        let is_short = self.streams.get(id).is_some_and(|stream| stream.left.is_some_and(|left| left > 0));
-        if !ends || is_short {
-            return self.lose(id, ErrorCode::ProtocolError);
-        }
-        self.received_all(id);
-        Ok(Some(Event::Trailers { stream: id, table }))
-    }
-
-    /// A head is over the limit: a client is told so, in its own terms.
-    #[cold]
-    fn refuse_large(&mut self, id: StreamId, is_new: bool, ends: bool) -> Told {
-        self.spend(Flood::LargeHeads)?;
-        if !is_new || !self.is_server {
-            return self.lose(id, ErrorCode::ProtocolError);
-        }
-        let mut stream = self.new_stream(id);
-        stream.receives = !ends;
-        self.streams.add(stream);
-        self.send_head(id, [(&b":status"[..], &b"431"[..]), (b"content-length", b"0")].into_iter(), true);
-        self.reset(id, ErrorCode::NoError);
-        Ok(None)
     }
 
     fn on_reset(&mut self, front: Front, payload: &[u8]) -> Told {
@@ -399,11 +224,14 @@ impl Connection {
         if stream == 0 || !self.has_begun(stream) {
             return Err(self.fail(ErrorCode::ProtocolError, "a stream is reset that has not begun"));
         }
-        let was_open = self.streams.end_by_peer(stream);
-        if self.is_server {
-            self.spend(Flood::Resets)?;
+        let age = self.streams.get(stream).map(|stream| self.now.saturating_sub(stream.began));
+        self.streams.end_by_peer(stream);
+        match age {
+            None => self.spend(Flood::LateFrames, 1)?,
+            Some(age) if self.is_server && age < LONG_LIVED_NS => self.spend_stream(Flood::Resets)?,
+            Some(_) => {}
         }
-        Ok(was_open.then_some(Event::Reset { stream, code, by_peer: true }))
+        Ok(age.map(|_| Event::Reset { stream, code, broken: None }))
     }
 
     fn on_settings(&mut self, front: Front, payload: &[u8]) -> Told {
@@ -417,14 +245,14 @@ impl Connection {
         if is_ack {
             if std::mem::replace(&mut self.is_acked, true) {
                 // The settings of this side are sent once.
-                self.spend(Flood::Settings)?;
+                self.spend(Flood::Settings, 1)?;
             } else {
                 self.decoder.set_table_size_max(self.config.header_table);
                 self.streams.shrink_windows(WINDOW.saturating_sub(self.config.stream_window));
             }
             return Ok(None);
         }
-        self.spend(Flood::Settings)?;
+        self.spend(Flood::Settings, 1)?;
         self.is_settings_due = false;
         self.take_settings(payload)?;
         frame::write(kind::SETTINGS, flag::ACK, 0, &[], &mut self.out);
@@ -440,7 +268,7 @@ impl Connection {
         let Ok(bytes) = <[u8; 8]>::try_from(payload) else {
             return Err(self.fail(ErrorCode::FrameSizeError, "PING has not eight bytes"));
         };
-        self.spend(Flood::Pings)?;
+        self.spend(Flood::Pings, 1)?;
         if front.has(flag::ACK) {
             return Ok(Some(Event::Pong(u64::from_be_bytes(bytes))));
         }
@@ -456,7 +284,7 @@ impl Connection {
             return Err(self.fail(ErrorCode::FrameSizeError, "GOAWAY is cut short"));
         };
         // One that goes says so twice; more often is of no use.
-        self.spend(Flood::Ignored)?;
+        self.spend(Flood::Ignored, 1)?;
         let last = last & MAX;
         self.is_ending = true;
         if !self.is_server {
@@ -472,7 +300,7 @@ impl Connection {
             return Err(self.fail(ErrorCode::FrameSizeError, "WINDOW_UPDATE has not four bytes"));
         };
         let (by, id) = (i64::from(by & MAX), front.stream);
-        self.spend(Flood::WindowUpdates)?;
+        self.spend(Flood::WindowUpdates, 1)?;
         if id == 0 {
             self.room += by;
             if by == 0 {
@@ -489,10 +317,10 @@ impl Connection {
         let Some(stream) = self.streams.get(id) else { return Ok(None) };
         stream.room += by;
         if by == 0 {
-            return self.lose(id, ErrorCode::ProtocolError);
+            return self.lose(id, ErrorCode::ProtocolError, "a window opens by nothing");
         }
         if stream.room > i64::from(MAX) {
-            return self.lose(id, ErrorCode::FlowControlError);
+            return self.lose(id, ErrorCode::FlowControlError, "a window opens too far");
         }
         Ok(Some(Event::Room { stream: Some(id) }))
     }
@@ -502,14 +330,14 @@ impl Connection {
         if front.stream == 0 {
             return Err(self.fail(ErrorCode::ProtocolError, "PRIORITY comes for no stream"));
         }
-        self.spend(Flood::Ignored)?;
+        self.spend(Flood::Ignored, 1)?;
         let code = match frame::number(payload) {
             _ if payload.len() != 5 => ErrorCode::FrameSizeError,
             Some(on) if on & MAX == front.stream => ErrorCode::ProtocolError,
             _ => return Ok(None),
         };
         if self.has_begun(front.stream) {
-            return self.lose(front.stream, code);
+            return self.lose(front.stream, code, "PRIORITY is malformed");
         }
         Err(self.fail(code, "PRIORITY is malformed"))
     }

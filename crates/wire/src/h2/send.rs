@@ -1,6 +1,7 @@
 //! How is something sent? As frames, at the end of the output. Nothing is sent on a stream that is not open.
 
 use super::connection::{Connection, NoStream};
+use super::flood::{Flood, LATE_FOR_RESET};
 use super::flow::Window;
 use super::frame::{self, Front, flag, kind};
 use super::settings::WINDOW;
@@ -52,6 +53,7 @@ impl Connection {
             left: None,
             has_head: true,
             asked: Asked::Usual,
+            began: self.now,
         }
     }
 
@@ -110,8 +112,8 @@ impl Connection {
         let flags = if ends { flag::END_STREAM } else { 0 };
         frame::write(kind::DATA, flags, stream, payload, &mut self.out);
         // A peer that takes data may well open its windows, and ask how far it is.
-        self.budgets.earn(super::Flood::WindowUpdates);
-        self.budgets.earn(super::Flood::Pings);
+        self.budgets.earn(Flood::WindowUpdates, 1);
+        self.budgets.earn(Flood::Pings, 1);
         if ends {
             self.sent_all(stream);
         }
@@ -128,11 +130,15 @@ impl Connection {
         if !stream.receives {
             self.streams.end(id, End::Done);
         }
+        // It was served. A reset for it may be on its way.
+        self.budgets.earn(Flood::Resets, 1);
+        self.budgets.earn(Flood::LateFrames, 1);
     }
 
     /// Ends a stream before its end.
     pub fn reset(&mut self, stream: StreamId, code: ErrorCode) {
         if self.streams.end(stream, End::Here) {
+            self.budgets.earn(Flood::LateFrames, LATE_FOR_RESET);
             self.write_reset(stream, code);
         }
     }
@@ -155,7 +161,7 @@ impl Connection {
 
     /// Asks for a sign of life, which comes with the same payload.
     pub fn ping(&mut self, payload: u64) {
-        self.budgets.earn(super::Flood::Pings);
+        self.budgets.earn(Flood::Pings, 1);
         frame::write(kind::PING, 0, 0, &payload.to_be_bytes(), &mut self.out);
     }
 

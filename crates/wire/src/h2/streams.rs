@@ -23,6 +23,8 @@ pub struct Stream {
     pub has_head: bool,
     /// What this side asked for.
     pub asked: Asked,
+    /// When it began, in nanoseconds.
+    pub began: u64,
 }
 
 /// Whether a response has a body depends on its request (RFC 9110 section 6.4.1).
@@ -60,6 +62,8 @@ pub struct Streams {
     open: Vec<Stream>,
     ended: VecDeque<(StreamId, End)>,
     here: VecDeque<StreamId>,
+    /// The list of those was full once.
+    has_forgotten: bool,
 }
 
 impl Streams {
@@ -104,6 +108,7 @@ impl Streams {
         if end == End::Here {
             if self.here.len() >= HERE_MAX {
                 self.here.pop_front();
+                self.has_forgotten = true;
             }
             return self.here.push_back(id);
         }
@@ -123,6 +128,11 @@ impl Streams {
             self.remember(id, End::ByPeer);
         }
         false
+    }
+
+    /// True if a stream of which nothing is known may be one that was reset here.
+    pub fn has_forgotten(&self) -> bool {
+        self.has_forgotten
     }
 
     /// How a stream has ended, if that is still known.

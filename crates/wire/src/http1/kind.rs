@@ -17,8 +17,10 @@ pub enum Kind {
     Upgrade,
     /// `Expect`.
     Expect,
-    /// Hop by hop, and nothing to us: `Keep-Alive`, `Proxy-Connection`, `TE`.
+    /// Hop by hop, and nothing to us: `Proxy-Connection`, `TE`, `HTTP2-Settings`.
     HopByHop,
+    /// `Keep-Alive`: hop by hop; an endpoint may name the time in it after which it closes.
+    KeepAlive,
     /// `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host`, `Forwarded`, and what is said of a client's
     /// certificate (RFC 9440 section 2.4): ours to write.
     Forwarded,
@@ -38,9 +40,10 @@ pub fn kind(name: &[u8]) -> Kind {
         (8, b'c') => (b"cdn-loop", Kind::Loop),
         (9, b'f') => (b"forwarded", Kind::Forwarded),
         (10, b'c') => (b"connection", Kind::Connection),
-        (10, b'k') => (b"keep-alive", Kind::HopByHop),
+        (10, b'k') => (b"keep-alive", Kind::KeepAlive),
         (11, b'c') => (b"client-cert", Kind::Forwarded),
         (14, b'c') => (b"content-length", Kind::ContentLength),
+        (14, b'h') => (b"http2-settings", Kind::HopByHop),
         (15, b'x') => (b"x-forwarded-for", Kind::Forwarded),
         (16, b'p') => (b"proxy-connection", Kind::HopByHop),
         (16, b'x') => (b"x-forwarded-host", Kind::Forwarded),
@@ -76,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_name_counts_in_any_case_one_with_underscores_as_a_lookalike_and_none_that_differs() {
-        let names = "te host expect upgrade cdn-loop forwarded connection keep-alive content-length x-forwarded-for \
+        let names = "te host expect upgrade http2-settings cdn-loop forwarded connection keep-alive content-length x-forwarded-for \
                      proxy-connection x-forwarded-host transfer-encoding x-forwarded-proto client-cert client-cert-chain \
                      x-client-cert-verified x-client-cert-fingerprint x-client-cert-subject x-client-cert-issuer \
                      x-client-cert-serial";

@@ -1,11 +1,12 @@
 //! How does an endpoint's response become one that can be read? White space before the colon of a field is taken out, as
 //! proxies have to do (RFC 9112 section 5.1); in a request it is refused. Faults of old servers are repaired where the pool
-//! tolerates them: what goes on is the response as it was meant, in the words of the grammar.
+//! tolerates them: what goes on is the response as it was meant, in the words of the grammar. Empty lines before a response,
+//! which some servers send behind the one before, are taken out too.
 //!
 //! Asked only when a head was refused: good ones pay nothing for it.
 
 use super::fields::list;
-use super::{Limits, Reject, head_len};
+use super::{Limits, Reject, head_len, leading_empty_lines};
 use evenkeel_config::plan::{Tolerance, Tolerated};
 
 /// What is to be done about a head that was refused.
@@ -23,6 +24,7 @@ pub fn switch(refused: Reject) -> Option<Tolerance> {
         Reject::BareLf => Some(Tolerance::BareLfHead),
         Reject::Folded => Some(Tolerance::FoldedFields),
         Reject::SameLengthRepeated => Some(Tolerance::DuplicateContentLength),
+        Reject::ChunkedRepeated => Some(Tolerance::DuplicateChunked),
         Reject::Identity => Some(Tolerance::Identity),
         Reject::ChunkPadding => Some(Tolerance::ChunkSizePadding),
         _ => None,
@@ -50,6 +52,10 @@ pub fn mend(bytes: &[u8], refused: Reject, limits: &Limits, tolerated: Tolerated
         };
     }
     let Ok(Some(len)) = head_len(bytes, limits) else { return Err(refused) };
+    let empty = leading_empty_lines(bytes);
+    if empty > 0 {
+        return Ok(Mended::Head(empty, Vec::new()));
+    }
     let head = &bytes[..len];
     let mended = match refused {
         Reject::Malformed => {
@@ -70,6 +76,17 @@ pub fn mend(bytes: &[u8], refused: Reject, limits: &Limits, tolerated: Tolerated
             let mut mended = without(head, "content-length");
             mended.truncate(mended.len() - 2);
             mended.extend_from_slice(&[b"Content-Length: ", first, b"\r\n\r\n"].concat());
+            mended
+        }
+        Reject::TransferEncoding => {
+            // One `chunked` is what is meant: nothing can be in chunks twice (RFC 9112 section 7.1).
+            if values(head, "transfer-encoding").any(|coding| !coding.eq_ignore_ascii_case(b"chunked")) {
+                return Err(refused);
+            }
+            allowed(Reject::ChunkedRepeated)?;
+            let mut mended = without(head, "transfer-encoding");
+            mended.truncate(mended.len() - 2);
+            mended.extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n");
             mended
         }
         Reject::NotChunkedLast | Reject::LengthAndChunked | Reject::TransferEncodingIn10 => {
@@ -167,11 +184,12 @@ mod tests {
     use crate::http1::Response;
     use crate::http1::response::RequestContext;
 
-    const ALL: [Tolerance; 5] = [
+    const ALL: [Tolerance; 6] = [
         Tolerance::ChunkSizePadding,
         Tolerance::BareLfHead,
         Tolerance::FoldedFields,
         Tolerance::DuplicateContentLength,
+        Tolerance::DuplicateChunked,
         Tolerance::Identity,
     ];
 
@@ -221,6 +239,11 @@ mod tests {
                 "HTTP/1.1 200 OK\r\nA: b\r\nContent-Length: 2\r\n\r\nok",
             ),
             (
+                Tolerance::DuplicateChunked,
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nA: b\r\nTransfer-Encoding: Chunked, chunked\r\n\r\n0",
+                "HTTP/1.1 200 OK\r\nA: b\r\nTransfer-Encoding: chunked\r\n\r\n0",
+            ),
+            (
                 Tolerance::Identity,
                 "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\nContent-Length: 2\r\n\r\nok",
                 "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
@@ -264,6 +287,11 @@ mod tests {
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: identity, chunked\r\n\r\n", Reject::TransferEncoding),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n", Reject::LengthAndChunked),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: ,\r\n\r\n", Reject::NotChunkedLast),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, gzip, chunked\r\n\r\n", Reject::TransferEncoding),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n",
+                Reject::LengthAndChunked,
+            ),
             ("HTTP/1.1 200 OK\r\nContent-Length: 5,\r\n\r\n", Reject::LengthRepeated),
             ("HTTP/1.1 200 OK\r\nA: b\rc\r\n\r\n", Reject::Malformed),
             ("HTTP/1.1 200 OK\n A: b\n\n", Reject::Malformed),

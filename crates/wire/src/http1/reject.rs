@@ -35,6 +35,7 @@ rejects! {
     Version 505 "only HTTP/1.0 and HTTP/1.1 are spoken here",
     Target 400 "the request target is malformed",
     Connect 501 "CONNECT is not served here",
+    Protocol 501 "a tunnel for a protocol other than websocket",
     HeadTooLarge 431 "the head is larger than allowed",
     TooManyFields 431 "the head has more fields than allowed",
     HostMissing 400 "Host is missing",
@@ -45,6 +46,7 @@ rejects! {
     SameLengthRepeated 400 "the same Content-Length is repeated",
     LengthMalformed 400 "Content-Length is not a number",
     TransferEncoding 501 "a transfer coding other than chunked alone",
+    ChunkedRepeated 400 "Transfer-Encoding: chunked is repeated",
     NotChunkedLast 400 "the last transfer coding is not chunked",
     Identity 400 "the transfer coding identity",
     TransferEncodingIn10 400 "Transfer-Encoding in HTTP/1.0",
@@ -55,6 +57,7 @@ rejects! {
     Chunk 400 "a chunk is malformed",
     Trailer 400 "a trailer field is malformed or not allowed there",
     SwitchNotAsked 400 "101 was not asked for",
+    InterimTooMany 400 "more than 16 interim responses (1xx) came before the final one",
 }
 
 impl std::error::Error for Reject {}

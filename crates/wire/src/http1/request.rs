@@ -114,7 +114,9 @@ impl<'h, 'b> Request<'h, 'b> {
             && options.upgrade
             && version == Version::V11
         {
-            switches = !fields::names_http2(field.value(head)) && !has_body;
+            // Behind a body that an endpoint may overlook, the next bytes would be anybody's.
+            let may_switch = !has_body || !is_bodiless(method);
+            switches = !fields::names_http2(field.value(head)) && may_switch;
             field.dropped = !switches;
         }
         if options.nominated > 0 {
@@ -142,7 +144,7 @@ impl<'h, 'b> Request<'h, 'b> {
     /// Whether the content has no meaning for the method (RFC 9110 sections 9.3.1, 9.3.2, 9.3.5, 9.3.8). An endpoint
     /// that does not even read it takes it for the next request, unless its connection carries no other.
     pub fn body_may_be_overlooked(&self) -> bool {
-        self.has_body && matches!(self.method, "GET" | "HEAD" | "DELETE" | "TRACE")
+        self.has_body && is_bodiless(self.method)
     }
 
     /// Appends the head that goes on to the endpoint.
@@ -159,6 +161,11 @@ impl<'h, 'b> Request<'h, 'b> {
         }
         forward.write(self.upgrade, self.host, out);
     }
+}
+
+/// Returns true if content has no meaning for the method.
+fn is_bodiless(method: &str) -> bool {
+    matches!(method, "GET" | "HEAD" | "DELETE" | "TRACE")
 }
 
 impl Forward<'_> {
@@ -329,7 +336,7 @@ impl<'f, 'b> HeaderInfo<'f, 'b> {
                 }
                 Kind::Expect => self.expect = Some(field),
                 Kind::Loop => self.has_passed_proxies = true,
-                Kind::HopByHop | Kind::Forwarded | Kind::Lookalike => field.dropped = true,
+                Kind::HopByHop | Kind::KeepAlive | Kind::Forwarded | Kind::Lookalike => field.dropped = true,
             }
         }
         Ok(())

@@ -96,8 +96,8 @@ fn every_row_is_the_answer_to_some_message() {
     let switch = Response::read(b"HTTP/1.1 101 Switch\r\n\r\n", &mut room, RequestContext::default(), &LIMITS);
     assert_eq!(switch.err(), Some(Reject::SwitchNotAsked));
     // The others are given by those who ask for them.
-    let mended = [Reject::Folded, Reject::SameLengthRepeated, Reject::Identity];
-    let elsewhere = [Reject::SwitchNotAsked, Reject::MaxForwards];
+    let mended = [Reject::Folded, Reject::SameLengthRepeated, Reject::ChunkedRepeated, Reject::Identity];
+    let elsewhere = [Reject::SwitchNotAsked, Reject::MaxForwards, Reject::Protocol];
     let shown = |r: &Reject| elsewhere.contains(r) || mended.contains(r) || rows.iter().any(|(row, _)| row == r);
     assert!(Reject::ALL.iter().all(shown), "a row of reject.rs that this test does not know");
 }
@@ -498,6 +498,9 @@ fn a_switch_of_protocols_is_passed_on_if_it_is_whole() {
         let head = forwarded(&get_with(lines)).to_ascii_lowercase();
         assert!(!head.contains("upgrade") && !head.contains("connection") && !head.contains("http2"), "{head}");
     }
+    let behind_body = "Connection: upgrade\r\nUpgrade: tcp\r\nContent-Length: 5";
+    let post = [b"POST", &get_with(behind_body)[3..]].concat();
+    assert!(read(&post, |r| r.upgrade).unwrap(), "the body goes first");
     assert_eq!(read(b"GET / HTTP/1.0\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", |r| r.upgrade), Ok(false));
     // Of two fields, the one that is not HTTP/2 goes on.
     goes_on(

@@ -14,6 +14,8 @@ pub struct Response<'h, 'b> {
     pub status: u16,
     /// Whether the endpoint will take another request on this connection.
     pub keep_alive: bool,
+    /// Seconds without a request after which the endpoint closes it, if the endpoint says so.
+    pub kept_secs: Option<u32>,
     /// What follows the head.
     pub body: Body,
     reason: &'b [u8],
@@ -66,7 +68,7 @@ impl<'h, 'b> Response<'h, 'b> {
         }
         let mut said = HeaderInfo::default();
         said.read(head, room, status)?;
-        let HeaderInfo { framing, options, switches } = said;
+        let HeaderInfo { framing, options, switches, kept_secs } = said;
         if status == 101 && !(asked.upgrade && switches) {
             return Err(Reject::SwitchNotAsked);
         }
@@ -81,9 +83,16 @@ impl<'h, 'b> Response<'h, 'b> {
             fields::drop_all(Kind::TransferEncoding, head, room);
         }
         let body = if bodiless || status == 304 || asked.head { Body::EMPTY } else { stated.body(Body::UntilClose) };
+        // Some servers send a last chunk behind these, or all of a body, and late: it would be taken for the next response.
+        let may_trail = match stated {
+            Stated::Chunked => bodiless || status == 304,
+            Stated::Length(n) => bodiless && n > 0,
+            Stated::Nothing => false,
+        };
         Ok(Some(Response {
             status,
-            keep_alive: options.keep(version) && !matches!(body, Body::UntilClose),
+            keep_alive: options.keep(version) && !matches!(body, Body::UntilClose) && !may_trail,
+            kept_secs,
             body,
             reason,
             fields: Fields { bytes: head, rows: room },
@@ -194,6 +203,7 @@ struct HeaderInfo {
     options: Options,
     /// Whether they name a protocol that the connection switches to.
     switches: bool,
+    kept_secs: Option<u32>,
 }
 
 impl HeaderInfo {
@@ -213,11 +223,26 @@ impl HeaderInfo {
                     self.options.read(field.value(head));
                     field.dropped = true;
                 }
+                Kind::KeepAlive => {
+                    self.kept_secs = kept_secs(field.value(head));
+                    field.dropped = true;
+                }
                 Kind::Upgrade | Kind::HopByHop => field.dropped = true,
             }
         }
         Ok(())
     }
+}
+
+/// Returns the `timeout` of a `Keep-Alive` field (RFC 2068 section 19.7.1), in seconds.
+fn kept_secs(value: &[u8]) -> Option<u32> {
+    let value = fields::list(value).find_map(|parameter| {
+        let (name, value) = parameter.split_at_checked(7)?;
+        let value = value.trim_ascii_start().strip_prefix(b"=").filter(|_| name.eq_ignore_ascii_case(b"timeout"))?;
+        Some(value.trim_ascii())
+    })?;
+    let value = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value);
+    std::str::from_utf8(value).ok().filter(|value| value.bytes().all(|b| b.is_ascii_digit()))?.parse().ok()
 }
 
 #[cfg(test)]

@@ -265,3 +265,43 @@ fn an_endpoint_keeps_its_connection_if_it_says_so_and_the_end_is_known() {
     assert!(keeps("HTTP/1.1", "", HEAD), "no body, so no end to wait for");
     assert!(keeps("HTTP/1.1", "Transfer-Encoding: chunked\r\n", GET));
 }
+
+#[test]
+fn the_time_that_an_endpoint_keeps_its_connection_for_is_read() {
+    let kept = |lines: &str| read(&format!("HTTP/1.1 200 OK\r\n{lines}\r\n"), GET, |r| r.kept_secs).unwrap();
+    for (field, secs) in [
+        ("timeout=5", Some(5)),
+        ("timeout=5, max=100", Some(5)),
+        ("max=100,Timeout = \"15\"", Some(15)),
+        ("timeout=0", Some(0)),
+        ("timeout=99999999999", None),
+        ("timeout=+5", None),
+        ("timeout=", None),
+        ("timeout", None),
+        ("timeouts=5", None),
+        ("300", None),
+        ("", None),
+    ] {
+        assert_eq!(kept(&format!("Keep-Alive: {field}\r\n")), secs, "{field}");
+    }
+    assert_eq!(kept(""), None);
+}
+
+/// Old servers send a body, or its last chunk, behind a response that has none.
+#[test]
+fn a_connection_is_not_kept_behind_a_response_that_promises_a_body_and_has_none() {
+    let keeps = |message: &str, asked| read(message, asked, |r| r.keep_alive).unwrap();
+    for (status, lines, kept) in [
+        ("204 No Content", "Transfer-Encoding: chunked\r\n", false),
+        ("204 No Content", "Content-Length: 5\r\n", false),
+        ("204 No Content", "Content-Length: 0\r\n", true),
+        ("204 No Content", "", true),
+        ("304 Not Modified", "Transfer-Encoding: chunked\r\n", false),
+        // The length of what was not sent (RFC 9110 section 8.6).
+        ("304 Not Modified", "Content-Length: 5\r\n", true),
+        ("304 Not Modified", "", true),
+    ] {
+        assert_eq!(keeps(&format!("HTTP/1.1 {status}\r\n{lines}\r\n"), GET), kept, "{status} {lines}");
+    }
+    assert!(keeps("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", HEAD), "as a HEAD may be answered");
+}

@@ -90,7 +90,12 @@ pub fn write_response(status: u16, fields: &Table, framing: Stated, towards: Tow
     for (name, value) in fields.iter() {
         match kind(name) {
             Kind::Upgrade if status == 101 => append(&[name, b": ", value, b"\r\n"], out),
-            Kind::Connection | Kind::TransferEncoding | Kind::ContentLength | Kind::Upgrade | Kind::HopByHop => {}
+            Kind::Connection
+            | Kind::TransferEncoding
+            | Kind::ContentLength
+            | Kind::Upgrade
+            | Kind::KeepAlive
+            | Kind::HopByHop => {}
             _ => append(&[name, b": ", value, b"\r\n"], out),
         }
     }

@@ -138,6 +138,8 @@ impl Side {
                 state.reset = Some(code);
             }
             Event::GoAway { .. } => self.peer_goes = true,
+            Event::Refused(refused) => panic!("a good head is refused: {refused:?}"),
+            Event::Flooded(flood) => panic!("no flood: {flood:?}"),
             Event::Room { .. } | Event::Settings | Event::Pong(_) => {}
         }
     }

@@ -94,12 +94,14 @@ table! {
             help: "How long a handshake may take.",
             why: "Three round trips of a bad line, with a packet lost.",
         };
-        /// Handshakes under way at one worker.
+        /// Handshakes under way at one worker, from a whole ClientHello on.
         handshakes: usize = Key {
             name: "handshakes",
             kind: Kind::Int { min: 1, max: 1_000_000 },
             absent: Absent::Default("2000"),
-            help: "Handshakes under way at one worker; clients beyond that are closed at once.",
+            help: "Handshakes under way at one worker, from a whole ClientHello on. Beyond that, the address with the most gives \
+                   up its oldest, or else the newcomer is closed. Four times as many clients may wait with less than a ClientHello, \
+                   by the same rule.",
             why: "What a core does in about a second: those behind them would not be in time.",
         };
     }

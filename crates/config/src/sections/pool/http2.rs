@@ -41,7 +41,8 @@ table! {
             kind: Kind::Int { min: 1, max: 65_535 },
             absent: Absent::Default("64"),
             help: "Connections that one worker has open to one endpoint. When each has as many requests as it may, another \
-                   one waits for a place, as long as `timeouts.connect`.",
+                   one waits for a place, as long as `queue.timeout`; one that the endpoint refused, as long as \
+                   `timeouts.response`.",
             why: "6400 requests of each worker: more than an endpoint serves at once.",
         };
         /// Bytes of one response's body that may be under way.
@@ -57,9 +58,11 @@ table! {
         ping_after: Option<Duration> = Key {
             name: "ping_after",
             kind: Kind::Duration { min: 50 * MS, max: DAY, off: true },
-            absent: Absent::Default("\"10s\""),
-            help: "An endpoint with requests under way that has been silent for so long is asked for a sign of life (PING).",
-            why: "A machine that is gone says nothing, and all requests of the connection would wait for it.",
+            absent: Absent::Default("\"5m\""),
+            help: "An endpoint with requests under way that has been silent for so long is asked for a sign of life (PING), at \
+                   most twice before it sends something of a response. Twice as long for each time that it asked for calm \
+                   (ENHANCE_YOUR_CALM). The kernel looks after machines that are gone, within 30 s where it has bytes for them.",
+            why: "gRPC servers end connections with pings that come sooner, and all of their calls.",
         };
         /// How long it may take to give one.
         ping_timeout: Duration = Key {

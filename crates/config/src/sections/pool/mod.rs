@@ -229,7 +229,8 @@ table! {
             help: "Faults in the responses of old servers that are repaired, where a 502 would be the answer. \
                    `chunk-size-padding`: white space behind the size of a chunk. `bare-lf-head`: lines of a head that end in \
                    LF alone. `folded-fields`: a field that goes on in the next line. `duplicate-content-length`: the same \
-                   length, stated more than once. `identity`: `Transfer-Encoding: identity`.",
+                   length, stated more than once. `duplicate-chunked`: `Transfer-Encoding: chunked`, stated more than once. \
+                   `identity`: `Transfer-Encoding: identity`.",
             why: "Readers disagree about such responses, and attackers use that. The 502's `reason` in the access log names \
                   the word that would let a response through.",
         };
@@ -268,7 +269,7 @@ table! {
                     name: "tcp",
                     kind: Kind::Table(&TCP),
                     absent: Absent::Means("its defaults"),
-                    help: "Of sessions, where the listener has `mode = \"tcp\"`.",
+                    help: "Of sessions, where the listener has `mode = \"tcp\"`, and of upgraded connections.",
                     why: "",
                 },
             ],
@@ -279,7 +280,7 @@ table! {
 
 table! {
     static TCP = "tcp of [pool.NAME]",
-        "Of sessions, where the listener has `mode = \"tcp\"`.";
+        "Of sessions, where the listener has `mode = \"tcp\"`, and of upgraded connections.";
 
     /// `tcp` of a pool.
     #[derive(PartialEq)]
@@ -289,8 +290,8 @@ table! {
             name: "keepalive",
             kind: Kind::Duration { min: S, max: H, off: true },
             absent: Absent::Default("\"30s\""),
-            help: "After how long without a packet the kernel sends keep-alive probes to both peers of a session. A peer \
-                   that leaves nine probes unanswered is gone.",
+            help: "After how long without a packet the kernel sends keep-alive probes to both peers of a session, at most 15 s \
+                   apart. A peer that leaves four probes unanswered is gone.",
             why: "Firewalls and address translators forget an idle connection after some minutes.",
         };
     }

@@ -73,7 +73,8 @@ table! {
             name: "eject_at_most",
             kind: Kind::Number { min: 0.0, max: 1.0 },
             absent: Absent::Default("0.3"),
-            help: "The share of the pool that may be ejected at once. In a pool of two or more, one always may.",
+            help: "The share of a tier that may be ejected at once. Of two or more endpoints, one always may. Failures \
+                   in a row eject all of a tier while another tier could serve.",
             why: "When most endpoints fail, the cause is rarely in them, and the rest could not carry the load.",
         };
     }

@@ -14,6 +14,8 @@ words! {
         FoldedFields = "folded-fields",
         /// The same length, stated more than once.
         DuplicateContentLength = "duplicate-content-length",
+        /// `Transfer-Encoding: chunked`, stated more than once.
+        DuplicateChunked = "duplicate-chunked",
         /// `Transfer-Encoding: identity`.
         Identity = "identity",
     }

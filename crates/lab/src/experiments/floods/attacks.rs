@@ -148,7 +148,7 @@ pub static ALL: &[Attack] = &[
         begin: || [&[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3][..], &[7; 32]].concat(),
         again: None,
         reads: true,
-        counted: ("evenkeel_tls_handshakes_active", &[]),
+        counted: ("evenkeel_tls_hellos_waiting", &[]),
     },
     Attack {
         name: "records too large",

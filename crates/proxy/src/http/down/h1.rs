@@ -257,7 +257,7 @@ impl H1 {
         let names = record.names_for_endpoint();
         let forward = exchange::forward(client, origin.as_ref(), &route, &here, &names, close);
         let mut table = None;
-        if pool.takes_messages() {
+        if pool.takes_messages(request.upgrade) {
             self.takes_trailers.set(wants_trailers(request));
             let asked = websocket::asked(request);
             if asked.is_some() {

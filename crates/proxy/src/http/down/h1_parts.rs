@@ -254,10 +254,7 @@ impl Messages for H1Parts<'_> {
                 let going = &mut *going;
                 if !buf.replace_front(0, &going.front) {
                     for piece in going.front.chunks(evenkeel_net::buffer::CAPACITY) {
-                        let mut front = Buf::take();
-                        // A piece fits.
-                        front.extend(piece);
-                        going.queue.push_back(front);
+                        going.queue.push_back(Buf::holding(piece));
                     }
                 }
                 going.front.clear();

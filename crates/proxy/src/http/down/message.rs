@@ -17,6 +17,8 @@ use crate::observe::end::{Cause, Phase};
 use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_balance::rng::mix;
 use evenkeel_net::buffer::{Buf, CAPACITY};
+use evenkeel_wire::grpc::Status;
+use evenkeel_wire::h2::Malformed;
 use evenkeel_wire::head::{Request, Table};
 use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::http1::request::{Switch, write_translated};
@@ -52,6 +54,11 @@ pub trait Messages: Downstream {
 
     /// Ends the response before its end, so that the client knows.
     fn reset(&self);
+
+    /// The rule that the client broke behind its head, if its request ended by that.
+    fn broken(&self) -> Option<Malformed> {
+        None
+    }
 }
 
 /// What belongs to a request besides its head.
@@ -76,6 +83,7 @@ pub async fn serve<D: Messages>(
     spoken: Spoken<'_>,
 ) {
     let Spoken { proto, framing, ended, switch } = spoken;
+    let is_known = |protocol: &str| protocol.eq_ignore_ascii_case("websocket");
     let mut record = Record::new(client, rules);
     record.proto = proto;
     record.count_in(request.method.len() + request.target.len() + request.host.len() + request.fields.bytes.len());
@@ -85,13 +93,16 @@ pub async fn serve<D: Messages>(
         Ok(routed) => routed,
         Err(refused) => return Box::pin(refuse(client, &record, down, refused, head_only)).await,
     };
+    if switch.is_some_and(|protocol| !is_known(protocol)) {
+        // A tunnel of HTTP would carry requests that are neither routed nor counted, and other tunnels are not tested.
+        return Box::pin(refuse(client, &record, down, Refused::Malformed(Reject::Protocol), head_only)).await;
+    }
     if record.call.get() != Call::Not
         && let Some(limit) = grpc::timeout(request)
     {
-        route.deadline = route.deadline.min(down.timer().tick_after(limit));
-        route.call_timeout = Some(limit);
+        route.limit_call(limit, down.timer().tick_after(limit));
     }
-    let takes_messages = route.pool.takes_messages();
+    let takes_messages = route.pool.takes_messages(switch.is_some());
     // A length that is known goes on; other bodies go in chunks.
     let framing = match framing {
         _ if switch.is_some() => Stated::Nothing,
@@ -165,8 +176,27 @@ pub async fn serve<D: Messages>(
             Box::pin(answer(&record, down, &Reply { status: 504, ..reply }, head_only)).await
         }
         Err(Some(reply)) => Box::pin(answer(&record, down, &reply, head_only)).await,
-        Err(None) => down.reset(),
+        Err(None) => match record.cut.take() {
+            Some(cut) => end_call(&record, down, *cut),
+            None => {
+                if let Some(why) = down.broken() {
+                    record.note_reason(&why.to_string());
+                }
+                down.reset();
+            }
+        },
     }
+}
+
+/// Ends a gRPC call whose response has begun and comes no further.
+#[cold]
+fn end_call<D: Messages>(record: &Record<'_>, down: &D, (status, reply): (Status, Reply)) {
+    record.call.set(Call::Ended(status));
+    let mut trailers = Table::default();
+    grpc::push_status(status, &record.text_of(&reply), &mut trailers);
+    record.count_out(trailers.size());
+    down.send(Part::Trailers(trailers));
+    down.send(Part::End);
 }
 
 /// The key by which HTTP/1 asks for WebSocket (RFC 6455 section 4.1), which HTTP/2 does without: it only has to differ.

@@ -7,6 +7,7 @@ use crate::http::fault::Fault;
 use crate::http::outgoing::Outgoing;
 use crate::observe::end::Phase;
 use crate::peer::min_rate::MinRate;
+use crate::tcp::duplex::Duplex;
 use crate::upstream::pick::InFlight;
 use evenkeel_balance::Clock;
 use evenkeel_net::buffer::Buf;
@@ -22,11 +23,11 @@ use std::time::Duration;
 const LOOK_AFTER: Duration = Duration::from_secs(1);
 
 /// How a response ended.
-enum ResponseEnd {
+enum ResponseEnd<'s> {
     /// With its last byte.
     Answered(Answered),
     /// It switches protocols; its head, and what came behind it, is not sent yet.
-    Switched(Buf),
+    Switched(Box<Duplex<'s>>),
 }
 
 impl Relay<'_, '_> {
@@ -64,28 +65,27 @@ impl Relay<'_, '_> {
         };
         match done.unwrap_or_else(|Elapsed| Err(self.late()))? {
             ResponseEnd::Answered(answered) => Ok(answered),
-            ResponseEnd::Switched(buf) => {
-                let mut tunnel = Box::pin(self.tunnel(down, out.take_rest(), buf));
-                timer.limit(tunnel.as_mut()).await.unwrap_or_else(|Elapsed| Err(self.late()))
-            }
+            ResponseEnd::Switched(duplex) => Box::pin(self.tunnel(down, duplex, out.take_rest())).await,
         }
     }
 
     /// Relays the request and the response at once.
-    async fn exchange(
-        &self,
-        down: &H1,
+    async fn exchange<'s>(
+        &'s self,
+        down: &'s H1,
         ticket: &mut InFlight<'_>,
         body: &mut Body,
         out: &mut Outgoing<'_>,
         again: bool,
-    ) -> Result<ResponseEnd, Fault> {
+    ) -> Result<ResponseEnd<'s>, Fault> {
         self.upstream.send_at_once();
-        let upload = pin!(self.upload(down, body, out, again));
-        let (mut ended, sent) = self.both_ways(upload, pin!(self.download(down, ticket))).await?;
-        if !sent && let ResponseEnd::Answered(answered) = &mut ended {
+        let mut upload = pin!(self.upload(down, body, out, again));
+        let (mut ended, sent) = self.both_ways(upload.as_mut(), pin!(self.download(down, ticket))).await?;
+        match &mut ended {
+            _ if sent => {}
             // Answered before it had all of the request: it would take the next one's bytes for the rest of this one's.
-            answered.reusable = false;
+            ResponseEnd::Answered(answered) => answered.reusable = false,
+            ResponseEnd::Switched(duplex) => self.finish_request(upload, duplex).await?,
         }
         Ok(ended)
     }
@@ -101,7 +101,7 @@ impl Relay<'_, '_> {
         while !body.is_done() {
             self.expect(Phase::Request, Some(pace.left()));
             let since = self.client.core.clock.now();
-            let mut buf = self.on_client(pin!(down.transport.read_some())).await.map_err(|_| Fault::ClientGone)?;
+            let mut buf = self.on_body(pin!(down.transport.read_some())).await.map_err(|_| Fault::ClientGone)?;
             let waited = Duration::from_nanos(self.client.core.clock.now().since(since));
             if !pace.came(buf.len(), waited) && self.record.phase.get() != Phase::Data {
                 return Err(Fault::ClientSlow);
@@ -124,7 +124,7 @@ impl Relay<'_, '_> {
     }
 
     /// Relays the response: interim ones, the final one, its body.
-    async fn download(&self, down: &H1, ticket: &mut InFlight<'_>) -> Result<ResponseEnd, Fault> {
+    async fn download<'s>(&'s self, down: &'s H1, ticket: &mut InFlight<'_>) -> Result<ResponseEnd<'s>, Fault> {
         let mut interim = 0;
         let mut buf = self.upstream.read_some().await.map_err(|_| Fault::no_response(self.upstream))?;
         if buf.is_empty() {
@@ -146,7 +146,7 @@ impl Relay<'_, '_> {
             }
             interim += 1;
             if interim > INTERIM_MAX {
-                return Err(Fault::Response(Reject::Malformed));
+                return Err(Fault::Response(Reject::InterimTooMany));
             }
             let behind = buf.split_behind(ready.send);
             self.record.count_out(buf.len());
@@ -156,20 +156,20 @@ impl Relay<'_, '_> {
     }
 
     /// Sends the final response.
-    async fn relay(
-        &self,
-        down: &H1,
+    async fn relay<'s>(
+        &'s self,
+        down: &'s H1,
         ticket: &mut InFlight<'_>,
         mut buf: Buf,
         ready: &mut Ready,
-    ) -> Result<ResponseEnd, Fault> {
+    ) -> Result<ResponseEnd<'s>, Fault> {
         let &mut Ready { ref mut body, ref mut answered, switch, keep, send, .. } = ready;
         let now = self.client.core.clock.now();
         ticket.answered(now);
         self.record.ttfb_ns.set(Some(now.since(self.record.began)));
         self.record.phase.set(Phase::Data);
         if switch {
-            return Ok(ResponseEnd::Switched(buf));
+            return Ok(ResponseEnd::Switched(self.switched(down, buf)));
         }
         // Bytes behind the response belong to no request: the connection must not carry another one.
         answered.reusable &= send == buf.len();

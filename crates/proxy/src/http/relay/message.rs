@@ -37,6 +37,7 @@ struct Head {
     fields: Table,
     body: Body,
     reusable: bool,
+    kept_secs: Option<u32>,
     /// Its length.
     len: usize,
 }
@@ -82,7 +83,7 @@ impl Relay<'_, '_> {
             return Ok(());
         }
         out.let_go(again && body.is_done());
-        let mut rate = MinRate::new(self.record.rules.timeouts.client_body);
+        let mut rate = self.pace();
         let in_chunks = *body == Body::UntilClose;
         while !body.is_done() {
             let part = self.next_part(down, body, &mut rate).await?;
@@ -153,7 +154,7 @@ impl Relay<'_, '_> {
             }
             interim += 1;
             if interim > INTERIM_MAX {
-                return Err(Fault::Response(Reject::Malformed));
+                return Err(Fault::Response(Reject::InterimTooMany));
             }
             self.room(down).await?;
             down.send_head(head.status, head.fields, false);
@@ -168,6 +169,10 @@ impl Relay<'_, '_> {
         let read = Response::read(buf.filled(), &mut room, self.asked, &RESPONSE_LIMITS).map_err(Fault::Response)?;
         let Some(mut response) = read else { return Ok(None) };
         let (status, len, reusable) = (response.status, response.head_len(), response.keep_alive);
+        let kept_secs = response.kept_secs;
+        if status == 408 && !reusable && self.is_for_none() {
+            return Err(Fault::Stray);
+        }
         let mut body = std::mem::replace(&mut response.body, Body::EMPTY);
         self.tolerate_in(&mut body);
         if status == 101 {
@@ -175,7 +180,7 @@ impl Relay<'_, '_> {
             response.fields.leave_out("sec-websocket-accept");
         }
         if status < 200 {
-            return Ok(Some(Head { status, fields: response.translated(), body, reusable, len }));
+            return Ok(Some(Head { status, fields: response.translated(), body, reusable, kept_secs, len }));
         }
         let called = self.ended_call(&mut response.fields);
         let outcome = called.map_or_else(|| outcome(status, &response.fields), call_outcome);
@@ -190,7 +195,7 @@ impl Relay<'_, '_> {
         if failed.is_some_and(|failure| self.refuses(failure, here)) {
             let rest = buf.take_body(len, &mut body, Keep::Framed).map_err(Fault::Response)?;
             let whole = body.is_done() && len + rest.used == buf.len();
-            return Err(Fault::Refused { status, grpc: called, outcome, reusable: reusable && whole });
+            return Err(Fault::Refused { status, grpc: called, outcome, reusable: reusable && whole, kept_secs });
         }
         self.record.note_response(&mut response.fields);
         self.record.status.set(status);
@@ -199,7 +204,7 @@ impl Relay<'_, '_> {
             fields.push_lines(&added);
             self.client.core.give_back(added);
         }
-        Ok(Some(Head { status, fields, body, reusable, len }))
+        Ok(Some(Head { status, fields, body, reusable, kept_secs, len }))
     }
 
     /// Sends the final response, whose head is at the front of `buf`.
@@ -210,7 +215,7 @@ impl Relay<'_, '_> {
         mut buf: Buf,
         head: Head,
     ) -> Result<Answered, Fault> {
-        let Head { status, mut fields, mut body, mut reusable, len } = head;
+        let Head { status, mut fields, mut body, mut reusable, kept_secs, len } = head;
         let called = self.ended_call(&mut fields.fields());
         let mut outcome = called.map_or_else(|| outcome(status, &fields.fields()), call_outcome);
         if let Some(status) = called {
@@ -266,7 +271,7 @@ impl Relay<'_, '_> {
         if !ends {
             down.send(Part::End);
         }
-        Ok(Answered { reusable, keep_alive: true, outcome })
+        Ok(Answered { reusable, kept_secs, keep_alive: true, outcome })
     }
 
     /// Sends the head of a switch of protocols, at the front of `buf`: for messages it is a success (RFC 8441 section 5).
@@ -300,6 +305,15 @@ impl<U> Relay<'_, '_, U> {
         self.on_client(pin!(poll_fn(|cx| down.poll_room(cx)))).await.map_err(|Gone| Fault::ClientGone)
     }
 
+    /// The client's patience: that of `timeouts.client_body`, or of a gRPC call that of `timeouts.idle` between its messages.
+    pub(super) fn pace(&self) -> MinRate {
+        let body = self.record.rules.timeouts.client_body;
+        match self.record.call.get() {
+            Call::Not => MinRate::new(body),
+            _ => MinRate::of_call(self.timeouts.idle.max(body)),
+        }
+    }
+
     /// The next part of the request, and how many bytes of it are data. `body`: what is still to come, which it is taken from.
     pub(super) async fn next_part<D: Messages>(
         &self,
@@ -310,7 +324,7 @@ impl<U> Relay<'_, '_, U> {
         self.expect(Phase::Request, Some(rate.left()));
         let clock = &self.client.core.clock;
         let since = clock.now();
-        let part = self.on_client(pin!(poll_fn(|cx| down.poll_part(cx)))).await;
+        let part = self.on_body(pin!(poll_fn(|cx| down.poll_part(cx)))).await;
         let part = part.map_err(|Gone| Fault::ClientGone)?;
         let waited = Duration::from_nanos(clock.now().since(since));
         let len = if let Part::Data(buf) = &part { buf.len() } else { 0 };

@@ -5,7 +5,7 @@ use super::{Answered, Relay};
 use crate::http::fault::Fault;
 use crate::load::reports;
 use evenkeel_balance::retry::{Decision, Failure};
-use evenkeel_balance::{Clock, EndpointSet, FailureKind, Outcome, Slot};
+use evenkeel_balance::{Clock, FailureKind, Outcome, Slot};
 use evenkeel_config::plan::{Tolerance, Tolerated};
 use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_wire::grpc::{self, Status};
@@ -56,17 +56,22 @@ impl<U> Relay<'_, '_, U> {
         let (interim, switch) = (response.is_interim(), response.status == 101);
         let answered = Answered {
             reusable: response.keep_alive && !strip,
+            kept_secs: response.kept_secs,
             keep_alive,
             outcome: outcome(response.status, &response.fields),
         };
         let mut added = None;
         if !interim {
+            if response.status == 408 && !response.keep_alive && self.is_for_none() {
+                return Err(Fault::Stray);
+            }
             self.on_load(&mut response.fields, &mut body);
             if response.status >= 400 && self.refuses(Failure::Status(response.status), here) {
-                let (status, outcome) = (response.status, answered.outcome);
+                let Answered { outcome, reusable, kept_secs, .. } = answered;
+                let status = response.status;
                 let rest = buf.take_body(head_len, &mut body, Keep::Framed).map_err(Fault::Response)?;
                 let whole = body.is_done() && head_len + rest.used == buf.len();
-                return Err(Fault::Refused { status, grpc: None, outcome, reusable: answered.reusable && whole });
+                return Err(Fault::Refused { status, grpc: None, outcome, reusable: reusable && whole, kept_secs });
             }
             self.record.note_response(&mut response.fields);
             self.record.status.set(response.status);
@@ -106,11 +111,21 @@ impl<U> Relay<'_, '_, U> {
     #[cold]
     pub(super) fn mend(&self, buf: &mut Buf, fault: Fault) -> Result<bool, Fault> {
         let Fault::Response(refused) = fault else { return Err(fault) };
-        match mend::mend(buf.filled(), refused, &RESPONSE_LIMITS, self.tolerated()).map_err(Fault::Response)? {
-            Mended::More => Ok(true),
-            Mended::Head(len, head) if buf.replace_front(len, &head) => Ok(false),
-            Mended::Head(..) => Err(Fault::Response(Reject::HeadTooLarge)),
+        match mend::mend(buf.filled(), refused, &RESPONSE_LIMITS, self.tolerated()) {
+            Ok(Mended::More) => Ok(true),
+            Ok(Mended::Head(len, head)) if buf.replace_front(len, &head) => Ok(false),
+            Ok(Mended::Head(..)) => Err(Fault::Response(Reject::HeadTooLarge)),
+            // The rest of the response before, which was not to have a body.
+            Err(_) if self.is_reused && !buf.filled().starts_with(b"HTTP/") => Err(Fault::Stray),
+            Err(reject) => Err(Fault::Response(reject)),
         }
+    }
+
+    /// Returns true if a 408 is taken for the end of a connection that was idle for too long: it crossed with this request,
+    /// which does no harm on another one.
+    #[cold]
+    pub(super) fn is_for_none(&self) -> bool {
+        self.is_reused && self.tries.is_some_and(|(_, idempotent)| idempotent)
     }
 
     fn tolerated(&self) -> Tolerated {
@@ -208,18 +223,12 @@ impl<U> Relay<'_, '_, U> {
     #[cold]
     pub(super) fn refuses(&self, failure: Failure, here: Slot) -> bool {
         let (Some((tries, idempotent)), Some(pool)) = (self.tries, self.record.pool) else { return false };
-        let elsewhere = || {
-            let (balancer, tried) = (pool.balancer.borrow(), tries.tried.borrow());
-            let untried = |slot| slot != here && !tried.contains(&slot);
-            let set = balancer.set();
-            let mut members = std::iter::once(set).chain(set.overflow()).flat_map(EndpointSet::members);
-            members.any(|m| untried(m.slot) && !balancer.loads().is_full(m))
-        };
-        if !tries.minds(failure) || !elsewhere() {
+        if !tries.minds(failure) || !tries.has_other(pool, here) {
             return false;
         }
         let left_ns = self.timer.left_ns(self.deadline);
-        match tries.decide(failure, idempotent, !self.body_gone.get(), left_ns, self.client.core.clock.now()) {
+        let (now, replayable) = (self.client.core.clock.now(), !self.body_gone.get());
+        match tries.decide((pool, here), failure, idempotent, replayable, left_ns, now) {
             Decision::Stop(why) => {
                 pool.stats.retries_refused[why as usize].add(1);
                 false

@@ -10,7 +10,6 @@ use crate::http::outgoing::{Outgoing, REPLAY_MAX};
 use crate::http2::part::{Gone, Part};
 use crate::http2::session::Lost;
 use crate::observe::end::Phase;
-use crate::peer::min_rate::MinRate;
 use crate::upstream::pick::InFlight;
 use crate::upstream::stream::EndpointStream;
 use evenkeel_balance::Clock;
@@ -70,7 +69,7 @@ impl Relay<'_, '_, EndpointStream> {
             // Nothing of a tunnel is there before the endpoint takes it.
             poll_fn(|_| if self.record.phase.get() == Phase::Data { Poll::Ready(()) } else { Poll::Pending }).await;
         }
-        let mut rate = MinRate::new(self.record.rules.timeouts.client_body);
+        let mut rate = self.pace();
         loop {
             let part = self.next_part(down, body, &mut rate).await?;
             self.body_due.set(!body.is_done());
@@ -85,6 +84,9 @@ impl Relay<'_, '_, EndpointStream> {
             }
             let ends = !matches!(part, Part::Data(_));
             if self.give(part).await.is_err() || ends {
+                if self.asked.upgrade {
+                    self.half_close();
+                }
                 return Ok(());
             }
         }
@@ -114,7 +116,7 @@ impl Relay<'_, '_, EndpointStream> {
             down.send_head(status, head.fields, false);
             self.flush(down).await?;
         }
-        Err(Fault::Response(Reject::Malformed))
+        Err(Fault::Response(Reject::InterimTooMany))
     }
 
     /// Relays the final response.
@@ -133,7 +135,7 @@ impl Relay<'_, '_, EndpointStream> {
             None => (status >= 400).then_some(Failure::Status(status)),
         };
         if failed.is_some_and(|failure| self.refuses(failure, ticket.slot())) {
-            return Err(Fault::Refused { status, grpc: called, outcome, reusable: false });
+            return Err(Fault::Refused { status, grpc: called, outcome, reusable: false, kept_secs: None });
         }
         if let Some(status) = called {
             self.record.call.set(Call::Ended(status));
@@ -159,13 +161,16 @@ impl Relay<'_, '_, EndpointStream> {
             // The other direction begins now.
             yield_now().await;
         }
-        let mut ended = None;
-        if !ends {
-            ended = self.take_body(down, left).await?;
+        let ended = if ends { Ok(None) } else { self.take_body(down, left).await };
+        // A response that is cut goes to the client as far as it came.
+        if ended.is_err() {
+            self.allow(Some(self.timeouts.idle));
+            self.room(down).await?;
         }
         self.flush(down).await?;
+        let ended = ended?;
         let outcome = ended.map_or(outcome, call_outcome);
-        Ok(Answered { reusable: false, keep_alive: true, outcome })
+        Ok(Answered { reusable: false, kept_secs: None, keep_alive: true, outcome })
     }
 
     /// Relays the body of the final response: how a call ended by what is behind it. `left`: its length, if that is known.
@@ -176,11 +181,11 @@ impl Relay<'_, '_, EndpointStream> {
                 Poll::Pending => {
                     // Nothing is there to go along with what waits.
                     self.flush(down).await?;
-                    self.allow(Some(self.timeouts.idle));
+                    self.allow_silence();
                     poll_fn(|cx| self.upstream.poll_part(cx)).await
                 }
             };
-            match part.map_err(|Gone| Fault::CutShort)? {
+            match part.map_err(|Gone| self.cut_short())? {
                 Part::Data(buf) => {
                     if let Some(left) = &mut left {
                         // More than it said: a client that goes by the length would take it for another response.
@@ -215,13 +220,33 @@ impl Relay<'_, '_, EndpointStream> {
         self.on_client(pin!(poll_fn(|cx| down.poll_flush(cx)))).await.map_err(|Gone| Fault::ClientGone)
     }
 
+    /// Why no more of a response comes that has begun.
+    #[cold]
+    fn cut_short(&self) -> Fault {
+        match self.upstream.lost() {
+            Some(Lost::Reset(code)) => Fault::StreamReset(code),
+            Some(Lost::Broken) => self.broken(),
+            Some(Lost::Unseen | Lost::Ended) | None => Fault::CutShort,
+        }
+    }
+
+    /// The fault of an endpoint that broke a rule of HTTP/2 on the stream. Its record keeps the rule.
+    #[cold]
+    fn broken(&self) -> Fault {
+        self.record.broken.set(self.upstream.broken());
+        Fault::Broken
+    }
+
     /// Why no response comes.
     #[cold]
     fn lost(&self) -> Fault {
         match self.upstream.lost() {
             Some(Lost::Unseen) => Fault::Unseen,
-            Some(Lost::Reset(code)) if code == ErrorCode::RefusedStream as u32 => Fault::Declined,
+            Some(Lost::Reset(code)) if code == ErrorCode::RefusedStream as u32 => {
+                Fault::Declined { is_running: self.upstream.is_running() }
+            }
             Some(Lost::Reset(code)) => Fault::StreamReset(code),
+            Some(Lost::Broken) => self.broken(),
             Some(Lost::Ended) | None if self.upstream.spoke_other() => Fault::NotHttp2,
             Some(Lost::Ended) | None => Fault::NoResponse,
         }

@@ -4,72 +4,119 @@ use super::{Answered, Relay};
 use crate::http::down::h1::H1;
 use crate::http::down::message::Messages;
 use crate::http::fault::Fault;
-use crate::http2::part::{Gone, Part};
-use evenkeel_balance::Outcome;
+use crate::http2::part::Part;
+use crate::observe::end::Cause;
+use crate::tcp::duplex::{Duplex, Side};
+use crate::tcp::lifetime::{self, SessionEnd, Silence};
 use evenkeel_net::buffer::Buf;
-use evenkeel_net::transport::Transport;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 
 impl Relay<'_, '_> {
-    /// After a switch of protocols: bytes both ways, each way until its sender closes. `early` is what the client sent
-    /// behind its request.
-    pub(super) async fn tunnel(&self, down: &H1, early: Option<Buf>, mut buf: Buf) -> Result<Answered, Fault> {
+    /// Begins a tunnel, as a switch of protocols is answered by what is in `buf`.
+    pub(super) fn switched<'s>(&'s self, down: &'s H1, buf: Buf) -> Box<Duplex<'s>> {
         self.upstream.send_at_once();
         self.allow(Some(self.timeouts.idle));
         self.record.count_out(buf.len());
-        self.on_client(pin!(down.transport.write_all(&mut buf))).await.map_err(|_| Fault::ClientGone)?;
-        drop(buf);
-        if let Some(mut early) = early {
-            self.record.count_in(early.len());
-            self.upstream.write_all(&mut early).await.map_err(|_| Fault::CutShort)?;
-        }
-        // Which side should speak next, only the protocol inside knows.
-        self.client_due.set(1);
-        let (mut up_done, mut down_done) = (false, false);
-        let mut to_endpoint = pin!(self.pipe(&down.transport, self.upstream, |n| self.record.count_in(n)));
-        let mut to_client = pin!(self.pipe(self.upstream, &down.transport, |n| self.record.count_out(n)));
+        Box::new(Duplex::switched(&down.transport, self.upstream, buf))
+    }
+
+    /// Sends the rest of the request, behind which the protocol changes; the endpoint's half of the tunnel is open already
+    /// (RFC 9110 section 7.8).
+    pub(super) async fn finish_request(
+        &self,
+        mut upload: Pin<&mut impl Future<Output = Result<(), Fault>>>,
+        duplex: &mut Duplex<'_>,
+    ) -> Result<(), Fault> {
+        let mut ended = false;
         poll_fn(|cx| {
-            up_done = up_done || to_endpoint.as_mut().poll(cx).is_ready();
-            down_done = down_done || to_client.as_mut().poll(cx).is_ready();
-            if up_done && down_done { Poll::Ready(()) } else { Poll::Pending }
+            if !ended && let Poll::Ready(down) = duplex.poll_down(cx, |side, n| self.tunnelled(side, n)) {
+                ended = true;
+                down.map_err(|side| Fault::Tunnel(reset_by(side)))?;
+            }
+            upload.as_mut().poll(cx)
         })
-        .await;
-        Ok(Answered { reusable: false, keep_alive: false, outcome: Outcome::Success })
+        .await
+    }
+
+    /// Relays bytes both ways until both have ended. `early`: what the client sent behind its request.
+    ///
+    /// # Errors
+    /// It ended in another way: then both connections end in a reset.
+    pub(super) async fn tunnel(
+        &self,
+        down: &H1,
+        mut duplex: Box<Duplex<'_>>,
+        early: Option<Buf>,
+    ) -> Result<Answered, Fault> {
+        if let Some(early) = early {
+            self.record.count_in(early.len());
+            duplex.hold_early(early);
+        }
+        let silence = Silence {
+            idle: self.timeouts.idle,
+            half_closed: self.timeouts.half_closed,
+            keepalive: self.record.pool.and_then(|pool| pool.keepalive.get()),
+            deadline: self.deadline,
+        };
+        let moved = |side, n| self.tunnelled(side, n);
+        let cause = match lifetime::run(&mut duplex, self.timer, silence, || false, moved).await {
+            SessionEnd::Whole => {
+                return Ok(Answered::tunnelled(false));
+            }
+            SessionEnd::Reset(side) => reset_by(side),
+            SessionEnd::Idle(_) if duplex.is_silent() => Cause::Idle,
+            SessionEnd::Idle(Side::Client) => Cause::ClientSlow,
+            SessionEnd::Idle(Side::Endpoint) => Cause::EndpointSlow,
+            SessionEnd::Cut => Cause::Proxy,
+        };
+        // An end that came otherwise must not look like the end of the data.
+        self.upstream.reset_on_close(true);
+        down.transport.reset_on_close(true);
+        Err(Fault::Tunnel(cause))
+    }
+
+    /// Counts bytes of a tunnel.
+    fn tunnelled(&self, from: Side, n: usize) {
+        match from {
+            Side::Client => self.record.count_in(n),
+            Side::Endpoint => self.record.count_out(n),
+        }
     }
 
     /// The same, where the client's bytes come and go as messages. `buf`: what the endpoint sent behind its head.
     pub(super) async fn tunnel_messages<D: Messages>(&self, down: &D, buf: Buf) -> Result<Answered, Fault> {
         self.upstream.send_at_once();
         self.allow(Some(self.timeouts.idle));
-        self.client_due.set(1);
         let (mut up_done, mut down_done) = (false, false);
         let mut to_endpoint = pin!(async {
             while let Ok(Part::Data(mut buf)) = poll_fn(|cx| down.poll_part(cx)).await {
-                self.allow(Some(self.timeouts.idle));
+                self.allow_silence();
                 self.record.count_in(buf.len());
                 if self.upstream.write_all(&mut buf).await.is_err() {
                     break;
                 }
             }
             self.upstream.shutdown_write();
+            self.half_close();
         });
         let mut to_client = pin!(async {
             let mut buf = buf;
             loop {
                 if !buf.is_empty() {
                     self.record.count_out(buf.len());
-                    poll_fn(|cx| down.poll_room(cx)).await.map_err(|Gone| Fault::ClientGone)?;
+                    self.room(down).await?;
                     down.send(Part::Data(buf));
                 }
                 if down.is_held_back() {
-                    poll_fn(|cx| down.poll_room(cx)).await.map_err(|Gone| Fault::ClientGone)?;
+                    self.room(down).await?;
                 }
-                self.allow(Some(self.timeouts.idle));
+                self.allow_silence();
                 buf = self.upstream.read_some().await.map_err(|_| Fault::CutShort)?;
                 if buf.is_empty() {
                     down.send(Part::End);
+                    self.half_close();
                     return Ok(());
                 }
             }
@@ -83,22 +130,13 @@ impl Relay<'_, '_> {
             if up_done && down_done { Poll::Ready(Ok(())) } else { Poll::Pending }
         })
         .await?;
-        Ok(Answered { reusable: false, keep_alive: true, outcome: Outcome::Success })
+        Ok(Answered::tunnelled(true))
     }
+}
 
-    /// Copies until the end and passes the end on; an error ends both ways, as each finds it.
-    async fn pipe(&self, from: &Transport, to: &Transport, count: impl Fn(usize)) {
-        loop {
-            self.allow(Some(self.timeouts.idle));
-            let Ok(mut buf) = from.read_some().await else { break };
-            if buf.is_empty() {
-                break;
-            }
-            count(buf.len());
-            if to.write_all(&mut buf).await.is_err() {
-                break;
-            }
-        }
-        to.shutdown_write();
+fn reset_by(side: Side) -> Cause {
+    match side {
+        Side::Client => Cause::Client,
+        Side::Endpoint => Cause::Endpoint,
     }
 }

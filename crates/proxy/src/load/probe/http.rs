@@ -50,7 +50,7 @@ pub fn start(prober: &Rc<Prober>, question: Question) {
 
 async fn ask(core: &Core, question: &Question) -> io::Result<End> {
     let Question { pool, reports, endpoint, .. } = question;
-    if pool.takes_messages() {
+    if pool.takes_messages(false) {
         return ask_by_message(core, question).await;
     }
     let addr = endpoint.addr.ok_or(io::ErrorKind::AddrNotAvailable)?;
@@ -69,8 +69,7 @@ async fn ask(core: &Core, question: &Question) -> io::Result<End> {
         proxy_protocol::write_local(version, &mut first);
     }
     if let (Some(settings), Some(stream)) = (tls, transport.as_tls()) {
-        let mut header = Buf::take();
-        header.extend(&first);
+        let mut header = Buf::holding(&first);
         transport.write_all(&mut header).await?;
         first.clear();
         secure(&settings, stream, &endpoint.name, endpoint.addr, Offers::Nothing).await?;
@@ -80,16 +79,15 @@ async fn ask(core: &Core, question: &Question) -> io::Result<End> {
 }
 
 async fn ask_over(core: &Core, question: &Question, transport: Transport, bytes: &[u8]) -> io::Result<End> {
-    let mut buf = Buf::take();
-    buf.extend(bytes);
+    let mut buf = Buf::holding(bytes);
     transport.write_all(&mut buf).await?;
     loop {
         if transport.read(&mut buf).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        if let Some((end, reusable)) = on_bytes(core, question, &mut buf)? {
+        if let Some((end, reusable, kept_secs)) = on_bytes(core, question, &mut buf)? {
             if reusable && question.pool.announce.get().is_none() {
-                question.pool.keep_idle(&question.endpoint, transport, core.clock.now());
+                question.pool.keep_idle(&question.endpoint, transport, kept_secs, core.clock.now());
             }
             return Ok(end);
         }
@@ -133,15 +131,17 @@ fn on_fields(core: &Core, question: &Question, fields: &Fields<'_, '_>) -> End {
     }
 }
 
-/// Takes the answer, if its head has come; and whether its connection can carry another request.
-fn on_bytes(core: &Core, question: &Question, buf: &mut Buf) -> io::Result<Option<(End, bool)>> {
+/// Takes the answer, if its head has come; whether its connection can carry another request, and for how many seconds if that
+/// is known.
+fn on_bytes(core: &Core, question: &Question, buf: &mut Buf) -> io::Result<Option<(End, bool, Option<u32>)>> {
     let mut room = Room::new();
     let read = Response::read(buf.filled(), &mut room, RequestContext::default(), &LIMITS).map_err(io::Error::other)?;
     // An endpoint that sends interim responses to a GET that asked for none is answered by the time limit.
     let Some(response) = read.filter(|response| !response.is_interim()) else { return Ok(None) };
     let end = on_fields(core, question, &response.fields);
     let (keep_alive, head_len, mut body) = (response.keep_alive, response.head_len(), response.body.clone());
+    let kept_secs = response.kept_secs;
     // A body that has not all come is not waited for.
     let whole = buf.take_body(head_len, &mut body, Keep::Framed).is_ok_and(|taken| head_len + taken.kept == buf.len());
-    Ok(Some((end, keep_alive && whole && body.is_done())))
+    Ok(Some((end, keep_alive && whole && body.is_done(), kept_secs)))
 }

@@ -1,4 +1,6 @@
-//! How does text stand in a line, whatever bytes it has? In JSON in quotes, and escaped where it has to be.
+//! Text in a line, whatever bytes it has: in JSON in quotes, and escaped where it has to be.
+
+use evenkeel_config::printable::is_hidden;
 
 /// A text in quotes.
 pub fn quoted(out: &mut Vec<u8>, text: &[u8]) {
@@ -25,20 +27,22 @@ const IS_PLAIN: [bool; 256] = {
 #[cold]
 fn escaped(out: &mut Vec<u8>, text: &[u8]) {
     for chunk in text.utf8_chunks() {
-        for &b in chunk.valid().as_bytes() {
-            match b {
-                b'"' | b'\\' => out.extend_from_slice(&[b'\\', b]),
-                0..0x20 | 0x7f => escape(out, b),
-                _ => out.push(b),
+        for c in chunk.valid().chars() {
+            match c {
+                '"' | '\\' => out.extend_from_slice(&[b'\\', c as u8]),
+                c if is_hidden(c) => escape(out, c),
+                c => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
             }
         }
-        chunk.invalid().iter().for_each(|&b| escape(out, b));
+        chunk.invalid().iter().for_each(|&b| escape(out, char::from(b)));
     }
 }
 
-fn escape(out: &mut Vec<u8>, b: u8) {
-    out.extend_from_slice(b"\\u00");
-    out.extend([b >> 4, b & 15].map(|d| b"0123456789abcdef"[usize::from(d)]));
+/// In four digits: hidden characters have no more.
+fn escape(out: &mut Vec<u8>, c: char) {
+    let c = u32::from(c);
+    out.extend_from_slice(b"\\u");
+    out.extend([c >> 12 & 15, c >> 8 & 15, c >> 4 & 15, c & 15].map(|d| b"0123456789abcdef"[d as usize]));
 }
 
 /// Appends a text for a line that is no JSON, as NGINX does: whatever is not visible ASCII or a space, a quote or a backslash,
@@ -67,6 +71,8 @@ mod tests {
     #[test]
     fn escapes_whatever_a_client_sends() {
         assert_eq!(made(|o| quoted(o, b"a\"b\\c\x01\x7f\xff")), r#""a\"b\\c\u0001\u007f\u00ff""#);
+        let hidden = "\u{85}\u{9b}31m\u{2028}\u{202e}\u{feff}";
+        assert_eq!(made(|o| quoted(o, hidden.as_bytes())), r#""\u0085\u009b31m\u2028\u202e\ufeff""#);
         let foreign = "gr\u{f6}\u{df}e \u{8239}";
         assert_eq!(made(|o| quoted(o, foreign.as_bytes())), format!("\"{foreign}\""));
     }

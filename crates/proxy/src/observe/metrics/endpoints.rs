@@ -20,6 +20,10 @@ impl Shown<'_> {
         let help = "Connections to endpoints, by state; idle ones wait for a request";
         let family = ("evenkeel_upstream_connections", help, MetricType::Gauge);
         self.of_workers(encoder, family, is_http, ("state", &["idle"]), |e, _| &e.idle)?;
+        let help =
+            "Idle connections that were closed as their worker had as many as it may, `runtime.idle_connections`";
+        let family = ("evenkeel_upstream_idle_closed", help, MetricType::Counter);
+        self.of_workers(encoder, family, is_http, NO_LABEL, |e, _| &e.idle_closed)?;
         let family = ("evenkeel_upstream_connects", "Connections to endpoints that were begun", MetricType::Counter);
         self.of_workers(encoder, family, forwards, NO_LABEL, |e, _| &e.connects)?;
         let family = ("evenkeel_upstream_errors", "What endpoints did wrong", MetricType::Counter);
@@ -38,7 +42,11 @@ impl Shown<'_> {
         self.of_http2(encoder, family, NO_LABEL, |e, _| &e.http2.go_aways)?;
         let help = "Connections that ended as the endpoint gave no sign of life (PING)";
         let family = ("evenkeel_upstream_http2_silent", help, MetricType::Counter);
-        self.of_http2(encoder, family, NO_LABEL, |e, _| &e.http2.silent)
+        self.of_http2(encoder, family, NO_LABEL, |e, _| &e.http2.silent)?;
+        let help =
+            "Interim responses (1xx) of endpoints that were dropped, as the client did not take those before them";
+        let family = ("evenkeel_upstream_http2_interim_dropped", help, MetricType::Counter);
+        self.of_http2(encoder, family, NO_LABEL, |e, _| &e.http2.interim_dropped)
     }
 
     /// One value for each endpoint of the pools that are meant and each value of a label, summed over the workers.

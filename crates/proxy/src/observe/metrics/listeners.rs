@@ -4,7 +4,7 @@ use super::modes::{Speaks, is_http, is_proxied_tcp, is_tcp};
 use super::{CLASS_LABELS, Family, Labels, Shown};
 use crate::observe::end::Cause;
 use crate::observe::stats::{
-    CODES, Counter, ListenerStats, METHODS, REJECTED, RESET_BY, RouteStats, SHAKEN, Unsecured,
+    CODES, Counter, ListenerStats, METHODS, REJECTED, RESET_BY, RouteStats, SHAKEN, TlsStats, Unsecured,
 };
 use evenkeel_config::plan::{Mode, Route};
 use evenkeel_wire::h2::Flood;
@@ -163,13 +163,23 @@ impl Shown<'_> {
                     route takes what is asked for by TLS";
         let family = ("evenkeel_connections_rejected", help);
         self.by_listener(encoder, family, is_proxied_tcp, ("reason", &REJECTED), |l| &l.rejected)?;
-        let help = "Client connections open now";
-        let mut active = encoder.encode_descriptor("evenkeel_connections_active", help, None, MetricType::Gauge)?;
-        for (i, listener) in self.speaking(is_proxied_tcp) {
-            let n = self.sum(|w| &w.listeners[i].active);
-            ConstGauge::new(n).encode(active.encode_family(&[("listener", &*listener.name)])?)?;
+        let gauges: [Family<ListenerStats, Counter>; 2] = [
+            ("evenkeel_connections_active", "Client connections open now", |l| &l.active),
+            (
+                "evenkeel_connections_lingering",
+                "Open client connections that have got their last response, and are read until the client closes too",
+                |l| &l.lingering,
+            ),
+        ];
+        for (name, help, gauge) in gauges {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for (i, listener) in self.speaking(is_proxied_tcp) {
+                let n = self.sum(|w| gauge(&w.listeners[i]));
+                ConstGauge::new(n).encode(family.encode_family(&[("listener", &*listener.name)])?)?;
+            }
         }
-        Ok(())
+        let help = "Lingering connections closed by evenkeel: after 5 s without a byte, after 30 s, or while draining";
+        self.counters(encoder, is_proxied_tcp, &[("evenkeel_connections_linger_cut", help, |l| &l.linger_cut)])
     }
 
     /// What is counted of handshakes, where TLS is spoken.
@@ -195,12 +205,18 @@ impl Shown<'_> {
                 ConstCounter::new(n).encode(failed.encode_family(&labels)?)?;
             }
         }
-        let help = "Handshakes of TLS with clients that are under way";
-        let mut active = encoder.encode_descriptor("evenkeel_tls_handshakes_active", help, None, MetricType::Gauge)?;
-        for (i, listener) in &secured {
-            let n = self.sum(|w| &w.listeners[*i].tls.active);
-            ConstGauge::new(n).encode(active.encode_family(&[("listener", &*listener.name)])?)?;
-        }
+        let mut gauge = |name, help, count: fn(&TlsStats) -> &Counter| -> fmt::Result {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for (i, listener) in &secured {
+                let n = self.sum(|w| count(&w.listeners[*i].tls));
+                ConstGauge::new(n).encode(family.encode_family(&[("listener", &*listener.name)])?)?;
+            }
+            Ok(())
+        };
+        let help = "Client connections whose ClientHello of TLS has not come whole";
+        gauge("evenkeel_tls_hellos_waiting", help, |tls| &tls.waiting)?;
+        let help = "Handshakes of TLS with clients that are under way, from a whole ClientHello on";
+        gauge("evenkeel_tls_handshakes_active", help, |tls| &tls.active)?;
         Ok(())
     }
 

@@ -8,15 +8,24 @@ use super::{Error, huffman, read_integer};
 pub struct HeaderLimits {
     /// Bytes of names and values.
     pub bytes: usize,
-    /// Fields.
+    /// Fields. The crumbs of a cookie are one (RFC 9113 section 8.2.3).
     pub fields: usize,
 }
 
 /// A block that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decoded {
-    /// There is more in it than the limits allow.
-    pub over_limit: bool,
+    /// The limit that it is over, if it is.
+    pub over: Option<Over>,
+}
+
+/// A limit of [`HeaderLimits`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// More bytes than allowed.
+    Bytes,
+    /// More fields than allowed.
+    Fields,
 }
 
 /// Reads the blocks of one direction.
@@ -62,9 +71,15 @@ impl Decoder {
     ) -> Result<Decoded, Error> {
         let Decoder { table, size_max, name: name_room, value: value_room } = self;
         let (mut bytes, mut fields, mut may_resize) = (0usize, 0usize, true);
+        let mut has_cookie = false;
         let mut give = |name: &[u8], value: &[u8]| {
-            fields += 1;
-            bytes = bytes.saturating_add(name.len() + value.len());
+            // Clients send one crumb for each cookie, so that their tables hold them; `; ` joins them.
+            if name == b"cookie" && std::mem::replace(&mut has_cookie, true) {
+                bytes = bytes.saturating_add(2 + value.len());
+            } else {
+                fields += 1;
+                bytes = bytes.saturating_add(name.len() + value.len());
+            }
             if fields <= limits.fields && bytes <= limits.bytes {
                 sink(name, value);
             } else if fields / FAR_OVER > limits.fields || bytes / FAR_OVER > limits.bytes {
@@ -109,13 +124,14 @@ impl Decoder {
                 }
             }
         }
-        let over_limit = fields > limits.fields || bytes > limits.bytes;
+        let over =
+            if bytes > limits.bytes { Some(Over::Bytes) } else { (fields > limits.fields).then_some(Over::Fields) };
         for room in [name_room, value_room] {
             if room.capacity() > KEPT {
                 *room = Vec::new();
             }
         }
-        Ok(Decoded { over_limit })
+        Ok(Decoded { over })
     }
 }
 

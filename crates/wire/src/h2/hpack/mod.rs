@@ -7,7 +7,7 @@ mod huffman;
 mod static_table;
 mod table;
 
-pub use decoder::{Decoded, Decoder, HeaderLimits};
+pub use decoder::{Decoded, Decoder, HeaderLimits, Over};
 pub use encoder::Encoder;
 
 /// The size of a table as long as nothing else was said, in bytes.

@@ -122,12 +122,27 @@ fn more_than_the_limit_is_read_and_not_given_on() {
     block.extend([0x80 | 62; 18]);
     let (mut given, limits) = (0, HeaderLimits { bytes: 10_000, fields: 100 });
     let decoded = decoder.decode(&block, limits, &mut |name, value| given += name.len() + value.len());
-    assert_eq!((decoded, given <= 10_000), (Ok(Decoded { over_limit: true }), true));
+    assert_eq!((decoded, given <= 10_000), (Ok(Decoded { over: Some(Over::Bytes) }), true));
     assert_eq!(decode(&mut decoder, &[0x80 | 62]).unwrap()[0].1.len(), 3968);
     // A block that is far over it is not read to its end, by bytes or by fields.
     assert_eq!(decoder.decode(&[0x80 | 62; 1000], limits, &mut |_, _| {}), Err(Error::TooLarge));
-    assert_eq!(decoder.decode(&[0x82; 807], limits, &mut |_, _| {}), Ok(Decoded { over_limit: true }));
+    assert_eq!(decoder.decode(&[0x82; 807], limits, &mut |_, _| {}), Ok(Decoded { over: Some(Over::Fields) }));
     assert_eq!(decoder.decode(&[0x82; 808], limits, &mut |_, _| {}), Err(Error::TooLarge));
+}
+
+/// Browsers send each cookie as a field of its own (RFC 9113 section 8.2.3).
+#[test]
+fn the_crumbs_of_a_cookie_are_one_field_of_the_bytes_that_it_has_when_joined() {
+    let block: Vec<u8> =
+        [&[0x82][..], &[0, 6, b'c', b'o', b'o', b'k', b'i', b'e', 3, b'a', b'=', b'1'].repeat(500)].concat();
+    let joined = ":methodGETcookie".len() + 500 * "a=1".len() + 499 * "; ".len();
+    for (bytes, over) in [(joined, None), (joined - 1, Some(Over::Bytes))] {
+        let mut crumbs = 0;
+        let limits = HeaderLimits { bytes, fields: 2 };
+        let decoded =
+            Decoder::new(TABLE_SIZE).decode(&block, limits, &mut |name, _| crumbs += usize::from(name == b"cookie"));
+        assert_eq!((decoded, crumbs), (Ok(Decoded { over }), if over.is_none() { 500 } else { 499 }));
+    }
 }
 
 proptest! {

@@ -4,7 +4,7 @@
 mod request;
 
 use super::h1::H1;
-use crate::core::linger::{LINGER, linger};
+use crate::core::linger::{LINGER, Patience};
 use crate::http::open::Open;
 use crate::http2::session::Session;
 use crate::http2::stream::StreamHandle;
@@ -16,7 +16,7 @@ use evenkeel_balance::Clock;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::{Elapsed, Timer};
 use evenkeel_net::event_loop;
-use evenkeel_wire::h2::{self, ErrorCode, Head};
+use evenkeel_wire::h2::{self, ErrorCode, Flood, Head, Refused};
 use request::{Connection, request};
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -28,8 +28,9 @@ use std::time::Duration;
 /// The head that a client's connection begins with, as HTTP/1 would read it.
 const PREFACE_HEAD: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
 
-/// How long a client may still begin requests when it was told to begin no more, unless its answer to a ping comes before.
-const DRAIN_NOTICE: Duration = Duration::from_secs(1);
+/// How long a client may still begin requests after the notice to begin no more, unless its answers to two pings come before.
+/// A client whose event loop is busy answers late, and requests that it sent meanwhile would be refused.
+const DRAIN_NOTICE: Duration = Duration::from_secs(5);
 
 /// What the pings carry that ask whether the client has read that.
 const DRAIN_PING: u64 = 0x6472_6169_6e00_0001;
@@ -123,10 +124,12 @@ impl Server {
             }
             Err(error) => Some(Ended::Failed(error)),
         };
+        let mut patience = Patience::UPLOAD;
         match ended {
             None => {}
             Some(Ended::Closed) => return,
             Some(Ended::Failed(error)) => {
+                patience = Patience::FAULT;
                 let stats = &self.connection.open.listener.stats.http2;
                 stats.errors[error.code as usize].add(1);
                 self.connection.open.listener.stats.malformed.add(1);
@@ -139,7 +142,7 @@ impl Server {
         self.timer.set(self.timer.tick_after(LINGER));
         let written = self.timer.limit(pin!(poll_fn(|cx| session.poll_write(cx)))).await;
         if matches!(written, Ok(Ok(()))) {
-            linger(&session.transport, &self.timer).await;
+            self.connection.client().linger(&session.transport, &self.timer, patience).await;
         }
     }
 
@@ -219,11 +222,13 @@ impl Server {
         }
         if session.streams() == 0 {
             if has_passed(self.idle_due.get()) {
-                if self.drain.get() == Drain::Last {
+                if self.drain.get() != Drain::Not {
                     // It does not even read that.
                     return Some(Ended::Closed);
                 }
-                self.end_drain();
+                // It may send a request just now.
+                self.begin_drain();
+                self.idle_due.set(self.timer.tick_after(2 * DRAIN_NOTICE));
             }
         } else if has_passed(self.life_due.get()) {
             if self.is_asked.replace(true) {
@@ -267,8 +272,9 @@ impl Role for Server {
         let served = self.connection.served.get() + 1;
         self.connection.served.set(served);
         listener.stats.http2.streams.add(1);
-        if self.drain.get() != Drain::Last && served >= listener.peek().requests_max {
-            self.end_drain();
+        if self.drain.get() == Drain::Not && served >= listener.peek().requests_max {
+            // Requests that it has sent by now are served, too.
+            self.begin_drain();
         }
     }
 
@@ -283,6 +289,19 @@ impl Role for Server {
         listener.stats.ends[Cause::Client as usize].add(1);
         let rules = listener.rules();
         rules.stats(rules.unrouted()).count(method_index(&head.method), 0, 0);
+    }
+
+    fn on_refused(&self, refused: Box<Refused>) {
+        request::note_refused(&self.connection, *refused);
+    }
+
+    fn on_flooded(&self, flood: Flood) {
+        let stats = &self.connection.open.listener.stats;
+        stats.malformed.add(1);
+        stats.http2.errors[ErrorCode::EnhanceYourCalm as usize].add(1);
+        stats.http2.floods[flood as usize].add(1);
+        // The engine has written the GOAWAY.
+        self.drain.set(Drain::Last);
     }
 
     fn on_read(&self, _: usize) {

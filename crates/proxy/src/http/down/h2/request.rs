@@ -5,17 +5,19 @@ use super::super::message::{self, Messages, Spoken};
 use crate::http::fault::Fault;
 use crate::http::open::Open;
 use crate::http::outgoing::Outgoing;
+use crate::http::record::Record;
 use crate::http::relay::{Answered, Relay};
 use crate::http2::part::{Gone, Part};
 use crate::http2::session::Session;
 use crate::http2::stream::{StreamHandle, with_status};
 use crate::listener::client::Client;
+use crate::observe::end::Cause;
 use crate::peer::{Identity, Peer};
 use crate::upstream::pick::InFlight;
 use crate::upstream::stream::EndpointStream;
 use evenkeel_net::boxed::reused;
 use evenkeel_net::deadline::Timer;
-use evenkeel_wire::h2::{ErrorCode, Head};
+use evenkeel_wire::h2::{ErrorCode, Head, Malformed, Refused};
 use evenkeel_wire::head::{Request, Table};
 use evenkeel_wire::http1::Body;
 use evenkeel_wire::http1::fields::Stated;
@@ -24,6 +26,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// What the access log calls it.
 const PROTO: &str = "HTTP/2";
@@ -68,6 +71,27 @@ pub async fn request(incoming: Box<(Rc<Connection>, StreamHandle, Head)>) {
     if down.timer.limit(pin!(poll_fn(|cx| down.stream.poll_sent(cx)))).await.is_err() {
         down.stream.reset(ErrorCode::Cancel);
     }
+    down.discard_rest().await;
+}
+
+/// Counts and logs a request that was refused for its head, which had its answer from the engine.
+#[cold]
+pub fn note_refused(connection: &Connection, refused: Refused) {
+    let Refused { mut head, why, status } = refused;
+    let (client, rules) = (connection.client(), connection.open.listener.rules());
+    let mut record = Record::new(&client, &rules);
+    record.proto = PROTO;
+    record.count_in(head.method.len() + head.path.len() + head.authority.len() + head.fields.size());
+    let request =
+        Request { method: &head.method, target: &head.path, host: &head.authority, fields: head.fields.fields() };
+    record.note_asked(&request);
+    record.blame(Cause::Proxy);
+    record.reason.get_or_init(|| why.to_string().into());
+    if let Some(status) = status {
+        // Resets by this side are counted where they are sent.
+        client.listener.stats.malformed.add(1);
+        record.status.set(status);
+    }
 }
 
 /// What a `Priority` field asks for (RFC 9218): `u=0` is the most urgent, `u=7` the least.
@@ -84,6 +108,26 @@ fn urgency(value: &[u8]) -> u8 {
 struct H2 {
     stream: StreamHandle,
     timer: Timer,
+}
+
+/// The time that a client gets to send the rest of a request whose response is whole, and the silence in between. As long as with
+/// HTTP/1.1, and as NGINX (`lingering_time`, `lingering_timeout`).
+const DISCARD: Duration = Duration::from_secs(30);
+const SILENCE: Duration = Duration::from_secs(5);
+
+impl H2 {
+    /// Reads the rest of a request that nothing needs, and throws it away. Many clients take a reset for a failure even when the
+    /// response is whole before it (curl 7.88), so it comes only if the client does not end its request.
+    async fn discard_rest(&self) {
+        let by = self.timer.tick_after(DISCARD);
+        while self.stream.is_receiving() {
+            self.timer.set(self.timer.tick_after(SILENCE).min(by));
+            let part = self.timer.limit(pin!(poll_fn(|cx| self.stream.poll_part(cx)))).await;
+            if !matches!(part, Ok(Ok(Part::Data(_)))) {
+                return;
+            }
+        }
+    }
 }
 
 impl Downstream for H2 {
@@ -145,6 +189,10 @@ impl Messages for H2 {
 
     fn reset(&self) {
         self.stream.reset(ErrorCode::InternalError);
+    }
+
+    fn broken(&self) -> Option<Malformed> {
+        self.stream.broken()
     }
 }
 

@@ -1,16 +1,17 @@
-//! How do bytes pass between a client and an endpoint? Each way by itself: read, written, read again, until its sender says
-//! that it is done, which is passed on; the other way goes on until its own end.
+//! Bytes between a client and an endpoint that are not looked at: those of sessions, and of tunnels after a switch of
+//! protocols. Each way by itself: read, written, read again, until its sender ends it, which is passed on; the other way
+//! continues until its own end.
 //!
 //! A read takes the worker's shared buffer. One that fills it is the sign of a large transfer: then pages go through a pipe
 //! and are not copied (`splice.rs`), until so little comes at a time that a copy is cheaper. A way that waits for its
 //! sender holds neither, so that an idle session is small.
 
-use super::record::Record;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::splice::{Pipe, SPLICE_MIN};
 use evenkeel_net::transport::Transport;
 use std::io;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 /// Reads of one way before the worker's other sessions get their turn.
 const AT_ONCE: u32 = 16;
@@ -25,8 +26,8 @@ pub enum Side {
     Endpoint,
 }
 
-/// Both ways of a session.
-pub struct Relay<'s> {
+/// Both ways between two connections.
+pub struct Duplex<'s> {
     client: &'s Transport,
     endpoint: &'s Transport,
     up: Way,
@@ -70,26 +71,31 @@ enum Broken {
     To,
 }
 
-impl<'s> Relay<'s> {
-    /// From an open connection to another. `early`: what the client has sent and the endpoint does not have yet.
-    pub fn new(client: &'s Transport, endpoint: &'s Transport, early: Option<Buf>) -> Relay<'s> {
-        let way = |held| Way { held, bulk: false, next: Next::Read, done: false, refused: false };
-        Relay { client, endpoint, up: way(early.map_or(Held::Nothing, Held::Bytes)), down: way(Held::Nothing) }
+impl<'s> Duplex<'s> {
+    /// Returns both ways between open connections. `early`: bytes of the client that the endpoint does not have yet.
+    pub fn new(client: &'s Transport, endpoint: &'s Transport, early: Option<Buf>) -> Duplex<'s> {
+        Duplex { client, endpoint, up: Way::holding(early), down: Way::holding(None) }
+    }
+
+    /// Returns both ways after a switch of protocols. `answer`: what the endpoint has sent and the client does not have yet.
+    pub fn switched(client: &'s Transport, endpoint: &'s Transport, answer: Buf) -> Duplex<'s> {
+        Duplex { client, endpoint, up: Way::holding(None), down: Way::holding(Some(answer)) }
+    }
+
+    /// Puts bytes of the client before those that are read from now on.
+    pub fn hold_early(&mut self, early: Buf) {
+        self.up.held = Held::Bytes(early);
     }
 
     /// Moves what can be moved: ready when both ways have ended, or with the side that has reset its connection. `moved`
-    /// is called after each read, with the side that it was from and the number of bytes.
-    pub fn poll(&mut self, cx: &mut Context<'_>, record: &Record<'_>, moved: impl Fn()) -> Poll<Result<(), Side>> {
+    /// is called after each read, with the side that was read and the number of bytes.
+    pub fn poll(&mut self, cx: &mut Context<'_>, moved: impl Fn(Side, usize)) -> Poll<Result<(), Side>> {
         let up = self.up.poll(cx, self.client, self.endpoint, !self.down.done, |n| {
             // The first bytes went with the connection; from now on each may follow one that is under way.
             self.endpoint.send_at_once();
-            record.count_in(n);
-            moved();
+            moved(Side::Client, n);
         });
-        let down = self.down.poll(cx, self.endpoint, self.client, !self.up.done, |n| {
-            record.count_out(n);
-            moved();
-        });
+        let down = self.down.poll(cx, self.endpoint, self.client, !self.up.done, |n| moved(Side::Endpoint, n));
         match (up, down) {
             (Poll::Ready(Err(Broken::From)), _) => Poll::Ready(Err(Side::Client)),
             (_, Poll::Ready(Err(Broken::From))) => Poll::Ready(Err(Side::Endpoint)),
@@ -102,14 +108,52 @@ impl<'s> Relay<'s> {
         }
     }
 
-    /// Who has to do something next: the endpoint if only it has something to take, otherwise the client.
+    /// Moves only what the endpoint sends; ready when that has ended.
+    ///
+    /// # Errors
+    /// The side that has reset its connection.
+    pub fn poll_down(&mut self, cx: &mut Context<'_>, moved: impl Fn(Side, usize)) -> Poll<Result<(), Side>> {
+        let down = self.down.poll(cx, self.endpoint, self.client, true, |n| moved(Side::Endpoint, n));
+        down.map_err(|broken| match broken {
+            Broken::From => Side::Endpoint,
+            Broken::To => Side::Client,
+        })
+    }
+
+    /// Returns true if one way has ended and the other has not.
+    pub fn is_half_closed(&self) -> bool {
+        self.up.done != self.down.done
+    }
+
+    /// Returns the side that has to do something next: the one that does not take what is held for it, or else the one whose
+    /// half is still open. Of two open halves it is the client's.
     pub fn awaits(&self) -> Side {
         let waits = |way: &Way| !matches!(way.held, Held::Nothing);
-        if waits(&self.up) && !waits(&self.down) { Side::Endpoint } else { Side::Client }
+        match (waits(&self.up), waits(&self.down)) {
+            (true, false) => Side::Endpoint,
+            (false, false) if self.up.done => Side::Endpoint,
+            _ => Side::Client,
+        }
+    }
+
+    /// True if both halves are open and nothing is held: neither side has sent anything.
+    pub fn is_silent(&self) -> bool {
+        [&self.up, &self.down].into_iter().all(|way| !way.done && matches!(way.held, Held::Nothing))
+    }
+
+    /// Has the kernel probe both peers after so much silence.
+    pub fn keep_alive(&self, after: Duration) {
+        self.client.keep_alive(after);
+        self.endpoint.keep_alive(after);
     }
 }
 
 impl Way {
+    fn holding(bytes: Option<Buf>) -> Way {
+        let held = bytes.map_or(Held::Nothing, Held::Bytes);
+        Way { held, bulk: false, next: Next::Read, done: false, refused: false }
+    }
+
     /// `back`: whether the other way is still open.
     fn poll(
         &mut self,

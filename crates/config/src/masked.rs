@@ -1,0 +1,94 @@
+//! Secrets in quoted lines: diagnostics go to logs, to clients of the API and into bug reports. Values that are known to be secret
+//! are hidden by their spans; this file has what remains: files that cannot be parsed, and URLs.
+
+use std::borrow::Cow;
+
+/// From which character on a line of a file that is not TOML is masked, if it has a value of a secret. `lines`: those up to it.
+pub(crate) fn masked_from<'t>(
+    is_secret: &dyn Fn(&str) -> bool,
+    lines: impl DoubleEndedIterator<Item = &'t str>,
+) -> Option<usize> {
+    let mut lines = lines.rev();
+    let line = lines.next()?;
+    if let Some((at, _)) = words(line).find(|(_, word)| is_secret(word)) {
+        return Some(line[..at].chars().count());
+    }
+    // A value of several lines belongs to the nearest key above.
+    let above = if key(line).is_some() || line.trim_start().starts_with('[') { None } else { lines.find_map(key) };
+    above.filter(|key| is_secret(key)).map(|_| 0)
+}
+
+/// The words of a line, each with the byte behind it.
+fn words(line: &str) -> impl Iterator<Item = (usize, &str)> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    line.split(move |c| !is_word(c)).filter(|word| !word.is_empty()).map(|word| {
+        let start = word.as_ptr() as usize - line.as_ptr() as usize;
+        (start + word.len(), word)
+    })
+}
+
+/// The last part of the key that is set on a line.
+fn key(line: &str) -> Option<&str> {
+    let (key, value) = line.split_once('=')?;
+    let is_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '"' | '\'' | ' ' | '\t');
+    // Base64 ends with `=` too.
+    if value.trim_start_matches('=').trim().is_empty() || value.starts_with('=') || !key.chars().all(is_key) {
+        return None;
+    }
+    key.rsplit('.').next().map(|key| key.trim().trim_matches(['"', '\'']))
+}
+
+/// A text without the password of a URL in it.
+pub(crate) fn without_passwords(text: &str) -> Cow<'_, str> {
+    let mut shown = Cow::Borrowed(text);
+    let mut from = 0;
+    while let Some(at) = shown[from..].find("://") {
+        let start = from + at + 3;
+        let is_end = |c: char| c.is_whitespace() || matches!(c, '/' | '"' | '\'' | '?' | '#');
+        let authority = &shown[start..];
+        let authority = &authority[..authority.find(is_end).unwrap_or(authority.len())];
+        from = start;
+        if let Some((user, _)) = authority.rsplit_once('@')
+            && let Some(colon) = user.find(':')
+        {
+            let (begin, end) = (start + colon + 1, start + user.len());
+            let stars = "*".repeat(shown[begin..end].chars().count());
+            shown.to_mut().replace_range(begin..end, &stars);
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sections::root::ROOT;
+    use crate::table::is_secret;
+
+    #[test]
+    fn lines_that_cannot_be_parsed_are_masked_from_the_key_on() {
+        let from = |text: &str| masked_from(&|key| is_secret(&ROOT, key), text.lines());
+        assert_eq!(from("secret = hunter2"), Some(6));
+        assert_eq!(from("sticky = { \u{e9}, secret: hunter2"), Some(20));
+        assert_eq!(from("bind = hunter2"), None);
+        assert_eq!(from("[listener.web]\nbind = x"), None);
+        for rest in ["hunter2\nbattery", "hunter2\nYWJjZA==", "hunter2\nYWJjZA= "] {
+            assert_eq!(from(&format!("secret = \"\"\"\n{rest}")), Some(0), "{rest}");
+        }
+        assert_eq!(from("secret = 'x'\nbind = y"), None);
+        assert_eq!(from("secret = 'x'\n[pool.web"), None);
+    }
+
+    #[test]
+    fn urls_lose_their_passwords() {
+        for (text, want) in [
+            ("http://a:b@c/d", "http://a:*@c/d"),
+            ("\"http://a:b:@c\" and https://user:p\u{e4}ss@h:1", "\"http://a:**@c\" and https://user:****@h:1"),
+            ("http://a:80/b@c", "http://a:80/b@c"),
+            ("http://user@host", "http://user@host"),
+            ("no url: a@b", "no url: a@b"),
+        ] {
+            assert_eq!(without_passwords(text), want);
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Innocent clients beside an attacker: a whole evenkeel serves both, every request of the innocent clients must succeed,
+//! and none may wait long. A file for each kind of attack; [`scene`] is what all of them share.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod lingering;
+mod long_chains;
+mod partial_records;
+mod scene;
+mod slow_heads;
+mod stalled_handshakes;
+mod tls_client;

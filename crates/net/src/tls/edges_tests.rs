@@ -1,0 +1,109 @@
+//! The edges of buffers and records: more waits than fits, the end has no room, and half a record has come.
+
+use super::tests::{configs, shaken};
+use crate::buffer::Buf;
+use crate::event_loop::{run, spawn};
+use crate::transport::Transport;
+use rustls::server::ProducesTickets;
+use rustls::version::{TLS12, TLS13};
+use std::future::poll_fn;
+use std::sync::Arc;
+
+/// Tickets of 30 KB each, as those of clients with long chains of certificates. They open nothing.
+#[derive(Debug)]
+struct Long;
+
+impl ProducesTickets for Long {
+    fn enabled(&self) -> bool {
+        true
+    }
+
+    fn lifetime(&self) -> u32 {
+        60
+    }
+
+    fn encrypt(&self, _: &[u8]) -> Option<Vec<u8>> {
+        Some(vec![7; 30_000])
+    }
+
+    fn decrypt(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+}
+
+async fn read_all(from: &Transport) -> std::io::Result<Vec<u8>> {
+    let mut all = Vec::new();
+    loop {
+        let buf = from.read_some().await?;
+        if buf.is_empty() {
+            return Ok(all);
+        }
+        all.extend_from_slice(buf.filled());
+    }
+}
+
+/// They leave with the first data, and everything behind them depends on all of them.
+#[test]
+fn tickets_that_fill_several_buffers_come_before_the_data() {
+    run(async {
+        for (tickets, text) in [(1, "short"), (2, "two buffers"), (4, "four"), (4, "")] {
+            let mut configs = configs("a.test", &[&TLS13]);
+            let server = Arc::make_mut(&mut configs.server);
+            (server.ticketer, server.send_tls13_tickets) = (Arc::new(Long), tickets);
+            let [server, client] = shaken(&configs).await;
+            spawn(async move {
+                if !text.is_empty() {
+                    server.write_all(&mut Buf::holding(text.as_bytes())).await.unwrap();
+                }
+                server.shutdown_write();
+                // What the kernel did not take goes while this waits.
+                assert_eq!(read_all(&server).await.unwrap(), b"thanks");
+            });
+            assert_eq!(read_all(&client).await.unwrap(), text.as_bytes(), "{tickets} tickets");
+            client.write(&mut Buf::holding(b"thanks"), true).await.unwrap();
+        }
+    })
+    .unwrap();
+}
+
+/// Whatever is left of the buffer behind the data: too little for the `close_notify` as well.
+#[test]
+fn the_end_comes_behind_data_of_any_length() {
+    run(async {
+        for versions in [&[&TLS12], &[&TLS13]] {
+            let mut lens: Vec<usize> = (34_700..34_830).step_by(7).collect();
+            lens.extend(34_740..34_770);
+            for len in lens {
+                let [server, client] = shaken(&configs("a.test", versions)).await;
+                let mut data = Buf::take_whole();
+                data.fill(len);
+                let len = data.len();
+                spawn(async move { server.write(&mut data, true).await.unwrap() });
+                assert_eq!(read_all(&client).await.unwrap().len(), len);
+            }
+        }
+    })
+    .unwrap();
+}
+
+/// What comes on a connection between requests was sent before the next one, and is not its answer.
+#[test]
+fn an_idle_connection_with_the_front_of_a_record_is_not_quiet() {
+    run(async {
+        for versions in [&[&TLS12], &[&TLS13]] {
+            for front in [&[23][..], &[23, 3, 3, 0, 40], &[23, 3, 3, 0, 40, 1, 2, 3]] {
+                let [server, client] = shaken(&configs("a.test", versions)).await;
+                server.write_all(&mut Buf::holding(b"an answer, with tickets before it")).await.unwrap();
+                assert_eq!(client.read_some().await.unwrap().len(), 33);
+                assert!(client.is_quiet());
+                let [below, peer] = [&client, &server].map(|side| side.as_tls().unwrap().socket());
+                assert_eq!(peer.send_now(front), front.len());
+                poll_fn(|cx| below.poll_peek(cx)).await.unwrap();
+                assert!(!client.is_quiet(), "{front:?}");
+                // And it stays so, once the socket is empty.
+                assert!(!client.is_quiet(), "{front:?}");
+            }
+        }
+    })
+    .unwrap();
+}

@@ -1,0 +1,78 @@
+//! How long a session lasts: both ways are relayed until both have ended, a side resets, or nothing passes for too long.
+
+use super::duplex::{Duplex, Side};
+use evenkeel_net::deadline::{Elapsed, Timer};
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+/// How a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionEnd {
+    /// Both sides have ended their halves.
+    Whole,
+    /// This side has reset its connection.
+    Reset(Side),
+    /// Nothing passed for too long, and it is this side that did nothing.
+    Idle(Side),
+    /// Its endpoint has left, and the time to end is over.
+    Cut,
+}
+
+/// How long a session may be silent.
+#[derive(Clone, Copy, Debug)]
+pub struct Silence {
+    /// While both halves are open.
+    pub idle: Duration,
+    /// Once one side has ended its half.
+    pub half_closed: Duration,
+    /// Before the kernel probes both peers, if it is to.
+    pub keepalive: Option<Duration>,
+    /// The tick by which all must be over.
+    pub deadline: u64,
+}
+
+/// Relays to the end of the session. `moved` is called after each read, with the side that was read and the number of bytes.
+pub async fn run(
+    duplex: &mut Duplex<'_>,
+    timer: &Timer,
+    silence: Silence,
+    is_cut: impl Fn() -> bool,
+    moved: impl Fn(Side, usize),
+) -> SessionEnd {
+    let limit = Cell::new(silence.idle);
+    // The kernel is asked to probe a peer once that has been silent, so that short sessions pay nothing for it.
+    let unprobed = Cell::new(silence.keepalive.filter(|after| *after < silence.idle));
+    let due = |time| timer.tick_after(time).min(silence.deadline);
+    let allow = || timer.set(due(unprobed.get().unwrap_or(limit.get())));
+    allow();
+    let mut was_half_closed = false;
+    loop {
+        let relaying = pin!(poll_fn(|cx| {
+            if is_cut() {
+                return Poll::Ready(SessionEnd::Cut);
+            }
+            let relayed = duplex.poll(cx, |side, n| {
+                moved(side, n);
+                allow();
+            });
+            if relayed.is_pending() && !was_half_closed && duplex.is_half_closed() {
+                was_half_closed = true;
+                limit.set(silence.half_closed.min(silence.idle));
+                unprobed.set(unprobed.get().filter(|after| *after < limit.get()));
+                allow();
+            }
+            relayed.map(|ended| ended.map_or_else(SessionEnd::Reset, |()| SessionEnd::Whole))
+        }));
+        match (timer.limit(relaying).await, unprobed.take()) {
+            (Ok(ended), _) => return ended,
+            (Err(Elapsed), None) => return SessionEnd::Idle(duplex.awaits()),
+            (Err(Elapsed), Some(after)) => {
+                duplex.keep_alive(after);
+                timer.set(due(limit.get().saturating_sub(after)));
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What do clients notice when a whole tier dies while the next one is well? Over real sockets, in every mix of deaths: no
+//! more requests fail than were in flight at that moment.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
+
+mod support;
+
+use socket2::{Domain, Socket, Type};
+use std::fmt::Write;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use support::endpoint::{ok, status};
+use support::{Endpoint, Proxy, own_addr, wait_until};
+
+/// How an endpoint of the first tier dies.
+#[derive(Clone, Copy, Debug)]
+enum Death {
+    Refuses,
+    Resets,
+    Answers503,
+    SwallowsSyn,
+}
+
+use Death::{Answers503, Refuses, Resets, SwallowsSyn};
+
+/// An endpoint of the first tier.
+struct Mortal {
+    addr: SocketAddr,
+    endpoint: Option<Endpoint>,
+    is_dead: Arc<AtomicBool>,
+    death: Death,
+    /// Fills the queue of a listener that accepts no connection.
+    full: Vec<Socket>,
+}
+
+impl Mortal {
+    fn new(death: Death) -> Mortal {
+        let is_dead = Arc::new(AtomicBool::new(false));
+        let dead = is_dead.clone();
+        let listener = TcpListener::bind(own_addr()).expect("an address of its own");
+        let endpoint = Endpoint::on(listener, move |conn| {
+            while conn.request().is_some() {
+                match death {
+                    _ if !dead.load(SeqCst) => conn.send(ok("first")),
+                    Answers503 => conn.send(status("503 Dying", "first")),
+                    _ => return conn.reset_at_end(),
+                }
+            }
+        });
+        Mortal { addr: endpoint.addr, endpoint: Some(endpoint), is_dead, death, full: Vec::new() }
+    }
+
+    fn die(&mut self) {
+        self.is_dead.store(true, SeqCst);
+        if matches!(self.death, Resets | Answers503) {
+            return;
+        }
+        // Its idle connections end once the proxy uses them, and the listener with them.
+        let endpoint = self.endpoint.take();
+        std::thread::spawn(move || drop(endpoint));
+        if matches!(self.death, SwallowsSyn) {
+            let new = || Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+            let listener = new();
+            listener.set_reuse_address(true).expect("an option");
+            wait_until("the address is free again", || listener.bind(&self.addr.into()).is_ok());
+            listener.listen(0).expect("it is bound");
+            self.full.push(listener);
+            for _ in 0..4 {
+                let filler = new();
+                filler.set_nonblocking(true).expect("an option");
+                let _ = filler.connect(&self.addr.into());
+                self.full.push(filler);
+            }
+        } else {
+            wait_until("it refuses", || TcpStream::connect(self.addr).is_err());
+        }
+    }
+}
+
+const CLIENTS: usize = 6;
+
+/// Kills the first tier under load. Returns how many requests failed.
+fn failures(deaths: &[Death], standbys: usize) -> usize {
+    let mut first: Vec<Mortal> = deaths.iter().copied().map(Mortal::new).collect();
+    let standbys: Vec<Endpoint> = (0..standbys).map(|_| Endpoint::saying("standby")).collect();
+    let mut list = String::new();
+    for mortal in &first {
+        write!(list, "'{}', ", mortal.addr).expect("a String takes everything");
+    }
+    for standby in &standbys {
+        write!(list, "{{ addr = '{}', priority = 1 }}, ", standby.addr).expect("a String takes everything");
+    }
+    let proxy = Proxy::start(&format!(
+        "[runtime]\nworkers = 2\n[listener.web]\nbind = ['$BIND']\n[pool.web]\nendpoints = [{list}]\n\
+         timeouts = {{ connect = '150ms' }}\nretry = {{ on = ['connect', 'reset', 503] }}"
+    ));
+    let (stop, failed, by_standby) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
+    let answered = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| {
+                let mut client = proxy.client();
+                while !stop.load(SeqCst) {
+                    let response = client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").response();
+                    let count = match (response.status(), response.body_text().as_str()) {
+                        (200, "standby") => &by_standby,
+                        (200, _) => &answered,
+                        _ => &failed,
+                    };
+                    count.fetch_add(1, SeqCst);
+                }
+            });
+        }
+        wait_until("the first tier answers", || answered.load(SeqCst) >= 20 * CLIENTS);
+        first.iter_mut().for_each(Mortal::die);
+        wait_until("the second tier answers", || by_standby.load(SeqCst) >= 100 * CLIENTS);
+        stop.store(true, SeqCst);
+    });
+    failed.load(SeqCst)
+}
+
+#[test]
+fn at_most_what_was_in_flight_fails_when_a_tier_dies() {
+    let mixes: [(&[Death], usize); 8] = [
+        (&[Refuses, Refuses], 1),
+        (&[Resets, SwallowsSyn], 1),
+        (&[Refuses, Refuses, Refuses], 3),
+        (&[Resets, Resets, Resets], 3),
+        (&[Answers503, Answers503, Answers503], 3),
+        (&[SwallowsSyn, SwallowsSyn, SwallowsSyn], 3),
+        (&[Refuses, Resets, Answers503, SwallowsSyn], 4),
+        (&[Answers503, SwallowsSyn, Answers503, SwallowsSyn], 4),
+    ];
+    for (deaths, standbys) in mixes {
+        let failed = failures(deaths, standbys);
+        assert!(failed <= CLIENTS, "{deaths:?} before {standbys}: {failed} requests failed");
+    }
+}

@@ -1,0 +1,53 @@
+//! Idle connections to endpoints are bounded over all of them, whatever they speak.
+
+use crate::support::h2_server::H2Server;
+use crate::support::{Endpoint, Proxy, wait_until};
+use std::net::SocketAddr;
+
+const ENDPOINTS: usize = 40;
+const MOST: u64 = 8;
+
+/// Asks each endpoint once. `pool`: more lines for the pool.
+fn asked(endpoints: &[SocketAddr], pool: &str) -> Proxy {
+    let list: Vec<String> = endpoints.iter().map(|addr| format!("'{addr}'")).collect();
+    let proxy = Proxy::start(&format!(
+        "[runtime]\nworkers = 1\nidle_connections = {MOST}\n[listener.web]\nbind = ['$BIND']\n[pool.web]\n\
+         balance = 'round_robin'\nendpoints = [{}]\n{pool}",
+        list.join(", ")
+    ));
+    let mut client = proxy.client();
+    for _ in 0..ENDPOINTS {
+        assert_eq!(client.get("/").status(), 200);
+    }
+    proxy
+}
+
+fn sum(proxy: &Proxy, what: fn(&evenkeel_proxy::stats::EndpointStats) -> u64) -> u64 {
+    (0..ENDPOINTS).map(|n| proxy.endpoint(n, what)).sum()
+}
+
+#[test]
+fn those_of_http1_that_were_used_last_are_kept() {
+    let endpoints: Vec<Endpoint> = (0..ENDPOINTS).map(|_| Endpoint::saying("hello")).collect();
+    let addrs: Vec<SocketAddr> = endpoints.iter().map(|endpoint| endpoint.addr).collect();
+    let proxy = asked(&addrs, "");
+    let idle = sum(&proxy, |e| e.idle.get());
+    assert!((MOST / 2..=MOST).contains(&idle), "{idle} are idle");
+    assert_eq!(idle + sum(&proxy, |e| e.idle_closed.get()), ENDPOINTS as u64);
+    // The one used last has its connection still.
+    let before = sum(&proxy, |e| e.connects.get());
+    let mut client = proxy.client();
+    (0..ENDPOINTS).for_each(|_| assert_eq!(client.get("/").status(), 200));
+    assert!(sum(&proxy, |e| e.connects.get()) > before, "others were closed");
+}
+
+#[test]
+fn those_of_http2_that_were_used_last_are_kept() {
+    let endpoints: Vec<H2Server> = (0..ENDPOINTS).map(|_| H2Server::saying("hello")).collect();
+    let addrs: Vec<SocketAddr> = endpoints.iter().map(|endpoint| endpoint.addr).collect();
+    let proxy = asked(&addrs, "protocol = 'h2'");
+    wait_until("the others are closed", || sum(&proxy, |e| e.http2.connections.get()) <= MOST);
+    assert!(sum(&proxy, |e| e.idle_closed.get()) >= ENDPOINTS as u64 - MOST);
+    let mut client = proxy.client();
+    (0..ENDPOINTS).for_each(|_| assert_eq!(client.get("/").status(), 200));
+}

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Counts the instructions of one request, by callgrind, for each binary that is named.
+
+    scripts/instructions.py before/evenkeel after/evenkeel [--only keep-alive,h2c]
+
+Prints a table with the ratio of every binary to the first. A count is the difference of two runs, so that start and end of the
+process do not matter, and it does not depend on other work of the machine. The kernel's share is not in it. Needs valgrind and
+h2load.
+"""
+
+import argparse
+import contextlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\nContent-Type: text/plain\r\n\r\nhello there\n"
+REQUEST = b"GET /some/path HTTP/1.1\r\nHost: example.com\r\nUser-Agent: count\r\nAccept: */*\r\n\r\n"
+# valgrind runs a process some fifty times slower.
+START_SECONDS = 60
+
+LOGGED = '[telemetry]\naccess_log = {{ path = "{folder}/access.log" }}\n'
+HTTP = '[listener.web]\nbind = ["127.0.0.1:{port}"]\n{listener}\n[pool.web]\nendpoints = ["127.0.0.1:{endpoint}"]\n'
+TCP = '[listener.web]\nmode = "tcp"\npool = "web"\nbind = ["127.0.0.1:{port}"]\n[pool.web]\nendpoints = ["127.0.0.1:{endpoint}"]\n'
+
+
+def receive(sock, end):
+    received = b""
+    while not received.endswith(end):
+        part = sock.recv(65536)
+        if not part:
+            raise ConnectionError(f"closed after {received!r}")
+        received += part
+    return received
+
+
+def keep_alive(port, requests):
+    with socket.create_connection(("127.0.0.1", port)) as sock:
+        for _ in range(requests):
+            sock.sendall(REQUEST)
+            receive(sock, b"hello there\n")
+
+
+def client_closes(port, requests):
+    for _ in range(requests):
+        keep_alive(port, 1)
+
+
+def h2c(port, requests):
+    done = subprocess.run(
+        ["h2load", f"-n{requests}", "-c1", "-m8", f"http://127.0.0.1:{port}/some/path"], capture_output=True, text=True, check=True
+    )
+    if f"{requests} succeeded" not in done.stdout:
+        raise ConnectionError(done.stdout)
+
+
+# Configuration, keys of the listener, load, requests of the longer and the shorter run.
+CASES = {
+    "keep-alive": (HTTP, "", keep_alive, 4000, 1000),
+    "client-closes": (HTTP, "", client_closes, 2000, 500),
+    "with-access-log": (LOGGED + HTTP, "", keep_alive, 4000, 1000),
+    "h2c": (HTTP, "h2c = true", h2c, 4000, 1000),
+    "tcp": (TCP, "", client_closes, 2000, 500),
+}
+
+
+class Endpoint:
+    """Answers every request with the same response."""
+
+    def __init__(self):
+        self.listening = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.port = self.listening.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            sock, _ = self.listening.accept()
+            threading.Thread(target=self.serve, args=(sock,), daemon=True).start()
+
+    def serve(self, sock):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with sock, contextlib.suppress(ConnectionError):
+            while True:
+                receive(sock, b"\r\n\r\n")
+                sock.sendall(RESPONSE)
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        return sock.getsockname()[1]
+
+
+def run(binary, case, requests, endpoint):
+    """Instructions of a process that serves so many requests."""
+    config, listener, load, _, _ = CASES[case]
+    with tempfile.TemporaryDirectory() as folder:
+        port = free_port()
+        text = config.format(port=port, endpoint=endpoint.port, listener=listener, folder=folder)
+        path = Path(folder) / "evenkeel.toml"
+        path.write_text(f"[runtime]\nworkers = 1\n{text}")
+        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", binary, "run", "-c", str(path)]
+        with (Path(folder) / "log").open("w+") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+            try:
+                wait_until_it_listens(process, port)
+                load(port, requests)
+                process.send_signal(signal.SIGTERM)
+                process.wait(START_SECONDS)
+            except BaseException:
+                process.kill()
+                process.wait()
+                log.seek(0)
+                sys.stderr.write(log.read())
+                raise
+        totals = re.search(r"^(?:summary|totals): (\d+)", (Path(folder) / "out").read_text(), re.MULTILINE)
+        return int(totals.group(1))
+
+
+def wait_until_it_listens(process, port):
+    until = time.monotonic() + START_SECONDS
+    while True:
+        if process.poll() is not None:
+            raise ChildProcessError(f"ended with {process.returncode}")
+        with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+            return
+        if time.monotonic() > until:
+            raise TimeoutError("does not listen")
+        time.sleep(0.1)
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("binaries", nargs="+")
+    arguments.add_argument("--only", default=",".join(CASES), help=f"cases, of {', '.join(CASES)}")
+    asked = arguments.parse_args()
+    endpoint = Endpoint()
+    print("| instructions per request |" + "".join(f" {binary} |" for binary in asked.binaries))
+    print("|---|" + "---|" * len(asked.binaries))
+    for case in asked.only.split(","):
+        _, _, _, more, fewer = CASES[case]
+        counts = [
+            (run(binary, case, more, endpoint) - run(binary, case, fewer, endpoint)) / (more - fewer)
+            for binary in asked.binaries
+        ]
+        print(f"| {case} |" + "".join(f" {count:,.0f} ({count / counts[0]:.3f}) |" for count in counts), flush=True)
+
+
+if __name__ == "__main__":
+    main()
