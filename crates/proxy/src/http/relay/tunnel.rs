@@ -30,13 +30,18 @@ impl Relay<'_, '_> {
         mut upload: Pin<&mut impl Future<Output = Result<(), Fault>>>,
         duplex: &mut Duplex<'_>,
     ) -> Result<(), Fault> {
-        let mut ended = false;
+        let (mut ended, mut upload_first) = (false, true);
         poll_fn(|cx| {
+            // Each way is first in every other turn: one that is always ready uses the turn up.
+            upload_first = !upload_first;
+            if upload_first && let Poll::Ready(sent) = upload.as_mut().poll(cx) {
+                return Poll::Ready(sent);
+            }
             if !ended && let Poll::Ready(down) = duplex.poll_down(cx, |side, n| self.tunnelled(side, n)) {
                 ended = true;
                 down.map_err(|side| Fault::Tunnel(reset_by(side)))?;
             }
-            upload.as_mut().poll(cx)
+            if upload_first { Poll::Pending } else { upload.as_mut().poll(cx) }
         })
         .await
     }
@@ -128,11 +133,16 @@ impl Relay<'_, '_> {
                 }
             }
         });
+        let mut down_first = true;
         poll_fn(|cx| {
-            up_done = up_done || to_endpoint.as_mut().poll(cx).is_ready();
-            if !down_done && let Poll::Ready(done) = to_client.as_mut().poll(cx) {
-                down_done = true;
-                done?;
+            down_first = !down_first;
+            for down in [down_first, !down_first] {
+                if !down {
+                    up_done = up_done || to_endpoint.as_mut().poll(cx).is_ready();
+                } else if !down_done && let Poll::Ready(done) = to_client.as_mut().poll(cx) {
+                    down_done = true;
+                    done?;
+                }
             }
             if up_done && down_done { Poll::Ready(Ok(())) } else { Poll::Pending }
         })
