@@ -1,6 +1,6 @@
 //! Clients of the admin listener that hold their connections: they send nothing, or do not read what they asked for.
 
-use crate::scene::{Attack, Innocent, Scene, stay_unharmed};
+use crate::scene::{Attack, Scene, stay_unharmed};
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use std::collections::VecDeque;
 use std::io::Write;
