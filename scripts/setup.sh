@@ -27,6 +27,7 @@ programs=(
     openssl:openssl      # peers of sessions over TCP
     psql:postgresql
     redis-server:redis-server
+    mariadbd:mariadb-server-core # counts clients that close without a login
     iperf3:iperf3
     nc:netcat-openbsd
     socat:socat

@@ -97,7 +97,10 @@ fn what_sets_nothing_about_failures_has_the_defaults_that_balance_states() {
          outlier = {}\nslow_start = '30s'",
     );
     let health = named.health.expect("it is set");
-    assert_eq!((health.check, health.machine), (Check::Tcp, health::Settings::default()));
+    assert_eq!(
+        (health.check, health.machine),
+        (Check::Tcp { send: None, expect: None, quit: None }, health::Settings::default())
+    );
     assert_eq!((health.interval, health.timeout), (Duration::from_secs(2), Duration::from_secs(1)));
     assert_eq!((health.port, health.jitter), (None, 0.2));
     assert_eq!(named.limits.concurrency, Some(concurrency::Settings::default()));

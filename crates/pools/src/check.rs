@@ -1,7 +1,12 @@
 //! Does an endpoint pass its check? Each check opens a connection of its own and asks as a client would, so that it
-//! sees what a request would see; or it sends a datagram and reads the answer.
+//! sees what a request would see; or it sends a datagram and reads the answer. A check says goodbye as its protocol has it:
+//! many servers count a client that only closes as one that failed, and some lock it out.
 
+mod dialogue;
 mod grpc;
+mod lines;
+mod mysql;
+mod postgres;
 
 use crate::pool::Checkup;
 use evenkeel_config::plan::{Check, ProxyVersion};
@@ -18,12 +23,19 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio_rustls::TlsConnector;
 
 /// How much of a body is searched for the expected text.
 const BODY_MAX: usize = 64 * 1024;
+
+/// How much of a server's text is reported.
+const TEXT_MAX: usize = 200;
+
+/// How long a server may take to close its side after a check.
+const PARTING_MAX: Duration = Duration::from_secs(1);
 
 /// The head of a response may be as large as that of a relayed one.
 const LIMITS: Limits = Limits { head: evenkeel_net::buffer::CAPACITY, fields: FIELDS_MAX };
@@ -47,6 +59,10 @@ pub enum Failure {
     Body,
     /// A datagram without the bytes that are expected.
     Answer,
+    /// The server refused, with this text.
+    Says(String),
+    /// The answer is not that of this protocol.
+    NotSpoken(&'static str),
     /// The answer is not that of HTTP/2.
     NotHttp2(&'static str),
     /// It reset the stream of the call, with this code.
@@ -68,6 +84,8 @@ impl Display for Failure {
             Failure::Status(status) => write!(f, "answered {status}"),
             Failure::Body => f.write_str("the expected text is not in the body"),
             Failure::Answer => f.write_str("the expected bytes are not in the answer"),
+            Failure::Says(what) => write!(f, "answered: {what}"),
+            Failure::NotSpoken(protocol) => write!(f, "does not answer as {protocol} does"),
             Failure::NotHttp2(why) => write!(f, "does not answer by HTTP/2: {why}"),
             Failure::StreamReset(code) => write!(f, "reset the call (code {code} of HTTP/2)"),
             Failure::Call(status, why) if why.is_empty() => write!(f, "the call ended with {}", status.name()),
@@ -114,17 +132,51 @@ async fn once(
             Box::new(connecting.await.map_err(Failure::Tls)?)
         }
     };
-    if let Check::Grpc { service, host } = check {
-        let host = host.clone().unwrap_or_else(|| addr.to_string());
-        return grpc::ask(stream, service, &host, tls.is_some()).await;
-    }
-    let Check::Http { method, path, host, expect, body } = check else { return Ok(()) };
     let mut stream = stream;
+    let verdict = over(&mut stream, check, addr, tls.is_some()).await;
+    tokio::spawn(part(stream));
+    verdict
+}
+
+/// Checks over a connection.
+async fn over(stream: &mut Box<dyn Carries>, check: &Check, addr: SocketAddr, is_tls: bool) -> Result<(), Failure> {
+    match check {
+        Check::Http { .. } => http(stream, check, addr).await,
+        Check::Grpc { service, host } => {
+            let host = host.clone().unwrap_or_else(|| addr.to_string());
+            grpc::ask(stream, service, &host, is_tls).await
+        }
+        Check::Tcp { send, expect, quit } => {
+            dialogue::ask(stream, send.as_deref(), expect.as_deref(), quit.as_deref()).await
+        }
+        Check::Mysql { user } => mysql::ask(stream, user.as_deref()).await,
+        Check::Postgres { user, database } => postgres::ask(stream, user.as_deref(), database).await,
+        Check::Redis => lines::redis(stream).await,
+        Check::Smtp => lines::smtp(stream).await,
+        Check::Udp { .. } => Ok(()), // asked by a datagram
+    }
+}
+
+/// Ends a connection in good order: the end of TLS is said (`close_notify`), and what still comes is read, as a close with
+/// unread data is a reset for the server. The verdict does not wait for it.
+#[expect(clippy::disallowed_methods, reason = "no worker runs checks, so there is no wheel")]
+async fn part(mut stream: Box<dyn Carries>) {
+    let parting = async {
+        let _ = stream.shutdown().await;
+        let mut rest = vec![0; 4096];
+        while matches!(stream.read(&mut rest).await, Ok(1..)) {}
+    };
+    let _ = tokio::time::timeout(PARTING_MAX, parting).await;
+}
+
+/// Checks by a request of HTTP/1.1.
+async fn http(stream: &mut Box<dyn Carries>, check: &Check, addr: SocketAddr) -> Result<(), Failure> {
+    let Check::Http { method, path, host, expect, body } = check else { return Ok(()) };
     let host = host.clone().unwrap_or_else(|| addr.to_string());
     let request = format!(
         "{method} {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: evenkeel-check\r\nAccept: */*\r\nConnection: close\r\n\r\n"
     );
-    stream.write_all(request.as_bytes()).await.map_err(|_| Failure::Closed)?;
+    send(stream, request.as_bytes()).await?;
     let mut answer = Answer { stream, bytes: Vec::new() };
     let (status, framing) = answer.head(RequestContext { head: method == "HEAD", upgrade: false }).await?;
     if !is_expected(expect, status) {
@@ -142,7 +194,8 @@ fn offering(check: &Check, towards: &Towards) -> Arc<ClientConfig> {
     let mut config = towards.config();
     // One that offers none leaves HTTP/1.1 to be understood.
     let offers_none = config.alpn_protocols.is_empty() && protocol != b"h2";
-    if !offers_none && !matches!(check, Check::Tcp) && config.alpn_protocols != [protocol] {
+    let is_named = matches!(check, Check::Http { .. } | Check::Grpc { .. });
+    if !offers_none && is_named && config.alpn_protocols != [protocol] {
         Arc::make_mut(&mut config).alpn_protocols = vec![protocol.to_vec()];
     }
     config
@@ -166,19 +219,37 @@ fn is_expected(expect: &[RangeInclusive<u16>], status: u16) -> bool {
     expect.iter().any(|range| range.contains(&status))
 }
 
+/// Sends all of it.
+async fn send(stream: &mut Box<dyn Carries>, bytes: &[u8]) -> Result<(), Failure> {
+    stream.write_all(bytes).await.map_err(|_| Failure::Closed)?;
+    stream.flush().await.map_err(|_| Failure::Closed)
+}
+
+/// Reads so many bytes.
+async fn exactly(stream: &mut Box<dyn Carries>, len: usize) -> Result<Vec<u8>, Failure> {
+    let mut bytes = vec![0; len];
+    stream.read_exact(&mut bytes).await.map_err(|_| Failure::Closed)?;
+    Ok(bytes)
+}
+
+/// The text of a server, fit for a line of a log.
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(TEXT_MAX)]).escape_debug().to_string()
+}
+
 /// What a check goes over.
 trait Carries: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Carries for T {}
 
 /// The answer of an endpoint.
-struct Answer {
-    stream: Box<dyn Carries>,
+struct Answer<'s> {
+    stream: &'s mut Box<dyn Carries>,
     /// Read and not used yet.
     bytes: Vec<u8>,
 }
 
-impl Answer {
+impl Answer<'_> {
     async fn read(&mut self) -> Result<usize, Failure> {
         self.stream.read_buf(&mut self.bytes).await.map_err(|_| Failure::Closed)
     }

@@ -46,6 +46,8 @@ pub struct Balancer {
     named: Marks,
     /// Records everything that picks depend on, if a journal is configured.
     journal: Option<Box<Journal>>,
+    /// The name of its algorithm.
+    algorithm: &'static str,
     /// Remembers the latest requests, if predictions are wanted.
     recorder: Option<Box<Recorder>>,
     /// The name of its algorithm.
@@ -80,6 +82,7 @@ impl Balancer {
             has_trials,
             named,
             journal,
+            algorithm: algorithm.name,
             recorder,
             algorithm: algorithm.name,
         })

@@ -25,7 +25,7 @@ struct Answer {
 
 /// Asks about `service`, or about the server as a whole if that is empty.
 pub(super) async fn ask(
-    mut stream: Box<dyn Carries>,
+    stream: &mut Box<dyn Carries>,
     service: &str,
     host: &str,
     over_tls: bool,
@@ -43,10 +43,11 @@ pub(super) async fn ask(
     ];
     let id = engine.open(fields.into_iter(), false).map_err(|_| Failure::Closed)?;
     engine.send_data(id, &request(service), true);
-    let answer = exchange(&mut stream, &mut engine, id).await?;
+    let answer = exchange(stream, &mut engine, id).await?;
     // What it makes of the end does not matter any more.
     engine.go_away(ErrorCode::NoError);
     let _ = stream.write_all(engine.output()).await;
+    let _ = stream.flush().await;
     judge(answer)
 }
 

@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 /// A server, until dropped.
-struct Server {
-    addr: SocketAddr,
+pub(super) struct Server {
+    pub(super) addr: SocketAddr,
     process: Child,
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
 }
 
 impl Drop for Server {
@@ -25,7 +25,7 @@ impl Drop for Server {
 }
 
 /// Starts what `command` makes for an address and a folder of its own, and waits until it listens.
-fn serve(command: impl Fn(&SocketAddr, &PathBuf) -> Command) -> Server {
+pub(super) fn serve(command: impl Fn(&SocketAddr, &PathBuf) -> Command) -> Server {
     let addr = own_addr();
     let folder = std::env::temp_dir().join(format!("evenkeel-peer-{}-{}", std::process::id(), addr.port()));
     std::fs::create_dir_all(&folder).expect("a folder of its own");
@@ -41,19 +41,19 @@ fn before(server: &Server) -> Proxy {
 }
 
 #[track_caller]
-fn says(command: &mut Command) -> String {
+pub(super) fn says(command: &mut Command) -> String {
     let out = command.output().expect("it runs");
     assert!(out.status.success(), "{command:?}: {}", String::from_utf8_lossy(&out.stderr));
     String::from_utf8_lossy(&out.stdout).into_owned()
 }
 
-fn is_root() -> bool {
+pub(super) fn is_root() -> bool {
     // SAFETY: the call takes nothing and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }
 
 /// As a user who may do little: PostgreSQL does not run as root.
-fn as_nobody(program: &PathBuf) -> Command {
+pub(super) fn as_nobody(program: &PathBuf) -> Command {
     let root = is_root();
     let mut command = Command::new(if root { "runuser".into() } else { program.clone() });
     if root {
@@ -62,18 +62,16 @@ fn as_nobody(program: &PathBuf) -> Command {
     command
 }
 
-#[test]
-fn postgresql_serves_its_clients() {
-    if !installed(&["psql"]) {
-        return;
-    }
+/// PostgreSQL, which lets in `tester` without a password, and everybody else who exists. Its log is in the folder.
+pub(super) fn postgresql() -> Option<Server> {
     let folder = std::fs::read_dir("/usr/lib/postgresql");
     let versions: Vec<PathBuf> = folder.into_iter().flatten().flatten().map(|version| version.path()).collect();
     let find = |program| versions.iter().map(|v| v.join("bin").join(program)).find(|path| path.exists());
     let (Some(initdb), Some(postgres)) = (find("initdb"), find("postgres")) else {
-        return evenkeel_peers::skip("PostgreSQL's server is not installed");
+        evenkeel_peers::skip("PostgreSQL's server is not installed");
+        return None;
     };
-    let server = serve(|addr, folder| {
+    Some(serve(|addr, folder| {
         if is_root() {
             says(Command::new("chown").arg("nobody").arg(folder));
         }
@@ -81,9 +79,18 @@ fn postgresql_serves_its_clients() {
         says(as_nobody(&initdb).args(["-A", "trust", "-U", "tester", "-N", "-D"]).arg(&data).current_dir(folder));
         let mut command = as_nobody(&postgres);
         command.arg("-D").arg(&data).args(["-p", &addr.port().to_string(), "-h", &addr.ip().to_string(), "-k", ""]);
+        command.args(["-c", "logging_collector=on", "-c", "log_directory=../log", "-c", "log_filename=log"]);
         command.current_dir(folder);
         command
-    });
+    }))
+}
+
+#[test]
+fn postgresql_serves_its_clients() {
+    if !installed(&["psql"]) {
+        return;
+    }
+    let Some(server) = postgresql() else { return };
     let proxy = before(&server);
     let mut client = Command::new("psql");
     client.args(["-X", "-A", "-t", "-h", "127.0.0.1", "-p", &proxy.addr().port().to_string(), "-U", "tester"]);

@@ -1,11 +1,12 @@
 //! How is the health of an endpoint checked? [`HealthCheck`], `health` of a pool.
 
+use super::dialogue::{MYSQL, MysqlCheck, POSTGRES, PostgresCheck, REDIS, SMTP, TCP, TcpCheck};
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Form;
 use crate::quantity::duration_text;
 use crate::table::{
-    Absent, DAY, Declared, Field, H, Key, Kind, Lines, MS, Payload, Section, Table, Words, quote, table, words,
+    Absent, DAY, Declared, Field, H, Key, Kind, Lines, MS, Payload, Section, Words, quote, table, words,
 };
 use evenkeel_balance::health::{self, Initial};
 use std::ops::RangeInclusive;
@@ -14,7 +15,7 @@ use std::time::Duration;
 table! {
     pub(super) static HEALTH = "health of [pool.NAME]",
         "Active checks: each endpoint is checked again and again. Exactly one of `http`, `grpc`, \
-        `tcp` and `udp` says how.";
+        `tcp`, `udp`, `mysql`, `postgres`, `redis` and `smtp` says how.";
 
     /// `health` of a pool: active checks of each endpoint.
     #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +40,7 @@ table! {
                 name: "tcp",
                 kind: Kind::Table(&TCP),
                 absent: Absent::Means("no TCP check"),
-                help: "By a connection: `{}`. Passed if it opens.",
+                help: "By a connection: `{}`. Passed if it opens, and if what is expected comes.",
                 why: "",
             },
             Key {
@@ -47,6 +48,34 @@ table! {
                 kind: Kind::Table(&UDP_CHECK),
                 absent: Absent::Means("no UDP check"),
                 help: "By a datagram. Passed if an answer comes that is as expected.",
+                why: "",
+            },
+            Key {
+                name: "mysql",
+                kind: Kind::TableOr { table: &MYSQL, key: "user" },
+                absent: Absent::Means("no MySQL check"),
+                help: "By a login at MySQL or MariaDB: `{}`.",
+                why: "",
+            },
+            Key {
+                name: "postgres",
+                kind: Kind::TableOr { table: &POSTGRES, key: "user" },
+                absent: Absent::Means("no PostgreSQL check"),
+                help: "By the start of a session at PostgreSQL: `{}`.",
+                why: "",
+            },
+            Key {
+                name: "redis",
+                kind: Kind::Table(&REDIS),
+                absent: Absent::Means("no Redis check"),
+                help: "By `PING` at Redis or Valkey: `{}`.",
+                why: "",
+            },
+            Key {
+                name: "smtp",
+                kind: Kind::Table(&SMTP),
+                absent: Absent::Means("no SMTP check"),
+                help: "By `EHLO` at a mail server: `{}`.",
                 why: "",
             },
         ], read asked, write write_asked;
@@ -237,13 +266,6 @@ words! {
     }
 }
 
-static TCP: Table = Table {
-    path: "health.tcp of [pool.NAME]",
-    help: "A connection is the whole check: there is nothing to set.",
-    inherits: false,
-    keys: &[],
-};
-
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Check {
@@ -267,8 +289,31 @@ pub enum Check {
         /// The `:authority`; `None` = the address of the endpoint.
         host: Option<String>,
     },
-    /// A connection: passed if it opens.
-    Tcp,
+    /// A connection: passed if it opens, and if what is expected comes.
+    Tcp {
+        /// What is sent.
+        send: Option<Vec<u8>>,
+        /// What must come; `None` = the connection is enough.
+        expect: Option<Vec<u8>>,
+        /// What is sent at the end.
+        quit: Option<Vec<u8>>,
+    },
+    /// A login at MySQL or MariaDB without a password.
+    Mysql {
+        /// The user, who must be let in; `None` = some user, and a denied login passes too.
+        user: Option<String>,
+    },
+    /// The start of a session at PostgreSQL.
+    Postgres {
+        /// The role, which must not be refused; `None` = some role, and that it is unknown or denied passes too.
+        user: Option<String>,
+        /// The database.
+        database: String,
+    },
+    /// `PING` at Redis.
+    Redis,
+    /// `EHLO` at a mail server.
+    Smtp,
     /// A datagram: passed if an answer comes that is as expected.
     Udp {
         /// What is sent. Not empty.
@@ -292,12 +337,38 @@ fn asked(health: &Section) -> Check {
         let UdpCheck { send, expect } = UdpCheck::of(&health.section("udp"));
         return Check::Udp { send: send.0, expect: expect.map(|expect| expect.0) };
     }
-    Check::Tcp
+    if health.has("mysql") {
+        let MysqlCheck { user } = MysqlCheck::of(&health.section("mysql"));
+        return Check::Mysql { user };
+    }
+    if health.has("postgres") {
+        let PostgresCheck { user, database } = PostgresCheck::of(&health.section("postgres"));
+        return Check::Postgres { user, database };
+    }
+    if health.has("redis") {
+        return Check::Redis;
+    }
+    if health.has("smtp") {
+        return Check::Smtp;
+    }
+    let TcpCheck { send, expect, quit } = TcpCheck::of(&health.section("tcp"));
+    let [send, expect, quit] = [send, expect, quit].map(|part| part.map(|part| part.0));
+    Check::Tcp { send, expect, quit }
 }
 
 fn write_asked(set: &HealthCheck, _: &HealthCheck, lines: &mut Lines) {
     match set.check.clone() {
-        Check::Tcp => lines.add("tcp", "{}".to_string()),
+        Check::Tcp { send, expect, quit } => {
+            let [send, expect, quit] = [send, expect, quit].map(|part| part.map(Payload));
+            lines.add("tcp", TcpCheck { send, expect, quit }.lines(&TcpCheck::unset()).braces());
+        }
+        Check::Mysql { user } => lines.add("mysql", MysqlCheck { user }.lines(&MysqlCheck::unset()).braces()),
+        Check::Postgres { user, database } => {
+            let postgres = PostgresCheck { user, database };
+            lines.add("postgres", postgres.lines(&PostgresCheck::unset()).braces());
+        }
+        Check::Redis => lines.add("redis", "{}".to_string()),
+        Check::Smtp => lines.add("smtp", "{}".to_string()),
         Check::Grpc { service, host } => {
             let grpc = GrpcCheck { service: (!service.is_empty()).then_some(service), host };
             lines.add("grpc", grpc.lines(&GrpcCheck::unset()).braces());
@@ -336,13 +407,16 @@ pub(super) fn check(pool: &Section, name: &str, findings: &mut Findings) {
         return;
     }
     let health = pool.section("health");
-    let kinds = ["http", "grpc", "tcp", "udp"];
+    let kinds = ["http", "grpc", "tcp", "udp", "mysql", "postgres", "redis", "smtp"];
     let mut set = kinds.into_iter().filter_map(|kind| health.set(kind).map(|set| (kind, set)));
     match (set.next(), set.next()) {
         (None, _) => {
             findings
                 .add(Code::Missing, health.span, format!("health of [pool.{name}] does not say how to check"))
-                .help("add http = { path = \"/\" }, grpc = {}, tcp = {} or udp = { send = \"ping\" }");
+                .help(
+                    "add http = { path = \"/\" }, grpc = {}, tcp = {}, udp = { send = \"ping\" }, mysql = {}, \
+                     postgres = {}, redis = {} or smtp = {}",
+                );
         }
         (Some((first, _)), Some((second, set))) => {
             let message = format!("\"health\" has both \"{first}\" and \"{second}\"");

@@ -1,5 +1,6 @@
 //! Which endpoints are there, and how is one chosen? [`Pool`], `[pool.NAME]`; each table below it has a file.
 
+mod dialogue;
 mod discover;
 mod endpoint;
 mod health;

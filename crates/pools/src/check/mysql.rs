@@ -1,0 +1,101 @@
+//! Does MySQL or MariaDB serve? The check reads the greeting, logs in without a password and quits. A client that closes
+//! before it has logged in counts against its host (`sum_connect_errors`), which is locked out after `max_connect_errors`;
+//! a login that is denied does not count.
+//! Source: "Connection Phase" of MySQL's protocol documentation (version 4.1 and later).
+
+use super::{BODY_MAX, Carries, Failure, exactly, send, text};
+
+/// What the client of a check can do: `LONG_PASSWORD`, `PROTOCOL_41`, `SECURE_CONNECTION` and `PLUGIN_AUTH`.
+const CAPABILITIES: u32 = 0x1 | 0x200 | 0x8000 | 0x8_0000;
+/// `utf8`.
+const CHARACTER_SET: u8 = 33;
+const PACKET_MAX: u32 = 1 << 24;
+const COM_QUIT: u8 = 1;
+
+/// The user that logs in if none is configured. It need not exist.
+const USER: &str = "evenkeel";
+
+/// The client cannot use the method by which this user logs in: the server works all the same.
+const NOT_SUPPORTED_AUTH_MODE: u16 = 1251;
+
+/// Messages of the server to one login, at most: switches to another method, and what methods say.
+const STEPS_MAX: usize = 8;
+
+/// A packet.
+struct Packet {
+    number: u8,
+    payload: Vec<u8>,
+}
+
+/// Logs in and quits. `user`: one that must be let in.
+pub(super) async fn ask(stream: &mut Box<dyn Carries>, user: Option<&str>) -> Result<(), Failure> {
+    let greeting = receive(stream).await?;
+    match greeting.payload.first() {
+        Some(10) => {}
+        Some(0xff) => return Err(refusal(&greeting.payload).2),
+        _ => return Err(Failure::NotSpoken("MySQL")),
+    }
+    transmit(stream, greeting.number.wrapping_add(1), &login(user.unwrap_or(USER))).await?;
+    for _ in 0..STEPS_MAX {
+        let answer = receive(stream).await?;
+        match answer.payload.first() {
+            Some(0) => {
+                // The verdict does not depend on it.
+                let _ = transmit(stream, 0, &[COM_QUIT]).await;
+                return Ok(());
+            }
+            Some(0xff) => {
+                let (code, state, why) = refusal(&answer.payload);
+                // Class 28: the login is denied.
+                let is_denied = state.starts_with(b"28") || code == NOT_SUPPORTED_AUTH_MODE;
+                return if user.is_none() && is_denied { Ok(()) } else { Err(why) };
+            }
+            // Another method of logging in: none of them has anything to send for an empty password.
+            Some(0xfe) => transmit(stream, answer.number.wrapping_add(1), &[]).await?,
+            // What a method says, as that the server wants the whole password: there is none.
+            Some(1) if answer.payload.get(1) == Some(&4) => {
+                transmit(stream, answer.number.wrapping_add(1), &[0]).await?;
+            }
+            Some(1) => {}
+            _ => return Err(Failure::NotSpoken("MySQL")),
+        }
+    }
+    Err(Failure::NotSpoken("MySQL"))
+}
+
+/// `HandshakeResponse41` with an empty password.
+fn login(user: &str) -> Vec<u8> {
+    let mut payload = CAPABILITIES.to_le_bytes().to_vec();
+    payload.extend_from_slice(&PACKET_MAX.to_le_bytes());
+    payload.push(CHARACTER_SET);
+    payload.extend_from_slice(&[0; 23]);
+    payload.extend_from_slice(user.as_bytes());
+    payload.extend_from_slice(&[0, 0]); // the end of the name, and the length of no password
+    payload.extend_from_slice(b"mysql_native_password\0");
+    payload
+}
+
+/// Code, state (may be missing) and text of an error packet.
+fn refusal(payload: &[u8]) -> (u16, Vec<u8>, Failure) {
+    let code = payload.get(1..3).map_or(0, |code| u16::from_le_bytes([code[0], code[1]]));
+    let rest = payload.get(3..).unwrap_or_default();
+    let (state, message) = match rest {
+        [b'#', rest @ ..] if rest.len() >= 5 => rest.split_at(5),
+        _ => (&[][..], rest),
+    };
+    (code, state.to_vec(), Failure::Says(format!("{code} {}", text(message))))
+}
+
+async fn receive(stream: &mut Box<dyn Carries>) -> Result<Packet, Failure> {
+    let head = exactly(stream, 4).await?;
+    let len = u32::from_le_bytes([head[0], head[1], head[2], 0]) as usize;
+    if len > BODY_MAX {
+        return Err(Failure::NotSpoken("MySQL"));
+    }
+    Ok(Packet { number: head[3], payload: exactly(stream, len).await? })
+}
+
+async fn transmit(stream: &mut Box<dyn Carries>, number: u8, payload: &[u8]) -> Result<(), Failure> {
+    let [a, b, c, _] = (payload.len() as u32).to_le_bytes();
+    send(stream, &[&[a, b, c, number], payload].concat()).await
+}
