@@ -52,8 +52,10 @@ pub trait Machine {
 /// What a file of TLS has, besides certificates and keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsFile {
-    /// The certificates of authorities.
+    /// The certificates of authorities, or of servers that are believed.
     Authorities,
+    /// The certificates of authorities, or of clients that are believed.
+    ClientAuthorities,
     /// Lists of revoked certificates.
     Revoked,
     /// What an issuer says of a certificate's validity.

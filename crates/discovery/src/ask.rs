@@ -1,4 +1,5 @@
-//! How is a name server asked? By UDP, by TCP for what is truncated; each server in turn, until one can say.
+//! How is a name server asked? By UDP, by TCP for what is truncated, without EDNS if the server does not know it; each
+//! server in turn, until one can say.
 
 use crate::message::{Question, Reply, name};
 use crate::system::Conf;
@@ -10,10 +11,10 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
-/// What a datagram can hold without EDNS, and some more: a server that says too much is read all the same.
+/// What a datagram is asked to hold, and some more: a server that says too much is read all the same.
 const DATAGRAM: usize = 4096;
 
-/// Asks for records of a name. Never [`Reply::Truncated`] or [`Reply::Refused`].
+/// Asks for records of a name. Never [`Reply::Truncated`], [`Reply::NoEdns`] or [`Reply::Refused`].
 ///
 /// # Errors
 /// Why no server could say, by the last one that was asked.
@@ -23,8 +24,12 @@ pub async fn ask(conf: &Conf, host: &str, kind: Rtype) -> Result<Reply, String> 
     for _ in 0..conf.attempts {
         for &server in &conf.nameservers {
             // Fresh for each try: an answer to an earlier one may still come.
-            let question = Question { id: random_id(), name: name.clone(), kind };
-            why = match once(server, &question, conf.timeout).await {
+            let question = |edns| Question { id: random_id(), name: name.clone(), kind, edns };
+            let mut reply = once(server, &question(true), conf.timeout).await;
+            if let Ok(Reply::NoEdns) = reply {
+                reply = once(server, &question(false), conf.timeout).await;
+            }
+            why = match reply {
                 Ok(Reply::Refused(code)) => format!("{server} answers {code}"),
                 Ok(Reply::Truncated) => format!("{server} has a truncated answer, by TCP too"),
                 Ok(reply) => return Ok(reply),

@@ -1,7 +1,6 @@
-//! What is asked of a name server, and what does its answer say? Sans-io, over the wire format of `domain`. No EDNS: what
-//! does not fit 512 bytes comes by TCP, which works with every server.
+//! What is asked of a name server, and what does its answer say? Sans-io, over the wire format of `domain`.
 
-use domain::base::iana::{Opcode, Rcode};
+use domain::base::iana::{Opcode, OptRcode, Rcode};
 use domain::base::name::ToName;
 use domain::base::{Message, MessageBuilder, Name, ParsedName, Rtype};
 use domain::rdata::{A, Aaaa, Cname, Soa, Srv};
@@ -20,7 +19,13 @@ pub struct Question {
     pub name: Name<Vec<u8>>,
     /// `A`, `AAAA` or `SRV`.
     pub kind: Rtype,
+    /// Whether it says that the answer may be longer than 512 bytes (EDNS, RFC 6891).
+    pub edns: bool,
 }
+
+/// The longest datagram that is asked for: it fits a packet of IPv6 on any path, so it is not lost for a lost fragment.
+/// Source: DNS flag day 2020.
+pub const DATAGRAM_MAX: u16 = 1232;
 
 /// What an answer says.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +36,8 @@ pub enum Reply {
     Nothing(Option<Duration>),
     /// There is more: it must be asked for by TCP.
     Truncated,
+    /// The server does not understand EDNS, or not this version: it must be asked without.
+    NoEdns,
     /// The server cannot or will not say; its code.
     Refused(String),
 }
@@ -40,8 +47,16 @@ pub enum Reply {
 pub enum Records {
     /// Of `A` or `AAAA`.
     Addresses(Vec<IpAddr>),
-    /// Of `SRV`, and addresses that came along, by name.
-    Services(Vec<Service>, Vec<(Name<Vec<u8>>, IpAddr)>),
+    /// Of `SRV`, and addresses that came along.
+    Services(Vec<Service>, Vec<Beside>),
+}
+
+/// An address that came along with services.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Beside {
+    pub name: Name<Vec<u8>>,
+    pub addr: IpAddr,
+    pub ttl: Duration,
 }
 
 /// An `SRV` record (RFC 2782).
@@ -62,7 +77,14 @@ impl Question {
         let mut question = builder.question();
         // A vector takes one question.
         let _ = question.push((&self.name, self.kind));
-        question.finish()
+        let mut additional = question.additional();
+        if self.edns {
+            let _ = additional.opt(|opt| {
+                opt.set_udp_payload_size(DATAGRAM_MAX);
+                Ok(())
+            });
+        }
+        additional.finish()
     }
 
     /// Reads what came. `None`: it is no answer to this question, and the right one may still come.
@@ -77,6 +99,11 @@ impl Question {
             // Who cannot even read a question need not repeat it.
             _ if header.rcode() == Rcode::FORMERR && message.header_counts().qdcount() == 0 => {}
             _ => return None,
+        }
+        // One that does not know EDNS may leave out everything, or repeat the question, whatever it says in `tc`.
+        let refuses_edns = matches!(message.opt_rcode(), OptRcode::FORMERR | OptRcode::NOTIMP | OptRcode::BADVERS);
+        if self.edns && refuses_edns {
+            return Some(Reply::NoEdns);
         }
         if header.tc() {
             return Some(Reply::Truncated);
@@ -133,12 +160,13 @@ impl Question {
 }
 
 /// Addresses that came along with services.
-fn beside(message: &Message<[u8]>) -> Vec<(Name<Vec<u8>>, IpAddr)> {
+fn beside(message: &Message<[u8]>) -> Vec<Beside> {
     let Ok(additional) = message.additional() else { return Vec::new() };
     let v4 = additional.limit_to::<A>().flatten();
-    let v4: Vec<_> = v4.map(|r| (r.owner().to_name(), IpAddr::from(r.data().addr()))).collect();
+    let v4 = v4.map(|r| Beside { name: r.owner().to_name(), addr: r.data().addr().into(), ttl: lasts(r.ttl()) });
     let v6 = additional.limit_to::<Aaaa>().flatten();
-    v4.into_iter().chain(v6.map(|r| (r.owner().to_name(), IpAddr::from(r.data().addr())))).collect()
+    let v6 = v6.map(|r| Beside { name: r.owner().to_name(), addr: r.data().addr().into(), ttl: lasts(r.ttl()) });
+    v4.chain(v6).collect()
 }
 
 /// How long it may be believed that there is nothing (RFC 2308, section 5).
@@ -165,7 +193,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn question(kind: Rtype) -> Question {
-        Question { id: 7, name: name("web.internal").unwrap(), kind }
+        Question { id: 7, name: name("web.internal").unwrap(), kind, edns: true }
     }
 
     fn answer(code: Rcode, records: &[(&str, u32, &str)]) -> Vec<u8> {

@@ -160,6 +160,41 @@ async fn services_say_port_priority_and_weight() {
     assert_eq!(found(&discovery).len(), 3);
 }
 
+/// Targets with addresses of both families, of which as many come along as fit: another part each time, often of IPv6 alone.
+#[tokio::test]
+async fn a_list_of_services_does_not_depend_on_what_comes_along() {
+    // All fit what EDNS allows, but not 512 bytes; and more than either.
+    for services in [8, 20] {
+        let (names, discovery) = (Names::start(), Discovery::default());
+        let targets: Vec<String> = (10..10 + services).map(|n| format!("t{n}.test")).collect();
+        let records: Vec<_> = targets.iter().map(|target| (5, 1, 80, target.as_str())).collect();
+        let Says::Records(records) = srv(0, &records) else { unreachable!("services are records") };
+        let mut beside = Vec::new();
+        for (target, n) in targets.iter().zip(10..) {
+            let v6 = [&[0xfd][..], &[0; 14], &[n]].concat();
+            names.say(target, A, v4(0, &[[10, 0, 1, n]]));
+            names.say(target, AAAA, Says::Records(vec![(0, v6.clone())]));
+            beside.extend([(target.clone(), AAAA, v6), (target.clone(), A, vec![10, 0, 1, n])]);
+        }
+        names.say("_http._tcp.web.test", SRV, Says::Beside(records, beside));
+        let pool = "discover = { dns = { name = '_http._tcp.web.test', type = 'SRV' } }";
+        let wanted: Vec<String> = (10..10 + services).map(|n| format!("10.0.1.{n}:80")).collect();
+        assert_eq!(follow(&discovery, plan(&[&names], pool)).await, wanted);
+        for _ in 0..20 {
+            names.asked_again("_http._tcp.web.test", SRV, 1).await;
+            assert_eq!(found(&discovery), wanted);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_know_edns_is_asked_without() {
+    let (names, discovery) = (Names::start(), Discovery::default());
+    names.say("web.test", A, Says::NoEdns(vec![(60, vec![10, 0, 0, 1])]));
+    assert_eq!(follow(&discovery, plan(&[&names], WEB)).await, ["10.0.0.1:80"]);
+    assert_eq!(names.asked("web.test", A).len(), 2);
+}
+
 #[tokio::test]
 async fn another_server_is_asked_when_the_first_cannot_say() {
     let (refuses, names, discovery) = (Names::start(), Names::start(), Discovery::default());

@@ -3,8 +3,9 @@
 mod support;
 
 use evenkeel_config::Plan;
-use evenkeel_discovery::Discovery;
+use evenkeel_discovery::{Discovery, Numbers};
 use evenkeel_peers::installed;
+use prometheus_client::registry::Registry;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -21,14 +22,14 @@ struct Nsd {
 
 impl Nsd {
     fn new() -> Nsd {
-        let folder = std::env::temp_dir().join(format!("evenkeel-nsd-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("evenkeel-nsd-{}-{}", std::process::id(), own_addr().port()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).expect("the temporary folder can be written");
         // It comes and goes, and nobody may take its place meanwhile.
         let addr = own_addr();
         let (at, ip, port) = (folder.display(), addr.ip(), addr.port());
         let conf = format!(
-            "server:\n ip-address: {ip}@{port}\n username: \"\"\n chroot: \"\"\n zonesdir: \"{at}\"\n database: \"\"\n \
+            "server:\n round-robin: yes\n ip-address: {ip}@{port}\n username: \"\"\n chroot: \"\"\n zonesdir: \"{at}\"\n database: \"\"\n \
              pidfile: \"{at}/pid\"\n xfrdfile: \"{at}/xfrd\"\n zonelistfile: \"{at}/zones\"\n do-ip6: no\n\
              remote-control:\n control-enable: no\nzone:\n name: test\n zonefile: test.zone\n"
         );
@@ -38,8 +39,14 @@ impl Nsd {
 
     /// Serves this zone from now on, in another process than before.
     fn serve(&mut self, records: &str) {
+        self.serve_for(0, records);
+    }
+
+    /// The same, with this time to live, also of what does not exist.
+    fn serve_for(&mut self, ttl: u32, records: &str) {
         self.stop();
-        let zone = format!("$ORIGIN test.\n$TTL 0\n@ SOA ns admin 1 60 60 60 1\n@ NS ns\nns A 127.0.0.1\n{records}");
+        let soa = format!("@ SOA ns admin 1 60 60 60 {ttl}");
+        let zone = format!("$ORIGIN test.\n$TTL {ttl}\n{soa}\n@ NS ns\nns A 127.0.0.1\n{records}");
         fs::write(self.folder.join("test.zone"), zone).expect("it can be written");
         // Debian keeps servers where a user's path does not look.
         let path = format!("{}:/usr/sbin", std::env::var("PATH").unwrap_or_default());
@@ -77,18 +84,78 @@ async fn becomes(discovery: &mut Discovery, wanted: &[&str]) {
     }
 }
 
+/// A pool of services of this server, which is asked ten times a second where its records last no longer.
+fn plan(nsd: &Nsd) -> Plan {
+    let text = format!(
+        "[resolver]\nnameservers = ['{}']\nmin_ttl = '100ms'\n[listener.web]\nbind = ['127.0.0.1:1']\n\
+         [pool.web]\ndiscover = {{ dns = {{ name = '_http._tcp.web.test', type = 'SRV' }} }}",
+        nsd.addr
+    );
+    evenkeel_config::parse_str("test.toml", &text, &|_| None).plan.expect("a good plan")
+}
+
+/// How many answers came to this.
+fn updates(discovery: &Discovery, result: &str) -> f64 {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Numbers::new(discovery)));
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).expect("a String takes everything");
+    let line = text.lines().find(|l| l.contains("updates_total") && l.contains(&format!("result=\"{result}\"")));
+    line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or_else(|| panic!("{text}"))
+}
+
+async fn reaches(discovery: &Discovery, result: &str, count: f64) {
+    let until = Instant::now() + Duration::from_secs(30);
+    while updates(discovery, result) < count {
+        assert!(Instant::now() < until, "{} of {count} {result}", updates(discovery, result));
+        tokio::time::sleep(Duration::from_millis(5)).await; // nothing reports a look that changes nothing
+    }
+}
+
+/// Two families of addresses, more of them than fit beside the services: what fits is another part each time.
+#[tokio::test]
+async fn a_list_does_not_depend_on_what_fits_an_answer() {
+    if !installed(&["nsd"]) {
+        return;
+    }
+    for targets in [8, 16, 30] {
+        let (mut nsd, discovery) = (Nsd::new(), Discovery::default());
+        let records = |n| format!("_http._tcp.web SRV 5 1 80 t{n}\nt{n} A 10.0.1.{n}\nt{n} AAAA fd00::{n}\n");
+        nsd.serve(&(10..10 + targets).map(records).collect::<String>());
+        let following = discovery.follow(&mut plan(&nsd)).await;
+        discovery.keep(following);
+        reaches(&discovery, "unchanged", 20.0).await;
+        let wanted: Vec<String> = (10..10 + targets).map(|n| format!("10.0.1.{n}:80 1 0")).collect();
+        assert_eq!(found(&discovery), wanted);
+        assert_eq!(updates(&discovery, "changed"), 1.0, "one list all the time, of {targets} targets");
+    }
+}
+
+/// A zone that says for an hour that there is no such name.
+#[tokio::test]
+async fn a_name_that_begins_to_exist_is_found_within_seconds() {
+    if !installed(&["nsd"]) {
+        return;
+    }
+    let (mut nsd, mut discovery) = (Nsd::new(), Discovery::default());
+    nsd.serve_for(3600, "");
+    let following = discovery.follow(&mut plan(&nsd)).await;
+    discovery.keep(following);
+    reaches(&discovery, "empty", 1.0).await;
+    nsd.serve_for(3600, "_http._tcp.web SRV 5 1 80 t9\n");
+    // The service is there before its target, of which the zone says the same.
+    reaches(&discovery, "empty", 3.0).await;
+    nsd.serve_for(3600, "_http._tcp.web SRV 5 1 80 t9\nt9 A 10.0.1.9\n");
+    becomes(&mut discovery, &["10.0.1.9:80 1 0"]).await;
+}
+
 #[tokio::test]
 async fn a_zone_of_nsd_is_followed() {
     if !installed(&["nsd"]) {
         return;
     }
     let (mut nsd, mut discovery) = (Nsd::new(), Discovery::default());
-    let text = format!(
-        "[resolver]\nnameservers = ['{}']\nmin_ttl = '100ms'\n[listener.web]\nbind = ['127.0.0.1:1']\n\
-         [pool.web]\ndiscover = {{ dns = {{ name = '_http._tcp.web.test', type = 'SRV' }} }}",
-        nsd.addr
-    );
-    let mut plan: Plan = evenkeel_config::parse_str("test.toml", &text, &|_| None).plan.expect("a good plan");
+    let mut plan = plan(&nsd);
     // Nobody is there yet.
     let following = discovery.follow(&mut plan).await;
     discovery.keep(following);

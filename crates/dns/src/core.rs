@@ -1,6 +1,7 @@
 //! What does answering need of its thread? The clock, the timers and the count of open connections, whatever the plan says.
 
 use crate::answer::Moment;
+use evenkeel_balance::Instant;
 use evenkeel_net::clock::{Base, CachedClock};
 use evenkeel_net::deadline::Wheel;
 use std::cell::Cell;
@@ -31,11 +32,10 @@ impl Core {
         Moment { now: self.clock.read(), unix: unix as u32 }
     }
 
-    /// Moves the timers on to the time right now, which is returned.
-    pub fn advance(&self) -> Moment {
-        let at = self.moment();
-        self.wheel.advance(Duration::from_nanos(at.now.0));
-        at
+    /// Moves the timers on to a time, in the worker's own. Returns the time right now.
+    pub fn advance(&self, at: Duration) -> Instant {
+        self.wheel.advance(at);
+        self.clock.read()
     }
 
     /// Open connections.

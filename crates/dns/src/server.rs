@@ -12,7 +12,7 @@ use evenkeel_config::Plan;
 use evenkeel_config::plan::{Listener, Mode};
 use evenkeel_net::clock::Base;
 use evenkeel_net::listen::{CannotListen, ListenFd, Protocol};
-use evenkeel_net::workers::{Applying, Command, Worker, Workers};
+use evenkeel_net::workers::{Applying, Command, Interrupt, Interrupted, Worker, Workers};
 use std::collections::HashMap;
 use std::error::Error;
 use std::fmt;
@@ -32,6 +32,8 @@ pub enum StartError {
     Secret(io::Error),
     /// A thread cannot be made.
     Thread(io::Error),
+    /// The process is to end, and a worker has not applied the plan.
+    Interrupted,
 }
 
 impl fmt::Display for StartError {
@@ -40,6 +42,7 @@ impl fmt::Display for StartError {
             StartError::Listen(error) => error.fmt(f),
             StartError::Secret(error) => write!(f, "DNS: no random bytes for the secret of cookies: {error}"),
             StartError::Thread(error) => write!(f, "cannot start a DNS worker: {error}"),
+            StartError::Interrupted => f.write_str("interrupted while a DNS worker had not applied the plan"),
         }
     }
 }
@@ -49,6 +52,7 @@ impl Error for StartError {
         match self {
             StartError::Listen(e) => e.source(),
             StartError::Secret(e) | StartError::Thread(e) => Some(e),
+            StartError::Interrupted => None,
         }
     }
 }
@@ -123,7 +127,10 @@ impl Server {
 
     /// Does the rest, once the pools have changed to the plan. Zones are replaced as a whole; sockets of addresses that stay
     /// go on, with all that waits there. When this returns, every worker answers by the plan.
-    pub fn apply(&mut self, plan: &Plan, prepared: Prepared, give: GivePool<'_>) {
+    ///
+    /// # Errors
+    /// The wait for the workers was interrupted, as the process is to end.
+    pub fn apply(&mut self, plan: &Plan, prepared: Prepared, give: GivePool<'_>) -> Result<(), StartError> {
         let Prepared { mut sockets, workers } = prepared;
         workers.into_iter().for_each(|worker| self.workers.add(worker));
         for (addr, new) in &sockets {
@@ -148,20 +155,34 @@ impl Server {
             });
             self.workers.send(index, ZoneUpdate::Plan(parts.collect()), &applying);
         }
-        applying.wait();
+        self.workers.wait(applying).map_err(|Interrupted| StartError::Interrupted)?;
         self.sockets.retain(|addr, _| listeners(plan).any(|listener| listener.bind.contains(addr)));
         self.listeners = listeners(plan).map(|l| (l.name.clone(), l.bind.clone())).collect();
         self.numbers.send_replace(numbers);
+        Ok(())
     }
 
     /// Applies other endpoints of some pools, before they can be picked. When this returns, every worker knows them. Pools
     /// that no zone names cost nothing.
-    pub fn apply_endpoints(&self, found: Found) {
+    ///
+    /// # Errors
+    /// The wait for the workers was interrupted, as the process is to end.
+    pub fn apply_endpoints(&self, found: Found) -> Result<(), Interrupted> {
         let (found, applying) = (Arc::new(found), Applying::default());
         (0..self.workers.len()).for_each(|worker| {
             self.workers.send(worker, ZoneUpdate::Endpoints(found.clone()), &applying);
         });
-        applying.wait();
+        self.workers.wait(applying)
+    }
+
+    /// Interrupts waits for the workers.
+    pub fn interrupt(&self) -> Interrupt {
+        self.workers.interrupt()
+    }
+
+    /// The names of workers that have not ended.
+    pub fn still_running(&self) -> impl Iterator<Item = &str> {
+        self.workers.running()
     }
 
     /// The metrics' numbers, now and after later plans.
@@ -184,7 +205,7 @@ impl Server {
         all
     }
 
-    /// For each worker its name and a number that goes up while its event loop turns.
+    /// For each worker its name and a number that goes up between two calls if its event loop turns.
     pub fn beats(&self) -> impl Iterator<Item = (&str, u64)> {
         self.workers.beats()
     }
@@ -192,6 +213,11 @@ impl Server {
     /// Tells the workers to drain, or to end.
     pub fn command(&self, command: Command) {
         self.workers.command(command);
+    }
+
+    /// Waits until the thread of a worker is about to end.
+    pub async fn worker_ends(&self) {
+        self.workers.ends().await;
     }
 
     /// The thread of a worker that has ended, if there is one: see [`Workers::take_ended`].

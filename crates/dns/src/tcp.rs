@@ -4,8 +4,8 @@ use crate::binding::{Binding, Open};
 use evenkeel_net::accept_pause;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::Timer;
-use evenkeel_net::event_loop::{Source, Task, spawn, spawn_essential};
-use evenkeel_net::listen::{self, ListenFd, Protocol};
+use evenkeel_net::event_loop::{Source, Task, budget, spawn, spawn_essential};
+use evenkeel_net::listen::{self, BACKLOG, ListenFd, Protocol};
 use evenkeel_net::stream::Stream;
 use evenkeel_net::transport::Transport;
 use rustix::fd::OwnedFd;
@@ -22,6 +22,9 @@ use std::time::Duration;
 const FAREWELL: Duration = Duration::from_secs(1);
 /// Answers that are sent together.
 const ANSWERS_MAX: usize = 64 << 10;
+
+/// What an accepted connection draws from the budget of a turn.
+const ACCEPTED: u32 = 3;
 
 /// A socket at which a worker accepts, and the task that does.
 pub struct Accepting {
@@ -44,7 +47,8 @@ impl Accepting {
     /// Accepts no more, but for those that wait: no other may look at this socket, and closing it would reset them.
     pub fn close(&self) {
         self.task.abort();
-        while accept(&self.binding, &self.socket).is_ok() {}
+        // As many as can wait: others may come faster than these are accepted.
+        (0..=BACKLOG).take_while(|_| accept(&self.binding, &self.socket).is_ok()).for_each(drop);
     }
 }
 
@@ -62,6 +66,7 @@ async fn run(binding: Rc<Binding>, socket: Source<ListenFd>) {
 /// Accepts a connection, and serves it if there is room for one more.
 fn accept(binding: &Rc<Binding>, socket: &ListenFd) -> Result<(), Errno> {
     if let Some((fd, client)) = listen::accept(socket)? {
+        budget::charge(ACCEPTED);
         match binding.connect() {
             Some(open) => _ = spawn(serve(open, fd, client)),
             None => binding.answerer().borrow().stats().refused_connections.add(1),
@@ -102,6 +107,7 @@ async fn converse(binding: &Binding, transport: &Transport, timer: &Timer, clien
             }
         }
         let mut done = 0;
+        // Drawn for each message, as one read may bring a thousand.
         while let Some(message) = whole(&input[done..]).filter(|_| output.len() < ANSWERS_MAX) {
             done += 2 + message.len();
             let answerer = binding.answerer();
@@ -113,6 +119,8 @@ async fn converse(binding: &Binding, transport: &Transport, timer: &Timer, clien
             }
             output.extend_from_slice(&(answer.len() as u16).to_be_bytes());
             output.extend_from_slice(&answer);
+            drop(answerer);
+            budget::proceed().await;
         }
         input.drain(..done);
         let written = timer.limit_by(timer.tick_after(binding.idle()), pin!(write(transport, &output))).await;
@@ -123,9 +131,11 @@ async fn converse(binding: &Binding, transport: &Transport, timer: &Timer, clien
 
 /// What comes next; empty at the end, and when the address is closed. What has come goes first.
 async fn read(binding: &Binding, transport: &Transport) -> io::Result<Buf> {
-    poll_fn(|cx| match transport.poll_read_into(cx, Buf::take) {
-        Poll::Pending if binding.is_closed() => Poll::Ready(Ok(Buf::none())),
-        read => read.map_ok(|(_, buf)| buf),
+    poll_fn(|cx| {
+        if binding.is_closed() {
+            return Poll::Ready(transport.read_ready(Buf::take).unwrap_or(Ok((0, Buf::none()))).map(|(_, buf)| buf));
+        }
+        transport.poll_read_into(cx, Buf::take).map_ok(|(_, buf)| buf)
     })
     .await
 }

@@ -4,7 +4,7 @@
 use crate::binding::Binding;
 use evenkeel_net::datagrams::recv_batch::{RecvBatch, SLOTS};
 use evenkeel_net::datagrams::send_batch::{SendBatch, To};
-use evenkeel_net::event_loop::{Source, Task, spawn_essential, yield_now};
+use evenkeel_net::event_loop::{Source, Task, budget, spawn_essential};
 use evenkeel_net::listen::{ListenFd, Protocol};
 use std::cell::RefCell;
 use std::io;
@@ -12,8 +12,8 @@ use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-/// Batches until others have their turn.
-const BATCHES: usize = 8;
+/// Batches of datagrams that a socket has room for, at most.
+const BATCHES_MAX: usize = 256;
 /// The largest query: names have 255 bytes at most, and options some hundred.
 const QUERY_MAX: usize = 2048;
 /// What an answer first has room for.
@@ -43,7 +43,9 @@ impl Serving {
     /// this one, or none.
     pub fn close(&self) {
         self.task.abort();
-        while contained(|| self.batch.borrow_mut().exchange(&self.socket, &self.binding)).is_none_or(|n| n == SLOTS) {}
+        let answer = || contained(|| self.batch.borrow_mut().exchange(&self.socket, &self.binding));
+        // As much as can wait: more may come as fast as it is answered.
+        (0..BATCHES_MAX).take_while(|_| answer().is_none_or(|n| n == SLOTS)).for_each(drop);
     }
 }
 
@@ -51,10 +53,9 @@ async fn run(binding: Rc<Binding>, socket: Source<ListenFd>, batch: Rc<RefCell<B
     loop {
         socket.readable().await;
         // While some were answered more may have come: to look costs less than to wait and be woken.
-        if (0..BATCHES).any(|_| contained(|| batch.borrow_mut().exchange(&socket, &binding)) == Some(0)) {
-            socket.note_empty();
-        } else {
-            yield_now().await;
+        match contained(|| batch.borrow_mut().exchange(&socket, &binding)) {
+            Some(0) => socket.note_empty(),
+            answered => budget::charge(answered.unwrap_or(SLOTS) as u32 / 2),
         }
     }
 }

@@ -18,8 +18,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Ticks between two looks at the sets of pools that no client asks for: a second.
-const TICKS_PER_REFRESH: u32 = 20;
+/// Between two looks at the sets of pools that no client asks for.
+const REFRESH_EVERY: Duration = Duration::from_secs(1);
 
 /// What changes for a worker.
 pub enum ZoneUpdate {
@@ -82,9 +82,9 @@ struct Worker {
 /// # Errors
 /// A socket cannot be served: without it the worker would go on and answer less than comes, so it ends.
 pub async fn serve(base: Base, link: ControlLink<ZoneUpdate>) -> io::Result<()> {
-    let ControlLink { mut updates, mut commands, beats } = link;
+    let ControlLink { mut updates, mut commands } = link;
     let worker = Rc::new(Worker { core: Core::new(base), served: RefCell::default() });
-    let ticking = event_loop::spawn_essential(tick(beats, on_tick(worker.clone())));
+    let ticking = event_loop::spawn_essential(tick(base, on_tick(worker.clone())));
     while *commands.borrow_and_update() == Command::Run {
         tokio::select! {
             changed = commands.changed() => if changed.is_err() { break },
@@ -115,17 +115,18 @@ pub async fn serve(base: Base, link: ControlLink<ZoneUpdate>) -> io::Result<()> 
     Ok(())
 }
 
-/// Moves deadlines on, and looks after pools that no client asks for.
-fn on_tick(worker: Rc<Worker>) -> impl FnMut() {
-    let mut until_refresh = TICKS_PER_REFRESH;
-    move || {
-        let at = worker.core.advance();
-        until_refresh -= 1;
-        if until_refresh == 0 {
-            until_refresh = TICKS_PER_REFRESH;
+/// Moves deadlines on, and looks after pools that no client asks for. Returns when it is due again, if nothing happens before.
+fn on_tick(worker: Rc<Worker>) -> impl FnMut(Duration) -> Option<Duration> {
+    let mut refresh_at = REFRESH_EVERY;
+    move |at| {
+        let now = worker.core.advance(at);
+        // While nothing happens an old set of a pool is kept; an update of the endpoints comes here, and is something.
+        if at >= refresh_at {
+            refresh_at = at + REFRESH_EVERY;
             let served = worker.served.borrow();
-            served.values().for_each(|served| served.binding.answerer().borrow_mut().refresh(at.now));
+            served.values().for_each(|served| served.binding.answerer().borrow_mut().refresh(now));
         }
+        worker.core.wheel.next_due()
     }
 }
 

@@ -59,7 +59,7 @@ fn a_worker_that_cannot_serve_a_socket_ends_and_says_why() {
             Ok(all)
         };
         let prepared = server.prepare(&plan(), &mut open).expect("nothing of it can fail yet");
-        server.apply(&plan(), prepared, &no_endpoints);
+        server.apply(&plan(), prepared, &no_endpoints).expect("nothing interrupts");
 
         let ended = next_end(&mut server);
         // Sockets are given out from the last worker's to the first's.

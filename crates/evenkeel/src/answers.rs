@@ -17,15 +17,22 @@ use std::sync::Arc;
 /// Changes both planes to a plan, or neither.
 pub fn reload(proxy: &mut Server, dns: &mut evenkeel_dns::Server, plan: Plan) -> Result<Summary, Failure> {
     let prepared = dns.prepare(&plan, &mut open(&mut Inherited::default()))?;
-    let summary = proxy.reload_telling(plan, |pools, changed| dns.apply_endpoints(found(pools, changed)))?;
+    let summary = proxy.reload_telling(plan, |pools, changed| tell(dns, pools, changed))?;
     let plan = proxy.plan();
-    dns.apply(&plan, prepared, &give(proxy.control(), &plan));
+    dns.apply(&plan, prepared, &give(proxy.control(), &plan))?;
     Ok(summary)
 }
 
 /// Has both planes apply endpoints that were found, each before it can pick them.
 pub fn apply_endpoints(proxy: &mut Server, dns: &evenkeel_dns::Server, new: Vec<(Arc<str>, Vec<plan::Endpoint>)>) {
-    proxy.apply_endpoints(new, |pools, changed| dns.apply_endpoints(found(pools, changed)));
+    // Interrupted, the process ends, and nothing picks from them.
+    let _ = proxy.apply_endpoints(new, |pools, changed| tell(dns, pools, changed));
+}
+
+/// Has DNS apply the endpoints of these pools.
+fn tell(dns: &evenkeel_dns::Server, pools: &Pools, changed: &[&plan::Pool]) {
+    // Interrupted, so is the proxy, which is waited for next.
+    let _ = dns.apply_endpoints(found(pools, changed));
 }
 
 /// The endpoints of pools, as answers name them.
@@ -50,7 +57,7 @@ pub fn start(proxy: &Server, inherited: &mut Inherited) -> Result<evenkeel_dns::
     let mut dns = evenkeel_dns::Server::new(proxy.stats().len())?;
     let plan = proxy.plan();
     let prepared = dns.prepare(&plan, &mut open(inherited))?;
-    dns.apply(&plan, prepared, &give(proxy.control(), &plan));
+    dns.apply(&plan, prepared, &give(proxy.control(), &plan))?;
     Ok(dns)
 }
 

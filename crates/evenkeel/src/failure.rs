@@ -1,5 +1,6 @@
 //! What does a failure say, and with which exit code? What, where and how to fix it, each on a line.
 
+use crate::log::queue;
 use evenkeel_config::plan::LineSink;
 use evenkeel_net::listen::CannotListen;
 use evenkeel_proxy::StartError;
@@ -114,7 +115,7 @@ impl Failure {
 
     /// Writes it to standard error.
     pub fn tell(self) -> ExitCode {
-        eprint!("{}", self.text(color()));
+        queue::print(&self.text(color()));
         ExitCode::from(self.code)
     }
 }

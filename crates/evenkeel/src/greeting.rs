@@ -1,6 +1,7 @@
 //! What is said when it runs? Where it listens, over what it balances and how, and what to do next.
 
 use crate::commands::check::contents;
+use crate::log::queue;
 use crate::reach::{Silent, Tried};
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{Address, LineSink, Listener, LogFormat, Mode, Pool};
@@ -30,7 +31,7 @@ pub struct Greeting<'a> {
 /// Says it on standard error: as a block for people, or as log lines where the log is for machines.
 pub fn say(greeting: &Greeting<'_>) {
     match greeting.plan.runtime.log.format {
-        LogFormat::Text => eprint!("{}", block(greeting)),
+        LogFormat::Text => queue::print(&block(greeting)),
         LogFormat::Json => lines(greeting),
     }
 }

@@ -7,11 +7,15 @@ use std::io;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Between two looks: threads can be joined, but not awaited.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Between two looks at a thread that is about to end: threads can be joined, but not awaited.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Waits until a worker of either plane has ended; to be given up while none was told to.
 pub async fn worker(proxy: &mut Server, dns: &mut evenkeel_dns::Server) -> Failure {
+    tokio::select! {
+        () = proxy.worker_ends() => {}
+        () = dns.worker_ends() => {}
+    }
     loop {
         if let Some(thread) = proxy.take_ended().or_else(|| dns.take_ended()) {
             return Failure::running(why(thread));

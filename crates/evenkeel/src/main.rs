@@ -65,8 +65,10 @@ fn main() -> ExitCode {
         Command::Metrics => reference::metrics(),
         Command::Completions { shell } => completing::completions(&shell),
     };
-    match done {
+    let code = match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.tell(),
-    }
+    };
+    log::queue::finish();
+    code
 }

@@ -1,6 +1,7 @@
 //! Which metrics are there? Those of every room, together.
 
 use crate::configured::reload::{self, Reloads};
+use crate::log::queue::Dropped;
 use crate::traces::Metrics as Spans;
 use evenkeel_acme::{Metrics as Issued, issuer};
 use evenkeel_admin::Process;
@@ -49,6 +50,7 @@ pub fn registry(rooms: Rooms<'_>) -> Registry {
     registry.register_collector(Box::new(Certificates::new(rooms.certificates)));
     registry.register_collector(Box::new(Issued::new(rooms.orders)));
     registry.register_collector(Box::new(rooms.spans));
+    registry.register_collector(Box::new(Dropped));
     registry.register_collector(Box::new(rooms.admin));
     registry.register_collector(Box::new(Process));
     registry

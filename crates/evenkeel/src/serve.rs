@@ -43,6 +43,9 @@ use tokio::time::MissedTickBehavior;
 /// How often the files of certificates are looked at: one that was renewed is used before its operator looks whether it is.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
 
+/// Time in which workers end when they are to stop.
+const STOP_MAX: Duration = Duration::from_millis(500);
+
 /// A running proxy, and the tasks that watch it.
 pub struct Serving {
     server: Server,
@@ -155,7 +158,8 @@ impl Serving {
 
     /// Serves until a signal asks it to end, then drains: accepts no more, and gives what runs its time. A second signal
     /// ends that at once.
-    pub async fn until_told(mut self, mut signals: Signals) -> Result<(), Failure> {
+    pub async fn until_told(mut self, signals: Signals) -> Result<(), Failure> {
+        signals.interrupts(vec![self.server.interrupt(), self.dns.interrupt()]);
         let mut watch = self.watch(None);
         let mut upgrade: Option<Upgrade> = None;
         let mut watchdog = Watchdog::new(&self.notify);
@@ -192,8 +196,8 @@ impl Serving {
                         Err(why) => _ = answer.send(Err(Problem::refused(why))),
                     },
                 },
-                _ = turn.tick() => self.shown.turn(&self.server.now()),
-                _ = count.tick() => self.shown.history.count(&self.server.now(), unix_ms(SystemTime::now())),
+                _ = turn.tick(), if self.admin.is_some() => self.shown.turn(&self.server.now()),
+                _ = count.tick(), if self.admin.is_some() => self.shown.history.count(&self.server.now(), unix_ms(SystemTime::now())),
                 () = touched(watch.as_mut()) => if self.configured.source.has_changed() {
                     let _ = self.configure(Wish::Reload, None, "the file changed").await;
                     watch = self.watch(watch);
@@ -230,12 +234,12 @@ impl Serving {
         self.shown.draining.store(true, Relaxed);
         self.notify.stopping("draining");
         let socket = self.server.plan().admin.as_ref().and_then(|admin| admin.socket.clone());
-        self.end(signals, Command::Drain).await;
+        let ended = self.end(signals, Command::Drain).await;
         if let Some(path) = socket {
             // It names nothing any more; it may be gone already.
             let _ = std::fs::remove_file(path);
         }
-        Ok(())
+        ended
     }
 
     /// Does what is wished of the configuration, unless another generation runs than `unless`. `by`: who asks.
@@ -284,12 +288,12 @@ impl Serving {
     /// Leaves the sockets to another process, and ends with the last request.
     async fn retire(mut self, signals: Signals) -> Result<(), Failure> {
         self.admin_sockets.clear();
-        self.end(signals, Command::Retire).await;
-        Ok(())
+        self.end(signals, Command::Retire).await
     }
 
-    /// Accepts no more, and ends when nothing runs any more, when the time is over, or when told again.
-    async fn end(self, mut signals: Signals, how: Command) {
+    /// Accepts no more, and ends when nothing runs any more, when the time is over, or by a second signal. Fails if a worker
+    /// does not end: the process then ends without it.
+    async fn end(self, signals: Signals, how: Command) -> Result<(), Failure> {
         let (limit, open) = (self.server.plan().runtime.drain_timeout, self.open());
         tracing::info!(
             open,
@@ -304,14 +308,20 @@ impl Serving {
         tokio::select! {
             () = ended(|| self.server.has_ended() && self.dns.has_ended(), Duration::from_millis(10)) => tracing::info!("drained"),
             () = tokio::time::sleep(limit) => tracing::warn!(open = self.open(), "the time to drain is over: closing the rest"),
-            () = told_again => tracing::warn!(open = self.open(), "told again: closing the rest"),
+            () = told_again => tracing::warn!(open = self.open(), "second signal: closing the remaining connections"),
         }
         self.server.command(Command::Stop);
         self.dns.command(Command::Stop);
+        let all_ended = ended(|| self.server.has_ended() && self.dns.has_ended(), Duration::from_millis(10));
+        if tokio::time::timeout(STOP_MAX, all_ended).await.is_err() {
+            let stuck: Vec<&str> = self.server.still_running().chain(self.dns.still_running()).collect();
+            return Err(Failure::running(format!("ended without {}, which did not stop", stuck.join(", "))));
+        }
         self.server.join();
         self.dns.join();
         self.exporter.end();
         drop(self.admin);
+        Ok(())
     }
 
     /// Watches the files if the configuration that runs says so.

@@ -1,16 +1,28 @@
-//! What is the process told from outside? To end by SIGTERM, SIGQUIT and Ctrl-C, one after the other; and to change.
+//! Signals to the process. A thread of its own catches them, so that none waits for what the process is at: SIGTERM, SIGQUIT
+//! and Ctrl-C end it in order, and a second one of them ends it at once, whatever its workers do.
 
+use crate::log::queue;
+use evenkeel_net::workers::Interrupt;
 use std::io;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{Notify, Semaphore, oneshot};
+
+/// Time from the second signal to end until the process does so from here, if it has not by then.
+const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// The signals, caught from the moment this exists.
-pub struct Signals {
-    terminate: Signal,
-    quit: Signal,
-    interrupt: Signal,
-    hangup: Signal,
-    user1: Signal,
-    user2: Signal,
+pub struct Signals(Arc<Came>);
+
+/// Signals that came and were not taken. Those to end are counted; of others a second one adds nothing to the first.
+struct Came {
+    ends: Semaphore,
+    hangup: Notify,
+    reopen: Notify,
+    upgrade: Notify,
+    interrupts: OnceLock<Vec<Interrupt>>,
 }
 
 /// What a signal asks for.
@@ -27,12 +39,94 @@ pub enum Asked {
 }
 
 impl Signals {
-    /// Catches them. To be called on a runtime.
+    /// Catches them.
     ///
     /// # Errors
-    /// As `sigaction(2)`.
-    pub fn catch() -> io::Result<Signals> {
-        Ok(Signals {
+    /// As `sigaction(2)`, or the thread cannot be made.
+    pub async fn catch() -> io::Result<Signals> {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let came = Arc::new(Came {
+            ends: Semaphore::new(0),
+            hangup: Notify::new(),
+            reopen: Notify::new(),
+            upgrade: Notify::new(),
+            interrupts: OnceLock::new(),
+        });
+        let (caught, is_caught) = oneshot::channel();
+        let to = came.clone();
+        let follow = move || {
+            runtime.block_on(async move {
+                // The other side waits for it.
+                match Caught::new() {
+                    Err(error) => _ = caught.send(Err(error)),
+                    Ok(signals) => {
+                        let _ = caught.send(Ok(()));
+                        follow(signals, &to).await;
+                    }
+                }
+            });
+        };
+        std::thread::Builder::new().name("signals".into()).spawn(follow)?;
+        is_caught.await.map_err(io::Error::other)??;
+        Ok(Signals(came))
+    }
+
+    /// The first signal to end interrupts these waits.
+    pub fn interrupts(&self, waits: Vec<Interrupt>) {
+        // Set once, when all has started.
+        let _ = self.0.interrupts.set(waits);
+    }
+
+    /// Waits for the next one; those to end go first.
+    pub async fn next(&self) -> Asked {
+        let Came { ends, hangup, reopen, upgrade, .. } = &*self.0;
+        tokio::select! {
+            biased;
+            // It is never closed.
+            Ok(end) = ends.acquire() => {
+                end.forget();
+                Asked::End
+            }
+            () = hangup.notified() => Asked::Hangup,
+            () = reopen.notified() => Asked::Reopen,
+            () = upgrade.notified() => Asked::Upgrade,
+        }
+    }
+}
+
+/// Passes signals on until the second one to end, and then ends the process if nothing else does.
+async fn follow(mut signals: Caught, to: &Came) {
+    let mut ends = 0;
+    while ends < 2 {
+        match signals.next().await {
+            Asked::End => {
+                ends += 1;
+                to.interrupts.get().into_iter().flatten().for_each(Interrupt::raise);
+                to.ends.add_permits(1);
+            }
+            Asked::Hangup => to.hangup.notify_one(),
+            Asked::Reopen => to.reopen.notify_one(),
+            Asked::Upgrade => to.upgrade.notify_one(),
+        }
+    }
+    tokio::time::sleep(AT_ONCE).await;
+    tracing::error!("told to end at once, but something in this process hangs: ending without it");
+    queue::finish();
+    std::process::exit(1);
+}
+
+struct Caught {
+    terminate: Signal,
+    quit: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+    user1: Signal,
+    user2: Signal,
+}
+
+impl Caught {
+    fn new() -> io::Result<Caught> {
+        Ok(Caught {
             terminate: signal(SignalKind::terminate())?,
             quit: signal(SignalKind::quit())?,
             interrupt: signal(SignalKind::interrupt())?,
@@ -42,8 +136,7 @@ impl Signals {
         })
     }
 
-    /// Waits for the next one.
-    pub async fn next(&mut self) -> Asked {
+    async fn next(&mut self) -> Asked {
         tokio::select! {
             _ = self.terminate.recv() => Asked::End,
             _ = self.quit.recv() => Asked::End,

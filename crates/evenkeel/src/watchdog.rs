@@ -20,7 +20,7 @@ impl Watchdog {
     pub fn new(notify: &Notify) -> Watchdog {
         let looks = notify.watchdog().map(|limit| {
             // Three times within its limit, so that neither one late look nor one late word ends the process. Seldom enough
-            // that each worker, whose beats come twenty times a second, has had one meanwhile.
+            // that each worker has answered meanwhile, which it is asked to at each look.
             let mut looks = interval((limit / 3).max(Duration::from_millis(200)));
             looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             looks

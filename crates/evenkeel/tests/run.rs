@@ -192,7 +192,7 @@ fn a_second_signal_ends_at_once() {
     eventually("draining", || running.said().contains("draining").then_some(()));
     running.signal(Signal::INT);
     assert_eq!(running.code(), Some(0), "{}", running.said());
-    assert!(running.said().contains("told again: closing the rest"), "{}", running.said());
+    assert!(running.said().contains("second signal: closing the remaining connections"), "{}", running.said());
     let cut = client.join().expect("no panic");
     assert!(cut.is_err() || cut.as_ref().is_ok_and(|(status, _)| *status == 0), "{cut:?}");
 }

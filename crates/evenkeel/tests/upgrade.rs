@@ -9,12 +9,12 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixDatagram;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
+use support::manager::Manager;
 use support::streams::{Load, Streaming};
 use support::{Adopted, DEADLINE, Endpoint, Folder, Running, address, eventually, get};
 
@@ -302,39 +302,6 @@ fn what_does_not_say_that_it_serves_does_not_take_over() {
     assert!(running.said().contains("cannot start it"), "{}", running.said());
     running.signal(Signal::TERM);
     assert_eq!(running.code(), Some(0), "{}", running.said());
-}
-
-/// The other end of `NOTIFY_SOCKET`.
-struct Manager {
-    socket: UnixDatagram,
-    path: PathBuf,
-}
-
-impl Manager {
-    fn new(folder: &Folder) -> Manager {
-        let path = folder.0.join("notify.sock");
-        let socket = UnixDatagram::bind(&path).expect("a socket");
-        socket.set_read_timeout(Some(DEADLINE)).expect("sockets have timeouts");
-        Manager { socket, path }
-    }
-
-    /// The next message that is no sign of life.
-    #[track_caller]
-    fn hears(&self) -> String {
-        loop {
-            let said = self.hears_any();
-            if said != "WATCHDOG=1" {
-                return said;
-            }
-        }
-    }
-
-    #[track_caller]
-    fn hears_any(&self) -> String {
-        let mut bytes = [0; 4096];
-        let n = self.socket.recv(&mut bytes).expect("a message");
-        String::from_utf8_lossy(&bytes[..n]).into_owned()
-    }
 }
 
 #[test]

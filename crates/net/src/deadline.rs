@@ -22,6 +22,9 @@ const TICKS_PER_SECOND: u64 = 1000 / TICK.as_millis() as u64;
 /// 3.4 minutes ahead; what is due later goes around again.
 const BUCKETS: u64 = 4096;
 
+/// Words of a bit for each bucket.
+const WORDS: usize = BUCKETS as usize / 64;
+
 const NEVER: u64 = u64::MAX;
 
 /// A worker's deadlines.
@@ -30,6 +33,8 @@ pub struct Wheel {
     tick: Cell<u64>,
     entries: RefCell<SlotTable<Entry>>,
     buckets: RefCell<Vec<Vec<u32>>>,
+    /// A bit for each bucket that is not empty.
+    occupied: [Cell<u64>; WORDS],
 }
 
 #[derive(Debug)]
@@ -66,6 +71,7 @@ impl Wheel {
             tick: Cell::new(0),
             entries: RefCell::new(SlotTable::new()),
             buckets: RefCell::new(vec![Vec::new(); BUCKETS as usize]),
+            occupied: [const { Cell::new(0) }; WORDS],
         })
     }
 
@@ -82,14 +88,42 @@ impl Wheel {
     /// Moves on to the tick of `now`, since the worker's start, and wakes all whose deadline has passed.
     pub fn advance(&self, now: Duration) {
         let target = (now.as_nanos() / TICK.as_nanos()) as u64;
-        while self.tick.get() < target {
-            self.tick.set(self.tick.get() + 1);
-            self.turn(self.tick.get());
+        // Ticks at which nothing is due are passed over: a worker may have slept for days.
+        while let Some(tick) = self.next_tick().filter(|tick| *tick <= target) {
+            self.tick.set(tick);
+            self.turn(tick);
         }
+        self.tick.set(target.max(self.tick.get()));
+    }
+
+    /// The time, since the worker's start, at which the wheel has to be moved on next. A deadline may pass then, or turn out to
+    /// have been moved.
+    pub fn next_due(&self) -> Option<Duration> {
+        self.next_tick().map(|tick| TICK.saturating_mul(u32::try_from(tick).unwrap_or(u32::MAX)))
+    }
+
+    /// The next tick whose bucket is not empty.
+    fn next_tick(&self) -> Option<u64> {
+        let tick = self.tick.get();
+        let (word, bit) = (((tick + 1) % BUCKETS) as usize / 64, (tick + 1) % 64);
+        // The first word is looked at twice: from its bit on, and at the end below that.
+        (0..=WORDS).find_map(|ahead| {
+            let at = (word + ahead) % WORDS;
+            let mut bits = self.occupied[at].get();
+            match ahead {
+                0 => bits &= u64::MAX << bit,
+                WORDS => bits &= !(u64::MAX << bit),
+                _ => {}
+            }
+            let bucket = at as u64 * 64 + u64::from(bits.trailing_zeros());
+            (bits != 0).then(|| tick + 1 + (bucket + BUCKETS - (tick + 1) % BUCKETS) % BUCKETS)
+        })
     }
 
     fn turn(&self, tick: u64) {
-        let due = std::mem::take(&mut self.buckets.borrow_mut()[(tick % BUCKETS) as usize]);
+        let bucket = (tick % BUCKETS) as usize;
+        let due = std::mem::take(&mut self.buckets.borrow_mut()[bucket]);
+        self.occupied[bucket / 64].update(|bits| bits & !(1 << (bucket % 64)));
         for slot in due {
             if let Some(waker) = self.pass(slot, tick) {
                 waker.wake();
@@ -118,7 +152,9 @@ impl Wheel {
     fn place(&self, entry: &mut Entry, slot: u32) {
         let tick = self.tick.get();
         entry.placed = entry.due.clamp(tick + 1, tick + BUCKETS - 1);
-        self.buckets.borrow_mut()[(entry.placed % BUCKETS) as usize].push(slot);
+        let bucket = (entry.placed % BUCKETS) as usize;
+        self.buckets.borrow_mut()[bucket].push(slot);
+        self.occupied[bucket / 64].update(|bits| bits | 1 << (bucket % 64));
     }
 
     /// Wakes every task that has a timer, without its deadline having passed: something for all has changed.
@@ -286,6 +322,40 @@ mod tests {
         next.set(next.tick_after(Duration::from_millis(100)));
         at(&wheel, 2000);
         assert!(fired(&next));
+    }
+
+    #[test]
+    fn the_next_tick_is_that_of_the_first_deadline_wherever_the_wheel_stands() {
+        for start in [0, 1, 62, 63, 64, 4031, 4032, 4095, 4096, 100_000] {
+            for ahead in [1, 2, 63, 64, 65, 2000, 4094] {
+                let wheel = Wheel::new();
+                let (first, later) = (wheel.timer(), wheel.timer());
+                let at = |tick: u64| TICK * u32::try_from(tick).unwrap();
+                wheel.advance(at(start));
+                assert_eq!(wheel.next_due(), None);
+                later.set(start + ahead + 1);
+                first.set(start + ahead);
+                assert_eq!(wheel.next_due(), Some(at(start + ahead)), "{start} {ahead}");
+                wheel.advance(at(start + ahead - 1));
+                assert_eq!(wheel.next_due(), Some(at(start + ahead)), "{start} {ahead}");
+                wheel.advance(at(start + ahead));
+                assert_eq!(wheel.next_due(), Some(at(start + ahead + 1)), "{start} {ahead}");
+                // As after a sleep of weeks, which takes no look at each tick.
+                wheel.advance(at(start + 40_000_000));
+                assert_eq!(wheel.next_due(), None);
+            }
+        }
+    }
+
+    #[test]
+    fn a_deadline_further_than_the_wheel_goes_around_passes_after_a_long_sleep_too() {
+        let wheel = Wheel::new();
+        let timer = wheel.timer();
+        timer.set(3 * BUCKETS);
+        wheel.advance(TICK * (3 * BUCKETS as u32 - 1));
+        assert!(!fired(&timer));
+        wheel.advance(TICK * (3 * BUCKETS as u32));
+        assert!(fired(&timer));
     }
 
     #[test]

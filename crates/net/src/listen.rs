@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::{fmt, io};
 
 /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
-const BACKLOG: i32 = 4096;
+pub const BACKLOG: i32 = 4096;
 
 /// Bytes of datagrams that may wait to be taken; the kernel caps it at `net.core.rmem_max`. A flow has what the kernel gives,
 /// as its datagrams do not wait for those of others.

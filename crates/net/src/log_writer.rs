@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// A batch is handed over when it gets this large, or at the latest each second.
@@ -19,6 +19,10 @@ const BATCH: usize = 64 * 1024;
 
 /// Batches that may wait for the disk: 16 MiB. More are dropped, and counted.
 const BATCHES_WAITING_MAX: usize = 256;
+
+/// Time in which what waits must be written at the end. A pipe that nothing reads, or a disk that does not answer, holds up
+/// neither a reload nor the end of the process.
+const FINISH_MAX: Duration = Duration::from_secs(2);
 
 /// Least time between two words of lost lines.
 const SAY_EVERY: Duration = Duration::from_secs(60);
@@ -46,6 +50,7 @@ enum Out {
 #[derive(Debug)]
 pub struct Writer {
     sender: SyncSender<Task>,
+    what: &'static str,
     thread: JoinHandle<()>,
     /// Lines that found the queue full.
     overrun: Arc<AtomicU64>,
@@ -150,8 +155,8 @@ impl Writer {
                 }
             }
         };
-        let thread = std::thread::Builder::new().name(what.into()).spawn(write)?;
-        Ok(Writer { sender, thread, overrun })
+        let thread = thread::Builder::new().name(what.into()).spawn(write)?;
+        Ok(Writer { sender, what, thread, overrun })
     }
 
     /// A batch for one thread. `dropped` counts its lines that could not be written: the disk was full, or too slow.
@@ -169,10 +174,20 @@ impl Writer {
         self.sender.try_send(Task::Turn(out)).map_err(|_| io::Error::other("its disk does not keep up"))
     }
 
-    /// Waits until all is written. All batches must be gone.
+    /// Waits until all is written, for two seconds at most. All batches must be gone.
     pub fn finish(self) {
         drop(self.sender);
-        let _ = self.thread.join();
+        let until = Instant::now() + FINISH_MAX;
+        // A thread cannot be joined for a time.
+        while !self.thread.is_finished() {
+            if Instant::now() >= until {
+                return tracing::error!(
+                    log = self.what,
+                    "what it is written to takes nothing; its last lines are lost"
+                );
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 
@@ -203,6 +218,11 @@ impl Batch {
     /// Lines so far that could not be written.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Relaxed)
+    }
+
+    /// True if there are lines that the writer does not have yet.
+    pub fn holds_lines(&self) -> bool {
+        !self.lines.is_empty()
     }
 
     /// Gives the lines to the writer.

@@ -6,6 +6,7 @@
 
 use crate::buffer::Buf;
 use crate::event_loop::Watched;
+use crate::event_loop::budget::{charge_bytes, poll_proceed};
 use evenkeel_wire::proxy_protocol::Addresses;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -77,10 +78,11 @@ impl Stream {
     /// As `recv(2)`.
     #[inline]
     pub fn poll_read(&self, cx: &mut Context<'_>, buf: &mut Buf) -> Poll<io::Result<usize>> {
-        if self.watched.get().is_none()
-            && let Some(read) = self.try_read(buf)
-        {
-            return Poll::Ready(read);
+        if self.watched.get().is_none() {
+            ready!(poll_proceed(cx));
+            if let Some(read) = self.try_read(buf) {
+                return Poll::Ready(read);
+            }
         }
         let watched = self.watched()?;
         loop {
@@ -112,10 +114,11 @@ impl Stream {
     #[inline]
     pub fn poll_read_into(&self, cx: &mut Context<'_>, room: impl Fn() -> Buf) -> Poll<io::Result<(usize, Buf)>> {
         let read = || self.read_ready(&room);
-        if self.watched.get().is_none()
-            && let Some(read) = read()
-        {
-            return Poll::Ready(read);
+        if self.watched.get().is_none() {
+            ready!(poll_proceed(cx));
+            if let Some(read) = read() {
+                return Poll::Ready(read);
+            }
         }
         let watched = self.watched()?;
         loop {
@@ -214,7 +217,7 @@ impl Stream {
             match io(&self.fd) {
                 Err(Errno::AGAIN) => watched.note_empty(),
                 Err(Errno::INTR) => {}
-                result => return Poll::Ready(result.map_err(Into::into)),
+                result => return Poll::Ready(charged(result)),
             }
         }
     }
@@ -230,11 +233,12 @@ impl Stream {
         mut io: impl FnMut(&OwnedFd) -> Result<usize, Errno>,
     ) -> Poll<io::Result<usize>> {
         // First without asking: a socket is nearly always writable, and one just connected may already be.
+        ready!(poll_proceed(cx));
         loop {
             match io(&self.fd) {
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR) => {}
-                result => return Poll::Ready(result.map_err(Into::into)),
+                result => return Poll::Ready(charged(result)),
             }
         }
         let watched = self.watched()?;
@@ -243,7 +247,7 @@ impl Stream {
             match io(&self.fd) {
                 Err(Errno::AGAIN) => watched.note_full(),
                 Err(Errno::INTR) => {}
-                result => return Poll::Ready(result.map_err(Into::into)),
+                result => return Poll::Ready(charged(result)),
             }
         }
     }
@@ -363,10 +367,20 @@ fn recv(fd: &OwnedFd, buf: &mut Buf) -> Result<usize, Errno> {
             Err(e) => return Err(e),
             Ok((n, _)) => {
                 buf.fill(n);
+                charge_bytes(n);
                 return Ok(n);
             }
         }
     }
+}
+
+/// The result of a read or write, whose bytes draw from the turn's budget.
+#[inline]
+fn charged(result: Result<usize, Errno>) -> io::Result<usize> {
+    if let Ok(n) = result {
+        charge_bytes(n);
+    }
+    result.map_err(Into::into)
 }
 
 #[cfg(test)]

@@ -1,16 +1,18 @@
 //! How does a plane run on all cores? A [`Workers`] has a thread with an event loop for each, sends them what changes, waits
 //! until all of them have applied it, and notices when one has ended. What a worker does is the plane's.
 
+use crate::clock::Base;
 use crate::counter::Counter;
 use crate::deadline::TICK;
 use crate::event_loop::{self, alarm};
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Instant;
-use tokio::sync::{mpsc, watch};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, mpsc, watch};
 
 /// What workers are to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,17 +28,53 @@ pub enum Command {
     Stop,
 }
 
+/// Between two looks at whether a wait for workers was interrupted.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// After so long a wait for workers is logged: they apply an update in milliseconds.
+const LATE: Duration = Duration::from_secs(2);
+
 /// The control side of a plane's workers, which take updates of type `U`.
 pub struct Workers<U> {
     commands: watch::Sender<Command>,
     workers: Vec<Worker<U>>,
+    interrupt: Interrupt,
+    /// Threads that are about to end, or have.
+    ending: watch::Sender<usize>,
+    /// Those of them that were taken.
+    taken: usize,
+}
+
+/// Counts a worker's thread when it is dropped, at its end.
+struct Ending(watch::Sender<usize>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.send_modify(|n| *n += 1);
+    }
+}
+
+/// Ends waits for workers, from any thread: a process that is to end must not wait for a worker that is stuck.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Arc<AtomicBool>);
+
+/// A wait for workers was interrupted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interrupted;
+
+impl Interrupt {
+    /// Ends the wait that is under way, and those that follow.
+    pub fn raise(&self) {
+        // Relaxed: it stands for itself.
+        self.0.store(true, Relaxed);
+    }
 }
 
 /// The control side of one worker. If it is dropped, the worker ends.
 pub struct Worker<U> {
     name: String,
     updates: mpsc::UnboundedSender<(U, Applied)>,
-    beats: Arc<Counter>,
+    heart: Arc<Heart>,
     /// `None` once it has ended, and that was reported.
     thread: Option<JoinHandle<io::Result<()>>>,
 }
@@ -57,8 +95,22 @@ pub struct ControlLink<U> {
     pub updates: mpsc::UnboundedReceiver<(U, Applied)>,
     /// Whether to serve at all.
     pub commands: watch::Receiver<Command>,
-    /// Counted up while the event loop turns.
-    pub beats: Arc<Counter>,
+}
+
+/// Asks an event loop whether it turns. It answers when it is asked: a worker that has nothing to do is not woken for this.
+#[derive(Default)]
+struct Heart {
+    asked: Notify,
+    beats: Counter,
+}
+
+impl Heart {
+    async fn beat(self: Arc<Heart>) {
+        loop {
+            self.asked.notified().await;
+            self.beats.add(1);
+        }
+    }
 }
 
 /// Dropped when an update is in use, or its worker has ended.
@@ -79,16 +131,31 @@ impl Default for Applying {
 
 impl Applying {
     /// Waits until every worker that it was sent to has applied it, or has ended.
-    pub fn wait(self) {
+    ///
+    /// # Errors
+    /// The wait was interrupted.
+    pub fn wait(self, interrupt: &Interrupt) -> Result<(), Interrupted> {
         drop(self.done);
+        let began = Instant::now();
+        let mut is_late = false;
         // Nothing is ever sent: it ends when the last worker has let go.
-        let _ = self.waiting.recv();
+        while let Err(RecvTimeoutError::Timeout) = self.waiting.recv_timeout(LOOK_EVERY) {
+            if interrupt.0.load(Relaxed) {
+                return Err(Interrupted);
+            }
+            if !is_late && began.elapsed() >= LATE {
+                is_late = true;
+                tracing::error!("waiting for a worker that does not apply what has changed");
+            }
+        }
+        Ok(())
     }
 }
 
 impl<U> Default for Workers<U> {
     fn default() -> Workers<U> {
-        Workers { commands: watch::channel(Command::Run).0, workers: Vec::new() }
+        let (commands, ending) = (watch::channel(Command::Run).0, watch::channel(0).0);
+        Workers { commands, workers: Vec::new(), interrupt: Interrupt::default(), ending, taken: 0 }
     }
 }
 
@@ -104,11 +171,14 @@ impl<U: Send + 'static> Workers<U> {
         serve: impl FnOnce(ControlLink<U>) -> F + Send + 'static,
     ) -> io::Result<Worker<U>> {
         let (sender, updates) = mpsc::unbounded_channel();
-        let beats = Arc::<Counter>::default();
-        let link = ControlLink { updates, commands: self.commands.subscribe(), beats: beats.clone() };
+        let heart = Arc::<Heart>::default();
+        let link = ControlLink { updates, commands: self.commands.subscribe() };
         let (started, is_started) = channel();
+        let (beating, ending) = (heart.clone(), Ending(self.ending.clone()));
         let run = move || {
+            let _ending = ending;
             event_loop::run(async move {
+                event_loop::spawn_essential(beating.beat());
                 // The other side waits for it.
                 let _ = started.send(());
                 serve(link).await
@@ -119,7 +189,7 @@ impl<U: Send + 'static> Workers<U> {
             let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("it panicked")));
             return Err(ended.err().unwrap_or_else(|| io::Error::other("it ended at once")));
         }
-        Ok(Worker { name, updates: sender, beats, thread: Some(thread) })
+        Ok(Worker { name, updates: sender, heart, thread: Some(thread) })
     }
 
     /// Adds a worker.
@@ -142,6 +212,19 @@ impl<U: Send + 'static> Workers<U> {
         let _ = self.workers[worker].updates.send((update, Applied(applying.done.clone())));
     }
 
+    /// Waits until every worker has applied an update.
+    ///
+    /// # Errors
+    /// The wait was interrupted.
+    pub fn wait(&self, applying: Applying) -> Result<(), Interrupted> {
+        applying.wait(&self.interrupt)
+    }
+
+    /// Interrupts waits for these workers.
+    pub fn interrupt(&self) -> Interrupt {
+        self.interrupt.clone()
+    }
+
     /// The way to each of them.
     pub fn doors(&self) -> Vec<Door<U>> {
         self.workers.iter().map(|worker| Door(worker.updates.downgrade())).collect()
@@ -152,15 +235,26 @@ impl<U: Send + 'static> Workers<U> {
         self.commands.send_replace(command);
     }
 
-    /// For each worker its name and a number that goes up while its event loop turns.
+    /// For each worker its name and a number that goes up between two calls if its event loop turns: a call asks it to.
     pub fn beats(&self) -> impl Iterator<Item = (&str, u64)> {
-        self.workers.iter().map(|worker| (&*worker.name, worker.beats.get()))
+        self.workers.iter().map(|worker| {
+            worker.heart.asked.notify_one();
+            (&*worker.name, worker.heart.beats.get())
+        })
+    }
+
+    /// Waits until the thread of a worker that was not taken is about to end.
+    pub async fn ends(&self) {
+        // Its sender is here.
+        let _ = self.ending.subscribe().wait_for(|ending| *ending > self.taken).await;
     }
 
     /// The thread of a worker that has ended, if there is one. Where nothing told it to, it cannot be had back: what is left
     /// is to end the rest, and to say why.
     pub fn take_ended(&mut self) -> Option<JoinHandle<io::Result<()>>> {
-        self.workers.iter_mut().find_map(|worker| worker.thread.take_if(|thread| thread.is_finished()))
+        let ended = self.workers.iter_mut().find_map(|worker| worker.thread.take_if(|thread| thread.is_finished()));
+        self.taken += usize::from(ended.is_some());
+        ended
     }
 
     /// Whether every worker has ended.
@@ -168,9 +262,15 @@ impl<U: Send + 'static> Workers<U> {
         self.workers.iter().filter_map(|worker| worker.thread.as_ref()).all(JoinHandle::is_finished)
     }
 
+    /// The names of workers that have not ended.
+    pub fn running(&self) -> impl Iterator<Item = &str> {
+        let runs = |worker: &&Worker<U>| worker.thread.as_ref().is_some_and(|thread| !thread.is_finished());
+        self.workers.iter().filter(runs).map(|worker| &*worker.name)
+    }
+
     /// Waits until every worker has ended.
     pub fn join(self) {
-        let Workers { commands: _commands, workers } = self;
+        let Workers { commands: _commands, workers, .. } = self;
         for Worker { name, updates: _updates, thread, .. } in workers {
             match thread.map(JoinHandle::join) {
                 None | Some(Ok(Ok(()))) => {}
@@ -181,15 +281,17 @@ impl<U: Send + 'static> Workers<U> {
     }
 }
 
-/// Does `work` at each [`TICK`], and counts it as a beat.
-pub async fn tick(beats: Arc<Counter>, mut work: impl FnMut()) {
-    let mut next = Instant::now();
+/// Does `work` at each [`TICK`] while anything happens on this thread; else when it is due, and first of all when something
+/// happens. It is given the time since `base`, and returns when it is due again; `None`: not before something happens.
+pub async fn tick(base: Base, mut work: impl FnMut(Duration) -> Option<Duration>) {
+    let now = || Duration::from_nanos(base.elapsed().0);
     loop {
-        alarm::sleep_until(next).await;
-        // Ticks that were missed are made up by the next.
-        next = Instant::now().max(next + TICK);
-        beats.add(1);
-        work();
+        work(now());
+        alarm::sleep(TICK).await;
+        let at = now();
+        let due = work(at);
+        let until = due.and_then(|due| Instant::now().checked_add(due.saturating_sub(at)));
+        event_loop::rest(until).await;
     }
 }
 
@@ -237,19 +339,40 @@ mod tests {
         for round in 1..=100 {
             let applying = Applying::default();
             (0..3).for_each(|worker| workers.send(worker, 1, &applying));
-            applying.wait();
+            assert_eq!(workers.wait(applying), Ok(()));
             assert_eq!(into.load(SeqCst), 3 * round);
         }
         for _ in 0..2 {
             let applying = Applying::default();
             workers.send(1, 0, &applying);
-            applying.wait();
+            assert_eq!(workers.wait(applying), Ok(()));
         }
         let ended = next_end(&mut workers);
         assert_eq!(ended.thread().name(), Some("sum-1"));
         assert_eq!(ended.join().unwrap().unwrap_err().to_string(), "nothing to add");
         assert!(workers.take_ended().is_none() && !workers.has_ended());
         workers.command(Command::Stop);
+        workers.join();
+    }
+
+    #[test]
+    fn a_wait_for_a_worker_that_is_stuck_can_be_interrupted() {
+        let mut workers = Workers::<()>::default();
+        let (unstick, stuck) = channel::<()>();
+        let serve = move |mut link: ControlLink<()>| async move {
+            let _held = link.updates.recv().await;
+            let _ = stuck.recv();
+            Ok(())
+        };
+        workers.add(workers.spawn("stuck".into(), serve).unwrap());
+        let applying = Applying::default();
+        workers.send(0, (), &applying);
+        let interrupt = workers.interrupt();
+        let other = std::thread::spawn(move || interrupt.raise());
+        assert_eq!(workers.wait(applying), Err(Interrupted));
+        other.join().unwrap();
+        assert_eq!(workers.running().collect::<Vec<_>>(), ["stuck"]);
+        drop(unstick);
         workers.join();
     }
 
@@ -265,16 +388,40 @@ mod tests {
     }
 
     #[test]
-    fn beats_are_counted_while_the_event_loop_turns() {
-        let beats = Arc::<Counter>::default();
-        let counted = beats.clone();
-        event_loop::run(async move {
-            event_loop::spawn(tick(beats.clone(), || {}));
-            while beats.get() < 2 {
-                event_loop::yield_now().await;
-            }
+    fn a_worker_beats_when_it_is_asked() {
+        let into = Arc::default();
+        let workers = workers(2, &into);
+        let beats = || workers.beats().map(|(_, n)| n).collect::<Vec<_>>();
+        assert_eq!(beats(), [0, 0], "none is woken unless it is asked");
+        while beats().contains(&0) {
+            std::thread::yield_now();
+        }
+        workers.command(Command::Stop);
+        workers.join();
+    }
+
+    #[test]
+    fn a_thread_on_which_nothing_happens_does_its_work_when_it_is_due_and_first_when_something_happens() {
+        use std::cell::{Cell, RefCell};
+        use std::rc::Rc;
+        let base = Base::now();
+        let worked = Rc::new(RefCell::new(Vec::new()));
+        let due = Rc::new(Cell::new(None));
+        event_loop::run(async {
+            let (works, when) = (worked.clone(), due.clone());
+            event_loop::spawn(tick(base, move |at| {
+                works.borrow_mut().push(at);
+                when.get().filter(|due| at < *due)
+            }));
+            // Longer than a tick. It rests after the second time.
+            alarm::sleep(10 * TICK).await;
+            assert!(worked.borrow().len() <= 3, "twice, and when this was about to go on: {worked:?}");
+            due.set(Some(Duration::from_nanos(base.elapsed().0) + 4 * TICK));
+            let (at, before) = (due.get().unwrap(), worked.borrow().len());
+            alarm::sleep(20 * TICK).await;
+            let worked = worked.borrow();
+            assert!(worked.iter().any(|worked| *worked >= at) && worked.len() <= before + 5, "{worked:?} for {at:?}");
         })
         .unwrap();
-        assert!(counted.get() >= 2);
     }
 }

@@ -1,16 +1,17 @@
 //! How are hands shaken with clients of a listener?
 
+use crate::authorities::{self, Clients};
 use crate::challenges::{self, Challenges, made};
 use crate::inspect;
 use crate::names::ByName;
 use crate::pair::{self, FileError};
 use crate::provider::{provider, versions};
-use crate::tickets::{Bound, tickets};
+use crate::tickets::{self, Bound, tickets};
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{self, Acme, ClientAuthMode, Listener, ListenerTls, Mode};
-use rustls::server::{ProducesTickets, WebPkiClientVerifier};
+use rustls::ServerConfig;
+use rustls::server::ProducesTickets;
 use rustls::sign::CertifiedKey;
-use rustls::{RootCertStore, ServerConfig};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -112,33 +113,24 @@ pub fn make(
         .with_protocol_versions(versions(tls.min_version))
         .map_err(cannot)?;
     // What clients have to prove: by which authorities, and which lists of revoked certificates.
-    let mut proof = Sha256::new();
+    let mut proof = Sha256::new_with_prefix(tickets::FORMAT);
     let mut config = match &tls.client_auth {
         None => builder.with_no_client_auth(),
         Some(auth) => {
-            let mut roots = RootCertStore::empty();
             proof.update([1 + u8::from(auth.mode == ClientAuthMode::Required)]);
-            for certificate in pair::chain(&auth.ca)? {
-                proof.update(Sha256::digest(&certificate));
-                roots.add(certificate).map_err(|error| not_an_authority(&auth.ca, &error))?;
-            }
-            let mut verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
-            if let Some(crl) = &auth.crl {
-                let lists = pair::revoked(crl)?;
-                lists.iter().for_each(|list| proof.update(Sha256::digest(list)));
-                verifier = verifier.with_crls(lists);
-            }
-            if auth.mode == ClientAuthMode::Optional {
-                verifier = verifier.allow_unauthenticated();
-            }
-            let built = verifier.build().map_err(|error| {
+            let authorities = authorities::read(&auth.ca)?;
+            authorities.certificates.iter().for_each(|certificate| proof.update(Sha256::digest(certificate)));
+            let lists = auth.crl.as_deref().map(pair::revoked).transpose()?.unwrap_or_default();
+            lists.iter().for_each(|list| proof.update(Sha256::digest(list)));
+            let is_required = auth.mode == ClientAuthMode::Required;
+            let built = Clients::of(authorities, lists, is_required).map_err(|error| {
                 FileError::new(
                     false,
                     format!("client_auth cannot be used: {error}"),
                     "look at the files of \"ca\" and \"crl\"",
                 )
             })?;
-            builder.with_client_cert_verifier(built)
+            builder.with_client_cert_verifier(Arc::new(built))
         }
     }
     .with_cert_resolver(resolver);
@@ -152,16 +144,12 @@ pub fn make(
         Some(before) => before.clone(),
         None => tickets(&tls.ticket_keys)?,
     };
-    config.ticketer = Arc::new(Bound::new(keys.clone(), proof.finalize().into()));
+    let asks = tls.client_auth.is_some();
+    config.ticketer = Arc::new(Bound::new(keys.clone(), proof.finalize().into(), asks));
     config.ignore_client_order = true;
     // The keys of a session go on where its bytes are sealed and opened.
     config.enable_secret_extraction = true;
     Ok(Made { config: Arc::new(config), expiries, keys, issued: used })
-}
-
-fn not_an_authority(path: &Path, error: &rustls::Error) -> FileError {
-    let what = format!("a certificate in {} cannot be one of an authority: {error}", path.display());
-    FileError::new(false, what, "name the certificates of those who issue, not issued ones")
 }
 
 /// Reads a certificate and its key, which are named.

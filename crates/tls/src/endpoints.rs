@@ -1,5 +1,6 @@
 //! How are hands shaken with endpoints of a pool?
 
+use crate::authorities::{self, Authorities, Servers};
 use crate::pair::{self, FileError};
 use crate::provider::{provider, versions};
 use evenkeel_config::plan::PoolTls;
@@ -24,9 +25,10 @@ pub fn make(tls: &PoolTls) -> Result<Arc<ClientConfig>, FileError> {
     let builder = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(versions(tls.min_version))
         .map_err(cannot)?;
+    let builder = builder.dangerous();
     let builder = match tls.verify {
-        true => builder.with_root_certificates(roots(tls.ca.as_deref())?),
-        false => builder.dangerous().with_custom_certificate_verifier(Arc::new(Believer)),
+        true => builder.with_custom_certificate_verifier(servers(tls.ca.as_deref())?),
+        false => builder.with_custom_certificate_verifier(Arc::new(Believer)),
     };
     let mut config = match (&tls.cert, &tls.key) {
         (Some(cert), Some(key)) => {
@@ -48,29 +50,25 @@ pub fn trusting(ca: Option<&Path>) -> Result<Arc<ClientConfig>, FileError> {
     let builder = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(|error| FileError::new(false, error.to_string(), "this is a fault of evenkeel"))?;
-    Ok(Arc::new(builder.with_root_certificates(roots(ca)?).with_no_client_auth()))
+    Ok(Arc::new(builder.dangerous().with_custom_certificate_verifier(servers(ca)?).with_no_client_auth()))
 }
 
-fn roots(ca: Option<&Path>) -> Result<RootCertStore, FileError> {
-    let mut roots = RootCertStore::empty();
-    let Some(path) = ca else {
-        let found = rustls_native_certs::load_native_certs();
-        roots.add_parsable_certificates(found.certs);
-        if roots.is_empty() {
-            let what = "the system trusts no authority";
-            return Err(FileError::new(
-                false,
-                what,
-                "install ca-certificates, or name those who issue: ca = \"FILE.pem\"",
-            ));
-        }
-        return Ok(roots);
+/// Verifies servers by a file, or by the authorities of the system.
+fn servers(ca: Option<&Path>) -> Result<Arc<Servers>, FileError> {
+    let authorities = match ca {
+        Some(path) => authorities::read(path)?,
+        None => Authorities { roots: of_the_system()?, certificates: Vec::new() },
     };
-    for certificate in pair::chain(path)? {
-        roots.add(certificate).map_err(|error| {
-            let what = format!("a certificate in {} cannot be one of an authority: {error}", path.display());
-            FileError::new(false, what, "name the certificates of those who issue")
-        })?;
+    let servers = Servers::of(authorities);
+    servers.map(Arc::new).map_err(|error| FileError::new(false, error.to_string(), "this is a fault of evenkeel"))
+}
+
+fn of_the_system() -> Result<RootCertStore, FileError> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() {
+        let help = "install ca-certificates, or name those who issue: ca = \"FILE.pem\"";
+        return Err(FileError::new(false, "the system trusts no authority", help));
     }
     Ok(roots)
 }

@@ -1,8 +1,10 @@
 //! What is to be said of a certificate? Names, dates and what is weak, for `evenkeel check`, the log and metrics.
 
+use crate::authorities::{self, Use};
 use crate::pair::{self, FileError};
 use crate::tickets;
 use evenkeel_config::{CertificateFault, Certified, Found, Machine, TlsFile};
+use rustls::CertificateError;
 use rustls::pki_types::CertificateDer;
 use std::io;
 use std::net::IpAddr;
@@ -31,6 +33,8 @@ pub struct Facts {
     pub points_to_issuer: bool,
     /// What is weak about it, in words.
     pub weak: Option<String>,
+    /// True if it may issue others.
+    pub is_authority: bool,
 }
 
 impl Facts {
@@ -80,6 +84,7 @@ pub fn facts(der: &CertificateDer<'_>) -> Option<Facts> {
             .iter()
             .any(|extension| matches!(extension.parsed_extension(), ParsedExtension::AuthorityInfoAccess(_))),
         weak,
+        is_authority: certificate.is_ca(),
     })
 }
 
@@ -97,7 +102,10 @@ pub fn day(seconds: i64) -> String {
 /// Everything that is to be said of a certificate and its key.
 pub fn inspect(cert: &Path, key: &Path, now: i64) -> Certified {
     let mut faults = Vec::new();
-    let chain = pair::chain(cert).map_err(|error| faults.push(fault(error))).ok();
+    let found = pair::certificates(cert).map_err(|error| faults.push(fault(error))).ok();
+    faults.extend(found.as_ref().and_then(|found| lost(cert, found)));
+    let chain = found.map(|found| found.found);
+    let chain = chain.filter(|chain| pair::readable(cert, chain).map_err(|error| faults.push(fault(error))).is_ok());
     if pair::key(key).map_err(|error| faults.push(fault(error))).is_ok() {
         if chain.is_some()
             && let Err(error) = pair::certified(cert, key, None)
@@ -124,12 +132,56 @@ fn open_key(key: &Path) -> Option<CertificateFault> {
 /// Everything that is to be said of another file.
 fn inspect_file(kind: TlsFile, file: &Path, now: i64) -> Vec<CertificateFault> {
     let read = match kind {
-        TlsFile::Authorities => pair::chain(file).map(|_| None),
-        TlsFile::Revoked => pair::revoked(file).map(|lists| lists.iter().find_map(|list| outdated(file, list, now))),
-        TlsFile::Ocsp => pair::ocsp(file).map(|_| None),
-        TlsFile::TicketKey => tickets::read(file).map(|_| open_key(file)),
+        TlsFile::Authorities => of_authorities(file, Use::Server, now),
+        TlsFile::ClientAuthorities => of_authorities(file, Use::Client, now),
+        TlsFile::Revoked => pair::lists(file).map(|lists| {
+            let outdated = lists.found.iter().find_map(|list| outdated(file, list, now));
+            outdated.into_iter().chain(lost(file, &lists)).collect()
+        }),
+        TlsFile::Ocsp => pair::ocsp(file).map(|_| Vec::new()),
+        TlsFile::TicketKey => tickets::read(file).map(|_| open_key(file).into_iter().collect()),
     };
-    read.unwrap_or_else(|error| Some(fault(error))).into_iter().collect()
+    read.unwrap_or_else(|error| vec![fault(error)])
+}
+
+/// A warning of what is in a file and not used.
+fn lost<T>(file: &Path, found: &pair::Found<T>) -> Option<CertificateFault> {
+    found.lost(file).map(|FileError { what, help, .. }| warning(false, what, help))
+}
+
+/// Everything that is to be said of certificates that are believed: what one lacks to be shown by a server or client itself is
+/// said only of those that are not of an authority.
+fn of_authorities(file: &Path, used: Use, now: i64) -> Result<Vec<CertificateFault>, FileError> {
+    let found = pair::certificates(file)?;
+    let mut faults: Vec<_> = lost(file, &found).into_iter().collect();
+    let authorities = authorities::of(file, found.found)?;
+    let (shower, key_usage) = match used {
+        Use::Server => ("an endpoint", "serverAuth"),
+        Use::Client => ("a client", "clientAuth"),
+    };
+    for (at, der) in authorities.certificates.iter().enumerate() {
+        let Some(facts) = facts(der) else { continue };
+        let this = format!("certificate {} in {}", at + 1, file.display());
+        let lacks = match authorities::verify(der, used, now) {
+            Err(CertificateError::Expired) => Some(format!("it expired on {}", day(facts.valid.1))),
+            Err(CertificateError::NotValidYet) => Some(format!("it is valid from {} on only", day(facts.valid.0))),
+            Err(CertificateError::InvalidPurpose) if !facts.is_authority => {
+                Some(format!("its extended key usage has no {key_usage}"))
+            }
+            _ if used == Use::Server && !facts.is_authority && facts.names.is_empty() => {
+                Some("it has no name (subjectAltName)".to_string())
+            }
+            _ => None,
+        };
+        if let Some(lacks) = lacks {
+            let what = match facts.is_authority {
+                true => format!("{this}: {lacks}"),
+                false => format!("{this} is not of an authority, and {shower} that shows it is refused: {lacks}"),
+            };
+            faults.push(warning(false, what, "make or fetch a new one, and name that".to_string()));
+        }
+    }
+    Ok(faults)
 }
 
 /// A warning of a list of revoked certificates that should have been replaced by a newer one.
@@ -154,10 +206,7 @@ fn is_trusted(issuer: &str) -> bool {
 fn of_chain(path: &Path, chain: &[CertificateDer<'_>], now: i64, faults: &mut Vec<CertificateFault>) -> Vec<String> {
     let all: Vec<Facts> = chain.iter().filter_map(facts).collect();
     let file = path.display();
-    let Some(first) = all.first().filter(|_| all.len() == chain.len()) else {
-        faults.push(error(format!("a certificate in {file} cannot be read"), "make it again; it is no X.509"));
-        return Vec::new();
-    };
+    let Some(first) = all.first() else { return Vec::new() };
     let (from, until) = first.valid;
     if until < now {
         let what = format!("the certificate in {file} expired on {}", day(until));

@@ -1,6 +1,7 @@
 //! Is what is wrong with certificates found?
 
 use super::*;
+use crate::endpoints;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use std::fs;
 use std::path::PathBuf;
@@ -197,6 +198,14 @@ fn other_files_are_looked_at_too() {
         (TlsFile::Revoked, list(2021), "W the list of revoked certificates in "),
         (TlsFile::Revoked, "rubbish".to_string(), "E "),
         (TlsFile::Authorities, made(|_| {}).0, ""),
+        (TlsFile::Authorities, made(|params| params.subject_alt_names.clear()).0, "W certificate 1 in "),
+        (TlsFile::ClientAuthorities, made(|params| params.subject_alt_names.clear()).0, ""),
+        (
+            TlsFile::ClientAuthorities,
+            made(|params| params.not_after = date_time_ymd(2020, 1, 1)).0,
+            "W certificate 1 in ",
+        ),
+        (TlsFile::Authorities, format!("{}{}", made(|_| {}).0, list(2900)), "W "),
         (TlsFile::Authorities, list(2900), "E "),
         (TlsFile::Ocsp, "0\x03\n".to_string(), ""),
         (TlsFile::Ocsp, list(2900), "E "),
@@ -214,4 +223,71 @@ fn other_files_are_looked_at_too() {
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).expect("own files");
     let said = inspect_file(TlsFile::TicketKey, &key, now());
     assert!(said[0].what.contains("every user"), "{said:?}");
+}
+
+/// What a start takes `check` takes, and the other way round; and each certificate of a file is one that is believed.
+#[test]
+fn a_start_and_check_read_the_same() {
+    let folder = Folder::new("same");
+    let [one, two] = [(); 2].map(|()| made(|_| {}));
+    let labelled = |label: &str| one.0.replace("CERTIFICATE", label);
+    let broken = "-----BEGIN CERTIFICATE-----\nMAMCAQE=\n-----END CERTIFICATE-----\n";
+    for (n, (text, believed)) in [
+        (one.0.clone(), Some(1)),
+        (format!("\u{feff}{}", one.0), Some(1)),
+        (format!("{}\u{feff}{}", one.0, two.0), Some(2)),
+        (labelled("X509 CERTIFICATE"), Some(1)),
+        (labelled("TRUSTED CERTIFICATE"), Some(1)),
+        (format!("{}{}", labelled("TRUSTED CERTIFICATE"), two.0), Some(2)),
+        (format!("{}{}", one.0.trim_end(), two.0), Some(2)),
+        (one.0.replace('\n', "\r\n"), Some(1)),
+        (format!("{}{broken}", one.0), None),
+        (format!("{}-----BEGIN CERTIFICATE-----\nMAMC\n", one.0), None),
+        (labelled("PKCS7"), None),
+        (String::new(), None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let file = folder.file(&format!("{n}.pem"), &text);
+        let authorities = authorities::read(&file);
+        assert_eq!(authorities.as_ref().ok().map(|all| all.certificates.len()), believed, "{n}: {authorities:?}");
+        assert_eq!(authorities.ok().map(|all| all.roots.len()), believed, "{n}");
+        assert_eq!(endpoints::trusting(Some(&file)).is_ok(), believed.is_some(), "{n}");
+        for kind in [TlsFile::Authorities, TlsFile::ClientAuthorities] {
+            let faults = inspect_file(kind, &file, now());
+            assert_eq!(faults.iter().any(|fault| fault.is_error), believed.is_none(), "{n} {kind:?}: {faults:?}");
+        }
+        // As what this side shows: the second has not issued the first, of which check alone says so.
+        let key = folder.file(&format!("{n}.key"), &format!("\u{feff}{}", one.1));
+        let (starts, checked) = (pair::certified(&file, &key, None), inspect(&file, &key, now()));
+        let is_wrong = checked.faults.iter().any(|fault| fault.is_error && !fault.what.contains("not in order"));
+        assert_eq!(starts.is_ok(), !is_wrong, "{n}: {starts:?} {checked:?}");
+    }
+}
+
+/// As OpenSSL writes them: with uses behind the certificate.
+#[test]
+fn a_trusted_certificate_is_the_one_in_front_of_its_uses() {
+    let folder = Folder::new("trusted");
+    let (cert, _) = made(|_| {});
+    let (plain, trusted) = (folder.file("plain.pem", &cert), folder.0.join("trusted.pem"));
+    for (use_of_it, is_believed) in [("-addtrust", true), ("-addreject", false)] {
+        let made = std::process::Command::new("openssl")
+            .args(["x509", use_of_it, "serverAuth", "-setalias", "an alias", "-trustout", "-in"])
+            .arg(&plain)
+            .arg("-out")
+            .arg(&trusted)
+            .output();
+        if !made.is_ok_and(|made| made.status.success()) {
+            continue;
+        }
+        let text = fs::read_to_string(&trusted).expect("it was made");
+        assert!(text.contains("TRUSTED CERTIFICATE"), "{text}");
+        let [plain, trusted] = [&plain, &trusted].map(|file| pair::certificates(file).map(|found| found.found));
+        match is_believed {
+            true => assert_eq!(trusted.expect("a certificate"), plain.expect("the same")),
+            false => assert!(trusted.expect_err("rejected").what.contains("is rejected for some uses")),
+        }
+    }
 }

@@ -1,13 +1,14 @@
 //! Which certificates and keys does evenkeel show, and which does it believe? From the files that a plan names to what rustls
 //! shakes hands by; no socket. Read the modules in this order:
 //!
-//! 1. [`pair`]: a certificate and its key, from their files; [`inspect`]: what is to be said of them.
+//! 1. [`pair`]: a certificate and its key, from their files in PEM (`pem`); [`inspect`]: what is to be said of them.
 //! 2. `names`: which one a client sees; `tickets`: how its session goes on; `provider`: the cryptography.
 //! 3. [`challenges`]: what proves to an authority that a name is served here.
-//! 4. [`clients`]: TLS with clients, and [`endpoints`]: with endpoints.
-//! 5. [`identity`]: who a client is, as its certificate says.
+//! 4. `authorities`: which certificates are believed; [`clients`]: TLS with clients, and [`endpoints`]: with endpoints.
+//! 5. [`identity`]: who a client is, as its certificate says; [`proof`]: until when that is valid.
 //! 6. [`store`]: all of a plan, which takes new files as they come, and [`metrics`] of it.
 
+mod authorities;
 pub mod challenges;
 pub mod clients;
 pub mod endpoints;
@@ -16,6 +17,8 @@ pub mod inspect;
 pub mod metrics;
 mod names;
 pub mod pair;
+mod pem;
+pub mod proof;
 mod provider;
 pub mod store;
 mod tickets;

@@ -1,14 +1,16 @@
 //! What is in the files of a certificate? The certificate with those behind it, and its key; or what is wrong with them, in words.
 
+use crate::pem::{self, Section};
 use crate::provider::provider;
 use rustls::SignatureScheme;
-use rustls::pki_types::pem::{Error as PemError, PemObject};
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use std::fmt;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
+use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// What is wrong with a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,45 +48,111 @@ fn read(path: &Path, of_key: bool) -> Result<Vec<u8>, FileError> {
     })
 }
 
+/// What a file has besides what was looked for.
+#[derive(Debug)]
+pub struct Found<T> {
+    /// What was looked for, at least one.
+    pub found: Vec<T>,
+    /// What else is in the file, and lost: `"PKCS7" of line 7`.
+    pub left_out: Vec<String>,
+}
+
+impl<T> Found<T> {
+    /// What is to be said of what is left out, if anything is.
+    pub fn lost(&self, path: &Path) -> Option<FileError> {
+        (!self.left_out.is_empty()).then(|| {
+            let what = format!("{} has more than is used: {} is left out", path.display(), self.left_out.join(", "));
+            FileError::new(
+                false,
+                what,
+                "remove it, or convert it to PEM that is used: certificates, keys, lists of revoked ones",
+            )
+        })
+    }
+
+    /// What was looked for; the log names what is left out.
+    fn all(self, path: &Path) -> Vec<T> {
+        if let Some(FileError { what, .. }) = self.lost(path) {
+            tracing::warn!("tls: {what}");
+        }
+        self.found
+    }
+}
+
 /// The certificates of a file, at least one.
 ///
 /// # Errors
 /// It cannot be read, or has none.
 pub fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> {
-    let pem = read(path, false)?;
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
-    let chain = chain.map_err(|error| not_pem(path, false, &error))?;
-    if chain.is_empty() {
-        let what = format!("{} has no certificate", path.display());
-        return Err(FileError::new(false, what, "it has to have one in PEM: \"-----BEGIN CERTIFICATE-----\""));
-    }
-    Ok(chain)
+    certificates(path).map(|found| found.all(path))
 }
 
-fn not_pem(path: &Path, of_key: bool, error: &PemError) -> FileError {
-    let what = format!("{} is not PEM: {error:?}", path.display());
+/// The same, with what else is in the file.
+///
+/// # Errors
+/// It cannot be read, or has none.
+pub fn certificates(path: &Path) -> Result<Found<CertificateDer<'static>>, FileError> {
+    let mut all = Found { found: Vec::new(), left_out: Vec::new() };
+    for section in sections(path, false)? {
+        match section.certificate() {
+            Some(certificate) => all.found.push(certificate.map_err(|why| not_pem(path, false, &why))?),
+            None => all.left_out.extend(section.left_out()),
+        }
+    }
+    if all.found.is_empty() {
+        let what = format!("{} has no certificate", path.display());
+        let help = "it has to have one in PEM: \"-----BEGIN CERTIFICATE-----\"; openssl pkcs7 -print_certs and openssl x509 convert \
+                    others";
+        return Err(FileError::new(false, what, help));
+    }
+    Ok(all)
+}
+
+/// Looks whether each certificate of a chain can be read: the names of the first are needed, and clients read the others.
+///
+/// # Errors
+/// One of them cannot.
+pub fn readable(path: &Path, chain: &[CertificateDer<'_>]) -> Result<(), FileError> {
+    let Some(at) = chain.iter().position(|der| X509Certificate::from_der(der).is_err()) else { return Ok(()) };
+    let what = format!("certificate {} in {} cannot be read", at + 1, path.display());
+    Err(FileError::new(false, what, "have it made again; it is not X.509"))
+}
+
+fn sections(path: &Path, of_key: bool) -> Result<Vec<Section>, FileError> {
+    pem::sections(&read(path, of_key)?).map_err(|why| not_pem(path, of_key, &why))
+}
+
+fn not_pem(path: &Path, of_key: bool, why: &str) -> FileError {
+    let what = format!("{} is not PEM that can be used: {why}", path.display());
     FileError::new(of_key, what, "convert it: openssl x509 -in FILE -out FILE.pem, or openssl pkey")
 }
 
-/// The private key of a file.
+/// The private key of a file, the first if it has several.
 ///
 /// # Errors
 /// It cannot be read, or has none that can be used.
 pub fn key(path: &Path) -> Result<PrivateKeyDer<'static>, FileError> {
-    let pem = read(path, true)?;
-    let text = String::from_utf8_lossy(&pem);
-    if text.contains("ENCRYPTED") {
+    let sections = sections(path, true)?;
+    let Some(section) = sections.into_iter().find(|section| section.label.ends_with("PRIVATE KEY")) else {
+        let what = format!("{} has no private key", path.display());
+        return Err(FileError::new(true, what, "it has to have one in PEM: \"-----BEGIN PRIVATE KEY-----\""));
+    };
+    if section.is_encrypted {
         let what = format!("the key in {} is encrypted", path.display());
         let help = format!("evenkeel asks for no password: openssl pkey -in {} -out FILE.key", path.display());
         return Err(FileError::new(true, what, help));
     }
-    PrivateKeyDer::from_pem_slice(&pem).map_err(|error| match error {
-        PemError::NoItemsFound => {
-            let what = format!("{} has no private key", path.display());
-            FileError::new(true, what, "it has to have one in PEM: \"-----BEGIN PRIVATE KEY-----\"")
+    let Section { label, der, .. } = section;
+    match &*label {
+        "PRIVATE KEY" => Ok(PrivateKeyDer::Pkcs8(der.into())),
+        "RSA PRIVATE KEY" => Ok(PrivateKeyDer::Pkcs1(der.into())),
+        "EC PRIVATE KEY" => Ok(PrivateKeyDer::Sec1(der.into())),
+        _ => {
+            let what = format!("the key in {} is a \"{label}\"", path.display());
+            let help = format!("convert it: openssl pkey -in {} -out FILE.key", path.display());
+            Err(FileError::new(true, what, help))
         }
-        other => not_pem(path, true, &other),
-    })
+    }
 }
 
 /// The lists of revoked certificates of a file.
@@ -92,16 +160,24 @@ pub fn key(path: &Path) -> Result<PrivateKeyDer<'static>, FileError> {
 /// # Errors
 /// It cannot be read, or has none.
 pub fn revoked(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, FileError> {
-    let pem = read(path, false)?;
-    let lists: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(&pem).collect();
-    match lists {
-        Ok(lists) if !lists.is_empty() => Ok(lists),
-        Ok(_) => {
-            let what = format!("{} has no list of revoked certificates", path.display());
-            Err(FileError::new(false, what, "it has to have one in PEM: \"-----BEGIN X509 CRL-----\""))
-        }
-        Err(error) => Err(not_pem(path, false, &error)),
+    lists(path).map(|found| found.all(path))
+}
+
+/// The same, with what else is in the file.
+///
+/// # Errors
+/// It cannot be read, or has none.
+pub fn lists(path: &Path) -> Result<Found<CertificateRevocationListDer<'static>>, FileError> {
+    let (lists, others): (Vec<_>, Vec<_>) =
+        sections(path, false)?.into_iter().partition(|section| section.label == pem::REVOKED);
+    if lists.is_empty() {
+        let what = format!("{} has no list of revoked certificates", path.display());
+        return Err(FileError::new(false, what, "it has to have one in PEM: \"-----BEGIN X509 CRL-----\""));
     }
+    Ok(Found {
+        found: lists.into_iter().map(|section| section.der.into()).collect(),
+        left_out: others.iter().filter_map(Section::left_out).collect(),
+    })
 }
 
 /// What an issuer says of a certificate's validity. It is passed on as it is.
@@ -125,6 +201,7 @@ pub fn ocsp(path: &Path) -> Result<Vec<u8>, FileError> {
 /// Either cannot be used, or they do not fit.
 pub fn certified(cert: &Path, key_path: &Path, ocsp: Option<&Path>) -> Result<CertifiedKey, FileError> {
     let chain = chain(cert)?;
+    readable(cert, &chain)?;
     let key = provider().key_provider.load_private_key(key(key_path)?).map_err(|error| {
         let what = format!("the key in {} cannot be used: {error}", key_path.display());
         FileError::new(true, what, "keys are EC (P-256, P-384, P-521), RSA of 2048 bits or more, or Ed25519")

@@ -4,6 +4,7 @@
 
 use crate::inspect::now;
 use crate::pair::FileError;
+use crate::proof;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use rustls::server::ProducesTickets;
 use sha2::{Digest, Sha256};
@@ -20,6 +21,13 @@ const CLOCKS: i64 = 3600;
 const LIFETIME: u32 = 12 * 3600;
 
 const NAME: usize = 16;
+
+/// In front of what clients have to prove, when that is hashed: tickets of another format do not open.
+pub const FORMAT: &[u8] = b"evenkeel ticket 2";
+
+/// The largest session of which there is a ticket. Nearly all of it is the client's certificates, and the client sends it back
+/// in its ClientHello, which has to fit into 16 KiB.
+const SESSION_MAX: usize = 8 * 1024;
 
 /// Keys from files.
 #[derive(Debug)]
@@ -107,30 +115,43 @@ impl ProducesTickets for FromFiles {
 
 /// Tickets of sessions in which clients had to prove `proof`: those of other sessions do not open, or a client could go on
 /// where it would have to show a certificate, with a session that began where it did not, or before it was revoked. Nor do tickets
-/// whose time is over, however long their key stays in use.
+/// whose time is over, however long their key stays in use, or that of the certificates which the client has shown.
 #[derive(Debug)]
 pub struct Bound {
     keys: Arc<dyn ProducesTickets>,
     proof: [u8; 32],
+    /// True where clients are asked for certificates.
+    asks: bool,
 }
 
 impl Bound {
     /// Seals by these keys.
-    pub fn new(keys: Arc<dyn ProducesTickets>, proof: [u8; 32]) -> Bound {
-        Bound { keys, proof }
+    pub fn new(keys: Arc<dyn ProducesTickets>, proof: [u8; 32], asks: bool) -> Bound {
+        Bound { keys, proof, asks }
     }
 
     fn seal(&self, plain: &[u8], now: i64) -> Option<Vec<u8>> {
-        self.keys.encrypt(&[&self.proof[..], &now.to_be_bytes(), plain].concat())
+        // Without the time of what was shown there is no ticket.
+        let until = if self.asks { proof::until()? } else { i64::MAX };
+        if plain.len() > SESSION_MAX {
+            return None;
+        }
+        self.keys.encrypt(&[&self.proof[..], &now.to_be_bytes(), &until.to_be_bytes(), plain].concat())
     }
 
     fn open(&self, ticket: &[u8], now: i64) -> Option<Vec<u8>> {
         let plain = self.keys.decrypt(ticket)?;
-        let (made, session) = plain.strip_prefix(&self.proof)?.split_first_chunk()?;
+        let (made, rest) = plain.strip_prefix(&self.proof)?.split_first_chunk()?;
+        let (until, session) = rest.split_first_chunk()?;
+        let until = i64::from_be_bytes(*until);
         let age = now.checked_sub(i64::from_be_bytes(*made))?;
         // Clocks of two instances may differ.
-        let is_good = (-CLOCKS..=i64::from(self.lifetime())).contains(&age);
-        is_good.then(|| session.to_vec())
+        let is_good = (-CLOCKS..=i64::from(self.lifetime())).contains(&age) && now <= until;
+        is_good.then(|| {
+            // The next ticket is good no longer, either.
+            proof::bound(until);
+            session.to_vec()
+        })
     }
 }
 
@@ -155,6 +176,7 @@ impl ProducesTickets for Bound {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proof::Proof;
 
     fn keys(seeds: &[u8]) -> FromFiles {
         FromFiles { keys: seeds.iter().map(|seed| Key::new(&[*seed; FILE]).expect("a key")).collect() }
@@ -177,7 +199,7 @@ mod tests {
     #[test]
     fn a_session_goes_on_only_where_clients_prove_the_same() {
         let keys: Arc<dyn ProducesTickets> = Arc::new(keys(&[1]));
-        let [one, same, other] = [1, 1, 2].map(|proof| Bound::new(keys.clone(), [proof; 32]));
+        let [one, same, other] = [1, 1, 2].map(|proof| Bound::new(keys.clone(), [proof; 32], false));
         let ticket = one.encrypt(b"session").expect("sealed");
         assert_eq!(same.decrypt(&ticket).as_deref(), Some(&b"session"[..]));
         assert_eq!(other.decrypt(&ticket), None);
@@ -187,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_ticket_is_good_for_half_a_day() {
-        let bound = Bound::new(Arc::new(keys(&[1])), [0; 32]);
+        let bound = Bound::new(Arc::new(keys(&[1])), [0; 32], false);
         let ticket = bound.seal(b"session", 1_000_000).expect("sealed");
         let half_a_day = 12 * 3600;
         for (later, is_good) in
@@ -195,6 +217,31 @@ mod tests {
         {
             assert_eq!(bound.open(&ticket, 1_000_000 + later).is_some(), is_good, "{later}");
         }
+    }
+
+    #[test]
+    fn a_session_ends_with_what_its_client_has_shown() {
+        let bound = Bound::new(Arc::new(keys(&[1])), [0; 32], true);
+        let first = Proof::default();
+        let ticket = first.within(|| {
+            proof::bound(1_000);
+            bound.seal(b"session", 500).expect("sealed")
+        });
+        let second = Proof::default();
+        assert_eq!(second.within(|| bound.open(&ticket, 1_000)).as_deref(), Some(&b"session"[..]));
+        assert_eq!(Proof::default().within(|| bound.open(&ticket, 1_001)), None);
+        // Its next ticket is good no longer, though nothing was shown for it.
+        let next = second.within(|| bound.seal(b"session", 900)).expect("sealed");
+        assert_eq!(Proof::default().within(|| bound.open(&next, 1_001)), None);
+        // Where nothing is known, there is none.
+        assert_eq!(bound.seal(b"session", 500), None);
+    }
+
+    #[test]
+    fn a_session_that_would_fill_a_hello_has_no_ticket() {
+        let bound = Bound::new(Arc::new(keys(&[1])), [0; 32], false);
+        assert!(bound.encrypt(&[0; SESSION_MAX]).is_some());
+        assert_eq!(bound.encrypt(&[0; SESSION_MAX + 1]), None);
     }
 
     #[test]

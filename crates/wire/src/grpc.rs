@@ -1,7 +1,6 @@
 //! What does gRPC say in fields of HTTP? Its deadline, its status and its message (doc/PROTOCOL-HTTP2.md of gRPC), and what
 //! stands for them where one side does not speak it.
 
-use crate::h2::ErrorCode;
 pub use evenkeel_config::plan::GrpcStatus as Status;
 use std::time::Duration;
 
@@ -77,18 +76,6 @@ pub fn of_http(status: u16) -> Status {
         502 | 503 => Status::Unavailable,
         400..=599 => Status::Internal,
         _ => Status::Unknown,
-    }
-}
-
-/// The status of a call whose stream was reset with this code (doc/PROTOCOL-HTTP2.md of gRPC, "Errors").
-pub fn of_reset(code: u32) -> Status {
-    let is = |known: ErrorCode| code == known as u32;
-    match code {
-        _ if is(ErrorCode::RefusedStream) => Status::Unavailable,
-        _ if is(ErrorCode::Cancel) => Status::Cancelled,
-        _ if is(ErrorCode::EnhanceYourCalm) => Status::ResourceExhausted,
-        _ if is(ErrorCode::InadequateSecurity) => Status::PermissionDenied,
-        _ => Status::Internal,
     }
 }
 

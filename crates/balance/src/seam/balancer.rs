@@ -444,6 +444,11 @@ impl Balancer {
         }
     }
 
+    /// True if it writes a journal, whose lines wait to be flushed.
+    pub fn writes_journal(&self) -> bool {
+        self.journal.is_some()
+    }
+
     /// Writes no journal from now on: another balancer of the pool begins one.
     pub fn end_journal(&mut self) {
         self.journal = None;

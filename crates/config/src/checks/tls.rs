@@ -35,7 +35,7 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
             uncovered(root, &listener.name, &names, findings);
         }
         let auth = tls.section("client_auth");
-        file(&auth, "ca", TlsFile::Authorities, machine, findings);
+        file(&auth, "ca", TlsFile::ClientAuthorities, machine, findings);
         file(&auth, "crl", TlsFile::Revoked, machine, findings);
         for (key, span) in tls.formed_list("ticket_keys") {
             let Formed::Text(key) = key else { continue };

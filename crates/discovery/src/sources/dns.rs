@@ -3,19 +3,21 @@
 use crate::ask::ask;
 use crate::context::Context;
 use crate::kept::Answer;
-use crate::message::{Records, Reply, Service};
+use crate::message::{Beside, Records, Reply, Service};
 use crate::out::Out;
 use crate::polling::{Look, Pace, poll};
 use crate::system::{Conf, hosts};
 use domain::base::Rtype;
 use evenkeel_config::plan::{self, Address, Dns, Endpoint, Resolve, Resolver};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// How long what `/etc/hosts` says counts: it has no time to live, and reading it costs nothing.
 const HOSTS_TTL: Duration = Duration::from_secs(5);
 
-/// How long it counts that there is nothing, where the server does not say.
+/// How long it counts that there is nothing, at most. A zone may say an hour of that too, and a service that begins, or whose
+/// name was gone for a moment, must not be missed for as long: as other balancers, this one asks again within seconds.
 const NOTHING_TTL: Duration = Duration::from_secs(5);
 
 /// Tiers that a pool has.
@@ -76,26 +78,47 @@ impl Name {
                 _ => continue,
             };
             let mut found = Vec::new();
-            let mut shortest = ttl;
+            let mut targets = Targets { beside, known: BTreeMap::new(), shortest: ttl };
             // The root says that there is no such service (RFC 2782).
             for service in services.iter().filter(|service| !service.target.is_root()) {
-                let mut addrs: Vec<IpAddr> =
-                    beside.iter().filter(|(name, _)| *name == service.target).map(|(_, addr)| *addr).collect();
-                // As elsewhere: one family, or a machine with two addresses would count twice.
-                if addrs.iter().any(IpAddr::is_ipv4) {
-                    addrs.retain(IpAddr::is_ipv4);
-                }
-                if addrs.is_empty() {
-                    // What cannot be resolved now fails all of it: it must not look as if it had left.
-                    let target = service.target.to_string();
-                    let resolved = addresses(conf, target.trim_end_matches('.'), plan::Records::Addresses).await?;
-                    (addrs, shortest) = (resolved.0, shortest.min(resolved.1));
-                }
-                found.extend(addrs.into_iter().map(|ip| (service, SocketAddr::new(ip, service.port))));
+                let addrs = targets.addresses(conf, service).await?;
+                found.extend(addrs.iter().map(|ip| (service, SocketAddr::new(*ip, service.port))));
             }
+            let shortest = targets.shortest;
             return Ok((by_priority(found), shortest));
         }
         Ok((Vec::new(), NOTHING_TTL))
+    }
+}
+
+/// The addresses of services' targets.
+struct Targets {
+    /// What came along with the services.
+    beside: Vec<Beside>,
+    /// What was found, by target: several services may share one.
+    known: BTreeMap<String, Vec<IpAddr>>,
+    /// The shortest time to live of anything that was used.
+    shortest: Duration,
+}
+
+impl Targets {
+    /// As elsewhere, addresses of one family, IPv4 if there are any: a machine with two would count twice. A server leaves out
+    /// of what comes along whatever does not fit, so that only IPv4 is taken from there: that IPv6 came alone shows nothing.
+    async fn addresses(&mut self, conf: &Conf, service: &Service) -> Result<&[IpAddr], String> {
+        let target = service.target.to_string().trim_end_matches('.').to_ascii_lowercase();
+        if !self.known.contains_key(&target) {
+            let along = self.beside.iter().filter(|beside| beside.name == service.target && beside.addr.is_ipv4());
+            let mut ttl = along.clone().map(|beside| beside.ttl).min();
+            let mut addrs: Vec<IpAddr> = along.map(|beside| beside.addr).collect();
+            if addrs.is_empty() {
+                // What cannot be resolved now fails all of it: it must not look as if it had left.
+                let (resolved, lasts) = addresses(conf, &target, plan::Records::Addresses).await?;
+                (addrs, ttl) = (resolved, Some(lasts));
+            }
+            self.shortest = self.shortest.min(ttl.unwrap_or(self.shortest));
+            self.known.insert(target.clone(), addrs);
+        }
+        Ok(self.known.get(&target).map_or(&[], Vec::as_slice))
     }
 }
 
@@ -141,7 +164,7 @@ async fn addresses(conf: &Conf, name: &str, records: plan::Records) -> Found<IpA
             }
         }
     }
-    Ok((Vec::new(), nothing.unwrap_or(NOTHING_TTL)))
+    Ok((Vec::new(), nothing.unwrap_or(NOTHING_TTL).min(NOTHING_TTL)))
 }
 
 #[cfg(test)]

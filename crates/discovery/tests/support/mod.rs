@@ -21,6 +21,11 @@ pub enum Says {
     Records(Vec<(u32, Vec<u8>)>),
     /// The same, but by TCP only.
     Truncated(Vec<(u32, Vec<u8>)>),
+    /// Services, and addresses of their targets beside them, by name and type: as many as fit, beginning with another one each
+    /// time.
+    Beside(Vec<(u32, Vec<u8>)>, Vec<(String, u16, Vec<u8>)>),
+    /// Records, but a format error to whoever asks with EDNS.
+    NoEdns(Vec<(u32, Vec<u8>)>),
     /// This code, and nothing else.
     Code(u8),
     /// Nothing at all.
@@ -57,11 +62,7 @@ pub fn v4(ttl: u32, addrs: &[[u8; 4]]) -> Says {
 pub fn srv(ttl: u32, services: &[(u16, u16, u16, &str)]) -> Says {
     let record = |&(priority, weight, port, target): &(u16, u16, u16, &str)| {
         let mut data = [priority, weight, port].map(u16::to_be_bytes).concat();
-        for label in target.split('.') {
-            data.push(label.len() as u8);
-            data.extend_from_slice(label.as_bytes());
-        }
-        data.push(0);
+        data.extend_from_slice(&wire_name(target));
         (ttl, data)
     };
     Says::Records(services.iter().map(record).collect())
@@ -150,18 +151,24 @@ fn answer(asked: &[u8], zone: &Zone, udp: bool) -> Option<Vec<u8>> {
     let (name, kind) = question(asked);
     let zone = zone.lock().expect("no panic while held");
     let exists = zone.keys().any(|(known, _)| *known == name);
-    let (code, truncated, records) = match zone.get(&(name, kind)) {
+    let says = zone.get(&(name, kind));
+    let (code, truncated, records) = match says {
         Some(Says::Silence) => return None,
         Some(Says::Code(code)) => (*code, false, vec![]),
         Some(Says::Truncated(_)) if udp => (0, true, vec![]),
-        Some(Says::Records(records) | Says::Truncated(records)) => (0, false, records.clone()),
+        Some(Says::NoEdns(_)) if asked[10..12] != [0, 0] => (1, false, vec![]),
+        Some(Says::Records(records) | Says::Truncated(records) | Says::NoEdns(records) | Says::Beside(records, _)) => {
+            (0, false, records.clone())
+        }
         None => (if exists { 0 } else { 3 }, false, vec![]),
     };
     let mut out = asked[..2].to_vec();
     out.extend_from_slice(&[0x81 | u8::from(truncated) << 1, 0x80 | code, 0, 1]);
     out.extend_from_slice(&(records.len() as u16).to_be_bytes());
     out.extend_from_slice(&[0, 0, 0, 0]);
-    out.extend_from_slice(&asked[12..]);
+    // The question alone, without the EDNS behind it.
+    let named = asked[12..].iter().position(|byte| *byte == 0).expect("the root ends a name");
+    out.extend_from_slice(&asked[12..12 + named + 5]);
     for (ttl, data) in records {
         // The name of the question, its class.
         out.extend_from_slice(&[0xc0, 12]);
@@ -171,5 +178,34 @@ fn answer(asked: &[u8], zone: &Zone, udp: bool) -> Option<Vec<u8>> {
         out.extend_from_slice(&(data.len() as u16).to_be_bytes());
         out.extend_from_slice(&data);
     }
+    if let Some(Says::Beside(_, addrs)) = says {
+        // The longest datagram that the question allows, which EDNS says.
+        let edns = asked.get(12 + named + 8..12 + named + 10).map(|size| u16::from_be_bytes([size[0], size[1]]));
+        let limit = if udp { usize::from(edns.unwrap_or(512)) } else { usize::MAX };
+        let first = usize::from(asked[1]) % addrs.len();
+        let mut beside = 0u16;
+        for (name, kind, data) in addrs[first..].iter().chain(&addrs[..first]) {
+            let mut record = wire_name(name);
+            record.extend_from_slice(&kind.to_be_bytes());
+            record.extend_from_slice(&[0, 1, 0, 0, 0, 0, 0, data.len() as u8]);
+            record.extend_from_slice(data);
+            if out.len() + record.len() > limit {
+                break;
+            }
+            out.extend_from_slice(&record);
+            beside += 1;
+        }
+        out[10..12].copy_from_slice(&beside.to_be_bytes());
+    }
     Some(out)
+}
+
+fn wire_name(name: &str) -> Vec<u8> {
+    let mut wire = Vec::new();
+    for label in name.split('.') {
+        wire.push(label.len() as u8);
+        wire.extend_from_slice(label.as_bytes());
+    }
+    wire.push(0);
+    wire
 }

@@ -69,7 +69,7 @@ pub fn serve(
     let runtime = runtime.map_err(|e| Failure::running(format!("cannot make an event loop: {e}")))?;
     runtime.block_on(async {
         // Before the process can be seen: a signal may come as soon as it is.
-        let signals = Signals::catch().map_err(|e| Failure::running(format!("cannot catch signals: {e}")))?;
+        let signals = Signals::catch().await.map_err(|e| Failure::running(format!("cannot catch signals: {e}")))?;
         let config = origin.config();
         // Who types addresses wants to know whether they are right. What a file names gets requests and checks, and nothing
         // else that was not asked for.

@@ -47,6 +47,5 @@ fn fronts_of_records_hold_little_memory_and_harm_no_other_client() {
     };
     stay_unharmed("fronts of records", innocents(&scene.listen, None, "innocent"), 1, attack);
     let each = eventually("a figure", || Some(grown.load(SeqCst)).filter(|grown| *grown != u64::MAX)) / CONNECTIONS;
-    println!("fronts of records: {each} bytes each");
     assert!(each < HELD_MAX, "{each} bytes for each connection");
 }

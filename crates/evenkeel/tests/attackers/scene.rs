@@ -4,7 +4,7 @@
 // Each attack uses a part of it.
 #![allow(dead_code)]
 
-use crate::support::{DEADLINE, Endpoint, Folder, Running, address, eventually};
+use crate::support::{DEADLINE, Endpoint, Folder, Running, address, evenkeel, eventually, text};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -52,6 +52,13 @@ impl Scene {
         Scene { listen, admin, running, folder, endpoint }
     }
 
+    /// Reloads the configuration, which must have its answer.
+    #[track_caller]
+    pub fn reloads(&self) {
+        let output = evenkeel(&["reload", "--socket", &self.folder.0.join("admin.sock").display().to_string()]);
+        assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    }
+
     /// Clients of the listener: on a new connection for each request, and on one that is kept.
     pub fn innocents(&self) -> Vec<Innocent> {
         vec![Innocent::fresh(&self.listen, "/innocent", BODY), Innocent::kept(&self.listen, "/innocent", BODY)]
@@ -59,7 +66,9 @@ impl Scene {
 
     /// A client of the admin listener that asks for `/livez` on new connections.
     pub fn innocent_of_admin(&self) -> Innocent {
-        Innocent::fresh(&self.admin, "/livez", "")
+        let admin = self.admin.clone();
+        // It is asked by its own name, or refuses to answer.
+        Innocent::new("fresh connections of the admin", move || Connection::open(&admin)?.get(&admin, "/livez", ""))
     }
 }
 
@@ -78,7 +87,7 @@ impl Innocent {
     /// A client with a new connection for each request. `body`: what the response contains.
     pub fn fresh(addr: &str, path: &str, body: &'static str) -> Innocent {
         let (addr, path) = (addr.to_owned(), path.to_owned());
-        Innocent::new("fresh connections", move || Connection::open(&addr)?.get(&path, body))
+        Innocent::new("fresh connections", move || Connection::open(&addr)?.get("innocent", &path, body))
     }
 
     /// A client that keeps its connection, and does not expect it to be closed.
@@ -89,7 +98,7 @@ impl Innocent {
                 Some(connection) => connection,
                 none => none.insert(Connection::open(&addr)?),
             };
-            connection.get(&path, body)
+            connection.get("innocent", &path, body)
         })
     }
 }
@@ -104,8 +113,8 @@ impl Connection {
         Ok(Connection(BufReader::new(stream)))
     }
 
-    fn get(&mut self, path: &str, body: &str) -> Result<(), String> {
-        let request = format!("GET {path} HTTP/1.1\r\nhost: innocent\r\n\r\n");
+    fn get(&mut self, host: &str, path: &str, body: &str) -> Result<(), String> {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\n\r\n");
         self.0.get_mut().write_all(request.as_bytes()).map_err(|error| format!("write: {error}"))?;
         let (mut head, mut length) = (String::new(), 0);
         while !head.ends_with("\r\n\r\n") {
@@ -143,6 +152,11 @@ impl Attack {
         self.blows.fetch_add(1, SeqCst);
     }
 
+    /// The attack is over when this is dropped, also by a panic of the test.
+    pub fn until_dropped(&self) -> Over<'_> {
+        Over(self)
+    }
+
     /// Hits so far.
     pub fn hits(&self) -> u64 {
         self.blows.load(SeqCst)
@@ -172,7 +186,7 @@ pub fn stay_unharmed(name: &str, innocents: Vec<Innocent>, threads: usize, attac
 pub fn beside(name: &str, innocents: Vec<Innocent>, threads: usize, attack: impl Fn(&Attack) + Sync) -> Felt {
     let state = Attack::default();
     let felt = std::thread::scope(|scope| {
-        let over = Over(&state);
+        let over = state.until_dropped();
         for _ in 0..threads {
             scope.spawn(|| attack(&state));
         }
@@ -194,7 +208,7 @@ pub fn beside(name: &str, innocents: Vec<Innocent>, threads: usize, attack: impl
 }
 
 /// Ends the attack when dropped, also by a panic of the test.
-struct Over<'a>(&'a Attack);
+pub struct Over<'a>(&'a Attack);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {

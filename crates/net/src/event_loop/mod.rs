@@ -3,6 +3,7 @@
 //!
 //! 1. [`tasks`] knows which tasks can go on, and whose turn it is. A [`task_waker`] is what a turn lends, and what others keep;
 //!    a [`waker_slot`] is what something on this thread keeps instead.
+//!    The [`budget`] of a turn is what it may do before the others have theirs.
 //! 2. [`reactor`] knows what sockets they wait for: one epoll, of which a connection is a slot, and any other
 //!    descriptor a [`source`].
 //! 3. An [`alarm`] wakes a task after some milliseconds. A [`remote_waker`] lets another thread wake one. `kernel` makes
@@ -13,6 +14,7 @@
 //! the client closes, and over kept connections no less that could be seen (docs/measurements/2026-11-23-event-loop.md).
 
 pub mod alarm;
+pub mod budget;
 #[cfg(miri)]
 mod fake_clock;
 mod kernel;
@@ -27,7 +29,7 @@ mod waker_slot;
 
 pub use reactor::Watched;
 pub use source::Source;
-pub use tasks::{Task, spawn, spawn_essential, spawn_made, yield_now};
+pub use tasks::{Task, rest, spawn, spawn_essential, spawn_made, yield_now};
 pub use waker_slot::WakerSlot;
 
 use crate::clock;
@@ -63,6 +65,10 @@ pub fn run<F: Future>(future: F) -> io::Result<F::Output> {
                 }
                 Some(key) => tasks::poll(key, &remote),
                 None => break,
+            }
+            // What the kernel has by now goes before a task that has used up its turn.
+            if budget::is_spent() {
+                break;
             }
         }
         if reactor::look(tasks::are_all_waiting())? {

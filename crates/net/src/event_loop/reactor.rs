@@ -1,8 +1,8 @@
 //! Which of a worker's descriptors can be read or written? An epoll knows. A socket is a slot of 48 bytes in a table;
 //! closing it ends the watch, without a syscall of its own.
 
+use super::budget::poll_proceed;
 use super::remote_waker::RemoteWaker;
-use super::tasks::poll_proceed;
 use super::waker_slot::WakerSlot;
 use evenkeel_balance::slab::{Key, SlotTable};
 use rustix::event::Timespec;
@@ -32,8 +32,6 @@ const READ_CLOSED: u8 = 4;
 const WRITE_CLOSED: u8 = 8;
 /// Urgent data has come once: the kernel ends a read there, so a short one does not say that nothing is left.
 const URGENT: u8 = 16;
-/// The kernel has said so since the last read: then others had their turn.
-const NEWS: u8 = 32;
 
 thread_local! {
     static REACTOR: Reactor = const { Reactor { epoll: OnceCell::new(), slots: RefCell::new(SlotTable::new()) } };
@@ -59,6 +57,13 @@ pub struct Watched {
     /// Whether the kernel was asked to tell when it can be written: mostly it always can.
     tells_writable: Cell<bool>,
     of_its_thread: PhantomData<*const ()>,
+}
+
+/// Whether a reader has to wait, and whether its waker was noted.
+enum Waits {
+    Not,
+    Noted,
+    Unnoted,
 }
 
 /// Watches what other threads write to when they wake a task of this one.
@@ -141,7 +146,7 @@ fn meaning(flags: EventFlags) -> u8 {
     let has = |flag| flags.intersects(flag);
     let mut known = 0;
     if has(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) {
-        known |= READABLE | NEWS;
+        known |= READABLE;
     }
     if has(EventFlags::PRI) {
         known |= URGENT;
@@ -182,21 +187,16 @@ impl Watched {
     /// Waits until something may be read.
     #[inline]
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let known = self.with(|slot| {
-            let known = slot.known;
-            if known & (READABLE | READ_CLOSED) != 0 {
-                slot.known &= !NEWS;
-            } else if WakerSlot::note_task(&mut slot.reader, cx) {
-                return None;
+        let waits = self.with(|slot| {
+            if slot.known & (READABLE | READ_CLOSED) != 0 {
+                return Waits::Not;
             }
-            Some(known)
+            if WakerSlot::note_task(&mut slot.reader, cx) { Waits::Noted } else { Waits::Unnoted }
         });
-        match known {
-            None => Poll::Pending,
-            Some(known) if known & (READABLE | READ_CLOSED) == 0 => self.wait(cx, |slot| &mut slot.reader),
-            Some(known) if known & NEWS != 0 => Poll::Ready(()),
-            // So that a peer that is always faster than this side does not keep a task from ever giving way.
-            Some(_) => poll_proceed(cx),
+        match waits {
+            Waits::Not => poll_proceed(cx),
+            Waits::Noted => Poll::Pending,
+            Waits::Unnoted => self.wait(cx, |slot| &mut slot.reader),
         }
     }
 

@@ -4,6 +4,7 @@
 use super::remote_waker::RemoteWaker;
 use super::task_waker::TaskWaker;
 use super::waker_slot::WakerSlot;
+use super::{alarm, budget};
 use crate::boxed::boxed;
 use evenkeel_balance::slab::{Key, SlotTable};
 use std::cell::{Cell, RefCell};
@@ -13,9 +14,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
-/// Reads and writes of one task before others get their turn.
-const BUDGET: u8 = 128;
+/// Looks at what the kernel has after which a task that has used up its turn continues though others can go on: they may never
+/// end, and each such look comes after up to 64 of their turns.
+const LOOKS_MAX: u32 = 4;
 
 /// The future that the event loop was started for.
 pub const ROOT: Key = Key::NONE;
@@ -35,13 +38,21 @@ struct Tasks {
     /// The tasks that go on after the next look at what the kernel has.
     after_look: RefCell<Vec<WakerSlot>>,
     is_root_ready: Cell<bool>,
-    /// What is left to the task that has its turn.
-    budget: Cell<u8>,
+    /// The tasks that have used up their turns. One continues when no other can go on, so that however many they are, a task
+    /// that is woken waits for one of them.
+    spent: RefCell<VecDeque<Key>>,
+    is_root_spent: Cell<bool>,
+    /// Looks at what the kernel has since one of them continued.
+    looks: Cell<u32>,
+    /// The task that goes before all others after the next look, if there is one.
+    first: Cell<Option<Key>>,
 }
 
 #[derive(Default)]
 struct Slot {
     is_ready: bool,
+    /// Among those that have used up their turns.
+    is_spent: bool,
     /// To be ended when its turn is over.
     is_aborted: bool,
     /// A panic of it ends the event loop.
@@ -79,7 +90,10 @@ impl Drop for Running {
                 }
             }
             tasks.ready.take();
+            tasks.spent.take();
             tasks.is_root_ready.set(false);
+            tasks.is_root_spent.set(false);
+            tasks.first.set(None);
             // They belong to this event loop.
             tasks.slots.borrow_mut().iter_mut().for_each(|(_, slot)| slot.waker = None);
         });
@@ -137,7 +151,7 @@ impl Task {
 pub fn next() -> Option<Key> {
     TASKS.with(|tasks| {
         let key = tasks.ready.borrow_mut().pop_front()?;
-        tasks.budget.set(BUDGET);
+        budget::renew();
         if key == ROOT {
             tasks.is_root_ready.set(false);
         }
@@ -179,13 +193,20 @@ pub fn poll(key: Key, remote: &Arc<RemoteWaker>) {
 
 /// Whether no task can go on before something comes.
 pub fn are_all_waiting() -> bool {
-    TASKS.with(|tasks| tasks.ready.borrow().is_empty() && tasks.after_look.borrow().is_empty())
+    TASKS.with(|tasks| {
+        tasks.ready.borrow().is_empty() && tasks.after_look.borrow().is_empty() && tasks.spent.borrow().is_empty()
+    })
 }
 
-/// Wakes the tasks that wait for the look at the kernel that was just taken.
+/// Wakes the tasks that wait for the look at the kernel that was just taken. If that leaves time, the one continues that has
+/// waited longest of those that have used up their turns.
 #[inline]
 pub fn after_look() {
     TASKS.with(|tasks| {
+        if let Some(key) = tasks.first.take() {
+            wake_first(key);
+        }
+        tasks.continue_spent();
         if tasks.after_look.borrow().is_empty() {
             return;
         }
@@ -204,33 +225,55 @@ pub fn after_look() {
 pub fn wake(key: Key) {
     // At the end of its thread there may be no tasks any more.
     let _ = TASKS.try_with(|tasks| {
-        if key == ROOT {
-            if tasks.is_root_ready.replace(true) {
-                return;
-            }
-        } else {
-            match tasks.slots.borrow_mut().get_mut(key) {
-                Some(slot) if !slot.is_ready => slot.is_ready = true,
-                _ => return,
-            }
+        if tasks.set_ready(key) {
+            tasks.ready.borrow_mut().push_back(key);
         }
-        tasks.ready.borrow_mut().push_back(key);
     });
 }
 
-/// Takes one from what the turn of a task allows. Pending: that is used up, and the task goes on after the others.
-#[inline]
-pub fn poll_proceed(cx: &Context<'_>) -> Poll<()> {
-    TASKS.with(|tasks| match tasks.budget.get() {
-        0 => {
-            tasks.wait_for_look(cx);
-            Poll::Pending
+/// Lets a task go on before all others.
+fn wake_first(key: Key) {
+    TASKS.with(|tasks| {
+        if tasks.set_ready(key) {
+            tasks.ready.borrow_mut().push_front(key);
         }
-        left => {
-            tasks.budget.set(left - 1);
-            Poll::Ready(())
+    });
+}
+
+/// Wakes the task of `cx` when others have had their turns.
+#[cold]
+pub fn wait_for_turn(cx: &Context<'_>) {
+    TASKS.with(|tasks| match WakerSlot::of(cx) {
+        // Whatever waits within the task, it continues once.
+        WakerSlot::Task(key) => {
+            if tasks.set_spent(key, true) {
+                tasks.spent.borrow_mut().push_back(key);
+            }
         }
+        other => tasks.after_look.borrow_mut().push(other),
+    });
+}
+
+/// Waits until anything happens on this thread, and goes before all that it causes: for a task that keeps the others' time. One
+/// task of a thread may. `until`: when it continues though nothing has happened.
+pub async fn rest(until: Option<Instant>) {
+    let mut is_resting = false;
+    let mut alarm = until.map(alarm::sleep_until);
+    poll_fn(|cx| {
+        if std::mem::replace(&mut is_resting, true) {
+            return Poll::Ready(());
+        }
+        if let Some(alarm) = &mut alarm
+            && Pin::new(alarm).poll(cx).is_ready()
+        {
+            return Poll::Ready(());
+        }
+        if let WakerSlot::Task(key) = WakerSlot::of(cx) {
+            TASKS.with(|tasks| tasks.first.set(Some(key)));
+        }
+        Poll::Pending
     })
+    .await;
 }
 
 /// Lets others have their turn first, also those for which the kernel has something by now.
@@ -254,13 +297,59 @@ impl Tasks {
             ready: RefCell::new(VecDeque::new()),
             after_look: RefCell::new(Vec::new()),
             is_root_ready: Cell::new(false),
-            budget: Cell::new(BUDGET),
+            spent: RefCell::new(VecDeque::new()),
+            is_root_spent: Cell::new(false),
+            looks: Cell::new(0),
+            first: Cell::new(None),
         }
     }
 
     fn wait_for_look(&self, cx: &Context<'_>) {
         let waker = WakerSlot::of(cx);
         self.after_look.borrow_mut().push(waker);
+    }
+
+    /// Notes that a task can go on; returns true if that is new.
+    #[inline]
+    fn set_ready(&self, key: Key) -> bool {
+        if key == ROOT {
+            return !self.is_root_ready.replace(true);
+        }
+        match self.slots.borrow_mut().get_mut(key) {
+            Some(slot) if !slot.is_ready => {
+                slot.is_ready = true;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    #[inline]
+    fn continue_spent(&self) {
+        if self.spent.borrow().is_empty() {
+            return;
+        }
+        let looks = self.looks.get() + 1;
+        let is_due = looks >= LOOKS_MAX || self.ready.borrow().is_empty();
+        self.looks.set(if is_due { 0 } else { looks });
+        let next = if is_due { self.spent.borrow_mut().pop_front() } else { None };
+        if let Some(key) = next {
+            self.set_spent(key, false);
+            wake(key);
+        }
+    }
+
+    /// Notes whether a task has used up its turn; returns true if that is new.
+    fn set_spent(&self, key: Key, is_spent: bool) -> bool {
+        let before = if key == ROOT {
+            self.is_root_spent.replace(is_spent)
+        } else {
+            match self.slots.borrow_mut().get_mut(key) {
+                Some(slot) => std::mem::replace(&mut slot.is_spent, is_spent),
+                None => return false,
+            }
+        };
+        before != is_spent
     }
 
     /// Takes out the tasks that are left.
@@ -280,7 +369,7 @@ impl Tasks {
 /// Leaves the slot of a task whose work was taken out. Its waker stays there.
 fn vacate_task(slots: &mut SlotTable<Slot>, number: u32) {
     let slot = slots.at_mut(number);
-    (slot.is_ready, slot.is_aborted, slot.is_essential) = (false, false, false);
+    (slot.is_ready, slot.is_spent, slot.is_aborted, slot.is_essential) = (false, false, false, false);
     slots.vacate(number);
 }
 

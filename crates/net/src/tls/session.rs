@@ -3,6 +3,7 @@
 
 use super::record::{self, ALERT, BODY_MAX, DATA, Fault, HANDSHAKE, Key, PLAIN_MAX};
 use crate::buffer::Buf;
+use crate::event_loop::budget::charge;
 use rustls::client::ClientConnectionData;
 use rustls::kernel::KernelConnection;
 use rustls::server::ServerConnectionData;
@@ -125,6 +126,7 @@ impl Session {
             }
             let opened = self.open_one(&wire.filled()[..end], out.spare());
             wire.consume(end);
+            charge(1);
             match opened {
                 Ok(n) => out.fill(n),
                 Err(fault) => return self.fail(fault),

@@ -11,6 +11,7 @@ use super::info::{Info, Note};
 use super::session::End;
 use super::state::State;
 use crate::buffer::Buf;
+use crate::event_loop::budget::{charge_bytes, poll_proceed};
 use crate::stream::Stream;
 use rustix::net::SendFlags;
 use rustls::pki_types::ServerName;
@@ -103,6 +104,7 @@ impl TlsStream {
     pub(crate) fn poll_read(&self, cx: &mut Context<'_>, buf: &mut Buf) -> Poll<io::Result<usize>> {
         let mut state = self.state.borrow_mut();
         let Some(state) = &mut *state else { return self.socket.poll_read(cx, buf) };
+        ready!(poll_proceed(cx));
         loop {
             if let Some(taken) = state.take(&self.socket, buf) {
                 return Poll::Ready(taken);
@@ -118,6 +120,7 @@ impl TlsStream {
     ) -> Poll<io::Result<(usize, Buf)>> {
         let mut state = self.state.borrow_mut();
         let Some(state) = &mut *state else { return self.socket.poll_read_into(cx, room) };
+        ready!(poll_proceed(cx));
         loop {
             if state.has_come() {
                 let mut buf = room();
@@ -202,6 +205,7 @@ impl TlsStream {
         loop {
             let mut out = Buf::take_whole();
             let taken = state.session.seal(bytes, &mut out).map_err(|fault| io::Error::other(fault.text()))?;
+            charge_bytes(taken);
             let mut flags = SendFlags::NOSIGNAL;
             if last && taken == bytes.len() {
                 state.ended = true;

@@ -119,6 +119,16 @@ impl Core {
         }
     }
 
+    /// True if a flow has not ended.
+    pub fn has_flows(&self) -> bool {
+        self.flows.get() > 0
+    }
+
+    /// True if lines of the log wait to be given to its writer.
+    pub fn holds_lines(&self) -> bool {
+        self.log.borrow().as_ref().is_some_and(AccessLog::holds_lines)
+    }
+
     /// Whether no connection is open here, and no flow.
     pub fn serves_none(&self) -> bool {
         self.peers.open(self.index) == 0 && self.flows.get() == 0

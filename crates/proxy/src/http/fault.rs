@@ -187,7 +187,7 @@ impl Fault {
                 Some(Status::Unavailable)
             }
             Fault::Unseen | Fault::Declined { .. } => Some(Status::Unavailable),
-            Fault::StreamReset(code) => Some(grpc::of_reset(code)),
+            Fault::StreamReset(code) => Some(super::grpc::of_reset(code)),
             Fault::Broken | Fault::Stray | Fault::NotHttp2 | Fault::Response(_) => Some(Status::Internal),
             Fault::Request(_)
             | Fault::ClientGone

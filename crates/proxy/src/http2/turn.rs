@@ -6,7 +6,7 @@ use super::session::{BACKLOG_MAX, Last, Lost, Session, State};
 use super::stream::StreamHandle;
 use evenkeel_balance::slab::Key;
 use evenkeel_net::buffer::Buf;
-use evenkeel_net::event_loop::WakerSlot;
+use evenkeel_net::event_loop::{WakerSlot, budget};
 use evenkeel_wire::h2::{Connection, ConnectionError, ErrorCode, Event, Flood, Head, Refused, StreamId};
 use evenkeel_wire::http1::INTERIM_MAX;
 use std::cell::{Cell, RefCell};
@@ -170,7 +170,7 @@ impl Session {
             }
         }
         // The streams have their turns, then there is more to read.
-        cx.waker().wake_by_ref();
+        budget::pause(cx);
         Poll::Pending
     }
 

@@ -11,6 +11,7 @@ use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::{Elapsed, Timer};
 use evenkeel_net::tls::{Cause, HandshakeError, Info, Note, TlsStream};
 use evenkeel_tls::identity::Identity;
+use evenkeel_tls::proof::Proof;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -67,13 +68,17 @@ async fn shake<'t, 'c>(
     };
     timer.set(timer.tick_after(settings.timeout));
     let asks = settings.asks;
+    let proof = asks.then(Proof::default);
     let note = |info: &Info| if asks { of_certificate(info) } else { Note::default() };
     let mut accepted = pin!(tls.accept(settings.config(), early, begins, note));
     let shaken = poll_fn(|cx| {
         if place.borrow().is_displaced() {
             return Poll::Ready(Err(HandshakeError::new(Cause::Displaced)));
         }
-        let polled = accepted.as_mut().poll(cx);
+        let polled = match &proof {
+            Some(proof) => proof.within(|| accepted.as_mut().poll(cx)),
+            None => accepted.as_mut().poll(cx),
+        };
         if polled.is_pending() {
             place.borrow().watch(cx);
         }

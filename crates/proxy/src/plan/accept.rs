@@ -7,13 +7,16 @@ use crate::listener::rules::Listener;
 use crate::observe::stats::Rejected;
 use crate::plan::installed::Worker;
 use evenkeel_net::accept_pause;
-use evenkeel_net::event_loop::{Source, Task, spawn_essential};
-use evenkeel_net::listen::{self, ListenFd};
+use evenkeel_net::event_loop::{Source, Task, budget, spawn_essential};
+use evenkeel_net::listen::{self, BACKLOG, ListenFd};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
+
+/// What an accepted connection draws from the budget of a turn.
+const ACCEPTED: u32 = 3;
 
 /// Whether the kernel may wait for a client's first bytes: not where the server may be the one to speak first.
 fn defer(socket: &ListenFd, listener: &Listener) {
@@ -55,7 +58,9 @@ impl Accepting {
     /// Accepts no more, but for those that wait: closing the socket would reset them.
     pub fn close(&self, worker: &Rc<Worker>) {
         self.task.abort();
-        while accept(worker, &self.listener.borrow(), &self.socket, false).is_ok() {}
+        // As many as can wait: others may come faster than these are accepted.
+        let wait = || accept(worker, &self.listener.borrow(), &self.socket, false).is_ok();
+        (0..=BACKLOG).take_while(|_| wait()).for_each(drop);
     }
 }
 
@@ -74,6 +79,7 @@ async fn run(worker: Rc<Worker>, listener: Rc<RefCell<Rc<Listener>>>, socket: So
 /// Accepts one that waits. `share`: another worker may serve it.
 fn accept(worker: &Rc<Worker>, listener: &Rc<Listener>, socket: &ListenFd, share: bool) -> Result<(), Errno> {
     if let Some((fd, peer)) = listen::accept(socket)? {
+        budget::charge(ACCEPTED);
         take(worker, listener, fd, peer, share);
     }
     Ok(())

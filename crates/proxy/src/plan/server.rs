@@ -29,7 +29,7 @@ use evenkeel_net::inherit::Inherited;
 use evenkeel_net::listen::{ListenFd, Protocol};
 use evenkeel_net::log_writer::{Logger, Sink, Writer};
 use evenkeel_net::total::Total;
-use evenkeel_net::workers::{Applying, Workers};
+use evenkeel_net::workers::{Applying, Interrupt, Interrupted, Workers};
 use evenkeel_pools::Orders;
 use evenkeel_pools::control::{self, Control};
 use evenkeel_pools::pool::{Pools, SharedPool, address};
@@ -131,7 +131,7 @@ impl Server {
             let worker = server.workers.spawn(format!("worker-{index}"), serve).map_err(StartError::Thread)?;
             server.workers.add(worker);
         }
-        server.apply(first, prepared, |_, _| {});
+        server.apply(first, prepared, |_, _| {})?;
         Ok(server)
     }
 
@@ -171,7 +171,7 @@ impl Server {
         let at_restart = keep_until_restart(&now.plan, &mut plan);
         let next = Arc::new(now.next(Arc::new(plan)));
         let prepared = self.prepare(&next.plan, Some(&now.plan), &mut Inherited::default())?;
-        self.apply(next.clone(), prepared, tell);
+        self.apply(next.clone(), prepared, tell)?;
         Ok(Summary::new(&now.plan, &next.plan, next.number, at_restart))
     }
 
@@ -181,17 +181,20 @@ impl Server {
     ///
     /// `tell` is given the pools with those of the plan that have others now, when these have their slots, but no
     /// worker can pick them yet: for other planes that have balancers of these pools.
+    ///
+    /// # Errors
+    /// The wait for the workers was interrupted, as the process is to end.
     pub fn apply_endpoints(
         &mut self,
         found: Vec<(Arc<str>, Vec<plan::Endpoint>)>,
         tell: impl FnOnce(&Pools, &[&plan::Pool]),
-    ) {
+    ) -> Result<(), Interrupted> {
         let now = self.now();
         let pool_index = pools_by_name(&now.plan);
         let other = found.into_iter().filter_map(|(name, endpoints)| Some((*pool_index.get(&*name)?, endpoints)));
         let other: Vec<_> = other.filter(|(at, endpoints)| now.plan.pools[*at].endpoints != *endpoints).collect();
         if other.is_empty() {
-            return;
+            return Ok(());
         }
         let at: Vec<usize> = other.iter().map(|(at, _)| *at).collect();
         let mut plan = Plan::clone(&now.plan);
@@ -215,7 +218,7 @@ impl Server {
         tell(&shared, &changed);
         // Control goes on looking after the pools meanwhile.
         drop(shared);
-        applying.wait();
+        self.workers.wait(applying)?;
         let mut shared = self.control.pools();
         for pool in &changed {
             shared.get_mut(&pool.name).expect("every pool of the plan is there").publish(self.control.now());
@@ -223,10 +226,16 @@ impl Server {
         drop(shared);
         self.control.changed();
         self.running.send_replace(next);
+        Ok(())
     }
 
     /// Does the rest: gives every worker its part, waits until all of them use it, and lets go of what was before.
-    fn apply(&mut self, next: Arc<Generation>, prepared: Prepared, tell: impl FnOnce(&Pools, &[&plan::Pool])) {
+    fn apply(
+        &mut self,
+        next: Arc<Generation>,
+        prepared: Prepared,
+        tell: impl FnOnce(&Pools, &[&plan::Pool]),
+    ) -> Result<(), StartError> {
         let Prepared {
             mut sockets,
             mut probed,
@@ -331,7 +340,7 @@ impl Server {
         tell(&shared_pools, &stay);
         // Control goes on looking after the pools meanwhile.
         drop(shared_pools);
-        applying.wait();
+        self.workers.wait(applying).map_err(|Interrupted| StartError::Interrupted)?;
         let mut shared_pools = self.control.pools();
         for pool in stay {
             if let Some(shared) = shared_pools.get_mut(&pool.name) {
@@ -350,6 +359,7 @@ impl Server {
             before.finish();
         }
         self.running.send_replace(next);
+        Ok(())
     }
 
     /// Opens the files of the access log and of the journal again, as they were moved away: lines go to new ones of their
@@ -388,7 +398,7 @@ impl Server {
         self.instance
     }
 
-    /// For each worker its name and a number that goes up while its event loop turns.
+    /// For each worker its name and a number that goes up between two calls if its event loop turns.
     pub fn beats(&self) -> impl Iterator<Item = (&str, u64)> {
         self.workers.beats()
     }
@@ -428,9 +438,24 @@ impl Server {
         Looker::new(self.workers.doors(), self.running(), (*self.control).clone())
     }
 
+    /// Interrupts waits for the workers.
+    pub fn interrupt(&self) -> Interrupt {
+        self.workers.interrupt()
+    }
+
+    /// The names of workers that have not ended.
+    pub fn still_running(&self) -> impl Iterator<Item = &str> {
+        self.workers.running()
+    }
+
     /// Tells the workers to drain or to stop.
     pub fn command(&self, command: Command) {
         self.workers.command(command);
+    }
+
+    /// Waits until the thread of a worker is about to end.
+    pub async fn worker_ends(&self) {
+        self.workers.ends().await;
     }
 
     /// The thread of a worker that has ended, if there is one: see [`Workers::take_ended`].

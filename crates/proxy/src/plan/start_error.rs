@@ -35,6 +35,8 @@ pub enum StartError {
     Source(Arc<str>, io::Error),
     /// A thread cannot be made.
     Thread(io::Error),
+    /// The process is to end, and a worker has not applied the plan.
+    Interrupted,
 }
 
 impl fmt::Display for StartError {
@@ -60,6 +62,7 @@ impl fmt::Display for StartError {
             ),
             StartError::Balance(pool, error) => write!(f, "pool \"{pool}\": {error}"),
             StartError::Thread(error) => write!(f, "cannot start a worker: {error}"),
+            StartError::Interrupted => f.write_str("interrupted while a worker had not applied the plan"),
         }
     }
 }
@@ -77,6 +80,7 @@ impl Error for StartError {
             | StartError::Thread(e) => Some(e),
             StartError::Balance(_, e) => Some(e),
             StartError::Tls(e) => Some(e),
+            StartError::Interrupted => None,
         }
     }
 }

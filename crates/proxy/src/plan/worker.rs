@@ -11,7 +11,8 @@ use crate::load::probe::{self, Prober};
 use crate::observe::stats::ProbingStats;
 use crate::udp::Serving;
 use evenkeel_net::clock::Base;
-use evenkeel_net::event_loop;
+use evenkeel_net::deadline::TICK;
+use evenkeel_net::event_loop::{self, budget};
 use evenkeel_net::workers::{ControlLink, tick};
 use std::cell::RefCell;
 use std::io;
@@ -20,8 +21,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Ticks between two looks at idle connections and the log.
-const TICKS_PER_SWEEP: u32 = 20;
+/// Between two looks at idle connections and the log.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// What a worker thread starts with.
 pub struct WorkerConfig {
@@ -40,11 +41,11 @@ pub struct WorkerConfig {
 /// # Errors
 /// Never: a socket that cannot be watched is logged, and its worker serves the others.
 pub async fn serve(index: usize, base: Base, config: WorkerConfig) -> io::Result<()> {
-    let WorkerConfig { link: ControlLink { mut updates, mut commands, beats }, peers, mut handed, probing } = config;
+    let WorkerConfig { link: ControlLink { mut updates, mut commands }, peers, mut handed, probing } = config;
     let core = Rc::new(Core::new(index, base, peers));
     let prober = Rc::new(Prober::new(core.clone(), probing));
     let worker = Rc::new(Worker { core, installed: RefCell::default(), prober });
-    let ticking = event_loop::spawn_essential(tick(beats, on_tick(worker.clone())));
+    let ticking = event_loop::spawn_essential(tick(base, on_tick(worker.clone())));
     let probing = event_loop::spawn(probe::run(worker.prober.clone()));
     // From listeners of a plan that has not come here yet.
     let mut early: Vec<Handoff> = Vec::new();
@@ -56,7 +57,10 @@ pub async fn serve(index: usize, base: Base, config: WorkerConfig) -> io::Result
                 apply(&worker, update, applied);
                 early = early.into_iter().filter_map(|one| accept::take_over(&worker, one).err()).collect();
             }
-            Some(one) = handed.recv() => early.extend(accept::take_over(&worker, one).err()),
+            Some(one) = handed.recv() => {
+                early.extend(accept::take_over(&worker, one).err());
+                budget::proceed().await;
+            }
         }
     }
     // The server waits until a plan is in use, and must not wait for a worker that ends.
@@ -90,20 +94,26 @@ pub async fn serve(index: usize, base: Base, config: WorkerConfig) -> io::Result
     Ok(())
 }
 
-/// Moves the worker's deadlines on, and looks after what is idle.
-fn on_tick(worker: Rc<Worker>) -> impl FnMut() {
-    let mut until_sweep = TICKS_PER_SWEEP;
-    move || {
+/// Moves the worker's deadlines on, and looks after what is idle. Returns when it is due again, if nothing happens before.
+fn on_tick(worker: Rc<Worker>) -> impl FnMut(Duration) -> Option<Duration> {
+    let mut sweep_at = SWEEP_EVERY;
+    move |at| {
         let now = worker.core.clock.read();
-        worker.core.wheel.advance(Duration::from_nanos(now.0));
+        worker.core.wheel.advance(at);
         worker.prober.sweep(now);
-        worker.installed.borrow().datagrams.iter().for_each(|serving| serving.expire(&worker.core, now));
-        until_sweep -= 1;
-        if until_sweep == 0 {
-            until_sweep = TICKS_PER_SWEEP;
-            worker.installed.borrow().pools.iter().for_each(|pool| pool.sweep(now));
-            worker.installed.borrow().datagrams.iter().for_each(|serving| serving.look(now));
+        let installed = worker.installed.borrow();
+        installed.datagrams.iter().for_each(|serving| serving.expire(&worker.core, now));
+        if at >= sweep_at {
+            sweep_at = at + SWEEP_EVERY;
+            installed.pools.iter().for_each(|pool| pool.sweep(now));
+            installed.datagrams.iter().for_each(|serving| serving.look(now));
             worker.core.flush_log();
         }
+        let probes = worker.prober.is_asking().then_some(at + TICK);
+        let swept = installed.pools.iter().any(|pool| pool.needs_sweep()) || worker.core.has_flows();
+        let sweep = (swept || worker.core.holds_lines()).then_some(sweep_at);
+        let flows = installed.datagrams.iter().filter_map(Serving::expires_at).min();
+        let flows = flows.map(|at| Duration::from_nanos(at.0));
+        [worker.core.wheel.next_due(), probes, sweep, flows].into_iter().flatten().min()
     }
 }

@@ -13,12 +13,6 @@ use std::io;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-/// Reads of one way before the worker's other sessions get their turn.
-const AT_ONCE: u32 = 16;
-
-/// Likewise bytes: what the largest pipe holds.
-const BYTES_AT_ONCE: usize = 1024 * 1024;
-
 /// One side of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -32,6 +26,8 @@ pub struct Duplex<'s> {
     endpoint: &'s Transport,
     up: Way,
     down: Way,
+    /// Whether the way down is polled first: by turns, as one that is always ready uses its turn up.
+    down_first: bool,
 }
 
 /// One way.
@@ -74,12 +70,16 @@ enum Broken {
 impl<'s> Duplex<'s> {
     /// Returns both ways between open connections. `early`: bytes of the client that the endpoint does not have yet.
     pub fn new(client: &'s Transport, endpoint: &'s Transport, early: Option<Buf>) -> Duplex<'s> {
-        Duplex { client, endpoint, up: Way::holding(early), down: Way::holding(None) }
+        Duplex::of(client, endpoint, Way::holding(early), Way::holding(None))
     }
 
     /// Returns both ways after a switch of protocols. `answer`: what the endpoint has sent and the client does not have yet.
     pub fn switched(client: &'s Transport, endpoint: &'s Transport, answer: Buf) -> Duplex<'s> {
-        Duplex { client, endpoint, up: Way::holding(None), down: Way::holding(Some(answer)) }
+        Duplex::of(client, endpoint, Way::holding(None), Way::holding(Some(answer)))
+    }
+
+    fn of(client: &'s Transport, endpoint: &'s Transport, up: Way, down: Way) -> Duplex<'s> {
+        Duplex { client, endpoint, up, down, down_first: true }
     }
 
     /// Puts bytes of the client before those that are read from now on.
@@ -90,12 +90,14 @@ impl<'s> Duplex<'s> {
     /// Moves what can be moved: ready when both ways have ended, or with the side that has reset its connection. `moved`
     /// is called after each read, with the side that was read and the number of bytes.
     pub fn poll(&mut self, cx: &mut Context<'_>, moved: impl Fn(Side, usize)) -> Poll<Result<(), Side>> {
-        let up = self.up.poll(cx, self.client, self.endpoint, !self.down.done, |n| {
-            // The first bytes went with the connection; from now on each may follow one that is under way.
-            self.endpoint.send_at_once();
-            moved(Side::Client, n);
-        });
-        let down = self.down.poll(cx, self.endpoint, self.client, !self.up.done, |n| moved(Side::Endpoint, n));
+        self.down_first = !self.down_first;
+        let (up, down) = if self.down_first {
+            let down = self.poll_endpoint(cx, &moved);
+            (self.poll_client(cx, &moved), down)
+        } else {
+            let up = self.poll_client(cx, &moved);
+            (up, self.poll_endpoint(cx, &moved))
+        };
         match (up, down) {
             (Poll::Ready(Err(Broken::From)), _) => Poll::Ready(Err(Side::Client)),
             (_, Poll::Ready(Err(Broken::From))) => Poll::Ready(Err(Side::Endpoint)),
@@ -106,6 +108,18 @@ impl<'s> Duplex<'s> {
             }),
             _ => Poll::Pending,
         }
+    }
+
+    fn poll_client(&mut self, cx: &mut Context<'_>, moved: &impl Fn(Side, usize)) -> Poll<Result<(), Broken>> {
+        self.up.poll(cx, self.client, self.endpoint, !self.down.done, |n| {
+            // The first bytes went with the connection; from now on each may follow one that is under way.
+            self.endpoint.send_at_once();
+            moved(Side::Client, n);
+        })
+    }
+
+    fn poll_endpoint(&mut self, cx: &mut Context<'_>, moved: &impl Fn(Side, usize)) -> Poll<Result<(), Broken>> {
+        self.down.poll(cx, self.endpoint, self.client, !self.up.done, |n| moved(Side::Endpoint, n))
     }
 
     /// Moves only what the endpoint sends; ready when that has ended.
@@ -166,8 +180,7 @@ impl Way {
         if self.done {
             return Poll::Ready(Ok(()));
         }
-        let mut moved = 0;
-        for _ in 0..AT_ONCE {
+        loop {
             match self.poll_write(cx, to) {
                 Poll::Ready(Ok(())) => {}
                 // What was read of the other way may still arrive.
@@ -180,17 +193,13 @@ impl Way {
                 Poll::Pending => return Poll::Pending,
             }
             match self.next {
-                Next::Read if moved >= BYTES_AT_ONCE => break,
                 Next::Read => {}
                 Next::End => return Poll::Ready(self.finish(to, back)),
                 Next::Reset => return Poll::Ready(Err(Broken::From)),
             }
             match ready!(self.poll_read(cx, from, to)) {
                 Ok(0) => return Poll::Ready(self.finish(to, back)),
-                Ok(n) => {
-                    came(n);
-                    moved += n;
-                }
+                Ok(n) => came(n),
                 Err(_) => return Poll::Ready(Err(Broken::From)),
             }
             // An end that came with the last bytes goes on with them, in one packet.
@@ -210,8 +219,6 @@ impl Way {
                 }
             }
         }
-        cx.waker().wake_by_ref();
-        Poll::Pending
     }
 
     /// Passes the end on.

@@ -309,6 +309,13 @@ impl UdpListener {
         }
     }
 
+    /// When the flow that has been idle longest ends.
+    pub fn expires_at(&self) -> Option<Instant> {
+        let (_, used) = self.state.borrow().flows.oldest()?;
+        let idle_ns = u64::try_from(self.listener.borrow().flows().idle.as_nanos()).unwrap_or(u64::MAX);
+        Some(Instant(used.0.saturating_add(idle_ns)))
+    }
+
     /// Takes flows away from endpoints that are in the pool no more or whose checks fail: they go on elsewhere with their
     /// next datagram. Endpoints that drain keep theirs.
     pub fn look(&self, now: Instant) {

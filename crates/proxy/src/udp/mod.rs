@@ -78,6 +78,11 @@ impl Serving {
         self.udp.expire(core, now);
     }
 
+    /// When the first of them is idle for too long, if there is one.
+    pub fn expires_at(&self) -> Option<Instant> {
+        self.udp.expires_at()
+    }
+
     /// Takes flows away from endpoints that have left or are down.
     pub fn look(&self, now: Instant) {
         self.udp.look(now);

@@ -85,6 +85,11 @@ impl IdleConns {
         self.count_out(before - idle.len());
     }
 
+    /// True if there are any.
+    pub fn any(&self) -> bool {
+        !self.idle.borrow().is_empty()
+    }
+
     /// Closes all.
     pub fn close(&self) {
         self.count_out(std::mem::take(&mut *self.idle.borrow_mut()).len());

@@ -250,6 +250,13 @@ impl WorkerPool {
         });
     }
 
+    /// True if the next sweep has something to look after.
+    pub fn needs_sweep(&self) -> bool {
+        let mut keeps = false;
+        self.endpoints.each(|endpoint| keeps |= endpoint.connections.any() || endpoint.sessions.any());
+        keeps || self.balancer.borrow().writes_journal()
+    }
+
     /// Closes all idle connections.
     pub fn close_idle(&self) {
         self.endpoints.each(|endpoint| endpoint.close_idle());

@@ -187,6 +187,11 @@ impl Sessions {
         self.queue.tell_first();
     }
 
+    /// True if there are any.
+    pub fn any(&self) -> bool {
+        !self.links.borrow().is_empty()
+    }
+
     /// Takes no more requests on the connections that there are.
     pub fn close(&self) {
         let links = self.links.borrow().clone();

@@ -2,6 +2,7 @@
 
 mod answers;
 mod attackers;
+mod cuts;
 mod error_pages;
 mod faults;
 mod half_open;

@@ -84,14 +84,22 @@ impl Pki {
         kind: &'static SignatureAlgorithm,
         change: impl FnOnce(&mut CertificateParams),
     ) -> Issued {
-        static NUMBER: AtomicUsize = AtomicUsize::new(0);
-        let key = KeyPair::generate_for(kind).expect("a key");
-        let mut params = CertificateParams::new(vec![name.to_string()]).expect("a name");
-        params.distinguished_name = rcgen::DistinguishedName::new();
-        params.distinguished_name.push(DnType::OrganizationName, "Example, Inc.");
-        params.distinguished_name.push(DnType::CommonName, name);
-        change(&mut params);
+        let (key, params) = asked(name, kind, change);
         let cert = params.signed_by(&key, &self.issuer).expect("a certificate");
+        self.issued(&cert, &key)
+    }
+
+    /// A certificate that vouches for itself, and says that it is an authority, as `openssl req -x509` makes them.
+    pub fn own(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> Issued {
+        let (key, params) = asked(name, &PKCS_ECDSA_P256_SHA256, |params| {
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            change(params);
+        });
+        self.issued(&params.self_signed(&key).expect("a certificate"), &key)
+    }
+
+    fn issued(&self, cert: &rcgen::Certificate, key: &KeyPair) -> Issued {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Relaxed);
         Issued {
             cert: self.write(&format!("{number}.pem"), cert.pem()),
@@ -188,6 +196,21 @@ impl Drop for Pki {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.folder);
     }
+}
+
+/// A key, and what its certificate says.
+fn asked(
+    name: &str,
+    kind: &'static SignatureAlgorithm,
+    change: impl FnOnce(&mut CertificateParams),
+) -> (KeyPair, CertificateParams) {
+    let key = KeyPair::generate_for(kind).expect("a key");
+    let mut params = CertificateParams::new(vec![name.to_string()]).expect("a name");
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(DnType::OrganizationName, "Example, Inc.");
+    params.distinguished_name.push(DnType::CommonName, name);
+    change(&mut params);
+    (key, params)
 }
 
 /// A configuration with a listener that has these lines, before one endpoint. `behind`: more tables.

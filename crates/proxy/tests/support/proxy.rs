@@ -78,7 +78,11 @@ impl Proxy {
         let list: Vec<String> = endpoints.iter().map(|addr| format!("\"{addr}\"")).collect();
         let list = evenkeel_config::endpoint_list("list.json", &format!("[{}]", list.join(", ")));
         let found = vec![("web".into(), list.expect("a good list"))];
-        self.server.as_mut().expect("it runs until it is dropped").apply_endpoints(found, |_, _| {});
+        self.server
+            .as_mut()
+            .expect("it runs until it is dropped")
+            .apply_endpoints(found, |_, _| {})
+            .expect("nothing interrupts it");
     }
 
     pub fn server(&self) -> &Server {

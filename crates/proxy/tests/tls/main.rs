@@ -18,3 +18,4 @@ mod resumption;
 mod sessions;
 mod stalled;
 mod swaps;
+mod themselves;

@@ -43,7 +43,7 @@ impl Body {
             Body::Chunked(chunked) => return chunked.advance(bytes, keep),
             Body::UntilClose => bytes.len(),
         };
-        Ok(Taken { used, kept: used })
+        Ok(Taken { used, kept: used, steps: 0 })
     }
 
     /// Whether the body may end here because the sender closed.

@@ -65,6 +65,8 @@ pub enum Keep {
 pub struct Taken {
     pub used: usize,
     pub kept: usize,
+    /// Bytes of framing and stretches of content that it took, which is what decoding costs.
+    pub steps: usize,
 }
 
 /// In the order in which they come: from `TrailerStart` on, bytes are trailers or the empty line behind them.
@@ -124,9 +126,10 @@ impl Chunked {
 
 impl Decoder {
     fn advance(&mut self, bytes: &mut [u8], keep: Keep) -> Result<Taken, Reject> {
-        let (mut used, mut kept) = (0, 0);
+        let (mut used, mut kept, mut steps) = (0, 0, 0);
         while used < bytes.len() && self.state != State::Done {
             let from = used;
+            steps += 1;
             let keeps = if self.state == State::Data {
                 let take = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len() - used);
                 used += take;
@@ -149,7 +152,7 @@ impl Decoder {
                 kept += used - from;
             }
         }
-        Ok(Taken { used, kept })
+        Ok(Taken { used, kept, steps })
     }
 
     fn byte(&mut self, b: u8) -> Result<(), Reject> {
@@ -230,7 +233,7 @@ mod tests {
 
     fn take(input: &[u8], keep: Keep) -> Result<(Vec<u8>, usize, bool), Reject> {
         let (mut body, mut bytes) = (Chunked::default(), input.to_vec());
-        let Taken { used, kept } = body.advance(&mut bytes, keep)?;
+        let Taken { used, kept, .. } = body.advance(&mut bytes, keep)?;
         assert_eq!(&bytes[used..], &input[used..], "what is behind the body stays where it is");
         bytes.truncate(kept);
         Ok((bytes, used, body.is_done()))
@@ -286,7 +289,7 @@ mod tests {
             assert_eq!(decode(wire.as_bytes()), Err(Reject::ChunkPadding));
             let (mut body, mut bytes) = (Chunked::default(), wire.as_bytes().to_vec());
             body.tolerate_padding();
-            let Taken { used, kept } = body.advance(&mut bytes, Keep::Framed).expect("it is tolerated");
+            let Taken { used, kept, .. } = body.advance(&mut bytes, Keep::Framed).expect("it is tolerated");
             assert_eq!((used, &bytes[..kept]), (wire.len(), &b"5\r\nhello\r\n0\r\n\r\n"[..]));
         }
         for bad in ["5 5\r\n", " 5\r\n", "5 \n", &format!("5{}", " ".repeat(20_000))] {

@@ -128,7 +128,7 @@ impl Connection {
                     self.take(len);
                 }
                 Stands::Body => {
-                    let Taken { used, kept } = self.body_bytes().map_err(Stands::RefusedBody)?;
+                    let Taken { used, kept, .. } = self.body_bytes().map_err(Stands::RefusedBody)?;
                     self.relayed.out.extend_from_slice(&self.held[..kept]);
                     self.take(used);
                     if !self.body.is_done() {

@@ -21,6 +21,7 @@ use crate::upstream::pick::InFlight;
 use crate::upstream::stream::EndpointStream;
 use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_net::deadline::{Elapsed, Timer};
+use evenkeel_net::event_loop::budget;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::head::Table;
 use evenkeel_wire::http1::chunked::{Keep, Taken, may_trail};
@@ -30,6 +31,9 @@ use evenkeel_wire::http1::{self, Body, Reject, Request, Version, reply};
 use std::cell::Cell;
 use std::pin::pin;
 use std::task::{Context, Poll};
+
+/// What a head draws from the budget of a turn: it is read and routed, and the request is logged.
+const HEAD: u32 = 2;
 
 /// A client connection that speaks HTTP/1, and so the one request on it.
 pub struct H1 {
@@ -150,6 +154,8 @@ impl H1 {
         let mut partial: Vec<u8> = Vec::new();
         if let Some(held) = held.take() {
             if has_head(&held) {
+                // A client may send any number of heads together, and read what they are answered.
+                budget::proceed().await;
                 return Next::Head(held);
             }
             partial = held.filled().to_vec();
@@ -224,6 +230,7 @@ impl H1 {
         last: bool,
     ) -> Result<Head<'r>, Stopped> {
         let (core, rules) = (client.core, record.rules);
+        budget::charge(HEAD);
         let mut room = core.room.borrow_mut();
         let mut read = Request::read(buf.filled(), &mut room, &rules.limits);
         // Looked at where it is: it is large, and all that is needed of it is read here.
@@ -283,7 +290,7 @@ impl H1 {
             let opened = Opened { route, towards, asked, idempotent, close: false, body };
             return Ok(Head { opened, message: Some(message), bytes, send: 0, more_wanted });
         }
-        let Taken { used, kept } = buf.take_body(0, &mut body, Keep::Framed)?;
+        let Taken { used, kept, .. } = buf.take_body(0, &mut body, Keep::Framed)?;
         record.count_in(head_len + used);
         let mut send = 0;
         if kept > 0 {
@@ -421,7 +428,7 @@ fn take_message(head: Table, body: &mut Body, buf: &mut Buf) -> Result<(Box<Mess
         }
         Body::Length(_) => {}
     }
-    let Taken { used, kept } = buf.take_body(0, body, Keep::Content)?;
+    let Taken { used, kept, .. } = buf.take_body(0, body, Keep::Content)?;
     let behind = if kept < buf.len() { buf.split_behind(kept) } else { Buf::none() };
     let content = std::mem::replace(buf, behind);
     let whole = body.is_done();

@@ -109,7 +109,7 @@ impl Relay<'_, '_> {
             if buf.is_empty() {
                 return Err(Fault::ClientGone);
             }
-            let Taken { used, kept } = buf.take_body(0, body, Keep::Framed).map_err(Fault::Request)?;
+            let Taken { used, kept, .. } = buf.take_body(0, body, Keep::Framed).map_err(Fault::Request)?;
             self.body_due.set(!body.is_done());
             self.record.count_in(used);
             if kept < buf.len() {

@@ -22,6 +22,7 @@ use crate::upstream::retries::Tries;
 use evenkeel_balance::Outcome;
 use evenkeel_config::plan::RouteTimeouts;
 use evenkeel_net::deadline::Timer;
+use evenkeel_net::event_loop::budget;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
 use std::cell::Cell;
@@ -155,12 +156,19 @@ impl<U> Relay<'_, '_, U> {
         mut download: Pin<&mut impl Future<Output = Result<T, Fault>>>,
     ) -> Result<(T, bool), Fault> {
         let mut sent = false;
+        let mut download_first = false;
         let ended = poll_fn(|cx| {
+            let mut polled = if download_first { download.as_mut().poll(cx) } else { Poll::Pending };
             if !sent && let Poll::Ready(result) = upload.as_mut().poll(cx) {
                 sent = true;
                 result?;
             }
-            download.as_mut().poll(cx)
+            if polled.is_pending() && !download_first {
+                polled = download.as_mut().poll(cx);
+            }
+            // One that is always ready uses up the turn: the other has the next.
+            download_first = !download_first && budget::is_spent();
+            polled
         });
         Ok((ended.await?, sent))
     }

@@ -12,6 +12,7 @@ use evenkeel_net::buffer::Buf;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::Poll;
+use std::time::Duration;
 
 impl Relay<'_, '_> {
     /// Begins a tunnel, as a switch of protocols is answered by what is in `buf`.
@@ -29,13 +30,18 @@ impl Relay<'_, '_> {
         mut upload: Pin<&mut impl Future<Output = Result<(), Fault>>>,
         duplex: &mut Duplex<'_>,
     ) -> Result<(), Fault> {
-        let mut ended = false;
+        let (mut ended, mut upload_first) = (false, true);
         poll_fn(|cx| {
+            // Each way is first in every other turn: one that is always ready uses the turn up.
+            upload_first = !upload_first;
+            if upload_first && let Poll::Ready(sent) = upload.as_mut().poll(cx) {
+                return Poll::Ready(sent);
+            }
             if !ended && let Poll::Ready(down) = duplex.poll_down(cx, |side, n| self.tunnelled(side, n)) {
                 ended = true;
                 down.map_err(|side| Fault::Tunnel(reset_by(side)))?;
             }
-            upload.as_mut().poll(cx)
+            if upload_first { Poll::Pending } else { upload.as_mut().poll(cx) }
         })
         .await
     }
@@ -57,14 +63,12 @@ impl Relay<'_, '_> {
         let silence = Silence {
             idle: self.timeouts.idle,
             half_closed: self.timeouts.half_closed,
-            keepalive: self.record.pool.and_then(|pool| pool.keepalive.get()),
+            keepalive: self.keepalive(),
             deadline: self.deadline,
         };
         let moved = |side, n| self.tunnelled(side, n);
         let cause = match lifetime::run(&mut duplex, self.timer, silence, || false, moved).await {
-            SessionEnd::Whole => {
-                return Ok(Answered::tunnelled(false));
-            }
+            SessionEnd::Whole => return Ok(Answered::tunnelled(false)),
             SessionEnd::Reset(side) => reset_by(side),
             SessionEnd::Idle(_) if duplex.is_silent() => Cause::Idle,
             SessionEnd::Idle(Side::Client) => Cause::ClientSlow,
@@ -75,6 +79,11 @@ impl Relay<'_, '_> {
         self.upstream.reset_on_close(true);
         down.transport.reset_on_close(true);
         Err(Fault::Tunnel(cause))
+    }
+
+    /// Silence before the kernel probes the peers of a tunnel.
+    fn keepalive(&self) -> Option<Duration> {
+        self.record.pool.and_then(|pool| pool.keepalive.get())
     }
 
     /// Counts bytes of a tunnel.
@@ -89,6 +98,9 @@ impl Relay<'_, '_> {
     pub(super) async fn tunnel_messages<D: Messages>(&self, down: &D, buf: Buf) -> Result<Answered, Fault> {
         self.upstream.send_at_once();
         self.allow(Some(self.timeouts.idle));
+        if let Some(after) = self.keepalive() {
+            self.upstream.keep_alive(after);
+        }
         let (mut up_done, mut down_done) = (false, false);
         let mut to_endpoint = pin!(async {
             while let Ok(Part::Data(mut buf)) = poll_fn(|cx| down.poll_part(cx)).await {
@@ -121,11 +133,16 @@ impl Relay<'_, '_> {
                 }
             }
         });
+        let mut down_first = true;
         poll_fn(|cx| {
-            up_done = up_done || to_endpoint.as_mut().poll(cx).is_ready();
-            if !down_done && let Poll::Ready(done) = to_client.as_mut().poll(cx) {
-                down_done = true;
-                done?;
+            down_first = !down_first;
+            for down in [down_first, !down_first] {
+                if !down {
+                    up_done = up_done || to_endpoint.as_mut().poll(cx).is_ready();
+                } else if !down_done && let Poll::Ready(done) = to_client.as_mut().poll(cx) {
+                    down_done = true;
+                    done?;
+                }
             }
             if up_done && down_done { Poll::Ready(Ok(())) } else { Poll::Pending }
         })

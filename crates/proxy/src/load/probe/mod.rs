@@ -125,6 +125,11 @@ impl Prober {
             question.ends(End::Timeout);
         }
     }
+
+    /// True if a question may have to be given up.
+    pub fn is_asking(&self) -> bool {
+        self.outstanding.borrow().any()
+    }
 }
 
 /// Sends what is due, whenever something is. Never ends.

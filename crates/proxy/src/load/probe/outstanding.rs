@@ -84,6 +84,11 @@ impl<Q> Outstanding<Q> {
         }
     }
 
+    /// True if a question may wait.
+    pub fn any(&self) -> bool {
+        self.decided < self.asked
+    }
+
     /// The question that has waited longest, given up if `over` says so.
     pub fn give_up(&mut self, over: impl Fn(&Q) -> bool) -> Option<Q> {
         while self.decided < self.asked {

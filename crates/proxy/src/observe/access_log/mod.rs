@@ -43,6 +43,11 @@ impl AccessLog {
         self.batch.add_with(|out| line.write(&self.front, out));
     }
 
+    /// True if there are lines that the writer does not have yet.
+    pub fn holds_lines(&self) -> bool {
+        self.batch.holds_lines()
+    }
+
     /// Gives the lines so far to the writer.
     pub fn hand_over(&mut self) {
         self.batch.hand_over();

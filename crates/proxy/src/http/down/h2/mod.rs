@@ -65,6 +65,8 @@ struct Server {
     is_asked: Cell<bool>,
     /// Whether and when it is told the last request that is served.
     drain: Cell<Drain>,
+    /// Whether it has wasted too many streams.
+    is_flooded: Cell<bool>,
     /// Whether it has answered the first of the pings after that.
     has_answered: Cell<bool>,
 }
@@ -106,6 +108,7 @@ async fn serve(open: Open, down: H1, identity: Identity, came: Buf) {
         life_due: Cell::new(NEVER),
         is_asked: Cell::new(false),
         drain: Cell::new(Drain::Not),
+        is_flooded: Cell::new(false),
         has_answered: Cell::new(false),
     };
     server.run(came).await;
@@ -124,7 +127,7 @@ impl Server {
             }
             Err(error) => Some(Ended::Failed(error)),
         };
-        let mut patience = Patience::UPLOAD;
+        let mut patience = if self.is_flooded.get() { Patience::FAULT } else { Patience::UPLOAD };
         match ended {
             None => {}
             Some(Ended::Closed) => return,
@@ -300,6 +303,7 @@ impl Role for Server {
         stats.malformed.add(1);
         stats.http2.errors[ErrorCode::EnhanceYourCalm as usize].add(1);
         stats.http2.floods[flood as usize].add(1);
+        self.is_flooded.set(true);
         // The engine has written the GOAWAY.
         self.drain.set(Drain::Last);
     }

@@ -1,20 +1,33 @@
-//! How does the log of the process look? As `runtime.log` says, on standard error. Each line has the process id: during an
+//! The log of the process: lines on standard error, formatted as `runtime.log` has it. Each has the process id, as during an
 //! upgrade two processes write to the same place.
+
+pub mod queue;
 
 use crate::failure::color;
 use evenkeel_config::plan::{Level, Log, LogFormat};
 use evenkeel_config::printable::printable;
-use std::fmt;
+use queue::Queue;
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::{fmt, io, panic, thread};
 use tracing::Event;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
 /// Starts it. What is logged before is lost.
 pub fn start(log: Log) {
+    // Without a thread of its own for it, the log still has its lines.
+    let out = Queue::of_stderr()
+        .map_or_else(|_| BoxMakeWriter::new(io::stderr), |queue| BoxMakeWriter::new(move || queue.clone()));
+    panic::set_hook(Box::new(|panic| {
+        let (thread, trace) = (thread::current(), Backtrace::capture());
+        let trace = if trace.status() == BacktraceStatus::Captured { format!("\n{trace}") } else { String::new() };
+        tracing::error!(thread = thread.name().unwrap_or("?"), "{panic}{trace}");
+    }));
     let level = match log.level {
         Level::Error => LevelFilter::ERROR,
         Level::Warn => LevelFilter::WARN,
@@ -22,7 +35,7 @@ pub fn start(log: Log) {
         Level::Debug => LevelFilter::DEBUG,
         Level::Trace => LevelFilter::TRACE,
     };
-    let lines = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level).with_target(false);
+    let lines = tracing_subscriber::fmt().with_writer(out).with_max_level(level).with_target(false);
     match log.format {
         LogFormat::Json => lines.json().flatten_event(true).map_event_format(Json).init(),
         LogFormat::Text => {

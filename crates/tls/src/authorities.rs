@@ -1,0 +1,248 @@
+//! Certificates that are believed: those of authorities, and others that stand for themselves alone.
+//!
+//! A certificate without an authority is believed if it is shown byte for byte as it is in the file, within its time, for its
+//! use and, of a server, under its name. Path validation as in RFC 5280 knows no such certificate: one that says that it is an
+//! authority, as `openssl req -x509` makes them, must not be shown by a server there.
+
+use crate::pair::{self, FileError};
+use crate::proof;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, ServerName, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme};
+use std::path::Path;
+use std::sync::Arc;
+use x509_parser::prelude::{CertificateRevocationList, FromDer, X509Certificate};
+
+/// The use of a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// A server shows it.
+    Server,
+    /// A client shows it.
+    Client,
+}
+
+/// The certificates of a file.
+#[derive(Debug)]
+pub struct Authorities {
+    /// As authorities.
+    pub roots: RootCertStore,
+    /// As they are.
+    pub certificates: Vec<CertificateDer<'static>>,
+}
+
+/// Reads a file.
+///
+/// # Errors
+/// It cannot be read, has no certificate, or one that cannot be believed.
+pub fn read(path: &Path) -> Result<Authorities, FileError> {
+    of(path, pair::chain(path)?)
+}
+
+/// The certificates of a file that was read.
+///
+/// # Errors
+/// One of them cannot be believed.
+pub fn of(path: &Path, certificates: Vec<CertificateDer<'static>>) -> Result<Authorities, FileError> {
+    let mut roots = RootCertStore::empty();
+    for (at, certificate) in certificates.iter().enumerate() {
+        roots.add(certificate.clone()).map_err(|error| {
+            let what = format!("certificate {} in {} cannot be one of an authority: {error}", at + 1, path.display());
+            FileError::new(
+                false,
+                what,
+                "name the certificates of those who issue, or of endpoints or clients themselves",
+            )
+        })?;
+    }
+    Ok(Authorities { roots, certificates })
+}
+
+/// Reasons why a certificate that stands for itself would not be believed, now.
+pub fn verify(der: &CertificateDer<'_>, used: Use, now: i64) -> Result<(), CertificateError> {
+    let (_, certificate) = X509Certificate::from_der(der).map_err(|_| CertificateError::BadEncoding)?;
+    let validity = certificate.validity();
+    if now < validity.not_before.timestamp() {
+        return Err(CertificateError::NotValidYet);
+    }
+    if now > validity.not_after.timestamp() {
+        return Err(CertificateError::Expired);
+    }
+    let is_for = match certificate.extended_key_usage() {
+        Ok(None) => true,
+        Ok(Some(uses)) => match used {
+            _ if uses.value.any => true,
+            Use::Server => uses.value.server_auth,
+            Use::Client => uses.value.client_auth,
+        },
+        Err(_) => return Err(CertificateError::BadEncoding),
+    };
+    if is_for { Ok(()) } else { Err(CertificateError::InvalidPurpose) }
+}
+
+/// Seconds since 1970.
+fn seconds(time: UnixTime) -> i64 {
+    i64::try_from(time.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// Verifies servers.
+#[derive(Debug)]
+pub struct Servers {
+    by_authority: Arc<WebPkiServerVerifier>,
+    named: Vec<CertificateDer<'static>>,
+}
+
+impl Servers {
+    /// Those that show one of these certificates, or one that they have issued.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn of(authorities: Authorities) -> Result<Servers, rustls::client::VerifierBuilderError> {
+        let roots = Arc::new(authorities.roots);
+        let by_authority = WebPkiServerVerifier::builder_with_provider(roots, crate::provider::provider()).build()?;
+        Ok(Servers { by_authority, named: authorities.certificates })
+    }
+}
+
+impl ServerCertVerifier for Servers {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        if !self.named.contains(end_entity) {
+            return self.by_authority.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        }
+        verify(end_entity, Use::Server, seconds(now))?;
+        verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.by_authority.verify_tls12_signature(message, cert, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.by_authority.verify_tls13_signature(message, cert, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.by_authority.supported_verify_schemes()
+    }
+}
+
+/// Verifies clients, and notes until when what they have shown is valid: a session must not outlive it.
+#[derive(Debug)]
+pub struct Clients {
+    by_authority: Arc<dyn ClientCertVerifier>,
+    named: Vec<CertificateDer<'static>>,
+    lists: Vec<CertificateRevocationListDer<'static>>,
+}
+
+impl Clients {
+    /// Those that show one of these certificates, or one that they have issued, and that is in none of the lists.
+    ///
+    /// # Errors
+    /// Authorities or lists cannot be used.
+    pub fn of(
+        authorities: Authorities,
+        lists: Vec<CertificateRevocationListDer<'static>>,
+        is_required: bool,
+    ) -> Result<Clients, rustls::server::VerifierBuilderError> {
+        let roots = Arc::new(authorities.roots);
+        let mut builder = WebPkiClientVerifier::builder_with_provider(roots, crate::provider::provider());
+        if !lists.is_empty() {
+            builder = builder.with_crls(lists.iter().cloned());
+        }
+        if !is_required {
+            builder = builder.allow_unauthenticated();
+        }
+        Ok(Clients { by_authority: builder.build()?, named: authorities.certificates, lists })
+    }
+
+    /// True if a list of its issuer has this certificate.
+    fn is_revoked(&self, der: &CertificateDer<'_>) -> bool {
+        let Ok((_, certificate)) = X509Certificate::from_der(der) else { return true };
+        let has = |list: &CertificateRevocationListDer<'_>| {
+            let Ok((_, list)) = CertificateRevocationList::from_der(list) else { return false };
+            list.issuer().as_raw() == certificate.issuer().as_raw()
+                && list.iter_revoked_certificates().any(|revoked| revoked.raw_serial() == certificate.raw_serial())
+        };
+        self.lists.iter().any(has)
+    }
+}
+
+impl ClientCertVerifier for Clients {
+    fn offer_client_auth(&self) -> bool {
+        self.by_authority.offer_client_auth()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        self.by_authority.client_auth_mandatory()
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.by_authority.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        if self.named.contains(end_entity) {
+            verify(end_entity, Use::Client, seconds(now))?;
+            if self.is_revoked(end_entity) {
+                return Err(CertificateError::Revoked.into());
+            }
+            proof::note(end_entity, &[]);
+            return Ok(ClientCertVerified::assertion());
+        }
+        let verified = self.by_authority.verify_client_cert(end_entity, intermediates, now)?;
+        proof::note(end_entity, intermediates);
+        Ok(verified)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.by_authority.verify_tls12_signature(message, cert, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.by_authority.verify_tls13_signature(message, cert, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.by_authority.supported_verify_schemes()
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        self.by_authority.requires_raw_public_keys()
+    }
+}
