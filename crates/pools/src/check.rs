@@ -3,97 +3,38 @@
 //! many servers count a client that only closes as one that failed, and some lock it out.
 
 mod dialogue;
+mod failure;
 mod grpc;
 mod lines;
 mod mysql;
 mod postgres;
+mod stream;
+
+pub use failure::Failure;
 
 use crate::pool::Checkup;
 use evenkeel_config::plan::{Check, ProxyVersion};
 use evenkeel_net::tls::towards::Towards;
-use evenkeel_wire::grpc::Status as GrpcStatus;
 use evenkeel_wire::http1::chunked::Keep;
 use evenkeel_wire::http1::response::RequestContext;
 use evenkeel_wire::http1::{Body, FIELDS_MAX, INTERIM_MAX, Limits, Reject, Response, Room};
 use evenkeel_wire::proxy_protocol;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use std::fmt::{self, Display, Formatter};
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use stream::{BODY_MAX, Carries, send};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio_rustls::TlsConnector;
-
-/// How much of a body is searched for the expected text.
-const BODY_MAX: usize = 64 * 1024;
-
-/// How much of a server's text is reported.
-const TEXT_MAX: usize = 200;
 
 /// How long a server may take to close its side after a check.
 const PARTING_MAX: Duration = Duration::from_secs(1);
 
 /// The head of a response may be as large as that of a relayed one.
 const LIMITS: Limits = Limits { head: evenkeel_net::buffer::CAPACITY, fields: FIELDS_MAX };
-
-/// Why an endpoint did not pass.
-#[derive(Debug)]
-pub enum Failure {
-    /// No connection.
-    Connect(io::Error),
-    /// No TLS, or not that of the endpoint.
-    Tls(io::Error),
-    /// The answer was not complete in time.
-    Timeout,
-    /// The connection broke, or was closed before enough of the response came to decide.
-    Closed,
-    /// The answer is not an HTTP/1 response.
-    Malformed(Reject),
-    /// A status that is not expected.
-    Status(u16),
-    /// A body without the text that is expected.
-    Body,
-    /// A datagram without the bytes that are expected.
-    Answer,
-    /// The server refused, with this text.
-    Says(String),
-    /// The answer is not that of this protocol.
-    NotSpoken(&'static str),
-    /// The answer is not that of HTTP/2.
-    NotHttp2(&'static str),
-    /// It reset the stream of the call, with this code.
-    StreamReset(u32),
-    /// The call of gRPC ended so, for this reason.
-    Call(GrpcStatus, String),
-    /// The service is not serving, but this.
-    NotServing(&'static str),
-}
-
-impl Display for Failure {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::Connect(error) => write!(f, "cannot connect: {error}"),
-            Failure::Tls(error) => write!(f, "TLS: {error}"),
-            Failure::Timeout => f.write_str("no answer in time"),
-            Failure::Closed => f.write_str("closed the connection without a whole answer"),
-            Failure::Malformed(reject) => write!(f, "malformed answer: {reject}"),
-            Failure::Status(status) => write!(f, "answered {status}"),
-            Failure::Body => f.write_str("the expected text is not in the body"),
-            Failure::Answer => f.write_str("the expected bytes are not in the answer"),
-            Failure::Says(what) => write!(f, "answered: {what}"),
-            Failure::NotSpoken(protocol) => write!(f, "does not answer as {protocol} does"),
-            Failure::NotHttp2(why) => write!(f, "does not answer by HTTP/2: {why}"),
-            Failure::StreamReset(code) => write!(f, "reset the call (code {code} of HTTP/2)"),
-            Failure::Call(status, why) if why.is_empty() => write!(f, "the call ended with {}", status.name()),
-            Failure::Call(status, why) => write!(f, "the call ended with {}: {why}", status.name()),
-            Failure::NotServing(state) => write!(f, "the service is {state}"),
-        }
-    }
-}
 
 /// Checks an endpoint once, within the check's timeout.
 ///
@@ -218,29 +159,6 @@ async fn ask(addr: SocketAddr, send: &[u8], expect: Option<&[u8]>) -> Result<(),
 fn is_expected(expect: &[RangeInclusive<u16>], status: u16) -> bool {
     expect.iter().any(|range| range.contains(&status))
 }
-
-/// Sends all of it.
-async fn send(stream: &mut Box<dyn Carries>, bytes: &[u8]) -> Result<(), Failure> {
-    stream.write_all(bytes).await.map_err(|_| Failure::Closed)?;
-    stream.flush().await.map_err(|_| Failure::Closed)
-}
-
-/// Reads so many bytes.
-async fn exactly(stream: &mut Box<dyn Carries>, len: usize) -> Result<Vec<u8>, Failure> {
-    let mut bytes = vec![0; len];
-    stream.read_exact(&mut bytes).await.map_err(|_| Failure::Closed)?;
-    Ok(bytes)
-}
-
-/// The text of a server, fit for a line of a log.
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(&bytes[..bytes.len().min(TEXT_MAX)]).escape_debug().to_string()
-}
-
-/// What a check goes over.
-trait Carries: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Carries for T {}
 
 /// The answer of an endpoint.
 struct Answer<'s> {

@@ -50,8 +50,6 @@ pub struct Balancer {
     algorithm: &'static str,
     /// Remembers the latest requests, if predictions are wanted.
     recorder: Option<Box<Recorder>>,
-    /// The name of its algorithm.
-    algorithm: &'static str,
 }
 
 impl Balancer {
@@ -84,7 +82,6 @@ impl Balancer {
             journal,
             algorithm: algorithm.name,
             recorder,
-            algorithm: algorithm.name,
         })
     }
 

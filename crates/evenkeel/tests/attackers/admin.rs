@@ -40,7 +40,7 @@ fn clients_of_the_admin_that_do_not_read_harm_no_health_check() {
             }
         }
     };
-    let metrics = Innocent::fresh(&scene.admin, "/metrics", "evenkeel_admin_connections");
+    let metrics = scene.innocent_of_admin_at("/metrics", "evenkeel_admin_connections");
     stay_unharmed("the admin's connections", vec![scene.innocent_of_admin(), metrics], 1, attack);
 }
 

@@ -66,9 +66,14 @@ impl Scene {
 
     /// A client of the admin listener that asks for `/livez` on new connections.
     pub fn innocent_of_admin(&self) -> Innocent {
+        self.innocent_of_admin_at("/livez", "ok")
+    }
+
+    /// The same, of another page, which has this in it.
+    pub fn innocent_of_admin_at(&self, path: &'static str, body: &'static str) -> Innocent {
         let admin = self.admin.clone();
         // It is asked by its own name, or refuses to answer.
-        Innocent::new("fresh connections of the admin", move || Connection::open(&admin)?.get(&admin, "/livez", ""))
+        Innocent::new("fresh connections of the admin", move || Connection::open(&admin)?.get(&admin, path, body))
     }
 }
 

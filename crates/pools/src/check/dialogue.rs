@@ -1,6 +1,7 @@
 //! Is what is expected said on a connection? What is sent, expected and sent at the end is configured.
 
-use super::{BODY_MAX, Carries, Failure, send};
+use super::failure::Failure;
+use super::stream::{BODY_MAX, Carries, send};
 use tokio::io::AsyncReadExt;
 
 /// Sends, reads until the expected bytes have come, and says goodbye.

@@ -1,7 +1,8 @@
 //! Does a gRPC server say that it serves? One call of `grpc.health.v1.Health/Check` over HTTP/2 (doc/health-checking.md of
 //! gRPC). The messages have one field each, so they are read and written here.
 
-use super::{BODY_MAX, Carries, Failure};
+use super::failure::Failure;
+use super::stream::{BODY_MAX, Carries};
 use evenkeel_wire::grpc::{self, Status};
 use evenkeel_wire::h2::{Config, Connection, ErrorCode, Event, StreamId};
 use evenkeel_wire::head::Table;

@@ -1,6 +1,7 @@
 //! Do servers that speak in lines serve, Redis and mail servers? Each is asked what any client may ask, and hears a goodbye.
 
-use super::{BODY_MAX, Carries, Failure, send, text};
+use super::failure::Failure;
+use super::stream::{BODY_MAX, Carries, send, text};
 use tokio::io::AsyncReadExt;
 
 /// `PING` at Redis. A server that wants a password first serves too; one that loads its data or has lost its master does

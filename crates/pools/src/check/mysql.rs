@@ -3,7 +3,8 @@
 //! a login that is denied does not count.
 //! Source: "Connection Phase" of MySQL's protocol documentation (version 4.1 and later).
 
-use super::{BODY_MAX, Carries, Failure, exactly, send, text};
+use super::failure::Failure;
+use super::stream::{BODY_MAX, Carries, exactly, send, text};
 
 /// What the client of a check can do: `LONG_PASSWORD`, `PROTOCOL_41`, `SECURE_CONNECTION` and `PLUGIN_AUTH`.
 const CAPABILITIES: u32 = 0x1 | 0x200 | 0x8000 | 0x8_0000;

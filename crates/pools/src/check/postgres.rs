@@ -2,7 +2,8 @@
 //! left refuses that; one that only asks for a password serves.
 //! Source: "Message Flow" and "Message Formats" of PostgreSQL's documentation (protocol 3.0).
 
-use super::{BODY_MAX, Carries, Failure, exactly, send, text};
+use super::failure::Failure;
+use super::stream::{BODY_MAX, Carries, exactly, send, text};
 
 const PROTOCOL: u32 = 3 << 16;
 

@@ -18,9 +18,9 @@ pub const LINGER: Duration = Duration::from_secs(2);
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     /// Time in all.
-    time: Duration,
+    pub time: Duration,
     /// Time without a byte.
-    silence: Duration,
+    pub silence: Duration,
     /// Bytes.
     bytes: u64,
 }

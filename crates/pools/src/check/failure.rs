@@ -1,0 +1,61 @@
+//! Why an endpoint did not pass its check, for the log and the history of the pool.
+
+use evenkeel_wire::grpc::Status as GrpcStatus;
+use evenkeel_wire::http1::Reject;
+use std::fmt::{self, Display, Formatter};
+use std::io;
+
+/// Why an endpoint did not pass.
+#[derive(Debug)]
+pub enum Failure {
+    /// No connection.
+    Connect(io::Error),
+    /// No TLS, or not that of the endpoint.
+    Tls(io::Error),
+    /// The answer was not complete in time.
+    Timeout,
+    /// The connection broke, or was closed before enough of the response came to decide.
+    Closed,
+    /// The answer is not an HTTP/1 response.
+    Malformed(Reject),
+    /// A status that is not expected.
+    Status(u16),
+    /// A body without the text that is expected.
+    Body,
+    /// A datagram without the bytes that are expected.
+    Answer,
+    /// The server refused, with this text.
+    Says(String),
+    /// The answer is not that of this protocol.
+    NotSpoken(&'static str),
+    /// The answer is not that of HTTP/2.
+    NotHttp2(&'static str),
+    /// It reset the stream of the call, with this code.
+    StreamReset(u32),
+    /// The call of gRPC ended so, for this reason.
+    Call(GrpcStatus, String),
+    /// The service is not serving, but this.
+    NotServing(&'static str),
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Connect(error) => write!(f, "cannot connect: {error}"),
+            Failure::Tls(error) => write!(f, "TLS: {error}"),
+            Failure::Timeout => f.write_str("no answer in time"),
+            Failure::Closed => f.write_str("closed the connection without a whole answer"),
+            Failure::Malformed(reject) => write!(f, "malformed answer: {reject}"),
+            Failure::Status(status) => write!(f, "answered {status}"),
+            Failure::Body => f.write_str("the expected text is not in the body"),
+            Failure::Answer => f.write_str("the expected bytes are not in the answer"),
+            Failure::Says(what) => write!(f, "answered: {what}"),
+            Failure::NotSpoken(protocol) => write!(f, "does not answer as {protocol} does"),
+            Failure::NotHttp2(why) => write!(f, "does not answer by HTTP/2: {why}"),
+            Failure::StreamReset(code) => write!(f, "reset the call (code {code} of HTTP/2)"),
+            Failure::Call(status, why) if why.is_empty() => write!(f, "the call ended with {}", status.name()),
+            Failure::Call(status, why) => write!(f, "the call ended with {}: {why}", status.name()),
+            Failure::NotServing(state) => write!(f, "the service is {state}"),
+        }
+    }
+}
