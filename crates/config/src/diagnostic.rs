@@ -5,8 +5,8 @@ use crate::code::{Code, Severity};
 use crate::masked::{masked_from, without_passwords};
 use crate::source::{Position, Sources, Span};
 
-/// Findings of one reading that are shown; the rest is counted. More help nobody, and each is some hundred times larger than
-/// what it is about.
+/// Findings of one reading that are shown; the rest is counted. A person does not read more, and each is some hundred times larger
+/// than what it is about.
 const SHOWN_MAX: usize = 100;
 
 /// Characters of a message or a help.

@@ -3,7 +3,7 @@
 use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::api::types;
 use evenkeel_admin::api::types::picks::{
-    Armed, Candidate, Considered, Excluded, Explained, ExplainedTry, Pick, Routed, WouldGo,
+    Armed, Candidate, Considered, Counted, Excluded, Explained, ExplainedTry, Pick, Routed, WouldGo,
 };
 use evenkeel_proxy::look::Described;
 use evenkeel_proxy::{Looker, explanations, look, route_why};
@@ -88,6 +88,7 @@ fn pick(one: explanations::Pick) -> Pick {
         ahead: one.ahead,
         load: one.load,
         latency_ns: one.latency_ns,
+        counted: one.parts.map(|parts| Counted { here: parts.here, siblings: parts.siblings, others: parts.others }),
         place: one.place,
         tier: one.tier,
         zone: text(one.zone),

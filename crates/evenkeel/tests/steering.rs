@@ -5,6 +5,8 @@ mod support;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use support::{Adopted, Endpoint, Folder, Running, address, ask, evenkeel, eventually, get, text};
 
 struct Setup {
@@ -187,4 +189,65 @@ fn over_tcp_a_token_is_needed_to_change_anything() {
         assert!(answer.starts_with(&format!("HTTP/1.1 {want} ")), "{path}: {answer}");
     }
     assert!(asked("DELETE", path, &format!("{host}{token}"), "").starts_with("HTTP/1.1 405 "));
+}
+
+/// An endpoint that upgrades each connection and is silent from then on.
+fn silent_after_upgrade() -> String {
+    let addr = address();
+    let listener = TcpListener::bind(&addr).expect("nobody else uses it");
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || {
+                let mut head = Vec::new();
+                let mut byte = [0];
+                while !head.ends_with(b"\r\n\r\n") && stream.read_exact(&mut byte).is_ok() {
+                    head.push(byte[0]);
+                }
+                let answer = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n";
+                let _ = stream.write_all(answer.as_bytes());
+                let _ = stream.read(&mut byte);
+            });
+        }
+    });
+    addr
+}
+
+#[test]
+fn failures_are_what_an_endpoint_did_wrong() {
+    let (folder, listen, upgrades) = (Folder::new("steering-failed"), address(), address());
+    let (refuses, silent) = (address(), silent_after_upgrade());
+    let text = format!(
+        "[admin]\nbind = 'unix:{}'\n[listener.web]\nbind = ['{listen}']\n\
+         [listener.sockets]\nbind = ['{upgrades}']\n\
+         [[route]]\npool = 'refuses'\nmatch = {{ listener = ['web'] }}\n[[route]]\npool = 'silent'\nmatch = {{ listener = ['sockets'] }}\n\
+         [pool.refuses]\nendpoints = ['{refuses}']\n[pool.silent]\ntimeouts = {{ idle = '1s' }}\nendpoints = ['{silent}']\n",
+        folder.0.join("admin.sock").display()
+    );
+    let file = folder.file("evenkeel.toml", &text);
+    let _running = Running::start(&["run", "-c", &file]);
+    let counts = |pool: &str| {
+        let done = evenkeel(&["status", pool, "--json", "-c", &file]);
+        let pool: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{}", text_of(&done)));
+        let of = |key: &str| pool["endpoints"][0][key].as_u64().expect("a number");
+        (of("failed"), of("requests"))
+    };
+    assert_eq!(get(&listen, "/").expect("an answer").0, 502);
+    let (failed, tries) = counts("refuses");
+    assert!(failed > 0 && failed == tries, "{failed} of {tries}: nothing listens there");
+
+    // Closed after a second in which nothing was sent.
+    let request = "GET / HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n";
+    let mut client = TcpStream::connect(&upgrades).expect("it listens");
+    client.write_all(request.as_bytes()).expect("it reads");
+    let mut status = [0; 13];
+    client.read_exact(&mut status).expect("an answer");
+    assert_eq!(&status, b"HTTP/1.1 101 ");
+    // In whichever way it is closed.
+    let _ = client.read_to_end(&mut Vec::new());
+    let counted = eventually("the end of it", || Some(counts("silent")).filter(|(_, tries)| *tries > 0));
+    assert_eq!(counted, (0, 1), "an idle connection is not a failure");
+}
+
+fn text_of(done: &std::process::Output) -> String {
+    format!("{}{}", text(&done.stdout), text(&done.stderr))
 }

@@ -73,9 +73,6 @@ pub struct Caller {
 /// Where browsers are asked for a token that may change things. At the root, so that they send it wherever they go.
 pub const SIGN_IN: &str = "/sign-in";
 
-/// The largest body of a change.
-pub const BODY_MAX: usize = 1 << 20;
-
 /// Lets a request pass, with its [`Caller`], or says why not. Nothing that costs more than a look at the head comes before.
 pub async fn check(State(rules): State<Rules>, mut request: Request, next: Next) -> Response {
     let local = request.extensions().get::<LocalUser>().copied();

@@ -14,9 +14,6 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
-/// The largest configuration that is taken. One of 10 000 endpoints has about one million bytes.
-pub const TEXT_MAX: usize = 16 << 20;
-
 /// The configuration that runs. `ETag` is its generation.
 #[utoipa::path(get, path = "/v1/config", tag = "state",
     responses((status = 200, body = Config, headers(("etag" = String, description = "For If-Match"))), (status = "4XX", body = Problem, content_type = "application/problem+json")))]

@@ -69,7 +69,7 @@ fn paths() -> OpenApiRouter<Process> {
         .routes(routes!(picks::shadows_of))
         .routes(routes!(tap::tap))
         .routes(routes!(config::config))
-        .routes(routes!(config::apply).layer(DefaultBodyLimit::max(config::TEXT_MAX)))
+        .routes(routes!(config::apply).layer(DefaultBodyLimit::max(waiting::TEXT_MAX)))
         .routes(routes!(config::rollback))
         .routes(routes!(config::save))
         .routes(routes!(config::history))
@@ -104,6 +104,6 @@ pub fn router(process: Process, rules: Rules, dashboard: Router) -> Router {
         .method_not_allowed_fallback(async |request: Request| {
             Problem::method(request.method(), "another method").into_response()
         })
-        .route_layer(DefaultBodyLimit::max(access::BODY_MAX))
+        .route_layer(DefaultBodyLimit::max(waiting::BODY_MAX))
         .route_layer(middleware::from_fn_with_state(rules, access::check))
 }

@@ -1,7 +1,5 @@
 //! Requests that wait: for their body, which has to arrive in time, and for what happens, as streams do, which have a limit.
 
-use super::access::BODY_MAX;
-use super::config::TEXT_MAX;
 use super::problem::Problem;
 use crate::admission::{Place, Streaming};
 use crate::numbers::Reason;
@@ -18,6 +16,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::timeout;
+
+/// The largest body of a change.
+pub const BODY_MAX: usize = 1 << 20;
+
+/// The largest configuration that is taken. One of 10 000 endpoints has about one million bytes.
+pub const TEXT_MAX: usize = 16 << 20;
 
 /// How long a client may take to send a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);

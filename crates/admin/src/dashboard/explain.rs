@@ -80,8 +80,9 @@ fn one(asked: Asked) -> Content {
 /// A column that not every pick has.
 type Column = (&'static str, fn(&Candidate) -> Option<String>);
 
-const COLUMNS: [Column; 5] = [
+const COLUMNS: [Column; 6] = [
     ("Counted as", |one| one.load.map(brief)),
+    ("By", |one| one.counted.as_ref().map(ToString::to_string)),
     ("Score", |one| one.score.map(brief)),
     ("Place", |one| one.place.map(|place| place.to_string())),
     ("Tier", |one| one.tier.map(|tier| tier.to_string())),

@@ -20,7 +20,7 @@ use crate::parts::peer_load::{PeerLoad, UNKNOWN};
 use crate::parts::probe_budget::ProbeBudget;
 use crate::parts::slowness::Slowness;
 use crate::seam::balancer::End;
-use crate::seam::explain::{By, EXPLAINED_MAX};
+use crate::seam::explain::{By, EXPLAINED_MAX, LoadParts};
 use crate::seam::params::Params;
 use crate::seam::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises, Seat};
 use crate::structures::time::Instant;
@@ -96,6 +96,8 @@ struct Known {
     /// The part of that which other balancers than this process have; [`UNKNOWN`] if the endpoint did not report
     /// lately.
     peer_load: u32,
+    /// The part of `elsewhere` that counts as other balancers', as it reports or as is usual.
+    others: u32,
     /// The number of its latest start here; 0 for none.
     latest: u64,
 }
@@ -155,8 +157,15 @@ impl Picker for LeastConn {
     }
 
     fn on_set(&mut self, set: &EndpointSet, loads: &Loads, now: Instant) {
-        let absent =
-            Known { id: EndpointId(0), weight: 0, class: NO_CLASS, elsewhere: 0, peer_load: UNKNOWN, latest: 0 };
+        let absent = Known {
+            id: EndpointId(0),
+            weight: 0,
+            class: NO_CLASS,
+            elsewhere: 0,
+            peer_load: UNKNOWN,
+            others: 0,
+            latest: 0,
+        };
         let old = std::mem::replace(&mut self.known, vec![absent; set.slots()]);
         self.order = LoadOrder::new(set, loads.clock());
         // Workers start at different places, or all would hit the same endpoint first.
@@ -361,7 +370,8 @@ impl LeastConn {
         let peer_load = peer_load.map_or(UNKNOWN, |others| others.in_flight);
         self.peer_load.replace(known.peer_load, peer_load, known.weight);
         known.peer_load = peer_load;
-        if peer_load == UNKNOWN { self.peer_load.usual(known.weight) } else { peer_load }
+        known.others = if peer_load == UNKNOWN { self.peer_load.usual(known.weight) } else { peer_load };
+        known.others
     }
 
     /// The first endpoint in order that may be picked.
@@ -454,8 +464,17 @@ impl LeastConn {
             let load = self.load(slot, cx.loads);
             trace.candidate(m, cx.loads, Some(f64::from(load) / f64::from(m.weight)));
             trace.told(f64::from(load), 0);
+            trace.counted(self.parts(slot, cx.loads));
             trace.placed(class, i.saturating_sub(firsts - 1) as u32);
         }
+    }
+
+    /// Who counted the load of an endpoint, before slowness.
+    fn parts(&self, slot: Slot, loads: &Loads) -> LoadParts {
+        let known = &self.known[slot.index()];
+        let others = self.shared.then_some(known.others);
+        let siblings = known.elsewhere.saturating_sub(others.unwrap_or(0));
+        LoadParts { here: loads.in_flight_here(slot), siblings, others }
     }
 
     /// The same where all that were in order are full or tried.
@@ -468,7 +487,11 @@ impl LeastConn {
         trace.by = By::Lowest;
         trace.rule = "fewest in flight per weight of the few with room, the first listed of equal ones";
         let mut scores = scores.into_iter();
-        trace.list(open.into_iter(), |trace, m| trace.candidate(m, cx.loads, scores.next()));
+        trace.list(open.into_iter(), |trace, m| {
+            trace.candidate(m, cx.loads, scores.next());
+            trace.told(f64::from(self.load(m.slot, cx.loads)), 0);
+            trace.counted(self.parts(m.slot, cx.loads));
+        });
     }
 }
 

@@ -64,10 +64,31 @@ pub struct Candidate {
     pub ahead: f64,
     /// The load that the algorithm goes by, where that is not just the requests in flight here.
     pub load: Option<f64>,
+    /// The parts of `load`, of an algorithm that adds up what several know.
+    pub parts: Option<LoadParts>,
     /// The latency that an endpoint answered; 0 for none.
     pub latency_ns: u64,
     /// Of an algorithm that keeps endpoints in order: the class of its weight, and its place among those of the class.
     pub place: Option<(u32, u32)>,
+}
+
+/// Requests in flight at an endpoint, by the one who counted them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadParts {
+    /// The worker that picks; exact.
+    pub here: u32,
+    /// Other workers of this process, as last read.
+    pub siblings: u32,
+    /// Other balancers, by the reports of the endpoint, or as is usual where it has not reported lately; `None` where no endpoint
+    /// of the pool reports.
+    pub others: Option<u32>,
+}
+
+impl fmt::Display for LoadParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} by this worker, {} by others", self.here, self.siblings)?;
+        self.others.map_or(Ok(()), |others| write!(f, ", {others} by other balancers"))
+    }
 }
 
 impl Explanation {
@@ -126,6 +147,7 @@ impl Explanation {
             score,
             ahead,
             load: None,
+            parts: None,
             latency_ns: 0,
             place: None,
         });
@@ -148,6 +170,13 @@ impl Explanation {
         }
     }
 
+    /// Notes of the last candidate who counted its load.
+    pub(crate) fn counted(&mut self, parts: LoadParts) {
+        if let Some(last) = self.candidates.last_mut() {
+            last.parts = Some(parts);
+        }
+    }
+
     /// Notes of the last candidate where it stands in its class.
     pub(crate) fn placed(&mut self, class: u32, place: u32) {
         if let Some(last) = self.candidates.last_mut() {
@@ -161,6 +190,9 @@ impl fmt::Display for Candidate {
         write!(f, "{} in flight, weight {}", self.in_flight, self.weight)?;
         if let Some(load) = self.load.filter(|load| *load != f64::from(self.in_flight)) {
             write!(f, ", counted as {load}")?;
+        }
+        if let Some(parts) = self.parts {
+            write!(f, " ({parts})")?;
         }
         if self.latency_ns != 0 {
             write!(f, ", answered {:.3} ms", self.latency_ns as f64 / 1e6)?;

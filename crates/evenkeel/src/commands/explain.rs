@@ -172,7 +172,8 @@ fn compared(one: &Candidate) -> String {
         }
     };
     let number = |x: f64| json!(x).to_string();
-    add("counted as", one.load.map(number));
+    let counted = one.counted.as_ref().map(|counted| format!(" ({counted})")).unwrap_or_default();
+    add("counted as", one.load.map(|load| number(load) + &counted));
     add("score", one.score.map(number));
     add("place", one.place.map(|place| place.to_string()));
     add("ahead by", Some(number(one.ahead)));

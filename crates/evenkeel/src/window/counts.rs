@@ -2,7 +2,7 @@
 
 use evenkeel_proxy::Generation;
 use evenkeel_proxy::latency::Latencies;
-use evenkeel_proxy::stats::{Histogram, RouteStats};
+use evenkeel_proxy::stats::{EndpointStats, Histogram, RouteStats};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub struct Counts {
     /// All of them.
     pub requests: u64,
-    /// Those answered with 500 and above; of an endpoint, those not answered too.
+    /// Those answered with 500 and above; of an endpoint, all that failed by its fault.
     pub errors: u64,
 }
 
@@ -35,12 +35,22 @@ impl Counts {
 pub fn of_endpoint(now: &Generation, pool: usize, endpoint: usize) -> (Counts, u32) {
     let (mut counts, mut in_flight) = (Counts::default(), 0u64);
     for stats in now.workers.iter().map(|worker| &worker.endpoints[pool][endpoint]) {
-        let by_class = stats.requests.each_ref().map(|counter| counter.get());
-        counts.add(Counts { requests: by_class.iter().sum(), errors: by_class[4..].iter().sum() });
+        counts.add(of_stats(stats));
         in_flight = in_flight.wrapping_add(stats.active.get());
     }
     // Several threads count, so a sum may be of two moments.
     (counts, u32::try_from(in_flight).unwrap_or(0))
+}
+
+/// Tries of one worker at an endpoint. Errors are the endpoint's own: what it answered with 500 and above, and what it refused, cut,
+/// or was late with. Clients that left, and connections that were upgraded and idle, are no failures of it.
+pub fn of_stats(stats: &EndpointStats) -> Counts {
+    let answered: u64 = stats.requests.iter().map(|counter| counter.get()).sum();
+    // None of these has a class of status.
+    let failed: u64 = stats.errors.iter().map(|counter| counter.get()).sum();
+    let errors = stats.requests[4].get() + failed;
+    // Sessions that are not HTTP are not in `requests`.
+    Counts { requests: (answered + stats.unreached.get()).max(errors), errors }
 }
 
 /// How long its responses took to begin.

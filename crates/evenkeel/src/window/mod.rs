@@ -12,6 +12,7 @@ use crate::asked::{Ask, Asks, ask};
 use crate::configured::revisions::{Revision, Revisions};
 use crate::looking;
 use crate::predictions::Predictions;
+use counts::{Counts, of_stats};
 use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::api::running::{Later, Requests, Running};
 use evenkeel_admin::api::types;
@@ -308,7 +309,8 @@ fn pools_of(now: &Generation, control: &Control, before: &Before) -> Vec<types::
 }
 
 fn endpoint(snapshot: &EndpointSnapshot, stats: &[&EndpointStats]) -> types::Endpoint {
-    let sum = |of: fn(&EndpointStats) -> u64| stats.iter().map(|stats| of(stats)).sum();
+    let mut counts = Counts::default();
+    stats.iter().for_each(|stats| counts.add(of_stats(stats)));
     types::Endpoint {
         name: snapshot.name.to_string(),
         address: snapshot.addr.map(|addr| addr.to_string()),
@@ -319,8 +321,8 @@ fn endpoint(snapshot: &EndpointSnapshot, stats: &[&EndpointStats]) -> types::End
         priority: snapshot.priority,
         zone: snapshot.zone.as_ref().map(ToString::to_string),
         in_flight: snapshot.in_flight,
-        requests: sum(|stats| stats.requests.iter().map(|counter| counter.get()).sum()),
-        failed: sum(|stats| stats.requests[4..].iter().map(|counter| counter.get()).sum()),
+        requests: counts.requests,
+        failed: counts.errors,
         share: None,
         fair_share: 0.0,
         latency: None,

@@ -1,7 +1,7 @@
 //! Why did it go there? What is kept of a request that is explained, with names: API, command line and dashboard show the
 //! same.
 
-use evenkeel_balance::explain::Explanation;
+use evenkeel_balance::explain::{Explanation, LoadParts};
 use evenkeel_balance::{NoPick, Slot};
 use evenkeel_config::plan;
 use std::sync::Arc;
@@ -106,6 +106,8 @@ pub struct Candidate {
     pub ahead: f64,
     /// The load that the algorithm went by.
     pub load: Option<f64>,
+    /// Who counted it, if several did.
+    pub parts: Option<LoadParts>,
     /// The latency that it reported, nanoseconds.
     pub latency_ns: Option<u64>,
     /// Its place among those of its class of weight.
@@ -137,6 +139,7 @@ impl Pick {
             score: c.score,
             ahead: c.ahead,
             load: c.load,
+            parts: c.parts,
             latency_ns: (c.latency_ns > 0).then_some(c.latency_ns),
             place: c.place.map(|(_, place)| place),
             tier: None,

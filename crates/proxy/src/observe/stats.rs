@@ -338,6 +338,8 @@ pub struct EndpointStats {
     pub latency: Latency,
     /// Errors by [`ErrorKind`].
     pub errors: [Counter; ERROR_KINDS.len()],
+    /// Tries that got no connection, by the endpoint's fault: they are not in `requests`.
+    pub unreached: Counter,
     /// Requests under way.
     pub active: Counter,
     /// Connections opened.

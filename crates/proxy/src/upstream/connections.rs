@@ -152,6 +152,7 @@ pub fn unreachable(pool: &WorkerPool, ticket: InFlight<'_>, error: Option<io::Er
                 None => (ErrorKind::Timeout, 504),
             };
             endpoint.stats.errors[kind as usize].add(1);
+            endpoint.stats.unreached.add(1);
             ticket.end(Outcome::failed(FailureKind::Connect));
             (Cause::Endpoint, status)
         }

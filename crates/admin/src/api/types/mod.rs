@@ -90,9 +90,9 @@ pub struct Endpoint {
     pub zone: Option<String>,
     /// Requests in flight.
     pub in_flight: u32,
-    /// Requests so far.
+    /// Tries so far, with those that got no connection.
     pub requests: u64,
-    /// Of these, those answered with 500 and above, or not at all.
+    /// Of these, those that failed by its fault: answered with 500 and above, refused, reset, malformed, or too late.
     pub failed: u64,
     /// The part of its pool's requests that it got of late, 0 to 1.
     pub share: Option<f64>,

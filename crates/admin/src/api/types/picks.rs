@@ -104,6 +104,9 @@ pub struct Candidate {
     pub ahead: f64,
     /// The load that the algorithm went by.
     pub load: Option<f64>,
+    /// Who counted it, if several did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<Counted>,
     /// The latency that it reported, nanoseconds.
     pub latency_ns: Option<u64>,
     /// Its place among those of its class of weight.
@@ -112,6 +115,24 @@ pub struct Candidate {
     pub tier: Option<u8>,
     /// As its tier.
     pub zone: Option<String>,
+}
+
+/// Requests in flight at an endpoint, by the one who counted them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Counted {
+    /// The worker that picks.
+    pub here: u32,
+    /// Other workers of the process, as last read.
+    pub siblings: u32,
+    /// Other balancers, as the endpoint reports or as is usual; not there where no endpoint of the pool reports.
+    pub others: Option<u32>,
+}
+
+impl std::fmt::Display for Counted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} here, {} at other workers", self.here, self.siblings)?;
+        self.others.map_or(Ok(()), |others| write!(f, ", {others} of other balancers by its reports"))
+    }
 }
 
 /// An endpoint that could not be picked.

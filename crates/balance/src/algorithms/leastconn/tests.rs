@@ -110,6 +110,28 @@ fn what_siblings_have_in_flight_is_known_and_forgotten_within_n_picks() {
 }
 
 #[test]
+fn an_explanation_has_what_other_workers_and_reports_counted() {
+    let pool = pool(2, &[1, 1]);
+    let (mut here, mut sibling) = (balancer(&pool, 0, 2), balancer(&pool, 1, 2));
+    let held: Vec<_> = (0..6).map(|_| start(&mut sibling)).collect();
+    let own = start(&mut here);
+    // Each is read once.
+    one_at_a_time(&mut here, 4);
+    let mut why = crate::Explanation::default();
+    let picked = here.start_explained(&Request::default(), Instant(0), &mut why).unwrap();
+    for candidate in &why.candidates {
+        let parts = candidate.parts.expect("leastconn adds up");
+        let here = u32::from(candidate.slot == own.slot());
+        assert_eq!((parts.here, parts.siblings, parts.others), (here, 3, None), "{why}");
+        assert_eq!(candidate.load, Some(f64::from(here + 3)), "{why}");
+    }
+    assert!(why.to_string().contains("(1 by this worker, 3 by others)"), "{why}");
+    end(&mut here, picked);
+    end(&mut here, own);
+    held.into_iter().for_each(|ticket| end(&mut sibling, ticket));
+}
+
+#[test]
 fn workers_start_apart() {
     let pool = pool(4, &[1; 4]);
     let first = |worker| {
