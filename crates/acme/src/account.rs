@@ -2,7 +2,7 @@
 
 use crate::failed::{Cause, Failed};
 use crate::folder::Folder;
-use crate::sender::Sender;
+use crate::sender::{RetryAfter, Sender};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use evenkeel_config::plan::Acme;
@@ -21,18 +21,18 @@ struct Kept {
     credentials: AccountCredentials,
 }
 
-/// The account that was kept, or a new one.
+/// The account that was kept, or a new one. `retry_after` is noted of each answer that it gets.
 ///
 /// # Errors
 /// The authority gives none, or it cannot be kept.
-pub async fn account(acme: &Acme, folder: &Folder) -> Result<Account, Failed> {
+pub async fn account(acme: &Acme, folder: &Folder, retry_after: &RetryAfter) -> Result<Account, Failed> {
     let failed = |error: instant_acme::Error| Failed::of(&error, acme);
     let contact = acme.email.as_ref().map(|email| format!("mailto:{email}"));
     let contact: Vec<&str> = contact.as_deref().into_iter().collect();
     // One that cannot be read is made anew.
     let kept = folder.read(FILE)?.and_then(|bytes| serde_json::from_slice::<Kept>(&bytes).ok());
     if let Some(Kept { email, credentials }) = kept {
-        let account = builder(acme)?.from_credentials(credentials).await.map_err(failed)?;
+        let account = builder(acme, retry_after)?.from_credentials(credentials).await.map_err(failed)?;
         if email != acme.email {
             account.update_contacts(&contact).await.map_err(failed)?;
             let bytes = folder.read(FILE)?.unwrap_or_default();
@@ -46,7 +46,7 @@ pub async fn account(acme: &Acme, folder: &Folder) -> Result<Account, Failed> {
     let wanted = NewAccount { contact: &contact, terms_of_service_agreed: true, only_return_existing: false };
     let external = external(acme)?;
     let (account, credentials) =
-        builder(acme)?.create(&wanted, acme.directory.clone(), external.as_ref()).await.map_err(failed)?;
+        builder(acme, retry_after)?.create(&wanted, acme.directory.clone(), external.as_ref()).await.map_err(failed)?;
     keep(&Kept { email: acme.email.clone(), credentials }, folder)?;
     tracing::info!(directory = acme.directory, "acme: a new account");
     Ok(account)
@@ -63,10 +63,10 @@ fn keep(kept: &Kept, folder: &Folder) -> Result<(), Failed> {
     folder.write(FILE, &json)
 }
 
-fn builder(acme: &Acme) -> Result<AccountBuilder, Failed> {
+fn builder(acme: &Acme, retry_after: &RetryAfter) -> Result<AccountBuilder, Failed> {
     let config = endpoints::trusting(acme.ca.as_deref())
         .map_err(|error| Failed::new(Cause::Other, error.what, format!("\"ca\" of [acme]: {}", error.help)))?;
-    Ok(Account::builder_with_http(Box::new(Sender::new(config))))
+    Ok(Account::builder_with_http(Box::new(Sender::new(config, retry_after.clone()))))
 }
 
 /// The account that there is already, if the configuration names one.

@@ -50,6 +50,8 @@ causes! {
     Challenge "challenge";
     /// It refused one nonce after the other, which says nothing about the order.
     Nonce "nonce";
+    /// It works at an order for longer than is waited for, and is asked for that again.
+    Busy "busy";
     /// Account or certificate cannot be kept.
     Storage "storage";
     /// Something else.
@@ -107,6 +109,12 @@ impl Failed {
             _ => (Cause::Other, "it is tried again"),
         };
         Failed::new(cause, format!("the authority refuses ({kind}): {what}"), help)
+    }
+
+    /// An order that it still works at.
+    pub fn busy(acme: &Acme) -> Failed {
+        let what = format!("{} still works at the order", acme.directory);
+        Failed::new(Cause::Busy, what, "it is asked for this order again, and no other is begun")
     }
 
     /// What it says of a name that it could not prove.

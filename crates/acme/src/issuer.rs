@@ -4,13 +4,15 @@
 use crate::account::{self, account};
 use crate::failed::{Cause, Failed};
 use crate::folder::Folder;
-use crate::order::order;
-use crate::schedule::{FIRST_PAUSE, SHORT_PAUSE, first_ask, pause, renewal, suggested};
+use crate::known::{Known, jitter, validity};
+use crate::order::{Asking, order};
+use crate::pending::Pending;
+use crate::schedule::{FIRST_PAUSE, SHORT_PAUSE, first_ask, pause, suggested};
+use crate::sender::RetryAfter;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::Acme;
 use evenkeel_tls::{Challenges, inspect, pair};
 use instant_acme::{Account, CertificateIdentifier};
-use rustls::sign::CertifiedKey;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -26,9 +28,6 @@ const SLEEP_MAX: Duration = Duration::from_secs(3_600);
 
 /// How often it is looked whether another process still has the folder.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-
-/// For how long a failure is left alone, in seconds, however often the configuration is read again: authorities count.
-const AGAIN: i64 = 600;
 
 /// How often an authority is asked for its window, at least and at most; it says itself how often it wishes.
 const ASK_MIN: i64 = 60;
@@ -67,23 +66,6 @@ impl Shown {
     pub fn due(&self, name: &str) -> Option<i64> {
         self.due.read().unwrap_or_else(PoisonError::into_inner).get(name).copied()
     }
-}
-
-/// What is known of one certificate.
-#[derive(Debug)]
-struct Known {
-    /// From when until when; `None` if there is none, or one of other names.
-    valid: Option<(i64, i64)>,
-    /// When it is ordered.
-    due: i64,
-    /// When the authority is asked for its window again.
-    ask: i64,
-    /// One after the other.
-    failures: u32,
-    /// When the last of them was.
-    failed: i64,
-    /// Of this certificate.
-    jitter: f64,
 }
 
 impl Issuer {
@@ -153,11 +135,13 @@ async fn serve(wanted: &Wanted, again: &Notify, challenges: &Arc<Challenges>, sh
     }
     let folder = open(&wanted.acme, shown).await;
     let mut account: Option<Account> = None;
-    let mut known: Vec<Known> = wanted.certificates.iter().map(|names| Known::of(&wanted.acme, names)).collect();
+    let retry_after = RetryAfter::default();
+    let of = |names: &Vec<String>| Known::kept(&wanted.acme, names, &folder);
+    let mut known: Vec<Known> = wanted.certificates.iter().map(of).collect();
     loop {
         for (names, known) in wanted.certificates.iter().zip(&mut known) {
             if known.ask.min(known.due) <= inspect::now() {
-                look(wanted, names, known, &folder, &mut account, challenges, shown).await;
+                look(wanted, names, known, (&folder, &retry_after), &mut account, challenges, shown).await;
             }
             shown.due.write().unwrap_or_else(PoisonError::into_inner).insert(names[0].clone(), known.due);
         }
@@ -197,7 +181,7 @@ async fn look(
     wanted: &Wanted,
     names: &[String],
     known: &mut Known,
-    folder: &Folder,
+    (folder, retry_after): (&Folder, &RetryAfter),
     account: &mut Option<Account>,
     challenges: &Arc<Challenges>,
     shown: &Shown,
@@ -207,29 +191,31 @@ async fn look(
     let done = async {
         let ours = match &mut *account {
             Some(account) => &*account,
-            None => account.insert(self::account(acme, folder).await?),
+            None => account.insert(self::account(acme, folder, retry_after).await?),
         };
+        let asking = Asking { account: ours, acme, folder, challenges, retry_after };
         let before = pair::chain(&acme.file(names)).ok();
         let replaces = before.as_ref().and_then(|chain| CertificateIdentifier::try_from(&chain[0]).ok());
         if known.due > inspect::now() {
             return Ok(Done::Asked(ask(ours, replaces.as_ref(), known).await));
         }
-        let mut pem = order(ours, acme, names, challenges, replaces.clone()).await;
+        let mut pem = order(asking, names, replaces.clone()).await;
         // Some want to hear nothing of a certificate that they have not issued, or not to this account.
         if replaces.is_some()
             && let Err(Failed { cause: Cause::Refused | Cause::Other | Cause::Account, .. }) = pem
         {
-            pem = order(ours, acme, names, challenges, None).await;
+            pem = order(asking, names, None).await;
         }
         if let Err(Failed { cause: Cause::Account, what, .. }) = &pem {
             tracing::warn!("acme: {what}; it is tried with a new account");
             account::forget(folder);
-            let ours = account.insert(self::account(acme, folder).await?);
-            pem = order(ours, acme, names, challenges, None).await;
+            let ours = account.insert(self::account(acme, folder, retry_after).await?);
+            pem = order(Asking { account: ours, acme, folder, challenges, retry_after }, names, None).await;
         }
         let pem = pem?;
         let valid = pair::certified_pem(pem.as_bytes()).and_then(|certified| validity(&certified, names));
         let Some(valid) = valid.filter(|valid| valid.1 > inspect::now()) else {
+            Pending::forget(folder, names);
             let what = format!("{} has issued something else than was ordered", acme.directory);
             return Err(Failed::new(
                 Cause::Other,
@@ -238,6 +224,7 @@ async fn look(
             ));
         };
         folder.write(&format!("{first}.pem"), pem.as_bytes())?;
+        Pending::forget(folder, names);
         Ok(Done::Issued(valid))
     };
     let done = tokio::time::timeout(ORDER_MAX, done).await.unwrap_or_else(|_| {
@@ -260,6 +247,7 @@ async fn look(
         Ok(Done::Issued(valid)) => {
             shown.issued.fetch_add(1, Relaxed);
             *known = Known { ask: first_ask(valid, ASK_MAX), ..Known::of(acme, names) };
+            known.keep(acme, names, folder);
             let until = inspect::day(valid.1);
             tracing::info!(names = names.join(" "), until, "acme: a certificate was issued");
         }
@@ -268,15 +256,21 @@ async fn look(
                 *account = None;
             }
             shown.count(&failed);
-            (known.failures, known.failed) = (known.failures + 1, now);
+            (known.failures, known.failed, known.not_before) = (known.failures + 1, now, retry_after.at());
             let first = if failed.cause == Cause::Nonce { SHORT_PAUSE } else { FIRST_PAUSE };
-            let pause = pause(first, known.failures, jitter());
+            // At least as long as the authority wants.
+            let pause = pause(first, known.failures, jitter()).max(known.not_before - now);
             // Only what is due is an order that failed.
             let is_due = known.due <= now;
             if is_due {
                 known.due = now + pause;
             }
             known.ask = now + pause;
+            // What does not reach the authority counts nowhere, so that a restart may try it at once.
+            let is_counted = !matches!(failed.cause, Cause::Unreachable | Cause::Nonce | Cause::Storage);
+            if is_counted || known.not_before > now {
+                known.keep(acme, names, folder);
+            }
             let next = Duration::from_secs(pause.unsigned_abs());
             if is_due {
                 tracing::error!(names = names.join(" "), ?next, "acme: no certificate was issued: {failed}");
@@ -303,24 +297,6 @@ async fn ask(account: &Account, of: Option<&CertificateIdentifier<'_>>, known: &
     Some((suggested(window, known.valid?, known.jitter), again))
 }
 
-impl Known {
-    /// As the file of a certificate says: one that is not there, or has other names, is due now.
-    fn of(acme: &Acme, names: &[String]) -> Known {
-        let (jitter, now) = (jitter(), inspect::now());
-        let file = acme.file(names);
-        let valid = pair::certified(&file, &file, None).ok().and_then(|certified| validity(&certified, names));
-        let due = valid.map_or(now, |valid| renewal(valid, jitter));
-        Known { valid, due, ask: now, failures: 0, failed: 0, jitter }
-    }
-
-    /// Tries at once what failed a while ago.
-    fn try_again(&mut self, now: i64) {
-        if self.failures > 0 && now - self.failed >= AGAIN {
-            (self.due, self.ask) = (self.due.min(now), now);
-        }
-    }
-}
-
 impl Default for Shown {
     fn default() -> Shown {
         Shown {
@@ -334,35 +310,5 @@ impl Default for Shown {
 impl Shown {
     fn count(&self, failed: &Failed) {
         self.failed[failed.cause as usize].fetch_add(1, Relaxed);
-    }
-}
-
-/// From when until when a certificate is valid, if it has just these names.
-fn validity(certified: &CertifiedKey, names: &[String]) -> Option<(i64, i64)> {
-    let facts = inspect::facts(certified.end_entity_cert().ok()?)?;
-    let has_all = names.iter().all(|name| facts.names.contains(name)) && facts.names.len() == names.len();
-    has_all.then_some(facts.valid)
-}
-
-/// Between 0 and 1.
-fn jitter() -> f64 {
-    let mut bytes = [0; 4];
-    // Without randomness all come at once, which is no fault.
-    let _ = getrandom::fill(&mut bytes);
-    f64::from(u32::from_ne_bytes(bytes)) / f64::from(u32::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_failed_is_tried_at_a_reload_but_not_at_each() {
-        let known = |failures, due| Known { valid: None, due, ask: due, failures, failed: 1_000, jitter: 0.0 };
-        for (failures, now, due) in [(1, 1_000 + AGAIN, 1_000 + AGAIN), (1, 999 + AGAIN, 90_000), (0, 50_000, 90_000)] {
-            let mut known = known(failures, 90_000);
-            known.try_again(now);
-            assert_eq!((known.due, known.ask), (due, due), "{failures} at {now}");
-        }
     }
 }

@@ -1,62 +1,150 @@
 //! How is a certificate had? The authority says what it wants to see, it is shown that, and then it signs.
 
 use crate::failed::{Cause, Failed};
+use crate::folder::Folder;
+use crate::pending::Pending;
+use crate::sender::RetryAfter;
 use evenkeel_config::plan::{Acme, Challenge};
 use evenkeel_tls::Challenges;
+use evenkeel_tls::inspect;
 use instant_acme::{
-    Account, AuthorizationStatus, CertificateIdentifier, ChallengeType, Identifier, NewOrder, Order, OrderStatus,
-    RetryPolicy,
+    Account, AuthorizationStatus, CertificateIdentifier, ChallengeType, Error, Identifier, NewOrder, Order, OrderStatus,
 };
-use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long an authority may take to look, or to sign.
+/// How long an authority may take to look.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Orders a certificate: itself, those that lead to a root, and its key, in PEM. `replaces`: the one that it comes after.
+/// Pauses between questions about an order, where the authority does not say how long they are to be: the first, and the longest.
+const ASK_FIRST: Duration = Duration::from_millis(250);
+const ASK_LAST: Duration = Duration::from_secs(10);
+
+/// The longest pause between them that is waited for, in seconds. Where the authority wants a longer one, other certificates
+/// have their turn.
+const WAIT_MAX: i64 = 60;
+
+/// Who orders, and by which settings.
+#[derive(Clone, Copy)]
+pub struct Asking<'a> {
+    pub account: &'a Account,
+    pub acme: &'a Acme,
+    pub folder: &'a Folder,
+    pub challenges: &'a Arc<Challenges>,
+    pub retry_after: &'a RetryAfter,
+}
+
+/// Orders a certificate, or comes back to an order that was begun: itself, those that lead to a root, and its key, in PEM.
+/// `replaces`: the one that it comes after. The order is kept until it is [forgotten](Pending::forget).
 ///
 /// # Errors
 /// There is none.
 pub async fn order(
-    account: &Account,
-    acme: &Acme,
+    asking: Asking<'_>,
     names: &[String],
-    challenges: &Arc<Challenges>,
     replaces: Option<CertificateIdentifier<'_>>,
 ) -> Result<String, Failed> {
-    let failed = |error: instant_acme::Error| Failed::of(&error, acme);
+    let failed = |error: instant_acme::Error| Failed::of(&error, asking.acme);
+    let (mut order, pending) = match begun_before(asking, names).await? {
+        Some(both) => both,
+        None => begin(asking, names, replaces).await?,
+    };
+    if order.state().status == OrderStatus::Pending {
+        // Shown until the authority has looked.
+        let shown = show(&mut order, asking.acme, asking.challenges).await?;
+        let status = tokio::time::timeout(PATIENCE, poll(asking, &mut order, &[OrderStatus::Pending])).await;
+        drop(shown);
+        if !matches!(status, Ok(Ok(OrderStatus::Ready | OrderStatus::Processing | OrderStatus::Valid))) {
+            Pending::forget(asking.folder, names);
+            if let Some(why) = not_proved(&mut order, asking.acme).await {
+                return Err(why);
+            }
+            return Err(match status {
+                Ok(Err(error)) => error,
+                Ok(Ok(status)) => {
+                    Failed::new(Cause::Other, format!("the order became {status:?}"), "it is tried again")
+                }
+                Err(_) => failed(instant_acme::Error::Timeout(None)),
+            });
+        }
+    }
+    if order.state().status == OrderStatus::Ready {
+        let asked = order.finalize_csr(&pending.request(names)?).await;
+        // A request that is refused once is refused again.
+        if let Err(Error::Api(problem)) = &asked
+            && problem.status.is_some_and(|status| (400..500).contains(&status) && status != 429)
+        {
+            Pending::forget(asking.folder, names);
+        }
+        asked.map_err(failed)?;
+    }
+    let (ready, works) = (OrderStatus::Ready, OrderStatus::Processing);
+    let status = match order.state().status {
+        OrderStatus::Valid => OrderStatus::Valid,
+        _ => poll(asking, &mut order, &[ready, works]).await?,
+    };
+    if status == OrderStatus::Valid
+        && let Some(chain) = order.certificate().await.map_err(failed)?
+    {
+        return Ok(format!("{}\n{}", chain.trim_end(), pending.key));
+    }
+    Pending::forget(asking.folder, names);
+    Err(Failed::new(Cause::Other, format!("the order became {status:?}"), "it is tried again"))
+}
+
+/// An order of these names that the authority works at, or has come to its end, and whose certificate was not had.
+async fn begun_before(asking: Asking<'_>, names: &[String]) -> Result<Option<(Order, Pending)>, Failed> {
+    let Some(pending) = Pending::read(asking.folder, names)? else { return Ok(None) };
+    match asking.account.order(pending.url.clone()).await {
+        Ok(mut order) => {
+            let status = order.state().status;
+            if let OrderStatus::Ready | OrderStatus::Processing | OrderStatus::Valid = status {
+                tracing::info!(names = names.join(" "), "acme: back to an order that was begun, which is {status:?}");
+                return Ok(Some((order, pending)));
+            }
+        }
+        // The authority, or the account, knows no such order.
+        Err(Error::Api(problem)) if problem.status.is_none_or(|status| status != 429 && status < 500) => {}
+        Err(error) => return Err(Failed::of(&error, asking.acme)),
+    }
+    Pending::forget(asking.folder, names);
+    Ok(None)
+}
+
+async fn begin(
+    asking: Asking<'_>,
+    names: &[String],
+    replaces: Option<CertificateIdentifier<'_>>,
+) -> Result<(Order, Pending), Failed> {
     let identifiers: Vec<Identifier> = names.iter().map(|name| Identifier::Dns(name.clone())).collect();
     let mut wanted = NewOrder::new(&identifiers);
     if let Some(replaces) = replaces {
         wanted = wanted.replaces(replaces);
     }
-    let mut order = account.new_order(&wanted).await.map_err(failed)?;
-    // Shown until the authority has looked.
-    let shown = show(&mut order, acme, challenges).await?;
-    let retries = RetryPolicy::new().timeout(PATIENCE);
-    let status = order.poll_ready(&retries).await;
-    drop(shown);
-    match status {
-        Ok(OrderStatus::Ready) => {}
-        other => {
-            if let Some(why) = not_proved(&mut order, acme).await {
-                return Err(why);
-            }
-            return Err(match other {
-                Err(error) => failed(error),
-                Ok(status) => Failed::new(Cause::Other, format!("the order became {status:?}"), "it is tried again"),
-            });
+    let order = asking.account.new_order(&wanted).await.map_err(|error| Failed::of(&error, asking.acme))?;
+    let pending = Pending::new(order.url(), names)?;
+    pending.keep(asking.folder)?;
+    Ok((order, pending))
+}
+
+/// Asks about an order until it has none of these states: the one that it has then.
+async fn poll(asking: Asking<'_>, order: &mut Order, waits: &[OrderStatus]) -> Result<OrderStatus, Failed> {
+    let mut pause = ASK_FIRST;
+    loop {
+        let wanted = asking.retry_after.at() - inspect::now();
+        if wanted > WAIT_MAX {
+            return Err(Failed::busy(asking.acme));
+        }
+        tokio::time::sleep(u64::try_from(wanted).map_or(pause, Duration::from_secs).max(ASK_FIRST)).await;
+        pause = (pause * 2).min(ASK_LAST);
+        let state = order.refresh().await.map_err(|error| Failed::of(&error, asking.acme))?;
+        if let Some(problem) = &state.error {
+            return Err(Failed::of_problem(problem));
+        }
+        if !waits.contains(&state.status) {
+            return Ok(state.status);
         }
     }
-    let cannot = |error: rcgen::Error| Failed::new(Cause::Other, error.to_string(), "this is a fault of evenkeel");
-    let key = KeyPair::generate().map_err(cannot)?;
-    let mut params = CertificateParams::new(names).map_err(cannot)?;
-    params.distinguished_name = DistinguishedName::new();
-    let request = params.serialize_request(&key).map_err(cannot)?;
-    order.finalize_csr(request.der()).await.map_err(failed)?;
-    let chain = order.poll_certificate(&retries).await.map_err(failed)?;
-    Ok(format!("{}\n{}", chain.trim_end(), key.serialize_pem()))
 }
 
 /// Shows all that the authority wants to see, and says so.

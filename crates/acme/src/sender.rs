@@ -1,15 +1,17 @@
 //! How is the authority spoken to? By HTTP/1.1 over TLS, a connection for each request: there are a dozen for a certificate.
 
 use bytes::Bytes;
+use evenkeel_tls::inspect;
 use http_body_util::{BodyExt, Limited};
-use hyper::header::{HOST, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue, RETRY_AFTER};
 use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::time::{Duration, UNIX_EPOCH};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::ClientConfig;
@@ -23,16 +25,48 @@ const ANSWER_MAX: usize = 1 << 20;
 
 type Fault = Box<dyn std::error::Error + Send + Sync>;
 
+/// The longest pause that an authority can ask for, in seconds: as long as the windows of its limits.
+const LONGEST_PAUSE: i64 = 7 * 86_400;
+
+/// The time from which an authority wants to be asked again, as its last answer has it (`Retry-After`).
+#[derive(Clone, Debug, Default)]
+pub struct RetryAfter(Arc<AtomicI64>);
+
+impl RetryAfter {
+    fn note(&self, headers: &HeaderMap, now: i64) {
+        let value = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        self.0.store(value.and_then(|value| retry_after(value.trim(), now)).unwrap_or(0), Relaxed);
+    }
+
+    /// Seconds since 1970; 0 = it does not say.
+    pub fn at(&self) -> i64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Seconds or a date (RFC 9110 section 10.2.3), as seconds since 1970.
+fn retry_after(value: &str, now: i64) -> Option<i64> {
+    let at = match value.parse::<u32>() {
+        Ok(seconds) => now + i64::from(seconds),
+        Err(_) => {
+            let date = httpdate::parse_http_date(value).ok()?;
+            i64::try_from(date.duration_since(UNIX_EPOCH).ok()?.as_secs()).ok()?
+        }
+    };
+    Some(at.min(now + LONGEST_PAUSE))
+}
+
 /// Sends requests to authorities.
 #[derive(Clone)]
 pub struct Sender {
     tls: TlsConnector,
+    retry_after: RetryAfter,
 }
 
 impl Sender {
-    /// With what `config` believes.
-    pub fn new(config: Arc<ClientConfig>) -> Sender {
-        Sender { tls: config.into() }
+    /// With what `config` believes; `retry_after` is noted of each answer.
+    pub fn new(config: Arc<ClientConfig>, retry_after: RetryAfter) -> Sender {
+        Sender { tls: config.into(), retry_after }
     }
 }
 
@@ -41,15 +75,28 @@ impl HttpClient for Sender {
         &self,
         request: Request<BodyWrapper<Bytes>>,
     ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
-        let tls = self.tls.clone();
+        let Sender { tls, retry_after } = self.clone();
         Box::pin(async move {
             let answered = match tokio::time::timeout(PATIENCE, send(tls, request)).await {
                 Ok(answered) => answered,
                 Err(_) => Err(format!("no answer within {PATIENCE:?}").into()),
             };
-            answered.map_err(Error::Other)
+            let no_headers = HeaderMap::new();
+            let headers = answered.as_ref().map_or(&no_headers, |answer| &answer.parts.headers);
+            retry_after.note(headers, inspect::now());
+            answered.and_then(refused).map_err(Error::Other)
         })
     }
+}
+
+/// An answer, unless it is a page of something in front of the authority, which is no word of ACME.
+fn refused(answer: BytesResponse) -> Result<BytesResponse, Fault> {
+    let status = answer.parts.status;
+    let kind = answer.parts.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if matches!(status.as_u16(), 429 | 502..=504) && !kind.contains("json") {
+        return Err(format!("it answers {status}").into());
+    }
+    Ok(answer)
 }
 
 async fn send(tls: TlsConnector, mut request: Request<BodyWrapper<Bytes>>) -> Result<BytesResponse, Fault> {
@@ -77,5 +124,34 @@ async fn send(tls: TlsConnector, mut request: Request<BodyWrapper<Bytes>>) -> Re
             Ok(()) => answered.await,
             Err(error) => Err(error.into()),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_authority_says_when_to_come_again_in_seconds_or_by_a_date() {
+        let now = 1_445_412_000;
+        for (value, at) in [
+            ("0", Some(now)),
+            ("120", Some(now + 120)),
+            ("Wed, 21 Oct 2015 07:28:00 GMT", Some(1_445_412_480)),
+            ("4294967295", Some(now + LONGEST_PAUSE)),
+            ("Fri, 31 Dec 2900 23:59:59 GMT", Some(now + LONGEST_PAUSE)),
+            ("-1", None),
+            ("soon", None),
+            ("", None),
+        ] {
+            assert_eq!(retry_after(value, now), at, "{value}");
+        }
+        let (noted, mut headers) = (RetryAfter::default(), HeaderMap::new());
+        headers.insert(RETRY_AFTER, HeaderValue::from_static(" 5 "));
+        noted.note(&headers, now);
+        assert_eq!(noted.at(), now + 5);
+        // The last answer counts.
+        noted.note(&HeaderMap::new(), now);
+        assert_eq!(noted.at(), 0);
     }
 }

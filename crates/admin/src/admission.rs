@@ -1,16 +1,19 @@
 //! Connections of one socket of the admin listener: their limits, and which one ends for a newer one.
 //!
 //! Every client is accepted. At a limit a new connection replaces the one that has waited longest for its client: idle, sending
-//! a head, or not reading its answer. So clients that hold connections cannot shut out health checks and scrapers, and the address
-//! with the most connections loses one first. Answers that are being computed, and streams that are read, are never replaced;
-//! streams have a limit of their own.
+//! a head, or not reading its answer; if all have sent requests, the last one of these whose turn has not come. So clients that hold
+//! connections cannot shut out health checks and scrapers, and the address with the most connections loses one first. Answers that
+//! are being computed, and streams that are read, are never replaced; streams have a limit of their own.
 
 use crate::numbers::{Reason, SocketNumbers};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
+
+/// Time in which the request of a new connection should arrive.
+const UNDER_WAY: Duration = Duration::from_millis(100);
 
 /// Limits of one socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +60,8 @@ struct Open {
 enum State {
     /// For its client, since then: to send a request, or to take the answer.
     Waiting(Instant),
+    /// For its turn, since then.
+    Queued(Instant),
     /// The answer is being computed.
     Working,
     /// A stream, since then.
@@ -75,10 +80,10 @@ impl Admission {
         let mut table = self.table();
         let own = table.connections().filter(|open| open.from == from).count();
         let replaced = if from.is_some() && own >= limits.connections_per_address {
-            table.longest_waiting(from)
+            table.replaceable(from)
         } else if table.connections().count() >= limits.connections {
             let most = table.address_with_most(|open| !open.streams());
-            table.longest_waiting(most.unwrap_or(from))
+            table.replaceable(most.unwrap_or(from))
         } else {
             Some(None)
         };
@@ -95,6 +100,12 @@ impl Admission {
         table.open.insert(id, Open { from, state: State::Waiting(Instant::now()), end: end.clone() });
         self.show(&table);
         Some(Place { admission: self.clone(), id, end })
+    }
+
+    /// Connections that are accepted in one go: too few to replace each other.
+    pub fn batch(&self) -> usize {
+        let Limits { connections, connections_per_address, .. } = self.0.limits;
+        (connections.min(connections_per_address) / 2).clamp(1, 16)
     }
 
     /// Counters of this socket.
@@ -118,14 +129,18 @@ impl Table {
         self.open.values().filter(|open| !open.streams())
     }
 
-    /// The connection of this address that has waited longest for its client, as `Some(Some(id))`; `None` if none waits.
-    fn longest_waiting(&self, from: Option<IpAddr>) -> Option<Option<u64>> {
-        let waiting = self.open.iter().filter(|(_, open)| open.from == from);
-        let since = waiting.filter_map(|(id, open)| match open.state {
-            State::Waiting(since) => Some((since, *id)),
-            _ => None,
-        });
-        since.min().map(|(_, id)| Some(id))
+    /// The connection of this address that can be replaced, as `Some(Some(id))`: the one that has waited longest for its client;
+    /// or, if that is a new one whose request may be under way, the last in the queue, so that those before it are answered.
+    fn replaceable(&self, from: Option<IpAddr>) -> Option<Option<u64>> {
+        let since = |of: fn(State) -> Option<Instant>| {
+            let all = self.open.iter().filter(move |(_, open)| open.from == from);
+            all.filter_map(move |(id, open)| Some((of(open.state)?, *id)))
+        };
+        let waiting = since(|state| if let State::Waiting(since) = state { Some(since) } else { None }).min();
+        let queued = || since(|state| if let State::Queued(since) = state { Some(since) } else { None }).max();
+        let is_new = waiting.is_some_and(|(since, _)| since.elapsed() < UNDER_WAY);
+        let replaced = if is_new { queued().or(waiting) } else { waiting.or_else(queued) };
+        replaced.map(|(_, id)| Some(id))
     }
 
     /// The address with the most of these.
@@ -169,7 +184,12 @@ impl Place {
         self.end.notified().await;
     }
 
-    /// A request has arrived: its answer is being computed.
+    /// A request has arrived, and waits for its turn.
+    pub fn queues(&self) {
+        self.set(State::Queued(Instant::now()));
+    }
+
+    /// The turn of a request has come: its answer is being computed.
     pub fn works(&self) {
         self.set(State::Working);
     }
@@ -290,6 +310,18 @@ mod tests {
         let many: Vec<_> = (0..3).map(|_| admission.admit(from(2)).expect("there is room")).collect();
         let other = admission.admit(from(3)).expect("one of the many waits");
         assert!(is_replaced(&many[0]) && !is_replaced(&lone) && !is_replaced(&other));
+    }
+
+    #[test]
+    fn of_those_that_have_sent_requests_the_last_is_replaced() {
+        let admission = admission();
+        let queued: Vec<_> = (0..3).map(|_| admission.admit(from(1)).expect("there is room")).collect();
+        queued.iter().for_each(Place::queues);
+        queued[0].works();
+        let _new = admission.admit(from(1)).expect("one of them is in the queue");
+        assert_eq!(queued.iter().map(is_replaced).collect::<Vec<_>>(), [false, false, true]);
+        let _newer = admission.admit(from(1)).expect("another is in the queue");
+        assert!(is_replaced(&queued[1]), "not the new one, whose request may be under way");
     }
 
     #[test]

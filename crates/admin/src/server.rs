@@ -9,20 +9,29 @@ use crate::host::{self, Hosts};
 use crate::numbers::Numbers;
 use crate::pages::Pages;
 use crate::stalled::Stalled;
+use axum::body::Body;
+use axum::http::Response;
 use axum::{Router, middleware};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
+
+/// Paths that are answered at once.
+const HEALTH: [&str; 2] = ["/livez", "/readyz"];
 
 /// Tasks that run before sockets are looked at again: few, since a page of metrics may take milliseconds and health checks
 /// should not wait for many.
@@ -188,6 +197,8 @@ async fn accept<S>(
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut quiet_until = Instant::now();
+    let turns = Arc::new(Semaphore::new(1));
+    let mut batch = 0;
     loop {
         let (stream, client) = match next().await {
             Ok(accepted) => accepted,
@@ -206,35 +217,67 @@ async fn accept<S>(
         };
         let Some(place) = admission.admit(address) else { continue };
         let stream = Stalled::new(stream, admission.numbers().clone());
-        let (paths, leaves, open) = (paths.clone(), leaves.clone(), open.clone());
+        let answers = Answers { paths: paths.clone(), turns: turns.clone(), client, place: Arc::new(place) };
+        let (leaves, open) = (leaves.clone(), open.clone());
+        let (begins, begun) = oneshot::channel();
         tokio::spawn(async move {
-            serve(stream, client, Arc::new(place), paths, leaves).await;
+            let _ = begins.send(());
+            serve(stream, answers, leaves).await;
             drop(open);
         });
+        batch += 1;
+        if batch >= admission.batch() {
+            // Requests that are here already are read before newer connections may need the places.
+            let _ = begun.await;
+            batch = 0;
+        }
+    }
+}
+
+/// What one connection is answered by.
+#[derive(Clone)]
+struct Answers {
+    paths: Router,
+    /// One at a time, first come first served, for requests that may cost milliseconds.
+    turns: Arc<Semaphore>,
+    client: Client,
+    place: Arc<Place>,
+}
+
+impl Answers {
+    async fn answer(self, mut request: hyper::Request<Incoming>) -> Result<Response<Body>, Infallible> {
+        self.place.queues();
+        let is_health = HEALTH.contains(&request.uri().path());
+        request.extensions_mut().insert(self.place.clone());
+        if let Client::Local(Some(user)) = self.client {
+            request.extensions_mut().insert(user);
+        }
+        let mut answer = pin!(TowerToHyperService::new(self.paths).call(request));
+        // Other connections, and health checks, come in between. The semaphore is never closed.
+        let turn = if is_health { None } else { self.turns.acquire().await.ok() };
+        self.place.works();
+        let first = poll_fn(|cx| Poll::Ready(answer.as_mut().poll(cx))).await;
+        if turn.is_some() {
+            // Sockets are looked at before the next turn.
+            tokio::task::yield_now().await;
+        }
+        drop(turn);
+        let answer = match first {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => answer.await,
+        };
+        self.place.answered();
+        answer
     }
 }
 
 /// Answers requests of one connection, until it ends or a newer one needs its place.
-async fn serve<S>(stream: S, client: Client, place: Arc<Place>, paths: Router, mut leaves: watch::Receiver<Stage>)
+async fn serve<S>(stream: S, answers: Answers, mut leaves: watch::Receiver<Stage>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let paths = TowerToHyperService::new(paths);
-    let of_connection = place.clone();
-    let answer = service_fn(move |mut request: hyper::Request<_>| {
-        let place = of_connection.clone();
-        place.works();
-        request.extensions_mut().insert(place.clone());
-        if let Client::Local(Some(user)) = client {
-            request.extensions_mut().insert(user);
-        }
-        let answer = paths.call(request);
-        async move {
-            let answer = answer.await;
-            place.answered();
-            answer
-        }
-    });
+    let place = answers.place.clone();
+    let answer = service_fn(move |request| answers.clone().answer(request));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
     let mut connection = pin!(http.serve_connection(TokioIo::new(stream), answer));

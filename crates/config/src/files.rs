@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 /// What reading a configuration needs of a file system.
@@ -61,7 +61,9 @@ impl Disk {
         let write = || {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
             file.write_all(content)?;
-            if let Some((user, group)) = owner {
+            let made = file.metadata()?;
+            // A service may be forbidden to change owners.
+            if let Some((user, group)) = owner.filter(|owner| *owner != (made.uid(), made.gid())) {
                 fchown(&file, Some(user), Some(group))?;
             }
             // After the owner, whose change takes rights away.

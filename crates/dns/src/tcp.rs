@@ -110,16 +110,12 @@ async fn converse(binding: &Binding, transport: &Transport, timer: &Timer, clien
         // Drawn for each message, as one read may bring a thousand.
         while let Some(message) = whole(&input[done..]).filter(|_| output.len() < ANSWERS_MAX) {
             done += 2 + message.len();
-            let answerer = binding.answerer();
-            let mut answerer = answerer.borrow_mut();
-            answerer.stats().over_tcp.add(1);
-            if !answerer.answer(message, client, Protocol::Tcp, binding.moment(), &mut answer) {
+            if !respond(binding, message, client, &mut answer) {
                 // It speaks something else.
                 return Ok(());
             }
             output.extend_from_slice(&(answer.len() as u16).to_be_bytes());
             output.extend_from_slice(&answer);
-            drop(answerer);
             budget::proceed().await;
         }
         input.drain(..done);
@@ -127,6 +123,14 @@ async fn converse(binding: &Binding, transport: &Transport, timer: &Timer, clien
         written.map_err(|_| io::ErrorKind::TimedOut)??;
         output.clear();
     }
+}
+
+/// Writes the answer to a message into `answer`. Returns false if there is none.
+fn respond(binding: &Binding, message: &[u8], client: SocketAddr, answer: &mut Vec<u8>) -> bool {
+    let answerer = binding.answerer();
+    let mut answerer = answerer.borrow_mut();
+    answerer.stats().over_tcp.add(1);
+    answerer.answer(message, client, Protocol::Tcp, binding.moment(), answer)
 }
 
 /// What comes next; empty at the end, and when the address is closed. What has come goes first.

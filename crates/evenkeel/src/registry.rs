@@ -50,8 +50,8 @@ pub fn registry(rooms: Rooms<'_>) -> Registry {
     registry.register_collector(Box::new(Certificates::new(rooms.certificates)));
     registry.register_collector(Box::new(Issued::new(rooms.orders)));
     registry.register_collector(Box::new(rooms.spans));
-    registry.register_collector(Box::new(rooms.admin));
     registry.register_collector(Box::new(Dropped));
+    registry.register_collector(Box::new(rooms.admin));
     registry.register_collector(Box::new(Process));
     registry
 }

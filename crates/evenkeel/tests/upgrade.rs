@@ -14,7 +14,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
-use support::manager::Manager;
+use support::notify_socket::ServiceManager;
 use support::streams::{Load, Streaming};
 use support::{Adopted, DEADLINE, Endpoint, Folder, Running, address, eventually, get};
 
@@ -307,7 +307,7 @@ fn what_does_not_say_that_it_serves_does_not_take_over() {
 #[test]
 fn the_service_manager_hears_of_every_change() {
     let (endpoint, folder, listen) = (Endpoint::start("a"), Folder::new("notify"), address());
-    let manager = Manager::new(&folder);
+    let manager = ServiceManager::new(&folder);
     let text = format!("[listener.web]\nbind = ['{listen}']\n[pool.web]\nendpoints = ['{}']\n", endpoint.addr);
     let file = folder.file("evenkeel.toml", &text);
     let socket = manager.path.display().to_string();

@@ -175,6 +175,7 @@ impl Writer {
     }
 
     /// Waits until all is written, for two seconds at most. All batches must be gone.
+    #[expect(clippy::disallowed_methods, reason = "the thread that ends or reloads, which serves nothing")]
     pub fn finish(self) {
         drop(self.sender);
         let until = Instant::now() + FINISH_MAX;

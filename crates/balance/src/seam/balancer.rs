@@ -46,10 +46,10 @@ pub struct Balancer {
     named: Marks,
     /// Records everything that picks depend on, if a journal is configured.
     journal: Option<Box<Journal>>,
-    /// Remembers the latest requests, if predictions are wanted.
-    recorder: Option<Box<Recorder>>,
     /// The name of its algorithm.
     algorithm: &'static str,
+    /// Remembers the latest requests, if predictions are wanted.
+    recorder: Option<Box<Recorder>>,
 }
 
 impl Balancer {
@@ -80,8 +80,8 @@ impl Balancer {
             has_trials,
             named,
             journal,
-            recorder,
             algorithm: algorithm.name,
+            recorder,
         })
     }
 

@@ -30,7 +30,7 @@ pub struct Row {
     pub keyed: bool,
     /// What chose the endpoint.
     pub way: Way,
-    /// True if it failed or its client went away.
+    /// True if it failed, in a way that algorithms learn from, or its client went away.
     pub failed: bool,
 }
 
@@ -113,7 +113,7 @@ impl Recorder {
         if (row.slot, row.began, row.held_ns) == (slot, began, Row::OPEN) {
             row.held_ns = end.now.since(began).min(Row::OPEN - 1);
             row.latency_ns = end.latency_ns;
-            row.failed = end.outcome != Outcome::Success;
+            row.failed = end.outcome.is_failure() || end.outcome == Outcome::Cancelled;
         }
     }
 
@@ -141,7 +141,7 @@ mod tests {
     }
 
     fn start(b: &mut Balancer, now: u64) -> crate::Ticket {
-        b.start(&Request { key: Some(now), tried: &[], beyond: false }, Instant(now)).expect("there is room")
+        b.start(&Request { key: Some(now), ..Request::default() }, Instant(now)).expect("there is room")
     }
 
     #[test]

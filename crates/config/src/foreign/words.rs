@@ -236,6 +236,8 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
                 "timeout connecttimeout proxyconnecttimeout proxyreadtimeout readtimeout responsetimeout serverstransport",
                 "timeouts = { connect = \"1s\", response = \"30s\" }",
             ),
+            ("timeoutclientfin timeoutserverfin clientfin serverfin", "timeouts = { half_closed = <\"30s\"> }"),
+            ("timeouttunnel tunneltimeout", "timeouts = { idle = <\"1h\"> }"),
             ("warmup slowstartconfig slowstartwindow", "slow_start = <\"30s\">"),
             ("keepalive idle maxidleconns keepaliveconns", "limits = { idle_per_endpoint = <32> }"),
             (

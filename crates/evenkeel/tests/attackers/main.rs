@@ -4,11 +4,16 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod admin;
 mod always_ready;
+mod http2;
+mod interim_heads;
+mod late_heads;
 mod lingering;
 mod long_chains;
 mod partial_records;
 mod promises;
+mod resets;
 mod scene;
 mod slow_heads;
 mod stalled_handshakes;

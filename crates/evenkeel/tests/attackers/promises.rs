@@ -3,7 +3,7 @@
 
 use crate::always_ready::pump;
 use crate::scene::{Attack, Scene};
-use crate::support::manager::Manager;
+use crate::support::notify_socket::ServiceManager;
 use crate::support::{Folder, address, eventually};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ const AT_ONCE: Duration = Duration::from_secs(10);
 #[test]
 fn signs_of_life_reloads_and_signals_pass_a_client_that_pipelines() {
     let (notified, redirects) = (Folder::new("attackers-notify"), address());
-    let manager = Manager::new(&notified);
+    let manager = ServiceManager::new(&notified);
     let socket = manager.path.display().to_string();
     let environment = [("NOTIFY_SOCKET", socket.as_str()), ("WATCHDOG_USEC", "600000")];
     let more = format!("[listener.redirects]\nbind = ['{redirects}']\nredirect_https = true");

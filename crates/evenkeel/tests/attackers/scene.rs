@@ -66,7 +66,14 @@ impl Scene {
 
     /// A client of the admin listener that asks for `/livez` on new connections.
     pub fn innocent_of_admin(&self) -> Innocent {
-        Innocent::fresh(&self.admin, "/livez", "")
+        self.innocent_of_admin_at("/livez", "ok")
+    }
+
+    /// The same, of another page, which has this in it.
+    pub fn innocent_of_admin_at(&self, path: &'static str, body: &'static str) -> Innocent {
+        let admin = self.admin.clone();
+        // It is asked by its own name, or refuses to answer.
+        Innocent::new("fresh connections of the admin", move || Connection::open(&admin)?.get(&admin, path, body))
     }
 }
 
@@ -85,7 +92,7 @@ impl Innocent {
     /// A client with a new connection for each request. `body`: what the response contains.
     pub fn fresh(addr: &str, path: &str, body: &'static str) -> Innocent {
         let (addr, path) = (addr.to_owned(), path.to_owned());
-        Innocent::new("fresh connections", move || Connection::open(&addr)?.get(&path, body))
+        Innocent::new("fresh connections", move || Connection::open(&addr)?.get("innocent", &path, body))
     }
 
     /// A client that keeps its connection, and does not expect it to be closed.
@@ -96,7 +103,7 @@ impl Innocent {
                 Some(connection) => connection,
                 none => none.insert(Connection::open(&addr)?),
             };
-            connection.get(&path, body)
+            connection.get("innocent", &path, body)
         })
     }
 }
@@ -111,8 +118,8 @@ impl Connection {
         Ok(Connection(BufReader::new(stream)))
     }
 
-    fn get(&mut self, path: &str, body: &str) -> Result<(), String> {
-        let request = format!("GET {path} HTTP/1.1\r\nhost: innocent\r\n\r\n");
+    fn get(&mut self, host: &str, path: &str, body: &str) -> Result<(), String> {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\n\r\n");
         self.0.get_mut().write_all(request.as_bytes()).map_err(|error| format!("write: {error}"))?;
         let (mut head, mut length) = (String::new(), 0);
         while !head.ends_with("\r\n\r\n") {

@@ -4,6 +4,7 @@
 //! With `EVENKEEL_CONFORMANCE_OF=haproxy` HAProxy stands in evenkeel's place: what fails there too is no fault of evenkeel.
 
 mod acme;
+mod acme_patience;
 mod api;
 mod browser;
 mod clients;

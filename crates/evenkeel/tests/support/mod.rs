@@ -2,7 +2,7 @@
 // Each test uses a part of it.
 #![allow(dead_code)]
 
-pub mod manager;
+pub mod notify_socket;
 pub mod streams;
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process};

@@ -5,60 +5,28 @@
 //! The idea is that of tokio's `coop`, which counts operations. Here larger ones draw more: 128 operations of 32 KiB take
 //! milliseconds. Drawing is a decrement, without a look at the clock.
 
-use super::tasks;
-use std::cell::Cell;
+use super::{tasks, units};
 use std::future::poll_fn;
 use std::task::{Context, Poll};
-
-/// Units of a turn. One is two or three microseconds of work: a read or write of some hundred bytes, or a part of a larger
-/// one. A request that is answered at once takes four.
-const TURN: u32 = 128;
+pub use units::{charge, is_spent};
 
 /// Bytes of a read or write that take another unit.
 const BYTES: usize = 8 * 1024;
 
-thread_local! {
-    /// Units that are left to the task whose turn it is.
-    static LEFT: Cell<u32> = const { Cell::new(TURN) };
-}
-
-/// A turn begins.
-#[inline]
-pub(super) fn renew() {
-    LEFT.set(TURN);
-}
-
-/// True if the turn has used up what it may.
-#[inline]
-pub fn is_spent() -> bool {
-    LEFT.get() == 0
-}
-
 /// Draws one unit. Pending: all are used up, and the task continues after the others.
 #[inline]
 pub fn poll_proceed(cx: &Context<'_>) -> Poll<()> {
-    match LEFT.get() {
-        0 => {
-            tasks::wait_for_turn(cx);
-            Poll::Pending
-        }
-        left => {
-            LEFT.set(left - 1);
-            Poll::Ready(())
-        }
+    if units::draw() {
+        return Poll::Ready(());
     }
+    tasks::wait_for_turn(cx);
+    Poll::Pending
 }
 
 /// Draws one unit, and lets the others have their turns first if all are used up.
 #[inline]
 pub async fn proceed() {
     poll_fn(|cx| poll_proceed(cx)).await;
-}
-
-/// Draws units for work that was done. If fewer are left, those: the next operation waits.
-#[inline]
-pub fn charge(units: u32) {
-    LEFT.set(LEFT.get().saturating_sub(units));
 }
 
 /// Draws what the bytes of one read or write take beyond the unit of every operation.
@@ -71,16 +39,18 @@ pub(crate) fn charge_bytes(bytes: usize) {
 
 /// Ends the turn: the task, which is to return `Pending`, continues after the others.
 pub fn pause(cx: &Context<'_>) {
-    LEFT.set(0);
+    charge(units::TURN);
     tasks::wait_for_turn(cx);
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::units::TURN;
     use super::super::{Watched, run, spawn, yield_now};
     use super::*;
     use crate::buffer::Buf;
     use crate::stream::Stream;
+    use std::cell::Cell;
     use std::io::Write;
     use std::os::unix::net::UnixStream;
     use std::rc::Rc;

@@ -22,14 +22,17 @@ mod reactor;
 #[cfg(test)]
 mod reentrance;
 mod remote_waker;
+mod rest;
 mod source;
 mod task_waker;
 mod tasks;
+mod units;
 mod waker_slot;
 
 pub use reactor::Watched;
+pub use rest::rest;
 pub use source::Source;
-pub use tasks::{Task, rest, spawn, spawn_essential, spawn_made, yield_now};
+pub use tasks::{Task, spawn, spawn_essential, spawn_made, yield_now};
 pub use waker_slot::WakerSlot;
 
 use crate::clock;

@@ -3,8 +3,8 @@
 
 use super::remote_waker::RemoteWaker;
 use super::task_waker::TaskWaker;
+use super::units;
 use super::waker_slot::WakerSlot;
-use super::{alarm, budget};
 use crate::boxed::boxed;
 use evenkeel_balance::slab::{Key, SlotTable};
 use std::cell::{Cell, RefCell};
@@ -14,7 +14,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
 
 /// Looks at what the kernel has after which a task that has used up its turn continues though others can go on: they may never
 /// end, and each such look comes after up to 64 of their turns.
@@ -151,7 +150,7 @@ impl Task {
 pub fn next() -> Option<Key> {
     TASKS.with(|tasks| {
         let key = tasks.ready.borrow_mut().pop_front()?;
-        budget::renew();
+        units::renew();
         if key == ROOT {
             tasks.is_root_ready.set(false);
         }
@@ -254,26 +253,11 @@ pub fn wait_for_turn(cx: &Context<'_>) {
     });
 }
 
-/// Waits until anything happens on this thread, and goes before all that it causes: for a task that keeps the others' time. One
-/// task of a thread may. `until`: when it continues though nothing has happened.
-pub async fn rest(until: Option<Instant>) {
-    let mut is_resting = false;
-    let mut alarm = until.map(alarm::sleep_until);
-    poll_fn(|cx| {
-        if std::mem::replace(&mut is_resting, true) {
-            return Poll::Ready(());
-        }
-        if let Some(alarm) = &mut alarm
-            && Pin::new(alarm).poll(cx).is_ready()
-        {
-            return Poll::Ready(());
-        }
-        if let WakerSlot::Task(key) = WakerSlot::of(cx) {
-            TASKS.with(|tasks| tasks.first.set(Some(key)));
-        }
-        Poll::Pending
-    })
-    .await;
+/// Has the task of `cx` go before all others after the next look at what the kernel has. One task of a thread may.
+pub fn go_first(cx: &Context<'_>) {
+    if let WakerSlot::Task(key) = WakerSlot::of(cx) {
+        TASKS.with(|tasks| tasks.first.set(Some(key)));
+    }
 }
 
 /// Lets others have their turn first, also those for which the kernel has something by now.

@@ -18,9 +18,9 @@ pub const LINGER: Duration = Duration::from_secs(2);
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     /// Time in all.
-    time: Duration,
+    pub time: Duration,
     /// Time without a byte.
-    silence: Duration,
+    pub silence: Duration,
     /// Bytes.
     bytes: u64,
 }
@@ -31,7 +31,7 @@ impl Patience {
     pub const UPLOAD: Patience =
         Patience { time: Duration::from_secs(30), silence: Duration::from_secs(5), bytes: u64::MAX };
 
-    /// For a client that broke the rules of its connection, which may be on purpose.
+    /// For a client that may have broken the rules of its connection on purpose.
     pub const FAULT: Patience = Patience { time: LINGER, silence: LINGER, bytes: 256 * 1024 };
 }
 

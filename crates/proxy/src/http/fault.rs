@@ -42,7 +42,7 @@ pub enum Fault {
     Response(Reject),
     /// The endpoint sent bytes on a kept connection that answer no request.
     Stray,
-    /// A tunnel did not end with the ends of both sides: by whom.
+    /// A tunnel did not end with the ends of both sides; and what ended it.
     Tunnel(Cause),
     /// The client broke the rules within its body.
     Request(Reject),

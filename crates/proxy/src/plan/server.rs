@@ -2,6 +2,7 @@
 //! the access log, balancers), so that an error changes nothing; then every worker is given its part.
 
 mod prepare;
+mod restart;
 
 use super::look::Looker;
 use super::parts::{EndpointParts, ListenerParts, Parts, PoolParts, Slots, Update, protocol_of};
@@ -36,6 +37,7 @@ use evenkeel_pools::pool::{Pools, SharedPool, address};
 use evenkeel_tls::{Challenges, Store};
 use evenkeel_wire::http1::{FIELDS_MAX, Limits};
 use prepare::Prepared;
+use restart::keep_until_restart;
 use rustix::fd::OwnedFd;
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -582,26 +584,4 @@ fn probed_at(plan: &Plan) -> impl Iterator<Item = (usize, SocketAddr)> + '_ {
     let answers = |l: &plan::Listener| l.report_load.as_ref().is_some_and(|report| report.udp);
     let listeners = plan.listeners.iter().enumerate().filter(move |(_, l)| answers(l));
     listeners.flat_map(|(i, l)| l.bind.iter().map(move |addr| (i, *addr)))
-}
-
-/// Puts back what cannot change while it runs; says what that was.
-fn keep_until_restart(now: &Plan, next: &mut Plan) -> Vec<&'static str> {
-    let mut kept = Vec::new();
-    let mut keep = |key, differs: bool| kept.extend(differs.then_some(key));
-    // Counts are sharded by worker, and histograms go on counting in the buckets that they have.
-    keep("runtime.workers", next.runtime.workers != now.runtime.workers);
-    keep("telemetry.metrics.buckets", next.telemetry.metrics.buckets != now.telemetry.metrics.buckets);
-    // It starts with the balancer that it tells of: what that has learned before could not be told.
-    keep("telemetry.journal", next.telemetry.journal != now.telemetry.journal);
-    // These belong to the process around the proxy, which sets them up once.
-    keep("telemetry.metrics.path", next.telemetry.metrics.path != now.telemetry.metrics.path);
-    keep("runtime.log", next.runtime.log != now.runtime.log);
-    keep("admin", next.admin != now.admin);
-    next.runtime.workers = now.runtime.workers;
-    next.runtime.log = now.runtime.log;
-    next.telemetry.metrics.buckets.clone_from(&now.telemetry.metrics.buckets);
-    next.telemetry.metrics.path.clone_from(&now.telemetry.metrics.path);
-    next.telemetry.journal.clone_from(&now.telemetry.journal);
-    next.admin.clone_from(&now.admin);
-    kept
 }

@@ -70,12 +70,16 @@ enum Broken {
 impl<'s> Duplex<'s> {
     /// Returns both ways between open connections. `early`: bytes of the client that the endpoint does not have yet.
     pub fn new(client: &'s Transport, endpoint: &'s Transport, early: Option<Buf>) -> Duplex<'s> {
-        Duplex { client, endpoint, up: Way::holding(early), down: Way::holding(None), down_first: true }
+        Duplex::of(client, endpoint, Way::holding(early), Way::holding(None))
     }
 
     /// Returns both ways after a switch of protocols. `answer`: what the endpoint has sent and the client does not have yet.
     pub fn switched(client: &'s Transport, endpoint: &'s Transport, answer: Buf) -> Duplex<'s> {
-        Duplex { client, endpoint, up: Way::holding(None), down: Way::holding(Some(answer)), down_first: true }
+        Duplex::of(client, endpoint, Way::holding(None), Way::holding(Some(answer)))
+    }
+
+    fn of(client: &'s Transport, endpoint: &'s Transport, up: Way, down: Way) -> Duplex<'s> {
+        Duplex { client, endpoint, up, down, down_first: true }
     }
 
     /// Puts bytes of the client before those that are read from now on.
@@ -88,11 +92,11 @@ impl<'s> Duplex<'s> {
     pub fn poll(&mut self, cx: &mut Context<'_>, moved: impl Fn(Side, usize)) -> Poll<Result<(), Side>> {
         self.down_first = !self.down_first;
         let (up, down) = if self.down_first {
-            let down = self.move_down(cx, &moved);
-            (self.move_up(cx, &moved), down)
+            let down = self.poll_endpoint(cx, &moved);
+            (self.poll_client(cx, &moved), down)
         } else {
-            let up = self.move_up(cx, &moved);
-            (up, self.move_down(cx, &moved))
+            let up = self.poll_client(cx, &moved);
+            (up, self.poll_endpoint(cx, &moved))
         };
         match (up, down) {
             (Poll::Ready(Err(Broken::From)), _) => Poll::Ready(Err(Side::Client)),
@@ -106,7 +110,7 @@ impl<'s> Duplex<'s> {
         }
     }
 
-    fn move_up(&mut self, cx: &mut Context<'_>, moved: &impl Fn(Side, usize)) -> Poll<Result<(), Broken>> {
+    fn poll_client(&mut self, cx: &mut Context<'_>, moved: &impl Fn(Side, usize)) -> Poll<Result<(), Broken>> {
         self.up.poll(cx, self.client, self.endpoint, !self.down.done, |n| {
             // The first bytes went with the connection; from now on each may follow one that is under way.
             self.endpoint.send_at_once();
@@ -114,7 +118,7 @@ impl<'s> Duplex<'s> {
         })
     }
 
-    fn move_down(&mut self, cx: &mut Context<'_>, moved: &impl Fn(Side, usize)) -> Poll<Result<(), Broken>> {
+    fn poll_endpoint(&mut self, cx: &mut Context<'_>, moved: &impl Fn(Side, usize)) -> Poll<Result<(), Broken>> {
         self.down.poll(cx, self.endpoint, self.client, !self.up.done, |n| moved(Side::Endpoint, n))
     }
 

@@ -1,4 +1,5 @@
 //! What passes besides requests and responses? Interim responses, and all that follows a switch of protocols.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 use crate::support;
 use crate::support::endpoint::ok;

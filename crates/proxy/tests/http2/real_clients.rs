@@ -133,7 +133,7 @@ fn curl_reads_a_response_that_comes_before_its_upload_is_over() {
     }
     let endpoint = Endpoint::start(|conn| {
         conn.head();
-        conn.send(crate::support::endpoint::status("413 Content Too Large", "too large"));
+        conn.send("HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 9\r\n\r\ntoo large");
         conn.rest();
     });
     let proxy = before(&[endpoint.addr]);

@@ -2,7 +2,8 @@
 
 use crate::before;
 use crate::support::h2_server::{Exchange, H2Server};
-use crate::support::{Client, noise, text};
+use crate::support::log::Log;
+use crate::support::{Client, Proxy, noise, text};
 use h2::ext::Protocol;
 
 const ASK: &str = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -73,4 +74,20 @@ fn an_endpoint_that_takes_no_tunnels_gets_none() {
     assert!(answer.body_text().contains("takes no WebSocket over HTTP/2"), "{}", answer.body_text());
     assert_eq!(proxy.client().get("/").status(), 403, "other requests go on");
     assert_eq!((endpoint.seen().len(), endpoint.accepted()), (1, 1));
+}
+
+#[test]
+fn one_that_is_silent_for_too_long_is_the_fault_of_no_side() {
+    let endpoint = echo(true);
+    let log = Log::new();
+    let pool = "protocol = 'h2'\ntimeouts = { idle = '100ms' }";
+    let proxy = Proxy::with(&[endpoint.addr], "", pool, &log.config());
+    let mut client = proxy.client();
+    let head = client.send(ASK).head();
+    assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+    client.ends();
+    assert_eq!(proxy.endpoint(0, |e| e.errors.iter().map(|c| c.get()).sum()), 0);
+    let lines = log.lines(proxy);
+    assert_eq!((lines[0]["status"].as_u64(), lines[0]["term"].as_str()), (Some(101), Some("ID")), "{}", lines[0]);
+    assert!(lines[0]["reason"].as_str().is_some_and(|reason| reason.contains("timeouts.idle")), "{}", lines[0]);
 }

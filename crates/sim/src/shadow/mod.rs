@@ -171,10 +171,9 @@ fn likely<'a>(
         for ways in &sets {
             let system = System { trace, ways: ways.clone(), clients, answers_probes: known.answers_probes };
             let played = play(&system, known.balance.0, known.balance.1, 0);
-            let shares: Vec<f64> = played.shares.iter().map(|share| share.value).collect();
-            let (at, share_off) = furthest(&shares, &real);
+            let (at, share_off) = furthest(&played, trace, &real);
             if nearest.is_none_or(|(least, ..)| share_off < least) {
-                nearest = Some((share_off, at, shares[at]));
+                nearest = Some((share_off, at, played.shares[at].value));
             }
             let ln = |a: f64, b: f64| (a / b).ln().abs();
             let met = ln(played.met.value + FEW, real_met + FEW);
@@ -217,9 +216,12 @@ fn clients(trace: &Trace) -> Vec<Clients> {
     [open.then_some(Clients::Open), closed.then_some(Clients::Closed(users))].into_iter().flatten().collect()
 }
 
-/// Where two lists of shares differ most, and by how much.
-fn furthest(a: &[f64], b: &[f64]) -> (usize, f64) {
-    let off = a.iter().zip(b).map(|(a, b)| (a - b).abs()).enumerate();
+/// Where shares differ most from those that were measured, and by how much more than they vary by themselves: those of a short
+/// record more than those of a run.
+fn furthest(played: &Played, trace: &Trace, real: &[f64]) -> (usize, f64) {
+    let longer = (played.requests / trace.arrivals.len() as f64).max(1.0).sqrt();
+    let off = |(share, real): (&Figure, &f64)| (share.value - real).abs() - share.error * longer;
+    let off = played.shares.iter().zip(real).map(off).enumerate();
     off.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or_default()
 }
 

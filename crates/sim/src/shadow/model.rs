@@ -60,6 +60,8 @@ pub(super) struct Played {
     pub busiest: usize,
     /// A hash of all picks.
     pub picks: u64,
+    /// Requests that these figures are of.
+    pub requests: f64,
 }
 
 struct Job {
@@ -226,7 +228,7 @@ impl<'a> Run<'a> {
         let balancer = &mut self.balancers[worker];
         let started = match arrival.given {
             true => balancer.start_at(self.slots[arrival.endpoint], now),
-            false => balancer.start(&Request { key: arrival.key, tried: &[], beyond: false }, now),
+            false => balancer.start(&Request { key: arrival.key, ..Request::default() }, now),
         };
         let Ok(ticket) = started else {
             self.tally.full += u64::from(block.is_some());
@@ -331,6 +333,7 @@ impl<'a> Run<'a> {
             steady: last <= 1.4 * second + 2.0,
             busiest: (0..self.in_flight.len()).max_by_key(|&member| self.in_flight[member]).unwrap_or(0),
             picks: tally.hash,
+            requests: all,
         }
     }
 }

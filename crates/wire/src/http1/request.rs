@@ -114,7 +114,7 @@ impl<'h, 'b> Request<'h, 'b> {
             && options.upgrade
             && version == Version::V11
         {
-            // Behind a body that an endpoint may overlook, the next bytes would be anybody's.
+            // An endpoint that overlooks the body would take it for the first bytes of the tunnel.
             let may_switch = !has_body || !is_bodiless(method);
             switches = !fields::names_http2(field.value(head)) && may_switch;
             field.dropped = !switches;

@@ -30,18 +30,18 @@ impl Relay<'_, '_> {
         mut upload: Pin<&mut impl Future<Output = Result<(), Fault>>>,
         duplex: &mut Duplex<'_>,
     ) -> Result<(), Fault> {
-        let (mut ended, mut down_first) = (false, true);
+        let (mut ended, mut upload_first) = (false, true);
         poll_fn(|cx| {
             // Each way is first in every other turn: one that is always ready uses the turn up.
-            down_first = !down_first;
-            if !down_first && let Poll::Ready(sent) = upload.as_mut().poll(cx) {
+            upload_first = !upload_first;
+            if upload_first && let Poll::Ready(sent) = upload.as_mut().poll(cx) {
                 return Poll::Ready(sent);
             }
             if !ended && let Poll::Ready(down) = duplex.poll_down(cx, |side, n| self.tunnelled(side, n)) {
                 ended = true;
                 down.map_err(|side| Fault::Tunnel(reset_by(side)))?;
             }
-            if down_first { upload.as_mut().poll(cx) } else { Poll::Pending }
+            if upload_first { Poll::Pending } else { upload.as_mut().poll(cx) }
         })
         .await
     }

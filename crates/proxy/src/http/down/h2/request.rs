@@ -2,6 +2,7 @@
 
 use super::super::Downstream;
 use super::super::message::{self, Messages, Spoken};
+use crate::core::linger::{LINGER, Patience};
 use crate::http::fault::Fault;
 use crate::http::open::Open;
 use crate::http::outgoing::Outgoing;
@@ -26,7 +27,6 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 /// What the access log calls it.
 const PROTO: &str = "HTTP/2";
@@ -71,7 +71,7 @@ pub async fn request(incoming: Box<(Rc<Connection>, StreamHandle, Head)>) {
     if down.timer.limit(pin!(poll_fn(|cx| down.stream.poll_sent(cx)))).await.is_err() {
         down.stream.reset(ErrorCode::Cancel);
     }
-    down.discard_rest().await;
+    down.discard_rest(|| client.is_ending()).await;
 }
 
 /// Counts and logs a request that was refused for its head, which had its answer from the engine.
@@ -110,18 +110,19 @@ struct H2 {
     timer: Timer,
 }
 
-/// The time that a client gets to send the rest of a request whose response is whole, and the silence in between. As long as with
-/// HTTP/1.1, and as NGINX (`lingering_time`, `lingering_timeout`).
-const DISCARD: Duration = Duration::from_secs(30);
-const SILENCE: Duration = Duration::from_secs(5);
-
 impl H2 {
     /// Reads the rest of a request that nothing needs, and throws it away. Many clients take a reset for a failure even when the
-    /// response is whole before it (curl 7.88), so it comes only if the client does not end its request.
-    async fn discard_rest(&self) {
-        let by = self.timer.tick_after(DISCARD);
+    /// response is whole before it (curl 7.88), so it comes only if the client does not end its request. `is_ending`: there is
+    /// less time for that.
+    async fn discard_rest(&self, is_ending: impl Fn() -> bool) {
+        if !self.stream.is_receiving() {
+            return;
+        }
+        let Patience { time, silence, .. } = Patience::UPLOAD;
+        let by = self.timer.tick_after(time);
         while self.stream.is_receiving() {
-            self.timer.set(self.timer.tick_after(SILENCE).min(by));
+            let silence = if is_ending() { LINGER } else { silence };
+            self.timer.set(self.timer.tick_after(silence).min(by));
             let part = self.timer.limit(pin!(poll_fn(|cx| self.stream.poll_part(cx)))).await;
             if !matches!(part, Ok(Ok(Part::Data(_)))) {
                 return;

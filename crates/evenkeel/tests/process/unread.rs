@@ -1,11 +1,9 @@
 //! A standard error that nothing reads: the process serves, reloads and ends all the same, and its log states what was lost.
 
-mod support;
-
+use crate::support::{DEADLINE, Endpoint, Folder, address, eventually, get};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, PipeReader};
 use std::process::{Child, Command, Stdio};
-use support::{DEADLINE, Endpoint, Folder, address, eventually, get};
 
 /// An evenkeel whose standard error is read to its greeting and no further. Killed when dropped.
 struct Unread {
@@ -88,6 +86,6 @@ fn a_standard_error_that_nothing_reads_stops_neither_requests_nor_reloads_nor_th
         (metric(&admin, "evenkeel_log_lines_dropped_total") > dropped).then_some(())
     });
     unread.signal(Signal::TERM);
-    let ended = support::within(DEADLINE, || unread.child.try_wait().expect("it is ours"));
+    let ended = crate::support::within(DEADLINE, || unread.child.try_wait().expect("it is ours"));
     assert_eq!(ended.expect("it ends").code(), Some(0));
 }

@@ -1,12 +1,10 @@
 //! A worker that is really stuck: its thread is stopped, as a debugger stops one, while all others run. The process must say
 //! so, take signals and end when it is asked to a second time.
 
-mod support;
-
+use crate::support::notify_socket::ServiceManager;
+use crate::support::{DEADLINE, Endpoint, Folder, Running, address, eventually, get};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
-use support::manager::Manager;
-use support::{DEADLINE, Endpoint, Folder, Running, address, eventually, get};
 
 /// Time in which a process ends at once, on a machine that is busy.
 const AT_ONCE: Duration = Duration::from_secs(10);
@@ -58,7 +56,7 @@ impl Drop for Stopped {
 struct Setup {
     listen: String,
     running: Running,
-    manager: Manager,
+    manager: ServiceManager,
     _folder: Folder,
     _endpoint: Endpoint,
 }
@@ -71,7 +69,7 @@ impl Setup {
             endpoint.addr
         );
         let file = folder.file("evenkeel.toml", &text);
-        let manager = Manager::new(&folder);
+        let manager = ServiceManager::new(&folder);
         let socket = manager.path.display().to_string();
         let environment = [("NOTIFY_SOCKET", socket.as_str()), ("WATCHDOG_USEC", "600000")];
         let running = Running::start_in(&environment, &["run", "-c", &file]);

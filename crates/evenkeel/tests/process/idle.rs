@@ -1,9 +1,7 @@
 //! A process that has nothing to do sleeps.
 
-mod support;
-
+use crate::support::{Endpoint, Folder, Running, address, eventually, get};
 use std::time::Duration;
-use support::{Endpoint, Folder, Running, address, eventually, get};
 
 /// Time for which wakes are counted.
 const COUNTED: Duration = Duration::from_secs(2);

@@ -5,18 +5,18 @@ use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Its socket.
-pub struct Manager {
+/// The manager's end, at a path that a process is given.
+pub struct ServiceManager {
     socket: UnixDatagram,
     pub path: PathBuf,
 }
 
-impl Manager {
-    pub fn new(folder: &Folder) -> Manager {
+impl ServiceManager {
+    pub fn new(folder: &Folder) -> ServiceManager {
         let path = folder.0.join("notify.sock");
         let socket = UnixDatagram::bind(&path).expect("a socket");
         socket.set_read_timeout(Some(DEADLINE)).expect("sockets have timeouts");
-        Manager { socket, path }
+        ServiceManager { socket, path }
     }
 
     /// The next message that is no sign of life.

@@ -1,0 +1,173 @@
+//! What is known of one certificate: until when it is valid, when it is ordered, and how often that failed. Failures are kept in the
+//! folder, so that a process that is restarted over and over does not order over and over: authorities count.
+
+use crate::folder::Folder;
+use crate::schedule::renewal;
+use evenkeel_config::plan::Acme;
+use evenkeel_tls::{inspect, pair};
+use rustls::sign::CertifiedKey;
+use serde::{Deserialize, Serialize};
+
+/// For how long a failure is left alone, in seconds, however often the configuration is read again.
+const AGAIN: i64 = 600;
+
+/// What is known of one certificate.
+#[derive(Debug)]
+pub struct Known {
+    /// From when until when; `None` if there is none, or one of other names.
+    pub valid: Option<(i64, i64)>,
+    /// When it is ordered.
+    pub due: i64,
+    /// When the authority is asked for its window again.
+    pub ask: i64,
+    /// One after the other.
+    pub failures: u32,
+    /// When the last of them was.
+    pub failed: i64,
+    /// Until then the authority wants to hear nothing of it.
+    pub not_before: i64,
+    /// Of this certificate.
+    pub jitter: f64,
+}
+
+/// What is kept of failures.
+#[derive(Debug, Deserialize, Serialize)]
+struct Kept {
+    names: Vec<String>,
+    /// The settings with which it failed: others may work.
+    settings: String,
+    failures: u32,
+    failed: i64,
+    due: i64,
+    not_before: i64,
+}
+
+fn file(names: &[String]) -> String {
+    format!("{}.failed.json", names[0])
+}
+
+/// What decides on success, as text.
+fn settings(acme: &Acme) -> String {
+    let account = acme.external_account.as_ref().map(|account| &account.id);
+    format!("{} {:?} {:?} {account:?}", acme.directory, acme.challenge, acme.email)
+}
+
+impl Known {
+    /// As the file of a certificate says: one that is not there, or has other names, is due now.
+    pub fn of(acme: &Acme, names: &[String]) -> Known {
+        let (jitter, now) = (jitter(), inspect::now());
+        let file = acme.file(names);
+        let valid = pair::certified(&file, &file, None).ok().and_then(|certified| validity(&certified, names));
+        let due = valid.map_or(now, |valid| renewal(valid, jitter));
+        Known { valid, due, ask: now, failures: 0, failed: 0, not_before: 0, jitter }
+    }
+
+    /// The same, with the failures of processes before this one.
+    pub fn kept(acme: &Acme, names: &[String], folder: &Folder) -> Known {
+        let mut known = Known::of(acme, names);
+        let kept = folder.read(&file(names)).ok().flatten();
+        if let Some(kept) = kept.and_then(|bytes| serde_json::from_slice::<Kept>(&bytes).ok()) {
+            known.take_over(&kept, names, &settings(acme), inspect::now());
+        }
+        known
+    }
+
+    fn take_over(&mut self, kept: &Kept, names: &[String], settings: &str, now: i64) {
+        // A clock that was set back, or another certificate.
+        if kept.names != names || kept.failed > now {
+            return;
+        }
+        (self.failures, self.failed, self.not_before) = (kept.failures, kept.failed, kept.not_before);
+        // As at a reload, what failed a while ago is tried again, and at once with other settings.
+        let wait = if kept.settings == settings { kept.due.min(kept.failed + AGAIN) } else { now };
+        let wait = wait.max(kept.not_before);
+        (self.due, self.ask) = (self.due.max(wait), self.ask.max(wait));
+    }
+
+    /// Keeps the failures, or forgets those that are over. What cannot be written is lost at the next start, and no more.
+    pub fn keep(&self, acme: &Acme, names: &[String], folder: &Folder) {
+        let &Known { failures, failed, due, not_before, .. } = self;
+        if failures == 0 {
+            return folder.remove(&file(names));
+        }
+        let kept = Kept { names: names.to_vec(), settings: settings(acme), failures, failed, due, not_before };
+        let Ok(json) = serde_json::to_vec(&kept) else { return };
+        if let Err(error) = folder.write(&file(names), &json) {
+            tracing::warn!("acme: {error}");
+        }
+    }
+
+    /// Tries at once what failed a while ago, unless the authority wants to be left alone.
+    pub fn try_again(&mut self, now: i64) {
+        if self.failures > 0 && now - self.failed >= AGAIN && now >= self.not_before {
+            (self.due, self.ask) = (self.due.min(now), now);
+        }
+    }
+}
+
+/// From when until when a certificate is valid, if it has just these names.
+pub fn validity(certified: &CertifiedKey, names: &[String]) -> Option<(i64, i64)> {
+    let facts = inspect::facts(certified.end_entity_cert().ok()?)?;
+    let has_all = names.iter().all(|name| facts.names.contains(name)) && facts.names.len() == names.len();
+    has_all.then_some(facts.valid)
+}
+
+/// Between 0 and 1.
+pub fn jitter() -> f64 {
+    let mut bytes = [0; 4];
+    // Without randomness all come at once, which is no fault.
+    let _ = getrandom::fill(&mut bytes);
+    f64::from(u32::from_ne_bytes(bytes)) / f64::from(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(failures: u32, due: i64) -> Known {
+        Known { valid: None, due, ask: due, failures, failed: 1_000, not_before: 0, jitter: 0.0 }
+    }
+
+    #[test]
+    fn what_failed_is_tried_at_a_reload_but_not_at_each() {
+        for (failures, now, due) in [(1, 1_000 + AGAIN, 1_000 + AGAIN), (1, 999 + AGAIN, 90_000), (0, 50_000, 90_000)] {
+            let mut known = known(failures, 90_000);
+            known.try_again(now);
+            assert_eq!((known.due, known.ask), (due, due), "{failures} at {now}");
+        }
+        let mut known = Known { not_before: 60_000, ..known(1, 90_000) };
+        known.try_again(59_999);
+        assert_eq!(known.due, 90_000, "the authority wants to be left alone");
+        known.try_again(60_000);
+        assert_eq!(known.due, 60_000);
+    }
+
+    #[test]
+    fn a_process_that_starts_again_waits_as_the_one_before() {
+        let names = ["a.test".to_string()];
+        let kept = |due, not_before| Kept {
+            names: names.to_vec(),
+            settings: "these".to_string(),
+            failures: 3,
+            failed: 1_000,
+            due,
+            not_before,
+        };
+        for (what, kept, settings, now, due) in [
+            ("the pause is not over", kept(1_540, 0), "these", 1_100, 1_540),
+            ("it is over", kept(1_540, 0), "these", 1_600, 1_600),
+            ("it was long, and a while ago", kept(90_000, 0), "these", 1_100, 1_000 + AGAIN),
+            ("the authority wants a longer one", kept(90_000, 80_000), "these", 1_100, 80_000),
+            ("with other settings", kept(90_000, 0), "others", 1_100, 1_100),
+            ("with other settings, but it asked for a pause", kept(90_000, 80_000), "others", 1_100, 80_000),
+            ("the clock was set back", kept(90_000, 80_000), "these", 900, 900),
+        ] {
+            let mut known = known(0, now);
+            known.take_over(&kept, &names, settings, now);
+            assert_eq!((known.due, known.ask), (due, due), "{what}");
+        }
+        let mut other = known(0, 1_100);
+        other.take_over(&kept(90_000, 80_000), &["b.test".to_string()], "these", 1_100);
+        assert_eq!((other.due, other.failures), (1_100, 0));
+    }
+}

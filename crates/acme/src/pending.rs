@@ -1,0 +1,76 @@
+//! An order that was begun, kept with the key of its certificate until the certificate is: what an authority has begun to issue
+//! counts at its limits, and is had after a restart, too.
+
+use crate::failed::{Cause, Failed};
+use crate::folder::Folder;
+use evenkeel_tls::inspect;
+use rcgen::{CertificateParams, DistinguishedName, KeyPair};
+use serde::{Deserialize, Serialize};
+
+/// Seconds after which an order is not come back to: authorities keep them for about so long.
+const LIFETIME: i64 = 7 * 86_400;
+
+/// An order that was begun.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct Pending {
+    /// Where the authority has it.
+    pub url: String,
+    names: Vec<String>,
+    /// Of the certificate, in PEM.
+    pub key: String,
+    /// Seconds since 1970.
+    begun: i64,
+}
+
+fn file(names: &[String]) -> String {
+    format!("{}.order.json", names[0])
+}
+
+fn cannot(error: rcgen::Error) -> Failed {
+    Failed::new(Cause::Other, error.to_string(), "this is a fault of evenkeel")
+}
+
+impl Pending {
+    /// One that begins now, with a new key.
+    ///
+    /// # Errors
+    /// There is no key.
+    pub fn new(url: &str, names: &[String]) -> Result<Pending, Failed> {
+        let key = KeyPair::generate().map_err(cannot)?.serialize_pem();
+        Ok(Pending { url: url.to_string(), names: names.to_vec(), key, begun: inspect::now() })
+    }
+
+    /// The one of these names that is kept. One that cannot be read is none.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn read(folder: &Folder, names: &[String]) -> Result<Option<Pending>, Failed> {
+        let kept = folder.read(&file(names))?.and_then(|bytes| serde_json::from_slice::<Pending>(&bytes).ok());
+        Ok(kept.filter(|kept| kept.names == names && inspect::now() - kept.begun < LIFETIME))
+    }
+
+    /// Keeps it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn keep(&self, folder: &Folder) -> Result<(), Failed> {
+        let json = serde_json::to_vec(self).map_err(|error| Failed::new(Cause::Other, error.to_string(), ""))?;
+        folder.write(&file(&self.names), &json)
+    }
+
+    /// Forgets the one of these names: its certificate is kept, or there is none to come.
+    pub fn forget(folder: &Folder, names: &[String]) {
+        folder.remove(&file(names));
+    }
+
+    /// What the authority is asked to sign.
+    ///
+    /// # Errors
+    /// The key cannot be used.
+    pub fn request(&self, names: &[String]) -> Result<Vec<u8>, Failed> {
+        let key = KeyPair::from_pem(&self.key).map_err(cannot)?;
+        let mut params = CertificateParams::new(names).map_err(cannot)?;
+        params.distinguished_name = DistinguishedName::new();
+        Ok(params.serialize_request(&key).map_err(cannot)?.der().to_vec())
+    }
+}

@@ -1,0 +1,28 @@
+//! The rest of a task that keeps the time of its thread, while nothing happens there.
+
+use super::alarm;
+use super::tasks::go_first;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Instant;
+
+/// Waits until anything happens on this thread, and goes before all that it causes. One task of a thread may. `until`: when it
+/// continues though nothing has happened.
+pub async fn rest(until: Option<Instant>) {
+    let mut is_resting = false;
+    let mut alarm = until.map(alarm::sleep_until);
+    poll_fn(|cx| {
+        if std::mem::replace(&mut is_resting, true) {
+            return Poll::Ready(());
+        }
+        if let Some(alarm) = &mut alarm
+            && Pin::new(alarm).poll(cx).is_ready()
+        {
+            return Poll::Ready(());
+        }
+        go_first(cx);
+        Poll::Pending
+    })
+    .await;
+}
