@@ -82,6 +82,6 @@ fn interim_heads_that_no_client_takes_harm_no_other_and_hold_little() {
     };
     stay_unharmed("interim heads", scene.innocents(), 1, attack);
     let grown = resident(scene.running.pid()).saturating_sub(before);
-    println!("interim heads: grown by {} KiB", grown >> 10);
+    eprintln!("interim heads: grown by {} KiB", grown >> 10);
     assert!(grown < GROWTH_MAX, "{} KiB", grown >> 10);
 }

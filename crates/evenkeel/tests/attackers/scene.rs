@@ -208,7 +208,7 @@ pub fn beside(name: &str, innocents: Vec<Innocent>, threads: usize, attack: impl
         all.worst = all.worst.max(one.worst);
         all.failures.extend(one.failures);
     }
-    println!("{name}: {} hits; {} innocent requests, worst wait {:?}", state.hits(), all.requests, all.worst);
+    eprintln!("{name}: {} hits; {} innocent requests, worst wait {:?}", state.hits(), all.requests, all.worst);
     all
 }
 

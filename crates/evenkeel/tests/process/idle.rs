@@ -42,7 +42,7 @@ fn a_process_that_serves_nobody_sleeps() {
         let before = sleeps(running.pid());
         std::thread::sleep(COUNTED);
         let woken = sleeps(running.pid()) - before;
-        println!("{woken} wakes in {COUNTED:?}");
+        eprintln!("{woken} wakes in {COUNTED:?}");
         (woken <= WAKES_MAX).then_some(())
     });
     assert_eq!(get(&listen, "/").expect("an answer").1, "a");
