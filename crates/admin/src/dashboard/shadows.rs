@@ -36,7 +36,7 @@ fn one(pool: &PoolShadows, shadow: &Shadow) -> Markup {
     let ms = |value: Option<f64>| or_dash(value, |ns| format!("{:.1} ms", ns / 1e6));
     html! {
         h3 { (shadow.algorithm) " " span.dim {
-            @if shadow.exact { "its picks, which do not depend on what requests do" } @else { "simulated" }
+            @if shadow.algorithm == pool.balance { "measured, as it is the pool's own" } @else if shadow.exact { "its picks, which do not depend on what requests do" } @else { "simulated" }
         } }
         div.wide tabindex="0" role="region" aria-label="Scrolls sideways" { table {
             thead { tr { th scope="col" { "" } th.number scope="col" { "Now" } th.number scope="col" { "Predicted" } } }

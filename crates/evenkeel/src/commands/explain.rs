@@ -228,7 +228,11 @@ fn shadows(pools: &[PoolShadows]) -> String {
 fn shadow_of(of: &PoolShadows, shadow: &Shadow, out: &mut String) {
     let part = |part: f64| format!("{:.1} %", 100.0 * part);
     let known = |value: Option<f64>, show: &dyn Fn(f64) -> String| value.map_or_else(|| "unknown".to_string(), show);
-    let how = if shadow.exact { "its picks, which do not depend on what requests do" } else { "simulated" };
+    let how = match shadow.exact {
+        _ if shadow.algorithm == of.balance => "measured, as it is the pool's own",
+        true => "its picks, which do not depend on what requests do",
+        false => "simulated",
+    };
     line!(out, "  {} ({how})", shadow.algorithm);
     for one in &shadow.endpoints {
         line!(

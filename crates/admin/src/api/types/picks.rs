@@ -210,7 +210,7 @@ pub struct Shadow {
     /// With what is not at its default.
     pub algorithm: String,
     /// True if its picks do not depend on what requests do: shares are those of the picks themselves. Otherwise they are those
-    /// of the simulator with endpoints as they were measured.
+    /// of the simulator with endpoints as they were measured, or what was measured if it is the pool's own algorithm.
     pub exact: bool,
     /// Requests in flight at the picked endpoint before the pick, on average.
     pub met: Option<f64>,
