@@ -36,7 +36,7 @@ impl Stopped {
 
     /// Waits until the thread is gone with its process, which the parent of the process hears of only then.
     #[track_caller]
-    fn wait_until_killed(self) {
+    fn wait_killed(self) {
         eventually("the end of a thread that is stopped", || {
             let mut status = 0;
             // SAFETY: it is this thread's to wait for, and the status is written to a number that is there.
@@ -87,7 +87,7 @@ impl Setup {
     fn ends_at_once(mut self, stopped: Stopped) {
         let began = Instant::now();
         self.running.signal(Signal::TERM);
-        stopped.wait_until_killed();
+        stopped.wait_killed();
         assert_eq!(self.running.code(), Some(1), "{}", self.running.said());
         assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
     }
