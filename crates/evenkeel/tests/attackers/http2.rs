@@ -90,7 +90,7 @@ impl Shared {
                 }
             }
             over.store(true, SeqCst);
-            // Those that wait are told by their channels.
+            // Requests that wait see their channels close.
             answers.lock().expect("no thread panics").clear();
         });
         Shared { stream: stream.into(), next: AtomicU32::new(1), waiting, is_over }

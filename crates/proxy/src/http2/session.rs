@@ -63,6 +63,9 @@ pub(super) struct Stream {
     /// Interim heads that came.
     pub interim: u32,
     pub arrived: Arrived,
+    /// What the part that its task has in hand took of the windows: free when it takes the next, so that the task and this
+    /// side hold no more together than a window.
+    pub in_hand: usize,
     pub trailers: Option<Table>,
     /// The peer sends nothing more.
     pub is_received: bool,
@@ -244,7 +247,7 @@ impl State {
     pub fn remove(&mut self, key: Key) {
         let stream = self.streams.at_mut(key.slot());
         let id = stream.id;
-        let flow = stream.arrived.clear();
+        let flow = stream.arrived.clear() + stream.in_hand;
         *stream = Stream::default();
         if flow > 0 {
             self.engine.consumed(id, flow);

@@ -77,14 +77,22 @@ impl StreamHandle {
     pub fn poll_part(&self, cx: &Context<'_>) -> Poll<Result<Part, Gone>> {
         self.poll(cx, |state, key| {
             let stream = state.stream(key);
-            if let Some((buf, flow)) = stream.arrived.pop() {
+            let free = std::mem::take(&mut stream.in_hand);
+            let popped = stream.arrived.pop();
+            if let Some((_, flow)) = &popped {
+                stream.in_hand = *flow;
+            }
+            if free > 0 {
                 let id = stream.id;
-                state.engine.consumed(id, flow);
+                state.engine.consumed(id, free);
                 if state.backlog() > 0 {
                     state.wake_driver();
                 }
+            }
+            if let Some((buf, _)) = popped {
                 return Some(Ok(Part::Data(buf)));
             }
+            let stream = state.stream(key);
             if let Some(trailers) = stream.trailers.take() {
                 return Some(Ok(Part::Trailers(trailers)));
             }

@@ -12,6 +12,7 @@ mod cuts;
 mod faults;
 mod go;
 mod grpc_health;
+mod held;
 mod idle;
 mod interim;
 mod messages;

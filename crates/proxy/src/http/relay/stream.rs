@@ -176,6 +176,10 @@ impl Relay<'_, '_, EndpointStream> {
     /// Relays the body of the final response: how a call ended by what is behind it. `left`: its length, if that is known.
     async fn take_body<D: Messages>(&self, down: &D, mut left: Option<u64>) -> Result<Option<Status>, Fault> {
         loop {
+            if down.is_held_back() {
+                // The endpoint gets no room for more before the client takes what it has sent.
+                self.room(down).await?;
+            }
             let part = match poll_fn(|cx| Poll::Ready(self.upstream.poll_part(cx))).await {
                 Poll::Ready(part) => part,
                 Poll::Pending => {
