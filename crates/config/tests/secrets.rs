@@ -77,10 +77,8 @@ fn what_is_said_of_a_large_wrong_file_is_small() {
 
 #[test]
 fn a_long_line_is_shown_around_the_place() {
-    let text = format!(
-        "[pool.web]\nendpoints = [{}{{ addr = '127.0.0.1:1', weigth = 1 }}]",
-        format!("'127.0.0.1:2', {}", " ".repeat(5000))
-    );
+    let blanks = " ".repeat(5000);
+    let text = format!("[pool.web]\nendpoints = ['127.0.0.1:2', {blanks}{{ addr = '127.0.0.1:1', weigth = 1 }}]");
     let outcome = parse_str("a.toml", &text, &|_| None);
     let shown = render_text(&outcome.diagnostics, false);
     let lines: Vec<&str> = shown.lines().collect();

@@ -56,7 +56,7 @@ fn balances_between_two_endpoints_and_counts_them() {
     assert!(open_metrics.ends_with("# EOF\n"), "{open_metrics}");
     assert_eq!(get(&admin, "/readyz").expect("an answer"), (200, "{\"ready\":true,\"reasons\":[]}\n".to_string()));
     assert_eq!(get(&admin, "/livez").expect("an answer"), (200, "ok\n".to_string()));
-    assert_eq!(get(&admin, "/nothing").expect("an answer").0, 404);
+    assert_eq!(get(&admin, "/livez/nothing").expect("an answer").0, 404);
     // The dashboard is for browsers that were sent to this address, which `test` is not.
     assert_eq!(get(&admin, "/").expect("an answer").0, 403);
     running.signal(Signal::INT);

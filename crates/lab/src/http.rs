@@ -38,7 +38,7 @@ pub fn connect_to(address: SocketAddr) -> Result<TcpStream> {
 /// # Errors
 /// If the answer is anything else, or has no Content-Length.
 pub fn get(stream: &mut (impl Read + Write), path: &str, version: &str) -> Result<Vec<u8>> {
-    let head = format!("GET {path} HTTP/{version}\r\nHost: lab.test\r\n\r\n");
+    let head = format!("GET {path} HTTP/{version}\r\nHost: localhost\r\n\r\n");
     stream.write_all(head.as_bytes()).or_say(|| format!("cannot get {path}"))?;
     body(stream, path)
 }
