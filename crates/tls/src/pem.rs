@@ -131,7 +131,7 @@ mod tests {
     fn certificates_are_found_however_a_file_was_put_together() {
         let one = ("CERTIFICATE".to_string(), 1);
         for text in [A.to_string(), format!("\u{feff}{A}"), A.replace('\n', "\r\n"), A.replace('\n', "\r")] {
-            assert_eq!(labels(&text), [one.clone()], "{text:?}");
+            assert_eq!(labels(&text), std::slice::from_ref(&one), "{text:?}");
         }
         let joined = format!("{}{A}\u{feff}{A}text\n  {}", A.trim_end(), A.trim_end().replace('\n', "  \n\n "));
         assert_eq!(labels(&joined).len(), 4, "{joined}");
