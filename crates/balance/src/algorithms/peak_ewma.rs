@@ -129,10 +129,11 @@ impl PeakEwmaPicker {
                 estimate.raise(counts_as, end.now, self.fade);
             }
             // An answer that may be the fault of its request is neither a penalty, or one client would steer the load, nor a
-            // sign of speed, or an endpoint that fails at once would draw it. It took what such an endpoint takes.
+            // sign of speed, or an endpoint that fails at once would draw it. It counts as the usual latency of its endpoint,
+            // and not at all where none is known.
             Outcome::Failure { .. } => {
-                let (own, prior) = (estimate.last_ns(), self.prior(end.now));
-                let usual = own.into_iter().chain(prior).min_by(f32::total_cmp).unwrap_or(0.0);
+                let Some(own) = estimate.last_ns() else { return };
+                let usual = self.prior(end.now).map_or(own, |prior| own.min(prior));
                 self.known[slot.index()].1.observe(end.latency_ns.max(usual as u64), end.now, self.fade);
             }
             // The request's age is less than the latency would have been. It may raise the estimate of an unmeasured

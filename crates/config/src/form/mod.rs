@@ -146,7 +146,7 @@ impl Form {
             Form::DnsName => "a host name, as \"web.internal\" or \"_http._tcp.web.internal\"",
             Form::Authority => "a host with or without a port, as \"web.internal\"",
             Form::Name => "a name of up to 64 letters, digits, _, - and .",
-            Form::Label => "a name of up to 128 characters, none of them a control character",
+            Form::Label => "a name of up to 128 characters, none of them a control or hidden character",
             Form::Token => "a name of up to 128 letters, digits and !#$%&'*+-.^_`|~",
             Form::Content => "a text of 1 to 1024 characters",
             Form::Payload => "a text, or bytes in hex, as \"hex:00ff\"",

@@ -168,10 +168,18 @@ fn latencies_are_what_the_clock_says() {
 fn a_closure_says_which_responses_are_failures() {
     rows::steer(async {
         let broken = |result: &Result<&'static str, tower::BoxError>| match result {
-            Ok("a") => Outcome::failed(FailureKind::Server),
+            Ok("a") => Outcome::failed(FailureKind::Gateway),
             _ => Outcome::Success,
         };
         // The first answers faster, and says that it is broken: without the closure it would get all.
         assert_eq!(share_of_first([1, 100], broken).await, 0);
+        // A server error may be the fault of the request: no penalty, and no sign of speed either.
+        let wrong = |result: &Result<&'static str, tower::BoxError>| match result {
+            Ok("a") => Outcome::failed(FailureKind::Server),
+            _ => Outcome::Success,
+        };
+        let share = share_of_first([1, 100], wrong).await;
+        // Of 100 draws between equals, six standard deviations to both sides.
+        assert!((20..=80).contains(&share), "{share}");
     });
 }
