@@ -57,7 +57,7 @@ impl Known {
     pub fn of(acme: &Acme, names: &[String]) -> Known {
         let (jitter, now) = (jitter(), inspect::now());
         let file = acme.file(names);
-        let valid = pair::certified(&file, &file, None).ok().and_then(|certified| validity(&certified, names));
+        let valid = pair::certified(&file, &file).ok().and_then(|certified| validity(&certified, names));
         let due = valid.map_or(now, |valid| renewal(valid, jitter));
         Known { valid, due, ask: now, failures: 0, failed: 0, not_before: 0, jitter }
     }

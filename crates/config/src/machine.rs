@@ -42,6 +42,13 @@ pub trait Machine {
         Certified::default()
     }
 
+    /// Reasons why the OCSP response in a file is not stapled to this certificate. Empty if either cannot be read, which is reported
+    /// elsewhere.
+    fn ocsp(&self, file: &Path, cert: &Path) -> Vec<CertificateFault> {
+        let _ = (file, cert);
+        Vec::new()
+    }
+
     /// What is to be said of another file of TLS.
     fn tls_file(&self, kind: TlsFile, file: &Path) -> Vec<CertificateFault> {
         let _ = (kind, file);

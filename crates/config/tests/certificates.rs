@@ -43,6 +43,12 @@ impl Machine for Knowing {
         certified
     }
 
+    fn ocsp(&self, file: &Path, cert: &Path) -> Vec<CertificateFault> {
+        assert!(cert.to_str().is_some_and(|cert| cert.ends_with(".pem")));
+        let expired = file.to_str().is_some_and(|file| file.contains("expired"));
+        expired.then(|| fault(false, false, "it has expired")).into_iter().collect()
+    }
+
     fn tls_file(&self, kind: TlsFile, file: &Path) -> Vec<CertificateFault> {
         let wrong = file.to_str().is_some_and(|file| file.contains("bad"));
         wrong.then(|| fault(false, kind != TlsFile::Revoked, &format!("{kind:?} is wrong"))).into_iter().collect()
@@ -76,6 +82,17 @@ fn each_fault_is_reported_at_its_key() {
             said.split("\n\n").find(|report| report.contains(what)).unwrap_or_else(|| panic!("{what}: {said}"));
         assert!(report.starts_with(code) && report.contains(at), "{report}");
     }
+}
+
+#[test]
+fn an_ocsp_response_that_is_not_stapled_is_reported_at_its_key() {
+    let report = |ocsp: &str| {
+        let pair = format!("{{ cert = 'a.pem', key = 'a.key', ocsp = '{ocsp}' }}");
+        said(ocsp, &format!("[listener.web]\nbind = ['127.0.0.1:443']\ntls = {{ certificates = [{pair}] }}\n{POOL}"))
+    };
+    let expired = report("expired.ocsp");
+    assert!(expired.starts_with("warning[EK0311]: it has expired") && expired.contains("'expired.ocsp'"), "{expired}");
+    assert_eq!(report("good.ocsp"), "");
 }
 
 #[test]

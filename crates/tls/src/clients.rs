@@ -3,7 +3,8 @@
 use crate::authorities::{self, Clients};
 use crate::challenges::{self, Challenges, made};
 use crate::inspect;
-use crate::names::ByName;
+use crate::names::{ByName, Certificate};
+use crate::ocsp::Staple;
 use crate::pair::{self, FileError};
 use crate::provider::{provider, versions};
 use crate::tickets::{self, Bound, tickets};
@@ -32,6 +33,8 @@ pub struct Made {
     pub config: Arc<ServerConfig>,
     /// Of each certificate.
     pub expiries: Vec<Expiry>,
+    /// OCSP responses of certificates that have a file for one.
+    pub staples: Vec<Arc<Staple>>,
     /// By which its tickets are sealed.
     pub keys: Arc<dyn ProducesTickets>,
     /// The files among them that an authority has issued.
@@ -70,42 +73,52 @@ pub fn files(settings: &Settings) -> Vec<PathBuf> {
     issued.chain(pairs.chain(auth).flatten().chain(&tls.ticket_keys).cloned()).collect()
 }
 
-/// Reads the files of a listener. `before`: the keys of tickets of the time before, which are good still where keys are not from
-/// files. `challenges`: what authorities look for; `issued`: files that are used now, and that nothing stands in for.
+/// State of a listener that its next configuration continues.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Before<'a> {
+    /// Keys of tickets, which stay in use unless they come from files.
+    pub keys: Option<&'a Arc<dyn ProducesTickets>>,
+    /// Files of an authority that are in use: no stand-in replaces them.
+    pub issued: &'a [PathBuf],
+    /// OCSP responses.
+    pub staples: &'a [Arc<Staple>],
+}
+
+/// Reads the files of a listener. `challenges`: what authorities look for.
 ///
 /// # Errors
 /// What is wrong with one of them.
-pub fn make(
-    settings: &Settings,
-    challenges: &Arc<Challenges>,
-    before: Option<&Arc<dyn ProducesTickets>>,
-    issued: &[PathBuf],
-) -> Result<Made, FileError> {
+pub fn make(settings: &Settings, challenges: &Arc<Challenges>, before: Before<'_>) -> Result<Made, FileError> {
     let Settings { tls, mode, acme, is_asked } = settings;
-    let (mut certificates, mut expiries, mut used) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut certificates, mut expiries, mut used, mut staples) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for pair in &tls.certificates {
         let file = (!pair.acme.is_empty()).then(|| acme.file(&pair.acme));
         let found = match &file {
-            Some(file) => read_issued(file, issued.contains(file))?,
+            Some(file) => read_issued(file, before.issued.contains(file))?,
             None => read(pair)?,
         };
         let Some(certified) = found else {
-            certificates.push((pair.acme.clone(), made(pair.acme.clone(), None)?));
+            certificates.push((pair.acme.clone(), Certificate::new(made(pair.acme.clone(), None)?, None)));
             continue;
         };
         used.extend(file);
         let facts = certified.end_entity_cert().ok().and_then(|der| inspect::facts(der));
         let names = facts.as_ref().map(|facts| facts.names.clone()).unwrap_or_default();
+        let name = names.first().cloned().unwrap_or_else(|| file_name(pair));
+        let staple = match &pair.ocsp {
+            Some(path) => Some(Arc::new(Staple::read(path, name.clone(), &certified.cert, before.staples)?)),
+            None => None,
+        };
+        staples.extend(staple.clone());
         if let Some(facts) = facts {
-            let name = names.first().cloned().unwrap_or_else(|| file_name(pair));
             expiries.push(Expiry { name, not_after: facts.valid.1 });
         }
-        certificates.push((names, certified));
+        certificates.push((names, Certificate::new(certified, staple)));
     }
     if tls.self_signed && certificates.is_empty() {
         // For `localhost` and this machine.
         let names = ["localhost", "127.0.0.1", "::1"].map(str::to_string).to_vec();
-        certificates.push((Vec::new(), made(names, None)?));
+        certificates.push((Vec::new(), Certificate::new(made(names, None)?, None)));
     }
     let resolver = Arc::new(ByName::new(certificates, tls.unknown_name, is_asked.then(|| challenges.clone())));
     let cannot = |error: rustls::Error| FileError::new(false, error.to_string(), "this is a fault of evenkeel");
@@ -140,7 +153,7 @@ pub fn make(
     if *is_asked {
         config.alpn_protocols.push(challenges::PROTOCOL.to_vec());
     }
-    let keys = match before.filter(|_| tls.ticket_keys.is_empty()) {
+    let keys = match before.keys.filter(|_| tls.ticket_keys.is_empty()) {
         Some(before) => before.clone(),
         None => tickets(&tls.ticket_keys)?,
     };
@@ -149,13 +162,13 @@ pub fn make(
     config.ignore_client_order = true;
     // The keys of a session go on where its bytes are sealed and opened.
     config.enable_secret_extraction = true;
-    Ok(Made { config: Arc::new(config), expiries, keys, issued: used })
+    Ok(Made { config: Arc::new(config), expiries, staples, keys, issued: used })
 }
 
 /// Reads a certificate and its key, which are named.
 fn read(certificate: &plan::Certificate) -> Result<Option<CertifiedKey>, FileError> {
     let (Some(cert), Some(key)) = (&certificate.cert, &certificate.key) else { return Ok(None) };
-    pair::certified(cert, key, certificate.ocsp.as_deref()).map(Some)
+    pair::certified(cert, key).map(Some)
 }
 
 /// Reads what an authority has issued; `None` if it has not yet, or if that cannot be used, as it is issued anew then. But where
@@ -164,7 +177,7 @@ fn read_issued(file: &Path, is_used: bool) -> Result<Option<CertifiedKey>, FileE
     if !is_used && !file.exists() {
         return Ok(None);
     }
-    match pair::certified(file, file, None) {
+    match pair::certified(file, file) {
         Err(error) if !is_used => {
             tracing::warn!("acme: {}", error.what);
             Ok(None)

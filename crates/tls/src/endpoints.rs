@@ -33,7 +33,7 @@ pub fn make(tls: &PoolTls) -> Result<Arc<ClientConfig>, FileError> {
     let mut config = match (&tls.cert, &tls.key) {
         (Some(cert), Some(key)) => {
             // Told apart here what is wrong with which.
-            pair::certified(cert, key, None)?;
+            pair::certified(cert, key)?;
             builder.with_client_auth_cert(pair::chain(cert)?, pair::key(key)?).map_err(cannot)?
         }
         _ => builder.with_no_client_auth(),

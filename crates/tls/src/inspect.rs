@@ -1,6 +1,7 @@
 //! What is to be said of a certificate? Names, dates and what is weak, for `evenkeel check`, the log and metrics.
 
 use crate::authorities::{self, Use};
+use crate::ocsp::{self, Refusal};
 use crate::pair::{self, FileError};
 use crate::tickets;
 use evenkeel_config::{CertificateFault, Certified, Found, Machine, TlsFile};
@@ -108,7 +109,7 @@ pub fn inspect(cert: &Path, key: &Path, now: i64) -> Certified {
     let chain = chain.filter(|chain| pair::readable(cert, chain).map_err(|error| faults.push(fault(error))).is_ok());
     if pair::key(key).map_err(|error| faults.push(fault(error))).is_ok() {
         if chain.is_some()
-            && let Err(error) = pair::certified(cert, key, None)
+            && let Err(error) = pair::certified(cert, key)
         {
             faults.push(fault(error));
         }
@@ -292,6 +293,17 @@ impl<M: Machine> Machine for WithTls<M> {
 
     fn certificate(&self, cert: &Path, key: &Path) -> Certified {
         inspect(cert, key, now())
+    }
+
+    fn ocsp(&self, file: &Path, cert: &Path) -> Vec<CertificateFault> {
+        let (Ok(der), Ok(found)) = (pair::ocsp(file), pair::certificates(cert)) else { return Vec::new() };
+        let refused = ocsp::verify(&der, &found.found, now()).err().map(|Refusal { why, .. }| {
+            let what = format!("the OCSP response in {} is not stapled: {why}", file.display());
+            let help = "fetch a new one for this certificate: openssl ocsp -respout FILE; put the certificate of the issuer behind \
+                        this one, in the file of \"cert\"";
+            warning(false, what, help.to_string())
+        });
+        refused.into_iter().collect()
     }
 
     fn tls_file(&self, kind: TlsFile, file: &Path) -> Vec<CertificateFault> {

@@ -207,7 +207,8 @@ fn other_files_are_looked_at_too() {
         ),
         (TlsFile::Authorities, format!("{}{}", made(|_| {}).0, list(2900)), "W "),
         (TlsFile::Authorities, list(2900), "E "),
-        (TlsFile::Ocsp, "0\x03\n".to_string(), ""),
+        (TlsFile::Ocsp, "0\x03\n\x01\x03".to_string(), ""),
+        (TlsFile::Ocsp, "0 good since Monday".to_string(), "E "),
         (TlsFile::Ocsp, list(2900), "E "),
         (TlsFile::TicketKey, "k".repeat(80), ""),
         (TlsFile::TicketKey, "k".repeat(48), "E "),
@@ -260,7 +261,7 @@ fn a_start_and_check_read_the_same() {
         }
         // As what this side shows: the second has not issued the first, of which check alone says so.
         let key = folder.file(&format!("{n}.key"), &format!("\u{feff}{}", one.1));
-        let (starts, checked) = (pair::certified(&file, &key, None), inspect(&file, &key, now()));
+        let (starts, checked) = (pair::certified(&file, &key), inspect(&file, &key, now()));
         let is_wrong = checked.faults.iter().any(|fault| fault.is_error && !fault.what.contains("not in order"));
         assert_eq!(starts.is_ok(), !is_wrong, "{n}: {starts:?} {checked:?}");
     }

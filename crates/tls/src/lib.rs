@@ -4,9 +4,10 @@
 //! 1. [`pair`]: a certificate and its key, from their files in PEM (`pem`); [`inspect`]: what is to be said of them.
 //! 2. `names`: which one a client sees; `tickets`: how its session goes on; `provider`: the cryptography.
 //! 3. [`challenges`]: what proves to an authority that a name is served here.
-//! 4. `authorities`: which certificates are believed; [`clients`]: TLS with clients, and [`endpoints`]: with endpoints.
-//! 5. [`identity`]: who a client is, as its certificate says; [`proof`]: until when that is valid.
-//! 6. [`store`]: all of a plan, which takes new files as they come, and [`metrics`] of it.
+//! 4. `ocsp`: the response that is stapled to a certificate.
+//! 5. `authorities`: which certificates are believed; [`clients`]: TLS with clients, and [`endpoints`]: with endpoints.
+//! 6. [`identity`]: who a client is, as its certificate says; [`proof`]: until when that is valid.
+//! 7. [`store`]: all of a plan, which takes new files as they come, and [`metrics`] of it.
 
 mod authorities;
 pub mod challenges;
@@ -16,6 +17,7 @@ pub mod identity;
 pub mod inspect;
 pub mod metrics;
 mod names;
+mod ocsp;
 pub mod pair;
 mod pem;
 pub mod proof;

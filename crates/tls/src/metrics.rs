@@ -30,6 +30,15 @@ impl Collector for Metrics {
             let labels = [("listener", &*listener), ("name", &*name)];
             ConstGauge::new(not_after).encode(family.encode_family(&labels)?)?;
         }
+        let (name, help) = (
+            "evenkeel_ocsp_next_update_timestamp_seconds",
+            "When the OCSP response of a certificate expires, since 1970; 0 if it is not stapled",
+        );
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for ((listener, name), at) in self.0.next_updates() {
+            let labels = [("listener", &*listener), ("name", &*name)];
+            ConstGauge::new(at).encode(family.encode_family(&labels)?)?;
+        }
         let (name, help) = ("evenkeel_certificate_reloads", "Changed files of TLS, by whether they are used now");
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (result, counter) in [("applied", &self.0.reloads), ("refused", &self.0.refused)] {

@@ -2,6 +2,7 @@
 //! key it can verify.
 
 use crate::challenges::{self, Challenges};
+use crate::ocsp::Staple;
 use crate::pair::signs;
 use evenkeel_config::plan::UnknownName;
 use rustls::server::{ClientHello, ResolvesServerCert};
@@ -9,12 +10,38 @@ use rustls::sign::CertifiedKey;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// A certificate, and its OCSP response if it has one.
+#[derive(Debug)]
+pub struct Certificate {
+    bare: Arc<CertifiedKey>,
+    stapled: Option<(Arc<Staple>, Arc<CertifiedKey>)>,
+}
+
+impl Certificate {
+    /// A certificate with the response of a staple, if that has one.
+    pub fn new(certified: CertifiedKey, staple: Option<Arc<Staple>>) -> Certificate {
+        let stapled = staple.and_then(|staple| {
+            let with = CertifiedKey { ocsp: Some(staple.der()?.to_vec()), ..certified.clone() };
+            Some((staple, Arc::new(with)))
+        });
+        Certificate { bare: Arc::new(certified), stapled }
+    }
+
+    /// Returns it for a handshake.
+    fn current(&self) -> &Arc<CertifiedKey> {
+        match &self.stapled {
+            Some((staple, with)) if !staple.has_ended() => with,
+            _ => &self.bare,
+        }
+    }
+}
+
 /// Certificates by name.
 #[derive(Debug)]
 pub struct ByName {
-    names: HashMap<String, Vec<Arc<CertifiedKey>>>,
+    names: HashMap<String, Vec<Arc<Certificate>>>,
     /// In the order of the configuration.
-    all: Vec<Arc<CertifiedKey>>,
+    all: Vec<Arc<Certificate>>,
     unknown: UnknownName,
     /// What authorities look for, if they may ask here.
     challenges: Option<Arc<Challenges>>,
@@ -23,23 +50,23 @@ pub struct ByName {
 impl ByName {
     /// These certificates, each with its names.
     pub fn new(
-        certificates: Vec<(Vec<String>, CertifiedKey)>,
+        certificates: Vec<(Vec<String>, Certificate)>,
         unknown: UnknownName,
         challenges: Option<Arc<Challenges>>,
     ) -> ByName {
         let (mut names, mut all) = (HashMap::<String, Vec<_>>::new(), Vec::new());
-        for (its, certified) in certificates {
-            let certified = Arc::new(certified);
+        for (its, certificate) in certificates {
+            let certificate = Arc::new(certificate);
             for name in its {
-                names.entry(name).or_default().push(certified.clone());
+                names.entry(name).or_default().push(certificate.clone());
             }
-            all.push(certified);
+            all.push(certificate);
         }
         ByName { names, all, unknown, challenges }
     }
 
     /// Those that have a name.
-    fn of(&self, name: &str) -> Option<&[Arc<CertifiedKey>]> {
+    fn of(&self, name: &str) -> Option<&[Arc<Certificate>]> {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         if let Some(exact) = self.names.get(&name) {
             return Some(exact);
@@ -61,7 +88,7 @@ impl ResolvesServerCert for ByName {
             Some(None) if self.unknown == UnknownName::Reject => return None,
             _ => &self.all,
         };
-        let verifies = |certified: &&Arc<CertifiedKey>| signs(certified, hello.signature_schemes());
-        fit.iter().find(verifies).or(fit.first()).cloned()
+        let verifies = |certificate: &&Arc<Certificate>| signs(&certificate.bare, hello.signature_schemes());
+        fit.iter().find(verifies).or(fit.first()).map(|certificate| certificate.current().clone())
     }
 }

@@ -1,5 +1,6 @@
 //! What is in the files of a certificate? The certificate with those behind it, and its key; or what is wrong with them, in words.
 
+use crate::ocsp;
 use crate::pem::{self, Section};
 use crate::provider::provider;
 use rustls::SignatureScheme;
@@ -180,16 +181,14 @@ pub fn lists(path: &Path) -> Result<Found<CertificateRevocationListDer<'static>>
     })
 }
 
-/// What an issuer says of a certificate's validity. It is passed on as it is.
+/// An OCSP response of any status, in DER. [`ocsp::verify`] finds out if it may be stapled.
 ///
 /// # Errors
 /// It cannot be read, or is something else.
 pub fn ocsp(path: &Path) -> Result<Vec<u8>, FileError> {
-    /// What a sequence of ASN.1 begins with, as all of these are.
-    const SEQUENCE: u8 = 0x30;
     let der = read(path, false)?;
-    if der.first() != Some(&SEQUENCE) {
-        let what = format!("{} is no answer of an issuer (OCSP, DER)", path.display());
+    if !ocsp::is_response(&der) {
+        let what = format!("{} is not an OCSP response in DER", path.display());
         return Err(FileError::new(false, what, "fetch it with: openssl ocsp -respout FILE"));
     }
     Ok(der)
@@ -199,14 +198,14 @@ pub fn ocsp(path: &Path) -> Result<Vec<u8>, FileError> {
 ///
 /// # Errors
 /// Either cannot be used, or they do not fit.
-pub fn certified(cert: &Path, key_path: &Path, ocsp: Option<&Path>) -> Result<CertifiedKey, FileError> {
+pub fn certified(cert: &Path, key_path: &Path) -> Result<CertifiedKey, FileError> {
     let chain = chain(cert)?;
     readable(cert, &chain)?;
     let key = provider().key_provider.load_private_key(key(key_path)?).map_err(|error| {
         let what = format!("the key in {} cannot be used: {error}", key_path.display());
         FileError::new(true, what, "keys are EC (P-256, P-384, P-521), RSA of 2048 bits or more, or Ed25519")
     })?;
-    let mut certified = CertifiedKey::new(chain, key);
+    let certified = CertifiedKey::new(chain, key);
     certified.keys_match().map_err(|_| {
         let what = format!("the key in {} is not that of the certificate in {}", key_path.display(), cert.display());
         FileError::new(
@@ -215,9 +214,6 @@ pub fn certified(cert: &Path, key_path: &Path, ocsp: Option<&Path>) -> Result<Ce
             "name the key that the certificate was made for; the certificate comes first in its file",
         )
     })?;
-    if let Some(path) = ocsp {
-        certified.ocsp = Some(self::ocsp(path)?);
-    }
     Ok(certified)
 }
 

@@ -2,9 +2,10 @@
 //! ones are used from the next handshake on, and while they are wrong, the old ones stay.
 
 use crate::challenges::Challenges;
-use crate::clients::{self, Expiry, Settings};
+use crate::clients::{self, Before, Expiry, Settings};
 use crate::endpoints;
 use crate::inspect::{SOON, day, now};
+use crate::ocsp::Staple;
 use crate::pair::FileError;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{ListenerTls, PoolTls};
@@ -103,6 +104,8 @@ pub struct Store {
 pub struct Shown {
     /// By listener.
     pub(crate) expiries: RwLock<HashMap<Arc<str>, Vec<Expiry>>>,
+    /// OCSP responses by listener.
+    staples: RwLock<HashMap<Arc<str>, Vec<Arc<Staple>>>>,
     pub(crate) reloads: AtomicU64,
     pub(crate) refused: AtomicU64,
     /// When it was last warned of certificates that expire soon, seconds since 1970.
@@ -110,6 +113,25 @@ pub struct Shown {
 }
 
 impl Shown {
+    /// The nextUpdate of OCSP responses by listener and name, in seconds since 1970; 0 if one is not stapled. For a name with several
+    /// certificates, the earliest.
+    pub fn next_updates(&self) -> BTreeMap<(Arc<str>, String), i64> {
+        let staples = self.staples.read().unwrap_or_else(PoisonError::into_inner);
+        let mut first = BTreeMap::new();
+        for (listener, staple) in staples.iter().flat_map(|(listener, all)| all.iter().map(move |one| (listener, one)))
+        {
+            let next_update = staple.next_update().unwrap_or(0);
+            let at = first.entry((listener.clone(), staple.name.clone())).or_insert(next_update);
+            *at = next_update.min(*at);
+        }
+        first
+    }
+
+    /// OCSP responses of a listener.
+    fn staples(&self, listener: &str) -> Vec<Arc<Staple>> {
+        self.staples.read().unwrap_or_else(PoisonError::into_inner).get(listener).cloned().unwrap_or_default()
+    }
+
     /// When the certificates of all listeners expire: listener, name, and seconds since 1970. Of several for one name, as of RSA and
     /// ECDSA, the one that expires first.
     pub fn expiries(&self) -> BTreeMap<(Arc<str>, String), i64> {
@@ -131,7 +153,7 @@ impl Store {
     /// The first file that cannot be used; then nothing has changed.
     pub fn next(&self, plan: &Plan) -> Result<Store, Problem> {
         let mut store = Store { shown: self.shown.clone(), challenges: self.challenges.clone(), ..Store::default() };
-        let mut expiries = HashMap::new();
+        let (mut expiries, mut staples) = (HashMap::new(), HashMap::new());
         for listener in &plan.listeners {
             let Some(settings) = Settings::of(listener, plan) else { continue };
             let owner = || format!("listener \"{}\"", listener.name);
@@ -140,14 +162,17 @@ impl Store {
             // Keys of files that are named no longer are not used any more.
             let random = before.filter(|(entry, ..)| entry.settings.tls.ticket_keys.is_empty());
             let keys = random.map(|(_, keys, _)| keys_of(keys));
-            let made = clients::make(&settings, &self.challenges, keys.as_ref(), &[])
-                .map_err(|error| Problem { owner: owner(), error })?;
+            let stapled = self.shown.staples(&listener.name);
+            let state = Before { keys: keys.as_ref(), issued: &[], staples: &stapled };
+            let made =
+                clients::make(&settings, &self.challenges, state).map_err(|error| Problem { owner: owner(), error })?;
             expiries.insert(listener.name.clone(), made.expiries);
             // A listener that stays keeps the handle that its workers have.
-            let (current, keys) = match before.filter(|(before, ..)| before.is_as(&settings, &content)) {
-                Some((before, keys, _)) => (before.current.clone(), keys_of(keys)),
-                None => (Arc::new(Current::new(made.config)), made.keys),
+            let (current, keys, stapled) = match before.filter(|(before, ..)| before.is_as(&settings, &content)) {
+                Some((before, keys, _)) => (before.current.clone(), keys_of(keys), stapled),
+                None => (Arc::new(Current::new(made.config)), made.keys, made.staples),
             };
+            staples.insert(listener.name.clone(), stapled);
             let entry = Entry { settings, current, content: content.into() };
             store.listeners.insert(listener.name.clone(), (entry, keys.into(), made.issued.into()));
         }
@@ -166,6 +191,7 @@ impl Store {
             store.pools.insert(pool.name.clone(), Entry { settings: tls.clone(), current, content: content.into() });
         }
         *self.shown.expiries.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = expiries;
+        *self.shown.staples.write().unwrap_or_else(PoisonError::into_inner) = staples;
         self.shown.warn(now());
         Ok(store)
     }
@@ -175,13 +201,16 @@ impl Store {
         self.look_at(now());
     }
 
-    fn look_at(&self, now: i64) {
+    pub(crate) fn look_at(&self, now: i64) {
         for (name, (entry, keys, issued)) in &self.listeners {
+            let stapled = self.shown.staples(name);
             if !entry.has_changed(content(&clients::files(&entry.settings))) {
+                stapled.iter().for_each(|staple| staple.look_at(name, now));
                 continue;
             }
             let mut issued = issued.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            match clients::make(&entry.settings, &self.challenges, Some(&keys_of(keys)), &issued) {
+            let before = Before { keys: Some(&keys_of(keys)), issued: &issued, staples: &stapled };
+            match clients::make(&entry.settings, &self.challenges, before) {
                 Ok(made) => {
                     *issued = made.issued;
                     entry.current.set(made.config);
@@ -189,6 +218,9 @@ impl Store {
                     let mut expiries = self.shown.expiries.write().unwrap_or_else(|poisoned| poisoned.into_inner());
                     expiries.insert(name.clone(), made.expiries);
                     drop(expiries);
+                    let mut staples = self.shown.staples.write().unwrap_or_else(PoisonError::into_inner);
+                    staples.insert(name.clone(), made.staples);
+                    drop(staples);
                     self.shown.warn(now);
                     self.shown.reloads.fetch_add(1, Relaxed);
                     tracing::info!(listener = %name, "certificates were read again");

@@ -30,6 +30,11 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
                 );
             }
             file(certificate, "ocsp", TlsFile::Ocsp, machine, findings);
+            if let (Some(response), Some(cert)) = (certificate.text("ocsp"), certificate.text("cert")) {
+                for fault in machine.ocsp(Path::new(&response), Path::new(&cert)) {
+                    report(certificate.span_of("ocsp"), fault, findings);
+                }
+            }
         }
         if !names.is_empty() {
             uncovered(root, &listener.name, &names, findings);

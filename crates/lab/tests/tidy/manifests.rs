@@ -46,7 +46,7 @@ pub static RULES: &[Rule] = &[
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("balance", &[]),
     ("config", &["balance"]),
-    ("tls", &["config"]),
+    ("tls", &["config", "peers"]),
     ("acme", &["config", "tls"]),
     ("wire", &["config"]),
     ("net", &["balance", "peers", "wire"]),

@@ -4,7 +4,8 @@ use super::tls::{BOTH, TlsClient};
 use super::{Endpoint, Proxy};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer, KeyIdMethod, KeyPair,
-    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, RevokedCertParams, SerialNumber, SignatureAlgorithm, date_time_ymd,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, RevokedCertParams, SerialNumber, SignatureAlgorithm, SigningKey,
+    date_time_ymd,
 };
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::default_provider;
@@ -12,6 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use std::io::{self, Read};
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -135,6 +137,41 @@ impl Pki {
         self.write("crl.pem", list.signed_by(&self.issuer).expect("a list").pem().expect("PEM"))
     }
 
+    /// The OCSP response that a certificate is good, by OpenSSL. `more`: further options.
+    pub fn ocsp(&self, issued: &Issued, more: &str) -> Vec<u8> {
+        self.write("ca.key", self.issuer.key().serialize_pem());
+        let openssl = |words: &str| {
+            let mut command = Command::new("openssl");
+            let ran = command.args(words.split_ascii_whitespace()).current_dir(&self.folder).output().expect("OpenSSL");
+            assert!(ran.status.success(), "openssl {words}: {}", String::from_utf8_lossy(&ran.stderr));
+            String::from_utf8(ran.stdout).expect("text")
+        };
+        let cert = issued.cert.display();
+        let serial = openssl(&format!("x509 -noout -serial -in {cert}"));
+        let serial = serial.trim().trim_start_matches("serial=");
+        self.write("index", format!("V\t491231235959Z\t\t{serial}\tunknown\t/CN=any\n"));
+        openssl(&format!(
+            "ocsp -index index -CA ca.pem -rsigner ca.pem -rkey ca.key -issuer ca.pem -cert {cert} -respout response {more} -no_nonce \
+             -noverify"
+        ));
+        std::fs::read(self.folder.join("response")).expect("it was made")
+    }
+
+    /// A response without certificates, after its nextUpdate is set to 2001, which OpenSSL refuses to do.
+    pub fn expired(&self, response: &[u8]) -> Vec<u8> {
+        let (status, rest) = split(inner(response));
+        let (kind, rest) = split(inner(inner(rest)));
+        let (data, rest) = split(inner(inner(rest)));
+        let (algorithm, _) = split(rest);
+        // The last of its times, with tag and length in front.
+        let at = data.windows(2).rposition(|window| window == [0x18, 15]).expect("it has a nextUpdate");
+        let mut data = data.to_vec();
+        data[at + 2..at + 6].copy_from_slice(b"2001");
+        let signature = [&[0][..], &self.issuer.key().sign(&data).expect("a key that signs")].concat();
+        let basic = der(0x30, &[&data, algorithm, &der(3, &[&signature])]);
+        der(0x30, &[status, &der(0xa0, &[&der(0x30, &[kind, &der(4, &[&basic])])])])
+    }
+
     /// A client that trusts it, and shows this.
     pub fn client(&self, versions: &[&'static SupportedProtocolVersion], shows: Option<&Issued>) -> Arc<ClientConfig> {
         self.client_by(default_provider(), versions, shows)
@@ -242,4 +279,34 @@ pub fn resumes(proxy: &Proxy, client: &Arc<ClientConfig>, name: &str) -> bool {
     let mut client = TlsClient::connect(proxy.addr(), client.clone(), name).expect("a handshake");
     assert_eq!(client.get("/").status(), 200);
     client.stream().conn.handshake_kind() == Some(rustls::HandshakeKind::Resumed)
+}
+
+/// Splits DER behind its first element.
+fn split(der: &[u8]) -> (&[u8], &[u8]) {
+    der.split_at(der.len() - content(der).1.len())
+}
+
+/// Returns the content of the first element of DER.
+fn inner(der: &[u8]) -> &[u8] {
+    content(der).0
+}
+
+fn content(der: &[u8]) -> (&[u8], &[u8]) {
+    let (header, length) = match der[1] {
+        short @ ..=0x7f => (2, usize::from(short)),
+        0x81 => (3, usize::from(der[2])),
+        _ => (4, usize::from(u16::from_be_bytes([der[2], der[3]]))),
+    };
+    der[header..].split_at(length)
+}
+
+fn der(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
+    let content = parts.concat();
+    let length = u16::try_from(content.len()).expect("a short one").to_be_bytes();
+    let header = match length {
+        [0, short @ ..=0x7f] => vec![tag, short],
+        [0, short] => vec![tag, 0x81, short],
+        [high, low] => vec![tag, 0x82, high, low],
+    };
+    [header, content].concat()
 }

@@ -17,5 +17,6 @@ mod proofs;
 mod resumption;
 mod sessions;
 mod stalled;
+mod staples;
 mod swaps;
 mod themselves;

@@ -16,7 +16,7 @@ fn proxy(certificates: &[&Issued], endpoint: &Endpoint, more: &str) -> Proxy {
     Proxy::start(&config(&format!("tls = {{ certificates = [{}] {more} }}", entries.join(", ")), endpoint, ""))
 }
 
-/// Believes everything, and keeps what it was shown: the certificate, and what its issuer says of it.
+/// Believes everything, and keeps what it was shown: the certificate, and its OCSP response.
 #[derive(Debug)]
 struct Watching {
     provider: CryptoProvider,
@@ -61,9 +61,9 @@ impl ServerCertVerifier for Watching {
     }
 }
 
-/// What a client is shown that asks for this name, and knows this much: the certificate, and what its issuer says of it.
+/// What a client is shown that asks for this name, and knows this much: the certificate, and its OCSP response.
 #[track_caller]
-fn shown(
+pub(super) fn shown(
     proxy: &Proxy,
     provider: CryptoProvider,
     versions: &[&'static rustls::SupportedProtocolVersion],
@@ -127,28 +127,5 @@ fn of_several_for_a_name_a_client_sees_the_first_whose_key_it_knows() {
         let mut provider = default_provider();
         provider.cipher_suites.retain(|suite| format!("{:?}", suite.suite()).contains(suites));
         assert_eq!(shown(&proxy, provider, V12, "a.test").0, wanted.der.to_vec(), "{suites}");
-    }
-}
-
-#[test]
-fn what_the_issuer_says_is_shown_with_the_certificate_and_a_newer_one_is_taken_up() {
-    let (pki, endpoint) = (Pki::new(), Endpoint::saying("hello"));
-    let [with, without] = ["a.test", "b.test"].map(|name| pki.issue(name));
-    let ocsp = pki.write("a.ocsp", b"0 good since Monday");
-    let tls = format!(
-        "tls = {{ certificates = [{{ cert = {:?}, key = {:?}, ocsp = {ocsp:?} }}, {}] }}",
-        with.cert,
-        with.key,
-        without.entry()
-    );
-    let proxy = Proxy::start(&config(&tls, &endpoint, ""));
-    for versions in [V12, V13] {
-        pki.write("a.ocsp", b"0 good since Monday");
-        proxy.server().certificates().look();
-        assert_eq!(shown(&proxy, default_provider(), versions, "a.test").1, b"0 good since Monday");
-        assert_eq!(shown(&proxy, default_provider(), versions, "b.test").1, b"");
-        pki.write("a.ocsp", b"0 good since Tuesday");
-        proxy.server().certificates().look();
-        assert_eq!(shown(&proxy, default_provider(), versions, "a.test").1, b"0 good since Tuesday");
     }
 }

@@ -140,12 +140,12 @@ table! {
                    believes.",
             why: "",
         }, read names;
-        /// What its issuer says of its validity.
+        /// File with its OCSP response.
         ocsp: Option<PathBuf> = Key {
             name: "ocsp",
             kind: Kind::Text(Form::File),
             absent: Absent::Means("none"),
-            help: "An answer of its issuer about its validity (OCSP, DER), which is shown with it.",
+            help: "The OCSP response of its issuer (DER), which is verified and stapled to it until nextUpdate.",
             why: "",
         };
     }
