@@ -16,7 +16,7 @@ fuzz_target!(|text: &str| {
     let Some(plan) = outcome.plan else { return };
     // What the planes take for granted.
     assert!(!plan.listeners.is_empty() && !plan.pools.is_empty() && !plan.routes.is_empty());
-    for route in &plan.routes {
+    for route in &*plan.routes {
         assert!(plan.pools.iter().any(|pool| pool.name == route.pool), "a route to no pool");
     }
     assert!(plan.pools.iter().all(|pool| pool.discover.is_some() || !pool.endpoints.is_empty()));
