@@ -205,7 +205,7 @@ impl Server {
         all
     }
 
-    /// For each worker its name and a number that goes up between two calls if its event loop turns.
+    /// Returns the name of each worker, and a number that goes up between two calls if its event loop turns.
     pub fn beats(&self) -> impl Iterator<Item = (&str, u64)> {
         self.workers.beats()
     }

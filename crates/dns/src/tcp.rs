@@ -23,7 +23,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// Answers that are sent together.
 const ANSWERS_MAX: usize = 64 << 10;
 
-/// What an accepted connection draws from the budget of a turn.
+/// Units of a turn's budget that an accepted connection draws.
 const ACCEPTED: u32 = 3;
 
 /// A socket at which a worker accepts, and the task that does.

@@ -18,7 +18,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Between two looks at the sets of pools that no client asks for.
+/// Time between two looks at the sets of pools that no client asks for.
 const REFRESH_EVERY: Duration = Duration::from_secs(1);
 
 /// What changes for a worker.
@@ -115,7 +115,7 @@ pub async fn serve(base: Base, link: ControlLink<ZoneUpdate>) -> io::Result<()> 
     Ok(())
 }
 
-/// Moves deadlines on, and looks after pools that no client asks for. Returns when it is due again, if nothing happens before.
+/// Advances the deadlines, and looks after pools that no client asks for. Returns when it is due again, if nothing happens before.
 fn on_tick(worker: Rc<Worker>) -> impl FnMut(Duration) -> Option<Duration> {
     let mut refresh_at = REFRESH_EVERY;
     move |at| {

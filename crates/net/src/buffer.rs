@@ -62,7 +62,7 @@ impl Buf {
         buf
     }
 
-    /// Keeps no more memory than the bytes in it need. For bytes that wait for others to come.
+    /// Shrinks the memory to what the bytes in it need. For bytes that wait for others to come.
     pub fn shrink(&mut self) {
         if self.bytes.len() == USUAL {
             let kept: Box<[u8]> = self.filled().into();
@@ -197,7 +197,7 @@ impl Buf {
         true
     }
 
-    /// Appends as many of the bytes as fit: how many.
+    /// Appends as many of the bytes as fit, and returns their number.
     #[must_use]
     pub fn extend_some(&mut self, bytes: &[u8]) -> usize {
         let n = bytes.len().min(self.spare().len());

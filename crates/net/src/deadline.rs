@@ -340,7 +340,7 @@ mod tests {
                 assert_eq!(wheel.next_due(), Some(at(start + ahead)), "{start} {ahead}");
                 wheel.advance(at(start + ahead));
                 assert_eq!(wheel.next_due(), Some(at(start + ahead + 1)), "{start} {ahead}");
-                // As after a sleep of weeks, which takes no look at each tick.
+                // A jump as after a sleep of weeks, which does not look at each tick.
                 wheel.advance(at(start + 40_000_000));
                 assert_eq!(wheel.next_due(), None);
             }

@@ -18,7 +18,7 @@ use std::io;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-/// Between keep-alive probes: Go's choice. Nine of 75 s, as Linux has it, would find a dead peer after eleven minutes.
+/// Time between keep-alive probes, as in Go. Nine of 75 s, as Linux has it, would find a dead peer after eleven minutes.
 const PROBE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Keep-alive probes without an answer after which a peer is gone.
@@ -327,28 +327,28 @@ impl Stream {
         let _ = rustix::net::sockopt::set_socket_linger(&self.fd, linger);
     }
 
-    /// Has the kernel probe the peer after so much silence: a peer that is gone is found [`PROBE_INTERVAL`] times
-    /// [`PROBES`] later. An error does not matter: then silence ends by a timeout.
+    /// Has the kernel probe the peer after this much silence: a peer that is gone is found [`PROBE_INTERVAL`] times [`PROBES`]
+    /// later. An error does not matter: then silence ends by a timeout.
     pub fn keep_alive(&self, after: Duration) {
         let probes = TcpKeepalive::new().with_time(after).with_interval(after.min(PROBE_INTERVAL)).with_retries(PROBES);
         let _ = SockRef::from(&self.fd).set_tcp_keepalive(&probes);
     }
 
-    /// Throws away what has come, without copying it: how many bytes, 0 at the end. TCP only, and for good: of TLS, records
-    /// are lost.
+    /// Discards bytes that have arrived, without copying them. Returns their number, 0 at the end. TCP only, and for good: of TLS,
+    /// records are lost.
     ///
     /// # Errors
-    /// As `recv(2)`.
+    /// The errors of `recv(2)`.
     pub fn poll_discard(&self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.poll_io_read(cx, |fd| {
             let mut buf = Buf::take();
-            // Of TCP nothing is written to the buffer, whose length is the most that is thrown away.
+            // With TCP nothing is written to the buffer; its length bounds what is discarded.
             rustix::net::recv(fd, buf.spare(), RecvFlags::TRUNC).map(|(_, n)| n)
         })
     }
 
-    /// Has the kernel end the connection when bytes that were sent, or a question for a sign of life, were not acknowledged for
-    /// so long. An error does not matter: then that takes as long as the kernel's own limits.
+    /// Has the kernel end the connection when sent bytes or keep-alive probes stay unacknowledged for this long. An error does not
+    /// matter: then the kernel's own limits apply.
     pub fn limit_unacknowledged(&self, most: Duration) {
         let _ = SockRef::from(&self.fd).set_tcp_user_timeout(Some(most));
     }

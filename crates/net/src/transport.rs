@@ -218,15 +218,15 @@ impl Transport {
         self.socket().keep_alive(after);
     }
 
-    /// Has the kernel end the connection when bytes were not acknowledged for so long.
+    /// Has the kernel end the connection when sent bytes stay unacknowledged for this long.
     pub fn limit_unacknowledged(&self, most: Duration) {
         self.socket().limit_unacknowledged(most);
     }
 
-    /// Throws away what has come, whatever it means: how many bytes, 0 at the end. Nothing can be read afterwards.
+    /// Discards bytes that have arrived, whatever they mean. Returns their number, 0 at the end. Nothing can be read afterwards.
     ///
     /// # Errors
-    /// As `recv(2)`.
+    /// The errors of `recv(2)`.
     pub fn poll_discard(&self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.socket().poll_discard(cx)
     }

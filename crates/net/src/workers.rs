@@ -28,10 +28,10 @@ pub enum Command {
     Stop,
 }
 
-/// Between two looks at whether a wait for workers was interrupted.
+/// Interval at which a wait for workers looks for an interrupt.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// After so long a wait for workers is logged: they apply an update in milliseconds.
+/// Time after which a wait for workers is logged: they apply an update in milliseconds.
 const LATE: Duration = Duration::from_secs(2);
 
 /// The control side of a plane's workers, which take updates of type `U`.
@@ -39,9 +39,9 @@ pub struct Workers<U> {
     commands: watch::Sender<Command>,
     workers: Vec<Worker<U>>,
     interrupt: Interrupt,
-    /// Threads that are about to end, or have.
+    /// Threads that are about to end or have ended.
     ending: watch::Sender<usize>,
-    /// Those of them that were taken.
+    /// Ending threads that were taken.
     taken: usize,
 }
 
@@ -58,14 +58,14 @@ impl Drop for Ending {
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
-/// A wait for workers was interrupted.
+/// The error of a wait for workers that was interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupted;
 
 impl Interrupt {
     /// Ends the wait that is under way, and those that follow.
     pub fn raise(&self) {
-        // Relaxed: it stands for itself.
+        // Relaxed: the flag guards no other data.
         self.0.store(true, Relaxed);
     }
 }
@@ -97,7 +97,7 @@ pub struct ControlLink<U> {
     pub commands: watch::Receiver<Command>,
 }
 
-/// Asks an event loop whether it turns. It answers when it is asked: a worker that has nothing to do is not woken for this.
+/// Sign of life of an event loop, given only on request: a worker that has nothing to do is not woken for this.
 #[derive(Default)]
 struct Heart {
     asked: Notify,
@@ -235,7 +235,7 @@ impl<U: Send + 'static> Workers<U> {
         self.commands.send_replace(command);
     }
 
-    /// For each worker its name and a number that goes up between two calls if its event loop turns: a call asks it to.
+    /// Returns the name of each worker, and a number that goes up between two calls if its event loop turns: a call asks it to.
     pub fn beats(&self) -> impl Iterator<Item = (&str, u64)> {
         self.workers.iter().map(|worker| {
             worker.heart.asked.notify_one();
@@ -245,7 +245,7 @@ impl<U: Send + 'static> Workers<U> {
 
     /// Waits until the thread of a worker that was not taken is about to end.
     pub async fn ends(&self) {
-        // Its sender is here.
+        // Cannot fail: the sender is in `self`.
         let _ = self.ending.subscribe().wait_for(|ending| *ending > self.taken).await;
     }
 
@@ -281,8 +281,8 @@ impl<U: Send + 'static> Workers<U> {
     }
 }
 
-/// Does `work` at each [`TICK`] while anything happens on this thread; else when it is due, and first of all when something
-/// happens. It is given the time since `base`, and returns when it is due again; `None`: not before something happens.
+/// Calls `work` at each [`TICK`] while anything happens on this thread; else when it is due, and first of all when something
+/// happens. `work` gets the time since `base`, and returns when it is due again; `None`: not before something happens.
 pub async fn tick(base: Base, mut work: impl FnMut(Duration) -> Option<Duration>) {
     let now = || Duration::from_nanos(base.elapsed().0);
     loop {

@@ -1,6 +1,6 @@
 //! Does an endpoint pass its check? Each check opens a connection of its own and asks as a client would, so that it
-//! sees what a request would see; or it sends a datagram and reads the answer. A check says goodbye as its protocol has it:
-//! many servers count a client that only closes as one that failed, and some lock it out.
+//! sees what a request would see; or it sends a datagram and reads the answer. A check ends its session as the
+//! protocol has it: many servers count a client that only closes as one that failed, and some lock it out.
 
 mod dialogue;
 mod failure;
@@ -30,7 +30,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio_rustls::TlsConnector;
 
-/// How long a server may take to close its side after a check.
+/// Time that a server has to close its side after a check.
 const PARTING_MAX: Duration = Duration::from_secs(1);
 
 /// The head of a response may be as large as that of a relayed one.
@@ -98,8 +98,8 @@ async fn over(stream: &mut Box<dyn Carries>, check: &Check, addr: SocketAddr, is
     }
 }
 
-/// Ends a connection in good order: the end of TLS is said (`close_notify`), and what still comes is read, as a close with
-/// unread data is a reset for the server. The verdict does not wait for it.
+/// Ends a connection in good order: sends the end of TLS (`close_notify`) and reads what still comes, as a close with unread data
+/// is a reset for the server. The verdict does not wait for it.
 #[expect(clippy::disallowed_methods, reason = "no worker runs checks, so there is no wheel")]
 async fn part(mut stream: Box<dyn Carries>) {
     let parting = async {
@@ -110,7 +110,7 @@ async fn part(mut stream: Box<dyn Carries>) {
     let _ = tokio::time::timeout(PARTING_MAX, parting).await;
 }
 
-/// Checks by a request of HTTP/1.1.
+/// Checks by an HTTP/1.1 request.
 async fn http(stream: &mut Box<dyn Carries>, check: &Check, addr: SocketAddr) -> Result<(), Failure> {
     let Check::Http { method, path, host, expect, body } = check else { return Ok(()) };
     let host = host.clone().unwrap_or_else(|| addr.to_string());

@@ -1,5 +1,5 @@
-//! What do clients notice when a whole tier dies while the next one is well? Over real sockets, in every mix of deaths: no
-//! more requests fail than were in flight at that moment.
+//! Death of a whole tier while the next one is well, as clients notice it over real sockets, in every mix of deaths: no more
+//! requests fail than were in flight at that moment.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 mod support;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use support::endpoint::{ok, status};
 use support::{Endpoint, Proxy, own_addr, wait_until};
 
-/// How an endpoint of the first tier dies.
+/// The way in which an endpoint of the first tier dies.
 #[derive(Clone, Copy, Debug)]
 enum Death {
     Refuses,

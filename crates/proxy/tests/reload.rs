@@ -123,7 +123,7 @@ fn requests_end_where_they_began_whatever_changes() {
     wait_until("no earlier generation is in use", || proxy.server().now().draining() == 0);
 }
 
-/// It held all of its plan, 300 to 400 kB with 2,000 endpoints, for each reload that it saw.
+/// A live tunnel held all of its plan, 300 to 400 kB with 2,000 endpoints, for each reload that it saw.
 #[test]
 fn a_live_tunnel_or_session_does_not_keep_its_plan() {
     let endpoint = Endpoint::start(|conn| {

@@ -61,7 +61,7 @@ mod tests {
         (peer, Stream::new(ours.into()))
     }
 
-    /// Repeats until there is nothing left to wait for in a turn; how often it could.
+    /// Returns how often `repeat` is ready within one turn.
     async fn in_one_turn(mut repeat: impl FnMut(&mut Context<'_>) -> Poll<()>) -> usize {
         yield_now().await;
         poll_fn(|cx| Poll::Ready((0..10_000).take_while(|_| repeat(cx).is_ready()).count())).await
@@ -75,7 +75,7 @@ mod tests {
             assert_eq!(small, TURN as usize, "writes of a socket that is not watched");
             peer.write_all(&vec![0; 100_000]).unwrap();
             stream.watch().unwrap();
-            // It finds bytes at each time, and never takes the last of them.
+            // Each peek finds bytes, and none takes the last of them.
             let peeks = in_one_turn(|cx| stream.poll_peek(cx).map(|n| assert_eq!(n.unwrap(), 1))).await;
             assert_eq!(peeks, TURN as usize, "reads of a socket that is watched, for which there is news or not");
             let (mut peer, stream) = pair();
@@ -104,7 +104,7 @@ mod tests {
         .unwrap();
     }
 
-    /// However many tasks never wait, one that the kernel wakes has its turn after one of theirs.
+    /// A task that the kernel wakes has its turn after one of theirs, however many tasks never wait.
     #[test]
     fn a_task_with_news_goes_before_those_that_have_used_up_their_turns() {
         run(async {

@@ -59,7 +59,7 @@ pub struct Watched {
     of_its_thread: PhantomData<*const ()>,
 }
 
-/// Whether a reader has to wait, and whether its waker was noted.
+/// State of a reader: it need not wait, or it waits and its waker was noted or not.
 enum Waits {
     Not,
     Noted,

@@ -15,8 +15,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Looks at what the kernel has after which a task that has used up its turn continues though others can go on: they may never
-/// end, and each such look comes after up to 64 of their turns.
+/// Looks at what the kernel has after which a task that has used up its turn continues though others are ready: they may never end,
+/// and each such look comes after up to 64 of their turns.
 const LOOKS_MAX: u32 = 4;
 
 /// The future that the event loop was started for.
@@ -37,8 +37,8 @@ struct Tasks {
     /// The tasks that go on after the next look at what the kernel has.
     after_look: RefCell<Vec<WakerSlot>>,
     is_root_ready: Cell<bool>,
-    /// The tasks that have used up their turns. One continues when no other can go on, so that however many they are, a task
-    /// that is woken waits for one of them.
+    /// The tasks that have used up their turns. One continues when no other is ready, so that however many they are, a task that is
+    /// woken waits for one of them.
     spent: RefCell<VecDeque<Key>>,
     is_root_spent: Cell<bool>,
     /// Looks at what the kernel has since one of them continued.
@@ -50,7 +50,7 @@ struct Tasks {
 #[derive(Default)]
 struct Slot {
     is_ready: bool,
-    /// Among those that have used up their turns.
+    /// True while the task is among those that have used up their turns.
     is_spent: bool,
     /// To be ended when its turn is over.
     is_aborted: bool,
@@ -230,7 +230,7 @@ pub fn wake(key: Key) {
     });
 }
 
-/// Lets a task go on before all others.
+/// Lets a task continue before all others.
 fn wake_first(key: Key) {
     TASKS.with(|tasks| {
         if tasks.set_ready(key) {
@@ -293,7 +293,7 @@ impl Tasks {
         self.after_look.borrow_mut().push(waker);
     }
 
-    /// Notes that a task can go on; returns true if that is new.
+    /// Notes that a task is ready; returns true if that is new.
     #[inline]
     fn set_ready(&self, key: Key) -> bool {
         if key == ROOT {

@@ -10,7 +10,7 @@ thread_local! {
     static LEFT: Cell<u32> = const { Cell::new(TURN) };
 }
 
-/// A turn begins.
+/// Begins a turn.
 #[inline]
 pub fn renew() {
     LEFT.set(TURN);

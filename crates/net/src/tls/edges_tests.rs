@@ -9,7 +9,7 @@ use rustls::version::{TLS12, TLS13};
 use std::future::poll_fn;
 use std::sync::Arc;
 
-/// Tickets of 30 KB each, as those of clients with long chains of certificates. They open nothing.
+/// Issues tickets of 30 KB each, as for clients with long chains of certificates, and accepts none.
 #[derive(Debug)]
 struct Long;
 
@@ -42,7 +42,7 @@ async fn read_all(from: &Transport) -> std::io::Result<Vec<u8>> {
     }
 }
 
-/// They leave with the first data, and everything behind them depends on all of them.
+/// Tickets leave with the first data, and everything behind them depends on all of them.
 #[test]
 fn tickets_that_fill_several_buffers_come_before_the_data() {
     run(async {
@@ -56,7 +56,7 @@ fn tickets_that_fill_several_buffers_come_before_the_data() {
                     server.write_all(&mut Buf::holding(text.as_bytes())).await.unwrap();
                 }
                 server.shutdown_write();
-                // What the kernel did not take goes while this waits.
+                // Bytes that the kernel did not take are sent while this waits.
                 assert_eq!(read_all(&server).await.unwrap(), b"thanks");
             });
             assert_eq!(read_all(&client).await.unwrap(), text.as_bytes(), "{tickets} tickets");
@@ -66,7 +66,7 @@ fn tickets_that_fill_several_buffers_come_before_the_data() {
     .unwrap();
 }
 
-/// Whatever is left of the buffer behind the data: too little for the `close_notify` as well.
+/// The data leaves any room in the buffer behind it, even too little for the `close_notify`.
 #[test]
 fn the_end_comes_behind_data_of_any_length() {
     run(async {
@@ -86,7 +86,7 @@ fn the_end_comes_behind_data_of_any_length() {
     .unwrap();
 }
 
-/// What comes on a connection between requests was sent before the next one, and is not its answer.
+/// Bytes that arrive between requests were sent before the next one, and are not its answer.
 #[test]
 fn an_idle_connection_with_the_front_of_a_record_is_not_quiet() {
     run(async {
@@ -100,7 +100,7 @@ fn an_idle_connection_with_the_front_of_a_record_is_not_quiet() {
                 assert_eq!(peer.send_now(front), front.len());
                 poll_fn(|cx| below.poll_peek(cx)).await.unwrap();
                 assert!(!client.is_quiet(), "{front:?}");
-                // And it stays so, once the socket is empty.
+                // It stays so once the socket is empty.
                 assert!(!client.is_quiet(), "{front:?}");
             }
         }

@@ -153,7 +153,8 @@ macro_rules! look_first {
 /// Bytes of a message that is not whole: what a buffer holds, less what makes reads worthwhile.
 const HELD_MAX: usize = crate::buffer::CAPACITY;
 
-/// As a server. `early`: what came already; `begins`: asked when the ClientHello is whole, before rustls is shown all of it.
+/// Shakes hands as a server. `early`: bytes that were read already; `begins`: called when the ClientHello is whole, before rustls
+/// gets all of it.
 pub(super) async fn accept(
     socket: &Stream,
     config: Arc<ServerConfig>,
@@ -164,7 +165,7 @@ pub(super) async fn accept(
     let early = early.unwrap_or_else(Buf::none);
     let mut server_name = None;
     let mut heard = false;
-    // Until the ClientHello has come.
+    // `None` once the ClientHello has come.
     let mut begins = Some(begins);
     // rustls tells it to buffered connections alone.
     let mut check = |held: &Buf| -> Result<(), HandshakeError> {
@@ -176,7 +177,7 @@ pub(super) async fn accept(
         match tls_hello::read(held.filled()) {
             Ok(None) => return Ok(()),
             Ok(Some(hello)) => server_name = hello.server_name,
-            // What is wrong with it rustls finds, too.
+            // rustls finds the fault as well.
             Err(_) => {}
         }
         begins.take().map_or(Ok(()), |begins| begins())

@@ -289,7 +289,7 @@ impl Session {
         true
     }
 
-    /// Seals data, behind what waits for it, as much as `out` has room for: how much, 0 if what waits has taken all of it.
+    /// Seals data, behind what waits for it, as much as `out` has room for. Returns how much, 0 if what waits has taken all of it.
     /// `out` is empty and whole.
     ///
     /// # Errors
@@ -327,7 +327,7 @@ impl Session {
         if !self.take_answer(out) || out.spare().len() < END.len() + self.sealing.overhead() {
             return false;
         }
-        // A key that may seal nothing more leaves the peer without it.
+        // If the key may seal nothing more, the peer gets no `close_notify`.
         if let Ok(n) = self.sealing.seal(ALERT, &END, out.spare()) {
             out.fill(n);
         }

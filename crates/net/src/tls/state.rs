@@ -135,8 +135,7 @@ impl State {
         }
     }
 
-    /// True if the peer is in the midst of nothing: no part of a record or message has come. Such a part may be the front of
-    /// data.
+    /// True if no part of a record or message has come from the peer. Such a part may be the front of data.
     pub(super) fn is_between_records(&self) -> bool {
         self.held.is_empty() && !self.session.is_within_message()
     }
@@ -163,7 +162,7 @@ impl State {
         Poll::Ready(Ok(()))
     }
 
-    /// Tells the peer that this side has sent all: at once if the kernel takes it, or else behind what is still to be sent.
+    /// Sends the `close_notify`: at once if the kernel takes it, or else behind what is still to be sent.
     pub(super) fn end(&mut self, socket: &Stream) {
         if !std::mem::replace(&mut self.ended, true) {
             self.end_due = true;

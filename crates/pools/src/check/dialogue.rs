@@ -1,10 +1,10 @@
-//! Is what is expected said on a connection? What is sent, expected and sent at the end is configured.
+//! Exchange on a connection with configured bytes: those to send, to expect, and to send at the end.
 
 use super::failure::Failure;
 use super::stream::{BODY_MAX, Carries, send};
 use tokio::io::AsyncReadExt;
 
-/// Sends, reads until the expected bytes have come, and says goodbye.
+/// Sends the first bytes, reads until the expected ones have come, and sends the last.
 pub(super) async fn ask(
     stream: &mut Box<dyn Carries>,
     first: Option<&[u8]>,
@@ -25,7 +25,7 @@ pub(super) async fn ask(
     heard
 }
 
-/// Reads until `expect` is in what came.
+/// Reads until `expect` has come.
 async fn hear(stream: &mut Box<dyn Carries>, expect: &[u8]) -> Result<(), Failure> {
     let mut heard = Vec::new();
     while memchr::memmem::find(&heard, expect).is_none() {

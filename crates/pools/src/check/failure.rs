@@ -1,11 +1,11 @@
-//! Why an endpoint did not pass its check, for the log and the history of the pool.
+//! Reasons why an endpoint did not pass its check, for the log and the history of the pool.
 
 use evenkeel_wire::grpc::Status as GrpcStatus;
 use evenkeel_wire::http1::Reject;
 use std::fmt::{self, Display, Formatter};
 use std::io;
 
-/// Why an endpoint did not pass.
+/// The reason why an endpoint did not pass.
 #[derive(Debug)]
 pub enum Failure {
     /// No connection.
@@ -26,15 +26,15 @@ pub enum Failure {
     Answer,
     /// The server refused, with this text.
     Says(String),
-    /// The answer is not that of this protocol.
+    /// The answer does not follow this protocol.
     NotSpoken(&'static str),
-    /// The answer is not that of HTTP/2.
+    /// The answer does not follow HTTP/2.
     NotHttp2(&'static str),
-    /// It reset the stream of the call, with this code.
+    /// The server reset the stream of the call, with this code.
     StreamReset(u32),
-    /// The call of gRPC ended so, for this reason.
+    /// The gRPC call ended with this status, for this reason.
     Call(GrpcStatus, String),
-    /// The service is not serving, but this.
+    /// The service is in this state instead of serving.
     NotServing(&'static str),
 }
 

@@ -1,4 +1,5 @@
-//! Do servers that speak in lines serve, Redis and mail servers? Each is asked what any client may ask, and hears a goodbye.
+//! Checks of servers with line-based protocols: Redis and mail servers. Each is sent what any client may send, and `QUIT` at the
+//! end.
 
 use super::failure::Failure;
 use super::stream::{BODY_MAX, Carries, send, text};
@@ -46,7 +47,7 @@ async fn reply(stream: &mut Box<dyn Carries>, code: &[u8]) -> Result<(), Failure
     }
 }
 
-/// What a server says, line by line. Servers wait after their last line, so nothing of the next answer is lost.
+/// Lines of a server. It waits after its last line, so nothing of the next answer is lost.
 struct Lines<'s> {
     stream: &'s mut Box<dyn Carries>,
     bytes: Vec<u8>,

@@ -1,12 +1,12 @@
-//! Does MySQL or MariaDB serve? The check reads the greeting, logs in without a password and quits. A client that closes
-//! before it has logged in counts against its host (`sum_connect_errors`), which is locked out after `max_connect_errors`;
-//! a login that is denied does not count.
+//! Check of MySQL and MariaDB: reads the greeting, logs in without a password and quits. A client that closes before it has logged
+//! in counts against its host (`sum_connect_errors`), which is locked out after `max_connect_errors`; a login that is denied does
+//! not count.
 //! Source: "Connection Phase" of MySQL's protocol documentation (version 4.1 and later).
 
 use super::failure::Failure;
 use super::stream::{BODY_MAX, Carries, exactly, send, text};
 
-/// What the client of a check can do: `LONG_PASSWORD`, `PROTOCOL_41`, `SECURE_CONNECTION` and `PLUGIN_AUTH`.
+/// Capabilities of the check's client: `LONG_PASSWORD`, `PROTOCOL_41`, `SECURE_CONNECTION` and `PLUGIN_AUTH`.
 const CAPABILITIES: u32 = 0x1 | 0x200 | 0x8000 | 0x8_0000;
 /// `utf8`.
 const CHARACTER_SET: u8 = 33;
@@ -19,7 +19,7 @@ const USER: &str = "evenkeel";
 /// The client cannot use the method by which this user logs in: the server works all the same.
 const NOT_SUPPORTED_AUTH_MODE: u16 = 1251;
 
-/// Messages of the server to one login, at most: switches to another method, and what methods say.
+/// Most messages of the server to one login: switches to another method, and data of methods.
 const STEPS_MAX: usize = 8;
 
 /// A packet.
@@ -28,7 +28,7 @@ struct Packet {
     payload: Vec<u8>,
 }
 
-/// Logs in and quits. `user`: one that must be let in.
+/// Logs in and quits. A `user` that is configured must be let in.
 pub(super) async fn ask(stream: &mut Box<dyn Carries>, user: Option<&str>) -> Result<(), Failure> {
     let greeting = receive(stream).await?;
     match greeting.payload.first() {
@@ -53,7 +53,7 @@ pub(super) async fn ask(stream: &mut Box<dyn Carries>, user: Option<&str>) -> Re
             }
             // Another method of logging in: none of them has anything to send for an empty password.
             Some(0xfe) => transmit(stream, answer.number.wrapping_add(1), &[]).await?,
-            // What a method says, as that the server wants the whole password: there is none.
+            // Data of a method, such as the request for the whole password: there is none.
             Some(1) if answer.payload.get(1) == Some(&4) => {
                 transmit(stream, answer.number.wrapping_add(1), &[0]).await?;
             }

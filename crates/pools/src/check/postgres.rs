@@ -1,5 +1,5 @@
-//! Does PostgreSQL serve? The check starts a session and ends it. A server that starts up, shuts down or has no connection
-//! left refuses that; one that only asks for a password serves.
+//! Check of PostgreSQL: starts a session and ends it. A server that starts up, shuts down or has no connection left refuses that;
+//! one that only asks for a password serves.
 //! Source: "Message Flow" and "Message Formats" of PostgreSQL's documentation (protocol 3.0).
 
 use super::failure::Failure;
@@ -10,10 +10,10 @@ const PROTOCOL: u32 = 3 << 16;
 /// The role that starts a session if none is configured. It need not exist.
 const USER: &str = "evenkeel";
 
-/// Messages before a server is ready, at most: a notice, parameters and the like.
+/// Most messages before a server is ready: notices, parameters and the like.
 const MESSAGES_MAX: usize = 200;
 
-/// Starts a session and ends it. `user`: one that must not be refused.
+/// Starts a session and ends it. A `user` that is configured must not be refused.
 pub(super) async fn ask(stream: &mut Box<dyn Carries>, user: Option<&str>, database: &str) -> Result<(), Failure> {
     send(stream, &startup(user.unwrap_or(USER), database)).await?;
     for _ in 0..MESSAGES_MAX {
@@ -24,7 +24,7 @@ pub(super) async fn ask(stream: &mut Box<dyn Carries>, user: Option<&str>, datab
         }
         let body = exactly(stream, len - 4).await?;
         match head[0] {
-            // How to log in: 0 for not at all. A server that waits for a password expects a close, not a goodbye.
+            // The method of logging in, 0 for none. A server that waits for a password expects a close, not a `Terminate`.
             b'R' if body.get(..4) != Some(&[0; 4]) => return Ok(()),
             b'Z' => {
                 // `Terminate`. The verdict does not depend on it.

@@ -1,22 +1,22 @@
-//! The idle connections to endpoints that one worker keeps in all, whatever their pools: those that were used last.
+//! Limit of the idle connections to endpoints that one worker keeps over all pools: those that were used last are kept.
 
 use evenkeel_balance::Instant;
 use std::cell::{Cell, RefCell};
 use std::rc::Weak;
 
-/// The share of the limit that is closed at once when it is reached, so that few of those that keep one look at all.
+/// Share of the limit that is closed at once when it is reached, so that few connections that become idle cause a look at all.
 const CLOSED_SHARE: usize = 16;
 
 /// The idle connections to one endpoint.
 pub trait IdleHolder {
-    /// Calls `add` with the time since when each is idle.
+    /// Calls `add` with the time since when each connection is idle.
     fn each_since(&self, add: &mut dyn FnMut(Instant));
 
-    /// Closes at most so many of those that are idle since `until` or longer. Returns how many.
+    /// Closes at most `most` connections that have been idle since `until` or longer. Returns their number.
     fn close_until(&self, until: Instant, most: usize) -> usize;
 }
 
-/// The limit, and what there is.
+/// The limit, the number of idle connections, and who holds them.
 pub struct IdleLimit {
     most: Cell<usize>,
     count: Cell<usize>,
@@ -36,17 +36,17 @@ impl IdleLimit {
         self.make_room();
     }
 
-    /// Adds one that holds idle connections, as long as it is there.
+    /// Adds a holder of idle connections, for as long as it exists.
     pub fn add_holder(&self, holder: Weak<dyn IdleHolder>) {
         let mut holders = self.holders.borrow_mut();
-        // Endpoints come and go; those that went leave their places when the list would grow.
+        // Endpoints come and go: holders that are gone are removed when the list would grow.
         if holders.len() == holders.capacity() {
             holders.retain(|holder| holder.strong_count() > 0);
         }
         holders.push(holder);
     }
 
-    /// So many connections have become idle.
+    /// Counts `n` connections that have become idle.
     #[inline]
     pub fn add(&self, n: usize) {
         self.count.set(self.count.get() + n);
@@ -55,13 +55,13 @@ impl IdleLimit {
         }
     }
 
-    /// So many are idle no more.
+    /// Subtracts `n` connections that are no longer idle.
     #[inline]
     pub fn sub(&self, n: usize) {
         self.count.set(self.count.get() - n);
     }
 
-    /// Closes those that have been idle for the longest time, if there are more than the limit.
+    /// Closes the connections that have been idle for the longest time, if there are more than the limit.
     #[cold]
     fn make_room(&self) {
         let most = self.most.get();

@@ -1,5 +1,5 @@
-//! The end of a connection whose last response has to arrive. Bytes that were not read would turn the close into a reset, in
-//! which a client may lose the response (RFC 9112 section 9.6): so they are read, and thrown away.
+//! The end of a connection whose last response has to arrive. Unread bytes would turn the close into a reset, in which a client may
+//! lose the response (RFC 9112 section 9.6), so they are read and discarded.
 
 use super::{Command, Core};
 use crate::observe::stats::ListenerStats;
@@ -11,27 +11,27 @@ use std::pin::pin;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-/// For the client to take a piece of a last response; and for all of the lingering once this side ends.
+/// Time for the client to take a piece of a last response, and for all of the lingering once this side ends.
 pub const LINGER: Duration = Duration::from_secs(2);
 
-/// How much of a client is awaited.
+/// Time and bytes that a client gets to end its side.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// Time in all.
+    /// Total time.
     pub time: Duration,
-    /// Time without a byte.
+    /// Longest time without a byte.
     pub silence: Duration,
-    /// Bytes.
+    /// Bytes that are discarded at most.
     bytes: u64,
 }
 
 impl Patience {
-    /// For a client whose request was answered, of which it may still send all. Many write all of an upload before they read,
-    /// so a bound of bytes would cut those off that are fast. The times are NGINX's (`lingering_time`, `lingering_timeout`).
+    /// Patience with a client whose request was answered and that may still send all of it. Many write all of an upload before they
+    /// read, so a bound of bytes would cut off those that are fast. The times are NGINX's (`lingering_time`, `lingering_timeout`).
     pub const UPLOAD: Patience =
         Patience { time: Duration::from_secs(30), silence: Duration::from_secs(5), bytes: u64::MAX };
 
-    /// For a client that may have broken the rules of its connection on purpose.
+    /// Patience with a client that may have broken the rules of its connection on purpose.
     pub const FAULT: Patience = Patience { time: LINGER, silence: LINGER, bytes: 256 * 1024 };
 }
 
@@ -51,8 +51,8 @@ impl Drop for Lingering<'_> {
     }
 }
 
-/// Ends this side's half, and waits until the peer has ended its own. What it sends until then is not even copied. `is_gone`:
-/// its listener has left.
+/// Ends this side's half, and waits until the peer has ended its own. Bytes that it sends until then are not even copied.
+/// `is_gone`: its listener has left.
 pub async fn linger(
     transport: &Transport,
     timer: &Timer,

@@ -1,5 +1,6 @@
 //! What does serving need of its thread? The clock, the timers, the log, room for bytes, and what the worker is to do: all
-//! of it of one worker, so nothing is locked. [`idle_limit`] bounds the idle connections; [`linger`] ends a connection so that its last words arrive.
+//! of it of one worker, so nothing is locked. [`idle_limit`] bounds the idle connections; [`linger`] ends a connection
+//! so that its last response arrives.
 
 pub mod handoff;
 pub mod idle_limit;

@@ -102,7 +102,7 @@ pub async fn send<'r, D: Downstream>(
     }
 }
 
-/// Whether the client of a gRPC call waits no more. So short a deadline needs an exact clock.
+/// True if the client of a gRPC call no longer waits. Such a short deadline needs an exact clock.
 fn is_expired(client: &Client<'_>, record: &Record<'_>, opened: &Opened<'_>) -> bool {
     const SHORT: Duration = Duration::from_millis(100);
     let Some(limit) = opened.route.call_timeout else { return false };

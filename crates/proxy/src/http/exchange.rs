@@ -48,9 +48,9 @@ pub struct Route<'r> {
     pub timeouts: RouteTimeouts,
     /// The tick by which all must be over.
     pub deadline: u64,
-    /// How long the client of a gRPC call waits, if it states that.
+    /// Time that the client of a gRPC call waits, if it states one.
     pub call_timeout: Option<Duration>,
-    /// Whether that makes the deadline.
+    /// True if `call_timeout` makes the deadline.
     pub is_deadline_of_call: bool,
     /// For its `Max-Forwards`, if that means something.
     pub max_forwards: Option<u32>,
@@ -59,8 +59,8 @@ pub struct Route<'r> {
 }
 
 impl Route<'_> {
-    /// The client of a gRPC call waits for so long, which is `tick`. An endpoint may take as long for the head of its response:
-    /// a call that sends its first message late sends that late, too.
+    /// Limits the request to the time that the client of a gRPC call waits, which ends at `tick`. An endpoint may take as long for
+    /// the head of its response: a call that sends its first message late sends its head late, too.
     pub fn limit_call(&mut self, limit: Duration, tick: u64) {
         self.call_timeout = Some(limit);
         self.is_deadline_of_call = tick < self.deadline;

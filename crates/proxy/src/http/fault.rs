@@ -29,7 +29,7 @@ pub enum Fault {
     Unseen,
     /// The endpoint refused the stream of the request before it looked at it.
     Declined {
-        /// It works on others, so that it has just no room for more.
+        /// True if the endpoint works on other requests, so that it only has no room for more.
         is_running: bool,
     },
     /// The endpoint reset the stream of the request, with this code.
@@ -42,7 +42,7 @@ pub enum Fault {
     Response(Reject),
     /// The endpoint sent bytes on a kept connection that answer no request.
     Stray,
-    /// A tunnel did not end with the ends of both sides; and what ended it.
+    /// A tunnel ended in another way than by the ends of both sides, for this cause.
     Tunnel(Cause),
     /// The client broke the rules within its body.
     Request(Reject),
@@ -52,7 +52,7 @@ pub enum Fault {
     TimedOut(Due),
     /// Neither side sent anything for `timeouts.idle`, and either could have.
     Idle,
-    /// The deadline has passed that the client of a gRPC call has set for it.
+    /// The deadline that the client of a gRPC call has set for it has passed.
     CallExpired,
     /// The client did not.
     ClientSlow,
@@ -76,11 +76,11 @@ pub enum Fault {
 /// The time within which an endpoint was to do something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// That to the head of the response.
+    /// The time to the head of the response.
     Response,
-    /// That between two pieces of the response.
+    /// The time between two pieces of the response.
     Idle,
-    /// That of the whole request.
+    /// The time of the whole request.
     Request,
 }
 
@@ -124,7 +124,7 @@ impl Fault {
             Fault::Declined { .. } => Some(ErrorKind::Refused),
             Fault::Response(_) | Fault::Broken | Fault::Stray | Fault::NotHttp2 => Some(ErrorKind::Protocol),
             Fault::TimedOut(_) => Some(ErrorKind::Timeout),
-            // One that closes a connection in good order has done nothing wrong, and a client may set any deadline.
+            // An endpoint that closes a connection in good order has done nothing wrong, and a client may set any deadline.
             Fault::Unseen
             | Fault::Idle
             | Fault::CallExpired
@@ -141,7 +141,7 @@ impl Fault {
     pub fn outcome(self) -> Outcome {
         match (self, self.error_kind()) {
             (Fault::Refused { outcome, .. }, _) => outcome,
-            // A limit of the endpoint's own is no failure of it.
+            // A limit of the endpoint's own is not a failure.
             (Fault::Declined { is_running: true }, _) => Outcome::Cancelled,
             // Its request was answered long before.
             (Fault::Tunnel(_), _) => Outcome::Success,
@@ -174,7 +174,7 @@ impl Fault {
         }
     }
 
-    /// Whether the endpoint had the request and has done nothing for it.
+    /// True if the endpoint had the request and has done nothing for it.
     pub fn is_unprocessed(self) -> bool {
         matches!(self, Fault::Unseen | Fault::Declined { .. })
     }
@@ -208,7 +208,7 @@ impl Fault {
         matches!(self.cause(), Cause::Endpoint | Cause::EndpointSlow)
     }
 
-    /// The same within a response: for the log, and for the client of a gRPC call.
+    /// Status and text if the response has begun: for the log, and for the client of a gRPC call.
     pub fn reply_within(self) -> Option<(u16, String)> {
         match self {
             Fault::CutShort => Some((502, "closed the connection within its response".into())),

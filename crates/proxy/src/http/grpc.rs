@@ -56,7 +56,7 @@ pub fn of_reset(code: u32) -> Status {
     }
 }
 
-/// Appends the fields that end a call with this status, and why, for people.
+/// Appends the fields that end a call: this status, and a reason for people.
 #[cold]
 pub fn push_status(status: Status, text: &str, fields: &mut Table) {
     fields.push(grpc::STATUS.as_bytes(), status.code().to_string().as_bytes());

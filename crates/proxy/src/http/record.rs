@@ -90,7 +90,7 @@ pub struct Record<'c> {
     pub broken: Cell<Option<Malformed>>,
     /// Why no response of an endpoint went to the client, for the log, if we answer in its place.
     pub(super) reason: OnceCell<Box<str>>,
-    /// How a gRPC call is to end whose response has begun and comes no further.
+    /// The end of a gRPC call whose response has begun and does not continue.
     pub cut: Cell<Option<Box<(Status, Reply)>>>,
 }
 
@@ -170,7 +170,7 @@ impl<'c> Record<'c> {
         self.text_of(reply)
     }
 
-    /// The line of text, where a status was sent before. The access log gets the reason.
+    /// Returns the line of text, where a status was sent before. The access log gets the reason.
     #[cold]
     pub fn text_of(&self, reply: &Reply) -> String {
         self.note_reason(&reply.why);
@@ -180,7 +180,7 @@ impl<'c> Record<'c> {
         reply.text(self.rules.errors, is_known.then(|| self.request_id()))
     }
 
-    /// Keeps why the response is none of an endpoint's, or not whole, where that is of use; the first reason counts.
+    /// Keeps the reason why the response is not an endpoint's, or not whole, where that is of use; the first reason counts.
     #[cold]
     pub fn note_reason(&self, why: &str) {
         if self.client.core.log.borrow().is_some() || self.watched.is_some() {

@@ -22,7 +22,7 @@ pub struct Failed {
     pub cause: Cause,
     /// In which way, if another try could mend it.
     pub failure: Option<Failure>,
-    /// Whether the endpoint had it and has done nothing for it.
+    /// True if the endpoint had the request and has done nothing for it.
     pub is_unprocessed: bool,
     /// What the client is told if there is no other try; `None` if the client is gone.
     pub reply: Option<Reply>,

@@ -63,8 +63,8 @@ pub(super) struct Stream {
     /// Interim heads that came.
     pub interim: u32,
     pub arrived: Arrived,
-    /// What the part that its task has in hand took of the windows: free when it takes the next, so that the task and this
-    /// side hold no more together than a window.
+    /// Bytes of the windows that are taken by the part that its task has in hand: free when the task takes the next part, so that
+    /// the task and this side together hold no more than a window.
     pub in_hand: usize,
     pub trailers: Option<Table>,
     /// The peer sends nothing more.
@@ -80,7 +80,7 @@ pub(super) struct Stream {
     pub wants_room: bool,
     /// How it ended, if early.
     pub lost: Option<Lost>,
-    /// The rule that the peer broke, if it ended by that.
+    /// The rule that the peer broke, if that ended the stream.
     pub broken: Option<Malformed>,
     /// Its task has let go of it.
     pub is_released: bool,
@@ -274,7 +274,7 @@ impl State {
         self.wake(key);
     }
 
-    /// A stream ends as the peer has broken a rule.
+    /// Ends a stream early, as the peer has broken a rule.
     #[cold]
     pub fn lose_broken(&mut self, key: Key, why: Malformed) {
         let stream = self.stream(key);

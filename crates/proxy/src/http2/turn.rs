@@ -20,13 +20,13 @@ const TURN_BYTES: usize = 16 * 1024;
 /// Requests that begin at most in a turn, for the same reason.
 const REQUESTS_MAX: usize = 64;
 
-/// Frames that are taken at most in a turn, for the same reason; a head costs as much as several. Heads that are thrown away
-/// are no requests, and take the processor's time like these.
+/// Most frames that are taken in a turn, for the same reason; a head costs as much as several. Heads that are discarded are not
+/// requests, but take the processor's time like these.
 const WORK_MAX: u64 = 1100;
 
-/// Bytes of interim heads that a stream holds until its task takes them. A client that does not read must not make this side
-/// hold more, and the endpoint's connection cannot wait, as others share it: what comes beyond is dropped. An interim response is
-/// a hint, the final one does not depend on it.
+/// Bytes of interim heads that a stream holds until its task takes them. A client that does not read must not make this side hold
+/// more, and the endpoint's connection cannot wait, as others share it: more is dropped. An interim response is a hint, the final
+/// one does not depend on it.
 const INTERIM_HELD: usize = 16 * 1024;
 
 /// Room that a connection keeps for what it writes, while it has nothing to write.

@@ -13,8 +13,8 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
-/// Nanoseconds after which a handshake that is under way stalls: three round trips of a bad line. What it has cost until then
-/// is not thrown away for a newcomer of the same standing.
+/// Nanoseconds after which a handshake that is under way stalls: three round trips of a bad line. Its cost until then is not thrown
+/// away for a newcomer of the same standing.
 const GRACE_NS: u64 = 1_000_000_000;
 
 /// Places of one kind.
@@ -62,7 +62,7 @@ impl Places {
         Places { table: RefCell::default(), grace_ns: GRACE_NS }
     }
 
-    /// A place of `most` for a client at this address, which `count` counts.
+    /// Takes one of `most` places for a client at this address. `count` counts it.
     ///
     /// # Errors
     /// All are taken.

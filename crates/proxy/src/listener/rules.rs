@@ -38,12 +38,12 @@ pub struct Listener {
     pub cut: Cell<bool>,
     /// Clients whose ClientHello has not come whole.
     pub hellos: Places,
-    /// Handshakes of TLS that are under way behind that.
+    /// Handshakes of TLS that are under way, from a whole ClientHello on.
     pub handshakes: Places,
     rules: RefCell<Rc<Rules>>,
 }
 
-/// What a plan says of one listener. A tunnel holds it for days: so it has nothing that grows with the endpoints of the plan.
+/// Settings of one listener in a plan. A tunnel holds them for days, so nothing in them grows with the endpoints of the plan.
 pub struct Rules {
     /// The routes of the plan.
     pub planned: Arc<[Route]>,

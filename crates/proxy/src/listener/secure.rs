@@ -35,7 +35,7 @@ pub async fn secure<'t>(
         Ok(info) => stats.shaken[usize::from(info.resumed)].add(1),
         Err(error) => {
             stats.failed[error.cause as usize].add(1);
-            // A client that connects and sends nothing looks whether the port is open: no handshake began.
+            // A client that connects and sends nothing probes whether the port is open: no handshake began.
             let is_look = matches!(error.cause, Cause::Closed | Cause::Displaced) && !error.heard;
             if error.cause != Cause::PlainHttp && !is_look {
                 log(client, began, error);

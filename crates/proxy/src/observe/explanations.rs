@@ -106,7 +106,7 @@ pub struct Candidate {
     pub ahead: f64,
     /// The load that the algorithm went by.
     pub load: Option<f64>,
-    /// Who counted it, if several did.
+    /// The load by who counted it, if several did.
     pub parts: Option<LoadParts>,
     /// The latency that it reported, nanoseconds.
     pub latency_ns: Option<u64>,

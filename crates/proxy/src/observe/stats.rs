@@ -142,7 +142,7 @@ pub struct ListenerStats {
     pub rejected: [Counter; REJECTED.len()],
     /// Connections that have got their last response and are read until their clients close.
     pub lingering: Counter,
-    /// Those that did not close in time.
+    /// Lingering connections whose clients did not close in time.
     pub linger_cut: Counter,
     /// Malformed requests.
     pub malformed: Counter,

@@ -14,7 +14,7 @@ const BYTES_PER_SECOND: u64 = 240;
 pub struct MinRate {
     left: Duration,
     most: Duration,
-    /// Any piece restores all of it.
+    /// True if any piece restores all of the patience.
     has_no_rate: bool,
 }
 
@@ -24,7 +24,8 @@ impl MinRate {
         MinRate { left: silence_max, most: silence_max, has_no_rate: false }
     }
 
-    /// A client that may be silent for so long between any two pieces: messages of a call come when there is something to send.
+    /// Patience with a client that may be silent for so long between any two pieces: messages of a call come when there is
+    /// something to send.
     pub fn of_call(silence_max: Duration) -> MinRate {
         MinRate { has_no_rate: true, ..MinRate::new(silence_max) }
     }

@@ -15,7 +15,7 @@ use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// What an accepted connection draws from the budget of a turn.
+/// Units of a turn's budget that an accepted connection draws.
 const ACCEPTED: u32 = 3;
 
 /// Whether the kernel may wait for a client's first bytes: not where the server may be the one to speak first.

@@ -59,14 +59,14 @@ pub struct WouldGo {
     pub worker: Option<usize>,
 }
 
-/// What workers remember of a pool that has shadows.
+/// Requests to a pool that has shadows, as its workers remember them.
 #[derive(Clone, Debug)]
 pub struct Remembered {
     /// The pool, as planned.
     pub pool: plan::Pool,
-    /// The latest requests, by worker: of those that answered.
+    /// The latest requests of each worker that answered.
     pub recent: Vec<Recent>,
-    /// What endpoints are called.
+    /// The names of endpoints.
     pub names: BTreeMap<EndpointId, Arc<str>>,
 }
 

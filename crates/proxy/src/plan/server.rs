@@ -400,7 +400,7 @@ impl Server {
         self.instance
     }
 
-    /// For each worker its name and a number that goes up between two calls if its event loop turns.
+    /// Returns the name of each worker, and a number that goes up between two calls if its event loop turns.
     pub fn beats(&self) -> impl Iterator<Item = (&str, u64)> {
         self.workers.beats()
     }

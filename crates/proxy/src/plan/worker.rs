@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Between two looks at idle connections and the log.
+/// Time between two looks at idle connections and the log.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// What a worker thread starts with.
@@ -94,7 +94,7 @@ pub async fn serve(index: usize, base: Base, config: WorkerConfig) -> io::Result
     Ok(())
 }
 
-/// Moves the worker's deadlines on, and looks after what is idle. Returns when it is due again, if nothing happens before.
+/// Advances the worker's deadlines, and looks after what is idle. Returns when it is due again, if nothing happens before.
 fn on_tick(worker: Rc<Worker>) -> impl FnMut(Duration) -> Option<Duration> {
     let mut sweep_at = SWEEP_EVERY;
     move |at| {

@@ -1,6 +1,6 @@
-//! Bytes between a client and an endpoint that are not looked at: those of sessions, and of tunnels after a switch of
-//! protocols. Each way by itself: read, written, read again, until its sender ends it, which is passed on; the other way
-//! continues until its own end.
+//! Relay between a client and an endpoint of bytes that are not looked at: those of sessions, and of tunnels after a switch of
+//! protocols. Each way is relayed by itself until its sender ends it, which is passed on; the other way continues until its own
+//! end.
 //!
 //! A read takes the worker's shared buffer. One that fills it is the sign of a large transfer: then pages go through a pipe
 //! and are not copied (`splice.rs`), until so little comes at a time that a copy is cheaper. A way that waits for its
@@ -26,7 +26,7 @@ pub struct Duplex<'s> {
     endpoint: &'s Transport,
     up: Way,
     down: Way,
-    /// Whether the way down is polled first: by turns, as one that is always ready uses its turn up.
+    /// True if the way down is polled first. The two take turns, as one that is always ready uses the task's turn up.
     down_first: bool,
 }
 

@@ -1,4 +1,4 @@
-//! How long a session lasts: both ways are relayed until both have ended, a side resets, or nothing passes for too long.
+//! Lifetime of a session: both ways are relayed until both have ended, a side resets, or nothing passes for too long.
 
 use super::duplex::{Duplex, Side};
 use evenkeel_net::deadline::{Elapsed, Timer};
@@ -8,27 +8,27 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-/// How a session ended.
+/// The way in which a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionEnd {
     /// Both sides have ended their halves.
     Whole,
     /// This side has reset its connection.
     Reset(Side),
-    /// Nothing passed for too long, and it is this side that did nothing.
+    /// Nothing passed for too long, and this side was the one to act.
     Idle(Side),
-    /// Its endpoint has left, and the time to end is over.
+    /// The session's endpoint has left, and the time to end is over.
     Cut,
 }
 
-/// How long a session may be silent.
+/// Limits on the silence of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct Silence {
-    /// While both halves are open.
+    /// Longest silence while both halves are open.
     pub idle: Duration,
-    /// Once one side has ended its half.
+    /// Longest silence once one side has ended its half.
     pub half_closed: Duration,
-    /// Before the kernel probes both peers, if it is to.
+    /// Silence before the kernel probes both peers, if it is to.
     pub keepalive: Option<Duration>,
     /// The tick by which all must be over.
     pub deadline: u64,

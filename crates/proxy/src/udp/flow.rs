@@ -61,7 +61,7 @@ pub struct Link {
     pub asked: u64,
     /// Datagrams that came back.
     pub answered: u64,
-    /// Those that went before the last one came back.
+    /// Datagrams that went before the last one came back.
     pub asked_before: u64,
 }
 

@@ -309,7 +309,7 @@ impl UdpListener {
         }
     }
 
-    /// When the flow that has been idle longest ends.
+    /// Returns the time at which the flow that has been idle longest ends.
     pub fn expires_at(&self) -> Option<Instant> {
         let (_, used) = self.state.borrow().flows.oldest()?;
         let idle_ns = u64::try_from(self.listener.borrow().flows().idle.as_nanos()).unwrap_or(u64::MAX);

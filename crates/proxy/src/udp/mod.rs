@@ -78,7 +78,7 @@ impl Serving {
         self.udp.expire(core, now);
     }
 
-    /// When the first of them is idle for too long, if there is one.
+    /// Returns the time at which the first flow is idle for too long, if there is one.
     pub fn expires_at(&self) -> Option<Instant> {
         self.udp.expires_at()
     }

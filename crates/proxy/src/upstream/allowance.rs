@@ -1,4 +1,4 @@
-//! What an endpoint that speaks HTTP/2 has shown of its limits beyond its SETTINGS: streams that it refuses, streams that a
+//! Limits of an endpoint that speaks HTTP/2 beyond its SETTINGS, as it has shown them: streams that it refuses, streams that a
 //! connection takes in all, and pings that it minds.
 
 use evenkeel_balance::Instant;
@@ -6,7 +6,7 @@ use evenkeel_wire::h2::ErrorCode;
 use std::cell::Cell;
 use std::time::Duration;
 
-/// How long a connection keeps to what it took when the endpoint refused more: a probe a second costs one refusal.
+/// Time for which a connection keeps to what it took when the endpoint refused more: a probe a second costs one refusal.
 const REFUSED_NS: u64 = 1_000_000_000;
 
 /// The first pause of a connection whose endpoint refuses a stream that it has alone. Each further one is twice that.
@@ -15,7 +15,7 @@ const PAUSE_NS: u64 = 5_000_000;
 /// The longest pause.
 const PAUSE_MAX_NS: u64 = 1_000_000_000;
 
-/// The longest time without a ping is so many times doubled.
+/// Most doublings of the time without a ping.
 const CALM_MAX: u32 = 6;
 
 /// Pings that an endpoint gets without having sent anything of a response in between. gRPC servers end the connection
@@ -27,7 +27,7 @@ pub const PINGS_MAX: u32 = 2;
 pub struct Allowance {
     /// Streams that a connection takes in all before the endpoint ends it.
     lifetime: Cell<u32>,
-    /// How often it has asked for calm.
+    /// Number of times that the endpoint has asked for calm, up to [`CALM_MAX`].
     calm: Cell<u32>,
 }
 
@@ -43,19 +43,19 @@ impl Allowance {
         self.lifetime.get()
     }
 
-    /// A connection has ended after so many streams, and did not look at others that were sent on it.
+    /// Notes that a connection has ended after `taken` streams, with others that were sent on it left unprocessed.
     pub fn ended_after(&self, taken: u32) {
         self.lifetime.set(taken.max(1));
     }
 
-    /// A connection has taken more streams than that, so the last one ended for another reason.
+    /// Notes that a connection has taken `taken` streams: if that is more than the limit, the last one ended for another reason.
     pub fn outlived(&self, taken: u32) {
         if taken > self.lifetime.get() {
             self.lifetime.set(taken.saturating_mul(2));
         }
     }
 
-    /// The endpoint has ended a connection with this code of GOAWAY.
+    /// Notes that the endpoint has ended a connection with this code of GOAWAY.
     pub fn ended_with(&self, code: u32) {
         if code == ErrorCode::EnhanceYourCalm as u32 {
             self.calm.set((self.calm.get() + 1).min(CALM_MAX));
@@ -95,7 +95,7 @@ impl Concurrency {
         if self.pause_left_ns(now) > 0 { 0 } else { self.most.get() }
     }
 
-    /// The endpoint has refused one of so many streams.
+    /// Notes that the endpoint has refused one of `streams` streams.
     pub fn refuse(&self, streams: u32, now: Instant) {
         self.refused.set(self.refused.get() + 1);
         let taken = streams.saturating_sub(self.refused.get());
@@ -109,12 +109,12 @@ impl Concurrency {
         });
     }
 
-    /// A stream that was refused is given back.
+    /// Notes that a refused stream is given back.
     pub fn give_back(&self) {
         self.refused.set(self.refused.get().saturating_sub(1));
     }
 
-    /// A stream has ended that the endpoint took.
+    /// Notes the end of a stream that the endpoint took.
     pub fn took(&self, now: Instant) {
         self.pause_ns.set(0);
         if self.most.get() != u32::MAX && now.since(self.refused_at.get()) >= REFUSED_NS {
@@ -122,7 +122,7 @@ impl Concurrency {
         }
     }
 
-    /// The endpoint has stated its limit anew.
+    /// Notes that the endpoint has stated its limit anew.
     pub fn restate(&self) {
         self.most.set(u32::MAX);
         self.pause_ns.set(0);
@@ -133,7 +133,7 @@ impl Concurrency {
         self.refused.get()
     }
 
-    /// What is left of the pause.
+    /// Returns the rest of the pause, in nanoseconds.
     pub fn pause_left_ns(&self, now: Instant) -> u64 {
         self.pause_ns.get().saturating_sub(now.since(self.refused_at.get()))
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub struct IdleConns {
     core: Rc<Core>,
     stats: Arc<EndpointStats>,
-    /// The one that became idle last at the end.
+    /// The idle connections; the last is the one that became idle last.
     idle: RefCell<Vec<Idle>>,
 }
 
@@ -21,19 +21,19 @@ pub struct IdleConns {
 struct Idle {
     transport: Transport,
     since: Instant,
-    /// How long the endpoint keeps it, less a margin.
+    /// Time for which the endpoint keeps the connection, less a margin.
     most_ns: u64,
 }
 
 impl Idle {
-    /// Returns true if it may be used. `kept_ns`: how long any may be idle.
+    /// Returns true if it may be used. `kept_ns`: the longest time that any may be idle.
     fn is_good(&self, kept_ns: u64, now: Instant) -> bool {
         now.since(self.since) < kept_ns.min(self.most_ns) && self.transport.is_quiet()
     }
 }
 
-/// How long a connection is used that its endpoint closes after so many seconds: a second less, for a request that is on its
-/// way when the time is over; of one second a half. Node.js waits as long beyond what it names.
+/// Returns how long a connection is used that its endpoint closes after `kept_secs`: a second less, for a request that is on its
+/// way when the time is over; half of a single second. Node.js itself waits a second longer than it states.
 fn most_ns(kept_secs: Option<u32>) -> u64 {
     match kept_secs {
         None => u64::MAX,
@@ -43,7 +43,7 @@ fn most_ns(kept_secs: Option<u32>) -> u64 {
 }
 
 impl IdleConns {
-    /// None yet.
+    /// Creates an empty set of connections.
     pub fn new(core: &Rc<Core>, stats: Arc<EndpointStats>) -> Rc<IdleConns> {
         let conns = Rc::new(IdleConns { core: core.clone(), stats, idle: RefCell::default() });
         let holder: Weak<IdleConns> = Rc::downgrade(&conns);
@@ -64,8 +64,8 @@ impl IdleConns {
         }
     }
 
-    /// Keeps one for the next request, unless there are `most` already. `kept_secs`: how long its endpoint keeps it, if that is
-    /// known.
+    /// Keeps a connection for the next request, unless there are `most` already. `kept_secs`: seconds for which its endpoint keeps
+    /// it, if they are known.
     pub fn keep(&self, transport: Transport, most: usize, kept_secs: Option<u32>, now: Instant) {
         let mut idle = self.idle.borrow_mut();
         if idle.len() < most {
@@ -85,7 +85,7 @@ impl IdleConns {
         self.count_out(before - idle.len());
     }
 
-    /// True if there are any.
+    /// True if there are idle connections.
     pub fn any(&self) -> bool {
         !self.idle.borrow().is_empty()
     }

@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Silence after which the kernel asks the endpoint's machine for a sign of life: pings of HTTP/2 are few.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
 
-/// How long bytes may wait for the endpoint's machine to acknowledge them before the kernel ends the connection.
+/// Time that bytes may wait for the endpoint's machine to acknowledge them before the kernel ends the connection.
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(30);
 
 /// What a ping carries that asks for a sign of life.
@@ -36,13 +36,13 @@ pub struct Link {
     stats: Arc<EndpointStats>,
     /// Limits that the endpoint has shown on all of its connections.
     allowance: Rc<Allowance>,
-    /// Those that it has shown here.
+    /// Limits that the endpoint has shown on this connection.
     concurrency: Concurrency,
-    /// Requests that had it so far.
+    /// Requests that have used the connection so far.
     opened: Cell<u32>,
     /// Requests whose streams have ended in good order.
     finished: Cell<u32>,
-    /// The endpoint's GOAWAY came before it looked at any stream.
+    /// True if the endpoint's GOAWAY came before it looked at any stream.
     took_none: Cell<bool>,
     /// Requests that have it.
     streams: Cell<u32>,
@@ -64,7 +64,7 @@ pub struct Link {
     is_overdue: Cell<bool>,
     /// Since when no request has it.
     idle_since: Cell<Instant>,
-    /// Whether it counts among the worker's idle connections.
+    /// True if it counts among the worker's idle connections.
     is_idle: Cell<bool>,
     /// Whether a request has had it.
     has_served: Cell<bool>,
@@ -126,30 +126,30 @@ impl Link {
         self.streams.get()
     }
 
-    /// Requests that have it and were not refused.
+    /// Requests that use the connection and were not refused.
     pub fn running(&self) -> u32 {
         if self.took_none() { 0 } else { self.streams.get().saturating_sub(self.concurrency.refused()) }
     }
 
-    /// Whether it takes requests.
+    /// True if the connection takes requests.
     pub fn is_open(&self) -> bool {
         self.stage.get() == Stage::Open
     }
 
-    /// Whether it counts among those that may be opened: one that has had as many requests as the endpoint takes on a
-    /// connection is about to end.
+    /// True if it counts among those that may be opened: a connection that has had as many requests as the endpoint takes on one is
+    /// about to end.
     pub fn counts(&self) -> bool {
         self.is_open() && (self.streams.get() == 0 || !self.is_spent())
     }
 
-    /// Whether it has had as many requests as the endpoint takes on a connection, as far as that is known.
+    /// True if it has had as many requests as the endpoint takes on a connection, as far as that is known.
     fn is_spent(&self) -> bool {
         self.opened.get() >= self.allowance.lifetime()
     }
 
     /// Whether another request may be tried.
     pub fn has_room(&self, most: u32) -> bool {
-        // Before the endpoint has stated how many it takes, one; and one at a time where it may take no more at all.
+        // One before the endpoint has stated its limit, and one at a time where it may take no more at all.
         let most = if self.is_settled.get() && !self.is_spent() { most } else { 1 };
         let streams = self.streams.get();
         self.is_open()
@@ -158,12 +158,12 @@ impl Link {
             && streams < self.concurrency.most(self.core.clock.now())
     }
 
-    /// What is left of its pause after the endpoint refused a stream that it had alone.
+    /// Returns the rest of its pause, in nanoseconds, after the endpoint refused a stream that it had alone.
     pub fn pause_left_ns(&self) -> u64 {
         self.concurrency.pause_left_ns(self.core.clock.now())
     }
 
-    /// Whether the endpoint ended it without having looked at any stream.
+    /// True if the endpoint ended the connection without having looked at any stream.
     pub fn took_none(&self) -> bool {
         self.took_none.get()
     }
@@ -196,7 +196,7 @@ impl Link {
         self.stats.http2.streams.add(1);
     }
 
-    /// A request has it no more. `lost`: how its stream ended, if early.
+    /// Ends a request's use of the connection. `lost`: how its stream ended, if early.
     pub(super) fn end(&self, lost: Option<Lost>) {
         self.streams.set(self.streams.get() - 1);
         self.stats.http2.streams.sub(1);
@@ -225,21 +225,21 @@ impl Link {
         self.session.engine(|_| ());
     }
 
-    /// Counts it among the worker's idle connections, if it is idle.
+    /// Counts the connection among the worker's idle ones, if it is idle.
     pub(super) fn note_idle(&self) {
         if self.is_open() && self.streams.get() == 0 && !self.is_idle.replace(true) {
             self.core.idle.add(1);
         }
     }
 
-    /// Counts it among them no more.
+    /// Removes the connection from the count of the worker's idle ones.
     fn note_used(&self) {
         if self.is_idle.replace(false) {
             self.core.idle.sub(1);
         }
     }
 
-    /// Since when it is idle, if it is.
+    /// Returns the time since when the connection is idle, if it is.
     pub fn idle_since(&self) -> Option<Instant> {
         self.is_idle.get().then(|| self.idle_since.get())
     }

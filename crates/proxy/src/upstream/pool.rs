@@ -185,8 +185,8 @@ impl WorkerPool {
         }
     }
 
-    /// Whether its endpoints take a request as messages, many on a connection. `upgrades`: it asks for another protocol, which
-    /// goes over HTTP/1.1 where an endpoint may choose: few servers take it over HTTP/2 (RFC 8441).
+    /// True if its endpoints take a request as messages, many on a connection. `upgrades`: the request asks for another protocol,
+    /// which goes over HTTP/1.1 where an endpoint may choose: few servers take it over HTTP/2 (RFC 8441).
     #[inline]
     pub fn takes_messages(&self, upgrades: bool) -> bool {
         match self.protocol.get() {
@@ -224,7 +224,7 @@ impl WorkerPool {
         endpoint.connections.take(self.idle_ns(), now)
     }
 
-    /// Keeps a connection for the next request. `kept_secs`: how long its endpoint keeps it, if it says so.
+    /// Keeps a connection for the next request. `kept_secs`: seconds for which its endpoint keeps it, if it states them.
     pub fn keep_idle(&self, endpoint: &Endpoint, transport: Transport, kept_secs: Option<u32>, now: Instant) {
         if !endpoint.gone.get() {
             let most = self.limits.get().idle_per_endpoint;

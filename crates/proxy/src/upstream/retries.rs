@@ -69,7 +69,7 @@ pub struct Tries<'r> {
     /// Made while the response that it is about was at hand.
     decided: Cell<Option<Decision>>,
     same: Cell<bool>,
-    /// Whether the next try has to go beyond the endpoints that requests go to first.
+    /// True if the next try has to go beyond the endpoints that requests go to first.
     beyond: Cell<bool>,
     /// Whether its hedge was counted: a replaced idle connection begins the try anew, but not the request.
     hedged: Cell<bool>,
@@ -97,7 +97,7 @@ impl<'r> Tries<'r> {
         self.same.get()
     }
 
-    /// Whether the next try has to go beyond the endpoints that requests go to first.
+    /// True if the next try has to go beyond the endpoints that requests go to first.
     pub fn is_beyond(&self) -> bool {
         self.beyond.get()
     }
@@ -129,7 +129,7 @@ impl<'r> Tries<'r> {
         decision
     }
 
-    /// Whether another endpoint than that of `here` has room and was not tried.
+    /// True if another endpoint than that of `here` has room and was not tried.
     pub fn has_other(&self, pool: &WorkerPool, here: Slot) -> bool {
         let (balancer, tried) = (pool.balancer.borrow(), self.tried.borrow());
         let set = balancer.set();

@@ -173,7 +173,7 @@ impl Sessions {
         full.count() >= settings.connections
     }
 
-    /// Whether a request runs at the endpoint that was not refused.
+    /// True if a request that was not refused runs at the endpoint.
     pub fn is_running(&self) -> bool {
         self.links.borrow().iter().any(|link| link.running() > 0)
     }
@@ -187,7 +187,7 @@ impl Sessions {
         self.queue.tell_first();
     }
 
-    /// True if there are any.
+    /// True if there are any connections.
     pub fn any(&self) -> bool {
         !self.links.borrow().is_empty()
     }

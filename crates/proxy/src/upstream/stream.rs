@@ -70,17 +70,17 @@ impl EndpointStream {
         self.handle().broken()
     }
 
-    /// What is left of the pause of its connection, whose endpoint refuses streams.
+    /// Returns the rest of the pause of its connection, whose endpoint refuses streams, in nanoseconds.
     pub fn pause_left_ns(&self) -> u64 {
         self.link.pause_left_ns()
     }
 
-    /// Whether the endpoint works on other requests of its connection.
+    /// True if the endpoint works on other requests of its connection.
     pub fn is_running(&self) -> bool {
         self.link.running() > 0
     }
 
-    /// Whether its endpoint ended the connection without having looked at any stream.
+    /// True if the endpoint ended the connection without having looked at any stream.
     pub fn took_none(&self) -> bool {
         self.link.took_none()
     }

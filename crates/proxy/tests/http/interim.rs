@@ -273,7 +273,7 @@ fn a_reset_of_a_tunnel_is_passed_on_as_one() {
     client.send("c");
     wait_until("its byte is on its way", || proxy.in_flight() == 1);
     client.reset();
-    let read = tells.recv_timeout(support::SOON).expect("the endpoint is told");
+    let read = tells.recv_timeout(support::SOON).expect("the endpoint learns of it");
     assert_eq!(read, Err(std::io::ErrorKind::ConnectionReset));
 }
 

@@ -1,4 +1,4 @@
-//! Clients that upload more than their endpoint wants read its answer, whatever they are written in; and a connection that
+//! Clients that upload more than their endpoint wants read its answer, whatever language they are written in; and a connection that
 //! lingers for that holds nothing for longer than it may.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
@@ -30,7 +30,6 @@ fn lingering(proxy: &Proxy) -> u64 {
     proxy.listener(|l| l.lingering.get())
 }
 
-/// Writes all before it reads.
 #[test]
 fn a_client_that_writes_all_before_it_reads_gets_the_answer() {
     let endpoint = refusing();
@@ -143,7 +142,7 @@ fn a_client_that_is_silent_is_cut_in_time() {
     assert_eq!((lingering(&proxy), proxy.listener(|l| l.linger_cut.get())), (0, 1));
 }
 
-/// A client that sends on and on could keep a process from its end.
+/// A client that keeps sending could keep a process from ending.
 #[test]
 fn draining_does_not_wait_for_a_client_that_sends_on() {
     let endpoint = refusing();

@@ -1,5 +1,5 @@
-//! Bytes that an endpoint sends on a kept connection and that answer no request: what comes late behind a response that has
-//! no body, and a 408 to a request that was never sent.
+//! Bytes that an endpoint sends on a kept connection and that answer no request: those that come late behind a response that has no
+//! body, and a 408 to a request that was never sent.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 use crate::support::endpoint::ok;
@@ -51,8 +51,8 @@ fn a_last_chunk_behind_a_204_or_a_304_is_not_taken_for_the_next_response() {
     the_next_request_is_answered("GET", "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n", "hello", "POST");
 }
 
-/// What these promise may be there for good reasons, so their connection is kept; what comes behind shows at the next request,
-/// which is sent once more where that does no harm.
+/// A body that such a head promises may be there for good reasons, so the connection is kept; bytes behind the head show at the
+/// next request, which is sent once more where that does no harm.
 #[test]
 fn a_body_behind_a_response_that_has_none_costs_the_next_request_a_connection_and_no_more() {
     the_next_request_is_answered("GET", "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", "hello", "GET");
@@ -73,7 +73,7 @@ fn an_empty_line_behind_a_response_is_passed_over() {
     assert_eq!(endpoint.accepted(), 1, "its connection is as good as before");
 }
 
-/// Some servers say so when an idle connection ends, which may cross with the next request.
+/// Some servers send a 408 when an idle connection ends, which may cross with the next request.
 #[test]
 fn a_408_to_a_request_that_was_never_sent_is_not_the_answer_to_the_next() {
     let endpoint = Endpoint::start(|conn| {

@@ -7,12 +7,12 @@ use crate::support::{Endpoint, Proxy, SOON, noise, text, wait_until};
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
-/// As the command-line client of Docker sends it.
+/// The head that the command-line client of Docker sends.
 const EXEC: &str = "POST /v1.45/exec/0123/start HTTP/1.1\r\nHost: a\r\nUser-Agent: Docker-Client\r\nConnection: Upgrade\r\n\
                     Content-Type: application/json\r\nUpgrade: tcp\r\n";
 const BODY: &str = "{\"Detach\":false,\"Tty\":true}";
 
-/// As its server answers.
+/// The answer of Docker's server.
 const UPGRADED: &str = "HTTP/1.1 101 UPGRADED\r\nContent-Type: application/vnd.docker.raw-stream\r\nConnection: Upgrade\r\n\
                         Upgrade: tcp\r\n\r\n";
 
@@ -81,7 +81,7 @@ fn an_endpoint_may_switch_before_it_has_read_the_body() {
         conn.head();
         conn.send(format!("{UPGRADED}welcome"));
         // Until here neither side can have sent all of the body.
-        may_go_on.lock().expect("no panic").recv_timeout(SOON).expect("the test goes on");
+        may_go_on.lock().expect("no panic").recv_timeout(SOON).expect("the test continues");
         assert!(conn.bytes(LEN) == expected);
         assert_eq!(text(&conn.rest()), "tunnel");
         conn.send("bye");
@@ -98,7 +98,7 @@ fn an_endpoint_may_switch_before_it_has_read_the_body() {
     assert_eq!(client.rest(), b"bye");
 }
 
-/// Else a client could send requests to endpoints that are neither routed nor counted.
+/// Otherwise a client could send requests to endpoints that are neither routed nor counted.
 #[test]
 fn what_follows_the_body_is_the_next_request_unless_the_endpoint_switches() {
     let endpoint = Endpoint::start(|conn| {
@@ -124,7 +124,7 @@ fn what_follows_the_body_is_the_next_request_unless_the_endpoint_switches() {
     assert_eq!(endpoint.accepted(), 1, "the connection is good for more");
 }
 
-/// As Docker answers a client that did not ask for an upgrade.
+/// The answer of Docker to a client that did not ask for an upgrade.
 #[test]
 fn a_stream_in_place_of_a_switch_is_a_response() {
     let endpoint = Endpoint::start(|conn| {

@@ -74,7 +74,7 @@ fn floods_of_frames_end_their_connection() {
     assert_eq!(proxy.listener(|l| l.http2.floods.iter().map(|n| n.get()).sum()), 7);
 }
 
-/// Frames for a stream that was reset here: they are thrown away, and no less of a flood.
+/// Frames for a stream that was reset here: they are discarded, and are a flood all the same.
 #[test]
 fn what_is_thrown_away_is_counted() {
     let endpoint = Endpoint::saying("hello");

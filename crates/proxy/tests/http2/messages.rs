@@ -271,7 +271,7 @@ fn a_cookie_in_many_crumbs_passes_as_one_field() {
     assert_eq!(endpoint.seen()[0].field("cookie"), Some(&*crumbs.join("; ")));
 }
 
-/// As with HTTP/1.1: who looks for the reason finds it.
+/// The reason for a refusal can be found, as with HTTP/1.1.
 #[test]
 fn what_is_refused_for_its_head_is_logged_and_counted() {
     let log = crate::support::log::Log::new();

@@ -329,9 +329,9 @@ async fn a_client_may_be_silent_between_its_messages_for_as_long_as_a_call_may()
     let (response, mut send) = client.send_request(request, false).expect("it takes one more");
     for _ in 0..3 {
         tokio::time::sleep(Duration::from_millis(150)).await;
-        send.send_data("some".into(), false).expect("it goes on");
+        send.send_data("some".into(), false).expect("the stream is open");
     }
-    send.send_data(Bytes::new(), true).expect("it goes on");
+    send.send_data(Bytes::new(), true).expect("the stream is open");
     let response = tokio::time::timeout(SOON, response).await.expect("in time").expect("an answer");
     assert_eq!((response.status().as_u16(), response.headers().get("grpc-status")), (200, None));
 }

@@ -13,7 +13,7 @@ fn exactly(conn: &mut Conn, n: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     while bytes.len() < n {
         let some = conn.some(n - bytes.len());
-        assert!(!some.is_empty(), "the proxy goes on");
+        assert!(!some.is_empty(), "the proxy has not closed");
         bytes.extend(some);
     }
     bytes
@@ -26,8 +26,8 @@ fn frame(conn: &mut Conn) -> Frame {
     Frame { kind: front[3], flags: front[4], stream, payload: exactly(conn, len) }
 }
 
-/// Adds what a stream's window opens by until a ping comes back. Tasks that bytes before it woke have had their turns, and what
-/// they had to send is written, with the third.
+/// Returns how far a stream's window opens until the third of three pings comes back. By then, tasks that earlier bytes woke have
+/// had their turns, and what they had to send is written.
 fn opened_by(conn: &mut Conn, stream: u32) -> usize {
     let mut opened = 0;
     for _ in 0..3 {

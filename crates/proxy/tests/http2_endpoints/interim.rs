@@ -6,7 +6,7 @@ use crate::support::{Proxy, wait_until};
 use crate::{before, status};
 use evenkeel_wire::h2::PREFACE;
 
-/// So many bytes of the proxy; `None` at its end.
+/// Reads `n` bytes of the proxy; `None` at its end.
 fn exactly(conn: &mut Conn, n: usize) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     while bytes.len() < n {
@@ -19,7 +19,7 @@ fn exactly(conn: &mut Conn, n: usize) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Reads the next frame of the proxy, of this kind.
+/// Reads the proxy's next frame of this kind.
 fn next(conn: &mut Conn, kind: u8) -> Option<Frame> {
     loop {
         let front = exactly(conn, 9)?;
@@ -32,8 +32,8 @@ fn next(conn: &mut Conn, kind: u8) -> Option<Frame> {
     }
 }
 
-/// An endpoint that begins as one of HTTP/2, and has this to send for each request: for its stream, and the number of those
-/// before it on its connection.
+/// An endpoint that begins as one of HTTP/2, and sends `responses` for each request: its arguments are the stream, and the number
+/// of earlier requests on the connection.
 fn sending(responses: impl Fn(u32, usize) -> Vec<u8> + Send + Sync + 'static) -> Endpoint {
     Endpoint::start(move |conn| {
         assert_eq!(conn.bytes(PREFACE.len()), PREFACE);
@@ -106,7 +106,7 @@ fn an_endpoint_that_sends_them_without_an_end_fails_its_request_and_no_other() {
     };
     assert!(head.starts_with("HTTP/1.1 502 "), "{head}");
     assert_eq!(status(&proxy, "/"), 204);
-    assert_eq!(endpoint.accepted(), 1, "the connection goes on");
+    assert_eq!(endpoint.accepted(), 1, "the connection is still used");
 }
 
 #[test]

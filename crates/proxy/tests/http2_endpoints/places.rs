@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-/// Nothing but the endpoint's word that it did nothing lets a request go again.
+/// No retries: only the endpoint's statement that it did nothing lets a request be sent again.
 const ALONE: &str = "retry = { attempts = 0, budget = 0, budget_floor = 0 }";
 
 const CLIENTS: usize = 40;
 
-/// The answers that were not as they should be, of so many requests of each of many clients at a time.
+/// Returns the answers other than 200 to `requests` requests of each of [`CLIENTS`] clients at a time.
 fn failed(proxy: &Proxy, requests: usize) -> Vec<String> {
     std::thread::scope(|scope| {
         let ask = || {
@@ -28,7 +28,7 @@ fn failed(proxy: &Proxy, requests: usize) -> Vec<String> {
     })
 }
 
-/// An endpoint that answers so many requests of a connection, and then says which was the last.
+/// An endpoint that answers `most` requests of a connection, and then states which was the last.
 fn ending_after(most: u32) -> H2Frames {
     H2Frames::start(move |conn, frame| {
         if frame.kind != HEADERS || conn.requests > most {
@@ -73,7 +73,7 @@ fn an_endpoint_that_takes_fewer_streams_at_a_time_than_it_says_loses_none() {
     let proxy = before(&[endpoint.addr], ALONE);
     assert_eq!(failed(&proxy, 25), Vec::<String>::new());
     assert!(refused.load(SeqCst) > 0, "it has refused some");
-    assert_eq!(proxy.state(endpoint.addr), "up", "a limit is no fault");
+    assert_eq!(proxy.state(endpoint.addr), "up", "a limit is not a fault");
 }
 
 #[test]

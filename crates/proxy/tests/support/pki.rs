@@ -91,7 +91,7 @@ impl Pki {
         self.issued(&cert, &key)
     }
 
-    /// A certificate that vouches for itself, and says that it is an authority, as `openssl req -x509` makes them.
+    /// A self-signed certificate that is marked as an authority, as `openssl req -x509` makes them.
     pub fn own(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> Issued {
         let (key, params) = asked(name, &PKCS_ECDSA_P256_SHA256, |params| {
             params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -235,7 +235,7 @@ impl Drop for Pki {
     }
 }
 
-/// A key, and what its certificate says.
+/// A key, and the parameters of its certificate.
 fn asked(
     name: &str,
     kind: &'static SignatureAlgorithm,

@@ -1,4 +1,4 @@
-//! Do checks of databases and mail servers see what clients would, and leave nothing behind? MariaDB, PostgreSQL, Redis and
+//! Checks of databases and mail servers see what clients would, and leave nothing behind: with MariaDB, PostgreSQL, Redis and
 //! Python's mail server, each started here at an address of its own.
 
 use crate::peers::{Server, as_nobody, is_root, postgresql, says, serve};
@@ -32,7 +32,7 @@ fn results(proxy: &Proxy, endpoint: SocketAddr) -> (u64, u64) {
     (counts.passed, counts.failed)
 }
 
-/// Waits until so many checks have passed.
+/// Waits until `times` checks have passed.
 fn passes(addr: SocketAddr, health: &str, times: u64) {
     let proxy = checking(addr, health);
     wait_until(&format!("{health} passes"), || results(&proxy, addr).0 >= times);
@@ -87,8 +87,8 @@ fn mariadb() -> Option<Server> {
     }))
 }
 
-/// What a client that closes after the greeting leaves in MariaDB's log. Each is also an error of its host, which is locked
-/// out after `max_connect_errors` (1129); loopback is spared that.
+/// The line that a client that closes after the greeting leaves in MariaDB's log. Each is also an error of its host, which is
+/// locked out after `max_connect_errors` (1129); loopback is spared that.
 const ABORTED: &str = "closed normally without authentication";
 const DENIED: &str = "Access denied";
 
@@ -96,14 +96,14 @@ const DENIED: &str = "Access denied";
 fn a_check_of_mariadb_is_no_aborted_connection() {
     let Some(server) = mariadb() else { return };
     let log = || std::fs::read_to_string(server.folder.join("log.err")).unwrap_or_default();
-    // The server was found listening by a connection that said nothing.
+    // The server was found listening by a connection that sent nothing.
     let count = |what: &str| log().matches(what).count();
     wait_until("that connection is noted", || count(ABORTED) > 0);
     let before = (count(ABORTED), count(DENIED));
     passes(server.addr, "mysql = \"check_me\"", 10);
     assert_eq!((count(ABORTED), count(DENIED)), before, "nothing is left behind");
     passes(server.addr, "mysql = {}", 10);
-    assert_eq!(count(ABORTED), before.0, "a denied login is no aborted connection");
+    assert_eq!(count(ABORTED), before.0, "a denied login is not an aborted connection");
     assert_ne!(count(DENIED), before.1);
     for denied in ["app", "nobody_knows"] {
         fails(server.addr, &format!("mysql = \"{denied}\""));
@@ -201,6 +201,6 @@ fn a_check_over_tls_ends_with_a_close_notify() {
     let proxy = Proxy::start_secured(&config, &to_pool(ca.client(BOTH), "b.test"));
     proxy.becomes(server.addr, "up");
     for _ in 0..3 {
-        assert!(ends.recv().expect("a check came"), "the end of the connection was not said");
+        assert!(ends.recv().expect("a check came"), "no close_notify at the end of the connection");
     }
 }

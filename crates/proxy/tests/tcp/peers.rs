@@ -62,7 +62,7 @@ pub(super) fn as_nobody(program: &PathBuf) -> Command {
     command
 }
 
-/// PostgreSQL, which lets in `tester` without a password, and everybody else who exists. Its log is in the folder.
+/// PostgreSQL, which lets in every role that exists without a password, such as `tester`. Its log is in the folder.
 pub(super) fn postgresql() -> Option<Server> {
     let folder = std::fs::read_dir("/usr/lib/postgresql");
     let versions: Vec<PathBuf> = folder.into_iter().flatten().flatten().map(|version| version.path()).collect();

@@ -289,7 +289,7 @@ fn a_session_without_a_byte_for_too_long_is_reset() {
     wait_until("it is counted", || ends(&proxy, evenkeel_proxy::end::Cause::ClientSlow) == 1);
 }
 
-/// It kept its place at the endpoint for all of `idle`.
+/// Such a session kept its place at the endpoint for all of `idle`.
 #[test]
 fn a_session_of_which_one_half_is_open_ends_after_a_time_of_its_own() {
     use evenkeel_proxy::end::Cause;

@@ -174,7 +174,7 @@ fn a_client_too_many() {
         first.write_tls(&mut hello).unwrap();
         stream.write_all(&hello).unwrap();
         wait_until("one is under way", || proxy.listener(|l| l.tls.active.get()) == 1);
-        // Of the same address, and the first has not stalled for long.
+        // Both have the same address, and the first has not stalled for long.
         let mut second = TcpStream::connect(proxy.addr()).unwrap();
         second.write_all(&hello).unwrap();
         wait_until("it is refused", || proxy.listener(|l| l.tls.failed[Unsecured::TooMany as usize].get()) == 1);

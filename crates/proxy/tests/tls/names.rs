@@ -16,7 +16,7 @@ fn proxy(certificates: &[&Issued], endpoint: &Endpoint, more: &str) -> Proxy {
     Proxy::start(&config(&format!("tls = {{ certificates = [{}] {more} }}", entries.join(", ")), endpoint, ""))
 }
 
-/// Believes everything, and keeps what it was shown: the certificate, and its OCSP response.
+/// Accepts everything, and keeps what it was shown: the certificate, and its OCSP response.
 #[derive(Debug)]
 struct Watching {
     provider: CryptoProvider,
@@ -61,7 +61,7 @@ impl ServerCertVerifier for Watching {
     }
 }
 
-/// What a client is shown that asks for this name, and knows this much: the certificate, and its OCSP response.
+/// Returns the certificate, and its OCSP response, that are shown to a client with these capabilities that asks for this name.
 #[track_caller]
 pub(super) fn shown(
     proxy: &Proxy,

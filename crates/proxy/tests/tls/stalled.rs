@@ -9,7 +9,7 @@ use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 
-/// Handshakes that may be under way, as `at_listener` has it.
+/// Handshakes that may be under way, as set by `at_listener`.
 const MOST: usize = 100;
 
 /// A connection from this address of the machine.

@@ -1,4 +1,4 @@
-//! Certificates that are named themselves as those to believe: of an endpoint, and of a client.
+//! Certificates that are themselves configured as the ones to trust: of an endpoint, and of a client.
 
 use crate::support::endpoint::ok;
 use crate::support::pki::{Issued, Pki, config, refused, resumes};
@@ -7,7 +7,7 @@ use crate::support::{Endpoint, Proxy, wait_until};
 use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, PKCS_ECDSA_P256_SHA256, date_time_ymd};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The answer where an endpoint shows `shown`, and `ca` is believed.
+/// The answer where an endpoint shows `shown`, and `ca` is trusted.
 fn answer(pki: &Pki, shown: &Issued, ca: &Issued) -> (u16, String) {
     let endpoint = answering(pki.serving(shown), |_| ok("secured"));
     let tls = format!("tls = {{ ca = {:?}, server_name = 'b.test' }}", ca.cert);
@@ -20,10 +20,10 @@ fn an_endpoint_is_believed_by_its_own_certificate() {
     let pki = Pki::new();
     let own = pki.own("b.test", |_| ());
     assert_eq!(answer(&pki, &own, &own), (200, "secured".to_string()));
-    // One that an authority has issued, without that.
+    // A certificate that an authority has issued, without that authority.
     let issued = pki.issue("b.test");
     assert_eq!(answer(&pki, &issued, &issued).0, 200);
-    // Another one of the same name, which the first has not issued.
+    // Another certificate of the same name, which the first has not issued.
     let (status, why) = answer(&pki, &pki.own("b.test", |_| ()), &own);
     assert!(status == 502 && why.contains("TLS: "), "{status} {why}");
     let past = |params: &mut CertificateParams| params.not_after = date_time_ymd(2020, 1, 1);
@@ -82,7 +82,7 @@ fn a_client_that_is_named_itself_may_be_revoked() {
     }
 }
 
-/// A ticket would let it in for half a day.
+/// A ticket would let the client in for half a day.
 #[test]
 fn a_session_does_not_outlive_the_certificate_of_its_client() {
     let (pki, endpoint) = (Pki::new(), Endpoint::saying("hello"));

@@ -46,11 +46,11 @@ impl Connection {
 
     pub(super) fn on_continuation(&mut self, front: Front, payload: &[u8]) -> Told {
         let Some(mut block) = self.block.take() else {
-            return Err(self.fail(ErrorCode::ProtocolError, "a head goes on that has not begun"));
+            return Err(self.fail(ErrorCode::ProtocolError, "CONTINUATION without a head before it"));
         };
         self.spend(Flood::Continuations, 1)?;
         block.bytes.extend_from_slice(payload);
-        // Whatever its fields are: a block of that size is over the limit, and the tables of both sides are of no more use.
+        // A block of that size is over the limit whatever its fields are, and the tables of both sides are of no more use.
         if block.bytes.len() > self.config.max_header_list.max(frame::PAYLOAD) * 2 {
             return Err(self.head_far_too_large());
         }
@@ -68,7 +68,7 @@ impl Connection {
         ConnectionError { flood: Some(Flood::LargeHeads), ..error }
     }
 
-    /// A whole block of fields has come.
+    /// Handles a whole block of fields.
     fn on_block(&mut self, block: &Block, bytes: &[u8]) -> Told {
         let Block { stream: id, ends, depends_on_itself, .. } = *block;
         self.work += u64::from(LATE_HEAD);
@@ -115,7 +115,7 @@ impl Connection {
         }
     }
 
-    /// The block, if it could be read.
+    /// Returns the block, if it could be read.
     fn check_decoded(&mut self, decoded: Result<Decoded, hpack::Error>) -> Result<Decoded, ConnectionError> {
         match decoded {
             Ok(decoded) => Ok(decoded),
@@ -141,7 +141,7 @@ impl Connection {
         }
     }
 
-    /// Whether a stream may begin that is not open.
+    /// True if a stream that is not open may begin.
     fn admit_stream(&mut self, id: StreamId) -> Result<bool, ConnectionError> {
         if !self.is_server {
             let why = match self.streams.ended(id) {
@@ -173,7 +173,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// A request is malformed: its stream is reset, as RFC 9113 section 8.1.1 wants it.
+    /// Refuses a malformed request: its stream is reset, as RFC 9113 section 8.1.1 wants it.
     #[cold]
     fn refuse(&mut self, id: StreamId, refused: Box<Refused>) -> Told {
         self.lose(id, ErrorCode::ProtocolError, "")?;
@@ -222,7 +222,7 @@ impl Connection {
         Ok(Some(Event::Trailers { stream: id, table }))
     }
 
-    /// A head is over the limit: the client of a new request gets a response that states it.
+    /// Refuses a head over the limit: the client of a new request gets a response that states it.
     #[cold]
     fn refuse_large(&mut self, id: StreamId, is_request: bool, ends: bool, mut refused: Box<Refused>) -> Told {
         self.spend_stream(Flood::LargeHeads)?;

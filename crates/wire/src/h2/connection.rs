@@ -124,9 +124,9 @@ pub struct Connection {
     /// The peer takes no more streams.
     pub(super) is_ending: bool,
     pub(super) budgets: Budgets,
-    /// It takes no more streams, as the peer wastes them.
+    /// True if no more streams are taken, as the peer wastes them.
     pub(super) is_flooded: bool,
-    /// What all that was received has cost.
+    /// The cost of all that was received, in frames.
     pub(super) work: u64,
     /// Why streams were reset here.
     pub(super) resets: Vec<ErrorCode>,
@@ -240,11 +240,11 @@ impl Connection {
         if self.budgets.spend(flood, n, self.now) { Ok(()) } else { Err(self.flooded(flood)) }
     }
 
-    /// Counts a stream that a peer wastes. When it is too much, a client begins no more, and those that have begun are served:
-    /// they may be those of others who share the connection.
+    /// Counts a stream that a peer wastes. When it is too much, a client begins no more, and those that have begun are served: they
+    /// may belong to others who share the connection.
     ///
     /// # Errors
-    /// It is too much, and the peer is no client.
+    /// The waste is too much, and the peer is not a client.
     pub(super) fn spend_stream(&mut self, flood: Flood) -> Result<(), ConnectionError> {
         // No more streams begin, so that there are no more to be wasted than are open.
         if self.is_flooded || self.budgets.spend(flood, 1, self.now) {

@@ -53,7 +53,7 @@ pub enum Event {
     },
     /// A request was refused for its head; the client has its answer.
     Refused(Box<Refused>),
-    /// The peer wastes too many streams. It was told that no more are served; those that have begun are.
+    /// The peer wastes too many streams. It got a GOAWAY: no more are served, except those that have begun.
     Flooded(Flood),
     /// More may be sent: on this stream, or on any.
     Room {

@@ -69,7 +69,7 @@ impl Flood {
             Flood::EmptyData => (200, 50),
             Flood::WindowUpdates => (20_000, 2000),
             Flood::LargeHeads => (20, 2),
-            // An endpoint that dies may cost hundreds of uploads at once, each of which goes on for a round trip.
+            // An endpoint that dies may cost hundreds of uploads at once, each of which continues for a round trip.
             Flood::LateFrames => (64_000, 8000),
         }
     }
@@ -116,7 +116,7 @@ impl Budgets {
         }
     }
 
-    /// Pays what the time since has earned, and counts.
+    /// Adds what the time since the last payment has earned, and counts.
     #[cold]
     fn spend_late(&mut self, flood: Flood, n: u32, now: u64) -> bool {
         let seconds = u32::try_from(now.saturating_sub(self.paid_at) / SECOND_NS).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! What a peer may waste, and what that costs its connection.
+//! Waste that a peer is allowed, and what more of it costs the connection.
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn floods_end_the_connection_and_hold_little() {
             match server.receive(rest, 0) {
                 Err(error) => break error,
                 Ok(Received { used, event }) => {
-                    assert!(used > 0 || event.is_some(), "{name}: it goes on for ever");
+                    assert!(used > 0 || event.is_some(), "{name}: the connection makes no progress");
                     rest = &rest[used..];
                 }
             }
@@ -53,7 +53,7 @@ fn reset_here() -> Vec<u8> {
     headers(1, &[POST, &[("connection", "close")]].concat(), false)
 }
 
-/// Gives a server all of it, or what it takes: its error, and the floods that it heard of.
+/// Gives a server all of it, or what it takes. Returns its error, and the floods that it reported.
 fn take(server: &mut Connection, mut rest: &[u8], now: u64) -> (Option<ConnectionError>, Vec<Flood>) {
     let mut floods = Vec::new();
     loop {
@@ -114,7 +114,7 @@ fn cancels_of_streams_that_were_open_for_a_while_are_no_flood_however_many() {
         assert_eq!(take(&mut server, &both, 10_000 * MS), (None, vec![]));
         server.send_head(4 * n + 1, pairs(&[(":status", "204")]), true);
     }
-    // 400 a second are allowed beside.
+    // 400 a second are allowed as well.
     let mut server = self::server();
     for n in 0..24_000u32 {
         let at = u64::from(n) * 1000 * MS / 400;

@@ -81,7 +81,7 @@ impl fmt::Display for Malformed {
 /// A request that was refused for its head.
 #[derive(Debug)]
 pub struct Refused {
-    /// What could be read of it.
+    /// The part of the head that could be read.
     pub head: Head,
     /// The rule that it breaks.
     pub why: Malformed,
@@ -134,7 +134,7 @@ impl HeadReader {
             return self.pseudo(name, value);
         }
         if is_blank(value.first()) || is_blank(value.last()) {
-            // Neither side means anything by it, HTTP/1 drops it, and other servers take it.
+            // The white space means nothing to either side, HTTP/1 drops it, and other servers accept it.
             value = value.trim_ascii();
         }
         if !is_name(name) {
@@ -224,7 +224,7 @@ impl HeadReader {
         }
     }
 
-    /// What could be read of a head that is refused.
+    /// Returns the refusal of a head, with what could be read of it.
     #[cold]
     pub fn refused(mut self, why: Malformed) -> Box<Refused> {
         if self.head.authority.is_empty() {

@@ -2,7 +2,7 @@
 //! is to be written in its output. It moves no bytes and reads no clock; streams are numbers here: the driver keeps what
 //! belongs to them.
 //!
-//! 1. [`Connection::receive`] takes frames and says what has come, an [`Event`]: [`receive`](self), with what becomes of
+//! 1. [`Connection::receive`] takes frames and returns what has come, an [`Event`]: [`receive`](self), with the handling of
 //!    heads in [`blocks`], their rules in [`head`], and those of windows in [`flow`].
 //! 2. `send_head`, `send_data` and so on write frames: [`send`](self).
 //! 3. What a peer may ask for without use is bounded: [`flood`].

@@ -9,10 +9,10 @@ use super::settings::WINDOW;
 use super::streams::End;
 use super::{ErrorCode, MAX, PREFACE, StreamId};
 
-/// What a frame comes to.
+/// The result of a frame: an event if there is one, or the end of the connection.
 pub(super) type Told = Result<Option<Event>, ConnectionError>;
 
-/// A body is not as long as its head says.
+/// The fault of a body that is not as long as its head states.
 pub(super) const NOT_AS_STATED: &str = "the body is not as long as Content-Length says";
 
 /// Nothing yet.

@@ -23,7 +23,7 @@ pub struct Stream {
     pub has_head: bool,
     /// What this side asked for.
     pub asked: Asked,
-    /// When it began, in nanoseconds.
+    /// The time at which it began, in nanoseconds.
     pub began: u64,
 }
 
@@ -62,7 +62,7 @@ pub struct Streams {
     open: Vec<Stream>,
     ended: VecDeque<(StreamId, End)>,
     here: VecDeque<StreamId>,
-    /// The list of those was full once.
+    /// True if the list `here` was full once.
     has_forgotten: bool,
 }
 

@@ -1,7 +1,7 @@
 //! How does an endpoint's response become one that can be read? White space before the colon of a field is taken out, as
 //! proxies have to do (RFC 9112 section 5.1); in a request it is refused. Faults of old servers are repaired where the pool
-//! tolerates them: what goes on is the response as it was meant, in the words of the grammar. Empty lines before a response,
-//! which some servers send behind the one before, are taken out too.
+//! tolerates them: the response is forwarded as it was meant, in the words of the grammar. Empty lines before a response, which
+//! some servers send behind the one before, are taken out too.
 //!
 //! Asked only when a head was refused: good ones pay nothing for it.
 

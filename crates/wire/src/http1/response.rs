@@ -14,7 +14,7 @@ pub struct Response<'h, 'b> {
     pub status: u16,
     /// Whether the endpoint will take another request on this connection.
     pub keep_alive: bool,
-    /// Seconds without a request after which the endpoint closes it, if the endpoint says so.
+    /// Seconds without a request after which the endpoint closes it, if the endpoint states them.
     pub kept_secs: Option<u32>,
     /// What follows the head.
     pub body: Body,

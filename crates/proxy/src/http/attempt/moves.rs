@@ -1,13 +1,13 @@
-//! How often one try goes on to another stream: of requests that the endpoint has not processed, and of those that it may have.
+//! Limits on moves of one try to another stream: of requests that the endpoint has not processed, and of those that it may have.
 
 use crate::http::fault::Fault;
 use crate::upstream::stream::EndpointStream;
 
-/// Streams that an endpoint may refuse, or end the connection of without having looked at them, while it serves others. Each time
-/// others were served, so a request that meets so many has met an endpoint that does not want it.
+/// Streams of a request that an endpoint may refuse, or leave unprocessed at the end of a connection, while it serves others.
+/// Others were served each time, so a request that reaches this has met an endpoint that does not want it.
 const UNPROCESSED_MAX: u32 = 100;
 
-/// The same where the endpoint served no other meanwhile: with the pauses in between that takes more than a second.
+/// The limit where the endpoint served no other meanwhile: with the pauses in between, reaching it takes more than a second.
 const IN_VAIN_MAX: u32 = 8;
 
 /// Connections that may be lost with a request that can be sent twice.
@@ -16,7 +16,7 @@ const LOST_MAX: u32 = 3;
 /// The first pause where the endpoint serves no other. Each further one is twice that.
 const PAUSE_NS: u64 = 5_000_000;
 
-/// How often one try was sent so far, but for the first time.
+/// Moves of one try so far: how often it was sent after the first time.
 #[derive(Debug, Default)]
 pub struct Moves {
     unprocessed: u32,
@@ -25,7 +25,7 @@ pub struct Moves {
 }
 
 impl Moves {
-    /// The pause after which the endpoint gets the request once more, in nanoseconds; `None` if it does not get it.
+    /// Returns the pause in nanoseconds after which the endpoint gets the request once more; `None` if it does not get it.
     /// `may_repeat`: also if it may have processed it. `is_running`: it works on others. `has_other`: another endpoint can take it.
     pub fn after(
         &mut self,
@@ -51,7 +51,7 @@ impl Moves {
         (self.unprocessed <= UNPROCESSED_MAX && self.in_vain <= IN_VAIN_MAX).then_some(pause_ns)
     }
 
-    /// Whether the endpoint has had it before.
+    /// True if the endpoint has had the request before.
     pub fn are_some(&self) -> bool {
         self.unprocessed > 0
     }

@@ -128,11 +128,11 @@ async fn hedged<'r, D: Downstream>(
     Ok(first)
 }
 
-/// How long a request may take to begin at its endpoint.
+/// Limits on the time that a request takes to begin at its endpoint.
 #[derive(Clone, Copy)]
 struct Limits {
     connect: Duration,
-    /// Where all connections have as many requests as they take.
+    /// Longest wait for a place, where all connections have as many requests as they take.
     place: Duration,
     deadline: u64,
 }
@@ -145,9 +145,9 @@ impl Limits {
     }
 }
 
-/// Why a request has not begun.
+/// Reason why a request has not begun.
 enum NotBegun {
-    /// The client is gone, or not all is kept that was taken from it.
+    /// The client is gone, or not all that was taken from it is kept.
     Fault(Fault),
     /// There is no connection; without an error, none in time.
     Unreachable(Option<io::Error>),

@@ -32,7 +32,7 @@ use std::cell::Cell;
 use std::pin::pin;
 use std::task::{Context, Poll};
 
-/// What a head draws from the budget of a turn: it is read and routed, and the request is logged.
+/// Units of a turn's budget that a head draws: it is read and routed, and the request is logged.
 const HEAD: u32 = 2;
 
 /// A client connection that speaks HTTP/1, and so the one request on it.
@@ -154,7 +154,7 @@ impl H1 {
         let mut partial: Vec<u8> = Vec::new();
         if let Some(held) = held.take() {
             if has_head(&held) {
-                // A client may send any number of heads together, and read what they are answered.
+                // A client may send any number of heads together, and read the answers.
                 budget::proceed().await;
                 return Next::Head(held);
             }

@@ -188,7 +188,7 @@ pub async fn serve<D: Messages>(
     }
 }
 
-/// Ends a gRPC call whose response has begun and comes no further.
+/// Ends a gRPC call whose response has begun and does not continue.
 #[cold]
 fn end_call<D: Messages>(record: &Record<'_>, down: &D, (status, reply): (Status, Reply)) {
     record.call.set(Call::Ended(status));

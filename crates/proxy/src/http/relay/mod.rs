@@ -43,12 +43,12 @@ pub struct Relay<'t, 'c, U = Transport> {
     pub timeouts: RouteTimeouts,
     /// The tick by which all must be over.
     pub deadline: u64,
-    /// Whether that is the deadline that the client of a gRPC call has set.
+    /// True if `deadline` is the one that the client of a gRPC call has set.
     pub is_deadline_of_call: bool,
     /// In how many directions the client is to send or to take something: if time runs out then, it is at fault. Else
     /// clients that read slowly could make endpoints look bad.
     pub client_due: Cell<u8>,
-    /// Whether more of the request's body is waited for now.
+    /// True while more of the request's body is waited for.
     pub awaits_body: Cell<bool>,
     /// Whether more of the request's body is to come from the client.
     pub body_due: Cell<bool>,
@@ -69,7 +69,7 @@ pub struct Relay<'t, 'c, U = Transport> {
 pub struct Answered {
     /// The endpoint's can carry another request.
     pub reusable: bool,
-    /// Seconds for which the endpoint keeps its connection, if it says so.
+    /// Seconds for which the endpoint keeps its connection, if it states them.
     pub kept_secs: Option<u32>,
     /// The client's can.
     pub keep_alive: bool,
@@ -112,7 +112,7 @@ impl<U> Relay<'_, '_, U> {
         output
     }
 
-    /// Waits for the client. Once a response is under way, for as long as a pause of it may last: `timeouts.response` is for the
+    /// Waits for the client; once a response is under way, for as long as a pause of it may last: `timeouts.response` is for the
     /// endpoint, which has answered.
     async fn on_client<F: Future>(&self, mut future: Pin<&mut F>) -> F::Output {
         let mut waits = false;
@@ -178,7 +178,7 @@ impl<U> Relay<'_, '_, U> {
         self.timer.set(self.due(time));
     }
 
-    /// Gives a tunnel as much silence as it may have.
+    /// Sets the timer to the silence that a tunnel may have.
     fn allow_silence(&self) {
         let RouteTimeouts { idle, half_closed, .. } = self.timeouts;
         self.allow(Some(if self.half_closed.get() { half_closed.min(idle) } else { idle }));

@@ -162,7 +162,7 @@ impl Relay<'_, '_, EndpointStream> {
             yield_now().await;
         }
         let ended = if ends { Ok(None) } else { self.take_body(down, left).await };
-        // A response that is cut goes to the client as far as it came.
+        // The client gets as much as came of a response that is cut.
         if ended.is_err() {
             self.allow(Some(self.timeouts.idle));
             self.room(down).await?;
@@ -224,7 +224,7 @@ impl Relay<'_, '_, EndpointStream> {
         self.on_client(pin!(poll_fn(|cx| down.poll_flush(cx)))).await.map_err(|Gone| Fault::ClientGone)
     }
 
-    /// Why no more of a response comes that has begun.
+    /// Returns the fault of a response that has begun and does not continue.
     #[cold]
     fn cut_short(&self) -> Fault {
         match self.upstream.lost() {

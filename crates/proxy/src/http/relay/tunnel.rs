@@ -15,7 +15,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 impl Relay<'_, '_> {
-    /// Begins a tunnel, as a switch of protocols is answered by what is in `buf`.
+    /// Begins a tunnel. The answer to the switch of protocols is in `buf`.
     pub(super) fn switched<'s>(&'s self, down: &'s H1, buf: Buf) -> Box<Duplex<'s>> {
         self.upstream.send_at_once();
         self.allow(Some(self.timeouts.idle));
@@ -49,7 +49,7 @@ impl Relay<'_, '_> {
     /// Relays bytes both ways until both have ended. `early`: what the client sent behind its request.
     ///
     /// # Errors
-    /// It ended in another way: then both connections end in a reset.
+    /// The tunnel ended in another way: then both connections end in a reset.
     pub(super) async fn tunnel(
         &self,
         down: &H1,
@@ -75,7 +75,7 @@ impl Relay<'_, '_> {
             SessionEnd::Idle(Side::Endpoint) => Cause::EndpointSlow,
             SessionEnd::Cut => Cause::Proxy,
         };
-        // An end that came otherwise must not look like the end of the data.
+        // Any other end must not look like the end of the data.
         self.upstream.reset_on_close(true);
         down.transport.reset_on_close(true);
         Err(Fault::Tunnel(cause))

@@ -131,8 +131,8 @@ fn on_fields(core: &Core, question: &Question, fields: &Fields<'_, '_>) -> End {
     }
 }
 
-/// Takes the answer, if its head has come; whether its connection can carry another request, and for how many seconds if that
-/// is known.
+/// Takes the answer, if its head has come. Returns the end, true if the connection can carry another request, and the seconds for
+/// which it can, if they are known.
 fn on_bytes(core: &Core, question: &Question, buf: &mut Buf) -> io::Result<Option<(End, bool, Option<u32>)>> {
     let mut room = Room::new();
     let read = Response::read(buf.filled(), &mut room, RequestContext::default(), &LIMITS).map_err(io::Error::other)?;

@@ -38,7 +38,7 @@ fn escaped(out: &mut Vec<u8>, text: &[u8]) {
     }
 }
 
-/// In four digits: hidden characters have no more.
+/// Appends the escape of a character in four digits: hidden characters have no more.
 fn escape(out: &mut Vec<u8>, c: char) {
     let c = u32::from(c);
     out.extend_from_slice(b"\\u");

@@ -2,14 +2,14 @@
 
 use evenkeel_config::Plan;
 
-/// Puts back what cannot change while it runs; returns the names of the keys.
+/// Restores what cannot change while the process runs; returns the names of the keys.
 pub fn keep_until_restart(now: &Plan, next: &mut Plan) -> Vec<&'static str> {
     let mut kept = Vec::new();
     let mut keep = |key, differs: bool| kept.extend(differs.then_some(key));
-    // Counts are sharded by worker, and histograms go on counting in the buckets that they have.
+    // Counts are sharded by worker, and histograms keep the buckets that they have.
     keep("runtime.workers", next.runtime.workers != now.runtime.workers);
     keep("telemetry.metrics.buckets", next.telemetry.metrics.buckets != now.telemetry.metrics.buckets);
-    // It starts with the balancer that it tells of: what that has learned before could not be told.
+    // The journal starts with its balancer: what that has learned before could not be recorded.
     keep("telemetry.journal", next.telemetry.journal != now.telemetry.journal);
     // These belong to the process around the proxy, which sets them up once.
     keep("telemetry.metrics.path", next.telemetry.metrics.path != now.telemetry.metrics.path);

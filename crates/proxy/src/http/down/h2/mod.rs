@@ -28,7 +28,7 @@ use std::time::Duration;
 /// The head that a client's connection begins with, as HTTP/1 would read it.
 const PREFACE_HEAD: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
 
-/// How long a client may still begin requests after the notice to begin no more, unless its answers to two pings come before.
+/// Time in which a client may still begin requests after the notice to begin no more, unless its answers to two pings come before.
 /// A client whose event loop is busy answers late, and requests that it sent meanwhile would be refused.
 const DRAIN_NOTICE: Duration = Duration::from_secs(5);
 
@@ -65,7 +65,7 @@ struct Server {
     is_asked: Cell<bool>,
     /// Whether and when it is told the last request that is served.
     drain: Cell<Drain>,
-    /// Whether it has wasted too many streams.
+    /// True if the client has wasted too many streams.
     is_flooded: Cell<bool>,
     /// Whether it has answered the first of the pings after that.
     has_answered: Cell<bool>,

@@ -74,7 +74,7 @@ pub async fn request(incoming: Box<(Rc<Connection>, StreamHandle, Head)>) {
     down.discard_rest(|| client.is_ending()).await;
 }
 
-/// Counts and logs a request that was refused for its head, which had its answer from the engine.
+/// Counts and logs a request that was refused for its head, and that the engine has answered.
 #[cold]
 pub fn note_refused(connection: &Connection, refused: Refused) {
     let Refused { mut head, why, status } = refused;
@@ -111,9 +111,9 @@ struct H2 {
 }
 
 impl H2 {
-    /// Reads the rest of a request that nothing needs, and throws it away. Many clients take a reset for a failure even when the
-    /// response is whole before it (curl 7.88), so it comes only if the client does not end its request. `is_ending`: there is
-    /// less time for that.
+    /// Reads and discards the rest of a request that nothing needs. Many clients take a reset for a failure even when the response
+    /// is whole before it (curl 7.88), so it comes only if the client does not end its request. `is_ending`: there is less time for
+    /// that.
     async fn discard_rest(&self, is_ending: impl Fn() -> bool) {
         if !self.stream.is_receiving() {
             return;
