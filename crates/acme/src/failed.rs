@@ -50,7 +50,7 @@ causes! {
     Challenge "challenge";
     /// It refused one nonce after the other, which says nothing about the order.
     Nonce "nonce";
-    /// It works at an order for longer than is waited for, and is asked for that again.
+    /// The authority works at an order for longer than evenkeel waits, and is asked for the same order again.
     Busy "busy";
     /// Account or certificate cannot be kept.
     Storage "storage";
@@ -111,7 +111,7 @@ impl Failed {
         Failed::new(cause, format!("the authority refuses ({kind}): {what}"), help)
     }
 
-    /// An order that it still works at.
+    /// Failure for an order that the authority still works at.
     pub fn busy(acme: &Acme) -> Failed {
         let what = format!("{} still works at the order", acme.directory);
         Failed::new(Cause::Busy, what, "it is asked for this order again, and no other is begun")

@@ -266,7 +266,7 @@ async fn look(
                 known.due = now + pause;
             }
             known.ask = now + pause;
-            // What does not reach the authority counts nowhere, so that a restart may try it at once.
+            // The authority does not count requests that do not reach it, so a restart may try them at once.
             let is_counted = !matches!(failed.cause, Cause::Unreachable | Cause::Nonce | Cause::Storage);
             if is_counted || known.not_before > now {
                 known.keep(acme, names, folder);

@@ -1,5 +1,5 @@
-//! What is known of one certificate: until when it is valid, when it is ordered, and how often that failed. Failures are kept in the
-//! folder, so that a process that is restarted over and over does not order over and over: authorities count.
+//! State of one certificate: its validity, the time of its next order, and how often orders failed. Failures are kept in the
+//! folder, so that a process that is restarted over and over does not order over and over: authorities count orders.
 
 use crate::folder::Folder;
 use crate::schedule::renewal;
@@ -8,33 +8,33 @@ use evenkeel_tls::{inspect, pair};
 use rustls::sign::CertifiedKey;
 use serde::{Deserialize, Serialize};
 
-/// For how long a failure is left alone, in seconds, however often the configuration is read again.
+/// Seconds after a failure in which a reload does not try again, however often the configuration is read.
 const AGAIN: i64 = 600;
 
-/// What is known of one certificate.
+/// State of one certificate.
 #[derive(Debug)]
 pub struct Known {
-    /// From when until when; `None` if there is none, or one of other names.
+    /// Validity, from and until; `None` if there is no certificate, or one with other names.
     pub valid: Option<(i64, i64)>,
-    /// When it is ordered.
+    /// Time of the next order.
     pub due: i64,
-    /// When the authority is asked for its window again.
+    /// Time at which the authority is asked for its window again.
     pub ask: i64,
-    /// One after the other.
+    /// Failures in a row.
     pub failures: u32,
-    /// When the last of them was.
+    /// Time of the last failure.
     pub failed: i64,
-    /// Until then the authority wants to hear nothing of it.
+    /// Time before which the authority wants no requests for this certificate.
     pub not_before: i64,
-    /// Of this certificate.
+    /// Random number from 0 to 1, drawn for this certificate.
     pub jitter: f64,
 }
 
-/// What is kept of failures.
+/// Failures as they are kept in the folder.
 #[derive(Debug, Deserialize, Serialize)]
 struct Kept {
     names: Vec<String>,
-    /// The settings with which it failed: others may work.
+    /// Settings with which the order failed: others may work.
     settings: String,
     failures: u32,
     failed: i64,
@@ -46,14 +46,14 @@ fn file(names: &[String]) -> String {
     format!("{}.failed.json", names[0])
 }
 
-/// What decides on success, as text.
+/// Settings that decide on success, as text.
 fn settings(acme: &Acme) -> String {
     let account = acme.external_account.as_ref().map(|account| &account.id);
     format!("{} {:?} {:?} {account:?}", acme.directory, acme.challenge, acme.email)
 }
 
 impl Known {
-    /// As the file of a certificate says: one that is not there, or has other names, is due now.
+    /// Returns the state that the file of a certificate shows. A certificate that is missing, or has other names, is due now.
     pub fn of(acme: &Acme, names: &[String]) -> Known {
         let (jitter, now) = (jitter(), inspect::now());
         let file = acme.file(names);
@@ -62,7 +62,7 @@ impl Known {
         Known { valid, due, ask: now, failures: 0, failed: 0, not_before: 0, jitter }
     }
 
-    /// The same, with the failures of processes before this one.
+    /// Like [`Known::of`], with the failures of processes before this one.
     pub fn kept(acme: &Acme, names: &[String], folder: &Folder) -> Known {
         let mut known = Known::of(acme, names);
         let kept = folder.read(&file(names)).ok().flatten();
@@ -78,13 +78,13 @@ impl Known {
             return;
         }
         (self.failures, self.failed, self.not_before) = (kept.failures, kept.failed, kept.not_before);
-        // As at a reload, what failed a while ago is tried again, and at once with other settings.
+        // As at a reload, what failed a while ago is tried again; with other settings it is tried at once.
         let wait = if kept.settings == settings { kept.due.min(kept.failed + AGAIN) } else { now };
         let wait = wait.max(kept.not_before);
         (self.due, self.ask) = (self.due.max(wait), self.ask.max(wait));
     }
 
-    /// Keeps the failures, or forgets those that are over. What cannot be written is lost at the next start, and no more.
+    /// Writes the failures, or removes the file once there are none. If writing fails, the next start does not know of them.
     pub fn keep(&self, acme: &Acme, names: &[String], folder: &Folder) {
         let &Known { failures, failed, due, not_before, .. } = self;
         if failures == 0 {
@@ -105,17 +105,17 @@ impl Known {
     }
 }
 
-/// From when until when a certificate is valid, if it has just these names.
+/// Validity of a certificate, from and until; `None` unless it has exactly these names.
 pub fn validity(certified: &CertifiedKey, names: &[String]) -> Option<(i64, i64)> {
     let facts = inspect::facts(certified.end_entity_cert().ok()?)?;
     let has_all = names.iter().all(|name| facts.names.contains(name)) && facts.names.len() == names.len();
     has_all.then_some(facts.valid)
 }
 
-/// Between 0 and 1.
+/// Random number from 0 to 1.
 pub fn jitter() -> f64 {
     let mut bytes = [0; 4];
-    // Without randomness all come at once, which is no fault.
+    // Without randomness all certificates are due at the same time, which does no harm.
     let _ = getrandom::fill(&mut bytes);
     f64::from(u32::from_ne_bytes(bytes)) / f64::from(u32::MAX)
 }

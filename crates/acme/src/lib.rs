@@ -4,8 +4,8 @@
 //! 1. `schedule`: when is a certificate renewed, and when is tried again what failed?
 //! 2. `folder`: what is kept, by one process at a time.
 //! 3. `failed`: why there is no certificate, in words.
-//! 4. `sender`: how an authority is spoken to; `account` and `order`: what is asked; `pending`: an order that was begun.
-//! 5. `known`: what is known of a certificate, and how often it failed.
+//! 4. `sender`: requests to an authority; `account` and `order`: accounts and orders there; `pending`: an order that was begun.
+//! 5. `known`: the state of a certificate, and how often its orders failed.
 //! 6. [`issuer`]: all certificates of a plan, and [`metrics`] of them.
 
 mod account;

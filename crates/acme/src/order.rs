@@ -13,7 +13,7 @@ use instant_acme::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long an authority may take to look.
+/// Patience with an authority that validates a name.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Pauses between questions about an order, where the authority does not say how long they are to be: the first, and the longest.
@@ -24,7 +24,7 @@ const ASK_LAST: Duration = Duration::from_secs(10);
 /// have their turn.
 const WAIT_MAX: i64 = 60;
 
-/// Who orders, and by which settings.
+/// Account and settings that an order is made with.
 #[derive(Clone, Copy)]
 pub struct Asking<'a> {
     pub account: &'a Account,
@@ -34,8 +34,8 @@ pub struct Asking<'a> {
     pub retry_after: &'a RetryAfter,
 }
 
-/// Orders a certificate, or comes back to an order that was begun: itself, those that lead to a root, and its key, in PEM.
-/// `replaces`: the one that it comes after. The order is kept until it is [forgotten](Pending::forget).
+/// Orders a certificate, or continues an order that was begun. Returns the certificate, its chain and its key, in PEM. `replaces`:
+/// the certificate before it. The order is kept until it is [forgotten](Pending::forget).
 ///
 /// # Errors
 /// There is none.
@@ -92,7 +92,8 @@ pub async fn order(
     Err(Failed::new(Cause::Other, format!("the order became {status:?}"), "it is tried again"))
 }
 
-/// An order of these names that the authority works at, or has come to its end, and whose certificate was not had.
+/// Returns an order for these names that was begun before, if the authority works at it or has completed it, and the certificate
+/// was not fetched.
 async fn begun_before(asking: Asking<'_>, names: &[String]) -> Result<Option<(Order, Pending)>, Failed> {
     let Some(pending) = Pending::read(asking.folder, names)? else { return Ok(None) };
     match asking.account.order(pending.url.clone()).await {
@@ -103,7 +104,7 @@ async fn begun_before(asking: Asking<'_>, names: &[String]) -> Result<Option<(Or
                 return Ok(Some((order, pending)));
             }
         }
-        // The authority, or the account, knows no such order.
+        // The authority, or the account, does not know this order.
         Err(Error::Api(problem)) if problem.status.is_none_or(|status| status != 429 && status < 500) => {}
         Err(error) => return Err(Failed::of(&error, asking.acme)),
     }
@@ -127,7 +128,7 @@ async fn begin(
     Ok((order, pending))
 }
 
-/// Asks about an order until it has none of these states: the one that it has then.
+/// Asks about an order until its state is none of `waits`. Returns that state.
 async fn poll(asking: Asking<'_>, order: &mut Order, waits: &[OrderStatus]) -> Result<OrderStatus, Failed> {
     let mut pause = ASK_FIRST;
     loop {

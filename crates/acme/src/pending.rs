@@ -1,5 +1,5 @@
-//! An order that was begun, kept with the key of its certificate until the certificate is: what an authority has begun to issue
-//! counts at its limits, and is had after a restart, too.
+//! An order that was begun, kept with the key of its certificate until the certificate is kept: the authority counts an order that
+//! it has begun to issue against its limits, so its certificate is fetched after a restart, too.
 
 use crate::failed::{Cause, Failed};
 use crate::folder::Folder;
@@ -7,18 +7,18 @@ use evenkeel_tls::inspect;
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 use serde::{Deserialize, Serialize};
 
-/// Seconds after which an order is not come back to: authorities keep them for about so long.
+/// Seconds after which an order is not continued: authorities keep them for about so long.
 const LIFETIME: i64 = 7 * 86_400;
 
 /// An order that was begun.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Pending {
-    /// Where the authority has it.
+    /// URL of the order at the authority.
     pub url: String,
     names: Vec<String>,
-    /// Of the certificate, in PEM.
+    /// Key of the certificate, in PEM.
     pub key: String,
-    /// Seconds since 1970.
+    /// Start of the order, in seconds since 1970.
     begun: i64,
 }
 
@@ -31,16 +31,16 @@ fn cannot(error: rcgen::Error) -> Failed {
 }
 
 impl Pending {
-    /// One that begins now, with a new key.
+    /// Returns an order that begins now, with a new key.
     ///
     /// # Errors
-    /// There is no key.
+    /// The key cannot be made.
     pub fn new(url: &str, names: &[String]) -> Result<Pending, Failed> {
         let key = KeyPair::generate().map_err(cannot)?.serialize_pem();
         Ok(Pending { url: url.to_string(), names: names.to_vec(), key, begun: inspect::now() })
     }
 
-    /// The one of these names that is kept. One that cannot be read is none.
+    /// Reads the order for these names. `None` if none is kept, or it is too old or cannot be read.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -49,21 +49,21 @@ impl Pending {
         Ok(kept.filter(|kept| kept.names == names && inspect::now() - kept.begun < LIFETIME))
     }
 
-    /// Keeps it.
+    /// Writes the order to the folder.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The order cannot be written.
     pub fn keep(&self, folder: &Folder) -> Result<(), Failed> {
         let json = serde_json::to_vec(self).map_err(|error| Failed::new(Cause::Other, error.to_string(), ""))?;
         folder.write(&file(&self.names), &json)
     }
 
-    /// Forgets the one of these names: its certificate is kept, or there is none to come.
+    /// Removes the order for these names: its certificate is kept, or will not come.
     pub fn forget(folder: &Folder, names: &[String]) {
         folder.remove(&file(names));
     }
 
-    /// What the authority is asked to sign.
+    /// Request that the authority is asked to sign, in DER.
     ///
     /// # Errors
     /// The key cannot be used.

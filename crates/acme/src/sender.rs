@@ -38,7 +38,7 @@ impl RetryAfter {
         self.0.store(value.and_then(|value| retry_after(value.trim(), now)).unwrap_or(0), Relaxed);
     }
 
-    /// Seconds since 1970; 0 = it does not say.
+    /// Seconds since 1970; 0 = the authority does not ask for a pause.
     pub fn at(&self) -> i64 {
         self.0.load(Relaxed)
     }
@@ -64,7 +64,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// With what `config` believes; `retry_after` is noted of each answer.
+    /// Returns a sender that trusts what `config` does; `retry_after` is noted of each answer.
     pub fn new(config: Arc<ClientConfig>, retry_after: RetryAfter) -> Sender {
         Sender { tls: config.into(), retry_after }
     }
@@ -89,7 +89,7 @@ impl HttpClient for Sender {
     }
 }
 
-/// An answer, unless it is a page of something in front of the authority, which is no word of ACME.
+/// Returns the answer, or an error if it is a page of something in front of the authority instead of an ACME response.
 fn refused(answer: BytesResponse) -> Result<BytesResponse, Fault> {
     let status = answer.parts.status;
     let kind = answer.parts.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();

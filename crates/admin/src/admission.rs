@@ -20,14 +20,14 @@ const UNDER_WAY: Duration = Duration::from_millis(100);
 pub struct Limits {
     /// Open connections, without those that carry a stream.
     pub connections: usize,
-    /// The same for one client address, of IPv6 for one /64. Clients of the Unix socket have no address, and no such limit.
+    /// Such connections of one client address, of IPv6 for one /64. Clients of the Unix socket have no address, and no such limit.
     pub connections_per_address: usize,
     /// Streams, and requests that wait for something to happen.
     pub streams: usize,
 }
 
 impl Limits {
-    /// Those of the Unix socket: its clients are trusted, but their programs may have faults.
+    /// Limits of the Unix socket: its clients are trusted, but their programs may have faults.
     pub const LOCAL: Limits = Limits { connections: 64, connections_per_address: usize::MAX, streams: 64 };
 }
 
@@ -58,9 +58,9 @@ struct Open {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// For its client, since then: to send a request, or to take the answer.
+    /// Waits for its client, since then: to send a request, or to take the answer.
     Waiting(Instant),
-    /// For its turn, since then.
+    /// Waits for its turn, since then.
     Queued(Instant),
     /// The answer is being computed.
     Working,
@@ -69,7 +69,7 @@ enum State {
 }
 
 impl Admission {
-    /// No connections yet.
+    /// Returns an admission without connections.
     pub fn new(limits: Limits, numbers: Arc<SocketNumbers>) -> Admission {
         Admission(Arc::new(Shared { limits, numbers, table: Mutex::default() }))
     }
@@ -124,7 +124,7 @@ impl Admission {
 }
 
 impl Table {
-    /// Those that count as connections.
+    /// Open connections that carry no stream.
     fn connections(&self) -> impl Iterator<Item = &Open> {
         self.open.values().filter(|open| !open.streams())
     }
@@ -261,7 +261,7 @@ impl Drop for Streaming {
     }
 }
 
-/// What counts as one address: hosts have a /64 of IPv6 to themselves.
+/// Returns the network that counts as one address: hosts have a /64 of IPv6 to themselves.
 fn network(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V4(ip) => ip.into(),

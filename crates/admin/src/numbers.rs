@@ -65,9 +65,9 @@ impl SocketNumbers {
 /// Counts of both sockets, and their collector, to be registered without a prefix.
 #[derive(Clone, Debug, Default)]
 pub struct Numbers {
-    /// Of `admin.http`.
+    /// Counts of `admin.http`.
     pub http: Arc<SocketNumbers>,
-    /// Of the Unix socket.
+    /// Counts of the Unix socket.
     pub unix: Arc<SocketNumbers>,
 }
 

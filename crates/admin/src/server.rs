@@ -234,11 +234,11 @@ async fn accept<S>(
     }
 }
 
-/// What one connection is answered by.
+/// State from which the requests of one connection are answered.
 #[derive(Clone)]
 struct Answers {
     paths: Router,
-    /// One at a time, first come first served, for requests that may cost milliseconds.
+    /// Turns for requests that may cost milliseconds: one at a time, first come first served.
     turns: Arc<Semaphore>,
     client: Client,
     place: Arc<Place>,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// How long a client may take for [`PROGRESS`] bytes of an answer.
+/// Time that a client has for [`PROGRESS`] bytes of an answer.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Bytes that begin the time anew. Less, and a client could hold an answer by taking a byte now and then.

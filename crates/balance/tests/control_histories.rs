@@ -27,7 +27,7 @@ struct World {
     outlier: outlier::Settings,
     /// The share of a tier that has to be fit for it to serve alone.
     healthy_below: f64,
-    /// How often more of a tier were out than the cap allows alone.
+    /// Times that more of a tier were out than the cap alone allows.
     beyond_cap: u32,
     now: Instant,
     due: Option<Instant>,

@@ -1,5 +1,5 @@
-//! What does the death of a whole tier cost, with another tier that is well? Closed loops of clients in virtual time, with
-//! every algorithm, retries as they come and the control side beside: no more requests may fail than were in flight at the
+//! Cost of the death of a whole tier, with another tier that is well. Closed loops of clients in virtual time, with
+//! every algorithm, retries as they come, and the control side: no more requests may fail than were in flight at the
 //! moment of death.
 
 mod support;
@@ -17,7 +17,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use support::rows::{self, Row};
 
-/// How a dead endpoint fails a request.
+/// Way in which a dead endpoint fails a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Death {
     Refuses,
@@ -28,11 +28,11 @@ enum Death {
 
 const DEATHS: [Death; 4] = [Death::Refuses, Death::Resets, Death::Answers503, Death::SwallowsSyn];
 
-/// When the first tier dies, and the end.
+/// Times at which the first tier dies, and the run ends.
 const DIES: u64 = 2 * SECOND_NS;
 const END: u64 = 100 * SECOND_NS;
 
-/// Workers tell the control thread, which looks that much later.
+/// Delay after which the control thread looks at what workers report.
 const CONTROL_NS: u64 = MILLISECOND_NS;
 
 enum Event {

@@ -1,5 +1,5 @@
-//! What does an outcome do to later picks? A failure of the endpoint may send them elsewhere; what may be the fault of one
-//! request or client must not, or that client would steer the load.
+//! Effects of an outcome on later picks. A failure of the endpoint may send them elsewhere; what may be the fault of
+//! one request or client must not, or that client would steer the load.
 
 mod support;
 
@@ -11,7 +11,7 @@ use support::rows::{self, Row};
 const WARM: u64 = 400;
 const AFTER: u64 = 300;
 
-/// How many of the 300 requests after one with this outcome go to its endpoint, of two alike.
+/// Returns the number of the 300 requests after one with this outcome that go to its endpoint, of two alike.
 fn after(row: &Row, outcome: Outcome, settings: outlier::Settings, seed: u64) -> u64 {
     let mut pool = Pool::new(1);
     pool.configure(Settings { outlier: Some(settings), ..Settings::default() }, Instant(0));

@@ -50,13 +50,13 @@ impl Disk {
     /// users read the new one than `mode` allows. `owner`: user and group, if it is to have others than this process.
     ///
     /// # Errors
-    /// It cannot be written; then the old one is there still.
+    /// The file cannot be written; the old one is still there then.
     pub fn replace(path: &Path, content: &[u8], mode: u32, owner: Option<(u32, u32)>) -> io::Result<()> {
         let mut name = OsString::from(".");
         name.push(path.file_name().unwrap_or_default());
         name.push(".new");
         let new = path.with_file_name(name);
-        // Of a crash. Were it a link, this removes the link, and one that is put there from now on is an error.
+        // Left by a crash. If it is a link, this removes the link; one that is put there from now on is an error.
         let _ = std::fs::remove_file(&new);
         let write = || {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;

@@ -9,8 +9,8 @@
 //! 3. `table`: what makes all that of a declaration. `form` and `quantity` read strings.
 //! 4. `load`: the walk from files to a plan; `tree`, `env` and `files` are its first steps, `machine` is asked at its end.
 //! 5. `checks`: references, and routes that collide: what goes over several tables.
-//! 6. `diagnostic`, `code`, [`render_text`]: what is said, and how it looks; `masked`: without secrets. `nearest` and `foreign`:
-//!    what was meant.
+//! 6. `diagnostic`, `code`, [`render_text`]: errors, and how they look; `masked`: without secrets. `nearest` and `foreign`: what
+//!    was meant.
 //! 7. `list`: files beside it that list endpoints.
 //! 8. [`tables`]: other files by tables of their own.
 //! 9. [`changes()`]: what differs between two plans.

@@ -1,5 +1,5 @@
-//! Secrets must not be quoted, whatever is wrong with a file: what is said goes to logs and to clients of the API. Nor may that be
-//! out of all proportion to the file.
+//! Secrets must not be quoted, whatever is wrong with a file: diagnostics go to logs and to clients of the API. Nor may diagnostics
+//! be out of all proportion to the file.
 
 use evenkeel_config::{Severity, parse_str, render_text, to_json};
 

@@ -1,5 +1,5 @@
-//! How is a name server asked? By UDP, by TCP for what is truncated, without EDNS if the server does not know it; each
-//! server in turn, until one can say.
+//! Questions to name servers: over UDP, over TCP for what is truncated, without EDNS if the server does not know it; each server in
+//! turn, until one has an answer.
 
 use crate::message::{Question, Reply, name};
 use crate::system::Conf;
@@ -11,7 +11,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
-/// What a datagram is asked to hold, and some more: a server that says too much is read all the same.
+/// Size of the buffer for a datagram: larger than servers are asked to keep to, so that an answer that is too long is read all the
+/// same.
 const DATAGRAM: usize = 4096;
 
 /// Asks for records of a name. Never [`Reply::Truncated`], [`Reply::NoEdns`] or [`Reply::Refused`].

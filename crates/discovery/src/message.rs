@@ -1,4 +1,4 @@
-//! What is asked of a name server, and what does its answer say? Sans-io, over the wire format of `domain`.
+//! Questions to a name server, and its answers. Sans-io, over the wire format of `domain`.
 
 use domain::base::iana::{Opcode, OptRcode, Rcode};
 use domain::base::name::ToName;
@@ -19,7 +19,7 @@ pub struct Question {
     pub name: Name<Vec<u8>>,
     /// `A`, `AAAA` or `SRV`.
     pub kind: Rtype,
-    /// Whether it says that the answer may be longer than 512 bytes (EDNS, RFC 6891).
+    /// True if it states that the answer may be longer than 512 bytes (EDNS, RFC 6891).
     pub edns: bool,
 }
 
@@ -47,7 +47,7 @@ pub enum Reply {
 pub enum Records {
     /// Of `A` or `AAAA`.
     Addresses(Vec<IpAddr>),
-    /// Of `SRV`, and addresses that came along.
+    /// Records of `SRV`, and addresses that came along.
     Services(Vec<Service>, Vec<Beside>),
 }
 
@@ -100,7 +100,7 @@ impl Question {
             _ if header.rcode() == Rcode::FORMERR && message.header_counts().qdcount() == 0 => {}
             _ => return None,
         }
-        // One that does not know EDNS may leave out everything, or repeat the question, whatever it says in `tc`.
+        // A server that does not know EDNS may leave out everything, or repeat the question, whatever its `tc` is.
         let refuses_edns = matches!(message.opt_rcode(), OptRcode::FORMERR | OptRcode::NOTIMP | OptRcode::BADVERS);
         if self.edns && refuses_edns {
             return Some(Reply::NoEdns);

@@ -94,7 +94,7 @@ fn plan(nsd: &Nsd) -> Plan {
     evenkeel_config::parse_str("test.toml", &text, &|_| None).plan.expect("a good plan")
 }
 
-/// How many answers came to this.
+/// Returns the number of answers with this result.
 fn updates(discovery: &Discovery, result: &str) -> f64 {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Numbers::new(discovery)));
@@ -131,7 +131,7 @@ async fn a_list_does_not_depend_on_what_fits_an_answer() {
     }
 }
 
-/// A zone that says for an hour that there is no such name.
+/// A zone that lets the absence of a name count for an hour.
 #[tokio::test]
 async fn a_name_that_begins_to_exist_is_found_within_seconds() {
     if !installed(&["nsd"]) {
@@ -143,7 +143,7 @@ async fn a_name_that_begins_to_exist_is_found_within_seconds() {
     discovery.keep(following);
     reaches(&discovery, "empty", 1.0).await;
     nsd.serve_for(3600, "_http._tcp.web SRV 5 1 80 t9\n");
-    // The service is there before its target, of which the zone says the same.
+    // The service is there before its target, whose absence counts for an hour, too.
     reaches(&discovery, "empty", 3.0).await;
     nsd.serve_for(3600, "_http._tcp.web SRV 5 1 80 t9\nt9 A 10.0.1.9\n");
     becomes(&mut discovery, &["10.0.1.9:80 1 0"]).await;

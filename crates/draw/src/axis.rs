@@ -125,7 +125,7 @@ impl Scale {
         (self.low..=self.high).contains(&x)
     }
 
-    /// What is labelled: some `many` values, and at most [`TICKS_MAX`] whatever the ends are.
+    /// Returns the values to label: some `many` of them, and at most [`TICKS_MAX`] whatever the ends are.
     pub(crate) fn ticks(&self, many: u32) -> Vec<f64> {
         if self.log {
             let all: Vec<f64> = steps(self.low, self.high);

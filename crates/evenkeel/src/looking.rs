@@ -1,4 +1,4 @@
-//! What is answered to questions about picks? Where a request went or would go, as the workers say.
+//! Answers to questions about picks: where a request went or would go, as the workers report.
 
 use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::api::types;

@@ -1,4 +1,4 @@
-//! What would other algorithms do with the requests of a pool? The simulator plays those that workers remember.
+//! Predictions of what other algorithms would do with the requests of a pool. The simulator plays those that workers remember.
 
 use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::api::types::picks::{PoolShadows, Shadow, ShadowEndpoint};
@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
-/// A prediction is given again until it is so many times as old as it took to make: pages that follow the process ask for
-/// one every second, and shall take a twentieth of a core at most.
+/// A prediction is reused until it is so many times as old as it took to make: pages that follow the process ask for one every
+/// second, and may take a twentieth of a core at most.
 const AGE_OF_COST: u32 = 20;
 
 /// Predictions, with those that are still good.
@@ -26,7 +26,7 @@ struct Made {
 }
 
 impl Predictions {
-    /// Those of all pools that have shadows, or of one.
+    /// Returns the predictions of all pools that have shadows, or of one.
     ///
     /// # Errors
     /// There is no such pool.

@@ -425,7 +425,7 @@ fn rules(plan: &plan::Admin, offered: Option<Token>) -> Result<Rules, Failure> {
     Ok(Rules::Remote { tokens, hosts: http.hosts.clone().into() })
 }
 
-/// What operators want, as it was kept; and why that was lost, if it was.
+/// Reads the orders of operators that were kept; and why they were lost, if they were.
 fn orders(file: Option<&Path>) -> Result<(Orders, Option<String>), Failure> {
     let Kept { given, lost } = state::read(file).map_err(|error| {
         let file = file.unwrap_or(Path::new("the environment")).display();

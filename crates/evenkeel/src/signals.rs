@@ -1,5 +1,5 @@
-//! Signals to the process. A thread of its own catches them, so that none waits for what the process is at: SIGTERM, SIGQUIT
-//! and Ctrl-C end it in order, and a second one of them ends it at once, whatever its workers do.
+//! Signals to the process. A thread of its own catches them, so that none waits for what the process is doing: SIGTERM, SIGQUIT and
+//! Ctrl-C end it in order, and a second one of them ends it at once, whatever its workers do.
 
 use crate::log::queue;
 use evenkeel_net::workers::Interrupt;
@@ -39,10 +39,10 @@ pub enum Asked {
 }
 
 impl Signals {
-    /// Catches them.
+    /// Catches the signals.
     ///
     /// # Errors
-    /// As `sigaction(2)`, or the thread cannot be made.
+    /// `sigaction(2)` fails, or the thread cannot be made.
     pub async fn catch() -> io::Result<Signals> {
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let came = Arc::new(Came {
@@ -110,7 +110,7 @@ async fn follow(mut signals: Caught, to: &Came) {
         }
     }
     tokio::time::sleep(AT_ONCE).await;
-    tracing::error!("told to end at once, but something in this process hangs: ending without it");
+    tracing::error!("second signal to end, but something in this process hangs: ending without it");
     queue::finish();
     std::process::exit(1);
 }

@@ -44,7 +44,7 @@ impl Setup {
         (0..many).map(one).collect()
     }
 
-    /// How long the slowest of these took, each of which has to be answered.
+    /// Returns the time that the slowest of these took, each of which has to be answered.
     #[track_caller]
     fn innocent(&self) -> Duration {
         let mut slowest = Duration::ZERO;
@@ -68,7 +68,7 @@ impl Setup {
     }
 }
 
-/// Far more than an answer takes, and less than any timeout of the listener: who waits for one of these fails.
+/// Far more than an answer takes, and less than any timeout of the listener: waiting for one of these fails.
 const SOON: Duration = Duration::from_secs(10);
 
 #[test]
@@ -77,7 +77,7 @@ fn clients_that_hold_connections_shut_no_one_out() {
     let _running = setup.run();
     let metrics = "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(400);
     let requests = [
-        // Nothing, half a head, a body that does not come, and answers that nobody reads.
+        // Nothing, half a head, a body that does not come, and answers that are not read.
         "",
         "GET /metrics HTTP/1.1\r\nhost: local",
         "POST /v1/config HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9999\r\n\r\n",

@@ -1,5 +1,5 @@
-//! What is deployed beside the program: the alerts and the dashboard of `deploy` name metrics that there are, and evenkeel works under
-//! the restrictions of the service unit.
+//! Files that are deployed beside the program: the alerts and the dashboard of `deploy` name metrics that exist, and evenkeel works
+//! under the restrictions of the service unit.
 
 mod support;
 
@@ -55,7 +55,7 @@ fn system_calls(set: &str) -> BTreeSet<String> {
     names.flat_map(|name| if name.starts_with('@') { system_calls(name) } else { [name.to_owned()].into() }).collect()
 }
 
-/// What `SystemCallFilter=` of the unit lets pass.
+/// System calls that `SystemCallFilter=` of the unit lets pass.
 fn allowed() -> BTreeSet<String> {
     let mut allowed = BTreeSet::new();
     for line in file(UNIT).lines().filter_map(|line| line.strip_prefix("SystemCallFilter=")) {

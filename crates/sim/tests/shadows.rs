@@ -1,5 +1,6 @@
-//! Is a prediction what would be? For every pair of algorithms, one picks and the other is predicted from what the workers
-//! remember; beside it the other one really picks. Each number that is given is right, and the rest is withheld with a reason.
+//! Predictions against what would be. For every pair of algorithms, one picks and the other is predicted from what the
+//! workers remember; beside it the other one really picks. Each number that is given is right, and the rest is withheld
+//! with a reason.
 
 use evenkeel_balance::algorithms;
 use evenkeel_sim::scenario::{Chooser, Policy, Scenario};
@@ -9,7 +10,7 @@ use evenkeel_sim::{file, simulate, simulate_remembered};
 /// Requests of a run. All are remembered.
 const REQUESTS: u64 = 20_000;
 
-/// How far a p99 may be off: predictions agree on it to a fifth, and of 20,000 requests it is itself known to a tenth.
+/// Largest error of a p99: predictions agree on it to a fifth, and of 20,000 requests it is itself known to a tenth.
 const P99_WITHIN: f64 = 0.3;
 
 fn scenario(load: &str, service: &str) -> Scenario {
@@ -58,13 +59,13 @@ fn compare(label: &str, scenario: &Scenario) -> (usize, usize) {
                 shares_given += 1;
                 let off = given.iter().zip(&shares).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
                 if off > SHARE_WITHIN {
-                    wrong.push(format!("{pair} says {given:.3?}, it is {shares:.3?}"));
+                    wrong.push(format!("{pair} predicts {given:.3?}, measured {shares:.3?}"));
                 }
             }
             if let Some(given) = shadow.figures.p99_ns {
                 p99_given += 1;
                 if (given / p99).ln().abs() > P99_WITHIN.ln_1p() {
-                    wrong.push(format!("{pair} says a p99 of {:.1} ms, it is {:.1}", given / 1e6, p99 / 1e6));
+                    wrong.push(format!("{pair} predicts a p99 of {:.1} ms, measured {:.1}", given / 1e6, p99 / 1e6));
                 }
             }
             let complete = shadow.figures.shares.is_some() && shadow.figures.p99_ns.is_some();

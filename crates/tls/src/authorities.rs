@@ -1,8 +1,8 @@
 //! Certificates that are believed: those of authorities, and others that stand for themselves alone.
 //!
-//! A certificate without an authority is believed if it is shown byte for byte as it is in the file, within its time, for its
-//! use and, of a server, under its name. Path validation as in RFC 5280 knows no such certificate: one that says that it is an
-//! authority, as `openssl req -x509` makes them, must not be shown by a server there.
+//! A certificate without an authority is believed if it is shown byte for byte as it is in the file, within its time, for its use
+//! and, of a server, under its name. Path validation as in RFC 5280 does not cover such a certificate: there a server must not show
+//! one that is marked as an authority, as `openssl req -x509` marks them.
 
 use crate::pair::{self, FileError};
 use crate::proof;
@@ -28,16 +28,16 @@ pub enum Use {
 /// The certificates of a file.
 #[derive(Debug)]
 pub struct Authorities {
-    /// As authorities.
+    /// The certificates as authorities.
     pub roots: RootCertStore,
-    /// As they are.
+    /// The certificates as they are in the file.
     pub certificates: Vec<CertificateDer<'static>>,
 }
 
 /// Reads a file.
 ///
 /// # Errors
-/// It cannot be read, has no certificate, or one that cannot be believed.
+/// The file cannot be read, has no certificate, or one that cannot be believed.
 pub fn read(path: &Path) -> Result<Authorities, FileError> {
     of(path, pair::chain(path)?)
 }
@@ -45,7 +45,7 @@ pub fn read(path: &Path) -> Result<Authorities, FileError> {
 /// The certificates of a file that was read.
 ///
 /// # Errors
-/// One of them cannot be believed.
+/// A certificate cannot be believed.
 pub fn of(path: &Path, certificates: Vec<CertificateDer<'static>>) -> Result<Authorities, FileError> {
     let mut roots = RootCertStore::empty();
     for (at, certificate) in certificates.iter().enumerate() {
@@ -96,10 +96,10 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Those that show one of these certificates, or one that they have issued.
+    /// Returns a verifier that accepts servers that show one of these certificates, or one that they have issued.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no certificate.
     pub fn of(authorities: Authorities) -> Result<Servers, rustls::client::VerifierBuilderError> {
         let roots = Arc::new(authorities.roots);
         let by_authority = WebPkiServerVerifier::builder_with_provider(roots, crate::provider::provider()).build()?;
@@ -147,7 +147,7 @@ impl ServerCertVerifier for Servers {
     }
 }
 
-/// Verifies clients, and notes until when what they have shown is valid: a session must not outlive it.
+/// Verifies clients, and notes until when the certificates that they have shown are valid: a session must not outlive them.
 #[derive(Debug)]
 pub struct Clients {
     by_authority: Arc<dyn ClientCertVerifier>,
@@ -156,7 +156,8 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Those that show one of these certificates, or one that they have issued, and that is in none of the lists.
+    /// Returns a verifier that accepts clients that show one of these certificates, or one that they have issued, and that is in
+    /// none of the lists.
     ///
     /// # Errors
     /// Authorities or lists cannot be used.

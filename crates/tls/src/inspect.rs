@@ -150,8 +150,8 @@ fn lost<T>(file: &Path, found: &pair::Found<T>) -> Option<CertificateFault> {
     found.lost(file).map(|FileError { what, help, .. }| warning(false, what, help))
 }
 
-/// Everything that is to be said of certificates that are believed: what one lacks to be shown by a server or client itself is
-/// said only of those that are not of an authority.
+/// Findings about certificates that are believed. What a certificate lacks to be shown by a server or client itself is reported
+/// only for those that are not of an authority.
 fn of_authorities(file: &Path, used: Use, now: i64) -> Result<Vec<CertificateFault>, FileError> {
     let found = pair::certificates(file)?;
     let mut faults: Vec<_> = lost(file, &found).into_iter().collect();

@@ -226,7 +226,7 @@ fn other_files_are_looked_at_too() {
     assert!(said[0].what.contains("every user"), "{said:?}");
 }
 
-/// What a start takes `check` takes, and the other way round; and each certificate of a file is one that is believed.
+/// A start takes exactly what `check` takes, and each certificate of a file is one that is believed.
 #[test]
 fn a_start_and_check_read_the_same() {
     let folder = Folder::new("same");
@@ -259,7 +259,7 @@ fn a_start_and_check_read_the_same() {
             let faults = inspect_file(kind, &file, now());
             assert_eq!(faults.iter().any(|fault| fault.is_error), believed.is_none(), "{n} {kind:?}: {faults:?}");
         }
-        // As what this side shows: the second has not issued the first, of which check alone says so.
+        // As a pair that this side shows: the first certificate was not issued by the second, which only `check` reports.
         let key = folder.file(&format!("{n}.key"), &format!("\u{feff}{}", one.1));
         let (starts, checked) = (pair::certified(&file, &key), inspect(&file, &key, now()));
         let is_wrong = checked.faults.iter().any(|fault| fault.is_error && !fault.what.contains("not in order"));
@@ -267,7 +267,7 @@ fn a_start_and_check_read_the_same() {
     }
 }
 
-/// As OpenSSL writes them: with uses behind the certificate.
+/// Certificates as OpenSSL writes them: with uses behind the certificate.
 #[test]
 fn a_trusted_certificate_is_the_one_in_front_of_its_uses() {
     let folder = Folder::new("trusted");

@@ -49,17 +49,17 @@ fn read(path: &Path, of_key: bool) -> Result<Vec<u8>, FileError> {
     })
 }
 
-/// What a file has besides what was looked for.
+/// Sections of a file: those that were looked for, and those that are left out.
 #[derive(Debug)]
 pub struct Found<T> {
-    /// What was looked for, at least one.
+    /// Sections that were looked for, at least one.
     pub found: Vec<T>,
-    /// What else is in the file, and lost: `"PKCS7" of line 7`.
+    /// Other sections of the file, which are not used: `"PKCS7" of line 7`.
     pub left_out: Vec<String>,
 }
 
 impl<T> Found<T> {
-    /// What is to be said of what is left out, if anything is.
+    /// Returns a message about what is left out, if anything is.
     pub fn lost(&self, path: &Path) -> Option<FileError> {
         (!self.left_out.is_empty()).then(|| {
             let what = format!("{} has more than is used: {} is left out", path.display(), self.left_out.join(", "));
@@ -71,7 +71,7 @@ impl<T> Found<T> {
         })
     }
 
-    /// What was looked for; the log names what is left out.
+    /// Returns what was looked for; the log names what is left out.
     fn all(self, path: &Path) -> Vec<T> {
         if let Some(FileError { what, .. }) = self.lost(path) {
             tracing::warn!("tls: {what}");
@@ -88,10 +88,10 @@ pub fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> {
     certificates(path).map(|found| found.all(path))
 }
 
-/// The same, with what else is in the file.
+/// Like [`chain`], with what else is in the file.
 ///
 /// # Errors
-/// It cannot be read, or has none.
+/// The file cannot be read, or has no certificate.
 pub fn certificates(path: &Path) -> Result<Found<CertificateDer<'static>>, FileError> {
     let mut all = Found { found: Vec::new(), left_out: Vec::new() };
     for section in sections(path, false)? {
@@ -112,7 +112,7 @@ pub fn certificates(path: &Path) -> Result<Found<CertificateDer<'static>>, FileE
 /// Looks whether each certificate of a chain can be read: the names of the first are needed, and clients read the others.
 ///
 /// # Errors
-/// One of them cannot.
+/// A certificate cannot be read.
 pub fn readable(path: &Path, chain: &[CertificateDer<'_>]) -> Result<(), FileError> {
     let Some(at) = chain.iter().position(|der| X509Certificate::from_der(der).is_err()) else { return Ok(()) };
     let what = format!("certificate {} in {} cannot be read", at + 1, path.display());
@@ -164,10 +164,10 @@ pub fn revoked(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>
     lists(path).map(|found| found.all(path))
 }
 
-/// The same, with what else is in the file.
+/// Like [`revoked`], with what else is in the file.
 ///
 /// # Errors
-/// It cannot be read, or has none.
+/// The file cannot be read, or has no list.
 pub fn lists(path: &Path) -> Result<Found<CertificateRevocationListDer<'static>>, FileError> {
     let (lists, others): (Vec<_>, Vec<_>) =
         sections(path, false)?.into_iter().partition(|section| section.label == pem::REVOKED);

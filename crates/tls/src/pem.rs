@@ -13,7 +13,7 @@ const TRUSTED_CERTIFICATE: &str = "TRUSTED CERTIFICATE";
 /// Label of a list of revoked certificates.
 pub const REVOKED: &str = "X509 CRL";
 
-/// One section.
+/// A section of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
     /// `CERTIFICATE`, `PRIVATE KEY`.
@@ -77,7 +77,7 @@ impl Section {
     /// The certificate in it, if it is one.
     ///
     /// # Errors
-    /// It must not be used as any other certificate.
+    /// The certificate must not be used as any other.
     pub fn certificate(&self) -> Option<Result<CertificateDer<'static>, String>> {
         match &*self.label {
             CERTIFICATE | X509_CERTIFICATE => Some(Ok(self.der.clone().into())),
@@ -86,7 +86,7 @@ impl Section {
         }
     }
 
-    /// The certificate in front of what OpenSSL has to say of it: uses for which it is trusted or rejected, an alias, an
+    /// The certificate in front of the settings that OpenSSL adds: uses for which it is trusted or rejected, an alias, an
     /// identifier (X509_CERT_AUX).
     fn trusted(&self) -> Result<CertificateDer<'static>, String> {
         let wrong = || format!("\"{}\" of line {} is not one", self.label, self.line);

@@ -1,17 +1,17 @@
-//! The time until which the certificate that a client has shown is valid, known for the length of one handshake: its verifier
-//! notes it, and the ticket of its session is good no longer. rustls passes nothing from the one to the other, but calls both
-//! while the handshake is polled.
+//! The time until which the certificate that a client has shown is valid, known for the length of one handshake: its verifier notes
+//! it, and the ticket of its session is good for no longer. rustls passes nothing from the one to the other, but calls both while
+//! the handshake is polled.
 
 use rustls::pki_types::CertificateDer;
 use std::cell::Cell;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 thread_local! {
-    /// Of the handshake that this thread polls now; `None` outside of one.
+    /// [`Proof::until`] of the handshake that this thread polls now; `None` outside of one.
     static UNTIL: Cell<Option<i64>> = const { Cell::new(None) };
 }
 
-/// One handshake in which a client is asked for its certificate.
+/// A handshake in which a client is asked for its certificate.
 #[derive(Debug)]
 pub struct Proof {
     /// Seconds since 1970.
@@ -39,22 +39,22 @@ impl Proof {
     }
 }
 
-/// Notes what a client has shown.
+/// Notes how long the certificates that a client has shown are valid.
 pub(crate) fn note(end_entity: &CertificateDer<'_>, intermediates: &[CertificateDer<'_>]) {
     let not_after = |der: &CertificateDer<'_>| {
-        // Of one that cannot be read nothing is known, so that its session does not go on at all.
+        // Nothing is known of one that cannot be read, so its session is not resumed at all.
         X509Certificate::from_der(der).map_or(i64::MIN, |(_, certificate)| certificate.validity().not_after.timestamp())
     };
     let until = intermediates.iter().chain([end_entity]).map(not_after).min();
     bound(until.unwrap_or(i64::MIN));
 }
 
-/// Notes that what the client has shown is good until then.
+/// Notes that the certificates that the client has shown are valid until then.
 pub(crate) fn bound(until: i64) {
     UNTIL.set(UNTIL.get().map(|before| before.min(until)));
 }
 
-/// The time until which what the client of this handshake has shown is valid; `None` outside of a handshake.
+/// The time until which the certificates that the client of this handshake has shown are valid; `None` outside of a handshake.
 pub(crate) fn until() -> Option<i64> {
     UNTIL.get()
 }

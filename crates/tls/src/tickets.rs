@@ -22,7 +22,7 @@ const LIFETIME: u32 = 12 * 3600;
 
 const NAME: usize = 16;
 
-/// In front of what clients have to prove, when that is hashed: tickets of another format do not open.
+/// Prefix of what clients have to prove, when that is hashed: tickets of another format do not open.
 pub const FORMAT: &[u8] = b"evenkeel ticket 2";
 
 /// The largest session of which there is a ticket. Nearly all of it is the client's certificates, and the client sends it back
@@ -131,7 +131,7 @@ impl Bound {
     }
 
     fn seal(&self, plain: &[u8], now: i64) -> Option<Vec<u8>> {
-        // Without the time of what was shown there is no ticket.
+        // There is no ticket without the time until which the client's certificates are valid.
         let until = if self.asks { proof::until()? } else { i64::MAX };
         if plain.len() > SESSION_MAX {
             return None;
@@ -148,7 +148,7 @@ impl Bound {
         // Clocks of two instances may differ.
         let is_good = (-CLOCKS..=i64::from(self.lifetime())).contains(&age) && now <= until;
         is_good.then(|| {
-            // The next ticket is good no longer, either.
+            // The next ticket is good for no longer, either.
             proof::bound(until);
             session.to_vec()
         })
@@ -230,10 +230,10 @@ mod tests {
         let second = Proof::default();
         assert_eq!(second.within(|| bound.open(&ticket, 1_000)).as_deref(), Some(&b"session"[..]));
         assert_eq!(Proof::default().within(|| bound.open(&ticket, 1_001)), None);
-        // Its next ticket is good no longer, though nothing was shown for it.
+        // Its next ticket is good for no longer, though nothing was shown for it.
         let next = second.within(|| bound.seal(b"session", 900)).expect("sealed");
         assert_eq!(Proof::default().within(|| bound.open(&next, 1_001)), None);
-        // Where nothing is known, there is none.
+        // There is no ticket if nothing is known.
         assert_eq!(bound.seal(b"session", 500), None);
     }
 

@@ -73,7 +73,8 @@ pub struct Caller {
 /// Where browsers are asked for a token that may change things. At the root, so that they send it wherever they go.
 pub const SIGN_IN: &str = "/sign-in";
 
-/// Lets a request pass, with its [`Caller`], or says why not. Nothing that costs more than a look at the head comes before.
+/// Passes a request on with its [`Caller`], or returns why it is refused. Nothing that costs more than a look at the head comes
+/// before.
 pub async fn check(State(rules): State<Rules>, mut request: Request, next: Next) -> Response {
     let local = request.extensions().get::<LocalUser>().copied();
     let place = request.extensions().get::<Arc<Place>>().cloned();

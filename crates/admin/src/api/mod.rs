@@ -1,7 +1,7 @@
 //! What can programs ask of a running evenkeel, and what can they change? An HTTP API under `/v1`, and its description.
 //!
-//! 1. [`access`]: who asks, and may they; [`problem`]: what they read if not; [`waiting`]: bodies, streams and their limits.
-//! 2. [`types`]: what is said, and [`json`]: how; [`running`]: the process that says it.
+//! 1. [`access`]: callers and their rights; [`problem`]: error responses; [`waiting`]: bodies, streams and their limits.
+//! 2. [`types`]: bodies of requests and responses, and [`json`]: their encoding; [`running`]: the process that answers.
 //! 3. [`config`], [`endpoints`], [`events`], [`history`], [`picks`], [`process`], [`served`], [`tap`]: what is at which path.
 
 pub mod access;

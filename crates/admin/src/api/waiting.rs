@@ -23,12 +23,12 @@ pub const BODY_MAX: usize = 1 << 20;
 /// The largest configuration that is taken. One of 10 000 endpoints has about one million bytes.
 pub const TEXT_MAX: usize = 16 << 20;
 
-/// How long a client may take to send a body.
+/// Time that a client has to send a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 const EVENT_STREAM: &[u8] = b"text/event-stream";
 
-/// The answer of what comes next, which gets the whole body.
+/// Reads the whole body, and returns the answer of the next handler.
 ///
 /// # Errors
 /// The body is too large or does not arrive, or there are too many streams.

@@ -469,7 +469,7 @@ impl LeastConn {
         }
     }
 
-    /// Who counted the load of an endpoint, before slowness.
+    /// Parts of the load of an endpoint by who counted them, before slowness.
     fn parts(&self, slot: Slot, loads: &Loads) -> LoadParts {
         let known = &self.known[slot.index()];
         let others = self.shared.then_some(known.others);

@@ -18,7 +18,7 @@ pub(crate) struct Watch {
     pub(crate) on: bool,
     /// Failures in a row that the control side is told of at once; 0 for none.
     pub(crate) thresholds: Streaks,
-    /// Whether a server error is the fault of the endpoint: not if it ejects nothing.
+    /// True if a server error counts as a fault of the endpoint: it does not if it ejects nothing.
     pub(crate) server_errors: bool,
     /// Whether outcomes and latencies are summed.
     pub(crate) tallies: bool,

@@ -21,7 +21,7 @@ pub struct Request<'a> {
 pub enum Outcome {
     /// The endpoint answered.
     Success,
-    /// It refused, reset, timed out, or answered with a server error or a 429. Not all of that
+    /// The endpoint refused, reset, timed out, or answered with a server error or a 429. Not all of that
     /// [speaks against it](Self::is_failure).
     Failure {
         /// In which way.

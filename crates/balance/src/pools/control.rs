@@ -286,10 +286,10 @@ impl Control {
         spared
     }
 
-    /// Whether the pool can spare an endpoint: another tier could serve in its tier's place, or another endpoint is left and
-    /// no more of its tier are out than may be. The cap keeps the last tier in use, whose endpoints are better than none;
-    /// it must not keep requests at dead endpoints while others are well. It also holds against comparisons, as an
-    /// endpoint that is slow or fails a part of its requests still carries load.
+    /// True if the pool can spare an endpoint: another tier could serve instead of its tier, or another endpoint is
+    /// left and no more of its tier are out than may be. The cap keeps the last tier in use, whose endpoints are better
+    /// than none; it must not keep requests at dead endpoints while others are well. It also holds against comparisons,
+    /// as an endpoint that is slow or fails a part of its requests still carries load.
     fn can_spare(&self, i: usize, settings: &outlier::Settings, cause: Cause, now: Instant) -> bool {
         let tier = self.known[i].spec.priority;
         if cause.is_streak() && self.another_serves(tier, now) {
@@ -300,7 +300,7 @@ impl Control {
         others.any(|(_, k)| k.is_in_unforced() && k.is_checked(now)) && out < settings.out_max(of)
     }
 
-    /// Whether a tier other than this one could serve alone: enough of it is healthy for it not to panic.
+    /// True if a tier other than this one could serve alone: enough of it is healthy for it not to panic.
     fn another_serves(&self, tier: u8, now: Instant) -> bool {
         let (mut wanted, mut fit) = ([0u32; 1 + u8::MAX as usize], [0u32; 1 + u8::MAX as usize]);
         for k in self.known.iter().filter(|k| k.counts() && k.spec.priority != tier) {
@@ -311,7 +311,7 @@ impl Control {
         wanted.iter().zip(fit).any(|(&wanted, fit)| fit > 0 && f64::from(fit) >= share * f64::from(wanted))
     }
 
-    /// How many endpoints of a tier are ejected or in probation, and how many the configuration wants used.
+    /// Number of endpoints of a tier that are ejected or in probation, and number that the configuration wants used.
     fn out(&self, tier: u8) -> (usize, usize) {
         let wanted = self.known.iter().filter(|k| k.counts() && k.spec.priority == tier);
         (wanted.clone().filter(|k| k.ejection.phase() != Phase::In).count(), wanted.count())
@@ -426,7 +426,7 @@ impl Known {
         self.spec.forced == Some(Forced::Up) || self.ejection.phase() == Phase::In
     }
 
-    /// Whether it counts as an endpoint that may be ejected: wanted, not forced, and not out already.
+    /// True if it counts as an endpoint that may be ejected: wanted, not forced, and not out already.
     fn is_in_unforced(&self) -> bool {
         self.counts() && self.spec.forced.is_none() && self.ejection.phase() == Phase::In
     }

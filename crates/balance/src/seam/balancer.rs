@@ -40,7 +40,7 @@ pub struct Balancer {
     sets: u64,
     /// Whether a member of the set has a limit.
     limited: bool,
-    /// Whether a member of the set is on trial.
+    /// True if a member of the set is on trial.
     has_trials: bool,
     /// Endpoints that the answer at hand names.
     named: Marks,

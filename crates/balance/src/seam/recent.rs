@@ -2,7 +2,7 @@
 //! other algorithms are made from them, away from the worker.
 //!
 //! A start writes one row and an end completes it, so that a worker pays some nanoseconds for each request. The rows of
-//! another set would say little of this one: they are dropped when the members of the set change.
+//! another set would not apply to this one: they are dropped when the members of the set change.
 
 use crate::endpoints::endpoint::EndpointId;
 use crate::endpoints::set::{EndpointSet, Member, Slot};
@@ -13,10 +13,10 @@ use crate::structures::time::Instant;
 /// Rows of a worker. Each has a mark of its own in the ticket; 40 bytes each, 1.3 MB in all.
 pub const ROWS_MAX: usize = Hold::MARK_MAX as usize;
 
-/// One request, or one try of it.
+/// A request, or one try of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// When it started.
+    /// Time of its start.
     pub began: Instant,
     /// From its start to its end, nanoseconds; [`Row::OPEN`] while it runs.
     pub held_ns: u64,
@@ -28,7 +28,7 @@ pub struct Row {
     pub slot: Slot,
     /// True if `key` is a key.
     pub keyed: bool,
-    /// What chose the endpoint.
+    /// Way in which the endpoint was chosen.
     pub way: Way,
     /// True if it failed, in a way that algorithms learn from, or its client went away.
     pub failed: bool,
@@ -39,7 +39,7 @@ impl Row {
     pub const OPEN: u64 = u64::MAX;
 }
 
-/// What chose an endpoint.
+/// Way in which an endpoint was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// The algorithm, on the first try.

@@ -1,4 +1,4 @@
-//! Does remembering requests move nothing, and are all of them remembered? On every row, in random histories.
+//! Remembering requests moves nothing, and all of them are remembered: on every row, in random histories.
 
 use crate::histories;
 use crate::support::rows::{self, Row};

@@ -116,7 +116,7 @@ impl Field for Workers {
     }
 }
 
-/// How many idle connections to endpoints there may be.
+/// Number of idle connections to endpoints that there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdleConnections {
     /// A share of the file descriptors.

@@ -16,8 +16,8 @@ use std::time::Duration;
 /// How long what `/etc/hosts` says counts: it has no time to live, and reading it costs nothing.
 const HOSTS_TTL: Duration = Duration::from_secs(5);
 
-/// How long it counts that there is nothing, at most. A zone may say an hour of that too, and a service that begins, or whose
-/// name was gone for a moment, must not be missed for as long: as other balancers, this one asks again within seconds.
+/// Longest time for which it counts that there are no records. A zone may state an hour for that too, and a service that begins, or
+/// whose name was gone for a moment, must not be missed for as long: like other balancers, this one asks again within seconds.
 const NOTHING_TTL: Duration = Duration::from_secs(5);
 
 /// Tiers that a pool has.
@@ -93,17 +93,17 @@ impl Name {
 
 /// The addresses of services' targets.
 struct Targets {
-    /// What came along with the services.
+    /// Addresses that came along with the services.
     beside: Vec<Beside>,
-    /// What was found, by target: several services may share one.
+    /// Addresses that were found, by target: several services may share one.
     known: BTreeMap<String, Vec<IpAddr>>,
     /// The shortest time to live of anything that was used.
     shortest: Duration,
 }
 
 impl Targets {
-    /// As elsewhere, addresses of one family, IPv4 if there are any: a machine with two would count twice. A server leaves out
-    /// of what comes along whatever does not fit, so that only IPv4 is taken from there: that IPv6 came alone shows nothing.
+    /// Returns addresses of one family, as elsewhere, IPv4 if there are any: a machine with two would count twice. A server leaves
+    /// out additional addresses that do not fit, so only IPv4 is taken from there: IPv6 alone does not show that there is no IPv4.
     async fn addresses(&mut self, conf: &Conf, service: &Service) -> Result<&[IpAddr], String> {
         let target = service.target.to_string().trim_end_matches('.').to_ascii_lowercase();
         if !self.known.contains_key(&target) {
@@ -111,7 +111,7 @@ impl Targets {
             let mut ttl = along.clone().map(|beside| beside.ttl).min();
             let mut addrs: Vec<IpAddr> = along.map(|beside| beside.addr).collect();
             if addrs.is_empty() {
-                // What cannot be resolved now fails all of it: it must not look as if it had left.
+                // A target that cannot be resolved now fails all of it: it must not look as if it had left.
                 let (resolved, lasts) = addresses(conf, &target, plan::Records::Addresses).await?;
                 (addrs, ttl) = (resolved, Some(lasts));
             }

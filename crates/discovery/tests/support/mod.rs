@@ -24,7 +24,7 @@ pub enum Says {
     /// Services, and addresses of their targets beside them, by name and type: as many as fit, beginning with another one each
     /// time.
     Beside(Vec<(u32, Vec<u8>)>, Vec<(String, u16, Vec<u8>)>),
-    /// Records, but a format error to whoever asks with EDNS.
+    /// Records, but a format error for questions with EDNS.
     NoEdns(Vec<(u32, Vec<u8>)>),
     /// This code, and nothing else.
     Code(u8),
@@ -179,7 +179,7 @@ fn answer(asked: &[u8], zone: &Zone, udp: bool) -> Option<Vec<u8>> {
         out.extend_from_slice(&data);
     }
     if let Some(Says::Beside(_, addrs)) = says {
-        // The longest datagram that the question allows, which EDNS says.
+        // The longest datagram that the question allows, as its EDNS states.
         let edns = asked.get(12 + named + 8..12 + named + 10).map(|size| u16::from_be_bytes([size[0], size[1]]));
         let limit = if udp { usize::from(edns.unwrap_or(512)) } else { usize::MAX };
         let first = usize::from(asked[1]) % addrs.len();

@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub struct Counts {
     /// All of them.
     pub requests: u64,
-    /// Those answered with 500 and above; of an endpoint, all that failed by its fault.
+    /// Requests answered with 500 and above; of an endpoint, all that failed by its fault.
     pub errors: u64,
 }
 

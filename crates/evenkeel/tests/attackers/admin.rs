@@ -44,7 +44,7 @@ fn clients_of_the_admin_that_do_not_read_harm_no_health_check() {
     stay_unharmed("the admin's connections", vec![scene.innocent_of_admin(), metrics], 1, attack);
 }
 
-/// A connection from another address than that of the innocent clients, which is all that tells them apart.
+/// A connection from another address than that of the innocent clients, which is the only difference between them.
 fn connect_from(from: &str, to: &str) -> Option<TcpStream> {
     let addr = |text: &str| text.parse::<SocketAddr>().expect("an address");
     let client = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");

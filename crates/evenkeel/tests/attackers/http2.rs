@@ -33,7 +33,7 @@ pub fn request(stream: u32, path: &str) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &block)
 }
 
-/// What a client begins with.
+/// First bytes of a client: preface and SETTINGS.
 pub fn begin() -> Vec<u8> {
     [PREFACE, &frame(SETTINGS, 0, 0, b"")].concat()
 }
@@ -118,7 +118,7 @@ impl Shared {
         let (id, receiver) = self.ask(path);
         match receiver.recv_timeout(DEADLINE) {
             Ok(true) => Ok(()),
-            Ok(false) => Err(format!("stream {id} was reset, or its response is no 200")),
+            Ok(false) => Err(format!("stream {id} was reset, or its response is not a 200")),
             Err(error) => Err(format!("stream {id}: {error}; over: {}", self.is_over.load(SeqCst))),
         }
     }

@@ -43,7 +43,7 @@ fn clients_with_long_chains_are_answered_and_harm_no_other_client() {
     let attack = |attack: &Attack| {
         while !attack.is_over() {
             let config = client(Some((chain.clone(), key.clone_key())));
-            // The second goes on with the session of the first, if that had a ticket.
+            // The second resumes the session of the first, if that had a ticket.
             for _ in 0..2 {
                 let mut connection = TlsConnection::open(&scene.listen, &config).expect("it accepts");
                 connection.get("/", "innocent").expect("an answer");

@@ -12,7 +12,7 @@ const FRONT: [u8; 6] = [23, 3, 3, 64, 0, 1];
 
 const CONNECTIONS: u64 = 400;
 
-/// What such a connection may hold beside what it holds when idle: a small part of the buffer of 34 KiB that each held before.
+/// Memory that such a connection may hold beyond that of an idle one: a small part of the buffer of 34 KiB that each held before.
 const HELD_MAX: u64 = 12 * 1024;
 
 fn resident(scene: &Scene) -> u64 {

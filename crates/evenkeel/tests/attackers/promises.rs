@@ -35,7 +35,7 @@ fn signs_of_life_reloads_and_signals_pass_a_client_that_pipelines() {
         scene.reloads();
         let began = Instant::now();
         scene.running.signal(Signal::TERM);
-        eventually("the first signal's word", || scene.running.said().contains("a second signal").then_some(()));
+        eventually("the first signal's line", || scene.running.said().contains("a second signal").then_some(()));
         scene.running.signal(Signal::TERM);
         assert_eq!(scene.running.code(), Some(0), "{}", scene.running.said());
         assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());

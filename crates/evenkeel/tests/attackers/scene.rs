@@ -168,7 +168,7 @@ impl Attack {
     }
 }
 
-/// What innocent clients felt.
+/// Results of innocent clients.
 #[derive(Debug)]
 pub struct Felt {
     pub requests: u64,
@@ -186,7 +186,7 @@ pub fn stay_unharmed(name: &str, innocents: Vec<Innocent>, threads: usize, attac
     felt
 }
 
-/// The same, without a demand.
+/// Like [`stay_unharmed`], without requirements.
 #[track_caller]
 pub fn beside(name: &str, innocents: Vec<Innocent>, threads: usize, attack: impl Fn(&Attack) + Sync) -> Felt {
     let state = Attack::default();

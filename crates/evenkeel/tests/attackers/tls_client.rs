@@ -83,7 +83,7 @@ pub fn from(ip: [u8; 4], addr: &str) -> TcpStream {
     fd.into()
 }
 
-/// The first words of a client.
+/// The ClientHello of a client.
 pub fn hello() -> Vec<u8> {
     let name = ServerName::try_from("localhost").expect("a name");
     let mut connection = ClientConnection::new(client(None), name).expect("a client");

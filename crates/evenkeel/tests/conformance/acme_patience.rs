@@ -1,5 +1,5 @@
-//! Is an authority given the time that it takes, and left alone for as long as it wants? Pebble, behind something that makes it
-//! slow, or has it ask for a pause.
+//! An authority is given the time that it takes, and left alone for as long as it wants: Pebble, behind a proxy that makes it slow,
+//! or has it ask for a pause.
 
 use crate::acme::{Authority, Setting};
 use crate::files::Certificate;
@@ -16,16 +16,16 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// How long the authority works at an order. One that asked after pauses that double, for 90 s in all, asked last before that.
+/// Time that the authority works at an order. A client that asks after pauses that double, for 90 s in all, asks last before that.
 const WORKS: Duration = Duration::from_secs(40);
 
 const NAME: &str = "a.evenkeel.example";
 
-/// What stands between evenkeel and the authority. It listens until the process of the test ends.
+/// A proxy between evenkeel and the authority. Listens until the process of the test ends.
 struct Between {
     listen: String,
     inner: String,
-    /// Since when the authority works at an order.
+    /// Start of the authority's work at an order.
     began: Mutex<Option<Instant>>,
     is_slow: bool,
     is_limited: AtomicBool,
@@ -52,7 +52,7 @@ impl Between {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let (this, stream, config) = (this.clone(), stream.expect("a client"), config.clone());
-                // A client that is killed meanwhile is no fault.
+                // A client may be killed meanwhile.
                 std::thread::spawn(move || _ = this.serve(stream, config));
             }
         });
@@ -125,7 +125,7 @@ impl Between {
         self.is_slow && began.is_some_and(|began| began.elapsed() < WORKS)
     }
 
-    /// What the authority answers: its head and its body.
+    /// Returns the answer of the authority: its head and its body.
     fn ask(&self, method: &str, path: &str, body: &[u8]) -> Option<(String, Vec<u8>)> {
         let mut curl = Command::new("curl");
         curl.args(["-sSki", "--http1.1", "--noproxy", "*", "--max-time", "20", "-H"])

@@ -1,5 +1,5 @@
-//! A worker that is really stuck: its thread is stopped, as a debugger stops one, while all others run. The process must say
-//! so, take signals and end when it is asked to a second time.
+//! A worker that is really stuck: its thread is stopped, as a debugger stops one, while all others run. The process must report it,
+//! take signals and end when it is asked to a second time.
 
 use crate::support::notify_socket::ServiceManager;
 use crate::support::{DEADLINE, Endpoint, Folder, Running, address, eventually, get};
@@ -34,7 +34,7 @@ impl Stopped {
         Stopped(thread)
     }
 
-    /// Waits until the thread is gone with its process, which the parent of the process hears of only then.
+    /// Waits until the thread is gone with its process: only then is the parent of the process notified.
     #[track_caller]
     fn wait_killed(self) {
         eventually("the end of a thread that is stopped", || {

@@ -209,7 +209,7 @@ impl Endpoint {
         Endpoint::slow(name, Duration::ZERO)
     }
 
-    /// One that takes this long for each request, however many there are.
+    /// Starts an endpoint that takes this long for each request, however many there are.
     pub fn slow(name: &'static str, takes: Duration) -> Endpoint {
         let addr = address();
         let listener = TcpListener::bind(&addr).expect("nobody else uses it");

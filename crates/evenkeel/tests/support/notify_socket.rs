@@ -19,7 +19,7 @@ impl ServiceManager {
         ServiceManager { socket, path }
     }
 
-    /// The next message that is no sign of life.
+    /// The next message that is not a sign of life.
     #[track_caller]
     pub fn hears(&self) -> String {
         loop {

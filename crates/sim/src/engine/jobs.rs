@@ -63,7 +63,7 @@ pub(super) struct Job {
 pub(super) struct Rest {
     pub retry: Retry,
     pub tried: Vec<Slot>,
-    /// Whether its next try has to leave the tier that failed it.
+    /// True if its next try has to leave the tier that failed it.
     pub beyond: bool,
     /// What its server said of itself with the answer.
     pub report: Option<LoadReport>,
@@ -75,7 +75,7 @@ impl Job {
         self.rest.get_or_insert_default()
     }
 
-    /// Whether its next try has to leave the tier that failed it.
+    /// True if its next try has to leave the tier that failed it.
     #[inline]
     pub fn is_beyond(&self) -> bool {
         self.rest.as_ref().is_some_and(|rest| rest.beyond)

@@ -46,7 +46,7 @@ pub fn read(name: &str, text: &str) -> Outcome {
     read_with(name, text, None)
 }
 
-/// As [`read`], with a pool as the first service.
+/// Like [`read`], with a pool as the first service.
 pub fn read_with(name: &str, text: &str, pool: Option<&FromPool<'_>>) -> Outcome {
     let mut document = Document::parse(name, text);
     let experiment = if document.is_clean() { experiment(name, &mut document, pool) } else { None };

@@ -16,7 +16,7 @@ pub const SHARE: f64 = 0.7;
 /// A pool of a running or future process.
 #[derive(Clone, Copy, Debug)]
 pub struct FromPool<'a> {
-    /// As planned.
+    /// The pool, as planned.
     pub pool: &'a plan::Pool,
     /// Workers of the process.
     pub workers: u32,
@@ -113,7 +113,7 @@ impl FromPool<'_> {
         all
     }
 
-    /// What is taken from the configuration, in a line.
+    /// Summary of what is taken from the configuration, in a line.
     pub fn taken(&self) -> String {
         let count = self.endpoints().count();
         let Information { probes, with_answers, .. } = self.balancing(&Balancing::default()).information;

@@ -1,4 +1,5 @@
-//! How an endpoint may work, by what was measured of it: a delay, cores that requests share, or cores that requests wait for.
+//! Ways in which an endpoint may work, by what was measured of it: a delay, cores that requests share, or cores that
+//! requests wait for.
 //!
 //! Under the true way, the work of a request does not depend on how many others it found: a balancer cannot know it. So each
 //! way is tried: the work of every request is computed backwards from when it came and went, and a way remains possible if
@@ -14,7 +15,7 @@ const REQUESTS_MIN: usize = 30;
 /// The latest requests of an endpoint that are looked at.
 const REQUESTS_MAX: usize = 4_000;
 
-/// Differences of the mean logarithm of work below this say nothing against a way: no model is exact.
+/// Differences of the mean logarithm of work below this do not rule out a way: no model is exact.
 const SAME_BELOW: f64 = 0.06;
 
 /// Standard errors below which a difference is chance.
@@ -26,7 +27,7 @@ const NEGATIVE_MAX: f64 = 0.01;
 /// Cores that are tried.
 const CORES: [u32; 14] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
 
-/// One request as it would be served.
+/// Work of a request as it would be served.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub work_ns: f64,
@@ -34,7 +35,7 @@ pub(super) struct Sample {
     pub answered: f64,
 }
 
-/// One way in which an endpoint may work.
+/// A way in which an endpoint may work.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
     pub serving: Serving,
@@ -50,7 +51,7 @@ pub(super) struct Way {
 /// The ways in which an endpoint may work, the one with the least capacity first.
 ///
 /// # Errors
-/// Why none is known.
+/// The reason why none is known.
 pub(super) fn ways(trace: &Trace, endpoint: usize, name: &str) -> Result<Vec<Way>, String> {
     let mut of: Vec<&Arrival> = trace.arrivals.iter().filter(|a| a.endpoint == endpoint).collect();
     if of.len() < REQUESTS_MIN {
@@ -139,7 +140,7 @@ impl Moments {
     }
 }
 
-/// When requests came to one endpoint, after their delay, and went, in the order in which they came.
+/// Times at which requests came to one endpoint, after their delay, and went, in the order in which they came.
 struct Timeline {
     spans: Vec<(u64, u64)>,
     /// Comings and goings in order: when, and whose.

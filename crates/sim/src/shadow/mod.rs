@@ -1,10 +1,10 @@
-//! What other algorithms would do with the requests of a pool: its workers remember the latest ones, and the simulator plays
-//! them again with another algorithm.
+//! Predictions of what other algorithms would do with the requests of a pool: its workers remember the latest ones, and
+//! the simulator plays them again with another algorithm.
 //!
-//! Where the picks of an algorithm do not depend on what requests do, they are exact. Otherwise they depend on how endpoints
-//! would fare under them, which is not known but for what the requests showed. So every way in which the endpoints and the
-//! clients may work ([`fit`]) is a system of its own; those in which the pool's own algorithm does not come out as it was
-//! measured are left out; and a number is given only if all others agree on it.
+//! If the picks of an algorithm do not depend on what requests do, they are exact. Otherwise they depend on how
+//! endpoints would fare under them, which is not known but for what the requests showed. So every way in which the
+//! endpoints and the clients may work ([`fit`]) is a system of its own; those in which the pool's own algorithm does
+//! not come out as it was measured are left out; and a number is given only if all others agree on it.
 
 mod fit;
 mod model;
@@ -16,22 +16,22 @@ use fit::Way;
 use model::{Clients, Figure, Played, System, play};
 use trace::Trace;
 
-/// How far a share may be off.
+/// Largest error of a share.
 pub const SHARE_WITHIN: f64 = 0.03;
 
-/// How far other numbers may be off, as a part of them.
+/// Largest error of other numbers, as a part of them.
 pub const TIMES_WITHIN: f64 = 0.2;
 
 /// Runs of an algorithm, each with other chance.
 const SEEDS_MIN: usize = 3;
 
-/// Requests in flight are few below this: then a part of them says little.
+/// Requests in flight below which a relative difference means little.
 const FEW: f64 = 0.15;
 
 /// An algorithm and its parameters.
 pub type Choice<'a> = (&'static Algorithm, &'a Params);
 
-/// What is known of a pool.
+/// Knowledge of a pool that predictions are made from.
 #[derive(Debug)]
 pub struct Known<'a> {
     /// The latest requests, by worker.
@@ -42,7 +42,7 @@ pub struct Known<'a> {
     pub answers_probes: bool,
 }
 
-/// What was measured, and what is predicted.
+/// Measurements of a pool, and predictions for it.
 #[derive(Clone, Debug, Default)]
 pub struct Prediction {
     /// Requests that it is made from, and the time from the first to the last, nanoseconds.
@@ -55,7 +55,7 @@ pub struct Prediction {
     pub real: Figures,
     /// By algorithm, in the order asked.
     pub shadows: Vec<Shadow>,
-    /// Why nothing can be predicted.
+    /// The reason why nothing can be predicted.
     pub nothing: Option<String>,
 }
 
@@ -70,14 +70,14 @@ pub struct Figures {
     pub p99_ns: Option<f64>,
 }
 
-/// One algorithm that does not pick.
+/// Prediction for an algorithm that does not pick.
 #[derive(Clone, Debug, Default)]
 pub struct Shadow {
-    /// Those figures that are known.
+    /// Figures that are known.
     pub figures: Figures,
     /// True if shares are those of its picks themselves, as these do not depend on what requests do.
     pub exact: bool,
-    /// Why others are not known.
+    /// Reasons why others are not known.
     pub withheld: Vec<String>,
 }
 
@@ -140,18 +140,18 @@ struct Likely<'a> {
     system: System<'a>,
     /// True if its p99 does, too.
     times: bool,
-    /// How far it is off, as a logarithm.
+    /// Deviation from what was measured, as a logarithm.
     off: f64,
 }
 
-/// Where among the ways of each endpoint, which are in the order of their capacity, those of a system are.
+/// Positions of the ways of a system among those of each endpoint, which are in the order of their capacity.
 const LEVELS: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
 
 /// Systems that are off by more than this and twice as much as the best are left out.
 const OFF_MAX: f64 = 0.15;
 
 /// # Errors
-/// Why there is none.
+/// The reason why there is none.
 fn likely<'a>(
     known: &Known<'_>,
     trace: &'a Trace,
@@ -202,8 +202,8 @@ fn likely<'a>(
     Ok(likely)
 }
 
-/// How clients may behave. A closed loop shows by starts that follow an end at once, and by a number in flight that hardly
-/// varies.
+/// Ways in which clients may behave. A closed loop shows by starts that follow an end at once, and by a number in
+/// flight that hardly varies.
 fn clients(trace: &Trace) -> Vec<Clients> {
     let arrivals = &trace.arrivals[trace.arrivals.len() / 20..];
     let count = arrivals.len() as f64;
@@ -219,8 +219,8 @@ fn clients(trace: &Trace) -> Vec<Clients> {
     [open.then_some(Clients::Open), closed.then_some(Clients::Closed(users))].into_iter().flatten().collect()
 }
 
-/// Where shares differ most from those that were measured, and by how much more than they vary by themselves: those of a short
-/// record more than those of a run.
+/// Returns the endpoint whose share differs most from the measured one, and by how much more than shares vary by
+/// themselves: those of a short record more than those of a run.
 fn furthest(played: &Played, trace: &Trace, real: &[f64]) -> (usize, f64) {
     let longer = (played.requests / trace.arrivals.len() as f64).max(1.0).sqrt();
     let off = |(share, real): (&Figure, &f64)| (share.value - real).abs() - share.error * longer;
@@ -235,7 +235,7 @@ fn range(figures: impl Iterator<Item = Figure>) -> (f64, f64) {
     })
 }
 
-/// What all systems agree on.
+/// Figures that all systems agree on.
 fn agreed(systems: &[Likely<'_>], (algorithm, params): Choice<'_>, names: &[String]) -> Shadow {
     // Each with chance of its own, so that the spread also shows how much figures vary by themselves.
     let again = SEEDS_MIN.div_ceil(systems.len());
@@ -275,5 +275,5 @@ fn agreed(systems: &[Likely<'_>], (algorithm, params): Choice<'_>, names: &[Stri
     Shadow { figures: Figures { shares, met, p99_ns }, exact: false, withheld }
 }
 
-/// Why figures of systems differ.
+/// Reason why figures of systems differ.
 const UNSEEN: &str = "that depends on how endpoints work at loads that they did not have";

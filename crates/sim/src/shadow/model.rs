@@ -16,16 +16,16 @@ use evenkeel_balance::{
 const REQUESTS_MIN: usize = 9_000;
 const REQUESTS_MAX: usize = 24_000;
 
-/// When the next request comes.
+/// Rule for when the next request comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Clients {
-    /// When it came.
+    /// At the time when it really came.
     Open,
-    /// When another one of so many has ended.
+    /// Once another one of so many has ended.
     Closed(u32),
 }
 
-/// What algorithms pick among.
+/// Endpoints and clients that an algorithm is played with.
 pub(super) struct System<'a> {
     pub trace: &'a Trace,
     /// By member.
@@ -41,7 +41,7 @@ pub(super) struct Figure {
     pub error: f64,
 }
 
-/// What came of it, without the first third.
+/// Results of a run, without its first third.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Played {
     /// By member.
@@ -89,7 +89,7 @@ struct Run<'a> {
     requests: usize,
     in_flight: Vec<u32>,
     in_system: usize,
-    /// What is random about the work of requests.
+    /// Seed of what is random about the work of requests.
     luck: u64,
     tally: Tally,
 }

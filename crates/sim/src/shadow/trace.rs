@@ -11,10 +11,10 @@ const REQUESTS_MIN: usize = 100;
 /// Part of the requests that may have failed, been tried again or be open without blurring what the others show.
 const ODD_MAX: f64 = 0.02;
 
-/// One request.
+/// A remembered request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival {
-    /// When it started, nanoseconds from the first one.
+    /// Time of its start, nanoseconds from the first one.
     pub at: u64,
     pub worker: u32,
     pub key: Option<u64>,
@@ -31,7 +31,7 @@ pub(super) struct Arrival {
     pub after_end_ns: u64,
 }
 
-/// All of them.
+/// All remembered requests of a pool.
 #[derive(Debug)]
 pub(super) struct Trace {
     pub arrivals: Vec<Arrival>,
@@ -47,7 +47,7 @@ impl Trace {
     /// Merges what workers remember.
     ///
     /// # Errors
-    /// Why that is not enough for any prediction.
+    /// The reason why that is not enough for any prediction.
     pub fn of(workers: &[Recent]) -> Result<Trace, String> {
         let Some(first) = workers.iter().find(|of| !of.rows.is_empty()) else { return Err(too_few(0)) };
         let members: Vec<Member> = first.set.members().to_vec();
@@ -114,7 +114,7 @@ fn too_few(requests: usize) -> String {
     format!("{requests} requests since its endpoints last changed; {REQUESTS_MIN} are needed")
 }
 
-/// From when on all workers remember everything, and until when requests have ended.
+/// Returns the time from which all workers remember everything, and the time until which requests have ended.
 fn window(workers: &[Recent]) -> (u64, u64) {
     let full = |of: &&Recent| of.rows.len() >= evenkeel_balance::recent::ROWS_MAX;
     let from = workers.iter().filter(full).map(|of| of.rows[0].began.0).max().unwrap_or(0);

@@ -92,7 +92,7 @@ pub struct Endpoint {
     pub in_flight: u32,
     /// Tries so far, with those that got no connection.
     pub requests: u64,
-    /// Of these, those that failed by its fault: answered with 500 and above, refused, reset, malformed, or too late.
+    /// Tries that failed by fault of the endpoint: answered with 500 and above, refused, reset, malformed, or too late.
     pub failed: u64,
     /// The part of its pool's requests that it got of late, 0 to 1.
     pub share: Option<f64>,

@@ -104,7 +104,7 @@ pub struct Candidate {
     pub ahead: f64,
     /// The load that the algorithm went by.
     pub load: Option<f64>,
-    /// Who counted it, if several did.
+    /// Parts of the load by who counted them, if several did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<Counted>,
     /// The latency that it reported, nanoseconds.
@@ -124,7 +124,7 @@ pub struct Counted {
     pub here: u32,
     /// Other workers of the process, as last read.
     pub siblings: u32,
-    /// Other balancers, as the endpoint reports or as is usual; not there where no endpoint of the pool reports.
+    /// Other balancers, as the endpoint reports or as is usual; absent if no endpoint of the pool reports.
     pub others: Option<u32>,
 }
 
@@ -204,7 +204,7 @@ pub struct PoolShadows {
     pub shadows: Vec<Shadow>,
 }
 
-/// One shadow. A figure that is not known is absent, and `withheld` has the reason.
+/// Predictions for a shadow. A figure that is not known is absent, and `withheld` has the reason.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Shadow {
     /// With what is not at its default.
@@ -224,7 +224,7 @@ pub struct Shadow {
     pub withheld: Vec<String>,
 }
 
-/// One endpoint, as picked and as the shadow would pick.
+/// Shares of an endpoint, as picked and as the shadow would pick.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ShadowEndpoint {
     /// Its name.

@@ -1,4 +1,5 @@
-//! Where a request goes that an endpoint has failed: away from endpoints on trial, and beyond the set if it has to.
+//! Choice of the next endpoint for a request that one has failed: away from endpoints on trial, and beyond the set if
+//! it has to.
 
 use super::{Balancer, hold};
 use crate::endpoints::set::{EndpointSet, Member, Slot};
