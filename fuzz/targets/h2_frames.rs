@@ -6,8 +6,8 @@ use evenkeel_wire::h2::{Config, Connection, ErrorCode, Event, PREFACE, Received}
 use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeMap;
 
-/// The first byte says how the bytes fall into reads, and whether the rest is frames: else each frame is its kind, flags, stream,
-/// length of payload and payload, so that most of them are whole.
+// The first byte says how the bytes fall into reads, and whether the rest is frames: else each frame is its kind, flags, stream,
+// length of payload and payload, so that most of them are whole.
 fuzz_target!(|bytes: &[u8]| {
     let [mode, rest @ ..] = bytes else { return };
     let mut frames = Vec::new();

@@ -9,7 +9,7 @@ const ALL: HeaderLimits = HeaderLimits { bytes: usize::MAX, fields: usize::MAX }
 
 type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// The first byte says how large the tables may be, and the rest is blocks: each its length and as many bytes.
+// The first byte says how large the tables may be, and the rest is blocks: each its length and as many bytes.
 fuzz_target!(|bytes: &[u8]| {
     let [size, rest @ ..] = bytes else { return };
     let size = usize::from(*size) * 32;
