@@ -168,8 +168,9 @@ bench_folder=${XDG_CACHE_HOME:-$HOME/.cache}/evenkeel/bench
 envoy_version=1.40.0
 oha_version=1.16.0
 
-# A rival, and a load to check the lab's own by, that Debian does not have. No test needs them.
+# A rival, and a load to check the lab's own by, that Debian does not have; and what counts instructions. No test needs them.
 bench() {
+    command -v valgrind >/dev/null || install_packages valgrind
     # A folder of its own: the package of Envoy has a bin, too, whose programs do not run from there.
     local oha=$bench_folder/oha
     if [ ! -x "$oha/bin/oha" ] || ! "$oha/bin/oha" --version | grep -qF " $oha_version"; then
