@@ -52,6 +52,9 @@ fn simulated(way: &Balancing) -> &'static str {
     }
 }
 
+/// Least work of a service in the simulator, in seconds.
+const LEAST: f64 = 1e-9;
+
 /// Seconds of processor that one execution of a service takes, with its sidecar.
 fn work(rounds: &Rounds<Run>, base: usize, kind: usize) -> f64 {
     let of =
@@ -78,11 +81,16 @@ fn measured(ways: &[Balancing], rounds: &Rounds<Run>, ours: bool) -> Option<Stri
     let of_calls: f64 = CALLS.iter().zip(EXECUTIONS).map(|(calls, executions)| calls * executions).sum();
     let external = find(EXTERNAL[usize::from(ours)]).map_or(spread, |at| beside_services(rounds, at));
     let shared = find(SHARED).filter(|_| ours).map_or(spread, |at| beside_services(rounds, at));
-    let (a_try, a_probe) = ((spread - external).max(0.0) / of_calls, (shared - spread).max(0.0) / of_calls / PROBES);
+    // Tries are a part of what a service takes with its sidecar. In a short run chance may make them more than all of it, and the
+    // simulator has no services without work.
+    let bound = SERVICES.iter().enumerate().filter(|(kind, _)| CALLS[*kind] > 0.0);
+    let bound = bound.map(|(kind, _)| work(rounds, base, kind) / CALLS[kind] / 2.0).fold(f64::INFINITY, f64::min);
+    let a_try = ((spread - external).max(0.0) / of_calls).min(bound);
+    let a_probe = (shared - spread).max(0.0) / of_calls / PROBES;
     let mut scenario = SCENARIO.to_owned();
     for (kind, name) in SERVICES.iter().enumerate() {
         let section = format!("service.{name}");
-        let own = work(rounds, base, kind) - CALLS[kind] * a_try;
+        let own = (work(rounds, base, kind) - CALLS[kind] * a_try).max(LEAST);
         scenario = with(&scenario, &section, "work.exponential", &time(own));
         scenario = with(&scenario, &section, "balancer_work", &time(a_try));
         scenario = with(&scenario, &section, "balancer_probe_work", &time(a_probe));
