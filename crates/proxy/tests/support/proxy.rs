@@ -166,6 +166,15 @@ impl Proxy {
         self.server().command(Command::Drain);
     }
 
+    /// The same, and waits until the only worker, which has something to finish, drains: it has had three turns since, which the
+    /// command, what it wakes and what that wakes come before.
+    pub fn drain_now(&self) {
+        self.drain();
+        let turns = || self.server().beats().map(|(_, n)| n).sum::<u64>();
+        let until = turns() + 3;
+        super::wait_until("the worker has had its turns", || turns() >= until);
+    }
+
     /// Stops it and waits until its log is written.
     pub fn stop(&mut self) {
         if let Some(server) = self.server.take() {

@@ -317,11 +317,11 @@ fn a_pool_without_endpoints_drops_and_counts() {
 #[test]
 fn draining_lets_flows_go_on_and_takes_no_other() {
     let endpoints = [Echo::new("")];
-    let mut proxy = before(&endpoints, "", "");
+    let mut proxy = Proxy::start(&config(&[endpoints[0].addr], "", "").replace("workers = 2", "workers = 1"));
     let addr = proxy.addr();
     let (old, new) = (client(addr), client(addr));
     ask(&old, b"");
-    proxy.drain();
+    proxy.drain_now();
     assert_eq!(ask(&old, b"x"), b"x");
     new.send(b"").expect("sending works");
     wait_until("its flow has ended, and with it the workers", || proxy.server().has_ended());
