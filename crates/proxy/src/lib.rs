@@ -2,27 +2,33 @@
 //! those below it.
 //!
 //! 1. [`plan`]: a plan, the first or the next one, is prepared by the [`Server`] and applied to every worker in one go.
-//! 2. [`http`]: request after request; [`tcp`]: sessions whose bytes are not read; [`udp`]: flows of datagrams.
-//! 3. [`listener`]: by which rules clients are served that come in here, and who they are.
-//! 4. [`load`]: how busy endpoints are, as they say, and what this process says of itself.
-//! 5. [`upstream`]: one pool as one worker sees it: a place at an endpoint, and a connection there.
-//! 6. [`http2`]: how a connection of HTTP/2 runs, on either side.
-//! 7. [`core`]: what serving needs of its thread.
-//! 8. [`observe`]: counters, metrics, the access log.
-//! 9. [`peer`]: who the client is, and what it may use up.
+//! 2. [`serve`]: the client's side of a connection, request after request; [`tcp`]: sessions whose bytes are not read; [`udp`]: flows
+//!    of datagrams.
+//! 3. [`forward`]: a request's way to an endpoint and back; [`pipeline`]: what is decided before; [`record`]: how it went.
+//! 4. [`listener`]: by which rules clients are served that come in here, and who they are.
+//! 5. [`load`]: how busy endpoints are, as they say, and what this process says of itself.
+//! 6. [`upstream`]: one pool as one worker sees it: a place at an endpoint, and a connection there.
+//! 7. [`http2`]: how a connection of HTTP/2 runs, on either side; [`body`]: what passes between both sides of a request.
+//! 8. [`core`]: what serving needs of its thread.
+//! 9. [`observe`]: counters, metrics, the access log.
+//! 10. [`peer`]: who the client is, and what it may use up.
 
 // What the tests of sockets share names this crate as they do.
 #[cfg(test)]
 extern crate self as evenkeel_proxy;
 
+mod body;
 mod core;
-mod http;
+mod forward;
 mod http2;
 mod listener;
 mod load;
 mod observe;
 mod peer;
+mod pipeline;
 mod plan;
+mod record;
+mod serve;
 #[cfg(test)]
 #[path = "../tests/support/mod.rs"]
 mod support;

@@ -14,7 +14,13 @@ const FOLDERS: &[(&str, &[&str])] = &[
         &["metrics", "following", "sources", "context", "polling", "out", "kept", "ask", "message", "system"],
     ),
     ("pools", &["control", "check", "snapshot", "pool", "history", "events", "orders", "journal"]),
-    ("proxy", &["plan", "http", "tcp", "udp", "listener", "load", "upstream", "http2", "core", "observe", "peer"]),
+    (
+        "proxy",
+        &[
+            "plan", "serve", "forward", "pipeline", "record", "tcp", "udp", "listener", "load", "upstream", "http2",
+            "body", "core", "observe", "peer",
+        ],
+    ),
     ("wire", &["proxy_protocol", "tls_hello", "h2", "http1", "grpc", "orca", "trace_context", "head"]),
 ];
 

@@ -1,8 +1,8 @@
 //! What does a stream's task do with it? It takes what has come, a part at a time, and sends, a part at a time. Letting go of a
 //! stream ends it.
 
-use super::part::{Gone, Part};
 use super::session::{BACKLOG_MAX, Last, Lost, Session, State};
+use crate::body::part::{Gone, Part};
 use evenkeel_balance::slab::Key;
 use evenkeel_net::event_loop::WakerSlot;
 use evenkeel_wire::h2::{ErrorCode, Head, Malformed};

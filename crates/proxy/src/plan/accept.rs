@@ -2,10 +2,10 @@
 //! from it all that wait at once.
 
 use crate::core::handoff::Handoff;
-use crate::http::connection;
 use crate::listener::rules::Listener;
 use crate::observe::stats::Rejected;
 use crate::plan::installed::Worker;
+use crate::serve::connection;
 use evenkeel_net::accept_pause;
 use evenkeel_net::event_loop::{Source, Task, budget, spawn_essential};
 use evenkeel_net::listen::{self, BACKLOG, ListenFd};

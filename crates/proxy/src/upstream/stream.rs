@@ -2,7 +2,7 @@
 //! the others go on.
 
 use super::link::Link;
-use crate::http2::part::{Gone, Part};
+use crate::body::part::{Gone, Part};
 use crate::http2::session::Lost;
 use crate::http2::stream::StreamHandle;
 use evenkeel_wire::h2::{Head, Malformed};

@@ -2,9 +2,9 @@
 //! answer's fields have the report, as those of any response.
 
 use super::{End, HTTP_MAX, Prober, Question};
+use crate::body::message::Message;
+use crate::body::part::Gone;
 use crate::core::Core;
-use crate::http2::message::Message;
-use crate::http2::part::Gone;
 use crate::load::reports::Came;
 use crate::upstream::tls::carried;
 use crate::upstream::tls::{Offers, secure};

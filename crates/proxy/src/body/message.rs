@@ -1,0 +1,60 @@
+//! What is a request as messages, as far as it has come? Its head, and perhaps all that follows it.
+
+use crate::body::part::Part;
+use evenkeel_net::buffer::{Buf, CAPACITY};
+use evenkeel_wire::head::Table;
+
+/// A request for an endpoint that takes it as messages.
+pub struct Message {
+    /// Its head, pseudo fields first.
+    pub head: Table,
+    /// What came of its body with it.
+    pub content: Buf,
+    /// What came of it since: so much as is kept to be sent again.
+    pub kept: Vec<u8>,
+    /// The fields behind its body, if that has come whole.
+    pub trailers: Option<Table>,
+    /// Whether all of its body has come.
+    pub whole: bool,
+    /// Whether it asks for a tunnel (RFC 8441), which not every endpoint takes.
+    pub tunnel: bool,
+}
+
+impl Message {
+    /// Whether its head is all of it.
+    pub fn is_head_only(&self) -> bool {
+        self.whole && self.content_len() == 0 && self.trailers.is_none()
+    }
+
+    /// Bytes of its body that have come.
+    pub fn content_len(&self) -> usize {
+        self.content.len() + self.kept.len()
+    }
+
+    /// Adds a part of it, if there are at most `max` bytes of its body then; whether that is so.
+    pub fn keep(&mut self, part: &Part, max: usize) -> bool {
+        match part {
+            Part::Data(buf) if self.content_len() + buf.len() > max => return false,
+            Part::Data(buf) => self.kept.extend_from_slice(buf.filled()),
+            Part::Trailers(trailers) => {
+                self.trailers = Some(trailers.clone());
+                self.whole = true;
+            }
+            Part::End => self.whole = true,
+        }
+        true
+    }
+
+    /// Whether all that follows its head leaves with it: one part of data at most, for which a new stream has room.
+    pub fn goes_at_once(&self) -> bool {
+        self.whole && self.kept.is_empty() && !self.is_head_only()
+    }
+
+    /// What follows its head, a part after the other, as far as it has come.
+    pub fn parts(&self) -> impl Iterator<Item = Part> {
+        let content = (!self.content.is_empty()).then(|| Part::Data(Buf::holding(self.content.filled())));
+        let kept = self.kept.chunks(CAPACITY).map(|bytes| Part::Data(Buf::holding(bytes)));
+        let end = self.trailers.clone().map(Part::Trailers).or(Some(Part::End)).filter(|_| self.whole);
+        content.into_iter().chain(kept).chain(end)
+    }
+}

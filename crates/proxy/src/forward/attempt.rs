@@ -1,0 +1,124 @@
+//! How does one endpoint do with a request? Reached, sent to, listened to. Where the endpoint takes messages, [`on_stream`].
+
+mod moves;
+mod on_stream;
+
+use crate::forward::fault::Fault;
+use crate::forward::hedge;
+use crate::forward::outgoing::Outgoing;
+use crate::forward::relay::{Answered, Relay};
+use crate::forward::tried::{self, Failed, failed};
+use crate::listener::client::Client;
+use crate::observe::end::Phase;
+use crate::pipeline::route::Opened;
+use crate::record::Record;
+use crate::record::grpc::Call;
+use crate::serve::Downstream;
+use crate::upstream::connections::{Acquired, UpstreamConn, Wanted, unreachable};
+use crate::upstream::pick::InFlight;
+use crate::upstream::retries::Tries;
+use evenkeel_balance::Clock;
+use evenkeel_net::boxed::reused;
+use evenkeel_net::deadline::Elapsed;
+use std::cell::Cell;
+use std::pin::pin;
+
+/// Sends the request to one endpoint. If the endpoint closed an idle connection just when it was used, a new one is
+/// opened, provided that asking twice does no harm.
+///
+/// # Errors
+/// How it failed.
+pub async fn run<'r, D: Downstream>(
+    client: &'r Client<'_>,
+    down: &D,
+    record: &mut Record<'_>,
+    opened: &mut Opened<'r>,
+    out: &mut Outgoing<'_>,
+    tries: &Tries<'r>,
+    mut ticket: InFlight<'r>,
+) -> Result<Answered, Failed> {
+    if out.message().is_some() {
+        return reused(|| on_stream::run(client, down, record, opened, out, tries, ticket)).await;
+    }
+    let (core, timer, pool, deadline) = (client.core, down.timer(), opened.route.pool, opened.route.deadline);
+    let wanted = Wanted { core, peer: &client.peer, origin: record.origin, pool };
+    let slot = ticket.slot();
+    let mut idle = pool.take_idle(&ticket.endpoint, core.clock.now());
+    loop {
+        record.phase.set(Phase::Connect);
+        let is_reused = idle.is_some();
+        let timeouts = tries.timeouts(opened.route.timeouts);
+        let connect_by = timer.tick_after(timeouts.connect).min(deadline);
+        let acquiring = wanted.acquire(&ticket.endpoint, idle.take(), out.unsent());
+        let acquired = timer.limit_by(connect_by, pin!(acquiring)).await;
+        let Acquired { mut transport, sent, connect_ns } =
+            match acquired.map_err(|Elapsed| None).and_then(|acquired| acquired.map_err(Some)) {
+                Ok(acquired) => acquired,
+                // It had closed the idle connection, and took nothing: a new one will do.
+                Err(Some(_)) if is_reused => continue,
+                Err(error) => return Err(unreachable(pool, ticket, error).into()),
+            };
+        if connect_ns.is_some() {
+            record.connect_ns.set(connect_ns);
+        }
+        out.advance(sent);
+        record.phase.set(Phase::Head);
+        let repeatable = opened.body.is_done()
+            && out.is_small()
+            && (opened.idempotent || tries.may_repeat(record.call.get() != Call::Not));
+        if repeatable
+            && opened.idempotent
+            && out.unsent().is_empty()
+            && let Some(delay_ns) = tries.hedge_after(timer.left_ns(deadline))
+        {
+            out.let_go(true);
+            // Boxed, as only routes with hedging need room for it.
+            let first = UpstreamConn { ticket, transport };
+            match Box::pin(hedge::race(&wanted, down, record, opened, out, tries, first, delay_ns)).await {
+                Ok(first) => UpstreamConn { ticket, transport } = first,
+                Err((first, fault)) => return Err(failed(record, pool, first.ticket, fault)),
+            }
+        }
+        let second = ticket.slot() != slot;
+        let cookie = opened.route.session.as_ref().and_then(|session| session.cookie_for(core, &ticket));
+        let relay = Relay {
+            client,
+            timer,
+            record,
+            upstream: &transport,
+            asked: opened.asked,
+            towards: opened.towards,
+            timeouts,
+            deadline,
+            is_deadline_of_call: opened.route.is_deadline_of_call,
+            client_due: Cell::new(0),
+            awaits_body: Cell::new(false),
+            body_due: Cell::new(!opened.body.is_done()),
+            tries: repeatable.then_some((tries, opened.idempotent)),
+            body_gone: Cell::new(false),
+            cookie: cookie.as_deref(),
+            half_closed: Cell::new(false),
+            is_reused,
+        };
+        let relayed = down.relay(&relay, &mut ticket, &mut opened.body, out, repeatable).await;
+        let answered = match relayed {
+            Err(Fault::NoResponse | Fault::Stray) if is_reused && repeatable && opened.idempotent && out.again() => {
+                continue;
+            }
+            Err(fault) => {
+                if let Fault::Refused { reusable: true, kept_secs, .. } = fault
+                    && !opened.close
+                {
+                    pool.keep_idle(&ticket.endpoint, transport, kept_secs, core.clock.now());
+                }
+                return Err(failed(record, pool, ticket, fault));
+            }
+            Ok(answered) => answered,
+        };
+        let endpoint = tried::answered(client, record, pool, ticket, answered, (!second).then_some(tries));
+        if answered.reusable && opened.body.is_done() && !opened.close {
+            pool.keep_idle(&endpoint, transport, answered.kept_secs, core.clock.now());
+        }
+        return Ok(answered);
+    }
+}

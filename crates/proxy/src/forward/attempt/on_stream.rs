@@ -1,0 +1,192 @@
+//! How does an endpoint do with a request that goes on a stream of its own, beside others on the same connection?
+
+use crate::forward::attempt::moves::Moves;
+use crate::forward::fault::Fault;
+use crate::forward::hedge;
+use crate::forward::outgoing::Outgoing;
+use crate::forward::relay::{Answered, Relay};
+use crate::forward::tried::{Failed, answered, failed};
+use crate::listener::client::Client;
+use crate::observe::end::Phase;
+use crate::pipeline::route::Opened;
+use crate::record::Record;
+use crate::record::grpc::Call;
+use crate::serve::Downstream;
+use crate::upstream::connections::{UpstreamConn, Wanted, unreachable};
+use crate::upstream::pick::InFlight;
+use crate::upstream::pool::WorkerPool;
+use crate::upstream::retries::{self, Tries};
+use crate::upstream::stream::{Begun, EndpointStream};
+use evenkeel_config::plan::RouteTimeouts;
+use evenkeel_net::deadline::Elapsed;
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+/// Sends the request to one endpoint, which takes messages. A request that the endpoint has not processed waits for a place and
+/// goes to it again, unless another endpoint can take it; so does one whose connection was lost, where asking twice does no harm.
+///
+/// # Errors
+/// How it failed.
+pub async fn run<'r, D: Downstream>(
+    client: &'r Client<'_>,
+    down: &D,
+    record: &mut Record<'_>,
+    opened: &mut Opened<'r>,
+    out: &mut Outgoing<'_>,
+    tries: &Tries<'r>,
+    mut ticket: InFlight<'r>,
+) -> Result<Answered, Failed> {
+    let (core, timer, pool, deadline) = (client.core, down.timer(), opened.route.pool, opened.route.deadline);
+    let wanted = Wanted { core, peer: &client.peer, origin: record.origin, pool };
+    let slot = ticket.slot();
+    let mut moves = Moves::default();
+    loop {
+        record.phase.set(Phase::Connect);
+        let timeouts = tries.timeouts(opened.route.timeouts);
+        let limits = Limits::new(timeouts, pool, moves.are_some(), deadline);
+        let Begun { stream, reused, connect_ns } = match begin(&wanted, down, out, &ticket, limits).await {
+            Ok(begun) => begun,
+            Err(NotBegun::Fault(fault)) => return Err(failed(record, pool, ticket, fault)),
+            Err(NotBegun::Unreachable(error)) => return Err(unreachable(pool, ticket, error).into()),
+        };
+        if connect_ns.is_some() {
+            record.connect_ns.set(connect_ns);
+        }
+        record.phase.set(Phase::Head);
+        let repeatable = opened.idempotent || tries.may_repeat(record.call.get() != Call::Not);
+        let first = UpstreamConn { ticket, transport: stream };
+        let UpstreamConn { ticket: at, transport: stream } =
+            hedged(&wanted, down, record, opened, out, tries, first).await?;
+        ticket = at;
+        let second = ticket.slot() != slot;
+        let cookie = opened.route.session.as_ref().and_then(|session| session.cookie_for(core, &ticket));
+        let relay = Relay {
+            client,
+            timer,
+            record,
+            upstream: &stream,
+            asked: opened.asked,
+            towards: opened.towards,
+            timeouts,
+            deadline,
+            is_deadline_of_call: opened.route.is_deadline_of_call,
+            client_due: Cell::new(0),
+            awaits_body: Cell::new(false),
+            body_due: Cell::new(!opened.body.is_done()),
+            tries: repeatable.then_some((tries, opened.idempotent)),
+            body_gone: Cell::new(false),
+            cookie: cookie.as_deref(),
+            half_closed: Cell::new(false),
+            is_reused: reused,
+        };
+        let fault = match down.relay_parts(&relay, &mut ticket, &mut opened.body, out).await {
+            Ok(done) => {
+                answered(client, record, pool, ticket, done, (!second).then_some(tries));
+                return Ok(done);
+            }
+            Err(fault) => fault,
+        };
+        let may_repeat = reused && opened.idempotent;
+        let is_running = ticket.endpoint.sessions.is_running();
+        let has_other = || tries.has_other(pool, ticket.slot());
+        let pause_ns = moves.after(fault, &stream, may_repeat, is_running, has_other);
+        let left_ns = timer.left_ns(deadline).unwrap_or(u64::MAX);
+        let Some(pause_ns) = pause_ns.filter(|pause_ns| *pause_ns < left_ns && out.is_whole()) else {
+            return Err(failed(record, pool, ticket, fault));
+        };
+        // Its place is free for others.
+        drop(stream);
+        if retries::pause(pause_ns, |cx| down.poll_gone(cx)).await.is_err() {
+            return Err(failed(record, pool, ticket, Fault::ClientGone));
+        }
+    }
+}
+
+/// The stream whose endpoint answers: the first, or where the route hedges and that is late, the faster of two.
+async fn hedged<'r, D: Downstream>(
+    wanted: &Wanted<'r>,
+    down: &D,
+    record: &mut Record<'_>,
+    opened: &Opened<'r>,
+    out: &mut Outgoing<'_>,
+    tries: &Tries<'r>,
+    first: UpstreamConn<'r, EndpointStream>,
+) -> Result<UpstreamConn<'r, EndpointStream>, Failed> {
+    if opened.body.is_done()
+        && out.is_small()
+        && opened.idempotent
+        && let Some(delay_ns) = tries.hedge_after(down.timer().left_ns(opened.route.deadline))
+    {
+        // Boxed, as only routes with hedging need room for it.
+        let race = Box::pin(hedge::race(wanted, down, record, opened, out, tries, first, delay_ns)).await;
+        return race.map_err(|(first, fault)| failed(record, wanted.pool, first.ticket, fault));
+    }
+    Ok(first)
+}
+
+/// Limits on the time that a request takes to begin at its endpoint.
+#[derive(Clone, Copy)]
+struct Limits {
+    connect: Duration,
+    /// Longest wait for a place, where all connections have as many requests as they take.
+    place: Duration,
+    deadline: u64,
+}
+
+impl Limits {
+    /// `was_there`: the endpoint has had the request, which then waits for a place as long as for a response.
+    fn new(timeouts: RouteTimeouts, pool: &WorkerPool, was_there: bool, deadline: u64) -> Limits {
+        let place = timeouts.response.filter(|_| was_there).unwrap_or(pool.queue_time.get());
+        Limits { connect: timeouts.connect, place, deadline }
+    }
+}
+
+/// Reason why a request has not begun.
+enum NotBegun {
+    /// The client is gone, or not all that was taken from it is kept.
+    Fault(Fault),
+    /// There is no connection; without an error, none in time.
+    Unreachable(Option<io::Error>),
+}
+
+/// Gets a stream on which the request has begun.
+async fn begin(
+    wanted: &Wanted<'_>,
+    down: &impl Downstream,
+    out: &Outgoing<'_>,
+    ticket: &InFlight<'_>,
+    limits: Limits,
+) -> Result<Begun, NotBegun> {
+    let message = out.message().ok_or(NotBegun::Fault(Fault::NoResponse))?;
+    let endpoint = &ticket.endpoint;
+    let mut beginning = pin!(wanted.stream(endpoint, message, limits.connect));
+    let timer = down.timer();
+    let by = |limit| timer.tick_after(limit).min(limits.deadline);
+    let (connect_by, place_by) = (by(limits.connect), by(limits.place));
+    let mut begun = timer.limit_by(connect_by, beginning.as_mut()).await;
+    let is_full = || endpoint.sessions.is_full(&wanted.pool.http2.get());
+    if begun.is_err() && place_by > connect_by && is_full() {
+        let waiting = poll_fn(|cx| match beginning.as_mut().poll(cx) {
+            Poll::Pending => down.poll_gone(cx).map(|()| None),
+            begun => begun.map(Some),
+        });
+        begun = match timer.limit_by(place_by, pin!(waiting)).await {
+            Ok(None) => return Err(NotBegun::Fault(Fault::ClientGone)),
+            Ok(Some(begun)) => Ok(begun),
+            Err(Elapsed) => Err(Elapsed),
+        };
+    }
+    match begun {
+        Ok(begun) => begun.map_err(|error| NotBegun::Unreachable(Some(error))),
+        Err(Elapsed) if is_full() => {
+            let why = "as many requests as may are on each of its connections (`http2` of the pool)";
+            let error = io::Error::new(io::ErrorKind::ResourceBusy, why);
+            Err(NotBegun::Unreachable(Some(error)))
+        }
+        Err(Elapsed) => Err(NotBegun::Unreachable(None)),
+    }
+}

@@ -1,0 +1,164 @@
+//! Which endpoints is a request sent to? One after another until one answers, as far as it may be tried again.
+
+use crate::body::reply::Reply;
+use crate::forward::attempt;
+use crate::forward::outgoing::Outgoing;
+use crate::forward::relay::Answered;
+use crate::forward::tried::Failed;
+use crate::listener::client::Client;
+use crate::observe::end::Cause;
+use crate::pipeline::route::Opened;
+use crate::record::Record;
+use crate::record::try_end::How;
+use crate::record::why::Why;
+use crate::serve::Downstream;
+use crate::upstream::pick::{self, InFlight, NoPlace, Wait};
+use crate::upstream::pool::WorkerPool;
+use crate::upstream::retries::{self, Left, Tries};
+use evenkeel_balance::retry::{Decision, Stop};
+use evenkeel_balance::{Clock, NoPick, Slot};
+use std::time::Duration;
+
+/// Sends the request, and relays the response of the endpoint that answers.
+///
+/// # Errors
+/// What the client reads instead; `None` if it is gone, or a response had begun.
+pub async fn send<'r, D: Downstream>(
+    client: &'r Client<'_>,
+    down: &D,
+    record: &mut Record<'_>,
+    opened: &mut Opened<'r>,
+    out: &mut Outgoing<'_>,
+) -> Result<Answered, Option<Reply>> {
+    let clock = &client.core.clock;
+    let tries = Tries::begin(opened.route.retries, opened.route.key, clock.now());
+    let mut last: Option<Reply> = None;
+    loop {
+        if is_expired(client, record, opened) {
+            record.blame(Cause::Proxy);
+            let why = "the deadline that the client set (`grpc-timeout`) had passed before an endpoint was asked";
+            return Err(Some(Reply::new(504, why.into())));
+        }
+        let (ticket, how) = match place(client, record, opened, &tries) {
+            Ok(placed) => placed,
+            Err(why) => {
+                let (pool, deadline) = (opened.route.pool, opened.route.deadline);
+                let (phase, queue_ns) = (&record.phase, &record.queue_ns);
+                let (timer, why_not) = (down.timer(), record.why.as_deref().map(Why::waiting));
+                let wait = Wait { timer, deadline, phase, queue_ns, why: why_not };
+                match wait.place(clock, pool, &tries, why, |cx| down.poll_gone(cx)).await {
+                    Ok(ticket) => {
+                        record.why.iter().for_each(|why| why.waited(pool, &ticket));
+                        (ticket, How::Waited)
+                    }
+                    Err(none) => return Err(unplaced(record, pool, none, last)),
+                }
+            }
+        };
+        if let Some(pool) = record.rules.routes.pool(record.route) {
+            record.rules.prober.after_start(pool);
+        }
+        let slot = ticket.slot();
+        record.endpoint = Some(ticket.endpoint.clone());
+        record.begin_try(ticket.began(), how, out);
+        if let Some(limit) = opened.route.call_timeout {
+            let used = Duration::from_nanos(clock.now().since(record.began));
+            let left = down.timer().left_ns(opened.route.deadline).map_or(limit, Duration::from_nanos);
+            out.set_call_timeout(limit.saturating_sub(used).min(left));
+        }
+        let failed = match attempt::run(client, down, record, opened, out, &tries, ticket).await {
+            Ok(answered) => return Ok(answered),
+            Err(failed) => failed,
+        };
+        record.why.iter().for_each(|why| {
+            why.failed(slot, failed.reply.as_ref().map_or(failed.cause.text(), |reply| &reply.why));
+        });
+        record.note_failed(failed.failure, failed.cause);
+        if failed.is_unprocessed && out.is_whole() && tries.has_other(opened.route.pool, slot) {
+            // The endpoint did nothing for it, so that another one costs neither an attempt nor a share of the budget.
+            tries.tried.borrow_mut().push(slot);
+            last = failed.reply;
+            opened.route.pool.stats.retries.add(1);
+            continue;
+        }
+        match decide(client, down, opened, out, (&tries, slot), &failed) {
+            Some(Decision::Again { after_ns, .. }) => {
+                tries.tried.borrow_mut().push(slot);
+                last = failed.reply;
+                if let Err(Left) = retries::pause(after_ns, |cx| down.poll_gone(cx)).await {
+                    record.blame(Cause::Client);
+                    return Err(None);
+                }
+                opened.route.pool.stats.retries.add(1);
+            }
+            stop => {
+                if let Some(Decision::Stop(why)) = stop {
+                    opened.route.pool.stats.retries_refused[why as usize].add(1);
+                }
+                record.blame(failed.cause);
+                return Err(failed.reply);
+            }
+        }
+    }
+}
+
+/// True if the client of a gRPC call no longer waits. Such a short deadline needs an exact clock.
+fn is_expired(client: &Client<'_>, record: &Record<'_>, opened: &Opened<'_>) -> bool {
+    const SHORT: Duration = Duration::from_millis(100);
+    let Some(limit) = opened.route.call_timeout else { return false };
+    let now = if limit < SHORT { client.core.clock.read() } else { client.core.clock.now() };
+    now.since(record.began) >= limit.as_nanos() as u64
+}
+
+/// The answer to a client whose request has no place: that of the try before, if there was one.
+#[cold]
+fn unplaced(record: &Record<'_>, pool: &WorkerPool, none: NoPlace, last: Option<Reply>) -> Option<Reply> {
+    let reply = none.count(pool).map(|why| Reply::new(503, why));
+    record.blame(match (&reply, &last) {
+        (None, _) => Cause::Client,
+        (_, None) => Cause::Proxy,
+        (_, Some(_)) => Cause::Endpoint,
+    });
+    reply.map(|reply| last.unwrap_or(reply))
+}
+
+/// Whether there is another try; `None` for what no retry mends.
+fn decide<D: Downstream>(
+    client: &Client<'_>,
+    down: &D,
+    opened: &Opened<'_>,
+    out: &mut Outgoing<'_>,
+    (tries, here): (&Tries<'_>, Slot),
+    failed: &Failed,
+) -> Option<Decision> {
+    let failure = failed.failure?;
+    // A status was decided about while its response was at hand.
+    if let Some(decision) = tries.take_decision() {
+        return Some(if out.again() { decision } else { Decision::Stop(Stop::BodyGone) });
+    }
+    let replayable = out.is_whole() || (opened.body.is_done() && out.again());
+    let left_ns = down.timer().left_ns(opened.route.deadline);
+    let at = (opened.route.pool, here);
+    Some(tries.decide(at, failure, opened.idempotent, replayable, left_ns, client.core.clock.now()))
+}
+
+/// A place at an endpoint: where the session was, or a picked one.
+fn place<'r>(
+    client: &'r Client<'_>,
+    record: &Record<'_>,
+    opened: &Opened<'r>,
+    tries: &Tries<'_>,
+) -> Result<(InFlight<'r>, How), NoPick> {
+    let pool = opened.route.pool;
+    if let Some(session) = opened.route.session.as_ref().filter(|_| record.tries == 0)
+        && let Some(ticket) = session.at(&client.core.clock, pool)
+    {
+        record.why.iter().for_each(|why| why.session(pool, &ticket));
+        return Ok((ticket, How::Session));
+    }
+    let ticket = match &record.why {
+        Some(why) => why.place(&client.core.clock, pool, tries),
+        None => pick::place(&client.core.clock, pool, tries),
+    };
+    Ok((ticket?, How::Picked))
+}

@@ -1,0 +1,256 @@
+//! What went wrong with a request, whose fault was it, and what is the client told?
+
+use crate::observe::end::Cause;
+use crate::observe::stats::{CODES, ErrorKind};
+use evenkeel_balance::retry::Failure;
+use evenkeel_balance::{FailureKind, Outcome};
+use evenkeel_net::tls::{TlsStream, alert_name};
+use evenkeel_net::transport::Transport;
+use evenkeel_wire::grpc::{self, Status};
+use evenkeel_wire::http1::{Reject, mend};
+
+/// What a code of HTTP/2 says (RFC 9113 section 7).
+fn code_name(code: u32) -> String {
+    let known = &CODES[..CODES.len() - 1];
+    known.get(code as usize).map_or_else(|| format!("code {code}"), |name| name.to_ascii_uppercase())
+}
+
+/// What ended a request early, once it was sent to an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The endpoint closed or reset the connection before the first byte of a response.
+    NoResponse,
+    /// The endpoint ended TLS with this alert before the first byte of a response: with TLS 1.3 it says so behind the handshake
+    /// if it does not like the certificate that it was shown.
+    Alerted(u8),
+    /// The endpoint closed or reset the connection within a response.
+    CutShort,
+    /// The endpoint's connection ended before it looked at the request.
+    Unseen,
+    /// The endpoint refused the stream of the request before it looked at it.
+    Declined {
+        /// True if the endpoint works on other requests, so that it only has no room for more.
+        is_running: bool,
+    },
+    /// The endpoint reset the stream of the request, with this code.
+    StreamReset(u32),
+    /// The endpoint broke a rule of HTTP/2 on the stream of the request, so that this side has reset it.
+    Broken,
+    /// The endpoint was to speak HTTP/2, and does not.
+    NotHttp2,
+    /// The endpoint broke the rules.
+    Response(Reject),
+    /// The endpoint sent bytes on a kept connection that answer no request.
+    Stray,
+    /// A tunnel ended in another way than by the ends of both sides, for this cause.
+    Tunnel(Cause),
+    /// The client broke the rules within its body.
+    Request(Reject),
+    /// The client went away.
+    ClientGone,
+    /// The endpoint did not send or take what was due in time.
+    TimedOut(Due),
+    /// Neither side sent anything for `timeouts.idle`, and either could have.
+    Idle,
+    /// The deadline that the client of a gRPC call has set for it has passed.
+    CallExpired,
+    /// The client did not.
+    ClientSlow,
+    /// Another endpoint, asked as well, was faster.
+    Overtaken,
+    /// The endpoint answered with a status that is tried again.
+    Refused {
+        /// The status.
+        status: u16,
+        /// What it says of a gRPC call, if that is tried again.
+        grpc: Option<Status>,
+        /// Its outcome for the balancer.
+        outcome: Outcome,
+        /// Whether the connection can carry another request.
+        reusable: bool,
+        /// See [`Answered::kept_secs`](crate::forward::relay::Answered::kept_secs).
+        kept_secs: Option<u32>,
+    },
+}
+
+/// The time within which an endpoint was to do something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// The time to the head of the response.
+    Response,
+    /// The time between two pieces of the response.
+    Idle,
+    /// The time of the whole request.
+    Request,
+}
+
+impl Fault {
+    /// The connection to an endpoint has ended before the first byte of a response.
+    #[cold]
+    pub fn no_response(upstream: &Transport) -> Fault {
+        upstream.as_tls().and_then(TlsStream::alert).map_or(Fault::NoResponse, Fault::Alerted)
+    }
+
+    /// Who ended the request, as the log says it.
+    pub fn cause(self) -> Cause {
+        match self {
+            Fault::NoResponse
+            | Fault::Alerted(_)
+            | Fault::CutShort
+            | Fault::Unseen
+            | Fault::Declined { .. }
+            | Fault::StreamReset(_)
+            | Fault::Broken
+            | Fault::NotHttp2
+            | Fault::Response(_)
+            | Fault::Stray
+            | Fault::Refused { .. } => Cause::Endpoint,
+            Fault::Idle => Cause::Idle,
+            Fault::Tunnel(cause) => cause,
+            Fault::Request(_) | Fault::Overtaken => Cause::Proxy,
+            Fault::ClientGone => Cause::Client,
+            Fault::ClientSlow => Cause::ClientSlow,
+            Fault::TimedOut(_) | Fault::CallExpired => Cause::EndpointSlow,
+        }
+    }
+
+    /// How the endpoint's error is counted, if it was one.
+    pub fn error_kind(self) -> Option<ErrorKind> {
+        match self {
+            Fault::NoResponse | Fault::CutShort | Fault::StreamReset(_) | Fault::Tunnel(Cause::Endpoint) => {
+                Some(ErrorKind::Reset)
+            }
+            Fault::Alerted(_) => Some(ErrorKind::Tls),
+            Fault::Declined { .. } => Some(ErrorKind::Refused),
+            Fault::Response(_) | Fault::Broken | Fault::Stray | Fault::NotHttp2 => Some(ErrorKind::Protocol),
+            Fault::TimedOut(_) => Some(ErrorKind::Timeout),
+            // An endpoint that closes a connection in good order has done nothing wrong, and a client may set any deadline.
+            Fault::Unseen
+            | Fault::Idle
+            | Fault::CallExpired
+            | Fault::Tunnel(_)
+            | Fault::ClientSlow
+            | Fault::Request(_)
+            | Fault::ClientGone
+            | Fault::Overtaken
+            | Fault::Refused { .. } => None,
+        }
+    }
+
+    /// The outcome for the balancer.
+    pub fn outcome(self) -> Outcome {
+        match (self, self.error_kind()) {
+            (Fault::Refused { outcome, .. }, _) => outcome,
+            // A limit of the endpoint's own is not a failure.
+            (Fault::Declined { is_running: true }, _) => Outcome::Cancelled,
+            // Its request was answered long before.
+            (Fault::Tunnel(_), _) => Outcome::Success,
+            (_, Some(_)) => Outcome::failed(FailureKind::Gateway),
+            (_, None) => Outcome::Cancelled,
+        }
+    }
+
+    /// What could be tried again.
+    pub fn failure(self) -> Option<Failure> {
+        match self {
+            // Nothing of a head was passed on, so a part of one is as good as none.
+            Fault::NoResponse | Fault::Alerted(_) | Fault::CutShort | Fault::StreamReset(_) => Some(Failure::Reset),
+            // As if nothing had left (RFC 9113 section 8.7).
+            Fault::Unseen | Fault::Declined { .. } => Some(Failure::Connect),
+            Fault::TimedOut(_) => Some(Failure::Timeout),
+            Fault::Refused { grpc: Some(status), .. } => Some(Failure::Grpc(status.code())),
+            Fault::Refused { status, .. } => Some(Failure::Status(status)),
+            Fault::NotHttp2
+            | Fault::Broken
+            | Fault::Response(_)
+            | Fault::Stray
+            | Fault::Tunnel(_)
+            | Fault::Request(_)
+            | Fault::ClientGone
+            | Fault::ClientSlow
+            | Fault::Idle
+            | Fault::CallExpired
+            | Fault::Overtaken => None,
+        }
+    }
+
+    /// True if the endpoint had the request and has done nothing for it.
+    pub fn is_unprocessed(self) -> bool {
+        matches!(self, Fault::Unseen | Fault::Declined { .. })
+    }
+
+    /// The status of a gRPC call whose response had begun; `None` where its client takes none.
+    pub fn call_status(self) -> Option<Status> {
+        match self {
+            Fault::TimedOut(Due::Request) | Fault::CallExpired => Some(Status::DeadlineExceeded),
+            Fault::NoResponse | Fault::Alerted(_) | Fault::CutShort | Fault::TimedOut(_) | Fault::Idle => {
+                Some(Status::Unavailable)
+            }
+            Fault::Unseen | Fault::Declined { .. } => Some(Status::Unavailable),
+            Fault::StreamReset(code) => Some(crate::record::grpc::of_reset(code)),
+            Fault::Broken | Fault::Stray | Fault::NotHttp2 | Fault::Response(_) => Some(Status::Internal),
+            Fault::Request(_)
+            | Fault::ClientGone
+            | Fault::ClientSlow
+            | Fault::Overtaken
+            | Fault::Tunnel(_)
+            | Fault::Refused { .. } => None,
+        }
+    }
+
+    /// The status of the endpoint's response, 0 if there was none.
+    pub fn status(self) -> u16 {
+        if let Fault::Refused { status, .. } = self { status } else { 0 }
+    }
+
+    /// Whether the endpoint is to be named.
+    pub fn is_of_endpoint(self) -> bool {
+        matches!(self.cause(), Cause::Endpoint | Cause::EndpointSlow)
+    }
+
+    /// Status and text if the response has begun: for the log, and for the client of a gRPC call.
+    pub fn reply_within(self) -> Option<(u16, String)> {
+        match self {
+            Fault::CutShort => Some((502, "closed the connection within its response".into())),
+            Fault::ClientSlow => Some((408, "the client took nothing of the response for `timeouts.idle`".into())),
+            Fault::Tunnel(Cause::Idle) => Fault::Idle.reply(),
+            Fault::Tunnel(Cause::ClientSlow) => Some((408, "the client was silent in its tunnel for too long".into())),
+            Fault::Tunnel(Cause::EndpointSlow) => Some((504, "was silent in the tunnel for too long".into())),
+            _ => self.reply(),
+        }
+    }
+
+    /// Status and text for the client, if no response has begun; `None`: it is gone.
+    pub fn reply(self) -> Option<(u16, String)> {
+        match self {
+            Fault::NoResponse => Some((502, "closed the connection without a response".into())),
+            Fault::Alerted(alert) => Some((502, format!("ended TLS with an alert: {}", alert_name(alert)))),
+            Fault::CutShort => Some((502, "closed the connection within the head of its response".into())),
+            Fault::Unseen => Some((502, "closed the connection before it took the request".into())),
+            Fault::Declined { .. } => Some((502, "refused the stream".into())),
+            Fault::StreamReset(code) => Some((502, format!("reset the stream: {}", code_name(code)))),
+            Fault::Broken => Some((502, "sent a malformed response".into())),
+            Fault::NotHttp2 => Some((502, "does not speak HTTP/2, as `protocol` of the pool says it does".into())),
+            Fault::Response(reject) => {
+                let switch =
+                    mend::switch(reject).map(|fault| format!("; tolerate = [\"{}\"] lets it through", fault.name()));
+                Some((502, format!("sent a malformed response: {reject}{}", switch.unwrap_or_default())))
+            }
+            Fault::Request(reject) => Some((reject.status(), reject.to_string())),
+            Fault::ClientSlow => Some((408, "the request's body did not come in time".into())),
+            Fault::TimedOut(Due::Response) => Some((504, "did not answer in time".into())),
+            Fault::TimedOut(Due::Idle) => Some((504, "sent nothing more for `timeouts.idle`".into())),
+            Fault::TimedOut(Due::Request) => Some((504, "did not answer within `timeouts.request`".into())),
+            Fault::Idle => Some((504, "neither side sent anything for `timeouts.idle`".into())),
+            Fault::CallExpired => {
+                Some((504, "did not answer before the deadline that the client set (`grpc-timeout`)".into()))
+            }
+            Fault::Refused { grpc: Some(status), .. } => {
+                Some((grpc::to_http(status), format!("ended the call with {}", status.name())))
+            }
+            Fault::Refused { status, .. } => Some((status, format!("answered {status}"))),
+            Fault::Stray => Some((502, "sent bytes that answer no request on a kept connection".into())),
+            Fault::ClientGone | Fault::Overtaken | Fault::Tunnel(_) => None,
+        }
+    }
+}

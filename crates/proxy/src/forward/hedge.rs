@@ -1,0 +1,261 @@
+//! Whose answer comes first? A second endpoint is asked as well when the first takes longer than the pool mostly does.
+//! A tick of the wheel is longer than most waits for a second copy, so those wait by alarms; only routes that hedge pay.
+
+use crate::forward::fault::{Due, Fault};
+use crate::forward::outgoing::Outgoing;
+use crate::forward::tried::give_up;
+use crate::pipeline::route::Opened;
+use crate::record::Record;
+use crate::record::try_end::{Began, How};
+use crate::serve::Downstream;
+use crate::upstream::connections::{Acquired, UpstreamConn, Wanted, unreachable};
+use crate::upstream::pick::InFlight;
+use crate::upstream::retries::Tries;
+use crate::upstream::stream::{Begun, EndpointStream};
+use evenkeel_balance::{Clock, Request};
+use evenkeel_net::deadline::Elapsed;
+use evenkeel_net::event_loop::alarm;
+use evenkeel_net::transport::Transport;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+/// What carries a copy of a request, and listens for its answer.
+pub trait Lane: Sized {
+    /// Sends all of the request to the endpoint, and waits until that says something.
+    async fn ask(
+        wanted: &Wanted<'_>,
+        record: &Record<'_>,
+        opened: &Opened<'_>,
+        request: &Outgoing<'_>,
+        ticket: &InFlight<'_>,
+    ) -> Result<Self, Lost>;
+
+    /// Waits until the other side has said something; `false` if it closed instead.
+    async fn speaks(&self) -> bool;
+}
+
+/// The connection whose endpoint spoke first, or the only one left. `request` is all of the request, to be sent once more.
+///
+/// # Errors
+/// Neither spoke in time, or the client went away: then with the first connection.
+#[expect(clippy::too_many_arguments, reason = "all that a try has, and what it sends")]
+pub async fn race<'r, D: Downstream, L: Lane>(
+    wanted: &Wanted<'r>,
+    down: &D,
+    record: &mut Record<'_>,
+    opened: &Opened<'r>,
+    request: &mut Outgoing<'_>,
+    tries: &Tries<'r>,
+    first: UpstreamConn<'r, L>,
+    delay_ns: u64,
+) -> Result<UpstreamConn<'r, L>, (UpstreamConn<'r, L>, Fault)> {
+    let (timer, clock, pool) = (down.timer(), &wanted.core.clock, wanted.pool);
+    let limit = tries.timeouts(opened.route.timeouts).response;
+    timer.set(limit.map_or(u64::MAX, |limit| timer.tick_after(limit)).min(opened.route.deadline));
+    let early = timer.limit(pin!(alarm::timeout(Duration::from_nanos(delay_ns), first.transport.speaks()))).await;
+    match early {
+        Ok(Some(_)) => return Ok(first),
+        Ok(None) => {}
+        Err(_) => return Err((first, Fault::TimedOut(Due::Response))),
+    }
+    // Before the pick, which counts as load and moves the algorithm on.
+    if !tries.hedge(clock.now()) {
+        return Ok(first);
+    }
+    let asked = Request { key: opened.route.key, tried: &[first.ticket.slot()], beyond: false };
+    let second = match &record.why {
+        None => InFlight::start(clock, pool, &asked),
+        Some(why) => why.second(clock, pool, &asked),
+    };
+    let Ok(second) = second else {
+        tries.cancel_hedge();
+        return Ok(first);
+    };
+    pool.stats.hedges.add(1);
+    tries.tried.borrow_mut().push(second.slot());
+    let first_began = record.began_try;
+    record.begin_try(second.began(), How::Hedge, request);
+    let mut lost = LostConns::default();
+    let racing = first_to_speak(wanted, down, record, opened, request, &first.transport, &second, &mut lost);
+    let winner = timer.limit(pin!(racing)).await;
+    let end = match winner {
+        Ok(Winner::Second(transport)) => {
+            let second = UpstreamConn { ticket: second, transport };
+            return Ok(second_won(record, tries, first_began, first, second, lost.first));
+        }
+        Ok(Winner::First) => Ok(first),
+        Ok(Winner::ClientGone) => Err((first, Fault::ClientGone)),
+        Err(Elapsed) => Err((first, Fault::TimedOut(Due::Response))),
+    };
+    let lost_by = match &lost.second {
+        Some(Lost::Unreachable(_)) => "connect",
+        Some(Lost::Closed) => "reset",
+        None => "overtaken",
+    };
+    let second_began = std::mem::replace(&mut record.began_try, first_began);
+    record.tell_span(first_began.number, request);
+    record.note_try(&second.endpoint, second_began, lost_by);
+    match lost.second {
+        Some(Lost::Unreachable(error)) => drop(unreachable(pool, second, error)),
+        Some(Lost::Closed) => drop(give_up(second, Fault::NoResponse)),
+        // The other was faster, or is as late and had more time.
+        None => drop(give_up(second, Fault::Overtaken)),
+    }
+    end
+}
+
+/// The second connection goes on; the first is given up, or was lost before.
+fn second_won<'r, L>(
+    record: &mut Record<'_>,
+    tries: &Tries<'r>,
+    first_began: Began,
+    first: UpstreamConn<'r, L>,
+    second: UpstreamConn<'r, L>,
+    first_lost: bool,
+) -> UpstreamConn<'r, L> {
+    tries.on_answer(first.ticket.latency_ns(), second.ticket.began());
+    record.pool.iter().for_each(|pool| pool.stats.hedges_won.add(1));
+    let lost_by = if first_lost { "reset" } else { "overtaken" };
+    record.note_try(&first.ticket.endpoint, first_began, lost_by);
+    record.endpoint = Some(second.ticket.endpoint.clone());
+    give_up(first.ticket, if first_lost { Fault::NoResponse } else { Fault::Overtaken });
+    second
+}
+
+enum Winner<L> {
+    First,
+    Second(L),
+    ClientGone,
+}
+
+/// Why a second connection is lost: it could not be reached, or closed without a word.
+pub enum Lost {
+    Unreachable(Option<std::io::Error>),
+    Closed,
+}
+
+/// Connections that closed, or could not be reached.
+#[derive(Default)]
+struct LostConns {
+    first: bool,
+    second: Option<Lost>,
+}
+
+/// Listens to both until one speaks, or both are lost.
+#[expect(clippy::too_many_arguments, reason = "as above")]
+async fn first_to_speak<D: Downstream, L: Lane>(
+    wanted: &Wanted<'_>,
+    down: &D,
+    record: &Record<'_>,
+    opened: &Opened<'_>,
+    request: &Outgoing<'_>,
+    first: &L,
+    second: &InFlight<'_>,
+    lost: &mut LostConns,
+) -> Winner<L> {
+    let mut asking = pin!(L::ask(wanted, record, opened, request, second));
+    let mut waiting = pin!(first.speaks());
+    poll_fn(|cx| {
+        if down.poll_gone(cx).is_ready() {
+            return Poll::Ready(Winner::ClientGone);
+        }
+        if !lost.first
+            && let Poll::Ready(spoke) = waiting.as_mut().poll(cx)
+        {
+            if spoke || lost.second.is_some() {
+                return Poll::Ready(Winner::First);
+            }
+            lost.first = true;
+        }
+        if lost.second.is_none()
+            && let Poll::Ready(asked) = asking.as_mut().poll(cx)
+        {
+            match asked {
+                Ok(transport) => return Poll::Ready(Winner::Second(transport)),
+                Err(why) => lost.second = Some(why),
+            }
+            if lost.first {
+                return Poll::Ready(Winner::First);
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+impl Lane for Transport {
+    /// An idle connection that the endpoint has just closed is replaced.
+    async fn ask(
+        wanted: &Wanted<'_>,
+        record: &Record<'_>,
+        opened: &Opened<'_>,
+        request: &Outgoing<'_>,
+        ticket: &InFlight<'_>,
+    ) -> Result<Transport, Lost> {
+        let mut idle = wanted.pool.take_idle(&ticket.endpoint, wanted.core.clock.now());
+        loop {
+            let reused = idle.is_some();
+            match ask_on(wanted, record, opened, request.request(), ticket, idle.take()).await {
+                Err(_) if reused => {}
+                asked => return asked,
+            }
+        }
+    }
+
+    async fn speaks(&self) -> bool {
+        poll_fn(|cx| self.poll_peek(cx)).await.is_ok_and(|n| n > 0)
+    }
+}
+
+impl Lane for EndpointStream {
+    async fn ask(
+        wanted: &Wanted<'_>,
+        record: &Record<'_>,
+        opened: &Opened<'_>,
+        request: &Outgoing<'_>,
+        ticket: &InFlight<'_>,
+    ) -> Result<EndpointStream, Lost> {
+        let limit = opened.route.timeouts.connect;
+        let message = request.message().ok_or(Lost::Closed)?;
+        let Begun { stream, connect_ns, .. } =
+            match alarm::timeout(limit, wanted.stream(&ticket.endpoint, message, limit)).await {
+                Some(Ok(begun)) => begun,
+                Some(Err(error)) => return Err(Lost::Unreachable(Some(error))),
+                None => return Err(Lost::Unreachable(None)),
+            };
+        if connect_ns.is_some() {
+            record.connect_ns.set(connect_ns);
+        }
+        if stream.speaks().await { Ok(stream) } else { Err(Lost::Closed) }
+    }
+
+    async fn speaks(&self) -> bool {
+        poll_fn(|cx| self.poll_answered(cx)).await
+    }
+}
+
+async fn ask_on(
+    wanted: &Wanted<'_>,
+    record: &Record<'_>,
+    opened: &Opened<'_>,
+    request: &[u8],
+    ticket: &InFlight<'_>,
+    idle: Option<Transport>,
+) -> Result<Transport, Lost> {
+    let acquiring = wanted.acquire(&ticket.endpoint, idle, request);
+    let Acquired { transport, mut sent, connect_ns } =
+        match alarm::timeout(opened.route.timeouts.connect, acquiring).await {
+            Some(Ok(acquired)) => acquired,
+            Some(Err(error)) => return Err(Lost::Unreachable(Some(error))),
+            None => return Err(Lost::Unreachable(None)),
+        };
+    if connect_ns.is_some() {
+        record.connect_ns.set(connect_ns);
+    }
+    while sent < request.len() {
+        sent += transport.write_some(&request[sent..]).await.map_err(|_| Lost::Closed)?;
+    }
+    if transport.speaks().await { Ok(transport) } else { Err(Lost::Closed) }
+}

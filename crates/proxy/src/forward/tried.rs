@@ -1,0 +1,101 @@
+//! How did a try end, for the pool, the endpoint and the balancer? Answered, or failed.
+
+use crate::body::reply::Reply;
+use crate::forward::fault::Fault;
+use crate::forward::relay::Answered;
+use crate::listener::client::Client;
+use crate::observe::end::{Cause, Phase};
+use crate::observe::stats;
+use crate::record::Record;
+use crate::record::grpc::Call;
+use crate::upstream::connections::Unreachable;
+use crate::upstream::pick::InFlight;
+use crate::upstream::pool::{Endpoint, WorkerPool};
+use crate::upstream::retries::Tries;
+use evenkeel_balance::retry::Failure;
+use evenkeel_balance::{Clock, Instant, Slot};
+use std::rc::Rc;
+
+/// A try that failed.
+pub struct Failed {
+    /// Who ended it.
+    pub cause: Cause,
+    /// In which way, if another try could mend it.
+    pub failure: Option<Failure>,
+    /// True if the endpoint had the request and has done nothing for it.
+    pub is_unprocessed: bool,
+    /// What the client is told if there is no other try; `None` if the client is gone.
+    pub reply: Option<Reply>,
+}
+
+/// Ends a request that an endpoint has answered. `tries`: those of its first copy, if that was answered.
+#[inline]
+pub fn answered(
+    client: &Client<'_>,
+    record: &Record<'_>,
+    pool: &WorkerPool,
+    ticket: InFlight<'_>,
+    answered: Answered,
+    tries: Option<&Tries<'_>>,
+) -> Rc<Endpoint> {
+    let clock = &client.core.clock;
+    let endpoint = ticket.endpoint.clone();
+    if let Some(tries) = tries {
+        tries.on_answer(ticket.latency_ns(), clock.now());
+    }
+    let slot = ticket.slot();
+    endpoint.stats.latency.record(ticket.latency_ns());
+    ticket.end(answered.outcome);
+    take_received(record, pool, slot, &endpoint, clock.now());
+    endpoint.stats.requests[stats::class(record.status.get())].add(1);
+    endpoint
+}
+
+/// Gives the balancer what came with a response about the endpoint's load, now that the request is over.
+fn take_received(record: &Record<'_>, pool: &WorkerPool, slot: Slot, endpoint: &Rc<Endpoint>, now: Instant) {
+    if let Some(received) = record.received.take() {
+        pool.take_received(slot, endpoint, received, now);
+    }
+}
+
+impl From<Unreachable> for Failed {
+    fn from(Unreachable { cause, status, why }: Unreachable) -> Failed {
+        Failed { cause, failure: Some(Failure::Connect), is_unprocessed: false, reply: Some(Reply::new(status, why)) }
+    }
+}
+
+/// An endpoint that took the request and failed, or whose client did.
+#[cold]
+pub fn failed(record: &Record<'_>, pool: &WorkerPool, ticket: InFlight<'_>, fault: Fault) -> Failed {
+    // A response that has begun cannot be taken back: closing tells the client that it is not whole.
+    let begun = record.status.get() != 0 && record.phase.get() == Phase::Data;
+    let (slot, now) = (ticket.slot(), ticket.now());
+    let endpoint = give_up(ticket, fault);
+    take_received(record, pool, slot, &endpoint, now);
+    let mut reply = if begun { fault.reply_within() } else { fault.reply() };
+    if let (Some((_, why)), Some(rule)) = (&mut reply, record.broken.take()) {
+        *why = format!("{why}: {rule}");
+    }
+    let mut reply = reply.map(|(status, why)| match fault.is_of_endpoint() {
+        true => Reply::new(status, format!("pool \"{}\": endpoint {}: {why}", pool.name, endpoint.name)),
+        false => Reply::new(status, why),
+    });
+    if let Some(reply) = reply.take_if(|_| begun) {
+        record.note_reason(&reply.why);
+        let call_status = fault.call_status().filter(|_| record.call.get() == Call::Open);
+        record.cut.set(call_status.map(|status| Box::new((status, reply))));
+    }
+    let failure = fault.failure().filter(|_| !begun);
+    Failed { cause: fault.cause(), failure, is_unprocessed: !begun && fault.is_unprocessed(), reply }
+}
+
+/// Ends a request that an endpoint took, and counts how.
+pub fn give_up(ticket: InFlight<'_>, fault: Fault) -> Rc<Endpoint> {
+    let endpoint = ticket.endpoint.clone();
+    ticket.end(fault.outcome());
+    endpoint.stats.requests[stats::class(fault.status())].add(1);
+    if let Some(kind) = fault.error_kind() {
+        endpoint.stats.errors[kind as usize].add(1);
+    }
+    endpoint
+}

@@ -1,0 +1,3 @@
+//! Decisions about a request between its head and its endpoint: [`route`].
+
+pub mod route;

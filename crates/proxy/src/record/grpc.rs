@@ -1,0 +1,80 @@
+//! What is different about a gRPC call? Its client has set a deadline, its errors are statuses of gRPC, and how it ended is in
+//! trailers. The rest is a request like any other.
+
+use crate::body::reply::Reply;
+use crate::record::Record;
+use evenkeel_wire::grpc::{self, Status};
+use evenkeel_wire::h2::ErrorCode;
+use evenkeel_wire::head::{Request, Table};
+use std::time::Duration;
+
+/// What is known of a request as a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Call {
+    /// It is none.
+    #[default]
+    Not,
+    /// It has not ended.
+    Open,
+    /// It ended so.
+    Ended(Status),
+}
+
+impl Call {
+    /// What a request is.
+    pub fn of(request: &Request<'_, '_>) -> Call {
+        let is_call = request.method == "POST" && request.field("content-type").is_some_and(grpc::is_grpc);
+        if is_call { Call::Open } else { Call::Not }
+    }
+
+    /// How it ended.
+    pub fn ended(self) -> Option<Status> {
+        if let Call::Ended(status) = self { Some(status) } else { None }
+    }
+}
+
+/// How long the client of a call waits for it.
+pub fn timeout(request: &Request<'_, '_>) -> Option<Duration> {
+    grpc::timeout(request.field(grpc::TIMEOUT)?)
+}
+
+/// The status that is among these fields: trailers, or a head that nothing follows.
+pub fn status<'f>(mut fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) -> Option<Status> {
+    let (_, value) = fields.find(|(name, _)| name.eq_ignore_ascii_case(grpc::STATUS.as_bytes()))?;
+    Some(grpc::status(value))
+}
+
+/// The status of a call whose stream was reset with this code (doc/PROTOCOL-HTTP2.md of gRPC, "Errors").
+pub fn of_reset(code: u32) -> Status {
+    let is = |known: ErrorCode| code == known as u32;
+    match code {
+        _ if is(ErrorCode::RefusedStream) => Status::Unavailable,
+        _ if is(ErrorCode::Cancel) => Status::Cancelled,
+        _ if is(ErrorCode::EnhanceYourCalm) => Status::ResourceExhausted,
+        _ if is(ErrorCode::InadequateSecurity) => Status::PermissionDenied,
+        _ => Status::Internal,
+    }
+}
+
+/// Appends the fields that end a call: this status, and a reason for people.
+#[cold]
+pub fn push_status(status: Status, text: &str, fields: &mut Table) {
+    fields.push(grpc::STATUS.as_bytes(), status.code().to_string().as_bytes());
+    fields.push(grpc::MESSAGE.as_bytes(), grpc::message(text).as_bytes());
+}
+
+/// The head that answers a call in the endpoint's place, and ends it.
+#[cold]
+pub fn answer(record: &Record<'_>, reply: &Reply) -> Table {
+    let status = grpc::of_http(reply.status);
+    let text = record.tell_in_text(reply);
+    record.status.set(200);
+    record.call.set(Call::Ended(status));
+    let mut fields = Table::default();
+    fields.push(b"content-type", grpc::MEDIA_TYPE.as_bytes());
+    push_status(status, &text, &mut fields);
+    if let Some(seconds) = reply.retry_after {
+        fields.push(grpc::PUSHBACK.as_bytes(), seconds.saturating_mul(1000).to_string().as_bytes());
+    }
+    fields
+}

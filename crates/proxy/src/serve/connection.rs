@@ -1,0 +1,138 @@
+//! What happens on one client connection? Request after request, until one side has enough; or, where requests are not
+//! read, a session ([`tcp`]). One that turns out to speak HTTP/2 goes on in [`h2`].
+
+use crate::core::Core;
+use crate::core::linger::Patience;
+use crate::listener::admit::admit;
+use crate::listener::client::Client;
+use crate::listener::rules::Listener;
+use crate::listener::secure::secure;
+use crate::peer::per_address::OpenConnection;
+use crate::serve::h1::{After, H1, Next};
+use crate::serve::h2;
+use crate::serve::open::Open;
+use crate::tcp;
+use evenkeel_net::boxed::reused;
+use evenkeel_net::buffer::Buf;
+use evenkeel_net::event_loop;
+use evenkeel_net::stream::Stream;
+use evenkeel_net::tls::{Cause, TlsStream};
+use evenkeel_net::transport::Transport;
+use evenkeel_tls::challenges::PROTOCOL;
+use rustix::fd::OwnedFd;
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::Poll;
+
+/// Serves a client from its accept to its end; at the latest until the time of its listener is over.
+pub fn start(core: &Rc<Core>, listener: &Rc<Listener>, fd: OwnedFd, addr: SocketAddr) {
+    #[cfg(test)]
+    if let Some(scenario) = crate::serve::memory::scenario_of(&listener.name) {
+        let (core, listener) = (core.clone(), listener.clone());
+        event_loop::spawn(async move {
+            let _open = Open::new(core.clone(), listener.clone());
+            let transport = Stream::new(fd).into();
+            scenario(&Client::new(&core, &listener, &transport, addr)).await;
+        });
+        return;
+    }
+    let (is_tcp, is_tls) = listener.is_tcp_is_tls();
+    let (core, listener) = (core.clone(), listener.clone());
+    let transport = move || {
+        let stream = Stream::new(fd);
+        if is_tls { Transport::Tls(Box::new(TlsStream::new(stream))) } else { Transport::Plain(stream) }
+    };
+    if is_tcp {
+        event_loop::spawn_made(|| async move {
+            let mut open = Open::new(core, listener);
+            let (transport, timer) = (transport(), open.core.wheel.timer());
+            let Open { core, listener, place } = &mut open;
+            let mut client = Client::new(core, listener, &transport, addr);
+            until_cut(listener, pin!(tcp::serve(&mut client, &transport, &timer, place))).await;
+        });
+    } else {
+        event_loop::spawn_made(|| async move {
+            let mut open = Open::new(core, listener);
+            let down = H1::new(transport(), &open.core);
+            let Open { core, listener, place } = &mut open;
+            let mut client = Client::new(core, listener, &down.transport, addr);
+            let ended = until_cut(listener, pin!(requests(&mut client, &down, place))).await;
+            if let Some(Ended::Http2(came)) = ended {
+                let identity = client.peer.identity();
+                drop(client);
+                // A task of its own, as it needs other memory.
+                h2::start(open, down, identity, came);
+            }
+        });
+    }
+}
+
+/// How a connection ends that began with HTTP/1.
+enum Ended {
+    /// It is closed.
+    Closed,
+    /// It speaks HTTP/2; these bytes came already.
+    Http2(Buf),
+}
+
+async fn until_cut<F: Future>(listener: &Listener, mut served: Pin<&mut F>) -> Option<F::Output> {
+    poll_fn(|cx| if listener.cut.get() { Poll::Ready(None) } else { served.as_mut().poll(cx).map(Some) }).await
+}
+
+async fn requests(client: &mut Client<'_>, down: &H1, place: &mut Option<OpenConnection>) -> Ended {
+    let Ok(mut held) = admit(client, &down.transport, &down.timer, place).await else { return Ended::Closed };
+    if let Some(tls) = down.transport.as_tls() {
+        // Boxed: it is over before the first request.
+        match Box::pin(secure(client, tls, &down.timer, held.take())).await {
+            Ok(info) if info.is_h2() => return Ended::Http2(Buf::none()),
+            // An authority has seen the certificate that it looked for.
+            Ok(info) if info.alpn.as_deref() == Some(PROTOCOL) => {
+                client.linger(&down.transport, &down.timer, Patience::FAULT).await;
+                return Ended::Closed;
+            }
+            Ok(_) => {}
+            Err(error) => {
+                if error.cause == Cause::PlainHttp {
+                    Box::pin(down.expected_tls(client)).await;
+                }
+                if error.is_told() {
+                    client.linger(&down.transport, &down.timer, Patience::FAULT).await;
+                }
+                return Ended::Closed;
+            }
+        }
+    }
+    let listener = client.listener;
+    let mut served = 0u64;
+    loop {
+        let next = down.next_head(client, &mut held, served == 0).await;
+        served += 1;
+        // Boxed: while a connection is idle, which most are most of the time, it needs none of this memory.
+        let after = match next {
+            Next::Head(mut buf) => {
+                let rules = listener.rules();
+                if rules.h2c && served == 1 && h2::is_preface(buf.filled()) {
+                    return Ended::Http2(buf);
+                }
+                let last = served >= rules.requests_max;
+                reused(|| down.serve(client, &rules, &mut buf, last)).await
+            }
+            Next::End => return Ended::Closed,
+            Next::Late => Box::pin(down.give_up(client)).await,
+        };
+        match after {
+            After::Next(rest) => held = rest,
+            After::Close => return Ended::Closed,
+            After::Linger => {
+                client.linger(&down.transport, &down.timer, Patience::UPLOAD).await;
+                return Ended::Closed;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "connection_tests.rs"]
+mod tests;
