@@ -3,7 +3,8 @@
 mod moves;
 mod on_stream;
 
-use crate::forward::fault::Fault;
+use crate::body::downstream::Downstream;
+use crate::body::fault::Fault;
 use crate::forward::hedge;
 use crate::forward::outgoing::Outgoing;
 use crate::forward::relay::{Answered, Relay};
@@ -13,7 +14,6 @@ use crate::observe::end::Phase;
 use crate::pipeline::route::Opened;
 use crate::record::Record;
 use crate::record::grpc::Call;
-use crate::serve::Downstream;
 use crate::upstream::connections::{Acquired, UpstreamConn, Wanted, unreachable};
 use crate::upstream::pick::InFlight;
 use crate::upstream::retries::Tries;
@@ -100,7 +100,11 @@ pub async fn run<'r, D: Downstream>(
             half_closed: Cell::new(false),
             is_reused,
         };
-        let relayed = down.relay(&relay, &mut ticket, &mut opened.body, out, repeatable).await;
+        let body = &mut opened.body;
+        let relayed = match down.connection() {
+            Some(connection) => relay.bytes(connection, &mut ticket, body, out, repeatable).await,
+            None => relay.messages(down, &mut ticket, body, out, repeatable).await,
+        };
         let answered = match relayed {
             Err(Fault::NoResponse | Fault::Stray) if is_reused && repeatable && opened.idempotent && out.again() => {
                 continue;

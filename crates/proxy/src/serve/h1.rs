@@ -1,24 +1,20 @@
 //! How does a client that speaks HTTP/1 send a request and take its response? As bytes, on a connection that each request has
 //! to itself while it runs.
 
+use crate::body::downstream::{Downstream, Flow};
 use crate::body::message::Message;
 use crate::body::reply::{Content, Page, Reply};
 use crate::core::Core;
 use crate::core::linger::LINGER;
 use crate::forward::attempts;
-use crate::forward::fault::Fault;
 use crate::forward::outgoing::Outgoing;
-use crate::forward::relay::{Answered, Relay};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::observe::end::{Cause, Phase};
 use crate::pipeline::route::{self, Opened, Refused};
 use crate::record::Record;
-use crate::serve::Downstream;
 use crate::serve::h1_parts::H1Parts;
 use crate::serve::websocket;
-use crate::upstream::pick::InFlight;
-use crate::upstream::stream::EndpointStream;
 use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_net::deadline::{Elapsed, Timer};
 use evenkeel_net::event_loop::budget;
@@ -68,6 +64,8 @@ pub enum After {
 }
 
 impl Downstream for H1 {
+    type Parts<'p> = H1Parts<'p>;
+
     fn timer(&self) -> &Timer {
         &self.timer
     }
@@ -76,42 +74,12 @@ impl Downstream for H1 {
         self.transport.poll_reset(cx)
     }
 
-    async fn relay(
-        &self,
-        relay: &Relay<'_, '_>,
-        ticket: &mut InFlight<'_>,
-        body: &mut Body,
-        out: &mut Outgoing<'_>,
-        again: bool,
-    ) -> Result<Answered, Fault> {
-        relay.bytes(self, ticket, body, out, again).await
+    fn connection(&self) -> Option<&Transport> {
+        Some(&self.transport)
     }
 
-    async fn relay_parts(
-        &self,
-        relay: &Relay<'_, '_, EndpointStream>,
-        ticket: &mut InFlight<'_>,
-        body: &mut Body,
-        out: &mut Outgoing<'_>,
-    ) -> Result<Answered, Fault> {
-        let framed = std::mem::replace(body, Body::EMPTY);
-        let mut left = match &framed {
-            Body::Chunked(chunked) if !chunked.is_done() => Body::UntilClose,
-            Body::Length(left) => Body::Length(*left),
-            Body::UntilClose => Body::UntilClose,
-            Body::Chunked(_) => Body::EMPTY,
-        };
-        let parts = H1Parts::new(self, relay, framed, out.take_behind());
-        let relayed = relay.parts(&parts, ticket, &mut left, out).await;
-        let (keep_alive, malformed) = (parts.keeps_alive(), parts.malformed());
-        let (framed, behind) = parts.into_rest();
-        *body = framed;
-        out.put_behind(behind);
-        match (relayed, malformed) {
-            (Err(Fault::ClientGone), Some(reject)) => Err(Fault::Request(reject)),
-            (Err(fault), _) => Err(fault),
-            (Ok(answered), _) => Ok(Answered { keep_alive, ..answered }),
-        }
+    fn parts<'p>(&'p self, flow: Flow<'p>, body: Body, came: Buf) -> H1Parts<'p> {
+        H1Parts::new(self, flow, body, came)
     }
 }
 

@@ -1,23 +1,17 @@
 //! How does a request of HTTP/1 go to an endpoint that takes messages? Its body is taken out of its framing part by part, and the
 //! response gets one: a length where that is known, chunks otherwise, and for HTTP/1.0 the end of the connection.
 
-use crate::body::part::{Gone, Part};
-use crate::forward::fault::Fault;
-use crate::forward::outgoing::Outgoing;
-use crate::forward::relay::{Answered, Relay};
-use crate::serve::Downstream;
+use crate::body::downstream::{ClientParts, Flow, Rest};
+use crate::body::fault::Fault;
+use crate::body::part::Part;
 use crate::serve::h1::{H1, trailing};
-use crate::serve::message::Messages;
-use crate::upstream::pick::InFlight;
-use crate::upstream::stream::EndpointStream;
 use evenkeel_net::buffer::Buf;
-use evenkeel_net::deadline::Timer;
 use evenkeel_wire::head::Table;
 use evenkeel_wire::http1::chunked::{Keep, may_trail};
 use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::http1::response::Towards;
 use evenkeel_wire::http1::translate::write_response;
-use evenkeel_wire::http1::{Body, Reject, Version};
+use evenkeel_wire::http1::{Body, Version};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::task::{Context, Poll, ready};
@@ -28,13 +22,11 @@ const UNWRITTEN_MAX: usize = 4 * 1024;
 /// One request on a connection that speaks HTTP/1, in parts.
 pub struct H1Parts<'h> {
     h1: &'h H1,
-    relay: &'h Relay<'h, 'h, EndpointStream>,
+    flow: Flow<'h>,
     /// What of the request's body is still to come.
     body: RefCell<Body>,
     /// What came and was not taken yet.
     came: RefCell<Buf>,
-    /// Why the body can be taken no further.
-    malformed: Cell<Option<Reject>>,
     going: RefCell<Going>,
     framing: Cell<Framing>,
     keep_alive: Cell<bool>,
@@ -58,38 +50,22 @@ enum Framing {
 }
 
 impl<'h> H1Parts<'h> {
-    /// The request of `relay`, of whose body this is still to come, and `came` already.
-    pub fn new(h1: &'h H1, relay: &'h Relay<'h, 'h, EndpointStream>, body: Body, came: Buf) -> H1Parts<'h> {
+    /// The request of `flow`, of whose body this is still to come, and `came` already.
+    pub fn new(h1: &'h H1, flow: Flow<'h>, body: Body, came: Buf) -> H1Parts<'h> {
         H1Parts {
             h1,
-            relay,
+            flow,
             body: body.into(),
             came: came.into(),
-            malformed: Cell::new(None),
             going: RefCell::default(),
             framing: Cell::new(Framing::Stated),
-            keep_alive: Cell::new(relay.towards.keep_alive),
+            keep_alive: Cell::new(flow.towards.keep_alive),
         }
-    }
-
-    /// What is left: of the body, and of what came.
-    pub fn into_rest(self) -> (Body, Buf) {
-        (self.body.into_inner(), self.came.into_inner())
-    }
-
-    /// Whether the connection can carry another request.
-    pub fn keeps_alive(&self) -> bool {
-        self.keep_alive.get()
-    }
-
-    /// Why the request's body could be taken no further, if so.
-    pub fn malformed(&self) -> Option<Reject> {
-        self.malformed.get()
     }
 
     /// Whether the client takes trailers.
     fn takes_trailers(&self) -> bool {
-        self.h1.takes_trailers.get() && self.relay.towards.version == Version::V11
+        self.h1.takes_trailers.get() && self.flow.towards.version == Version::V11
     }
 
     fn write(&self, bytes: &[u8]) {
@@ -98,10 +74,10 @@ impl<'h> H1Parts<'h> {
 
     /// The framing of a final response.
     fn frame(&self, status: u16, fields: &Table, ends: bool) -> Stated {
-        let relay = self.relay;
+        let flow = &self.flow;
         let length = fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(b"content-length"));
         let length = length.and_then(|(_, value)| std::str::from_utf8(value).ok()?.parse().ok());
-        let is_bare = relay.asked.head || matches!(status, 204 | 304);
+        let is_bare = flow.asked.head || matches!(status, 204 | 304);
         let (stated, framing) = match length {
             _ if status == 101 => (Stated::Nothing, Framing::Close),
             // Behind a length there is no place for trailers, which the endpoint says will come.
@@ -114,52 +90,21 @@ impl<'h> H1Parts<'h> {
             Some(length) => (Stated::Length(length), Framing::Stated),
             None if is_bare => (Stated::Nothing, Framing::Stated),
             None if ends => (Stated::Length(0), Framing::Stated),
-            None if relay.towards.version == Version::V10 => (Stated::Nothing, Framing::Close),
+            None if flow.towards.version == Version::V10 => (Stated::Nothing, Framing::Close),
             None => (Stated::Chunked, Framing::Chunks),
         };
         self.framing.set(framing);
         // A response before the end of its request, and not one that goes on with it: the rest of the request is not read.
-        let early = relay.body_due.get() && (status >= 300 || ends);
-        if early || framing == Framing::Close || relay.client.is_ending() {
+        let early = flow.body_due.get() && (status >= 300 || ends);
+        if early || framing == Framing::Close || flow.is_ending() {
             self.keep_alive.set(false);
         }
         stated
     }
 }
 
-impl Downstream for H1Parts<'_> {
-    fn timer(&self) -> &Timer {
-        &self.h1.timer
-    }
-
-    fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.h1.poll_gone(cx)
-    }
-
-    async fn relay(
-        &self,
-        relay: &Relay<'_, '_>,
-        ticket: &mut InFlight<'_>,
-        body: &mut Body,
-        out: &mut Outgoing<'_>,
-        again: bool,
-    ) -> Result<Answered, Fault> {
-        relay.messages(self, ticket, body, out, again).await
-    }
-
-    async fn relay_parts(
-        &self,
-        relay: &Relay<'_, '_, EndpointStream>,
-        ticket: &mut InFlight<'_>,
-        body: &mut Body,
-        out: &mut Outgoing<'_>,
-    ) -> Result<Answered, Fault> {
-        relay.parts(self, ticket, body, out).await
-    }
-}
-
-impl Messages for H1Parts<'_> {
-    fn poll_part(&self, cx: &mut Context<'_>) -> Poll<Result<Part, Gone>> {
+impl ClientParts for H1Parts<'_> {
+    fn poll_part(&self, cx: &mut Context<'_>) -> Poll<Result<Part, Fault>> {
         let (mut body, mut came) = (self.body.borrow_mut(), self.came.borrow_mut());
         loop {
             if body.is_done() {
@@ -169,17 +114,14 @@ impl Messages for H1Parts<'_> {
             }
             if came.is_empty() {
                 let read = ready!(self.h1.transport.poll_read_into(cx, Buf::take));
-                let (n, buf) = read.map_err(|_| Gone)?;
+                let (n, buf) = read.map_err(|_| Fault::ClientGone)?;
                 if n == 0 {
-                    return Poll::Ready(if body.may_end() { Ok(Part::End) } else { Err(Gone) });
+                    return Poll::Ready(if body.may_end() { Ok(Part::End) } else { Err(Fault::ClientGone) });
                 }
                 *came = buf;
             }
-            let taken = came.take_body(0, &mut body, Keep::Content).map_err(|reject| {
-                self.malformed.set(Some(reject));
-                Gone
-            })?;
-            self.relay.record.count_in(taken.used - taken.kept);
+            let taken = came.take_body(0, &mut body, Keep::Content).map_err(Fault::Request)?;
+            self.flow.count_in(taken.used - taken.kept);
             if taken.kept > 0 {
                 let behind = if taken.kept < came.len() { came.split_behind(taken.kept) } else { Buf::none() };
                 return Poll::Ready(Ok(Part::Data(std::mem::replace(&mut came, behind))));
@@ -187,7 +129,7 @@ impl Messages for H1Parts<'_> {
         }
     }
 
-    fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+    fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
         let going = self.going.borrow();
         if going.queue.is_empty() && going.front.len() <= UNWRITTEN_MAX {
             return Poll::Ready(Ok(()));
@@ -196,35 +138,35 @@ impl Messages for H1Parts<'_> {
         self.poll_flush(cx)
     }
 
-    fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+    fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
         let mut going = self.going.borrow_mut();
         let going = &mut *going;
         loop {
             if let Some(buf) = going.queue.front_mut() {
                 while !buf.is_empty() {
-                    let n = ready!(self.h1.transport.poll_write(cx, buf.filled())).map_err(|_| Gone)?;
+                    let n = ready!(self.h1.transport.poll_write(cx, buf.filled())).map_err(|_| Fault::ClientGone)?;
                     buf.consume(n);
                 }
                 going.queue.pop_front();
                 continue;
             }
             if going.front.is_empty() {
-                return self.h1.transport.poll_flush(cx).map_err(|_| Gone);
+                return self.h1.transport.poll_flush(cx).map_err(|_| Fault::ClientGone);
             }
-            let n = ready!(self.h1.transport.poll_write(cx, &going.front)).map_err(|_| Gone)?;
+            let n = ready!(self.h1.transport.poll_write(cx, &going.front)).map_err(|_| Fault::ClientGone)?;
             going.front.drain(..n);
         }
     }
 
     fn send_head(&self, mut status: u16, mut fields: Table, ends: bool) {
-        let version = self.relay.towards.version;
+        let version = self.flow.towards.version;
         if (200..300).contains(&status)
             && let Some(accept) = self.h1.websocket.take()
         {
             // A tunnel of HTTP/2 begins with a success, one of HTTP/1 with a switch.
             status = 101;
             accept.push(&mut fields);
-            self.relay.record.status.set(status);
+            self.flow.status.set(status);
         }
         let is_interim = status < 200 && status != 101;
         if is_interim && version == Version::V10 {
@@ -232,7 +174,7 @@ impl Messages for H1Parts<'_> {
         }
         let framing = if is_interim { Stated::Nothing } else { self.frame(status, &fields, ends) };
         let towards = Towards { version, keep_alive: self.keep_alive.get() };
-        let core = self.relay.client.core;
+        let core = self.flow.core;
         let mut head = core.scratch();
         write_response(status, &fields, framing, towards, &mut head);
         self.write(&head);
@@ -280,7 +222,8 @@ impl Messages for H1Parts<'_> {
         }
     }
 
-    fn reset(&self) {
-        self.keep_alive.set(false);
+    fn into_rest(self) -> Option<Rest> {
+        let (body, behind) = (self.body.into_inner(), self.came.into_inner());
+        Some(Rest { body, behind, keep_alive: self.keep_alive.get() })
     }
 }

@@ -1,7 +1,8 @@
 //! How does an endpoint do with a request that goes on a stream of its own, beside others on the same connection?
 
+use crate::body::downstream::Downstream;
+use crate::body::fault::Fault;
 use crate::forward::attempt::moves::Moves;
-use crate::forward::fault::Fault;
 use crate::forward::hedge;
 use crate::forward::outgoing::Outgoing;
 use crate::forward::relay::{Answered, Relay};
@@ -11,7 +12,6 @@ use crate::observe::end::Phase;
 use crate::pipeline::route::Opened;
 use crate::record::Record;
 use crate::record::grpc::Call;
-use crate::serve::Downstream;
 use crate::upstream::connections::{UpstreamConn, Wanted, unreachable};
 use crate::upstream::pick::InFlight;
 use crate::upstream::pool::WorkerPool;
@@ -83,7 +83,7 @@ pub async fn run<'r, D: Downstream>(
             half_closed: Cell::new(false),
             is_reused: reused,
         };
-        let fault = match down.relay_parts(&relay, &mut ticket, &mut opened.body, out).await {
+        let fault = match relay.parts(down, &mut ticket, &mut opened.body, out).await {
             Ok(done) => {
                 answered(client, record, pool, ticket, done, (!second).then_some(tries));
                 return Ok(done);

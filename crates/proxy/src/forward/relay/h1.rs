@@ -1,18 +1,18 @@
 //! How do bytes pass from HTTP/1 to HTTP/1? As they came, but for the heads; what is left of a large body by splice.
 
 use super::{Answered, Relay};
-use crate::forward::fault::Fault;
+use crate::body::fault::Fault;
 use crate::forward::outgoing::Outgoing;
 use crate::forward::relay::response::Ready;
 use crate::observe::end::Phase;
 use crate::peer::min_rate::MinRate;
-use crate::serve::h1::H1;
 use crate::tcp::duplex::Duplex;
 use crate::upstream::pick::InFlight;
 use evenkeel_balance::Clock;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::Elapsed;
 use evenkeel_net::splice::{self, Pipe, SPLICE_MIN, Side};
+use evenkeel_net::transport::Transport;
 use evenkeel_wire::http1::chunked::{Keep, Taken};
 use evenkeel_wire::http1::{Body, INTERIM_MAX, Reject};
 use std::pin::pin;
@@ -37,7 +37,7 @@ impl Relay<'_, '_> {
     /// What ended it early.
     pub async fn bytes(
         &self,
-        down: &H1,
+        down: &Transport,
         ticket: &mut InFlight<'_>,
         body: &mut Body,
         out: &mut Outgoing<'_>,
@@ -53,7 +53,7 @@ impl Relay<'_, '_> {
             match timer.limit(download.as_mut()).await {
                 Err(Elapsed) if looks && self.record.phase.get() == Phase::Head => {
                     timer.set(due);
-                    timer.limit(pin!(self.while_there(down, download))).await
+                    timer.limit(pin!(self.while_there(|cx| down.poll_reset(cx), download))).await
                 }
                 done => done,
             }
@@ -61,7 +61,7 @@ impl Relay<'_, '_> {
             self.allow(self.timeouts.response);
             // Boxed, as most requests have come whole: they need not carry room for this.
             let mut exchange = Box::pin(self.exchange(down, ticket, body, out, again));
-            timer.limit(pin!(self.while_there(down, exchange.as_mut()))).await
+            timer.limit(pin!(self.while_there(|cx| down.poll_reset(cx), exchange.as_mut()))).await
         };
         match done.unwrap_or_else(|Elapsed| Err(self.late()))? {
             ResponseEnd::Answered(answered) => Ok(answered),
@@ -72,7 +72,7 @@ impl Relay<'_, '_> {
     /// Relays the request and the response at once.
     async fn exchange<'s>(
         &'s self,
-        down: &'s H1,
+        down: &'s Transport,
         ticket: &mut InFlight<'_>,
         body: &mut Body,
         out: &mut Outgoing<'_>,
@@ -92,7 +92,13 @@ impl Relay<'_, '_> {
 
     /// Relays the request. An endpoint that stops reading may have answered already: that is for the other direction
     /// to find, so it is no fault here.
-    async fn upload(&self, down: &H1, body: &mut Body, out: &mut Outgoing<'_>, again: bool) -> Result<(), Fault> {
+    async fn upload(
+        &self,
+        down: &Transport,
+        body: &mut Body,
+        out: &mut Outgoing<'_>,
+        again: bool,
+    ) -> Result<(), Fault> {
         if !self.send_head(out).await {
             return Ok(());
         }
@@ -101,7 +107,7 @@ impl Relay<'_, '_> {
         while !body.is_done() {
             self.expect(Phase::Request, Some(pace.left()));
             let since = self.client.core.clock.now();
-            let mut buf = self.on_body(pin!(down.transport.read_some())).await.map_err(|_| Fault::ClientGone)?;
+            let mut buf = self.on_body(pin!(down.read_some())).await.map_err(|_| Fault::ClientGone)?;
             let waited = Duration::from_nanos(self.client.core.clock.now().since(since));
             if !pace.came(buf.len(), waited) && self.record.phase.get() != Phase::Data {
                 return Err(Fault::ClientSlow);
@@ -124,7 +130,7 @@ impl Relay<'_, '_> {
     }
 
     /// Relays the response: interim ones, the final one, its body.
-    async fn download<'s>(&'s self, down: &'s H1, ticket: &mut InFlight<'_>) -> Result<ResponseEnd<'s>, Fault> {
+    async fn download<'s>(&'s self, down: &'s Transport, ticket: &mut InFlight<'_>) -> Result<ResponseEnd<'s>, Fault> {
         let mut interim = 0;
         let mut buf = self.upstream.read_some().await.map_err(|_| Fault::no_response(self.upstream))?;
         if buf.is_empty() {
@@ -150,7 +156,7 @@ impl Relay<'_, '_> {
             }
             let behind = buf.split_behind(ready.send);
             self.record.count_out(buf.len());
-            self.on_client(pin!(down.transport.write_all(&mut buf))).await.map_err(|_| Fault::ClientGone)?;
+            self.on_client(pin!(down.write_all(&mut buf))).await.map_err(|_| Fault::ClientGone)?;
             buf = behind;
         }
     }
@@ -158,7 +164,7 @@ impl Relay<'_, '_> {
     /// Sends the final response.
     async fn relay<'s>(
         &'s self,
-        down: &'s H1,
+        down: &'s Transport,
         ticket: &mut InFlight<'_>,
         mut buf: Buf,
         ready: &mut Ready,
@@ -177,7 +183,7 @@ impl Relay<'_, '_> {
         // Where only the close tells the client of the end, a cut must not look like one.
         let by_close = (keep == Keep::Content || *body == Body::UntilClose) && !body.is_done();
         if by_close {
-            down.transport.reset_on_close(true);
+            down.reset_on_close(true);
         }
         loop {
             if let Some(trailers) = self.trailers(body, keep) {
@@ -190,7 +196,7 @@ impl Relay<'_, '_> {
             }
             self.record.count_out(buf.len());
             let last = body.is_done() && !answered.keep_alive;
-            self.on_client(pin!(down.transport.write(&mut buf, last))).await.map_err(|_| Fault::ClientGone)?;
+            self.on_client(pin!(down.write(&mut buf, last))).await.map_err(|_| Fault::ClientGone)?;
             drop(buf);
             if body.is_done() {
                 break;
@@ -198,7 +204,7 @@ impl Relay<'_, '_> {
             self.allow(Some(self.timeouts.idle));
             if let Body::Length(left) = body
                 && *left >= SPLICE_MIN
-                && let (Some(from), Some(to)) = (self.upstream.as_plain(), down.transport.as_plain())
+                && let (Some(from), Some(to)) = (self.upstream.as_plain(), down.as_plain())
                 && let Some(pipe) = Pipe::take()
             {
                 let spliced = splice::relay(pipe, from, to, left, &self.client_due, |n| {
@@ -224,7 +230,7 @@ impl Relay<'_, '_> {
             buf.truncate(kept);
         }
         if by_close {
-            down.transport.reset_on_close(false);
+            down.reset_on_close(false);
         }
         Ok(ResponseEnd::Answered(*answered))
     }

@@ -2,14 +2,14 @@
 //! comes back is taken out of its framing; heads and trailers are tables of fields. A part goes on only when there is room.
 
 use super::{Answered, Relay};
-use crate::body::part::{Gone, Part};
-use crate::forward::fault::Fault;
+use crate::body::downstream::{ClientParts, Downstream};
+use crate::body::fault::Fault;
+use crate::body::part::Part;
 use crate::forward::outgoing::Outgoing;
 use crate::forward::relay::response::{RESPONSE_LIMITS, call_outcome, outcome};
 use crate::observe::end::Phase;
 use crate::peer::min_rate::MinRate;
 use crate::record::grpc::{self, Call};
-use crate::serve::message::Messages;
 use crate::upstream::pick::InFlight;
 use evenkeel_balance::retry::Failure;
 use evenkeel_balance::{Clock, Slot};
@@ -47,7 +47,7 @@ impl Relay<'_, '_> {
     ///
     /// # Errors
     /// What ended it early.
-    pub async fn messages<D: Messages>(
+    pub async fn messages<D: Downstream>(
         &self,
         down: &D,
         ticket: &mut InFlight<'_>,
@@ -55,24 +55,25 @@ impl Relay<'_, '_> {
         out: &mut Outgoing<'_>,
         again: bool,
     ) -> Result<Answered, Fault> {
+        let side = &down.parts(self.flow(), body.clone(), out.take_behind());
         self.allow(self.timeouts.response);
         self.upstream.send_at_once();
-        let upload = pin!(self.take_parts(down, body, out, again));
+        let upload = pin!(self.take_parts(side, body, out, again));
         let mut exchange = pin!(async {
-            let (mut answered, sent) = match self.both_ways(upload, pin!(self.send_parts(down, ticket))).await? {
+            let (mut answered, sent) = match self.both_ways(upload, pin!(self.send_parts(side, ticket))).await? {
                 (Ended::Answered(answered), sent) => (answered, sent),
                 // Boxed, as most requests need no room for this.
-                (Ended::Switched(buf), _) => return Box::pin(self.tunnel_messages(down, buf)).await,
+                (Ended::Switched(buf), _) => return Box::pin(self.tunnel_messages(side, buf)).await,
             };
             answered.reusable &= sent;
             Ok(answered)
         });
-        let done = self.timer.limit(pin!(self.while_there(down, exchange.as_mut()))).await;
+        let done = self.timer.limit(pin!(self.while_there(|cx| down.poll_gone(cx), exchange.as_mut()))).await;
         done.unwrap_or_else(|_| Err(self.late()))
     }
 
     /// Relays the request.
-    async fn take_parts<D: Messages>(
+    async fn take_parts<D: ClientParts>(
         &self,
         down: &D,
         body: &mut Body,
@@ -129,7 +130,7 @@ impl Relay<'_, '_> {
     }
 
     /// Relays the response: interim ones, the final one, its body.
-    async fn send_parts<D: Messages>(&self, down: &D, ticket: &mut InFlight<'_>) -> Result<Ended, Fault> {
+    async fn send_parts<D: ClientParts>(&self, down: &D, ticket: &mut InFlight<'_>) -> Result<Ended, Fault> {
         let mut buf = self.upstream.read_some().await.map_err(|_| Fault::no_response(self.upstream))?;
         if buf.is_empty() {
             return Err(Fault::NoResponse);
@@ -208,7 +209,7 @@ impl Relay<'_, '_> {
     }
 
     /// Sends the final response, whose head is at the front of `buf`.
-    async fn send_final<D: Messages>(
+    async fn send_final<D: ClientParts>(
         &self,
         down: &D,
         ticket: &mut InFlight<'_>,
@@ -275,7 +276,7 @@ impl Relay<'_, '_> {
     }
 
     /// Sends the head of a switch of protocols, at the front of `buf`: for messages it is a success (RFC 8441 section 5).
-    async fn switch<D: Messages>(
+    async fn switch<D: ClientParts>(
         &self,
         down: &D,
         ticket: &mut InFlight<'_>,
@@ -301,8 +302,8 @@ impl<U> Relay<'_, '_, U> {
     }
 
     /// Waits until the client takes another part.
-    pub(super) async fn room<D: Messages>(&self, down: &D) -> Result<(), Fault> {
-        self.on_client(pin!(poll_fn(|cx| down.poll_room(cx)))).await.map_err(|Gone| Fault::ClientGone)
+    pub(super) async fn room<D: ClientParts>(&self, down: &D) -> Result<(), Fault> {
+        self.on_client(pin!(poll_fn(|cx| down.poll_room(cx)))).await
     }
 
     /// The client's patience: that of `timeouts.client_body`, or of a gRPC call that of `timeouts.idle` between its messages.
@@ -315,7 +316,7 @@ impl<U> Relay<'_, '_, U> {
     }
 
     /// The next part of the request, and how many bytes of it are data. `body`: what is still to come, which it is taken from.
-    pub(super) async fn next_part<D: Messages>(
+    pub(super) async fn next_part<D: ClientParts>(
         &self,
         down: &D,
         body: &mut Body,
@@ -324,8 +325,7 @@ impl<U> Relay<'_, '_, U> {
         self.expect(Phase::Request, Some(rate.left()));
         let clock = &self.client.core.clock;
         let since = clock.now();
-        let part = self.on_body(pin!(poll_fn(|cx| down.poll_part(cx)))).await;
-        let part = part.map_err(|Gone| Fault::ClientGone)?;
+        let part = self.on_body(pin!(poll_fn(|cx| down.poll_part(cx)))).await?;
         let waited = Duration::from_nanos(clock.now().since(since));
         let len = if let Part::Data(buf) = &part { buf.len() } else { 0 };
         let ends = !matches!(part, Part::Data(_));

@@ -11,13 +11,13 @@ mod response;
 mod stream;
 mod tunnel;
 
-use crate::forward::fault::{Due, Fault};
+use crate::body::downstream::Flow;
+use crate::body::fault::{Due, Fault};
 use crate::forward::outgoing::Outgoing;
 use crate::listener::client::Client;
 use crate::observe::end::Phase;
 use crate::record::Record;
 use crate::record::grpc::Call;
-use crate::serve::Downstream;
 use crate::upstream::retries::Tries;
 use evenkeel_balance::Outcome;
 use evenkeel_config::plan::RouteTimeouts;
@@ -28,7 +28,7 @@ use evenkeel_wire::http1::response::{RequestContext, Towards};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// One request at one endpoint, which `U` leads to.
@@ -85,6 +85,19 @@ impl Answered {
 }
 
 impl<U> Relay<'_, '_, U> {
+    /// The request, as far as the client's side has to know it.
+    fn flow(&self) -> Flow<'_> {
+        Flow {
+            core: self.client.core,
+            towards: self.towards,
+            asked: self.asked,
+            body_due: &self.body_due,
+            gone: &self.client.listener.gone,
+            bytes_in: &self.record.bytes_in,
+            status: &self.record.status,
+        }
+    }
+
     /// The fault when time has run out.
     #[cold]
     fn late(&self) -> Fault {
@@ -137,14 +150,14 @@ impl<U> Relay<'_, '_, U> {
     /// close their half after the request, and the two cannot be told apart.
     async fn while_there<T>(
         &self,
-        down: &impl Downstream,
+        poll_gone: impl Fn(&mut Context<'_>) -> Poll<()>,
         mut future: Pin<&mut impl Future<Output = Result<T, Fault>>>,
     ) -> Result<T, Fault> {
         poll_fn(|cx| {
             if let Poll::Ready(result) = future.as_mut().poll(cx) {
                 return Poll::Ready(result);
             }
-            down.poll_gone(cx).map(|()| Err(Fault::ClientGone))
+            poll_gone(cx).map(|()| Err(Fault::ClientGone))
         })
         .await
     }

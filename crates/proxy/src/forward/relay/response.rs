@@ -2,7 +2,7 @@
 //! away, as another endpoint may do better.
 
 use super::{Answered, Relay};
-use crate::forward::fault::Fault;
+use crate::body::fault::Fault;
 use crate::load::reports;
 use evenkeel_balance::retry::{Decision, Failure};
 use evenkeel_balance::{Clock, FailureKind, Outcome, Slot};

@@ -2,14 +2,14 @@
 //! begins. Data goes on in parts, each when there is room for it: what is not taken keeps its sender from sending more.
 
 use super::{Answered, Relay};
+use crate::body::downstream::{ClientParts, Downstream};
+use crate::body::fault::Fault;
 use crate::body::part::{Gone, Part};
-use crate::forward::fault::Fault;
 use crate::forward::outgoing::{Outgoing, REPLAY_MAX};
 use crate::forward::relay::response::{call_outcome, outcome};
 use crate::http2::session::Lost;
 use crate::observe::end::Phase;
 use crate::record::grpc::Call;
-use crate::serve::message::Messages;
 use crate::upstream::pick::InFlight;
 use crate::upstream::stream::EndpointStream;
 use evenkeel_balance::Clock;
@@ -32,26 +32,51 @@ impl Relay<'_, '_, EndpointStream> {
     ///
     /// # Errors
     /// What ended it early.
-    pub async fn parts<D: Messages>(
+    pub async fn parts<D: Downstream>(
         &self,
         down: &D,
         ticket: &mut InFlight<'_>,
         body: &mut Body,
         out: &mut Outgoing<'_>,
     ) -> Result<Answered, Fault> {
+        let left = match body {
+            Body::Chunked(chunked) if chunked.is_done() => Body::EMPTY,
+            Body::Length(left) => Body::Length(*left),
+            Body::Chunked(_) | Body::UntilClose => Body::UntilClose,
+        };
+        let side = down.parts(self.flow(), std::mem::replace(body, left), out.take_behind());
+        let done = self.both_parts(down, &side, ticket, body, out).await;
+        let rest = side.into_rest();
+        let keep_alive = rest.as_ref().is_none_or(|rest| rest.keep_alive);
+        if let Some(rest) = rest {
+            *body = rest.body;
+            out.put_behind(rest.behind);
+        }
+        done.map(|answered| Answered { keep_alive, ..answered })
+    }
+
+    /// Passes request and response at once.
+    async fn both_parts<D: Downstream>(
+        &self,
+        down: &D,
+        side: &D::Parts<'_>,
+        ticket: &mut InFlight<'_>,
+        body: &mut Body,
+        out: &mut Outgoing<'_>,
+    ) -> Result<Answered, Fault> {
         self.allow(self.timeouts.response);
-        let upload = pin!(self.give_parts(down, body, out));
+        let upload = pin!(self.give_parts(side, body, out));
         let mut exchange = pin!(async {
-            let (answered, _) = self.both_ways(upload, pin!(self.take_response(down, ticket))).await?;
+            let (answered, _) = self.both_ways(upload, pin!(self.take_response(side, ticket))).await?;
             Ok(answered)
         });
-        let done = self.timer.limit(pin!(self.while_there(down, exchange.as_mut()))).await;
+        let done = self.timer.limit(pin!(self.while_there(|cx| down.poll_gone(cx), exchange.as_mut()))).await;
         done.unwrap_or_else(|_| Err(self.late()))
     }
 
     /// Relays the request. An endpoint that takes no more of it may have answered already: that is for the other direction to
     /// find, so it is no fault here.
-    async fn give_parts<D: Messages>(&self, down: &D, body: &mut Body, out: &mut Outgoing<'_>) -> Result<(), Fault> {
+    async fn give_parts<D: ClientParts>(&self, down: &D, body: &mut Body, out: &mut Outgoing<'_>) -> Result<(), Fault> {
         let Some(message) = out.message() else { return Ok(()) };
         if message.is_head_only() || message.goes_at_once() {
             return Ok(());
@@ -102,7 +127,7 @@ impl Relay<'_, '_, EndpointStream> {
     }
 
     /// Relays the response: interim ones, the final one, its body.
-    async fn take_response<D: Messages>(&self, down: &D, ticket: &mut InFlight<'_>) -> Result<Answered, Fault> {
+    async fn take_response<D: ClientParts>(&self, down: &D, ticket: &mut InFlight<'_>) -> Result<Answered, Fault> {
         for _ in 0..=INTERIM_MAX {
             let head = poll_fn(|cx| self.upstream.poll_head(cx)).await.map_err(|Gone| self.lost())?;
             let status = head.status;
@@ -120,7 +145,7 @@ impl Relay<'_, '_, EndpointStream> {
     }
 
     /// Relays the final response.
-    async fn take_final<D: Messages>(
+    async fn take_final<D: ClientParts>(
         &self,
         down: &D,
         ticket: &mut InFlight<'_>,
@@ -174,7 +199,7 @@ impl Relay<'_, '_, EndpointStream> {
     }
 
     /// Relays the body of the final response: how a call ended by what is behind it. `left`: its length, if that is known.
-    async fn take_body<D: Messages>(&self, down: &D, mut left: Option<u64>) -> Result<Option<Status>, Fault> {
+    async fn take_body<D: ClientParts>(&self, down: &D, mut left: Option<u64>) -> Result<Option<Status>, Fault> {
         loop {
             if down.is_held_back() {
                 // The endpoint gets no room for more before the client takes what it has sent.
@@ -220,8 +245,8 @@ impl Relay<'_, '_, EndpointStream> {
     }
 
     /// Waits until the client has what was sent to it, as far as this is held back here.
-    async fn flush<D: Messages>(&self, down: &D) -> Result<(), Fault> {
-        self.on_client(pin!(poll_fn(|cx| down.poll_flush(cx)))).await.map_err(|Gone| Fault::ClientGone)
+    async fn flush<D: ClientParts>(&self, down: &D) -> Result<(), Fault> {
+        self.on_client(pin!(poll_fn(|cx| down.poll_flush(cx)))).await
     }
 
     /// Returns the fault of a response that has begun and does not continue.

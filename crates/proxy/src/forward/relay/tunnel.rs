@@ -1,14 +1,14 @@
 //! What happens after a switch of protocols? Bytes pass both ways, whatever they mean.
 
 use super::{Answered, Relay};
+use crate::body::downstream::ClientParts;
+use crate::body::fault::Fault;
 use crate::body::part::Part;
-use crate::forward::fault::Fault;
 use crate::observe::end::Cause;
-use crate::serve::h1::H1;
-use crate::serve::message::Messages;
 use crate::tcp::duplex::{Duplex, Side};
 use crate::tcp::lifetime::{self, SessionEnd, Silence};
 use evenkeel_net::buffer::Buf;
+use evenkeel_net::transport::Transport;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::Poll;
@@ -16,11 +16,11 @@ use std::time::Duration;
 
 impl Relay<'_, '_> {
     /// Begins a tunnel. The answer to the switch of protocols is in `buf`.
-    pub(super) fn switched<'s>(&'s self, down: &'s H1, buf: Buf) -> Box<Duplex<'s>> {
+    pub(super) fn switched<'s>(&'s self, down: &'s Transport, buf: Buf) -> Box<Duplex<'s>> {
         self.upstream.send_at_once();
         self.allow(Some(self.timeouts.idle));
         self.record.count_out(buf.len());
-        Box::new(Duplex::switched(&down.transport, self.upstream, buf))
+        Box::new(Duplex::switched(down, self.upstream, buf))
     }
 
     /// Sends the rest of the request, behind which the protocol changes; the endpoint's half of the tunnel is open already
@@ -52,7 +52,7 @@ impl Relay<'_, '_> {
     /// The tunnel ended in another way: then both connections end in a reset.
     pub(super) async fn tunnel(
         &self,
-        down: &H1,
+        down: &Transport,
         mut duplex: Box<Duplex<'_>>,
         early: Option<Buf>,
     ) -> Result<Answered, Fault> {
@@ -77,7 +77,7 @@ impl Relay<'_, '_> {
         };
         // Any other end must not look like the end of the data.
         self.upstream.reset_on_close(true);
-        down.transport.reset_on_close(true);
+        down.reset_on_close(true);
         Err(Fault::Tunnel(cause))
     }
 
@@ -95,7 +95,7 @@ impl Relay<'_, '_> {
     }
 
     /// The same, where the client's bytes come and go as messages. `buf`: what the endpoint sent behind its head.
-    pub(super) async fn tunnel_messages<D: Messages>(&self, down: &D, buf: Buf) -> Result<Answered, Fault> {
+    pub(super) async fn tunnel_messages<D: ClientParts>(&self, down: &D, buf: Buf) -> Result<Answered, Fault> {
         self.upstream.send_at_once();
         self.allow(Some(self.timeouts.idle));
         if let Some(after) = self.keepalive() {
