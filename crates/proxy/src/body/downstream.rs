@@ -64,11 +64,15 @@ pub trait ClientParts {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends the head of a response; any number of interim ones (1xx) go before the final one. `ends`: nothing follows.
-    fn send_head(&self, status: u16, fields: Table, ends: bool);
+    /// Sends the head of a response; any number of interim ones (1xx) go before the final one. `ends`: nothing follows. Returns
+    /// the status that the client reads: protocols begin a tunnel with different ones.
+    fn send_head(&self, status: u16, fields: Table, ends: bool) -> u16;
 
     /// Sends a part of the response's body; there must be room.
     fn send(&self, part: Part);
+
+    /// The request has ended, and the parts that follow are those of a tunnel.
+    fn begin_tunnel(&self) {}
 
     /// What is left at the end, where the connection carries other requests after this one.
     fn into_rest(self) -> Option<Rest>
@@ -96,12 +100,16 @@ impl<P: ClientParts> ClientParts for &P {
         (*self).poll_flush(cx)
     }
 
-    fn send_head(&self, status: u16, fields: Table, ends: bool) {
-        (*self).send_head(status, fields, ends);
+    fn send_head(&self, status: u16, fields: Table, ends: bool) -> u16 {
+        (*self).send_head(status, fields, ends)
     }
 
     fn send(&self, part: Part) {
         (*self).send(part);
+    }
+
+    fn begin_tunnel(&self) {
+        (*self).begin_tunnel();
     }
 }
 
@@ -127,8 +135,6 @@ pub struct Flow<'p> {
     pub gone: &'p Cell<bool>,
     /// Bytes from the client, without those of parts.
     pub bytes_in: &'p Cell<u64>,
-    /// The status of the response.
-    pub status: &'p Cell<u16>,
 }
 
 impl Flow<'_> {

@@ -1,8 +1,11 @@
 //! What passes between the two sides of a request: a [`message`]'s head and what is kept of it, the [`part`]s of its body, the
-//! [`reply`] of this side's own, and the [`fault`] that ended it early. The client's side is a [`downstream`].
+//! [`reply`] of this side's own, and the [`fault`] that ended it early. The client's side is a [`downstream`],
+//! the endpoint's an [`upstream`]; those of HTTP/1 share its [`framing`].
 
 pub mod downstream;
 pub mod fault;
+pub mod framing;
 pub mod message;
 pub mod part;
 pub mod reply;
+pub mod upstream;

@@ -130,12 +130,22 @@ impl<'w> Outgoing<'w> {
 
     /// Puts bytes behind the request that the client sent behind it.
     pub fn put_behind(&mut self, buf: Buf) {
-        self.buf = buf;
+        if self.len == 0 {
+            self.buf = buf;
+        } else if !self.buf.extend(buf.filled()) {
+            // More than came with the request: it was sent.
+            self.forget();
+            (self.len, self.sent, self.buf) = (0, 0, buf);
+        }
     }
 
-    /// Takes the bytes that came behind a message, to be put back.
+    /// Takes the bytes that came behind the request, to be put back.
     pub fn take_behind(&mut self) -> Buf {
-        self.buf.take_out()
+        match self.len {
+            0 => self.buf.take_out(),
+            len if len < self.buf.len() => self.buf.split_behind(len),
+            _ => Buf::none(),
+        }
     }
 
     /// What the client sent behind the request.

@@ -2,6 +2,7 @@
 //! to itself while it runs.
 
 use crate::body::downstream::{Downstream, Flow};
+use crate::body::framing::{Framing, Writer, trailing};
 use crate::body::message::Message;
 use crate::body::reply::{Content, Page, Reply};
 use crate::core::Core;
@@ -20,7 +21,7 @@ use evenkeel_net::deadline::{Elapsed, Timer};
 use evenkeel_net::event_loop::budget;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::head::Table;
-use evenkeel_wire::http1::chunked::{Keep, Taken, may_trail};
+use evenkeel_wire::http1::chunked::{Keep, Taken};
 use evenkeel_wire::http1::response::{RequestContext, Towards};
 use evenkeel_wire::http1::translate::{request_table, wants_trailers};
 use evenkeel_wire::http1::{self, Body, Reject, Request, Version, reply};
@@ -231,7 +232,10 @@ impl H1 {
         let here = if request.host.is_empty() { client.peer.authority() } else { String::new() };
         let names = record.names_for_endpoint();
         let forward = route::forward(client, origin.as_ref(), &route, &here, &names, close);
-        let mut table = None;
+        let (mut table, wants_body) = (None, route.wants_body);
+        if wants_body {
+            self.takes_trailers.set(wants_trailers(request));
+        }
         if pool.takes_messages(request.upgrade) {
             self.takes_trailers.set(wants_trailers(request));
             let asked = websocket::asked(request);
@@ -257,6 +261,18 @@ impl H1 {
             let idempotent = idempotent && !upgrade;
             let opened = Opened { route, towards, asked, idempotent, close: false, body };
             return Ok(Head { opened, message: Some(message), bytes, send: 0, more_wanted });
+        }
+        if wants_body {
+            // The body passes in parts: what has come of it is framed anew.
+            let framing = if let Body::Chunked(_) = body { Framing::Chunks } else { Framing::Stated };
+            let (message, used) = take_message(Table::default(), &mut body, buf)?;
+            record.count_in(head_len + used);
+            let mut writer = Writer::new(framing);
+            writer.push(&bytes);
+            message.parts().for_each(|part| writer.send(part, true));
+            core.give_back(std::mem::replace(&mut bytes, writer.into_bytes()));
+            let opened = Opened { route, towards, asked, idempotent, close, body };
+            return Ok(Head { opened, message: None, bytes, send: 0, more_wanted });
         }
         let Taken { used, kept, .. } = buf.take_body(0, &mut body, Keep::Framed)?;
         record.count_in(head_len + used);
@@ -407,15 +423,6 @@ fn take_message(head: Table, body: &mut Body, buf: &mut Buf) -> Result<(Box<Mess
         trailers = Some(trailing(&lines)).filter(|table| !table.is_empty());
     }
     Ok((Box::new(Message { head, content, kept: Vec::new(), trailers, whole, tunnel: false }), used))
-}
-
-/// The fields of trailers that may go on, names in lower case.
-pub(super) fn trailing(lines: &[u8]) -> Table {
-    let mut all = Table::default();
-    all.push_lines(lines);
-    let mut table = Table::default();
-    all.iter().filter(|(name, _)| may_trail(name)).for_each(|(name, value)| table.push_lower(name, value));
-    table
 }
 
 /// As the access log says it.

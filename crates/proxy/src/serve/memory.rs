@@ -99,11 +99,12 @@ impl ClientParts for Memory {
         })
     }
 
-    fn send_head(&self, status: u16, fields: Table, ends: bool) {
+    fn send_head(&self, status: u16, fields: Table, ends: bool) -> u16 {
         self.change(|state| {
             state.heads.push((status, fields));
             state.ended |= ends;
         });
+        status
     }
 
     fn send(&self, part: Part) {

@@ -220,7 +220,8 @@ async fn answer<D: Messages>(record: &Record<'_>, down: &D, reply: &Reply, head_
     if record.call.get() != Call::Not {
         let mut fields = grpc::answer(record, reply);
         fields.push_lines(&added);
-        return down.send_head(200, fields, true);
+        down.send_head(200, fields, true);
+        return;
     }
     let Content { media_type, body } = record.tell(reply);
     let mut fields = Table::default();

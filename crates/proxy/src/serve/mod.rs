@@ -11,4 +11,6 @@ pub mod h2;
 pub mod memory;
 pub mod message;
 mod open;
+#[cfg(test)]
+mod parts_tests;
 mod websocket;

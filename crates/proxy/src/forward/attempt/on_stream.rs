@@ -5,7 +5,7 @@ use crate::body::fault::Fault;
 use crate::forward::attempt::moves::Moves;
 use crate::forward::hedge;
 use crate::forward::outgoing::Outgoing;
-use crate::forward::relay::{Answered, Relay};
+use crate::forward::relay::{Answered, Relay, Terms};
 use crate::forward::tried::{Failed, answered, failed};
 use crate::listener::client::Client;
 use crate::observe::end::Phase;
@@ -19,7 +19,6 @@ use crate::upstream::retries::{self, Tries};
 use crate::upstream::stream::{Begun, EndpointStream};
 use evenkeel_config::plan::RouteTimeouts;
 use evenkeel_net::deadline::Elapsed;
-use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
@@ -64,26 +63,10 @@ pub async fn run<'r, D: Downstream>(
         ticket = at;
         let second = ticket.slot() != slot;
         let cookie = opened.route.session.as_ref().and_then(|session| session.cookie_for(core, &ticket));
-        let relay = Relay {
-            client,
-            timer,
-            record,
-            upstream: &stream,
-            asked: opened.asked,
-            towards: opened.towards,
-            timeouts,
-            deadline,
-            is_deadline_of_call: opened.route.is_deadline_of_call,
-            client_due: Cell::new(0),
-            awaits_body: Cell::new(false),
-            body_due: Cell::new(!opened.body.is_done()),
-            tries: repeatable.then_some((tries, opened.idempotent)),
-            body_gone: Cell::new(false),
-            cookie: cookie.as_deref(),
-            half_closed: Cell::new(false),
-            is_reused: reused,
-        };
-        let fault = match relay.parts(down, &mut ticket, &mut opened.body, out).await {
+        let terms =
+            Terms { timeouts, tries: repeatable.then_some(tries), cookie: cookie.as_deref(), is_reused: reused };
+        let relay = Relay::new(client, timer, record, opened, terms);
+        let fault = match relay.parts(down, &stream, &mut ticket, &mut opened.body, out, repeatable).await {
             Ok(done) => {
                 answered(client, record, pool, ticket, done, (!second).then_some(tries));
                 return Ok(done);

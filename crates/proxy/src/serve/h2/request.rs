@@ -157,10 +157,17 @@ impl ClientParts for H2 {
         self.stream.poll_room(cx).map_err(|Gone| Fault::ClientGone)
     }
 
-    fn send_head(&self, status: u16, mut fields: Table, ends: bool) {
+    fn send_head(&self, mut status: u16, mut fields: Table, ends: bool) -> u16 {
+        if status == 101 {
+            // For a stream it is a success, without what HTTP/1 needs for it (RFC 8441 section 5).
+            status = 200;
+            fields.fields().leave_out("upgrade");
+            fields.fields().leave_out("sec-websocket-accept");
+        }
         // As HTTP/2 wants them.
         fields.lower_names();
         self.stream.send_head(with_status(status, &mut [0; 3], &fields), ends);
+        status
     }
 
     fn send(&self, mut part: Part) {
