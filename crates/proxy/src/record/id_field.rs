@@ -32,18 +32,12 @@ impl Record<'_> {
         }
     }
 
-    /// The fields for its endpoint that say what it is called, and to which trace it belongs, each with the end of its line;
-    /// empty where there are none. To be given back.
-    pub fn names_for_endpoint(&self) -> Vec<u8> {
-        if self.rules.request_id.is_none() && self.trace.is_none() {
-            return Vec::new();
-        }
-        let mut lines = self.client.core.scratch();
+    /// Appends the field that tells its endpoint what it is called, where there is one.
+    #[inline]
+    pub fn write_id_for_endpoint(&self, lines: &mut Vec<u8>) {
         if let Some(rules) = &self.rules.request_id {
-            self.write_id(rules, &mut lines);
+            self.write_id(rules, lines);
         }
-        self.write_trace(&mut lines);
-        lines
     }
 
     /// Appends the field for its client, where it is told.

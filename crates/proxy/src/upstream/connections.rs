@@ -15,6 +15,7 @@ use evenkeel_config::plan::{ProxyVersion, SpeakAs};
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::dial::dial;
 use evenkeel_net::transport::Transport;
+use evenkeel_wire::endpoint_head::EndpointHead;
 use evenkeel_wire::proxy_protocol;
 use rustix::io::Errno;
 use std::io;
@@ -67,8 +68,14 @@ impl Wanted<'_> {
     ///
     /// # Errors
     /// There is no connection, and none can be opened.
-    pub async fn stream(&self, endpoint: &Endpoint, message: &Message, limit: Duration) -> io::Result<Begun> {
-        endpoint.sessions.stream(self.pool.way(endpoint), message, limit).await
+    pub async fn stream(
+        &self,
+        endpoint: &Endpoint,
+        head: &EndpointHead<'_>,
+        message: &Message,
+        limit: Duration,
+    ) -> io::Result<Begun> {
+        endpoint.sessions.stream(self.pool.way(endpoint), head, message, limit).await
     }
 
     /// A new connection to the endpoint that has taken so many of `bytes`; without any, one that is open.

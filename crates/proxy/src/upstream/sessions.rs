@@ -18,6 +18,7 @@ use evenkeel_net::dial::dial;
 use evenkeel_net::event_loop::{self, alarm};
 use evenkeel_net::tls::towards::Towards;
 use evenkeel_net::transport::Transport;
+use evenkeel_wire::endpoint_head::EndpointHead;
 use evenkeel_wire::h2::{self, NoStream};
 use evenkeel_wire::http1::FIELDS_MAX;
 use std::cell::{Cell, RefCell};
@@ -67,13 +68,13 @@ impl Sessions {
     }
 
     /// Begins a request where there is room.
-    fn begin(&self, message: &Message, most: u32) -> Option<EndpointStream> {
+    fn begin(&self, head: &EndpointHead<'_>, message: &Message, most: u32) -> Option<EndpointStream> {
         let links = self.links.borrow();
         loop {
             // Only who has said something has said that it takes tunnels.
             let fits = |link: &&Rc<Link>| link.has_room(most) && !(message.tunnel && link.is_beginning());
             let link = links.iter().filter(fits).min_by_key(|link| link.streams())?;
-            match link.session.open(message.head.iter(), message.is_head_only()) {
+            match link.session.open(head.fields(), message.is_head_only()) {
                 Ok(handle) => return Some(EndpointStream::new(handle, link.clone())),
                 Err(NoStream::Full) => link.note_full(),
                 Err(NoStream::Ending) => link.drain(),
@@ -233,7 +234,13 @@ impl Sessions {
     ///
     /// # Errors
     /// There is no connection, and none can be opened; or the endpoint takes no tunnels, and this asks for one.
-    pub async fn stream(self: &Rc<Sessions>, way: Way, message: &Message, limit: Duration) -> io::Result<Begun> {
+    pub async fn stream(
+        self: &Rc<Sessions>,
+        way: Way,
+        head: &EndpointHead<'_>,
+        message: &Message,
+        limit: Duration,
+    ) -> io::Result<Begun> {
         let settings = way.settings;
         let clock = &self.core.clock;
         let mut wait: Option<(Waiting<'_>, Instant)> = None;
@@ -242,7 +249,7 @@ impl Sessions {
             if message.tunnel && self.links.borrow().iter().any(|link| link.refuses_tunnels()) {
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::Unsupported, NO_TUNNELS)));
             }
-            if let Some(stream) = self.begin(message, settings.streams) {
+            if let Some(stream) = self.begin(head, message, settings.streams) {
                 return Poll::Ready(Ok(stream));
             }
             if self.queue.failures() != failures {

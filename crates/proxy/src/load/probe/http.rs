@@ -14,8 +14,10 @@ use evenkeel_net::deadline::Elapsed;
 use evenkeel_net::dial::dial;
 use evenkeel_net::event_loop::spawn;
 use evenkeel_net::transport::Transport;
-use evenkeel_wire::head::{Fields, Table};
+use evenkeel_wire::endpoint_head::{Connection, EndpointHead, HeadParts};
+use evenkeel_wire::head::{Fields, Request, Table};
 use evenkeel_wire::http1::chunked::Keep;
+use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::http1::response::RequestContext;
 use evenkeel_wire::http1::{FIELDS_MAX, Limits, Response, Room};
 use evenkeel_wire::orca;
@@ -98,14 +100,19 @@ async fn ask_over(core: &Core, question: &Question, transport: Transport, bytes:
 async fn ask_by_message(core: &Core, question: &Question) -> io::Result<End> {
     let Question { pool, reports, endpoint, .. } = question;
     let addr = endpoint.addr.ok_or(io::ErrorKind::AddrNotAvailable)?;
-    let mut head = Table::default();
-    head.push(b":method", b"GET");
-    head.push(b":scheme", pool.scheme().as_bytes());
-    head.push(b":authority", addr.to_string().as_bytes());
-    head.push(b":path", reports.path.as_bytes());
-    head.push(b"user-agent", b"evenkeel-probe");
-    let message = Message { head, content: Buf::none(), kept: Vec::new(), trailers: None, whole: true, tunnel: false };
-    let begun = endpoint.sessions.stream(pool.way(endpoint), &message, reports.timeout).await?;
+    let mut fields: Table = [(&b"user-agent"[..], &b"evenkeel-probe"[..])].into_iter().collect();
+    let host = addr.to_string();
+    let request = Request { method: "GET", target: &reports.path, host: host.as_bytes(), fields: fields.fields() };
+    let head = EndpointHead {
+        head: HeadParts::decoded(&request, Stated::Nothing),
+        added: [b"", b""],
+        connection: Connection::Kept,
+        scheme: pool.scheme(),
+        length: "",
+        wants_trailers: false,
+    };
+    let message = Message { content: Buf::none(), kept: Vec::new(), trailers: None, whole: true, tunnel: false };
+    let begun = endpoint.sessions.stream(pool.way(endpoint), &head, &message, reports.timeout).await?;
     loop {
         let head = poll_fn(|cx| begun.stream.poll_head(cx)).await;
         let mut head = head.map_err(|Gone| io::ErrorKind::UnexpectedEof)?;
