@@ -137,7 +137,7 @@ pub fn route<'r, 'b>(
     record.working = rules.reporter.as_ref().map(Reporter::begin);
     let timeouts = rules.planned[route].timeouts;
     let deadline = timeouts.request.map_or(u64::MAX, |limit| timer.tick_after(limit));
-    let key = pool.key.as_ref().and_then(|key| hash_key::hash(key, request, ip));
+    let key = pool.plan().key().and_then(|key| hash_key::hash(key, request, ip));
     let session = pool.session(request, core);
     let mark = mark.map_or(&b""[..], Mark::line);
     let retries = rules.retries(route, core);

@@ -8,20 +8,16 @@ use crate::listener::tls_route::TlsRoutes;
 use crate::load::load_report::SharedLoad;
 use crate::observe::access_log::AccessLog;
 use crate::observe::explaining::Wanted;
-use crate::observe::stats::{EndpointStats, ListenerStats, PoolStats, RouteTable};
+use crate::observe::stats::{EndpointStats, ListenerStats, RouteTable, WorkerStats};
 use crate::observe::traces::Rules;
 use crate::observe::watched::Watched;
 use crate::peer::admission::Admission;
 use crate::plan::installed::Worker;
-use crate::upstream::sticky::Sticky;
+use crate::upstream::rules::PoolRules;
 use evenkeel_balance::{Balancer, Slot};
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{
-    EndpointHttp2, EndpointProtocol, Errors, HashKey, Http2, ListenerTimeouts, LoadReports, Mode, PoolLimits,
-    ProxyVersion, ReportLoad, RequestIdField, SpeakAs, Tolerated, UdpFlows,
-};
+use evenkeel_config::plan::{Errors, Http2, ListenerTimeouts, Mode, ReportLoad, RequestIdField, UdpFlows};
 use evenkeel_net::listen::{ListenFd, Protocol};
-use evenkeel_net::tls::towards::Towards;
 use evenkeel_net::total::Total;
 use evenkeel_pools::Control;
 use evenkeel_tls::Challenges;
@@ -64,6 +60,10 @@ pub struct Parts {
     pub workers: usize,
     /// Which evenkeel this is.
     pub instance: u64,
+    /// The numbers of this worker.
+    pub stats: Arc<WorkerStats>,
+    /// Is told when requests eject an endpoint or bring it back.
+    pub control: Control,
     /// By listener, in the order of the plan.
     pub listeners: Vec<ListenerParts>,
     /// By pool, in the order of the plan.
@@ -131,36 +131,10 @@ pub struct ListenerParts {
 
 /// A pool.
 pub struct PoolParts {
-    pub name: Arc<str>,
+    pub rules: PoolRules,
     /// One to use from now on; `None` if that stays as it is.
     pub balancer: Option<Balancer>,
     pub endpoints: Slots,
-    pub key: Option<HashKey>,
-    pub limits: PoolLimits,
-    /// How long an idle connection is kept.
-    pub idle_time: Duration,
-    /// What endpoints speak.
-    pub protocol: EndpointProtocol,
-    /// Where that is HTTP/2.
-    pub http2: EndpointHttp2,
-    /// The header that endpoints get first on each connection.
-    pub announce: Option<ProxyVersion>,
-    /// Faults in responses that are repaired.
-    pub tolerated: Tolerated,
-    /// How its endpoints speak TLS, if they do.
-    pub tls: Option<Towards>,
-    /// Whether endpoints see the client's address as that of the peer.
-    pub source: SpeakAs,
-    /// After how much silence of a session's peer the kernel asks for a sign of life.
-    pub keepalive: Option<Duration>,
-    /// How long a request may wait for a place.
-    pub queue_time: Duration,
-    pub sticky: Option<Arc<Sticky>>,
-    /// What is done about what endpoints say of their load.
-    pub reports: Option<LoadReports>,
-    pub stats: Arc<PoolStats>,
-    /// Is told when requests eject an endpoint or bring it back.
-    pub control: Control,
 }
 
 /// Endpoints, each with its slot.

@@ -243,7 +243,7 @@ impl Server {
             mut probed,
             pools: new_pools,
             mut balancers,
-            sticky,
+            pool_rules,
             error_pages,
             secured,
             log,
@@ -291,24 +291,9 @@ impl Server {
             });
             let listeners = listeners.collect();
             let pools = plan.pools.iter().enumerate().map(|(index, pool)| PoolParts {
-                name: pool.name.clone(),
+                rules: pool_rules[index].clone(),
                 balancer: balancers[index].as_mut().and_then(Vec::pop),
                 endpoints: self::endpoints(&shared_pools[&pool.name], pool, index, stats),
-                key: pool.key().cloned(),
-                limits: pool.limits,
-                idle_time: pool.timeouts.upstream_idle,
-                protocol: pool.protocol,
-                http2: pool.http2,
-                announce: pool.proxy_protocol,
-                tolerated: pool.tolerate,
-                tls: self.secured.pools.get(&pool.name).cloned(),
-                source: pool.source,
-                keepalive: pool.keepalive,
-                queue_time: Duration::from_nanos(pool.queue.timeout_ns),
-                sticky: sticky[index].clone(),
-                reports: pool.load_reports.clone(),
-                stats: stats.pools[index].clone(),
-                control: (*self.control).clone(),
             });
             let pools = pools.collect();
             let all = plan.listeners.iter().enumerate().flat_map(|(i, l)| addresses(l).map(move |at| (i, at)));
@@ -319,6 +304,8 @@ impl Server {
                 plan: plan.clone(),
                 workers: next.workers.len(),
                 instance: self.instance,
+                stats: stats.clone(),
+                control: (*self.control).clone(),
                 listeners,
                 pools,
                 pool_of_route: pool_of_route.clone(),

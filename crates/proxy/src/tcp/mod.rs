@@ -114,7 +114,7 @@ async fn open<'r>(
     let mut early = first.unwrap_or_else(Buf::none);
     record.count_in(early.len());
     let timeouts = rules.planned[route].timeouts;
-    let key = pool.key.as_ref().map(|_| hash_key::of_client(client.peer.ip));
+    let key = pool.plan().key().map(|_| hash_key::of_client(client.peer.ip));
     let (timer, clock) = (down.timer, &client.core.clock);
     let tries = Tries::begin(rules.retries(route, client.core), key, clock.now());
     let wanted = Wanted { core: client.core, peer: &client.peer, origin: None, pool };
@@ -159,7 +159,7 @@ async fn open<'r>(
                 let silence = Silence {
                     idle: timeouts.idle,
                     half_closed: timeouts.half_closed,
-                    keepalive: pool.keepalive.get(),
+                    keepalive: pool.plan().keepalive,
                     deadline: u64::MAX,
                 };
                 return Some(Opened { ticket, endpoint, early, silence });

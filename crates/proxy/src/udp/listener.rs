@@ -234,7 +234,7 @@ impl UdpListener {
     ) -> Result<(), LostDatagram> {
         let rules = listener.rules();
         let pool = pool_of(&rules).ok_or(LostDatagram::NoEndpoint)?;
-        let hash = pool.key.as_ref().map(|_| hash_key::of_client(key.client.ip().to_canonical()));
+        let hash = pool.plan().key().map(|_| hash_key::of_client(key.client.ip().to_canonical()));
         let pick = |tried: &[Slot]| pool.balancer.borrow_mut().start(&Request { key: hash, tried, beyond: false }, now);
         // One that has failed may be the only one.
         let picked = match flow.failed {

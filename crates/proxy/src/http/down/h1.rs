@@ -258,8 +258,7 @@ impl H1 {
         };
         let pool = route.pool;
         let mut bytes = core.scratch();
-        let single = pool.limits.get().idle_per_endpoint == 0 || pool.announce.get().is_some();
-        let close = single || request.body_may_be_overlooked();
+        let close = pool.connects_for_each() || request.body_may_be_overlooked();
         let here = if request.host.is_empty() { client.peer.authority() } else { String::new() };
         let names = record.names_for_endpoint();
         let forward = exchange::forward(client, origin.as_ref(), &route, &here, &names, close);

@@ -129,7 +129,7 @@ impl<U> Relay<'_, '_, U> {
     }
 
     fn tolerated(&self) -> Tolerated {
-        self.record.pool.map_or_else(Tolerated::default, |pool| pool.tolerated.get())
+        self.record.pool.map_or_else(Tolerated::default, |pool| pool.plan().tolerate)
     }
 
     /// Lets pass in a body what the pool tolerates there.
