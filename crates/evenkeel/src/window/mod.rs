@@ -273,7 +273,7 @@ fn listener(now: &Generation, at: usize, plan: &plan::Listener) -> types::Listen
 
 fn pools_of(now: &Generation, control: &Control, before: &Before) -> Vec<types::Pool> {
     let (snapshots, latencies) = (control.snapshot(&now.plan), latencies(now));
-    let one = |(at, (snapshot, plan)): (usize, (PoolSnapshot, &plan::Pool))| {
+    let one = |(at, (snapshot, plan)): (usize, (PoolSnapshot, &Arc<plan::Pool>))| {
         let none = Latencies::default();
         let since: Vec<Latencies> = plan
             .endpoints
