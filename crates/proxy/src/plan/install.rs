@@ -3,11 +3,12 @@
 
 use super::accept;
 use super::installed::{Installed, Worker};
-use super::parts::{ListenerParts, Parts, PoolParts, Slots, Update};
+use super::parts::{Parts, PoolParts, Slots, Update};
 use crate::core::Core;
+use crate::listener::compiled::Compiled;
 use crate::listener::per_route::{PerRoute, Routes};
 use crate::listener::probe_answers;
-use crate::listener::rules::{Listener, Rules};
+use crate::listener::rules::{Listener, Rules, Shared};
 use crate::load::load_report::Reporter;
 use crate::observe::stats::PoolStats;
 use crate::udp;
@@ -85,37 +86,22 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
     let gone_pools = before.pools.iter().filter(|old| !new_pools.contains_key(&*old.name));
     left.extend(gone_pools.flat_map(|old| old.endpoints.leave()));
     let of_route = pool_of_route.iter().map(|&pool| pools[pool].clone()).collect();
-    let routes = Rc::new(Routes::new(&plan.routes, of_route, &before.routes, workers));
-    let listener = |parts: ListenerParts| {
-        let before = before.listeners.iter().find(|l| l.name == parts.name);
-        let reporter = parts.report_load.map(|(plan, shared)| {
+    let routes = Rc::new(Routes::new(plan.routes.clone(), of_route, &before.routes, workers));
+    let listener = |(index, (compiled, shared)): (usize, &(Arc<Compiled>, Shared))| {
+        let planned = &plan.listeners[index];
+        let before = before.listeners.iter().find(|l| l.name == planned.name);
+        let reporter = planned.report_load.clone().map(|report| {
             let reported = before.map(|listener| listener.rules());
-            Reporter::new(plan, shared, reported.as_ref().and_then(|rules| rules.reporter.as_ref()))
+            Reporter::new(report, shared.load.clone(), reported.as_ref().and_then(|rules| rules.reporter.as_ref()))
         });
         let rules = Rules {
-            planned: plan.routes.clone(),
-            router: parts.router,
-            tcp: parts.tcp,
-            tls: parts.tls,
-            redirect_https: parts.redirect_https,
-            challenges: parts.challenges,
-            hsts: parts.hsts,
-            limits: parts.limits,
-            timeouts: parts.timeouts,
-            h2c: parts.h2c,
-            http2: parts.http2,
-            flows: parts.flows,
-            admission: parts.admission,
-            request_id: parts.request_id,
-            detect_loops: parts.detect_loops,
-            errors: parts.errors,
-            error_pages: parts.error_pages,
-            requests_max: parts.requests_max,
-            connections_max: parts.connections_max,
+            plan: planned.clone(),
+            compiled: compiled.clone(),
+            shared: shared.clone(),
             reporter,
             prober: worker.prober.clone(),
             routes: routes.clone(),
-            noted: PerRoute::new(plan.routes.len(), parts.routes, parts.name.clone(), instance),
+            noted: PerRoute::new(plan.routes.len(), stats.routes[index].clone(), planned.name.clone(), instance),
             _generation: generation.clone(),
         };
         match before {
@@ -123,10 +109,10 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
                 stays.change(rules);
                 stays.clone()
             }
-            None => Rc::new(Listener::new(parts.name, parts.open, parts.stats, rules)),
+            None => Rc::new(Listener::new(stats.listeners[index].clone(), rules)),
         }
     };
-    let listeners: Vec<_> = listeners.into_iter().map(listener).collect();
+    let listeners: Vec<_> = listeners.iter().enumerate().map(listener).collect();
     let gone = before.listeners.iter().filter(|old| !listeners.iter().any(|l| Rc::ptr_eq(l, old)));
     let gone: Vec<_> = gone.cloned().collect();
 

@@ -48,7 +48,7 @@ pub async fn serve(client: &mut Client<'_>, transport: &Transport, timer: &Timer
     }
     let down = &Down { transport, timer };
     let rules = client.listener.rules();
-    let Some(routes) = &rules.tcp else { return };
+    let Some(routes) = &rules.compiled.tcp else { return };
     let mut record = Record::new(client, transport, &rules);
     // Boxed: while a session runs it needs none of this memory.
     let opened = Box::pin(open(client, down, &rules, routes, &mut record, held)).await;
@@ -113,7 +113,7 @@ async fn open<'r>(
     (record.route, record.pool) = (route, Some(pool));
     let mut early = first.unwrap_or_else(Buf::none);
     record.count_in(early.len());
-    let timeouts = rules.planned[route].timeouts;
+    let timeouts = rules.routes.planned[route].timeouts;
     let key = pool.plan().key().map(|_| hash_key::of_client(client.peer.ip));
     let (timer, clock) = (down.timer, &client.core.clock);
     let tries = Tries::begin(rules.retries(route, client.core), key, clock.now());

@@ -232,7 +232,7 @@ impl H1 {
         let (core, rules) = (client.core, record.rules);
         budget::charge(HEAD);
         let mut room = core.room.borrow_mut();
-        let mut read = Request::read(buf.filled(), &mut room, &rules.limits);
+        let mut read = Request::read(buf.filled(), &mut room, &rules.compiled.limits);
         // Looked at where it is: it is large, and all that is needed of it is read here.
         let request = match &mut read {
             Ok(Some(request)) => request,

@@ -120,9 +120,9 @@ impl Server {
     }
 }
 
-fn pool_rules(plan: &Pool, secured: &Secured) -> Result<PoolRules, StartError> {
+fn pool_rules(plan: &Arc<Pool>, secured: &Secured) -> Result<PoolRules, StartError> {
     let sticky = plan.sticky.as_ref().map(|sticky| Sticky::new(sticky, &plan.name)).transpose();
     let sticky = sticky.map_err(|error| StartError::Sticky(plan.name.clone(), error))?;
     let tls = secured.pools.get(&plan.name).cloned();
-    Ok(PoolRules { plan: Arc::new(plan.clone()), compiled: Arc::new(Compiled { tls, sticky }) })
+    Ok(PoolRules { plan: plan.clone(), compiled: Arc::new(Compiled { tls, sticky }) })
 }
