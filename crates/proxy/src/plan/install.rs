@@ -18,7 +18,7 @@ use evenkeel_config::plan::IdleConnections;
 use evenkeel_net::event_loop::{self, alarm};
 use evenkeel_net::listen::Protocol;
 use evenkeel_net::workers::Applied;
-use evenkeel_pools::Control;
+use evenkeel_runtime::Control;
 use rustix::process::{Resource, getrlimit};
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};

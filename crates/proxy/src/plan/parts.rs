@@ -14,7 +14,7 @@ use evenkeel_balance::{Balancer, Slot};
 use evenkeel_config::Plan;
 use evenkeel_config::plan::Mode;
 use evenkeel_net::listen::{ListenFd, Protocol};
-use evenkeel_pools::Control;
+use evenkeel_runtime::Control;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;

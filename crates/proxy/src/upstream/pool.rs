@@ -11,7 +11,7 @@ use crate::observe::stats::{EndpointStats, PoolStats};
 use evenkeel_balance::{Balancer, Instant, Slot};
 use evenkeel_config::plan::{self, EndpointProtocol};
 use evenkeel_net::transport::Transport;
-use evenkeel_pools::control::Control;
+use evenkeel_runtime::control::Control;
 use std::cell::{Cell, Ref, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
