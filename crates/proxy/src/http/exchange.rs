@@ -105,7 +105,8 @@ pub fn route<'r, 'b>(
         record.origin = (ip != client.peer.ip).then_some(ip);
         client.listener.stats.forwarded_malformed.add(origin.malformed);
     }
-    rules.compiled.admission.request(ip, || core.clock.now()).map_err(|seconds| Refused::Answered(too_many(client, seconds)))?;
+    let admission = &rules.compiled.admission;
+    admission.request(ip, || core.clock.now()).map_err(|seconds| Refused::Answered(too_many(client, seconds)))?;
     let max_forwards = match max_forwards::take(request).map_err(Refused::Malformed)? {
         Hops::Left(left) => left,
         Hops::None => return Err(Refused::Served(last_hop(request))),

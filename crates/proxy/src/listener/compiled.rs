@@ -48,20 +48,27 @@ impl Compiled {
     /// Those of each listener, in the order of the plan, as are `shared`.
     pub fn of_plan(plan: &Plan, prepared: &Prepared<'_>, shared: &[Shared]) -> Vec<Arc<Compiled>> {
         let (routers, tcp) = (Router::of_plan(plan), TlsRoutes::of_plan(plan));
-        let one = |((listener, shared), (router, tcp)): ((&Arc<plan::Listener>, &Shared), (Router, Option<TlsRoutes>))| {
-            let compiled = Compiled {
-                router,
-                tcp,
-                tls: prepared.tls.get(&listener.name).cloned(),
-                challenges: prepared.challenges.clone(),
-                hsts: listener.tls.as_ref().and_then(|tls| tls.hsts).map(hsts),
-                limits: Limits { head: listener.limits.headers, fields: listener.limits.header_count.min(FIELDS_MAX) },
-                admission: Admission::new(listener, &shared.per_address),
-                error_pages: prepared.error_pages.clone(),
-            };
-            Arc::new(compiled)
-        };
-        plan.listeners.iter().zip(shared).zip(routers.into_iter().zip(tcp)).map(one).collect()
+        let routes = routers.into_iter().zip(tcp);
+        let listeners = plan.listeners.iter().zip(shared).zip(routes);
+        listeners.map(|((listener, shared), routes)| Compiled::new(listener, shared, routes, prepared).into()).collect()
+    }
+
+    fn new(
+        plan: &plan::Listener,
+        shared: &Shared,
+        (router, tcp): (Router, Option<TlsRoutes>),
+        prepared: &Prepared<'_>,
+    ) -> Compiled {
+        Compiled {
+            router,
+            tcp,
+            tls: prepared.tls.get(&plan.name).cloned(),
+            challenges: prepared.challenges.clone(),
+            hsts: plan.tls.as_ref().and_then(|tls| tls.hsts).map(hsts),
+            limits: Limits { head: plan.limits.headers, fields: plan.limits.header_count.min(FIELDS_MAX) },
+            admission: Admission::new(plan, &shared.per_address),
+            error_pages: prepared.error_pages.clone(),
+        }
     }
 }
 

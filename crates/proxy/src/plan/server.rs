@@ -269,8 +269,8 @@ impl Server {
             shared.or_insert_with(|| Shared::new(workers)).clone()
         });
         let shared: Vec<_> = shared.collect();
-        let compiled =
-            Compiled::of_plan(plan, &compiled::Prepared { tls: &self.secured.listeners, challenges, error_pages }, &shared);
+        let prepared = compiled::Prepared { tls: &self.secured.listeners, challenges, error_pages };
+        let compiled = Compiled::of_plan(plan, &prepared, &shared);
         let listeners: Arc<[_]> = compiled.into_iter().zip(shared).collect();
         let lines = plan.telemetry.access_log.as_ref().map(|log| Arc::new(Lines::new(log, next.number)));
         let applying = Applying::default();
