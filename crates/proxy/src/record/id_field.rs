@@ -15,7 +15,7 @@ impl Record<'_> {
     /// goes on.
     #[inline]
     pub fn take_id(&mut self, request: &mut Request<'_, '_>) {
-        if let Some(rules) = &self.rules.request_id {
+        if let Some(rules) = &self.rules.plan.request_id {
             self.take_id_from(&rules.field, request);
             self.notes_response |= rules.respond;
         }
@@ -35,14 +35,14 @@ impl Record<'_> {
     /// Appends the field that tells its endpoint what it is called, where there is one.
     #[inline]
     pub fn write_id_for_endpoint(&self, lines: &mut Vec<u8>) {
-        if let Some(rules) = &self.rules.request_id {
+        if let Some(rules) = &self.rules.plan.request_id {
             self.write_id(rules, lines);
         }
     }
 
     /// Appends the field for its client, where it is told.
     pub fn write_id_for_client(&self, out: &mut Vec<u8>) {
-        if let Some(rules) = self.rules.request_id.as_ref().filter(|rules| rules.respond) {
+        if let Some(rules) = self.rules.plan.request_id.as_ref().filter(|rules| rules.respond) {
             self.write_id(rules, out);
         }
     }
@@ -56,7 +56,7 @@ impl Record<'_> {
 
     /// Whether its client is told by a field of the response.
     pub fn tells_id(&self) -> bool {
-        self.rules.request_id.as_ref().is_some_and(|rules| rules.respond)
+        self.rules.plan.request_id.as_ref().is_some_and(|rules| rules.respond)
     }
 }
 

@@ -223,7 +223,7 @@ impl H1 {
         let (core, rules) = (client.core, record.rules);
         budget::charge(HEAD);
         let mut rows = core.rows();
-        let mut read = Request::read(buf.filled(), &mut rows, &rules.limits);
+        let mut read = Request::read(buf.filled(), &mut rows, &rules.compiled.limits);
         // Looked at where it is: it is large, and all that is needed of it is read here.
         let request = match &mut read {
             Ok(Some(request)) => request,
@@ -248,8 +248,7 @@ impl H1 {
             }
         };
         let pool = route.pool;
-        let single = pool.limits.get().idle_per_endpoint == 0 || pool.announce.get().is_some();
-        let close = single || request.body_may_be_overlooked();
+        let close = pool.connects_for_each() || request.body_may_be_overlooked();
         let mut outfit = Outfit { edits: Edits::new(core.scratch()), scheme: pool.scheme(), ..Outfit::default() };
         route::add_forwarded(client, record, origin.as_ref(), &route, request.host, &mut outfit.edits);
         let takes_messages = pool.takes_messages(request.upgrade);

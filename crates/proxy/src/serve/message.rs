@@ -113,8 +113,7 @@ pub async fn serve<D: Messages>(
     let switch = switch.map(|protocol| Switch { protocol, fields: &key });
     // An endpoint that does not read a body without meaning takes it for the next request.
     let overlooked = !ended && switch.is_none() && matches!(request.method, "GET" | "HEAD" | "DELETE" | "TRACE");
-    let single = route.pool.limits.get().idle_per_endpoint == 0 || route.pool.announce.get().is_some();
-    let close = single || overlooked;
+    let close = route.pool.connects_for_each() || overlooked;
     let core = client.core;
     let mut outfit = Outfit { edits: Edits::new(core.scratch()), scheme: route.pool.scheme(), ..Outfit::default() };
     route::add_forwarded(client, &record, origin.as_ref(), &route, request.host, &mut outfit.edits);
