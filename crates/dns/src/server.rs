@@ -147,9 +147,9 @@ impl Server {
                 let seed = mix(u64::from(std::process::id())) ^ mix(index as u64 + 1);
                 let stats = numbers.listener(&listener.name, index);
                 ListenerParts {
+                    plan: (*listener).clone(),
                     answerer: Answerer::new(zone.clone(), pools, self.secret, stats, seed),
                     binds: listener.bind.iter().map(|&a| (a, sockets.get_mut(&a).and_then(Vec::pop))).collect(),
-                    idle: listener.timeouts.client_idle,
                     connections_max: listener.limits.connections.div_ceil(self.count),
                 }
             });
@@ -237,6 +237,6 @@ impl Server {
 }
 
 /// The listeners that speak DNS.
-fn listeners(plan: &Plan) -> impl Iterator<Item = &Listener> {
+fn listeners(plan: &Plan) -> impl Iterator<Item = &Arc<Listener>> {
     plan.listeners.iter().filter(|l| l.mode == Mode::Dns)
 }

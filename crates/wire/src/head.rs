@@ -129,11 +129,6 @@ impl Table {
         }
     }
 
-    /// Writes bytes of the same length in the place of others, wherever these stand.
-    pub fn overwrite<const N: usize>(&mut self, from: &[u8; N], to: &[u8; N]) {
-        overwrite(&mut self.bytes, from, to);
-    }
-
     /// The fields.
     pub fn fields(&mut self) -> Fields<'_, '_> {
         Fields { bytes: &self.bytes, rows: &mut self.rows }
@@ -163,12 +158,59 @@ impl<'a> FromIterator<(&'a [u8], &'a [u8])> for Table {
     }
 }
 
-/// Writes bytes of the same length in the place of others, wherever these stand in a head.
-pub fn overwrite<const N: usize>(head: &mut [u8], from: &[u8; N], to: &[u8; N]) {
-    let mut at = 0;
-    while let Some(next) = memchr::memmem::find(&head[at..], from) {
-        at += next + N;
-        head[at - N..at].copy_from_slice(to);
+/// Changes to a request's head on its way to an endpoint, besides the fields that are left out. They become text when the head is
+/// written.
+#[derive(Debug, Default)]
+pub struct Edits {
+    lines: Vec<u8>,
+    host: Option<Box<[u8]>>,
+    target: Option<Box<str>>,
+}
+
+impl Edits {
+    /// None yet. `memory`: an empty vector for the fields that are added.
+    pub fn new(memory: Vec<u8>) -> Edits {
+        Edits { lines: memory, host: None, target: None }
+    }
+
+    /// Adds a field. Neither name nor value has the end of a line in it.
+    pub fn add(&mut self, name: &str, value: &[u8]) {
+        [name.as_bytes(), b": ", value, b"\r\n"].into_iter().for_each(|part| self.lines.extend_from_slice(part));
+    }
+
+    /// The fields that are added so far, to which whole lines may be appended (`name: value`, each with its end).
+    pub fn lines(&mut self) -> &mut Vec<u8> {
+        &mut self.lines
+    }
+
+    /// The fields that are added, each with the end of its line.
+    pub fn added(&self) -> &[u8] {
+        &self.lines
+    }
+
+    /// Puts a host in the place of that of the client.
+    pub fn set_host(&mut self, host: &[u8]) {
+        self.host = Some(host.into());
+    }
+
+    /// The host in the place of that of the client, if there is one.
+    pub fn host(&self) -> Option<&[u8]> {
+        self.host.as_deref()
+    }
+
+    /// Puts a path and query in the place of those of the client.
+    pub fn set_target(&mut self, target: &str) {
+        self.target = Some(target.into());
+    }
+
+    /// The path and query in the place of those of the client, if there are any.
+    pub fn target(&self) -> Option<&str> {
+        self.target.as_deref()
+    }
+
+    /// The memory of the lines, for others.
+    pub fn into_memory(self) -> Vec<u8> {
+        self.lines
     }
 }
 
@@ -242,13 +284,26 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_overwritten_wherever_they_stand() {
-        let mut table: Table = [(&b"a"[..], &b"1234-12"[..]), (b"b", b"x1234")].into_iter().collect();
-        table.overwrite(b"1234", b"5612");
-        assert_eq!(table.iter().collect::<Vec<_>>(), [(&b"a"[..], &b"5612-12"[..]), (b"b", b"x5612")]);
-        let mut head = *b"11111";
-        overwrite(&mut head, b"11", b"21");
-        assert_eq!(&head, b"21211");
+    fn edits_are_lines_and_what_stands_in_the_place_of_others() {
+        let mut edits = Edits::new(Vec::new());
+        edits.add("X-A", b"1");
+        edits.lines().extend_from_slice(
+            b"X-B: 2
+",
+        );
+        assert_eq!(
+            (edits.added(), edits.host(), edits.target()),
+            (
+                &b"X-A: 1
+X-B: 2
+"[..],
+                None,
+                None
+            )
+        );
+        edits.set_host(b"b");
+        edits.set_target("/p");
+        assert_eq!((edits.host(), edits.target()), (Some(&b"b"[..]), Some("/p")));
     }
 
     #[test]

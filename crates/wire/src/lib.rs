@@ -2,12 +2,14 @@
 //! clock, so that the live planes, tests and fuzzers drive the same code.
 //!
 //! 1. [`head`]: what a message asks for or says, whatever the protocol. [`http1`]: which messages are refused, where a body ends, and which fields go on.
-//! 2. [`proxy_protocol`]: who the client is, as a proxy in front says ahead of its bytes.
-//! 3. [`tls_hello`]: which server a client asks for, before anything is decrypted.
-//! 4. [`orca`]: what an endpoint says of its own load.
-//! 5. [`grpc`]: what a call says in fields of HTTP.
-//! 6. [`trace_context`]: which trace a request belongs to.
+//! 2. [`endpoint_head`]: a request's head as an endpoint is to have it.
+//! 3. [`proxy_protocol`]: who the client is, as a proxy in front says ahead of its bytes.
+//! 4. [`tls_hello`]: which server a client asks for, before anything is decrypted.
+//! 5. [`orca`]: what an endpoint says of its own load.
+//! 6. [`grpc`]: what a call says in fields of HTTP.
+//! 7. [`trace_context`]: which trace a request belongs to.
 
+pub mod endpoint_head;
 pub mod grpc;
 pub mod h2;
 pub mod head;

@@ -1,16 +1,14 @@
-//! What is a request as messages, as far as it has come? Its head, and perhaps all that follows it.
+//! The body of a request that goes in parts, as far as it has come.
 
 use crate::body::part::Part;
 use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_wire::head::Table;
 
-/// A request for an endpoint that takes it as messages.
+/// What follows the head of a request to an endpoint that takes parts.
 pub struct Message {
-    /// Its head, pseudo fields first.
-    pub head: Table,
-    /// What came of its body with it.
+    /// What came of the body with the head.
     pub content: Buf,
-    /// What came of it since: so much as is kept to be sent again.
+    /// What came of the body since: so much as is kept to be sent again.
     pub kept: Vec<u8>,
     /// The fields behind its body, if that has come whole.
     pub trailers: Option<Table>,
@@ -21,7 +19,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// Whether its head is all of it.
+    /// True if nothing follows the head.
     pub fn is_head_only(&self) -> bool {
         self.whole && self.content_len() == 0 && self.trailers.is_none()
     }
@@ -45,12 +43,12 @@ impl Message {
         true
     }
 
-    /// Whether all that follows its head leaves with it: one part of data at most, for which a new stream has room.
+    /// True if all that follows the head leaves with it: one part of data at most, for which a new stream has room.
     pub fn goes_at_once(&self) -> bool {
         self.whole && self.kept.is_empty() && !self.is_head_only()
     }
 
-    /// What follows its head, a part after the other, as far as it has come.
+    /// What follows the head, a part after the other, as far as it has come.
     pub fn parts(&self) -> impl Iterator<Item = Part> {
         let content = (!self.content.is_empty()).then(|| Part::Data(Buf::holding(self.content.filled())));
         let kept = self.kept.chunks(CAPACITY).map(|bytes| Part::Data(Buf::holding(bytes)));

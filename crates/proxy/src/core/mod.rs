@@ -40,8 +40,9 @@ pub struct Core {
     /// Which requests leave spans.
     pub traces: Traces,
     scratch: RefCell<Vec<Vec<u8>>>,
-    /// For the head at hand.
+    /// For the head of a response at hand.
     pub room: RefCell<Room>,
+    rows: RefCell<Vec<Room>>,
     ids: RequestIds,
     /// The other workers.
     pub peers: Arc<Peers>,
@@ -67,6 +68,7 @@ impl Core {
             traces: Traces::default(),
             scratch: RefCell::default(),
             room: RefCell::default(),
+            rows: RefCell::default(),
             ids: RequestIds::random(),
             peers,
             idle: IdleLimit::default(),
@@ -87,6 +89,19 @@ impl Core {
         if scratch.len() < SCRATCH_KEPT && vec.capacity() <= 16 * 1024 && vec.capacity() > 0 {
             vec.clear();
             scratch.push(vec);
+        }
+    }
+
+    /// Room for the fields of a request's head; to be given back.
+    pub fn rows(&self) -> Room {
+        self.rows.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Takes room back.
+    pub fn give_back_rows(&self, rows: Room) {
+        let mut kept = self.rows.borrow_mut();
+        if kept.len() < SCRATCH_KEPT {
+            kept.push(rows);
         }
     }
 

@@ -47,6 +47,7 @@ pub async fn run<'r, D: Downstream>(
     let mut idle = pool.take_idle(&ticket.endpoint, core.clock.now());
     loop {
         record.phase.set(Phase::Connect);
+        out.write();
         let is_reused = idle.is_some();
         let timeouts = tries.timeouts(opened.route.timeouts);
         let connect_by = timer.tick_after(timeouts.connect).min(deadline);

@@ -3,6 +3,7 @@
 
 use crate::body::downstream::Downstream;
 use crate::body::fault::{Due, Fault};
+use crate::forward::attempts::begin_try;
 use crate::forward::outgoing::Outgoing;
 use crate::forward::tried::give_up;
 use crate::pipeline::route::Opened;
@@ -76,10 +77,16 @@ pub async fn race<'r, D: Downstream, L: Lane>(
     pool.stats.hedges.add(1);
     tries.tried.borrow_mut().push(second.slot());
     let first_began = record.began_try;
-    record.begin_try(second.began(), How::Hedge, request);
+    record.begin_try(second.began(), How::Hedge);
+    begin_try(record, opened.route.call_left, request);
+    if request.message().is_none() {
+        request.write();
+    }
     let mut lost = LostConns::default();
     let racing = first_to_speak(wanted, down, record, opened, request, &first.transport, &second, &mut lost);
     let winner = timer.limit(pin!(racing)).await;
+    // It has left on both.
+    request.let_go(true);
     let end = match winner {
         Ok(Winner::Second(transport)) => {
             let second = UpstreamConn { ticket: second, transport };
@@ -95,7 +102,6 @@ pub async fn race<'r, D: Downstream, L: Lane>(
         None => "overtaken",
     };
     let second_began = std::mem::replace(&mut record.began_try, first_began);
-    record.tell_span(first_began.number, request);
     record.note_try(&second.endpoint, second_began, lost_by);
     match lost.second {
         Some(Lost::Unreachable(error)) => drop(unreachable(pool, second, error)),
@@ -219,8 +225,9 @@ impl Lane for EndpointStream {
     ) -> Result<EndpointStream, Lost> {
         let limit = opened.route.timeouts.connect;
         let message = request.message().ok_or(Lost::Closed)?;
+        let head = request.endpoint_head().ok_or(Lost::Closed)?;
         let Begun { stream, connect_ns, .. } =
-            match alarm::timeout(limit, wanted.stream(&ticket.endpoint, message, limit)).await {
+            match alarm::timeout(limit, wanted.stream(&ticket.endpoint, &head, message, limit)).await {
                 Some(Ok(begun)) => begun,
                 Some(Err(error)) => return Err(Lost::Unreachable(Some(error))),
                 None => return Err(Lost::Unreachable(None)),

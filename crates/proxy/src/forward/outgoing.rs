@@ -1,13 +1,12 @@
-//! Which bytes of a request are on their way, and could they be sent once more?
+//! A request on its way: its head, which is written for each try, the bytes of it that are still to be sent, and whether it could be
+//! sent once more.
 
 use crate::body::message::Message;
 use crate::body::part::Part;
 use crate::core::Core;
 use evenkeel_net::buffer::Buf;
-use evenkeel_wire::grpc;
-use evenkeel_wire::head::overwrite;
-use evenkeel_wire::trace_context::digits;
-use std::time::Duration;
+use evenkeel_wire::endpoint_head::{Connection, EndpointHead, HeadParts, KeptHead};
+use evenkeel_wire::head::Edits;
 
 /// Bytes of a request that are kept so that it can be sent again on another connection.
 pub const REPLAY_MAX: usize = 8 * 1024;
@@ -15,29 +14,120 @@ pub const REPLAY_MAX: usize = 8 * 1024;
 /// A request, and whatever the client sent behind it.
 pub struct Outgoing<'w> {
     core: &'w Core,
-    /// The request, if it has these bytes to itself: nothing of a body came with its head, or it was copied to be kept.
-    alone: Vec<u8>,
+    head: Head<'w>,
+    /// What is said of the request to each endpoint, besides the fields of its client.
+    outfit: Outfit<'w>,
+    /// Lines for the endpoint of the try at hand alone, each with its end.
+    of_try: Vec<u8>,
+    /// The request as it goes to that endpoint in HTTP/1, unless it is in `buf`, where its body is.
+    bytes: Vec<u8>,
+    /// The head for that endpoint, the framed body as far as it came with the client's head, and what came behind the request.
     buf: Buf,
-    /// Otherwise its bytes at the front of `buf`.
-    len: usize,
-    /// How many of them were sent on the current connection.
+    /// Bytes of the head at the front of `buf`.
+    head_len: usize,
+    /// Bytes of the body behind them.
+    body_len: usize,
+    /// The body, once it was taken out of `buf` to be sent once more.
+    body: Vec<u8>,
+    /// Bytes that were sent on the current connection.
     sent: usize,
-    /// The request, if it goes as messages; as long as all is here that was taken of it from the client.
+    /// The body, if it goes in parts; as long as all is here that was taken of it from the client.
     message: Option<Box<Message>>,
 }
 
+/// The head of the client.
+pub enum Head<'w> {
+    /// In bytes of its own.
+    Kept(KeptHead),
+    /// In those that a protocol has decoded.
+    Came(HeadParts<'w>),
+    /// It was let go of.
+    Gone,
+}
+
+/// What is said of a request to each endpoint, besides the fields of its client.
+#[derive(Default)]
+pub struct Outfit<'w> {
+    /// Fields that are added, and what is put in the place of others.
+    pub edits: Edits,
+    /// What becomes of the endpoint's connection.
+    pub connection: Connection<'w>,
+    /// The scheme of the endpoint's connection.
+    pub scheme: &'static str,
+    /// The length of the body in digits, where it goes in parts; empty if it was not stated.
+    pub length: String,
+    /// True if the client takes trailers.
+    pub wants_trailers: bool,
+}
+
 impl<'w> Outgoing<'w> {
-    /// The request is the first `len` bytes of `buf`, or, if that is 0, `alone`.
-    pub fn new(core: &'w Core, alone: Vec<u8>, buf: Buf, len: usize) -> Outgoing<'w> {
-        Outgoing { core, alone, buf, len, sent: 0, message: None }
+    /// A request to an endpoint that takes bytes. Its body begins with the first `len` bytes of `buf`.
+    pub fn new(core: &'w Core, head: Head<'w>, outfit: Outfit<'w>, buf: Buf, len: usize) -> Outgoing<'w> {
+        let (of_try, bytes, body) = Default::default();
+        Outgoing { core, head, outfit, of_try, bytes, buf, head_len: 0, body_len: len, body, sent: 0, message: None }
     }
 
-    /// The request is a message; `behind` is what came behind that.
-    pub fn of_message(core: &'w Core, message: Box<Message>, behind: Buf) -> Outgoing<'w> {
-        Outgoing { core, alone: Vec::new(), buf: behind, len: 0, sent: 0, message: Some(message) }
+    /// A request to an endpoint that takes parts; `behind` is what came behind it.
+    pub fn of_message(
+        core: &'w Core,
+        head: Head<'w>,
+        outfit: Outfit<'w>,
+        message: Box<Message>,
+        behind: Buf,
+    ) -> Outgoing<'w> {
+        let mut out = Outgoing::new(core, head, outfit, behind, 0);
+        out.message = Some(message);
+        out
     }
 
-    /// The request, if it is a message, and is here.
+    /// Begins a try, whose endpoint alone gets the lines that `write` appends.
+    pub fn begin_try(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        self.of_try.clear();
+        write(&mut self.of_try);
+    }
+
+    /// The head for the endpoint of the try at hand; `None` once it was let go of.
+    pub fn endpoint_head(&self) -> Option<EndpointHead<'_>> {
+        let head = match &self.head {
+            Head::Kept(head) => head.parts(),
+            Head::Came(head) => *head,
+            Head::Gone => return None,
+        };
+        let Outfit { edits, connection, scheme, length, wants_trailers } = &self.outfit;
+        Some(EndpointHead {
+            head: head.edited(edits),
+            added: [&self.of_try, edits.added()],
+            connection: *connection,
+            scheme,
+            length,
+            wants_trailers: *wants_trailers,
+        })
+    }
+
+    /// Writes all of the request that is here for the endpoint of the try at hand, of whose connection nothing was used.
+    pub fn write(&mut self) {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        if bytes.capacity() == 0 {
+            bytes = self.core.scratch();
+        }
+        bytes.clear();
+        self.buf.consume(self.head_len);
+        (self.head_len, self.sent) = (0, 0);
+        if let Some(head) = self.endpoint_head() {
+            head.write(&mut bytes);
+        }
+        if self.body_len > 0 && self.buf.replace_front(0, &bytes) {
+            // In one piece with what came of its body.
+            self.head_len = bytes.len();
+            self.core.give_back(bytes);
+            return;
+        }
+        bytes.extend_from_slice(&self.buf.filled()[..self.body_len]);
+        bytes.extend_from_slice(&self.body);
+        self.bytes = bytes;
+    }
+
+    /// The body, if it goes in parts, and is here.
     pub fn message(&self) -> Option<&Message> {
         self.message.as_deref()
     }
@@ -48,40 +138,14 @@ impl<'w> Outgoing<'w> {
         let is_kept = self.message.as_mut().is_some_and(|message| message.keep(part, most));
         if !is_kept {
             self.message = None;
+            self.forget();
         }
         is_kept
     }
 
-    /// Tells the endpoint how long the client of a call still waits.
-    pub fn set_call_timeout(&mut self, left: Duration) {
-        let text = grpc::timeout_text(left);
-        if let Some(message) = &mut self.message {
-            message.head.fields().leave_out(grpc::TIMEOUT);
-            return message.head.push(grpc::TIMEOUT.as_bytes(), text.as_bytes());
-        }
-        // In bytes it is a line of its own: no value has an end of line in it.
-        let line = format!("\r\n{}: ", grpc::TIMEOUT);
-        if self.sent == 0
-            && let Some(at) = memchr::memmem::find(&self.alone, line.as_bytes()).map(|at| at + line.len())
-            && let Some(len) = memchr::memchr(b'\r', &self.alone[at..])
-        {
-            self.alone.splice(at..at + len, text.bytes());
-        }
-    }
-
-    /// Tells the endpoint of another span of its trace. What names one is random, and found nowhere else.
-    pub fn set_span(&mut self, before: u64, now: u64) {
-        let (before, now) = (digits(before), digits(now));
-        if let Some(message) = &mut self.message {
-            return message.head.overwrite(&before, &now);
-        }
-        overwrite(&mut self.alone, &before, &now);
-        overwrite(&mut self.buf.filled_mut()[..self.len], &before, &now);
-    }
-
-    /// The request; of one that was let go of and not kept, nothing.
+    /// The request as it was written; of one that was let go of, nothing.
     pub fn request(&self) -> &[u8] {
-        if self.len > 0 { &self.buf.filled()[..self.len] } else { &self.alone }
+        if self.head_len > 0 { &self.buf.filled()[..self.head_len + self.body_len] } else { &self.bytes }
     }
 
     /// What is still to be sent.
@@ -108,62 +172,71 @@ impl<'w> Outgoing<'w> {
     /// Lets go of the bytes sent, but for small ones if `again`: while the endpoint thinks, most connections hold no
     /// buffer, and the few in use stay in the cache.
     pub fn let_go(&mut self, again: bool) {
+        if again && self.body_len > 0 {
+            self.body = self.core.scratch();
+            self.body.extend_from_slice(&self.buf.filled()[self.head_len..][..self.body_len]);
+        }
+        self.consume();
         if !again {
             self.forget();
-        } else if self.len > 0 {
-            self.alone = self.core.scratch();
-            self.alone.extend_from_slice(&self.buf.filled()[..self.len]);
         }
-        self.sent = self.alone.len();
-        self.buf.consume(self.len);
-        self.len = 0;
+        self.core.give_back(std::mem::take(&mut self.bytes));
         if self.buf.is_empty() {
             self.buf = Buf::none();
         }
     }
 
-    /// Takes the request up again from its start; whether that worked.
-    pub fn again(&mut self) -> bool {
-        self.sent = 0;
-        self.message.is_some() || !self.request().is_empty()
+    /// Whether all of the request is here, to be written and sent once more.
+    pub fn again(&self) -> bool {
+        self.message.is_some() || !matches!(self.head, Head::Gone)
     }
 
     /// Puts bytes behind the request that the client sent behind it.
     pub fn put_behind(&mut self, buf: Buf) {
-        if self.len == 0 {
+        if self.head_len + self.body_len == 0 {
             self.buf = buf;
         } else if !self.buf.extend(buf.filled()) {
             // More than came with the request: it was sent.
+            self.consume();
             self.forget();
-            (self.len, self.sent, self.buf) = (0, 0, buf);
+            self.buf = buf;
         }
     }
 
     /// Takes the bytes that came behind the request, to be put back.
     pub fn take_behind(&mut self) -> Buf {
-        match self.len {
+        match self.head_len + self.body_len {
             0 => self.buf.take_out(),
             len if len < self.buf.len() => self.buf.split_behind(len),
             _ => Buf::none(),
         }
     }
 
-    /// What the client sent behind the request.
-    pub fn into_rest(mut self) -> Option<Buf> {
-        self.take_rest()
-    }
-
     /// Takes what the client sent behind the request, which is given up if not all of it was sent.
     pub fn take_rest(&mut self) -> Option<Buf> {
+        self.consume();
         self.forget();
-        self.buf.consume(self.len);
-        (self.len, self.sent) = (0, 0);
         let buf = self.buf.take_out();
         (!buf.is_empty()).then_some(buf)
     }
 
+    /// Takes the request out of the buffer.
+    fn consume(&mut self) {
+        self.buf.consume(self.head_len + self.body_len);
+        (self.head_len, self.body_len, self.sent) = (0, 0, 0);
+    }
+
     fn forget(&mut self) {
-        self.core.give_back(std::mem::take(&mut self.alone));
+        if let Head::Kept(head) = std::mem::replace(&mut self.head, Head::Gone) {
+            let (bytes, rows) = head.into_memory();
+            self.core.give_back(bytes);
+            self.core.give_back_rows(rows);
+        }
+        let edits = std::mem::take(&mut self.outfit.edits);
+        for memory in [&mut self.of_try, &mut self.bytes, &mut self.body] {
+            self.core.give_back(std::mem::take(memory));
+        }
+        self.core.give_back(edits.into_memory());
     }
 }
 

@@ -5,7 +5,7 @@ use evenkeel_wire::trace_context::{self, Formats, Sampled, Span};
 
 /// The trace of one request, and its spans.
 pub struct Trace {
-    /// The trace, and how endpoints are told of it; the span is that of the try at hand.
+    /// The trace, and how endpoints are told of it; the span is that of the try.
     told: Span,
     parent: Option<u64>,
     sampled: Sampled,
@@ -18,9 +18,7 @@ pub struct Trace {
 impl Trace {
     /// One that endpoints are told of in these formats, below `parent` if there is one. `seed`: something random.
     pub fn new(told: Span, parent: Option<u64>, sampled: Sampled, formats: Formats, seed: u64) -> Trace {
-        let mut trace = Trace { told, parent, sampled, formats, seed };
-        trace.told.span = trace.span(1);
-        trace
+        Trace { told, parent, sampled, formats, seed }
     }
 
     /// One that is not recorded, and of which the client says all that there is to say.
@@ -54,18 +52,12 @@ impl Trace {
         mix(self.seed ^ u64::from(number)).max(1)
     }
 
-    /// Appends the fields for the endpoint of the try at hand, each with the end of its line.
-    pub fn write(&self, lines: &mut Vec<u8>) {
-        trace_context::write(self.formats, self.told, self.sampled, lines);
-    }
-
-    /// Another try is at hand: the span that was told of, and that which is to be; `None` if none is told of.
-    pub fn turn(&mut self, number: u32) -> Option<(u64, u64)> {
-        if self.formats == Formats::default() {
-            return None;
+    /// Appends the fields for the endpoint of try number `number`, each with the end of its line.
+    pub fn write(&self, number: u32, lines: &mut Vec<u8>) {
+        if self.formats != Formats::default() {
+            let told = Span { span: self.span(number), ..self.told };
+            trace_context::write(self.formats, told, self.sampled, lines);
         }
-        let now = self.span(number);
-        Some((std::mem::replace(&mut self.told.span, now), now))
     }
 }
 
@@ -78,22 +70,21 @@ mod tests {
     fn each_try_is_told_of_by_its_own_span_and_one_left_alone_by_none() {
         let formats = Formats::default().with(Format::W3c);
         let told = Span { trace: 7, span: 3, is_random: true };
-        let mut trace = Trace::new(told, Some(3), Sampled::Yes, formats, 9);
-        let mut first = Vec::new();
-        trace.write(&mut first);
-        assert_eq!(trace.turn(2), Some((trace.span(1), trace.span(2))));
-        assert_eq!(trace.turn(1), Some((trace.span(2), trace.span(1))));
-        let mut again = Vec::new();
-        trace.write(&mut again);
-        assert_eq!(first, again);
+        let trace = Trace::new(told, Some(3), Sampled::Yes, formats, 9);
+        let lines = |trace: &Trace, number| {
+            let mut lines = Vec::new();
+            trace.write(number, &mut lines);
+            String::from_utf8(lines).expect("ASCII")
+        };
+        for number in [1, 2, 1] {
+            assert!(lines(&trace, number).contains(&format!("{:016x}", trace.span(number))));
+        }
         let spans: std::collections::HashSet<u64> = (0..1000).map(|number| trace.span(number)).collect();
         assert_eq!((spans.len(), trace.is_recorded(), trace.parent()), (1000, true, Some(3)));
-        let mut alone = Trace::left_alone(told);
-        let mut none = Vec::new();
-        alone.write(&mut none);
+        let alone = Trace::left_alone(told);
         assert_eq!(
-            (alone.turn(2), none.len(), alone.is_recorded(), alone.id_text()),
-            (None, 0, false, format!("{:032x}", 7))
+            (lines(&alone, 2), alone.is_recorded(), alone.id_text()),
+            (String::new(), false, format!("{:032x}", 7))
         );
     }
 }

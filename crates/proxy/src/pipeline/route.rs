@@ -16,9 +16,9 @@ use crate::upstream::session::Session;
 use evenkeel_balance::Clock;
 use evenkeel_config::plan::RouteTimeouts;
 use evenkeel_net::deadline::Timer;
-use evenkeel_wire::head::Request;
+use evenkeel_wire::head::{Edits, Request};
+use evenkeel_wire::http1::fields::append;
 use evenkeel_wire::http1::max_forwards::{self, Hops};
-use evenkeel_wire::http1::request::Forward;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
 use evenkeel_wire::http1::{Body, Reject};
 use forwarded::Origin;
@@ -50,6 +50,8 @@ pub struct Route<'r> {
     pub deadline: u64,
     /// Time that the client of a gRPC call waits, if it states one.
     pub call_timeout: Option<Duration>,
+    /// The rest of it at the begin of the try at hand.
+    pub call_left: Option<Duration>,
     /// True if `call_timeout` makes the deadline.
     pub is_deadline_of_call: bool,
     /// For its `Max-Forwards`, if that means something.
@@ -82,7 +84,7 @@ pub enum Refused {
 }
 
 /// Finds out who sent a request, whether it may, and where it goes. All of the head's bytes are needed here, and none
-/// afterwards but for what [`forward`] says of them. `has_passed_proxies`: it may have been here before.
+/// afterwards but for what [`add_forwarded`] writes of them. `has_passed_proxies`: it may have been here before.
 ///
 /// # Errors
 /// It goes no further.
@@ -101,13 +103,14 @@ pub fn route<'r, 'b>(
     let origin = client
         .peer
         .is_trusted
-        .then(|| forwarded::believe(request, rules.admission.trusted(), ip, client.peer.scheme()));
+        .then(|| forwarded::believe(request, rules.compiled.admission.trusted(), ip, client.peer.scheme()));
     if let Some(origin) = &origin {
         ip = origin.client;
         record.origin = (ip != client.peer.ip).then_some(ip);
         client.listener.stats.forwarded_malformed.add(origin.malformed);
     }
-    rules.admission.request(ip, || core.clock.now()).map_err(|seconds| Refused::Answered(too_many(client, seconds)))?;
+    let admission = &rules.compiled.admission;
+    admission.request(ip, || core.clock.now()).map_err(|seconds| Refused::Answered(too_many(client, seconds)))?;
     let max_forwards = match max_forwards::take(request).map_err(Refused::Malformed)? {
         Hops::Left(left) => left,
         Hops::None => return Err(Refused::Served(last_hop(request))),
@@ -117,17 +120,17 @@ pub fn route<'r, 'b>(
     if let Some(reporter) = rules.reporter.as_ref().filter(|reporter| reporter.plan.path == path) {
         return Err(Refused::Served(load(client, reporter)));
     }
-    if let Some(answer) = rules.challenges.as_ref().and_then(|challenges| challenges.answer(path)) {
+    if let Some(answer) = rules.compiled.challenges.as_ref().and_then(|challenges| challenges.answer(path)) {
         return Err(Refused::Served(Page { fields: Vec::new(), kind: "text/plain", body: answer.as_bytes().to_vec() }));
     }
     let no_route = || {
         let host = String::from_utf8_lossy(host);
         Refused::Answered(Reply::new(404, format!("no route for host \"{host}\" and path \"{path}\"")))
     };
-    if rules.redirect_https && client.peer.tls().is_none() {
+    if rules.plan.redirect_https && client.peer.tls().is_none() {
         return Err(redirect(host, request.target));
     }
-    let route = rules.router.find(host, path).ok_or_else(no_route)?;
+    let route = rules.compiled.router.find(host, path).ok_or_else(no_route)?;
     let pool = rules.pool(route);
     record.route = route;
     record.pool = Some(pool);
@@ -137,9 +140,9 @@ pub fn route<'r, 'b>(
         return Err(came_back(client, rules, route));
     }
     record.working = rules.reporter.as_ref().map(Reporter::begin);
-    let timeouts = rules.planned[route].timeouts;
+    let timeouts = rules.routes.planned[route].timeouts;
     let deadline = timeouts.request.map_or(u64::MAX, |limit| timer.tick_after(limit));
-    let key = pool.key.as_ref().and_then(|key| hash_key::hash(key, request, ip));
+    let key = pool.plan().key().and_then(|key| hash_key::hash(key, request, ip));
     let session = pool.session(request, core);
     let mark = mark.map_or(&b""[..], Mark::line);
     let retries = rules.retries(route, core);
@@ -152,6 +155,7 @@ pub fn route<'r, 'b>(
         timeouts,
         deadline,
         call_timeout,
+        call_left: None,
         is_deadline_of_call,
         max_forwards,
         mark,
@@ -160,28 +164,38 @@ pub fn route<'r, 'b>(
     Ok((route, origin))
 }
 
-/// What the head for the endpoint says of the client. `here`: the authority of a request that names none. `names`: fields,
-/// or nothing. `close`: the endpoint's connection must not carry another request.
-pub fn forward<'f>(
-    client: &'f Client<'_>,
-    origin: Option<&'f Origin<'_>>,
-    route: &Route<'f>,
-    here: &'f str,
-    names: &'f [u8],
-    close: bool,
-) -> Forward<'f> {
-    Forward {
-        client: origin.map_or(client.peer.ip_text(), |origin| origin.list.as_bytes()),
-        scheme: origin.and_then(|origin| origin.scheme).unwrap_or(client.peer.scheme()),
-        host: origin.and_then(|origin| origin.host),
-        forwarded: origin.and_then(|origin| origin.forwarded.as_deref()),
-        host_if_none: here.as_bytes(),
-        max_forwards: route.max_forwards,
-        certificate: client.peer.tls().map_or(b"", |info| &info.note().fields),
-        mark: route.mark,
-        names,
-        close,
+/// Adds what the head for each endpoint says of the request and of its client. `host`: what the request itself names.
+pub fn add_forwarded(
+    client: &Client<'_>,
+    record: &Record<'_>,
+    origin: Option<&Origin<'_>>,
+    route: &Route<'_>,
+    host: &[u8],
+    edits: &mut Edits,
+) {
+    if host.is_empty() {
+        edits.set_host(client.peer.authority().as_bytes());
     }
+    let lines = edits.lines();
+    if let Some(left) = route.max_forwards {
+        max_forwards::write(left, lines);
+    }
+    lines.extend_from_slice(route.mark);
+    record.write_id_for_endpoint(lines);
+    if let Some(info) = client.peer.tls() {
+        lines.extend_from_slice(&info.note().fields);
+    }
+    let ip = origin.map_or(client.peer.ip_text(), |origin| origin.list.as_bytes());
+    let scheme = origin.and_then(|origin| origin.scheme).unwrap_or(client.peer.scheme()).as_bytes();
+    append(&[b"X-Forwarded-For: ", ip, b"\r\nX-Forwarded-Proto: ", scheme], lines);
+    let host = origin.and_then(|origin| origin.host).unwrap_or(host);
+    if !host.is_empty() {
+        append(&[b"\r\nX-Forwarded-Host: ", host], lines);
+    }
+    if let Some(forwarded) = origin.and_then(|origin| origin.forwarded.as_deref()) {
+        append(&[b"\r\nForwarded: ", forwarded], lines);
+    }
+    lines.extend_from_slice(b"\r\n");
 }
 
 /// True if a filter of the route wants the content of bodies. No filter does so far, but those of tests.
@@ -222,7 +236,7 @@ fn redirect(host: &[u8], target: &str) -> Refused {
 #[cold]
 fn came_back(client: &Client<'_>, rules: &Rules, route: RouteId) -> Refused {
     client.listener.stats.loops.add(1);
-    let (route, pool) = (&rules.planned[route].name, &rules.pool(route).name);
+    let (route, pool) = (&rules.routes.planned[route].name, &rules.pool(route).name);
     let why = format!("the request came by route \"{route}\" before: an endpoint of pool \"{pool}\" leads back here");
     Refused::Answered(Reply::new(508, why))
 }

@@ -12,7 +12,7 @@ use evenkeel_balance::recent::Recent;
 use evenkeel_balance::{Clock, EndpointId, Explanation, Request};
 use evenkeel_config::plan;
 use evenkeel_net::workers::Door;
-use evenkeel_pools::Control;
+use evenkeel_runtime::Control;
 use evenkeel_wire::head::{self, Table};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -63,7 +63,7 @@ pub struct WouldGo {
 #[derive(Clone, Debug)]
 pub struct Remembered {
     /// The pool, as planned.
-    pub pool: plan::Pool,
+    pub pool: Arc<plan::Pool>,
     /// The latest requests of each worker that answered.
     pub recent: Vec<Recent>,
     /// The names of endpoints.
@@ -145,7 +145,7 @@ impl Looker {
         Ok(())
     }
 
-    fn pool<'g>(&self, now: &'g Generation, name: &str) -> Result<&'g plan::Pool, String> {
+    fn pool<'g>(&self, now: &'g Generation, name: &str) -> Result<&'g Arc<plan::Pool>, String> {
         now.plan.pools.iter().find(|pool| *pool.name == *name).ok_or_else(|| {
             let names: Vec<&str> = now.plan.pools.iter().map(|pool| &*pool.name).take(20).collect();
             format!("no pool is called \"{name}\"; there are: {}", names.join(", "))
@@ -222,7 +222,7 @@ fn would_pick(worker: &Worker, pool: &str, described: &Described) -> Option<Pick
     let (method, target, host) = (&*described.method, &*described.target, described.host.as_bytes());
     let request = head::Request { method, target, host, fields: table.fields() };
     let ip = described.client.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let key = pool.key.as_ref().and_then(|key| hash_key::hash(key, &request, ip));
+    let key = pool.plan().key().and_then(|key| hash_key::hash(key, &request, ip));
     let mut why = Explanation::default();
     let request = Request { key, tried: &[], beyond: false };
     let picked = pool.balancer.borrow_mut().would_pick(&request, worker.core.clock.now(), &mut why);

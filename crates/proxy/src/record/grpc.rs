@@ -37,6 +37,12 @@ pub fn timeout(request: &Request<'_, '_>) -> Option<Duration> {
     grpc::timeout(request.field(grpc::TIMEOUT)?)
 }
 
+/// Appends the field that tells an endpoint how long the client of a call still waits, with the end of its line.
+#[cold]
+pub fn write_timeout(left: Duration, lines: &mut Vec<u8>) {
+    lines.extend_from_slice(format!("{}: {}\r\n", grpc::TIMEOUT, grpc::timeout_text(left)).as_bytes());
+}
+
 /// The status that is among these fields: trailers, or a head that nothing follows.
 pub fn status<'f>(mut fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) -> Option<Status> {
     let (_, value) = fields.find(|(name, _)| name.eq_ignore_ascii_case(grpc::STATUS.as_bytes()))?;

@@ -1,7 +1,6 @@
 //! Which trace does a request belong to, and who is told? It goes on with the trace that its client says, or begins one; each
 //! try is told of as a span of its own. Where traces are off all of it is a branch.
 
-use crate::forward::outgoing::Outgoing;
 use crate::observe::taps;
 use crate::observe::trace::Trace;
 use crate::record::Record;
@@ -65,28 +64,18 @@ impl Record<'_> {
         is_recorded.then(|| taps::Head::of(request, Vec::new()))
     }
 
-    /// Appends the fields for its endpoint, where there are any.
-    pub fn write_trace(&self, lines: &mut Vec<u8>) {
+    /// Appends the fields that tell the endpoint of try number `number` of the trace, where there are any.
+    #[inline]
+    pub fn write_trace(&self, number: u32, lines: &mut Vec<u8>) {
         if let Some(trace) = &self.trace {
-            trace.write(lines);
+            trace.write(number, lines);
         }
     }
 
-    /// Another try begins: its endpoint is told of another span.
+    /// Another try begins.
     #[inline]
-    pub fn begin_try(&mut self, at: Instant, how: How, out: &mut Outgoing<'_>) {
+    pub fn begin_try(&mut self, at: Instant, how: How) {
         self.tries += 1;
         self.began_try = Began { at, number: self.tries, how };
-        if self.tries > 1 {
-            self.tell_span(self.tries, out);
-        }
-    }
-
-    /// What is sent from now on tells of the span of that try.
-    #[cold]
-    pub fn tell_span(&mut self, number: u32, out: &mut Outgoing<'_>) {
-        if let Some((before, now)) = self.trace.as_deref_mut().and_then(|trace| trace.turn(number)) {
-            out.set_span(before, now);
-        }
     }
 }

@@ -8,7 +8,7 @@ use crate::body::reply::{Content, Page, Reply};
 use crate::core::Core;
 use crate::core::linger::LINGER;
 use crate::forward::attempts;
-use crate::forward::outgoing::Outgoing;
+use crate::forward::outgoing::{Head, Outfit, Outgoing};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::observe::end::{Cause, Phase};
@@ -20,10 +20,10 @@ use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_net::deadline::{Elapsed, Timer};
 use evenkeel_net::event_loop::budget;
 use evenkeel_net::transport::Transport;
-use evenkeel_wire::head::Table;
+use evenkeel_wire::endpoint_head::{Connection, KeptHead, Places, Switch, suit_http2, wants_trailers};
+use evenkeel_wire::head::Edits;
 use evenkeel_wire::http1::chunked::{Keep, Taken};
 use evenkeel_wire::http1::response::{RequestContext, Towards};
-use evenkeel_wire::http1::translate::{request_table, wants_trailers};
 use evenkeel_wire::http1::{self, Body, Reject, Request, Version, reply};
 use std::cell::Cell;
 use std::pin::pin;
@@ -84,15 +84,10 @@ impl Downstream for H1 {
     }
 }
 
-/// A request's head, read and routed, as HTTP/1 has it.
-struct Head<'r> {
+/// A request that was read and routed.
+struct Ready<'r> {
     opened: Opened<'r>,
-    /// All that has come of the request, if the endpoint takes messages; then the buffer has what came behind it.
-    message: Option<Box<Message>>,
-    /// The head for the endpoint, unless it is in the buffer, or in the message.
-    bytes: Vec<u8>,
-    /// Bytes at the front of the buffer that go to the endpoint: the head, and what came with it of the body.
-    send: usize,
+    out: Outgoing<'r>,
     /// Whether the client wants to send another request.
     more_wanted: bool,
 }
@@ -165,16 +160,12 @@ impl H1 {
             // Boxed, as most requests need no room for this.
             Err(stopped) => return Box::pin(self.stop(client, &record, stopped, buf.take_out())).await,
         };
-        let mut out = match head.message.take() {
-            None => Outgoing::new(client.core, std::mem::take(&mut head.bytes), buf.take_out(), head.send),
-            Some(message) => Outgoing::of_message(client.core, message, buf.take_out()),
-        };
-        let opened = &mut head.opened;
-        match attempts::send(client, self, &mut record, opened, &mut out).await {
+        let (opened, out) = (&mut head.opened, &mut head.out);
+        match attempts::send(client, self, &mut record, opened, out).await {
             Ok(answered) => {
                 record.phase.set(Phase::Done);
                 let whole = opened.body.is_done();
-                match (answered.keep_alive, out.into_rest()) {
+                match (answered.keep_alive, out.take_rest()) {
                     (true, rest) if whole => After::Next(rest),
                     // A client that asked for the close sends no more; another may, and must not be reset for it.
                     (false, None) if whole && !head.more_wanted => After::Close,
@@ -183,7 +174,7 @@ impl H1 {
             }
             Err(Some(reply)) => {
                 let keep_alive = opened.towards.keep_alive && opened.body.is_done();
-                Box::pin(self.answer(&record, &reply, keep_alive, opened.asked.head, out.into_rest())).await
+                Box::pin(self.answer(&record, &reply, keep_alive, opened.asked.head, out.take_rest())).await
             }
             Err(None) => After::Close,
         }
@@ -193,15 +184,15 @@ impl H1 {
     /// refused the buffer keeps what came behind it.
     fn open<'r>(
         &self,
-        client: &Client<'_>,
+        client: &'r Client<'_>,
         record: &mut Record<'r>,
         buf: &mut Buf,
         last: bool,
-    ) -> Result<Head<'r>, Stopped> {
+    ) -> Result<Ready<'r>, Stopped> {
         let (core, rules) = (client.core, record.rules);
         budget::charge(HEAD);
-        let mut room = core.room.borrow_mut();
-        let mut read = Request::read(buf.filled(), &mut room, &rules.limits);
+        let mut rows = core.rows();
+        let mut read = Request::read(buf.filled(), &mut rows, &rules.compiled.limits);
         // Looked at where it is: it is large, and all that is needed of it is read here.
         let request = match &mut read {
             Ok(Some(request)) => request,
@@ -226,67 +217,70 @@ impl H1 {
             }
         };
         let pool = route.pool;
-        let mut bytes = core.scratch();
-        let single = pool.limits.get().idle_per_endpoint == 0 || pool.announce.get().is_some();
-        let close = single || request.body_may_be_overlooked();
-        let here = if request.host.is_empty() { client.peer.authority() } else { String::new() };
-        let names = record.names_for_endpoint();
-        let forward = route::forward(client, origin.as_ref(), &route, &here, &names, close);
-        let (mut table, wants_body) = (None, route.wants_body);
+        let close = pool.connects_for_each() || request.body_may_be_overlooked();
+        let mut outfit = Outfit { edits: Edits::new(core.scratch()), scheme: pool.scheme(), ..Outfit::default() };
+        route::add_forwarded(client, record, origin.as_ref(), &route, request.host, &mut outfit.edits);
+        let takes_messages = pool.takes_messages(request.upgrade);
+        let mut upgrade = request.upgrade;
+        outfit.connection = match (upgrade, close) {
+            (true, _) => Connection::Upgraded,
+            (false, true) => Connection::Closed,
+            (false, false) => Connection::Kept,
+        };
+        let wants_body = route.wants_body;
         if wants_body {
             self.takes_trailers.set(wants_trailers(request));
         }
-        if pool.takes_messages(request.upgrade) {
-            self.takes_trailers.set(wants_trailers(request));
+        if takes_messages {
+            outfit.wants_trailers = wants_trailers(request);
+            self.takes_trailers.set(outfit.wants_trailers);
             let asked = websocket::asked(request);
-            if asked.is_some() {
+            upgrade = asked.is_some();
+            if upgrade {
                 request.fields.leave_out(websocket::KEY);
                 body = Body::UntilClose;
+                outfit.connection = Connection::Tunnel(Switch { protocol: websocket::PROTOCOL, fields: b"" });
             }
-            let protocol = asked.map(|_| websocket::PROTOCOL);
             self.websocket.set(asked);
-            table = Some(request_table(request, pool.scheme(), stated_length(request, &body), protocol, &forward)?);
-        } else {
-            request.write(&forward, &mut bytes);
+            outfit.length = stated_length(request, &body).map(|length| length.to_string()).unwrap_or_default();
+            suit_http2(request, &mut outfit.edits)?;
         }
-        core.give_back(names);
         let more_wanted = request.keep_alive;
-        let upgrade = if table.is_some() { body == Body::UntilClose } else { request.upgrade };
         let asked = RequestContext { head: request.is_head(), upgrade };
         let (towards, idempotent) = (Towards { version, keep_alive }, request.is_idempotent());
+        let places = Places::of(request);
+        let mut bytes = core.scratch();
+        bytes.extend_from_slice(request.fields.bytes);
+        let kept = Head::Kept(KeptHead::new(bytes, rows, places));
         buf.consume(head_len);
-        if let Some(head) = table {
-            let (message, used) = take_message(head, &mut body, buf)?;
+        if takes_messages {
+            let (message, used) = take_message(&mut body, buf)?;
             record.count_in(head_len + used);
             let idempotent = idempotent && !upgrade;
             let opened = Opened { route, towards, asked, idempotent, close: false, body };
-            return Ok(Head { opened, message: Some(message), bytes, send: 0, more_wanted });
+            let out = Outgoing::of_message(core, kept, outfit, message, buf.take_out());
+            return Ok(Ready { opened, out, more_wanted });
         }
         if wants_body {
             // The body passes in parts: what has come of it is framed anew.
             let framing = if let Body::Chunked(_) = body { Framing::Chunks } else { Framing::Stated };
-            let (message, used) = take_message(Table::default(), &mut body, buf)?;
+            let (message, used) = take_message(&mut body, buf)?;
             record.count_in(head_len + used);
             let mut writer = Writer::new(framing);
-            writer.push(&bytes);
             message.parts().for_each(|part| writer.send(part, true));
-            core.give_back(std::mem::replace(&mut bytes, writer.into_bytes()));
-            let opened = Opened { route, towards, asked, idempotent, close, body };
-            return Ok(Head { opened, message: None, bytes, send: 0, more_wanted });
-        }
-        let Taken { used, kept, .. } = buf.take_body(0, &mut body, Keep::Framed)?;
-        record.count_in(head_len + used);
-        let mut send = 0;
-        if kept > 0 {
-            // In one piece with what came of its body.
-            if !buf.replace_front(0, &bytes) {
+            let framed = writer.into_bytes();
+            let mut came = Buf::holding(&framed);
+            if !came.extend(buf.filled()) {
                 return Err(Reject::HeadTooLarge.into());
             }
-            send = bytes.len() + kept;
-            core.give_back(std::mem::take(&mut bytes));
+            let opened = Opened { route, towards, asked, idempotent, close, body };
+            let out = Outgoing::new(core, kept, outfit, came, framed.len());
+            return Ok(Ready { opened, out, more_wanted });
         }
+        let Taken { used, kept: len, .. } = buf.take_body(0, &mut body, Keep::Framed)?;
+        record.count_in(head_len + used);
         let opened = Opened { route, towards, asked, idempotent, close, body };
-        Ok(Head { opened, message: None, bytes, send, more_wanted })
+        Ok(Ready { opened, out: Outgoing::new(core, kept, outfit, buf.take_out(), len), more_wanted })
     }
 
     /// Tells the client that its request goes no further. `buf`: what came behind it.
@@ -401,13 +395,13 @@ fn stated_length(request: &Request<'_, '_>, body: &Body) -> Option<u64> {
 
 /// Takes what has come of a request's body, which may be all of it, and of its trailers; how many bytes that were. What came
 /// behind it stays.
-fn take_message(head: Table, body: &mut Body, buf: &mut Buf) -> Result<(Box<Message>, usize), Reject> {
+fn take_message(body: &mut Body, buf: &mut Buf) -> Result<(Box<Message>, usize), Reject> {
     match body {
         Body::Chunked(chunked) => chunked.hold_trailers(),
         // A tunnel, of which nothing goes on before the endpoint takes it.
         Body::UntilClose => {
             let message =
-                Message { head, content: Buf::none(), kept: Vec::new(), trailers: None, whole: false, tunnel: true };
+                Message { content: Buf::none(), kept: Vec::new(), trailers: None, whole: false, tunnel: true };
             return Ok((Box::new(message), 0));
         }
         Body::Length(_) => {}
@@ -422,7 +416,7 @@ fn take_message(head: Table, body: &mut Body, buf: &mut Buf) -> Result<(Box<Mess
     {
         trailers = Some(trailing(&lines)).filter(|table| !table.is_empty());
     }
-    Ok((Box::new(Message { head, content, kept: Vec::new(), trailers, whole, tunnel: false }), used))
+    Ok((Box::new(Message { content, kept: Vec::new(), trailers, whole, tunnel: false }), used))
 }
 
 /// As the access log says it.

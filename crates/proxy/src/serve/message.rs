@@ -7,7 +7,7 @@ use crate::body::part::Part;
 use crate::body::reply::{Content, Page, Reply};
 use crate::core::linger::LINGER;
 use crate::forward::attempts;
-use crate::forward::outgoing::Outgoing;
+use crate::forward::outgoing::{Head, Outfit, Outgoing};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::observe::end::{Cause, Phase};
@@ -17,13 +17,12 @@ use crate::record::grpc::{self, Call};
 use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_balance::rng::mix;
 use evenkeel_net::buffer::{Buf, CAPACITY};
-use evenkeel_wire::grpc::Status;
+use evenkeel_wire::endpoint_head::{Connection, HeadParts, Switch, is_token, suit_http1, suit_http2, wants_trailers};
+use evenkeel_wire::grpc::{Status, TIMEOUT};
 use evenkeel_wire::h2::Malformed;
-use evenkeel_wire::head::{Request, Table};
+use evenkeel_wire::head::{Edits, Request, Table};
 use evenkeel_wire::http1::fields::Stated;
-use evenkeel_wire::http1::request::{Switch, write_translated};
 use evenkeel_wire::http1::response::{RequestContext, Towards};
-use evenkeel_wire::http1::translate::request_table;
 use evenkeel_wire::http1::{Body, Reject, Version};
 
 /// A request that has begun with its head, as streams of HTTP/2 do: what this side answers by itself goes in parts, too.
@@ -90,42 +89,39 @@ pub async fn serve<D: Messages>(
     let switch = switch.map(|protocol| Switch { protocol, fields: &key });
     // An endpoint that does not read a body without meaning takes it for the next request.
     let overlooked = !ended && switch.is_none() && matches!(request.method, "GET" | "HEAD" | "DELETE" | "TRACE");
-    let single = route.pool.limits.get().idle_per_endpoint == 0 || route.pool.announce.get().is_some();
-    let close = single || overlooked;
-    let here = if request.host.is_empty() { client.peer.authority() } else { String::new() };
-    let names = record.names_for_endpoint();
-    let forward = route::forward(client, origin.as_ref(), &route, &here, &names, close);
-    let written = match framing {
+    let close = route.pool.connects_for_each() || overlooked;
+    let core = client.core;
+    let mut outfit = Outfit { edits: Edits::new(core.scratch()), scheme: route.pool.scheme(), ..Outfit::default() };
+    route::add_forwarded(client, &record, origin.as_ref(), &route, request.host, &mut outfit.edits);
+    if route.call_timeout.is_some() {
+        request.fields.leave_out(TIMEOUT);
+    }
+    outfit.wants_trailers = wants_trailers(request);
+    outfit.connection = match switch {
+        Some(switch) => Connection::Tunnel(switch),
+        None if close => Connection::Closed,
+        None => Connection::Kept,
+    };
+    let has_body = !matches!(framing, Stated::Nothing | Stated::Length(0));
+    let suits = match framing {
         // The endpoint would take the next request for the body that is missing.
         Stated::Length(1..) if ended => Err(Reject::LengthMalformed),
-        _ if takes_messages => {
-            let length = if let Stated::Length(n) = framing { Some(n) } else { None };
-            let protocol = switch.map(|switch| switch.protocol);
-            let head = request_table(request, route.pool.scheme(), length, protocol, &forward);
-            head.map(|head| {
-                let tunnel = switch.is_some();
-                let message = Message {
-                    head,
-                    content: Buf::none(),
-                    kept: Vec::new(),
-                    trailers: None,
-                    whole: ended && !tunnel,
-                    tunnel,
-                };
-                Outgoing::of_message(client.core, Box::new(message), Buf::none())
-            })
-        }
-        _ => {
-            let mut bytes = client.core.scratch();
-            let written = write_translated(request, framing, switch, &forward, &mut bytes);
-            let out = Outgoing::new(client.core, bytes, Buf::none(), 0);
-            written.map(|()| out)
-        }
+        _ if takes_messages => suit_http2(request, &mut outfit.edits),
+        _ if switch.is_some_and(|switch| !is_token(switch.protocol.as_bytes())) => Err(Reject::Malformed),
+        _ => suit_http1(request, &mut outfit.edits, has_body),
     };
-    client.core.give_back(names);
-    let mut out = match written {
-        Ok(out) => out,
-        Err(reject) => return Box::pin(refuse(client, &record, down, Refused::Malformed(reject), head_only)).await,
+    if let Err(reject) = suits {
+        return Box::pin(refuse(client, &record, down, Refused::Malformed(reject), head_only)).await;
+    }
+    let head = Head::Came(HeadParts::decoded(request, framing));
+    let mut out = if takes_messages {
+        outfit.length = if let Stated::Length(n) = framing { n.to_string() } else { String::new() };
+        let tunnel = switch.is_some();
+        let whole = ended && !tunnel;
+        let message = Message { content: Buf::none(), kept: Vec::new(), trailers: None, whole, tunnel };
+        Outgoing::of_message(core, head, outfit, Box::new(message), Buf::none())
+    } else {
+        Outgoing::new(core, head, outfit, Buf::none(), 0)
     };
     let body = match framing {
         // What a tunnel carries is a body, where messages go on as such.

@@ -3,6 +3,7 @@
 
 use super::allowance::Allowance;
 use super::link::Link;
+use super::rules::PoolRules;
 use super::stream::{Begun, EndpointStream};
 use super::tls::{self, Offers};
 use super::waiting::{Queue, Waiting};
@@ -17,8 +18,8 @@ use evenkeel_config::plan::EndpointHttp2;
 use evenkeel_net::buffer::CAPACITY;
 use evenkeel_net::dial::dial;
 use evenkeel_net::event_loop::{self, alarm};
-use evenkeel_net::tls::towards::Towards;
 use evenkeel_net::transport::Transport;
+use evenkeel_wire::endpoint_head::EndpointHead;
 use evenkeel_wire::h2::{self, NoStream};
 use evenkeel_wire::http1::FIELDS_MAX;
 use std::cell::{Cell, RefCell};
@@ -68,13 +69,13 @@ impl Sessions {
     }
 
     /// Begins a request where there is room.
-    fn begin(&self, message: &Message, most: u32) -> Option<EndpointStream> {
+    fn begin(&self, head: &EndpointHead<'_>, message: &Message, most: u32) -> Option<EndpointStream> {
         let links = self.links.borrow();
         loop {
             // Only who has said something has said that it takes tunnels.
             let fits = |link: &&Rc<Link>| link.has_room(most) && !(message.tunnel && link.is_beginning());
             let link = links.iter().filter(fits).min_by_key(|link| link.streams())?;
-            match link.session.open(message.head.iter(), message.is_head_only()) {
+            match link.session.open(head.fields(), message.is_head_only()) {
                 Ok(handle) => return Some(EndpointStream::new(handle, link.clone())),
                 Err(NoStream::Full) => link.note_full(),
                 Err(NoStream::Ending) => link.drain(),
@@ -149,8 +150,9 @@ impl Sessions {
     }
 
     async fn connect(&self, addr: SocketAddr, way: &Way) -> io::Result<Session> {
-        let transport = tls::carried(dial(addr, None, true)?, way.tls.is_some());
-        if let (Some(settings), Some(stream)) = (&way.tls, transport.as_tls()) {
+        let settings = &way.rules.compiled.tls;
+        let transport = tls::carried(dial(addr, None, true)?, settings.is_some());
+        if let (Some(settings), Some(stream)) = (settings, transport.as_tls()) {
             let offers = if way.chose_h2.is_some() { Offers::Both } else { Offers::H2 };
             if !tls::secure(settings, stream, &way.name, way.addr, offers).await? {
                 if let Some(chose_h2) = &way.chose_h2 {
@@ -159,7 +161,7 @@ impl Sessions {
                 return Err(io::Error::other("it does not speak HTTP/2: it did not choose it when TLS began (ALPN)"));
             }
         }
-        let mut engine = self.engine(&way.settings);
+        let mut engine = self.engine(&way.rules.plan.http2);
         // The first bytes tell whether the endpoint is there.
         let sent = transport.write_some(engine.output()).await?;
         engine.output().drain(..sent);
@@ -222,8 +224,8 @@ pub struct Way {
     pub name: Arc<str>,
     /// `None` while its name does not resolve.
     pub addr: Option<SocketAddr>,
-    pub settings: EndpointHttp2,
-    pub tls: Option<Rc<Towards>>,
+    /// Of its pool.
+    pub rules: Rc<PoolRules>,
     /// Whether an endpoint chose HTTP/2, where it may choose something else too.
     pub chose_h2: Option<Rc<Cell<bool>>>,
 }
@@ -234,8 +236,14 @@ impl Sessions {
     ///
     /// # Errors
     /// There is no connection, and none can be opened; or the endpoint takes no tunnels, and this asks for one.
-    pub async fn stream(self: &Rc<Sessions>, way: Way, message: &Message, limit: Duration) -> io::Result<Begun> {
-        let settings = way.settings;
+    pub async fn stream(
+        self: &Rc<Sessions>,
+        way: Way,
+        head: &EndpointHead<'_>,
+        message: &Message,
+        limit: Duration,
+    ) -> io::Result<Begun> {
+        let settings = &way.rules.plan.http2;
         let clock = &self.core.clock;
         let mut wait: Option<(Waiting<'_>, Instant)> = None;
         let failures = self.queue.failures();
@@ -243,14 +251,14 @@ impl Sessions {
             if message.tunnel && self.links.borrow().iter().any(|link| link.refuses_tunnels()) {
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::Unsupported, NO_TUNNELS)));
             }
-            if let Some(stream) = self.begin(message, settings.streams) {
+            if let Some(stream) = self.begin(head, message, settings.streams) {
                 return Poll::Ready(Ok(stream));
             }
             if self.queue.failures() != failures {
                 return Poll::Ready(Err(self.queue.why()));
             }
             wait.get_or_insert_with(|| (Waiting::begin(&self.queue), clock.now())).0.note(cx);
-            if self.is_short(&settings) {
+            if self.is_short(settings) {
                 let Some(addr) = way.addr else {
                     return Poll::Ready(Err(io::Error::other("its name does not resolve")));
                 };

@@ -1,8 +1,7 @@
 //! What does the client ask for? A request's head, checked, and the head that goes on to the endpoint.
 
-use super::fields::{self, Framing, Options, Stated, append};
+use super::fields::{self, Framing, Options, Stated};
 use super::kind::{Kind, kind};
-use super::max_forwards;
 use super::tokens::Tokens;
 use super::{Body, Limits, Reject, Version};
 use super::{alphanumeric_and, head_len, leading_empty_lines};
@@ -35,6 +34,17 @@ pub struct Request<'h, 'b> {
     has_body: bool,
 }
 
+/// How the fields of a head are written for an endpoint that speaks HTTP/1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// True if they are lines of HTTP/1, which go on in runs of the bytes that came.
+    pub as_lines: bool,
+    /// True if one of them is the `Host` that is meant.
+    pub has_host: bool,
+    /// The framing that none of them states.
+    pub framing: Stated,
+}
+
 impl<'h, 'b> Deref for Request<'h, 'b> {
     type Target = head::Request<'h, 'b>;
 
@@ -49,31 +59,6 @@ impl<'h, 'b> DerefMut for Request<'h, 'b> {
     fn deref_mut(&mut self) -> &mut head::Request<'h, 'b> {
         &mut self.head
     }
-}
-
-/// What the proxy adds to a request.
-#[derive(Clone, Copy, Debug)]
-pub struct Forward<'a> {
-    /// The client's address, and those of trusted proxies behind it, for `X-Forwarded-For`.
-    pub client: &'a [u8],
-    /// The scheme the client used, for `X-Forwarded-Proto`.
-    pub scheme: &'a str,
-    /// For `X-Forwarded-Host`, if that is not what the request itself says.
-    pub host: Option<&'a [u8]>,
-    /// `Forwarded`, if a trusted proxy sent one.
-    pub forwarded: Option<&'a [u8]>,
-    /// `Host` for a client that named none; may be empty.
-    pub host_if_none: &'a [u8],
-    /// For `Max-Forwards`, if the request had one that means something.
-    pub max_forwards: Option<u32>,
-    /// What is said of the client's certificate: fields with the ends of their lines, or nothing.
-    pub certificate: &'a [u8],
-    /// The field that marks the request as sent on from here, with the end of its line, or nothing.
-    pub mark: &'a [u8],
-    /// What the request is called, and to which trace it belongs: fields with the ends of their lines, or nothing.
-    pub names: &'a [u8],
-    /// Whether the endpoint is asked to close afterwards.
-    pub close: bool,
 }
 
 impl<'h, 'b> Request<'h, 'b> {
@@ -147,124 +132,15 @@ impl<'h, 'b> Request<'h, 'b> {
         self.has_body && is_bodiless(self.method)
     }
 
-    /// Appends the head that goes on to the endpoint.
-    #[inline]
-    pub fn write(&self, forward: &Forward<'_>, out: &mut Vec<u8>) {
-        append(&[self.method.as_bytes(), b" ", self.target.as_bytes(), b" HTTP/1.1\r\n"], out);
-        if !self.host_kept {
-            let host = if self.host.is_empty() { forward.host_if_none } else { self.host };
-            append(&[b"Host: ", host, b"\r\n"], out);
-        }
-        fields::write_kept(self.fields.bytes, self.fields.rows, out);
-        if self.framing != Stated::Nothing {
-            self.framing.write(out);
-        }
-        forward.write(self.upgrade, self.host, out);
+    /// How its fields are written for an endpoint that speaks HTTP/1, too.
+    pub fn form(&self) -> Form {
+        Form { as_lines: true, has_host: self.host_kept, framing: self.framing }
     }
 }
 
 /// Returns true if content has no meaning for the method.
 fn is_bodiless(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "DELETE" | "TRACE")
-}
-
-impl Forward<'_> {
-    /// Appends the fields that end each head for an endpoint. `host`: what the request itself says.
-    #[inline]
-    fn write(&self, upgrade: bool, host: &[u8], out: &mut Vec<u8>) {
-        let forward = self;
-        let connection: &[u8] = match (upgrade, forward.close) {
-            (true, _) => b"Connection: upgrade\r\n",
-            (false, true) => b"Connection: close\r\n",
-            (false, false) => b"",
-        };
-        if let Some(left) = forward.max_forwards {
-            max_forwards::write(left, out);
-        }
-        let (client, scheme) = (forward.client, forward.scheme.as_bytes());
-        append(
-            &[
-                connection,
-                forward.mark,
-                forward.names,
-                forward.certificate,
-                b"X-Forwarded-For: ",
-                client,
-                b"\r\nX-Forwarded-Proto: ",
-                scheme,
-            ],
-            out,
-        );
-        let host = forward.host.unwrap_or(host);
-        if !host.is_empty() {
-            append(&[b"\r\nX-Forwarded-Host: ", host], out);
-        }
-        if let Some(forwarded) = forward.forwarded {
-            append(&[b"\r\nForwarded: ", forwarded], out);
-        }
-        append(&[b"\r\n\r\n"], out);
-    }
-}
-
-/// A switch of protocols that a request of another protocol asks for.
-#[derive(Clone, Copy, Debug)]
-pub struct Switch<'a> {
-    /// What the connection is to speak then.
-    pub protocol: &'a str,
-    /// Further fields that HTTP/1 needs for that, each with the end of its line.
-    pub fields: &'a [u8],
-}
-
-/// Appends the head that goes on to the endpoint of a request that came in another protocol, whose body has this framing. Of
-/// its fields, those that mean something to a connection stay behind.
-///
-/// # Errors
-/// Anything that HTTP/1 could not say, or would read in another way.
-pub fn write_translated(
-    request: &head::Request<'_, '_>,
-    framing: Stated,
-    switch: Option<Switch<'_>>,
-    forward: &Forward<'_>,
-    out: &mut Vec<u8>,
-) -> Result<(), Reject> {
-    let is_token = |name: &[u8]| Tokens::new(name).method().is_ok_and(|token| token.len() == name.len());
-    let is_target = |target: &[u8]| Tokens::new(target).target().is_ok_and(|target_| target_.len() == target.len());
-    if !is_token(request.method.as_bytes()) {
-        return Err(Reject::Malformed);
-    }
-    let (target, ..) = origin_form(request.method, request.target, request.host)?;
-    if target != request.target || !is_target(target.as_bytes()) {
-        return Err(Reject::Target);
-    }
-    if !request.host.is_empty() {
-        valid_host(request.host).ok_or(Reject::HostMalformed)?;
-    }
-    let host = if request.host.is_empty() { forward.host_if_none } else { request.host };
-    append(&[request.method.as_bytes(), b" ", target.as_bytes(), b" HTTP/1.1\r\nHost: ", host, b"\r\n"], out);
-    for (name, value) in request.fields.kept() {
-        if !is_token(name) || Tokens::new(value).text().len() != value.len() {
-            return Err(Reject::Malformed);
-        }
-        match kind(name) {
-            Kind::Other | Kind::Loop => append(&[name, b": ", value, b"\r\n"], out),
-            Kind::Expect if !value.eq_ignore_ascii_case(b"100-continue") => return Err(Reject::Expectation),
-            // Else there is nothing to be continued with; endpoints that answer 100 nevertheless confuse clients that did not
-            // mean it.
-            Kind::Expect if !matches!(framing, Stated::Nothing | Stated::Length(0)) => {
-                append(&[b"Expect: 100-continue\r\n"], out);
-            }
-            _ => {}
-        }
-    }
-    framing.write(out);
-    if let Some(Switch { protocol, fields }) = switch {
-        if !is_token(protocol.as_bytes()) {
-            return Err(Reject::Malformed);
-        }
-        append(&[b"Upgrade: ", protocol.as_bytes(), b"\r\n", fields], out);
-    }
-    forward.write(switch.is_some(), request.host, out);
-    Ok(())
 }
 
 /// Method, target and version of a request, and all of its head.
@@ -346,7 +222,7 @@ impl<'f, 'b> HeaderInfo<'f, 'b> {
 /// Makes a target origin-form (RFC 9112 section 3.2); the host that goes with it, and whether that is another than the field
 /// says.
 #[inline]
-fn origin_form<'b>(method: &str, target: &'b str, host: &'b [u8]) -> Result<(&'b str, &'b [u8], bool), Reject> {
+pub fn origin_form<'b>(method: &str, target: &'b str, host: &'b [u8]) -> Result<(&'b str, &'b [u8], bool), Reject> {
     if !target.is_ascii() || memchr::memchr(b'#', target.as_bytes()).is_some() {
         return Err(Reject::Target);
     }

@@ -1,87 +1,10 @@
-//! How is a message of HTTP/1 said where heads are tables of fields, and such a message in HTTP/1? For the sides of the proxy
-//! that speak different protocols; the framing of bodies is each side's own.
+//! The head of a response that came as a table of fields, in HTTP/1. The framing of the body is its side's own.
 
-use super::Reject;
 use super::Version;
-use super::fields::{Stated, append, list};
+use super::fields::{Stated, append};
 use super::kind::{Kind, kind};
-use super::max_forwards;
-use super::request::Forward;
 use super::response::Towards;
-use crate::head::{Request, Table};
-
-/// A request's head as a table: pseudo fields first (RFC 9113 section 8.3.1), names in lower case, and none of the fields that
-/// mean something to a connection. `length`: of its body, if its sender said so. `protocol`: what it wants to speak, if it is
-/// a tunnel (RFC 8441).
-///
-/// # Errors
-/// It expects what is not known.
-pub fn request_table(
-    request: &Request<'_, '_>,
-    scheme: &str,
-    length: Option<u64>,
-    protocol: Option<&str>,
-    forward: &Forward<'_>,
-) -> Result<Table, Reject> {
-    let mut table = Table::with_room(1024, request.fields.rows.len() + 10);
-    let authority = if request.host.is_empty() { forward.host_if_none } else { request.host };
-    table.push(b":method", if protocol.is_some() { b"CONNECT" } else { request.method.as_bytes() });
-    if let Some(protocol) = protocol {
-        table.push(b":protocol", protocol.as_bytes());
-    }
-    table.push(b":scheme", scheme.as_bytes());
-    if !authority.is_empty() {
-        table.push(b":authority", authority);
-    }
-    table.push(b":path", request.target.as_bytes());
-    for (name, value) in request.fields.kept() {
-        match kind(name) {
-            Kind::Other | Kind::Loop => table.push_lower(name, value),
-            Kind::Expect if value.eq_ignore_ascii_case(b"100-continue") => table.push(b"expect", b"100-continue"),
-            Kind::Expect => return Err(Reject::Expectation),
-            _ => {}
-        }
-    }
-    // The one field about the connection that means something beyond it (RFC 9113 section 8.2.2).
-    if wants_trailers(request) {
-        table.push(b"te", b"trailers");
-    }
-    if let Some(length) = length {
-        table.push(b"content-length", length.to_string().as_bytes());
-    }
-    forward.push(request.host, &mut table);
-    Ok(table)
-}
-
-/// Whether who sent it takes trailers.
-pub fn wants_trailers(request: &Request<'_, '_>) -> bool {
-    let named = |coding: &[u8]| coding.split(|b| *b == b';').next().unwrap_or_default().trim_ascii() == b"trailers";
-    request.values("te").any(|value| list(value).any(|coding| named(&coding.to_ascii_lowercase())))
-}
-
-impl Forward<'_> {
-    /// Adds the fields that end each head for an endpoint. `host`: what the request itself says.
-    fn push(&self, host: &[u8], table: &mut Table) {
-        if let Some(left) = self.max_forwards {
-            table.push(max_forwards::NAME.as_bytes(), left.to_string().as_bytes());
-        }
-        let lines = [self.mark, self.names, self.certificate];
-        for line in lines.iter().flat_map(|lines| lines.split_inclusive(|b| *b == b'\n')) {
-            if let Some(colon) = memchr::memchr(b':', line) {
-                table.push_lower(&line[..colon], line[colon + 1..].trim_ascii());
-            }
-        }
-        table.push(b"x-forwarded-for", self.client);
-        table.push(b"x-forwarded-proto", self.scheme.as_bytes());
-        let host = self.host.unwrap_or(host);
-        if !host.is_empty() {
-            table.push(b"x-forwarded-host", host);
-        }
-        if let Some(forwarded) = self.forwarded {
-            table.push(b"forwarded", forwarded);
-        }
-    }
-}
+use crate::head::Table;
 
 /// Appends the head of a response for a client that speaks HTTP/1, whose body has this framing. Fields that mean something to
 /// a connection stay behind.
@@ -145,74 +68,6 @@ fn phrase(status: u16) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn forward() -> Forward<'static> {
-        Forward {
-            client: b"10.0.0.1",
-            scheme: "https",
-            host: None,
-            forwarded: None,
-            host_if_none: b"here",
-            max_forwards: Some(3),
-            certificate: b"",
-            mark: b"CDN-Loop: evenkeel-1\r\n",
-            names: b"X-Request-Id: 7\r\n",
-            close: true,
-        }
-    }
-
-    fn shown(table: &Table) -> Vec<String> {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        table.iter().map(|(name, value)| format!("{}={}", text(name), text(value))).collect()
-    }
-
-    #[test]
-    fn a_request_becomes_a_table_without_what_is_for_its_connection() {
-        let mut fields: Table = [
-            (&b"Host"[..], &b"a"[..]),
-            (b"X-A", b"1"),
-            (b"TE", b"gzip;q=1, Trailers"),
-            (b"Connection", b"x-a"),
-            (b"Content-Length", b"5"),
-            (b"X-Forwarded-For", b"9.9.9.9"),
-            (b"Expect", b"100-Continue"),
-            (b"Cookie", b"a=1"),
-        ]
-        .into_iter()
-        .collect();
-        let mut request = Request { method: "PUT", target: "/p?q", host: b"a", fields: fields.fields() };
-        let table = request_table(&request, "http", Some(5), None, &forward()).expect("nothing is wrong with it");
-        assert_eq!(
-            shown(&table),
-            [
-                ":method=PUT",
-                ":scheme=http",
-                ":authority=a",
-                ":path=/p?q",
-                "x-a=1",
-                "expect=100-continue",
-                "cookie=a=1",
-                "te=trailers",
-                "content-length=5",
-                "max-forwards=3",
-                "cdn-loop=evenkeel-1",
-                "x-request-id=7",
-                "x-forwarded-for=10.0.0.1",
-                "x-forwarded-proto=https",
-                "x-forwarded-host=a",
-            ]
-        );
-        request.host = b"";
-        let table = request_table(&request, "https", None, Some("websocket"), &forward()).expect("still nothing");
-        let shown = shown(&table);
-        assert_eq!(shown[..4], [":method=CONNECT", ":protocol=websocket", ":scheme=https", ":authority=here"]);
-        assert!(
-            !shown.iter().any(|field| field.starts_with("x-forwarded-host") || field.starts_with("content-length"))
-        );
-        let mut odd: Table = [(&b"expect"[..], &b"more"[..])].into_iter().collect();
-        request.fields = odd.fields();
-        assert_eq!(request_table(&request, "http", None, None, &forward()), Err(Reject::Expectation));
-    }
 
     #[test]
     fn a_response_has_the_framing_and_the_connection_of_its_client() {

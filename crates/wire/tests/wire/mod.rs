@@ -3,25 +3,29 @@
 // Each of them uses a part of it.
 #![allow(dead_code)]
 
+use evenkeel_wire::endpoint_head::{self, EndpointHead, HeadParts};
+use evenkeel_wire::head::Edits;
 use evenkeel_wire::http1::chunked::{Keep, Taken};
-use evenkeel_wire::http1::request::Forward;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
 use evenkeel_wire::http1::{Body, Limits, Reject, Request, Response, Room, Version};
 use evenkeel_wire::http1::{has_head, head_len};
 
-/// What the proxy adds to each request.
-pub const FORWARD: Forward<'_> = Forward {
-    client: b"192.0.2.1",
-    scheme: "http",
-    host: None,
-    forwarded: None,
-    host_if_none: b"web",
-    max_forwards: None,
-    certificate: b"",
-    mark: b"",
-    names: b"",
-    close: false,
-};
+/// The host that a request gets which names none.
+pub const HOST: &[u8] = b"web";
+
+/// The head of a request as an endpoint gets it, to which nothing is added.
+pub fn written(request: &Request<'_, '_>) -> Vec<u8> {
+    let mut edits = Edits::default();
+    if request.host.is_empty() {
+        edits.set_host(HOST);
+    }
+    let connection = if request.upgrade { endpoint_head::Connection::Upgraded } else { Default::default() };
+    let head = HeadParts::of(request).edited(&edits);
+    let mut out = Vec::new();
+    EndpointHead { head, added: [b"", b""], connection, scheme: "http", length: "", wants_trailers: false }
+        .write(&mut out);
+    out
+}
 
 /// A client that keeps its connection.
 pub const KEPT: Towards = Towards { version: Version::V11, keep_alive: true };
@@ -173,7 +177,7 @@ impl Connection {
         match &mut self.side {
             Side::Requests => {
                 let request = Request::read(head, &mut room, &self.limits)?.expect("its end was found");
-                request.write(&FORWARD, out);
+                out.extend(written(&request));
                 self.body = request.body.clone();
             }
             Side::Responses(all, now) => {

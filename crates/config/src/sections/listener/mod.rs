@@ -192,6 +192,23 @@ table! {
     }
 }
 
+/// Keys of a listener that only speak of requests: they contradict `mode = "tcp"`.
+pub(crate) const OF_REQUESTS: &[&str] = &[
+    "trusted_proxies",
+    "detect_loops",
+    "errors",
+    "error_pages",
+    "request_id",
+    "report_load",
+    "redirect_https",
+    "h2c",
+    "http2",
+];
+
+/// Keys of a listener's limits that only speak of requests.
+pub(crate) const LIMITS_OF_REQUESTS: &[&str] =
+    &["requests_per_address", "burst_per_address", "headers", "header_count", "requests_per_connection"];
+
 table! {
     static LISTENER_LIMITS = "limits of [listener.NAME]",
         "What clients may use up.";
@@ -286,7 +303,7 @@ pub(crate) fn listeners(
     defaults: &Section,
     admin: Option<&Admin>,
     findings: &mut Findings,
-) -> Vec<Listener> {
+) -> Vec<Arc<Listener>> {
     let named = root.named("listener");
     if named.is_empty() && root.set("listener").is_none_or(|l| !l.is_broken()) {
         findings
@@ -307,7 +324,7 @@ pub(crate) fn listeners(
             bound.add(addr, on, span, findings);
         }
         check(&named.section, listener.mode, findings);
-        listener
+        Arc::new(listener)
     };
     named.iter().map(one).collect()
 }

@@ -123,7 +123,7 @@ struct Limits {
 impl Limits {
     /// `was_there`: the endpoint has had the request, which then waits for a place as long as for a response.
     fn new(timeouts: RouteTimeouts, pool: &WorkerPool, was_there: bool, deadline: u64) -> Limits {
-        let place = timeouts.response.filter(|_| was_there).unwrap_or(pool.queue_time.get());
+        let place = timeouts.response.filter(|_| was_there).unwrap_or_else(|| pool.queue_time());
         Limits { connect: timeouts.connect, place, deadline }
     }
 }
@@ -145,13 +145,14 @@ async fn begin(
     limits: Limits,
 ) -> Result<Begun, NotBegun> {
     let message = out.message().ok_or(NotBegun::Fault(Fault::NoResponse))?;
+    let head = out.endpoint_head().ok_or(NotBegun::Fault(Fault::NoResponse))?;
     let endpoint = &ticket.endpoint;
-    let mut beginning = pin!(wanted.stream(endpoint, message, limits.connect));
+    let mut beginning = pin!(wanted.stream(endpoint, &head, message, limits.connect));
     let timer = down.timer();
     let by = |limit| timer.tick_after(limit).min(limits.deadline);
     let (connect_by, place_by) = (by(limits.connect), by(limits.place));
     let mut begun = timer.limit_by(connect_by, beginning.as_mut()).await;
-    let is_full = || endpoint.sessions.is_full(&wanted.pool.http2.get());
+    let is_full = || endpoint.sessions.is_full(&wanted.pool.plan().http2);
     if begun.is_err() && place_by > connect_by && is_full() {
         let waiting = poll_fn(|cx| match beginning.as_mut().poll(cx) {
             Poll::Pending => down.poll_gone(cx).map(|()| None),

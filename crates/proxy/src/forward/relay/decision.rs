@@ -160,7 +160,7 @@ impl Relay<'_, '_> {
     /// The fields that are added to a final response: where its session is, what its request is called, and how busy this side is.
     fn added(&self, status: u16, outcome: Outcome) -> Option<Vec<u8>> {
         let (core, working) = (self.client.core, &self.record.working);
-        let hsts = self.record.rules.hsts.as_deref();
+        let hsts = self.record.rules.compiled.hsts.as_deref();
         if self.cookie.is_none() && working.is_none() && hsts.is_none() && !self.record.tells_id() {
             return None;
         }

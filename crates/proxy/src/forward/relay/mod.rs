@@ -303,7 +303,7 @@ impl Relay<'_, '_> {
 
     /// What is accepted of the endpoint beyond the rules.
     pub fn leniency(&self) -> Leniency {
-        let tolerated = self.record.pool.map_or_else(Tolerated::default, |pool| pool.tolerated.get());
+        let tolerated = self.record.pool.map_or_else(Tolerated::default, |pool| pool.plan().tolerate);
         Leniency { tolerated, is_reused: self.is_reused }
     }
 }

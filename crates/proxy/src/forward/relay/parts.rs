@@ -281,7 +281,7 @@ impl Relay<'_, '_> {
 
     /// The client's patience: that of `timeouts.client_body`, or of a gRPC call that of `timeouts.idle` between its messages.
     fn pace(&self) -> MinRate {
-        let body = self.record.rules.timeouts.client_body;
+        let body = self.record.rules.plan.timeouts.client_body;
         match self.record.call.get() {
             Call::Not => MinRate::new(body),
             _ => MinRate::of_call(self.timeouts.idle.max(body)),

@@ -6,6 +6,7 @@ use crate::listener::probe_answers;
 use crate::observe::explaining::Wanted;
 use crate::plan::secured::Secured;
 use crate::plan::start_error::StartError;
+use crate::upstream::rules::{Compiled, PoolRules};
 use crate::upstream::sticky::Sticky;
 use evenkeel_balance::Balancer;
 use evenkeel_config::Plan;
@@ -14,7 +15,7 @@ use evenkeel_net::dial::check_transparent;
 use evenkeel_net::inherit::Inherited;
 use evenkeel_net::listen::{self, CannotListen, ListenFd, Protocol};
 use evenkeel_net::log_writer::Writer;
-use evenkeel_pools::{Pools, SharedPool};
+use evenkeel_runtime::{Pools, SharedPool};
 use std::collections::HashMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -29,8 +30,8 @@ pub(super) struct Prepared {
     pub(super) pools: Pools,
     /// By pool: new balancers by worker, if it needs any.
     pub(super) balancers: Vec<Option<Vec<Balancer>>>,
-    /// By pool: how clients find their endpoint again.
-    pub(super) sticky: Vec<Option<Arc<Sticky>>>,
+    /// By pool.
+    pub(super) pool_rules: Vec<PoolRules>,
     /// What clients see when no endpoint's response goes to them.
     pub(super) error_pages: Arc<ErrorPages>,
     /// Which picks are explained.
@@ -81,7 +82,7 @@ impl Server {
             }
         };
         let (mut pools, mut balancers) = (HashMap::new(), Vec::new());
-        let old_pools: HashMap<&str, &Pool> =
+        let old_pools: HashMap<&str, &Arc<Pool>> =
             before.iter().flat_map(|plan| &plan.pools).map(|pool| (&*pool.name, pool)).collect();
         let there = self.control.pools();
         for pool in &plan.pools {
@@ -100,25 +101,28 @@ impl Server {
             balancers.push(made.map_err(|e| StartError::Balance(pool.name.clone(), e))?);
         }
         drop(there);
-        let sticky = plan.pools.iter().map(|pool| {
-            let made = pool.sticky.as_ref().map(|sticky| Sticky::new(sticky, &pool.name).map(Arc::new)).transpose();
-            made.map_err(|error| StartError::Sticky(pool.name.clone(), error))
-        });
-        let sticky = sticky.collect::<Result<_, _>>()?;
         let error_pages = ErrorPages::read(plan).map_err(|(path, error)| StartError::ErrorPage(path, error))?;
         let explain =
             Wanted::read(&plan.telemetry.explain, workers).map_err(|(path, error)| StartError::Explain(path, error))?;
         let secured = self.secured.next(plan).map_err(StartError::Tls)?;
+        let pool_rules = plan.pools.iter().map(|pool| pool_rules(pool, &secured)).collect::<Result<_, _>>()?;
         Ok(Prepared {
             secured,
             sockets,
             probed,
             pools,
             balancers,
-            sticky,
+            pool_rules,
             error_pages: Arc::new(error_pages),
             log,
             explain,
         })
     }
+}
+
+fn pool_rules(plan: &Arc<Pool>, secured: &Secured) -> Result<PoolRules, StartError> {
+    let sticky = plan.sticky.as_ref().map(|sticky| Sticky::new(sticky, &plan.name)).transpose();
+    let sticky = sticky.map_err(|error| StartError::Sticky(plan.name.clone(), error))?;
+    let tls = secured.pools.get(&plan.name).cloned();
+    Ok(PoolRules { plan: plan.clone(), compiled: Arc::new(Compiled { tls, sticky }) })
 }

@@ -1,0 +1,114 @@
+//! Heads for endpoints, as lines and as fields, from heads of either protocol.
+
+use super::*;
+use crate::head::Table;
+use crate::http1::{Limits, Version};
+
+fn head<'a>(parts: HeadParts<'a>, added: [&'a [u8]; 2]) -> EndpointHead<'a> {
+    let connection = Connection::Kept;
+    EndpointHead { head: parts, added, connection, scheme: "http", length: "", wants_trailers: false }
+}
+
+fn written(head: &EndpointHead<'_>) -> String {
+    let mut out = Vec::new();
+    head.write(&mut out);
+    String::from_utf8(out).expect("the tests send text")
+}
+
+fn shown(head: &EndpointHead<'_>) -> Vec<String> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    head.fields().map(|(name, value)| format!("{}={}", text(name), text(value))).collect()
+}
+
+#[test]
+fn a_request_becomes_fields_without_what_is_for_its_connection() {
+    let mut fields: Table = [
+        (&b"Host"[..], &b"a"[..]),
+        (b"X-A", b"1"),
+        (b"TE", b"gzip;q=1, Trailers"),
+        (b"Connection", b"x-a"),
+        (b"Content-Length", b"5"),
+        (b"X-Forwarded-For", b"9.9.9.9"),
+        (b"Expect", b"100-Continue"),
+        (b"Cookie", b"a=1"),
+    ]
+    .into_iter()
+    .collect();
+    let mut request = Request { method: "PUT", target: "/p?q", host: b"a", fields: fields.fields() };
+    let mut edits = Edits::default();
+    suit_http2(&mut request, &mut edits).expect("nothing is wrong with it");
+    edits.add("X-Request-Id", b"7");
+    let wants_trailers = wants_trailers(&request);
+    let parts = HeadParts::decoded(&request, Stated::Nothing);
+    let of_try = b"traceparent: 00\r\n";
+    let one = EndpointHead { length: "5", wants_trailers, ..head(parts, [of_try, edits.added()]) };
+    assert_eq!(
+        shown(&one),
+        [
+            ":method=PUT",
+            ":scheme=http",
+            ":authority=a",
+            ":path=/p?q",
+            "X-A=1",
+            "Cookie=a=1",
+            "te=trailers",
+            "content-length=5",
+            "traceparent=00",
+            "Expect=100-continue",
+            "X-Request-Id=7",
+        ]
+    );
+    let tunnel = Connection::Tunnel(Switch { protocol: "websocket", fields: b"" });
+    let parts = HeadParts { host: b"", ..parts };
+    let shown = shown(&EndpointHead { connection: tunnel, scheme: "https", ..head(parts, [b"", b""]) });
+    assert_eq!(shown[..4], [":method=CONNECT", ":protocol=websocket", ":scheme=https", ":path=/p?q"]);
+    let mut odd: Table = [(&b"expect"[..], &b"more"[..])].into_iter().collect();
+    let mut request = Request { fields: odd.fields(), ..request };
+    assert_eq!(suit_http2(&mut request, &mut edits), Err(Reject::Expectation));
+}
+
+#[test]
+fn a_decoded_request_becomes_lines_or_is_refused_for_what_lines_cannot_say() {
+    let suits = |method: &str, target: &str, host: &str, name: &str, value: &[u8]| {
+        let mut fields: Table = [(name.as_bytes(), value), (b"te", b"trailers")].into_iter().collect();
+        let mut request = Request { method, target, host: host.as_bytes(), fields: fields.fields() };
+        let mut edits = Edits::default();
+        suit_http1(&mut request, &mut edits, true)?;
+        Ok(written(&head(HeadParts::decoded(&request, Stated::Chunked), [b"", edits.added()])))
+    };
+    assert_eq!(
+        suits("GET", "/p", "a", "x-a", b"1"),
+        Ok("GET /p HTTP/1.1\r\nHost: a\r\nx-a: 1\r\nTransfer-Encoding: chunked\r\n\r\n".to_string())
+    );
+    for (method, target, host, name, value, why) in [
+        ("G T", "/", "a", "b", &b"c"[..], Reject::Malformed),
+        ("GET", "/ x", "a", "b", b"c", Reject::Target),
+        ("GET", "http://a/", "a", "b", b"c", Reject::Target),
+        ("GET", "/", "a b", "b", b"c", Reject::HostMalformed),
+        ("GET", "/", "a", "b:", b"c", Reject::Malformed),
+        ("GET", "/", "a", "b", b"c\r\nd: e", Reject::Malformed),
+        ("GET", "/", "a", "expect", b"more", Reject::Expectation),
+        ("CONNECT", "/", "a", "b", b"c", Reject::Connect),
+    ] {
+        assert_eq!(suits(method, target, host, name, value), Err(why), "{method} {target} {host} {name}");
+    }
+}
+
+#[test]
+fn a_kept_head_is_written_as_the_one_that_came() {
+    for first in ["GET /p?q HTTP/1.1", "GET http://a HTTP/1.1", "OPTIONS http://a HTTP/1.1", "GET http://b/p HTTP/1.1"]
+    {
+        let came = format!("{first}\r\nHost: a\r\nConnection: close\r\nX-A:  1\r\n\r\n");
+        let mut room = Room::new();
+        let request = http1::Request::read(came.as_bytes(), &mut room, &Limits::default()).unwrap().unwrap();
+        assert_eq!(request.version, Version::V11);
+        let (before, places) = (written(&head(HeadParts::of(&request), [b"", b"A: b\r\n"])), Places::of(&request));
+        let kept = KeptHead::new(came.clone().into_bytes(), room, places);
+        assert_eq!(written(&head(kept.parts(), [b"", b"A: b\r\n"])), before);
+        let mut edits = Edits::default();
+        edits.set_host(b"other");
+        edits.set_target("/other");
+        let edited = written(&head(kept.parts().edited(&edits), [b"", b""]));
+        assert!(edited.contains(" /other HTTP/1.1\r\nHost: other\r\n"), "{edited}");
+    }
+}
