@@ -228,9 +228,8 @@ impl H1 {
             (false, false) => Connection::Kept,
         };
         let wants_body = route.wants_body;
-        if wants_body {
-            self.takes_trailers.set(wants_trailers(request));
-        }
+        // Between HTTP/1 and HTTP/1 trailers pass unasked.
+        self.takes_trailers.set(true);
         if takes_messages {
             outfit.wants_trailers = wants_trailers(request);
             self.takes_trailers.set(outfit.wants_trailers);
