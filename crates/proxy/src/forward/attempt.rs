@@ -81,7 +81,6 @@ pub async fn run<'r, D: Downstream>(
             }
         }
         let second = ticket.slot() != slot;
-        let cookie = opened.route.session.as_ref().and_then(|session| session.cookie_for(core, &ticket));
         let relay = Relay {
             client,
             timer,
@@ -97,7 +96,6 @@ pub async fn run<'r, D: Downstream>(
             body_due: Cell::new(!opened.body.is_done()),
             tries: repeatable.then_some((tries, opened.idempotent)),
             body_gone: Cell::new(false),
-            cookie: cookie.as_deref(),
             half_closed: Cell::new(false),
             is_reused,
         };

@@ -12,6 +12,7 @@ pub mod message;
 mod open;
 mod websocket;
 
+use crate::filters::Resume;
 use crate::forward::fault::Fault;
 use crate::forward::outgoing::Outgoing;
 use crate::forward::relay::{Answered, Relay};
@@ -19,6 +20,8 @@ use crate::upstream::pick::InFlight;
 use crate::upstream::stream::EndpointStream;
 use evenkeel_net::deadline::Timer;
 use evenkeel_wire::http1::Body;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::task::{Context, Poll};
 
 /// The client's side of one request.
@@ -55,4 +58,13 @@ pub trait Downstream {
         body: &mut Body,
         out: &mut Outgoing<'_>,
     ) -> Result<Answered, Fault>;
+}
+
+/// Waits for what a filter waits for; `None` if the client is gone before.
+async fn until_gone(down: &impl Downstream, mut waiting: Pin<&mut dyn Future<Output = Resume>>) -> Option<Resume> {
+    poll_fn(|cx| match waiting.as_mut().poll(cx) {
+        Poll::Ready(resume) => Poll::Ready(Some(resume)),
+        Poll::Pending => down.poll_gone(cx).map(|()| None),
+    })
+    .await
 }

@@ -63,7 +63,6 @@ pub async fn run<'r, D: Downstream>(
             hedged(&wanted, down, record, opened, out, tries, first).await?;
         ticket = at;
         let second = ticket.slot() != slot;
-        let cookie = opened.route.session.as_ref().and_then(|session| session.cookie_for(core, &ticket));
         let relay = Relay {
             client,
             timer,
@@ -79,7 +78,6 @@ pub async fn run<'r, D: Downstream>(
             body_due: Cell::new(!opened.body.is_done()),
             tries: repeatable.then_some((tries, opened.idempotent)),
             body_gone: Cell::new(false),
-            cookie: cookie.as_deref(),
             half_closed: Cell::new(false),
             is_reused: reused,
         };

@@ -8,6 +8,7 @@ use crate::forward::outgoing::Outgoing;
 use crate::forward::relay::response::{RESPONSE_LIMITS, call_outcome, outcome};
 use crate::observe::end::Phase;
 use crate::peer::min_rate::MinRate;
+use crate::pipeline::response::filter;
 use crate::record::grpc::{self, Call};
 use crate::serve::message::Messages;
 use crate::upstream::pick::InFlight;
@@ -199,8 +200,9 @@ impl Relay<'_, '_> {
         }
         self.record.note_response(&mut response.fields);
         self.record.status.set(status);
+        let added = filter(self.record, status, &mut response.fields, Some(outcome));
         let mut fields = response.translated();
-        if let Some(added) = self.added(status, outcome) {
+        if let Some(added) = added {
             fields.push_lines(&added);
             self.client.core.give_back(added);
         }

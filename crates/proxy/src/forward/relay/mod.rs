@@ -56,8 +56,6 @@ pub struct Relay<'t, 'c, U = Transport> {
     pub tries: Option<(&'t Tries<'t>, bool)>,
     /// Whether some of its body has gone that is not kept: then it has no other try after all.
     pub body_gone: Cell<bool>,
-    /// A field for the client, with its line's end.
-    pub cookie: Option<&'t str>,
     /// True if one half of a tunnel has ended.
     pub half_closed: Cell<bool>,
     /// True if the connection has carried other requests before.

@@ -4,6 +4,7 @@
 use super::{Answered, Relay};
 use crate::forward::fault::Fault;
 use crate::load::reports;
+use crate::pipeline::response::filter;
 use evenkeel_balance::retry::{Decision, Failure};
 use evenkeel_balance::{Clock, FailureKind, Outcome, Slot};
 use evenkeel_config::plan::{Tolerance, Tolerated};
@@ -75,7 +76,7 @@ impl<U> Relay<'_, '_, U> {
             }
             self.record.note_response(&mut response.fields);
             self.record.status.set(response.status);
-            added = self.added(response.status, answered.outcome);
+            added = filter(self.record, response.status, &mut response.fields, Some(answered.outcome));
         }
         let mut new_len = head_len;
         if interim && self.towards.version == Version::V10 {
@@ -194,28 +195,6 @@ impl<U> Relay<'_, '_, U> {
             fields.leave_out(orca::FIELD_BIN);
             fields.leave_out(orca::FIELD);
         }
-    }
-
-    /// The fields that are added to a final response: where its session is, what its request is called, and how busy this side is.
-    pub(super) fn added(&self, status: u16, outcome: Outcome) -> Option<Vec<u8>> {
-        let (core, working) = (self.client.core, &self.record.working);
-        let hsts = self.record.rules.compiled.hsts.as_deref();
-        if self.cookie.is_none() && working.is_none() && hsts.is_none() && !self.record.tells_id() {
-            return None;
-        }
-        let mut added = core.scratch();
-        added.extend_from_slice(self.cookie.unwrap_or_default().as_bytes());
-        added.extend_from_slice(hsts.unwrap_or_default().as_bytes());
-        self.record.write_id_for_client(&mut added);
-        if let Some(working) = working {
-            // A protocol that takes over has no latency.
-            if outcome == Outcome::Success && status != 101 {
-                let now = core.clock.now();
-                working.answered(now.since(self.record.began), now);
-            }
-            self.record.write_load(&mut added);
-        }
-        Some(added)
     }
 
     /// Whether a response that says so is thrown away for another try. Only if another endpoint has room: what is

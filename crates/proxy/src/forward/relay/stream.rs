@@ -8,6 +8,7 @@ use crate::forward::outgoing::{Outgoing, REPLAY_MAX};
 use crate::forward::relay::response::{call_outcome, outcome};
 use crate::http2::session::Lost;
 use crate::observe::end::Phase;
+use crate::pipeline::response::filter;
 use crate::record::grpc::Call;
 use crate::serve::message::Messages;
 use crate::upstream::pick::InFlight;
@@ -142,7 +143,7 @@ impl Relay<'_, '_, EndpointStream> {
         }
         self.record.note_response(&mut fields.fields());
         self.record.status.set(status);
-        if let Some(added) = self.added(status, outcome) {
+        if let Some(added) = filter(self.record, status, &mut fields.fields(), Some(outcome)) {
             fields.push_lines(&added);
             self.client.core.give_back(added);
         }
