@@ -19,6 +19,7 @@ extern crate self as evenkeel_proxy;
 
 mod body;
 mod core;
+mod filters;
 mod forward;
 mod http2;
 mod listener;

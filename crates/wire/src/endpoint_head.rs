@@ -1,7 +1,7 @@
 //! A request's head as an endpoint is to have it: the one place where such a head is put together, as lines of HTTP/1 or as fields of
 //! HTTP/2. That is done for each try, so what belongs to one try alone (its span, the time that is left) is a line like any other.
 
-use crate::head::{Edits, Field, Request, Room};
+use crate::head::{Edits, Field, Fields, Request, Room};
 use crate::http1;
 use crate::http1::Reject;
 use crate::http1::fields::{Stated, append, list, write_kept};
@@ -197,6 +197,18 @@ impl KeptHead {
             rows: &self.rows,
             form: *form,
             is_host_new: false,
+        }
+    }
+
+    /// The request, as it was read.
+    pub fn request(&mut self) -> Request<'_, '_> {
+        let Places { method, target, completed, host, .. } = &self.place;
+        let text = |range: &Range<usize>| std::str::from_utf8(&self.bytes[range.clone()]).unwrap_or_default();
+        Request {
+            method: text(method),
+            target: completed.unwrap_or_else(|| text(target)),
+            host: &self.bytes[host.clone()],
+            fields: Fields { bytes: &self.bytes, rows: &mut self.rows },
         }
     }
 

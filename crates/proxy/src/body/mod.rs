@@ -1,5 +1,5 @@
 //! What passes between the two sides of a request: a [`message`]'s head and what is kept of it, the [`part`]s of its body, the
-//! [`reply`] of this side's own, and the [`fault`] that ended it early. The client's side is a [`downstream`],
+//! [`response`] of this side's own, and the [`fault`] that ended it early. The client's side is a [`downstream`],
 //! the endpoint's an [`upstream`]; those of HTTP/1 share its [`framing`].
 
 pub mod downstream;
@@ -7,5 +7,5 @@ pub mod fault;
 pub mod framing;
 pub mod message;
 pub mod part;
-pub mod reply;
+pub mod response;
 pub mod upstream;

@@ -82,8 +82,7 @@ pub async fn run<'r, D: Downstream>(
             }
         }
         let second = ticket.slot() != slot;
-        let cookie = opened.route.session.as_ref().and_then(|session| session.cookie_for(core, &ticket));
-        let terms = Terms { timeouts, tries: repeatable.then_some(tries), cookie: cookie.as_deref(), is_reused };
+        let terms = Terms { timeouts, tries: repeatable.then_some(tries), is_reused };
         let relay = Relay::new(client, timer, record, opened, terms);
         let body = &mut opened.body;
         let relayed = match Shape::of(down, opened.route.wants_body) {

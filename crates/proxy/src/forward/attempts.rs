@@ -1,7 +1,7 @@
 //! Which endpoints is a request sent to? One after another until one answers, as far as it may be tried again.
 
 use crate::body::downstream::Downstream;
-use crate::body::reply::Reply;
+use crate::body::response::Response;
 use crate::forward::attempt;
 use crate::forward::outgoing::Outgoing;
 use crate::forward::relay::Answered;
@@ -29,15 +29,15 @@ pub async fn send<'r, D: Downstream>(
     record: &mut Record<'_>,
     opened: &mut Opened<'r>,
     out: &mut Outgoing<'_>,
-) -> Result<Answered, Option<Reply>> {
+) -> Result<Answered, Option<Response>> {
     let clock = &client.core.clock;
     let tries = Tries::begin(opened.route.retries, opened.route.key, clock.now());
-    let mut last: Option<Reply> = None;
+    let mut last: Option<Response> = None;
     loop {
         if is_expired(client, record, opened) {
             record.blame(Cause::Proxy);
             let why = "the deadline that the client set (`grpc-timeout`) had passed before an endpoint was asked";
-            return Err(Some(Reply::new(504, why.into())));
+            return Err(Some(Response::new(504, why)));
         }
         let (ticket, how) = match place(client, record, opened, &tries) {
             Ok(placed) => placed,
@@ -73,7 +73,8 @@ pub async fn send<'r, D: Downstream>(
             Err(failed) => failed,
         };
         record.why.iter().for_each(|why| {
-            why.failed(slot, failed.reply.as_ref().map_or(failed.cause.text(), |reply| &reply.why));
+            let reason = failed.reply.as_ref().map(Response::why);
+            why.failed(slot, reason.as_deref().unwrap_or(failed.cause.text()));
         });
         record.note_failed(failed.failure, failed.cause);
         if failed.is_unprocessed && out.is_whole() && tries.has_other(opened.route.pool, slot) {
@@ -124,8 +125,8 @@ fn is_expired(client: &Client<'_>, record: &Record<'_>, opened: &Opened<'_>) -> 
 
 /// The answer to a client whose request has no place: that of the try before, if there was one.
 #[cold]
-fn unplaced(record: &Record<'_>, pool: &WorkerPool, none: NoPlace, last: Option<Reply>) -> Option<Reply> {
-    let reply = none.count(pool).map(|why| Reply::new(503, why));
+fn unplaced(record: &Record<'_>, pool: &WorkerPool, none: NoPlace, last: Option<Response>) -> Option<Response> {
+    let reply = none.count(pool).map(|why| Response::new(503, why));
     record.blame(match (&reply, &last) {
         (None, _) => Cause::Client,
         (_, None) => Cause::Proxy,
@@ -162,7 +163,7 @@ fn place<'r>(
     tries: &Tries<'_>,
 ) -> Result<(InFlight<'r>, How), NoPick> {
     let pool = opened.route.pool;
-    if let Some(session) = opened.route.session.as_ref().filter(|_| record.tries == 0)
+    if let Some(session) = record.session.as_ref().filter(|_| record.tries == 0)
         && let Some(ticket) = session.at(&client.core.clock, pool)
     {
         record.why.iter().for_each(|why| why.session(pool, &ticket));

@@ -52,6 +52,8 @@ pub struct Outfit<'w> {
     pub edits: Edits,
     /// What becomes of the endpoint's connection.
     pub connection: Connection<'w>,
+    /// True if the endpoint takes parts.
+    pub in_parts: bool,
     /// The scheme of the endpoint's connection.
     pub scheme: &'static str,
     /// The length of the body in digits, where it goes in parts; empty if it was not stated.
@@ -93,7 +95,7 @@ impl<'w> Outgoing<'w> {
             Head::Came(head) => *head,
             Head::Gone => return None,
         };
-        let Outfit { edits, connection, scheme, length, wants_trailers } = &self.outfit;
+        let Outfit { edits, connection, scheme, length, wants_trailers, .. } = &self.outfit;
         Some(EndpointHead {
             head: head.edited(edits),
             added: [&self.of_try, edits.added()],

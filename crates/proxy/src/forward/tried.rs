@@ -1,7 +1,7 @@
 //! How did a try end, for the pool, the endpoint and the balancer? Answered, or failed.
 
 use crate::body::fault::Fault;
-use crate::body::reply::Reply;
+use crate::body::response::Response;
 use crate::forward::relay::Answered;
 use crate::listener::client::Client;
 use crate::observe::end::{Cause, Phase};
@@ -25,7 +25,7 @@ pub struct Failed {
     /// True if the endpoint had the request and has done nothing for it.
     pub is_unprocessed: bool,
     /// What the client is told if there is no other try; `None` if the client is gone.
-    pub reply: Option<Reply>,
+    pub reply: Option<Response>,
 }
 
 /// Ends a request that an endpoint has answered. `tries`: those of its first copy, if that was answered.
@@ -60,7 +60,12 @@ fn take_received(record: &Record<'_>, pool: &WorkerPool, slot: Slot, endpoint: &
 
 impl From<Unreachable> for Failed {
     fn from(Unreachable { cause, status, why }: Unreachable) -> Failed {
-        Failed { cause, failure: Some(Failure::Connect), is_unprocessed: false, reply: Some(Reply::new(status, why)) }
+        Failed {
+            cause,
+            failure: Some(Failure::Connect),
+            is_unprocessed: false,
+            reply: Some(Response::new(status, why)),
+        }
     }
 }
 
@@ -77,11 +82,11 @@ pub fn failed(record: &Record<'_>, pool: &WorkerPool, ticket: InFlight<'_>, faul
         *why = format!("{why}: {rule}");
     }
     let mut reply = reply.map(|(status, why)| match fault.is_of_endpoint() {
-        true => Reply::new(status, format!("pool \"{}\": endpoint {}: {why}", pool.name, endpoint.name)),
-        false => Reply::new(status, why),
+        true => Response::new(status, format!("pool \"{}\": endpoint {}: {why}", pool.name, endpoint.name)),
+        false => Response::new(status, why),
     });
     if let Some(reply) = reply.take_if(|_| begun) {
-        record.note_reason(&reply.why);
+        record.note_reason(&reply.why());
         let call_status = fault.call_status().filter(|_| record.call.get() == Call::Open);
         record.cut.set(call_status.map(|status| Box::new((status, reply))));
     }

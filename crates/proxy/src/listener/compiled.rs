@@ -12,7 +12,6 @@ use evenkeel_tls::Challenges;
 use evenkeel_wire::http1::{FIELDS_MAX, Limits};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Values made from the plan of one listener, once for all workers.
 pub struct Compiled {
@@ -24,12 +23,10 @@ pub struct Compiled {
     pub tls: Option<ListenerTls>,
     /// Answers for authorities, if they may ask by requests.
     pub challenges: Option<Arc<Challenges>>,
-    /// A field for responses over TLS, with its line's end.
-    pub hsts: Option<Box<str>>,
     /// Limits of a request's head.
     pub limits: Limits,
     /// Client addresses that are trusted, and the limits of each other one.
-    pub admission: Admission,
+    pub admission: Arc<Admission>,
     /// Pages for answers of our own, of all listeners.
     pub error_pages: Arc<ErrorPages>,
 }
@@ -64,15 +61,9 @@ impl Compiled {
             tcp,
             tls: prepared.tls.get(&plan.name).cloned(),
             challenges: prepared.challenges.clone(),
-            hsts: plan.tls.as_ref().and_then(|tls| tls.hsts).map(hsts),
             limits: Limits { head: plan.limits.headers, fields: plan.limits.header_count.min(FIELDS_MAX) },
-            admission: Admission::new(plan, &shared.per_address),
+            admission: Admission::new(plan, &shared.per_address).into(),
             error_pages: prepared.error_pages.clone(),
         }
     }
-}
-
-/// Browsers that have seen it come by TLS alone for so long (RFC 6797).
-fn hsts(time: Duration) -> Box<str> {
-    format!("Strict-Transport-Security: max-age={}\r\n", time.as_secs()).into()
 }

@@ -9,7 +9,6 @@ pub mod client;
 pub mod compiled;
 pub mod error_pages;
 pub mod handshakes;
-pub mod mark;
 pub mod per_route;
 pub mod probe_answers;
 pub mod route;

@@ -1,7 +1,7 @@
 //! What does a worker keep for each route? It is made at the route's first request: of a large plan's routes, most see none
 //! on most workers.
 
-use crate::listener::mark::Mark;
+use crate::filters::Filters;
 use crate::listener::route::RouteId;
 use crate::observe::access_log::Named;
 use crate::observe::stats::{RouteStats, RouteTable};
@@ -61,8 +61,8 @@ const BLOCK: usize = 64;
 pub struct PerRoute {
     blocks: Box<[OnceCell<Box<Block>>]>,
     stats: Arc<RouteTable>,
-    listener: Arc<str>,
-    instance: u64,
+    /// Which evenkeel this is.
+    pub instance: u64,
 }
 
 type Block = [OnceCell<Box<Noted>>; BLOCK];
@@ -73,27 +73,26 @@ pub struct Noted {
     pub stats: Arc<RouteStats>,
     /// How the access log calls it.
     pub named: Named,
-    /// What its requests are known by.
-    pub mark: Mark,
+    /// The filters that its requests pass.
+    pub filters: Filters,
 }
 
 impl PerRoute {
     /// For so many routes of which no worker has noted anything by this plan.
-    pub fn new(routes: usize, stats: Arc<RouteTable>, listener: Arc<str>, instance: u64) -> PerRoute {
+    pub fn new(routes: usize, stats: Arc<RouteTable>, instance: u64) -> PerRoute {
         let blocks = (0..=routes / BLOCK).map(|_| OnceCell::new()).collect();
-        PerRoute { blocks, stats, listener, instance }
+        PerRoute { blocks, stats, instance }
     }
 
-    /// What is noted of a route of the plan.
-    pub fn of(&self, route: RouteId, plan: &[plan::Route]) -> &Noted {
-        let block = self.blocks[route / BLOCK].get_or_init(|| Box::new([const { OnceCell::new() }; BLOCK]));
-        block[route % BLOCK].get_or_init(|| self.first(plan.get(route)))
+    /// What is noted of a route of the plan. `filters`: builds those of a route.
+    pub fn of(&self, id: RouteId, route: Option<&plan::Route>, filters: impl FnOnce() -> Filters) -> &Noted {
+        let block = self.blocks[id / BLOCK].get_or_init(|| Box::new([const { OnceCell::new() }; BLOCK]));
+        block[id % BLOCK].get_or_init(|| self.first(route, filters))
     }
 
     #[cold]
-    fn first(&self, route: Option<&plan::Route>) -> Box<Noted> {
+    fn first(&self, route: Option<&plan::Route>, filters: impl FnOnce() -> Filters) -> Box<Noted> {
         let stats = route.map_or_else(|| self.stats.unrouted().clone(), |route| self.stats.of(&route.name));
-        let mark = Mark::new(self.instance, &self.listener, route.map_or("", |route| &route.name));
-        Box::new(Noted { stats, named: Named::default(), mark })
+        Box::new(Noted { stats, named: Named::default(), filters: filters() })
     }
 }

@@ -3,9 +3,10 @@
 
 use super::compiled::Compiled;
 use super::handshakes::Places;
-use super::mark::Mark;
 use super::per_route::{Noted, PerRoute, Routes};
 use crate::core::Core;
+use crate::filters::Filters;
+use crate::filters::table::{self, Build, Stage};
 use crate::listener::route::RouteId;
 use crate::load::load_report::{Reporter, SharedLoad};
 use crate::load::probe::Prober;
@@ -49,7 +50,9 @@ pub struct Rules {
     /// Counts over all workers.
     pub shared: Shared,
     /// Tells balancers in front how busy the listener is.
-    pub reporter: Option<Reporter>,
+    pub reporter: Option<Rc<Reporter>>,
+    /// Filters that every request passes, whatever its route.
+    pub filters: Filters,
     /// Asks endpoints for their load.
     pub prober: Rc<Prober>,
     /// Routes of the plan with their pools and retries, for all listeners of the worker.
@@ -149,13 +152,29 @@ impl Rules {
         &self.noted(route).stats
     }
 
-    fn noted(&self, route: RouteId) -> &Noted {
-        self.noted.of(route, &self.routes.planned)
+    /// The filters of a route; none for requests that no route took.
+    pub fn filters_of(&self, route: RouteId) -> &Filters {
+        &self.noted(route).filters
     }
 
-    /// What requests are known by that go on by a route, if they are to be.
-    pub fn mark(&self, route: RouteId) -> Option<&Mark> {
-        self.plan.detect_loops.then(|| &self.noted(route).mark)
+    fn noted(&self, route: RouteId) -> &Noted {
+        self.noted.of(route, self.routes.planned.get(route), || self.build_filters(route))
+    }
+
+    fn build_filters(&self, id: RouteId) -> Filters {
+        let (Some(route), Some(pool)) = (self.routes.planned.get(id), self.routes.pool(id)) else {
+            return Filters::default();
+        };
+        let route = Some(table::Route { name: &route.name, pool, instance: self.noted.instance });
+        let (listener, compiled) = (&*self.plan, &*self.compiled);
+        let build = Build {
+            listener,
+            admission: &compiled.admission,
+            challenges: compiled.challenges.as_ref(),
+            reporter: self.reporter.as_ref(),
+            route,
+        };
+        table::build(Stage::Route, &build)
     }
 
     /// The fields of the access log that tell a listener and its route.

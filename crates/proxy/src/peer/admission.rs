@@ -47,6 +47,11 @@ impl Admission {
         &self.trusted
     }
 
+    /// True if requests of an address are limited.
+    pub fn limits_requests(&self) -> bool {
+        self.rate.is_some()
+    }
+
     /// A proxy has many clients behind its one address, and they have limits of their own.
     fn is_limited(&self, client: IpAddr) -> bool {
         !self.is_trusted(client) && !self.is_announcing(client)

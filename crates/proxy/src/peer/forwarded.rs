@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// What a request from a trusted proxy says of its origin.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Origin<'b> {
+pub struct Origin {
     /// The client: from the right, the first address that is not a trusted proxy's.
     pub client: IpAddr,
     /// `X-Forwarded-For` to send on: what was sound of the list, and the proxy that sent it.
@@ -19,9 +19,9 @@ pub struct Origin<'b> {
     /// `Forwarded` to send on, if there was one.
     pub forwarded: Option<Vec<u8>>,
     /// What the client spoke.
-    pub scheme: Option<&'b str>,
+    pub scheme: Option<&'static str>,
     /// What the client asked for.
-    pub host: Option<&'b [u8]>,
+    pub host: Option<Box<[u8]>>,
     /// Values that were malformed, or that two fields disagreed about. They do not go on.
     pub malformed: u64,
 }
@@ -32,7 +32,7 @@ pub fn is_in(networks: &[Cidr], ip: IpAddr) -> bool {
 }
 
 /// Reads what `peer`, a trusted proxy, says of a request's origin. `scheme` is what it speaks with us.
-pub fn believe<'b>(request: &Request<'_, 'b>, trusted: &[Cidr], peer: IpAddr, scheme: &str) -> Origin<'b> {
+pub fn believe<'b>(request: &Request<'_, 'b>, trusted: &[Cidr], peer: IpAddr, scheme: &str) -> Origin {
     let mut malformed = 0;
     let hops = x_forwarded_for(request, &mut malformed);
     let elements = forwarded(request).unwrap_or_else(|Malformed| {
@@ -73,8 +73,8 @@ pub fn believe<'b>(request: &Request<'_, 'b>, trusted: &[Cidr], peer: IpAddr, sc
     let scheme = |value: &'b [u8]| SCHEMES.into_iter().find(|s| value.eq_ignore_ascii_case(s.as_bytes()));
     origin.scheme = single(request, "x-forwarded-proto", scheme, &mut origin.malformed);
     origin.scheme = origin.scheme.or(named.and_then(|element| element.scheme));
-    origin.host = single(request, "x-forwarded-host", valid_host, &mut origin.malformed);
-    origin.host = origin.host.or(named.and_then(|element| element.host));
+    let host = single(request, "x-forwarded-host", valid_host, &mut origin.malformed);
+    origin.host = host.or(named.and_then(|element| element.host)).map(Box::from);
     origin
 }
 

@@ -1,3 +1,5 @@
-//! Decisions about a request between its head and its endpoint: [`route`].
+//! Decisions about a request between its head and its endpoint ([`route`]), and about the head of each response on its way to the
+//! client ([`response`]), whoever it is from.
 
+pub mod response;
 pub mod route;

@@ -1,27 +1,19 @@
-//! What becomes of a request, as far as its head says? Trusted, limited and routed, whatever protocol brought it; then
-//! [`attempts`](crate::forward::attempts) send it.
+//! The way of a request from its head to a pool, whatever protocol brought it: past the filters of its listener to its route, and past
+//! those of the route. Then [`attempts`](crate::forward::attempts) send it.
 
-use crate::body::reply::{Page, Reply};
-use crate::listener::client::Client;
-use crate::listener::mark::Mark;
-use crate::listener::route::RouteId;
-use crate::listener::rules::Rules;
-use crate::load::load_report::{self, Reporter};
-use crate::peer::{forwarded, hash_key};
+use crate::body::response::Response;
+use crate::filters::{RequestHead, Resume, Verdict, Waiting};
+use crate::peer::hash_key;
 use crate::record::Record;
 use crate::record::why::Why;
 use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::Retries;
-use crate::upstream::session::Session;
 use evenkeel_balance::Clock;
 use evenkeel_config::plan::RouteTimeouts;
 use evenkeel_net::deadline::Timer;
-use evenkeel_wire::head::{Edits, Request};
-use evenkeel_wire::http1::fields::append;
-use evenkeel_wire::http1::max_forwards::{self, Hops};
+use evenkeel_wire::head::Request;
+use evenkeel_wire::http1::Body;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
-use evenkeel_wire::http1::{Body, Reject};
-use forwarded::Origin;
 use std::time::Duration;
 
 /// A request that was read and routed.
@@ -43,8 +35,6 @@ pub struct Route<'r> {
     pub retries: &'r Retries,
     /// What the pool's algorithm is keyed by, if it is.
     pub key: Option<u64>,
-    /// Where its client was before, if it has to go there again.
-    pub session: Option<Session>,
     pub timeouts: RouteTimeouts,
     /// The tick by which all must be over.
     pub deadline: u64,
@@ -54,10 +44,6 @@ pub struct Route<'r> {
     pub call_left: Option<Duration>,
     /// True if `call_timeout` makes the deadline.
     pub is_deadline_of_call: bool,
-    /// For its `Max-Forwards`, if that means something.
-    pub max_forwards: Option<u32>,
-    /// What it is known by, should it come back: a field.
-    pub mark: &'r [u8],
     /// The content of bodies is looked at on the way, so that they pass in parts.
     pub wants_body: bool,
 }
@@ -73,177 +59,96 @@ impl Route<'_> {
     }
 }
 
-/// A request that goes no further.
-pub enum Refused {
-    /// With this answer to its client.
-    Answered(Reply),
-    /// It is for this side, which knows the answer.
-    Served(Page),
-    /// For what its head says.
-    Malformed(Reject),
+/// How far a request has come on its way past filters.
+#[derive(Default)]
+pub struct Passage {
+    /// The number of the next filter of its listener, or of its route.
+    at: usize,
+    is_routed: bool,
+    /// What the log and those who watch keep of it was noted.
+    is_noted: bool,
 }
 
-/// Finds out who sent a request, whether it may, and where it goes. All of the head's bytes are needed here, and none
-/// afterwards but for what [`add_forwarded`] writes of them. `has_passed_proxies`: it may have been here before.
+/// A request that goes no further now.
+pub enum Stop {
+    /// It is answered by this side.
+    Answer(Response),
+    /// A filter waits for something. The way continues with what that gives.
+    Wait(Waiting),
+}
+
+impl From<Response> for Stop {
+    fn from(response: Response) -> Stop {
+        Stop::Answer(response)
+    }
+}
+
+/// Finds out who sent a request, whether it may, and where it goes. `resume`: what a filter has waited for, if one has.
 ///
 /// # Errors
-/// It goes no further.
-pub fn route<'r, 'b>(
-    client: &Client<'_>,
+/// It goes no further now.
+pub fn route<'r>(
     record: &mut Record<'r>,
-    request: &mut Request<'_, 'b>,
-    has_passed_proxies: bool,
+    head: &mut RequestHead<'_, '_, '_>,
+    passage: &mut Passage,
+    resume: Option<Resume>,
     timer: &Timer,
-) -> Result<(Route<'r>, Option<Origin<'b>>), Refused> {
-    let (core, rules) = (client.core, record.rules);
-    record.take_id(request);
-    record.take_trace(request);
-    record.note_asked(request);
-    let mut ip = client.peer.ip;
-    let origin = client
-        .peer
-        .is_trusted
-        .then(|| forwarded::believe(request, rules.compiled.admission.trusted(), ip, client.peer.scheme()));
-    if let Some(origin) = &origin {
-        ip = origin.client;
-        record.origin = (ip != client.peer.ip).then_some(ip);
-        client.listener.stats.forwarded_malformed.add(origin.malformed);
+) -> Result<Route<'r>, Stop> {
+    let rules = record.rules;
+    if let Some(resume) = resume {
+        verdict(resume(record, head))?;
     }
-    let admission = &rules.compiled.admission;
-    admission.request(ip, || core.clock.now()).map_err(|seconds| Refused::Answered(too_many(client, seconds)))?;
-    let max_forwards = match max_forwards::take(request).map_err(Refused::Malformed)? {
-        Hops::Left(left) => left,
-        Hops::None => return Err(Refused::Served(last_hop(request))),
-    };
-    let (host, path) = (request.host, request.path());
-    // Who asks for the load needs no route, but may not ask more often than others.
-    if let Some(reporter) = rules.reporter.as_ref().filter(|reporter| reporter.plan.path == path) {
-        return Err(Refused::Served(load(client, reporter)));
+    if !passage.is_routed {
+        let passed = rules.filters.request(&mut passage.at, record, head);
+        if !std::mem::replace(&mut passage.is_noted, true) {
+            record.note_asked(head.request);
+        }
+        verdict(passed)?;
+        let request = &mut *head.request;
+        let route = rules.compiled.router.find(request.host, request.path());
+        let route = route.ok_or_else(|| no_route(request))?;
+        let pool = rules.pool(route);
+        record.route = route;
+        record.pool = Some(pool);
+        let core = record.core;
+        record.why =
+            core.explaining.asks(request, &pool.name).map(|asked| Why::begin(asked, request, core.clock.now()));
+        (passage.at, passage.is_routed) = (0, true);
     }
-    if let Some(answer) = rules.compiled.challenges.as_ref().and_then(|challenges| challenges.answer(path)) {
-        return Err(Refused::Served(Page { fields: Vec::new(), kind: "text/plain", body: answer.as_bytes().to_vec() }));
-    }
-    let no_route = || {
-        let host = String::from_utf8_lossy(host);
-        Refused::Answered(Reply::new(404, format!("no route for host \"{host}\" and path \"{path}\"")))
-    };
-    if rules.plan.redirect_https && client.peer.tls().is_none() {
-        return Err(redirect(host, request.target));
-    }
-    let route = rules.compiled.router.find(host, path).ok_or_else(no_route)?;
-    let pool = rules.pool(route);
-    record.route = route;
-    record.pool = Some(pool);
-    record.why = core.explaining.asks(request, &pool.name).map(|asked| Why::begin(asked, request, core.clock.now()));
-    let mark = rules.mark(route);
-    if has_passed_proxies && mark.is_some_and(|mark| mark.is_on(request)) {
-        return Err(came_back(client, rules, route));
-    }
-    record.working = rules.reporter.as_ref().map(Reporter::begin);
-    let timeouts = rules.routes.planned[route].timeouts;
-    let deadline = timeouts.request.map_or(u64::MAX, |limit| timer.tick_after(limit));
-    let key = pool.plan().key().and_then(|key| hash_key::hash(key, request, ip));
-    let session = pool.session(request, core);
-    let mark = mark.map_or(&b""[..], Mark::line);
-    let retries = rules.retries(route, core);
-    let (call_timeout, is_deadline_of_call) = (None, false);
-    let route = Route {
+    let id = record.route;
+    verdict(rules.filters_of(id).request(&mut passage.at, record, head))?;
+    let pool = rules.pool(id);
+    let timeouts = rules.routes.planned[id].timeouts;
+    Ok(Route {
         pool,
-        retries,
-        key,
-        session,
+        retries: rules.retries(id, record.core),
+        key: pool.plan().key().and_then(|key| hash_key::hash(key, head.request, record.client())),
         timeouts,
-        deadline,
-        call_timeout,
+        deadline: timeouts.request.map_or(u64::MAX, |limit| timer.tick_after(limit)),
+        call_timeout: None,
         call_left: None,
-        is_deadline_of_call,
-        max_forwards,
-        mark,
-        wants_body: wants_body(client),
-    };
-    Ok((route, origin))
+        is_deadline_of_call: false,
+        wants_body: wants_body(&rules.plan.name),
+    })
 }
 
-/// Adds what the head for each endpoint says of the request and of its client. `host`: what the request itself names.
-pub fn add_forwarded(
-    client: &Client<'_>,
-    record: &Record<'_>,
-    origin: Option<&Origin<'_>>,
-    route: &Route<'_>,
-    host: &[u8],
-    edits: &mut Edits,
-) {
-    if host.is_empty() {
-        edits.set_host(client.peer.authority().as_bytes());
-    }
-    let lines = edits.lines();
-    if let Some(left) = route.max_forwards {
-        max_forwards::write(left, lines);
-    }
-    lines.extend_from_slice(route.mark);
-    record.write_id_for_endpoint(lines);
-    if let Some(info) = client.peer.tls() {
-        lines.extend_from_slice(&info.note().fields);
-    }
-    let ip = origin.map_or(client.peer.ip_text(), |origin| origin.list.as_bytes());
-    let scheme = origin.and_then(|origin| origin.scheme).unwrap_or(client.peer.scheme()).as_bytes();
-    append(&[b"X-Forwarded-For: ", ip, b"\r\nX-Forwarded-Proto: ", scheme], lines);
-    let host = origin.and_then(|origin| origin.host).unwrap_or(host);
-    if !host.is_empty() {
-        append(&[b"\r\nX-Forwarded-Host: ", host], lines);
-    }
-    if let Some(forwarded) = origin.and_then(|origin| origin.forwarded.as_deref()) {
-        append(&[b"\r\nForwarded: ", forwarded], lines);
-    }
-    lines.extend_from_slice(b"\r\n");
-}
-
-/// True if a filter of the route wants the content of bodies. No filter does so far, but those of tests.
+/// True if a filter of a route wants the content of bodies. None does so far, but for tests on a listener of such a name.
 #[inline]
-fn wants_body(client: &Client<'_>) -> bool {
-    cfg!(test) && client.listener.name.starts_with("parts")
+fn wants_body(listener: &str) -> bool {
+    cfg!(test) && listener.starts_with("parts")
 }
 
-/// How busy we are.
-#[cold]
-fn load(client: &Client<'_>, reporter: &Reporter) -> Page {
-    client.listener.stats.reports_given[2].add(1);
-    let load = reporter.load(client.core.clock.now());
-    let mut fields = b"Cache-Control: no-store\r\n".to_vec();
-    load_report::write_field(&load, &mut fields);
-    Page { fields, kind: "application/json", body: load_report::json(&load).into_bytes() }
-}
-
-/// The answer to a request that may not be forwarded once more: to TRACE what came, to OPTIONS nothing.
-#[cold]
-fn last_hop(request: &Request<'_, '_>) -> Page {
-    let body = if request.method == "TRACE" { max_forwards::reflection(request) } else { Vec::new() };
-    Page { fields: Vec::new(), kind: "message/http", body }
-}
-
-/// Sends the client to the same place over TLS, at the port that is usual for it.
-#[cold]
-fn redirect(host: &[u8], target: &str) -> Refused {
-    let host = String::from_utf8_lossy(host);
-    // Of an IPv6 address the brackets stay.
-    let name = host.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')).map_or(&*host, |(name, _)| name);
-    if name.is_empty() || !target.starts_with('/') {
-        return Refused::Answered(Reply::new(400, "it is answered over TLS, and names no host".to_string()));
+#[inline]
+fn verdict(verdict: Verdict) -> Result<(), Stop> {
+    match verdict {
+        Verdict::Next => Ok(()),
+        Verdict::Answer(response) => Err(Stop::Answer(response)),
+        Verdict::Wait(waiting) => Err(Stop::Wait(waiting)),
     }
-    Refused::Answered(Reply::moved(format!("https://{name}{target}")))
 }
 
 #[cold]
-fn came_back(client: &Client<'_>, rules: &Rules, route: RouteId) -> Refused {
-    client.listener.stats.loops.add(1);
-    let (route, pool) = (&rules.routes.planned[route].name, &rules.pool(route).name);
-    let why = format!("the request came by route \"{route}\" before: an endpoint of pool \"{pool}\" leads back here");
-    Refused::Answered(Reply::new(508, why))
-}
-
-#[cold]
-fn too_many(client: &Client<'_>, seconds: u64) -> Reply {
-    client.listener.stats.rate_limited.add(1);
-    let why = "more requests than one address may send; try again later".to_string();
-    Reply { retry_after: Some(seconds), ..Reply::new(429, why) }
+fn no_route(request: &Request<'_, '_>) -> Response {
+    let (host, path) = (String::from_utf8_lossy(request.host), request.path());
+    Response::new(404, format!("no route for host \"{host}\" and path \"{path}\""))
 }

@@ -5,6 +5,7 @@ use super::accept;
 use super::installed::{Installed, Worker};
 use super::parts::{Parts, PoolParts, Slots, Update};
 use crate::core::Core;
+use crate::filters::table::{self, Build, Stage};
 use crate::listener::compiled::Compiled;
 use crate::listener::per_route::{PerRoute, Routes};
 use crate::listener::probe_answers;
@@ -92,16 +93,26 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
         let before = before.listeners.iter().find(|l| l.name == planned.name);
         let reporter = planned.report_load.clone().map(|report| {
             let reported = before.map(|listener| listener.rules());
-            Reporter::new(report, shared.load.clone(), reported.as_ref().and_then(|rules| rules.reporter.as_ref()))
+            let before = reported.as_ref().and_then(|rules| rules.reporter.as_deref());
+            Rc::new(Reporter::new(report, shared.load.clone(), before))
         });
+        let build = Build {
+            listener: planned,
+            admission: &compiled.admission,
+            challenges: compiled.challenges.as_ref(),
+            reporter: reporter.as_ref(),
+            route: None,
+        };
+        let filters = table::build(Stage::Listener, &build);
         let rules = Rules {
             plan: planned.clone(),
             compiled: compiled.clone(),
             shared: shared.clone(),
             reporter,
+            filters,
             prober: worker.prober.clone(),
             routes: routes.clone(),
-            noted: PerRoute::new(plan.routes.len(), stats.routes[index].clone(), planned.name.clone(), instance),
+            noted: PerRoute::new(plan.routes.len(), stats.routes[index].clone(), instance),
             _generation: generation.clone(),
         };
         match before {

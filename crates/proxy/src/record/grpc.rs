@@ -1,7 +1,7 @@
 //! What is different about a gRPC call? Its client has set a deadline, its errors are statuses of gRPC, and how it ended is in
 //! trailers. The rest is a request like any other.
 
-use crate::body::reply::Reply;
+use crate::body::response::Response;
 use crate::record::Record;
 use evenkeel_wire::grpc::{self, Status};
 use evenkeel_wire::head::{Request, Table};
@@ -58,15 +58,14 @@ pub fn push_status(status: Status, text: &str, fields: &mut Table) {
 
 /// The head that answers a call in the endpoint's place, and ends it.
 #[cold]
-pub fn answer(record: &Record<'_>, reply: &Reply) -> Table {
-    let status = grpc::of_http(reply.status);
-    let text = record.tell_in_text(reply);
-    record.status.set(200);
+pub fn answer(record: &Record<'_>, response: &Response) -> Table {
+    let status = grpc::of_http(response.status);
+    let text = record.text_of(response);
     record.call.set(Call::Ended(status));
     let mut fields = Table::default();
     fields.push(b"content-type", grpc::MEDIA_TYPE.as_bytes());
     push_status(status, &text, &mut fields);
-    if let Some(seconds) = reply.retry_after {
+    if let Some(seconds) = response.retry_after() {
         fields.push(grpc::PUSHBACK.as_bytes(), seconds.saturating_mul(1000).to_string().as_bytes());
     }
     fields

@@ -1,61 +1,49 @@
 //! How did a request go? Filled in while it runs, and written to counters and the access log at its end.
 
 pub mod grpc;
-pub mod id_field;
 pub mod noted;
 pub mod traced;
 pub mod try_end;
 mod watch;
 pub mod why;
 
-use crate::body::reply::{Content, Reply};
+use crate::body::response::Response;
+use crate::filters::Exchange;
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
-use crate::load::load_report::{self, Working};
 use crate::load::reports::Received;
 use crate::observe::access_log::{AccessLog, Line, NOWHERE};
 use crate::observe::end::{Cause, Phase};
 use crate::observe::explanations::Explained;
-use crate::observe::request_id::RequestId;
-use crate::observe::trace::Trace;
 use crate::observe::{stats, taps};
 use crate::peer::address_text::AddressText;
 use crate::record::grpc::Call;
 use crate::record::try_end::{Began, How, TryEnd};
 use crate::record::why::Why;
-use crate::upstream::pool::{Endpoint, WorkerPool};
 use evenkeel_balance::{Clock, Instant};
+use evenkeel_config::plan::Errors;
 use evenkeel_wire::grpc::Status;
 use evenkeel_wire::h2::Malformed;
 use evenkeel_wire::head::Request;
-use std::borrow::Cow;
+use evenkeel_wire::http1::translate::phrase;
 use std::cell::{Cell, OnceCell, RefCell};
-use std::net::IpAddr;
-use std::rc::Rc;
+use std::ops::{Deref, DerefMut};
 
 /// One request.
 pub struct Record<'c> {
     pub(super) client: &'c Client<'c>,
     /// By which it is served.
     pub rules: &'c Rules,
-    /// The client, if a trusted proxy sent the request for it.
-    pub origin: Option<IpAddr>,
-    /// When its head was there.
-    pub began: Instant,
+    /// The request as filters see it.
+    exchange: Exchange<'c>,
     /// Index in the plan; one more than the last if no route took it.
     pub route: usize,
     /// Index of its method in [`stats::METHODS`].
     pub method: usize,
     /// What the client speaks, as the access log says it.
     pub proto: &'static str,
-    /// Its pool.
-    pub pool: Option<&'c WorkerPool>,
-    /// The endpoint that was picked.
-    pub endpoint: Option<Rc<Endpoint>>,
     /// Endpoints it was sent to, or tried to be.
     pub tries: u32,
-    /// Counts it in flight through its listener, where that is reported.
-    pub working: Option<Working<'c>>,
     /// What came with its response about the endpoint's load.
     pub received: Cell<Option<Received>>,
     /// Of the response; 0 if none was sent.
@@ -88,18 +76,30 @@ pub struct Record<'c> {
     pub(super) tried: RefCell<Vec<TryEnd>>,
     /// The one that goes on, or failed last.
     pub began_try: Began,
-    /// The trace that it belongs to, where traces are told of.
-    pub(super) trace: Option<Box<Trace>>,
-    /// What it is called, once that was asked for.
-    pub(super) id: OnceCell<RequestId>,
-    /// Whether fields of its response are noted or replaced.
-    pub notes_response: bool,
+    /// True if fields of its response are logged.
+    notes_response: bool,
     /// The rule that the endpoint broke in the last try, where more is known than the kind of its fault.
     pub broken: Cell<Option<Malformed>>,
     /// Why no response of an endpoint went to the client, for the log, if we answer in its place.
     pub(super) reason: OnceCell<Box<str>>,
     /// The end of a gRPC call whose response has begun and does not continue.
-    pub cut: Cell<Option<Box<(Status, Reply)>>>,
+    pub cut: Cell<Option<Box<(Status, Response)>>>,
+}
+
+impl<'c> Deref for Record<'c> {
+    type Target = Exchange<'c>;
+
+    #[inline]
+    fn deref(&self) -> &Exchange<'c> {
+        &self.exchange
+    }
+}
+
+impl<'c> DerefMut for Record<'c> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Exchange<'c> {
+        &mut self.exchange
+    }
 }
 
 impl<'c> Record<'c> {
@@ -108,15 +108,11 @@ impl<'c> Record<'c> {
         Record {
             client,
             rules,
-            origin: None,
-            began: client.core.clock.now(),
+            exchange: Exchange::new(client.core, &client.peer, &client.listener.stats),
             route: rules.unrouted(),
             method: stats::METHODS.len() - 1,
             proto: "HTTP/1.1",
-            pool: None,
-            endpoint: None,
             tries: 0,
-            working: None,
             received: Cell::new(None),
             status: Cell::new(0),
             call: Cell::default(),
@@ -133,8 +129,6 @@ impl<'c> Record<'c> {
             answered: RefCell::default(),
             tried: RefCell::default(),
             began_try: Began { at: Instant(0), number: 0, how: How::Picked },
-            trace: None,
-            id: OnceCell::new(),
             notes_response: false,
             broken: Cell::new(None),
             reason: OnceCell::new(),
@@ -149,8 +143,9 @@ impl<'c> Record<'c> {
         self.watched = core.taps.wants(request).or_else(|| self.head_of_span(request));
         if let Some(log) = &*core.log.borrow() {
             self.asked = core.scratch();
-            log.lines.keep(request, self.trace_id(), &mut self.asked);
-            self.notes_response |= log.lines.wants_response();
+            self.notes_response = log.lines.wants_response();
+            let trace_id = self.exchange.trace.as_ref().map(|trace| trace.id_text());
+            log.lines.keep(request, trace_id, &mut self.asked);
         }
     }
 
@@ -161,31 +156,20 @@ impl<'c> Record<'c> {
         }
     }
 
-    /// What the client reads in the place of an endpoint's response. The access log gets the reason.
+    /// Returns the line of text that the client reads in the place of an endpoint's response. The access log gets the reason.
     #[cold]
-    pub fn tell(&self, reply: &Reply) -> Content<'_> {
-        let text = self.tell_in_text(reply);
-        match self.rules.compiled.error_pages.find(&self.client.listener.name, self.route, reply.status) {
-            Some(page) => Content { media_type: &page.media_type, body: Cow::Borrowed(&page.body) },
-            None => Content::text(text),
-        }
-    }
-
-    /// The same where no page can be shown: a line of text.
-    #[cold]
-    pub fn tell_in_text(&self, reply: &Reply) -> String {
-        self.status.set(reply.status);
-        self.text_of(reply)
-    }
-
-    /// Returns the line of text, where a status was sent before. The access log gets the reason.
-    #[cold]
-    pub fn text_of(&self, reply: &Reply) -> String {
-        self.note_reason(&reply.why);
+    pub fn text_of(&self, response: &Response) -> String {
+        let why = response.why();
+        self.note_reason(&why);
         let is_logged = self.client.core.log.borrow().is_some();
         // An id that is found nowhere is of no use.
         let is_known = is_logged || self.rules.plan.request_id.is_some();
-        reply.text(self.rules.plan.errors, is_known.then(|| self.request_id()))
+        let (status, phrase) = (response.status, phrase(response.status));
+        match self.rules.plan.errors {
+            Errors::Detailed => format!("{status} {phrase}: {why}\n"),
+            Errors::Terse if is_known => format!("{status} {phrase} (request {})\n", self.request_id()),
+            Errors::Terse => format!("{status} {phrase}\n"),
+        }
     }
 
     /// Keeps the reason why the response is not an endpoint's, or not whole, where that is of use; the first reason counts.
@@ -193,14 +177,6 @@ impl<'c> Record<'c> {
     pub fn note_reason(&self, why: &str) {
         if self.client.core.log.borrow().is_some() || self.watched.is_some() {
             self.reason.get_or_init(|| why.into());
-        }
-    }
-
-    /// Appends a field with the load of its listener beside this request, where that is reported.
-    pub fn write_load(&self, out: &mut Vec<u8>) {
-        if let Some(working) = self.working.as_ref().filter(|working| working.reporter().plan.header) {
-            load_report::write_field(&working.load(self.client.core.clock.now()), out);
-            self.client.listener.stats.reports_given[0].add(1);
         }
     }
 

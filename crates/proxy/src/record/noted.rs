@@ -56,8 +56,7 @@ impl Record<'_> {
         Some((last, cause))
     }
 
-    /// Looks at the fields of the response that goes to the client: what the log is to have of them, and what is said of the
-    /// request's name, which is said once.
+    /// Keeps what the log is to have of the fields of the response that goes to the client.
     #[inline]
     pub fn note_response(&self, fields: &mut Fields<'_, '_>) {
         if self.notes_response {
@@ -70,9 +69,6 @@ impl Record<'_> {
             let mut answered = self.answered.borrow_mut();
             answered.clear();
             log.lines.keep_response(fields, &mut answered);
-        }
-        if let Some(rules) = self.rules.plan.request_id.as_ref().filter(|rules| rules.respond) {
-            fields.leave_out(&rules.field);
         }
     }
 }

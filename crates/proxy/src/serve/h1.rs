@@ -4,27 +4,31 @@
 use crate::body::downstream::{Downstream, Flow};
 use crate::body::framing::{Framing, Writer, trailing};
 use crate::body::message::Message;
-use crate::body::reply::{Content, Page, Reply};
+use crate::body::response::{Content, Response, TEXT};
 use crate::core::Core;
 use crate::core::linger::LINGER;
+use crate::filters::{RequestHead, Resume, Waiting};
 use crate::forward::attempts;
 use crate::forward::outgoing::{Head, Outfit, Outgoing};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::observe::end::{Cause, Phase};
-use crate::pipeline::route::{self, Opened, Refused};
+use crate::pipeline::response::{Own, own};
+use crate::pipeline::route::{self, Opened, Passage, Route, Stop};
 use crate::record::Record;
 use crate::serve::h1_parts::H1Parts;
-use crate::serve::websocket;
+use crate::serve::{until_gone, websocket};
 use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_net::deadline::{Elapsed, Timer};
 use evenkeel_net::event_loop::budget;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::endpoint_head::{Connection, KeptHead, Places, Switch, suit_http2, wants_trailers};
-use evenkeel_wire::head::Edits;
+use evenkeel_wire::head::{self, Edits};
 use evenkeel_wire::http1::chunked::{Keep, Taken};
+use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
-use evenkeel_wire::http1::{self, Body, Reject, Request, Version, reply};
+use evenkeel_wire::http1::translate::write_response;
+use evenkeel_wire::http1::{self, Body, Reject, Request, Version};
 use std::cell::Cell;
 use std::pin::pin;
 use std::task::{Context, Poll};
@@ -92,17 +96,25 @@ struct Ready<'r> {
     more_wanted: bool,
 }
 
-/// A head that goes no further.
-enum Stopped {
-    /// For its bytes.
+/// A request that goes no further now.
+enum Stopped<'r> {
+    /// For the bytes of its head.
     Malformed(Reject),
-    /// Though there is nothing wrong with them.
-    Refused { refused: Refused, keep_alive: bool, head_only: bool },
+    /// It is answered by this side.
+    Answered { response: Response, keep_alive: bool, head_only: bool },
+    /// A filter waits for something.
+    Waits(Box<Parked<'r>>),
 }
 
-impl From<Reject> for Stopped {
-    fn from(reject: Reject) -> Stopped {
+impl From<Reject> for Stopped<'_> {
+    fn from(reject: Reject) -> Self {
         Stopped::Malformed(reject)
+    }
+}
+
+impl From<Response> for Stopped<'_> {
+    fn from(response: Response) -> Self {
+        Stopped::Answered { response, keep_alive: false, head_only: false }
     }
 }
 
@@ -154,13 +166,19 @@ impl H1 {
     pub async fn serve(&self, client: &Client<'_>, rules: &Rules, buf: &mut Buf, last: bool) -> After {
         let mut record = Record::new(client, rules);
         // Used where it is, as it is large.
-        let mut head = self.open(client, &mut record, buf, last);
-        let head = match head {
-            Ok(ref mut head) => head,
+        let mut ready = self.open(client, &mut record, buf, last);
+        if let Err(Stopped::Waits(parked)) = ready {
             // Boxed, as most requests need no room for this.
-            Err(stopped) => return Box::pin(self.stop(client, &record, stopped, buf.take_out())).await,
+            ready = match Box::pin(self.wait(&mut record, parked, buf)).await {
+                Some(ready) => ready,
+                None => return After::Close,
+            };
+        }
+        let ready = match ready {
+            Ok(ref mut ready) => ready,
+            Err(stopped) => return Box::pin(self.stop(&record, stopped, buf.take_out())).await,
         };
-        let (opened, out) = (&mut head.opened, &mut head.out);
+        let (opened, out) = (&mut ready.opened, &mut ready.out);
         match attempts::send(client, self, &mut record, opened, out).await {
             Ok(answered) => {
                 record.phase.set(Phase::Done);
@@ -168,19 +186,19 @@ impl H1 {
                 match (answered.keep_alive, out.take_rest()) {
                     (true, rest) if whole => After::Next(rest),
                     // A client that asked for the close sends no more; another may, and must not be reset for it.
-                    (false, None) if whole && !head.more_wanted => After::Close,
+                    (false, None) if whole && !ready.more_wanted => After::Close,
                     _ => After::Linger,
                 }
             }
-            Err(Some(reply)) => {
+            Err(Some(response)) => {
                 let keep_alive = opened.towards.keep_alive && opened.body.is_done();
-                Box::pin(self.answer(&record, &reply, keep_alive, opened.asked.head, out.take_rest())).await
+                Box::pin(self.answer(&record, response, keep_alive, opened.asked.head, out.take_rest())).await
             }
             Err(None) => After::Close,
         }
     }
 
-    /// Reads and routes: everything that needs the head's bytes, in one go, so that nothing of it is kept. If the request is
+    /// Reads and routes: everything that needs the head's bytes, in one go, so that no buffer is kept for it. If the request is
     /// refused the buffer keeps what came behind it.
     fn open<'r>(
         &self,
@@ -188,7 +206,7 @@ impl H1 {
         record: &mut Record<'r>,
         buf: &mut Buf,
         last: bool,
-    ) -> Result<Ready<'r>, Stopped> {
+    ) -> Result<Ready<'r>, Stopped<'r>> {
         let (core, rules) = (client.core, record.rules);
         budget::charge(HEAD);
         let mut rows = core.rows();
@@ -200,115 +218,123 @@ impl H1 {
             Ok(None) => return Err(Reject::Malformed.into()),
             Err(reject) => return Err((*reject).into()),
         };
-        let (head_len, version) = (request.head_len, request.version);
-        record.proto = proto(version);
-        let keep_alive = request.keep_alive && !last && !client.is_ending();
-        let mut body = std::mem::replace(&mut request.body, Body::EMPTY);
-        let has_passed_proxies = request.has_passed_proxies;
-        let (route, origin) = match route::route(client, record, request, has_passed_proxies, &self.timer) {
-            Ok(routed) => routed,
-            Err(refused) => {
-                let head_only = request.is_head();
-                let used = head_len + body.advance(&mut buf.filled_mut()[head_len..], Keep::Content)?.used;
-                buf.consume(used);
-                record.count_in(used);
-                let keep_alive = keep_alive && body.is_done();
-                return Err(Stopped::Refused { refused, keep_alive, head_only });
-            }
+        record.proto = proto(request.version);
+        record.has_passed_proxies = request.has_passed_proxies;
+        let mut came = Came {
+            version: request.version,
+            keep_alive: request.keep_alive && !last && !client.is_ending(),
+            more_wanted: request.keep_alive,
+            upgrade: request.upgrade,
+            may_be_overlooked: request.body_may_be_overlooked(),
+            is_head: request.is_head(),
+            is_idempotent: request.is_idempotent(),
+            head_len: request.head_len,
+            body: std::mem::replace(&mut request.body, Body::EMPTY),
         };
-        let pool = route.pool;
-        let close = pool.connects_for_each() || request.body_may_be_overlooked();
-        let mut outfit = Outfit { edits: Edits::new(core.scratch()), scheme: pool.scheme(), ..Outfit::default() };
-        route::add_forwarded(client, record, origin.as_ref(), &route, request.host, &mut outfit.edits);
-        let takes_messages = pool.takes_messages(request.upgrade);
-        let mut upgrade = request.upgrade;
-        outfit.connection = match (upgrade, close) {
-            (true, _) => Connection::Upgraded,
-            (false, true) => Connection::Closed,
-            (false, false) => Connection::Kept,
-        };
-        let wants_body = route.wants_body;
-        // Between HTTP/1 and HTTP/1 trailers pass unasked.
-        self.takes_trailers.set(true);
-        if takes_messages {
-            outfit.wants_trailers = wants_trailers(request);
-            self.takes_trailers.set(outfit.wants_trailers);
-            let asked = websocket::asked(request);
-            upgrade = asked.is_some();
-            if upgrade {
-                request.fields.leave_out(websocket::KEY);
-                body = Body::UntilClose;
-                outfit.connection = Connection::Tunnel(Switch { protocol: websocket::PROTOCOL, fields: b"" });
-            }
-            self.websocket.set(asked);
-            outfit.length = stated_length(request, &body).map(|length| length.to_string()).unwrap_or_default();
-            suit_http2(request, &mut outfit.edits)?;
-        }
-        let more_wanted = request.keep_alive;
-        let asked = RequestContext { head: request.is_head(), upgrade };
-        let (towards, idempotent) = (Towards { version, keep_alive }, request.is_idempotent());
-        let places = Places::of(request);
-        let mut bytes = core.scratch();
-        bytes.extend_from_slice(request.fields.bytes);
-        let kept = Head::Kept(KeptHead::new(bytes, rows, places));
-        buf.consume(head_len);
-        if takes_messages {
-            let (message, used) = take_message(&mut body, buf)?;
-            record.count_in(head_len + used);
-            let idempotent = idempotent && !upgrade;
-            let opened = Opened { route, towards, asked, idempotent, close: false, body };
-            let out = Outgoing::of_message(core, kept, outfit, message, buf.take_out());
-            return Ok(Ready { opened, out, more_wanted });
-        }
-        if wants_body {
-            // The body passes in parts: what has come of it is framed anew.
-            let framing = if let Body::Chunked(_) = body { Framing::Chunks } else { Framing::Stated };
-            let (message, used) = take_message(&mut body, buf)?;
-            record.count_in(head_len + used);
-            let mut writer = Writer::new(framing);
-            message.parts().for_each(|part| writer.send(part, true));
-            let framed = writer.into_bytes();
-            let mut came = Buf::holding(&framed);
-            if !came.extend(buf.filled()) {
-                return Err(Reject::HeadTooLarge.into());
-            }
-            let opened = Opened { route, towards, asked, idempotent, close, body };
-            let out = Outgoing::new(core, kept, outfit, came, framed.len());
-            return Ok(Ready { opened, out, more_wanted });
-        }
-        let Taken { used, kept: len, .. } = buf.take_body(0, &mut body, Keep::Framed)?;
-        record.count_in(head_len + used);
-        let opened = Opened { route, towards, asked, idempotent, close, body };
-        Ok(Ready { opened, out: Outgoing::new(core, kept, outfit, buf.take_out(), len), more_wanted })
-    }
-
-    /// Tells the client that its request goes no further. `buf`: what came behind it.
-    async fn stop(&self, client: &Client<'_>, record: &Record<'_>, stopped: Stopped, buf: Buf) -> After {
-        match stopped {
-            Stopped::Malformed(reject) => self.malformed(client, record, reject).await,
-            Stopped::Refused { refused, keep_alive, head_only } => {
-                let rest = (!buf.is_empty()).then_some(buf);
-                match refused {
-                    Refused::Answered(reply) => {
-                        record.blame(Cause::Proxy);
-                        self.answer(record, &reply, keep_alive, head_only, rest).await
+        let mut outfit = Outfit { edits: Edits::new(core.scratch()), ..Outfit::default() };
+        let mut passage = Passage::default();
+        let routed = self.route(record, &mut request.head, &mut came, &mut outfit, &mut passage, None);
+        match routed {
+            Err(Stop::Answer(response)) => Err(came.refused(record, response, buf)),
+            other => {
+                let (places, mut bytes) = (Places::of(request), core.scratch());
+                bytes.extend_from_slice(request.fields.bytes);
+                let head = KeptHead::new(bytes, rows, places);
+                buf.consume(came.head_len);
+                match other {
+                    Ok(route) => came.ready(record, route, Head::Kept(head), outfit, buf),
+                    Err(Stop::Wait(waiting)) => {
+                        Err(Stopped::Waits(Parked { head, came, outfit, passage, waiting }.into()))
                     }
-                    Refused::Served(Page { mut fields, kind, body }) => {
-                        record.write_id_for_client(&mut fields);
-                        let page = reply::Reply { status: 200, fields: &fields, kind, body: &body };
-                        self.say(record, &page, keep_alive, head_only, rest).await
-                    }
-                    Refused::Malformed(reject) => self.malformed(client, record, reject).await,
+                    Err(Stop::Answer(response)) => Err(response.into()),
                 }
             }
         }
     }
 
-    /// Answers a client whose request means nothing, or several things.
-    async fn malformed(&self, client: &Client<'_>, record: &Record<'_>, reject: Reject) -> After {
-        client.listener.stats.malformed.add(1);
-        record.blame(Cause::Proxy);
-        self.answer(record, &reject.into(), false, false, None).await
+    /// Finds the route of a request, and what its endpoint is told of it.
+    fn route<'r>(
+        &self,
+        record: &mut Record<'r>,
+        request: &mut head::Request<'_, '_>,
+        came: &mut Came,
+        outfit: &mut Outfit<'r>,
+        passage: &mut Passage,
+        resume: Option<Resume>,
+    ) -> Result<Route<'r>, Stop> {
+        let mut head = RequestHead { request, edits: &mut outfit.edits };
+        let route = route::route(record, &mut head, passage, resume, &self.timer)?;
+        let pool = route.pool;
+        outfit.scheme = pool.scheme();
+        came.may_be_overlooked |= pool.connects_for_each();
+        outfit.connection = match (came.upgrade, came.may_be_overlooked) {
+            (true, _) => Connection::Upgraded,
+            (false, true) => Connection::Closed,
+            (false, false) => Connection::Kept,
+        };
+        // Between HTTP/1 and HTTP/1 trailers pass unasked.
+        self.takes_trailers.set(true);
+        outfit.in_parts = pool.takes_messages(came.upgrade);
+        if outfit.in_parts {
+            outfit.wants_trailers = wants_trailers(request);
+            self.takes_trailers.set(outfit.wants_trailers);
+            let asked = websocket::asked(request, came.upgrade, came.version);
+            came.upgrade = asked.is_some();
+            if came.upgrade {
+                request.fields.leave_out(websocket::KEY);
+                came.body = Body::UntilClose;
+                outfit.connection = Connection::Tunnel(Switch { protocol: websocket::PROTOCOL, fields: b"" });
+            }
+            self.websocket.set(asked);
+            outfit.length = stated_length(request, &came.body).map(|length| length.to_string()).unwrap_or_default();
+            suit_http2(request, &mut outfit.edits).map_err(Response::from)?;
+        }
+        Ok(route)
+    }
+
+    /// Waits for what a filter waits for, and has the request continue on its way; `None` if the client is gone before. Neither a
+    /// buffer is held meanwhile nor a borrow.
+    async fn wait<'r>(
+        &self,
+        record: &mut Record<'r>,
+        mut parked: Box<Parked<'r>>,
+        buf: &mut Buf,
+    ) -> Option<Result<Ready<'r>, Stopped<'r>>> {
+        if buf.is_empty() {
+            *buf = Buf::none();
+        } else {
+            buf.shrink();
+        }
+        loop {
+            let Some(resume) = until_gone(self, parked.waiting.as_mut()).await else {
+                record.blame(Cause::Client);
+                return None;
+            };
+            let Parked { head, came, outfit, passage, .. } = &mut *parked;
+            match self.route(record, &mut head.request(), came, outfit, passage, Some(resume)) {
+                Err(Stop::Wait(waiting)) => parked.waiting = waiting,
+                Err(Stop::Answer(response)) => {
+                    came.head_len = 0;
+                    return Some(Err(came.refused(record, response, buf)));
+                }
+                Ok(route) => {
+                    let Parked { head, came, outfit, .. } = *parked;
+                    return Some(came.ready(record, route, Head::Kept(head), outfit, buf));
+                }
+            }
+        }
+    }
+
+    /// Tells the client that its request goes no further. `buf`: what came behind it.
+    async fn stop(&self, record: &Record<'_>, stopped: Stopped<'_>, buf: Buf) -> After {
+        match stopped {
+            Stopped::Answered { response, keep_alive, head_only } => {
+                let rest = (!buf.is_empty()).then_some(buf);
+                self.answer(record, response, keep_alive, head_only, rest).await
+            }
+            Stopped::Malformed(reject) => self.answer(record, reject.into(), false, false, None).await,
+            Stopped::Waits(_) => After::Close,
+        }
     }
 
     /// Answers a client that sent no whole head in time.
@@ -316,8 +342,7 @@ impl H1 {
         let rules = client.listener.rules();
         let record = Record::new(client, &rules);
         record.blame(Cause::ClientSlow);
-        let late = Reply::new(408, "no whole request in time".to_string());
-        self.answer(&record, &late, false, false, None).await
+        self.answer(&record, Response::new(408, "no whole request in time"), false, false, None).await
     }
 
     /// Answers a client that sent its request without the TLS that is spoken here.
@@ -327,49 +352,32 @@ impl H1 {
         record.blame(Cause::Proxy);
         client.listener.stats.malformed.add(1);
         let why = "a plain HTTP request was sent to a port that speaks TLS; use https://";
-        let _ = record.tell(&Reply::new(400, why.to_string()));
+        record.note_reason(why);
         // Its client reads why, however terse other answers are: it says nothing of the inside.
-        let body = format!("400 Bad Request: {why}\n");
-        let reply = reply::Reply { status: 400, fields: &[], kind: reply::TEXT, body: body.as_bytes() };
-        self.say(&record, &reply, false, false, None).await
+        let page = Response::page(TEXT, format!("400 Bad Request: {why}\n").into_bytes());
+        self.answer(&record, Response { status: 400, ..page }, false, false, None).await
     }
 
     /// Answers in the endpoint's place. The connection is kept only if the request's end is known to be here.
     async fn answer(
         &self,
         record: &Record<'_>,
-        reply: &Reply,
+        response: Response,
         keep_alive: bool,
         head_only: bool,
         rest: Option<Buf>,
     ) -> After {
-        let Content { media_type, body } = record.tell(reply);
-        let mut fields = Vec::new();
-        if let Some(seconds) = reply.retry_after {
-            fields.extend_from_slice(format!("Retry-After: {seconds}\r\n").as_bytes());
-        }
-        if let Some(location) = &reply.location {
-            fields.extend_from_slice(format!("Location: {location}\r\n").as_bytes());
-        }
-        record.write_load(&mut fields);
-        record.write_id_for_client(&mut fields);
-        let reply = reply::Reply { status: reply.status, fields: &fields, kind: media_type, body: &body };
-        self.say(record, &reply, keep_alive, head_only, rest).await
-    }
-
-    /// Sends a whole response of the proxy's own.
-    async fn say(
-        &self,
-        record: &Record<'_>,
-        reply: &reply::Reply<'_>,
-        keep_alive: bool,
-        head_only: bool,
-        rest: Option<Buf>,
-    ) -> After {
-        record.status.set(reply.status);
+        let keep_alive = keep_alive && !matches!(response.content, Content::Malformed(_));
+        let rest = rest.filter(|_| keep_alive);
+        let Own { status, fields, body, .. } = own(record, response);
         // They do not say `keep-alive`, without which HTTP/1.0 means close.
         let keep_alive = keep_alive && record.proto == proto(Version::V11);
-        let bytes = reply.write(!keep_alive, head_only);
+        let towards = Towards { version: Version::V11, keep_alive };
+        let mut bytes = Vec::new();
+        write_response(status, &fields, Stated::Length(body.len() as u64), towards, &mut bytes);
+        if !head_only {
+            bytes.extend_from_slice(&body);
+        }
         for part in bytes.chunks(CAPACITY) {
             let mut buf = Buf::take();
             if !buf.extend(part) {
@@ -386,8 +394,79 @@ impl H1 {
     }
 }
 
+/// What a request says of its connection and its body, when its head was read.
+struct Came {
+    version: Version,
+    /// Whether the client's connection can carry another request.
+    keep_alive: bool,
+    /// Whether the client wants to send another request.
+    more_wanted: bool,
+    /// Whether it asks to switch to another protocol.
+    upgrade: bool,
+    /// Whether the endpoint's connection must not carry another request.
+    may_be_overlooked: bool,
+    is_head: bool,
+    is_idempotent: bool,
+    /// Bytes of the head at the front of the buffer.
+    head_len: usize,
+    /// What of the body is still to come.
+    body: Body,
+}
+
+impl Came {
+    /// A request that goes no further. What came behind it stays in the buffer.
+    fn refused<'r>(&mut self, record: &Record<'_>, response: Response, buf: &mut Buf) -> Stopped<'r> {
+        let advanced = self.body.advance(&mut buf.filled_mut()[self.head_len..], Keep::Content);
+        let used = match advanced {
+            Ok(taken) => self.head_len + taken.used,
+            Err(reject) => return reject.into(),
+        };
+        buf.consume(used);
+        record.count_in(used);
+        Stopped::Answered { response, keep_alive: self.keep_alive && self.body.is_done(), head_only: self.is_head }
+    }
+
+    /// A request that is ready to be sent. Its head is out of the buffer.
+    fn ready<'r>(
+        self,
+        record: &mut Record<'r>,
+        route: Route<'r>,
+        head: Head<'r>,
+        outfit: Outfit<'r>,
+        buf: &mut Buf,
+    ) -> Result<Ready<'r>, Stopped<'r>> {
+        let Came { version, keep_alive, more_wanted, upgrade, may_be_overlooked, head_len, mut body, .. } = self;
+        let (towards, asked) = (Towards { version, keep_alive }, RequestContext { head: self.is_head, upgrade });
+        let idempotent = self.is_idempotent && !(outfit.in_parts && upgrade);
+        let core = record.core;
+        let (out, close) = if outfit.in_parts {
+            let (message, used) = take_message(&mut body, buf)?;
+            record.count_in(head_len + used);
+            (Outgoing::of_message(core, head, outfit, message, buf.take_out()), false)
+        } else if route.wants_body {
+            let (framed, used) = frame_anew(&mut body, buf)?;
+            record.count_in(head_len + used);
+            (Outgoing::new(core, head, outfit, buf.take_out(), framed), may_be_overlooked)
+        } else {
+            let Taken { used, kept, .. } = buf.take_body(0, &mut body, Keep::Framed)?;
+            record.count_in(head_len + used);
+            (Outgoing::new(core, head, outfit, buf.take_out(), kept), may_be_overlooked)
+        };
+        Ok(Ready { opened: Opened { route, towards, asked, idempotent, close, body }, out, more_wanted })
+    }
+}
+
+/// A request that a filter waits for.
+struct Parked<'r> {
+    head: KeptHead,
+    came: Came,
+    outfit: Outfit<'r>,
+    passage: Passage,
+    waiting: Waiting,
+}
+
 /// The length that a request states of its body.
-fn stated_length(request: &Request<'_, '_>, body: &Body) -> Option<u64> {
+fn stated_length(request: &head::Request<'_, '_>, body: &Body) -> Option<u64> {
     let Body::Length(length) = body else { return None };
     request.field("content-length").map(|_| *length)
 }
@@ -416,6 +495,22 @@ fn take_message(body: &mut Body, buf: &mut Buf) -> Result<(Box<Message>, usize),
         trailers = Some(trailing(&lines)).filter(|table| !table.is_empty());
     }
     Ok((Box::new(Message { content, kept: Vec::new(), trailers, whole, tunnel: false }), used))
+}
+
+/// Frames what has come of a request's body for an endpoint whose body goes in parts. Returns the bytes at the front of `buf` that it
+/// is then, and those that it was.
+fn frame_anew(body: &mut Body, buf: &mut Buf) -> Result<(usize, usize), Reject> {
+    let framing = if let Body::Chunked(_) = body { Framing::Chunks } else { Framing::Stated };
+    let (message, used) = take_message(body, buf)?;
+    let mut writer = Writer::new(framing);
+    message.parts().for_each(|part| writer.send(part, true));
+    let framed = writer.into_bytes();
+    let mut all = Buf::holding(&framed);
+    if !all.extend(buf.filled()) {
+        return Err(Reject::HeadTooLarge);
+    }
+    *buf = all;
+    Ok((framed.len(), used))
 }
 
 /// As the access log says it.

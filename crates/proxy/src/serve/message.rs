@@ -4,16 +4,19 @@
 use crate::body::downstream::{ClientParts, Downstream};
 use crate::body::message::Message;
 use crate::body::part::Part;
-use crate::body::reply::{Content, Page, Reply};
+use crate::body::response::Response;
 use crate::core::linger::LINGER;
+use crate::filters::RequestHead;
 use crate::forward::attempts;
 use crate::forward::outgoing::{Head, Outfit, Outgoing};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::observe::end::{Cause, Phase};
-use crate::pipeline::route::{self, Opened, Refused};
+use crate::pipeline::response::{Own, own};
+use crate::pipeline::route::{self, Opened, Passage, Stop};
 use crate::record::Record;
 use crate::record::grpc::{self, Call};
+use crate::serve::until_gone;
 use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_balance::rng::mix;
 use evenkeel_net::buffer::{Buf, CAPACITY};
@@ -64,13 +67,23 @@ pub async fn serve<D: Messages>(
     record.count_in(request.method.len() + request.target.len() + request.host.len() + request.fields.bytes.len());
     let head_only = request.is_head();
     record.call.set(Call::of(request));
-    let (mut route, origin) = match route::route(client, &mut record, request, true, down.timer()) {
-        Ok(routed) => routed,
-        Err(refused) => return Box::pin(refuse(client, &record, down, refused, head_only)).await,
+    let core = client.core;
+    let mut outfit = Outfit { edits: Edits::new(core.scratch()), ..Outfit::default() };
+    let (mut passage, mut resume) = (Passage::default(), None);
+    let mut route = loop {
+        let mut head = RequestHead { request, edits: &mut outfit.edits };
+        match route::route(&mut record, &mut head, &mut passage, resume, down.timer()) {
+            Ok(route) => break route,
+            Err(Stop::Answer(response)) => return Box::pin(answer(&record, down, response, head_only)).await,
+            Err(Stop::Wait(mut waiting)) => match Box::pin(until_gone(down, waiting.as_mut())).await {
+                None => return record.blame(Cause::Client),
+                there => resume = there,
+            },
+        }
     };
     if switch.is_some_and(|protocol| !is_known(protocol)) {
         // A tunnel of HTTP would carry requests that are neither routed nor counted, and other tunnels are not tested.
-        return Box::pin(refuse(client, &record, down, Refused::Malformed(Reject::Protocol), head_only)).await;
+        return Box::pin(answer(&record, down, Reject::Protocol.into(), head_only)).await;
     }
     if record.call.get() != Call::Not
         && let Some(limit) = grpc::timeout(request)
@@ -90,9 +103,7 @@ pub async fn serve<D: Messages>(
     // An endpoint that does not read a body without meaning takes it for the next request.
     let overlooked = !ended && switch.is_none() && matches!(request.method, "GET" | "HEAD" | "DELETE" | "TRACE");
     let close = route.pool.connects_for_each() || overlooked;
-    let core = client.core;
-    let mut outfit = Outfit { edits: Edits::new(core.scratch()), scheme: route.pool.scheme(), ..Outfit::default() };
-    route::add_forwarded(client, &record, origin.as_ref(), &route, request.host, &mut outfit.edits);
+    outfit.scheme = route.pool.scheme();
     if route.call_timeout.is_some() {
         request.fields.leave_out(TIMEOUT);
     }
@@ -111,7 +122,7 @@ pub async fn serve<D: Messages>(
         _ => suit_http1(request, &mut outfit.edits, has_body),
     };
     if let Err(reject) = suits {
-        return Box::pin(refuse(client, &record, down, Refused::Malformed(reject), head_only)).await;
+        return Box::pin(answer(&record, down, reject.into(), head_only)).await;
     }
     let head = Head::Came(HeadParts::decoded(request, framing));
     let mut out = if takes_messages {
@@ -145,9 +156,9 @@ pub async fn serve<D: Messages>(
                 && record.call.get() != Call::Not
                 && down.timer().left_ns(opened.route.deadline) == Some(0) =>
         {
-            Box::pin(answer(&record, down, &Reply { status: 504, ..reply }, head_only)).await
+            Box::pin(answer(&record, down, Response { status: 504, ..reply }, head_only)).await
         }
-        Err(Some(reply)) => Box::pin(answer(&record, down, &reply, head_only)).await,
+        Err(Some(reply)) => Box::pin(answer(&record, down, reply, head_only)).await,
         Err(None) => match record.cut.take() {
             Some(cut) => end_call(&record, down, *cut),
             None => {
@@ -162,7 +173,7 @@ pub async fn serve<D: Messages>(
 
 /// Ends a gRPC call whose response has begun and does not continue.
 #[cold]
-fn end_call<D: Messages>(record: &Record<'_>, down: &D, (status, reply): (Status, Reply)) {
+fn end_call<D: Messages>(record: &Record<'_>, down: &D, (status, reply): (Status, Response)) {
     record.call.set(Call::Ended(status));
     let mut trailers = Table::default();
     grpc::push_status(status, &record.text_of(&reply), &mut trailers);
@@ -185,55 +196,13 @@ fn websocket_key(client: &Client<'_>) -> Vec<u8> {
     line
 }
 
-/// Tells the client that its request goes no further.
-async fn refuse<D: Messages>(client: &Client<'_>, record: &Record<'_>, down: &D, refused: Refused, head_only: bool) {
-    match refused {
-        Refused::Answered(reply) => {
-            record.blame(Cause::Proxy);
-            answer(record, down, &reply, head_only).await;
-        }
-        Refused::Malformed(reject) => {
-            client.listener.stats.malformed.add(1);
-            record.blame(Cause::Proxy);
-            answer(record, down, &reject.into(), head_only).await;
-        }
-        Refused::Served(Page { fields: mut lines, kind, body }) => {
-            record.status.set(200);
-            let mut fields = Table::default();
-            fields.push(b"content-type", kind.as_bytes());
-            record.write_id_for_client(&mut lines);
-            fields.push_lines(&lines);
-            say(record, down, 200, fields, &body, head_only).await;
-        }
-    }
-}
-
 /// Answers in the endpoint's place.
-async fn answer<D: Messages>(record: &Record<'_>, down: &D, reply: &Reply, head_only: bool) {
-    let mut added = Vec::new();
-    record.write_load(&mut added);
-    record.write_id_for_client(&mut added);
-    if record.call.get() != Call::Not {
-        let mut fields = grpc::answer(record, reply);
-        fields.push_lines(&added);
-        down.send_head(200, fields, true);
+async fn answer<D: Messages>(record: &Record<'_>, down: &D, response: Response, head_only: bool) {
+    let Own { status, mut fields, body, ends_call } = own(record, response);
+    if ends_call {
+        down.send_head(status, fields, true);
         return;
     }
-    let Content { media_type, body } = record.tell(reply);
-    let mut fields = Table::default();
-    fields.push(b"content-type", media_type.as_bytes());
-    if let Some(seconds) = reply.retry_after {
-        fields.push(b"retry-after", seconds.to_string().as_bytes());
-    }
-    if let Some(location) = &reply.location {
-        fields.push(b"location", location.as_bytes());
-    }
-    fields.push_lines(&added);
-    say(record, down, reply.status, fields, &body, head_only).await;
-}
-
-/// Sends a whole response of the proxy's own.
-async fn say<D: Messages>(record: &Record<'_>, down: &D, status: u16, mut fields: Table, body: &[u8], head_only: bool) {
     fields.push(b"content-length", body.len().to_string().as_bytes());
     record.count_out(fields.size());
     down.send_head(status, fields, head_only);

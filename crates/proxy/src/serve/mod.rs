@@ -1,4 +1,4 @@
-//! Where did a request come from, and where does its response go? A [`Downstream`](crate::body::downstream::Downstream):
+//! Where did a request come from, and where does its response go? A [`Downstream`]:
 //! one request of a client connection. No code
 //! above it sees a socket. With HTTP/1 ([`h1`]) it has the connection to itself; where requests come as [`message`]s, many
 //! share one, as with HTTP/2 ([`h2`]).
@@ -14,3 +14,18 @@ mod open;
 #[cfg(test)]
 mod parts_tests;
 mod websocket;
+
+use crate::body::downstream::Downstream;
+use crate::filters::Resume;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+
+/// Waits for what a filter waits for; `None` if the client is gone before.
+async fn until_gone(down: &impl Downstream, mut waiting: Pin<&mut dyn Future<Output = Resume>>) -> Option<Resume> {
+    poll_fn(|cx| match waiting.as_mut().poll(cx) {
+        Poll::Ready(resume) => Poll::Ready(Some(resume)),
+        Poll::Pending => down.poll_gone(cx).map(|()| None),
+    })
+    .await
+}

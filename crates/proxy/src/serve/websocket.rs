@@ -1,8 +1,8 @@
 //! How does a client of HTTP/1 get a WebSocket at an endpoint that speaks HTTP/2? There it is a tunnel (RFC 8441), without the
 //! key that HTTP/1 has (RFC 6455): the answer to that is made here.
 
-use evenkeel_wire::head::Table;
-use evenkeel_wire::http1::{Request, Version};
+use evenkeel_wire::head::{Request, Table};
+use evenkeel_wire::http1::Version;
 use sha1::{Digest, Sha1};
 
 /// What it is called.
@@ -45,8 +45,8 @@ const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 
 /// The answer to a request that asks for a WebSocket; `None` to any other. One that asks for another protocol gets an answer
 /// without it, as any server may give.
-pub fn asked(request: &Request<'_, '_>) -> Option<Accept> {
-    if !request.upgrade || request.version != Version::V11 || request.method != "GET" {
+pub fn asked(request: &Request<'_, '_>, upgrade: bool, version: Version) -> Option<Accept> {
+    if !upgrade || version != Version::V11 || request.method != "GET" {
         return None;
     }
     let is_named = request.field("upgrade")?.eq_ignore_ascii_case(PROTOCOL.as_bytes());

@@ -1,7 +1,7 @@
 //! Where was a client before, and does it go there again?
 
 use super::pick::InFlight;
-use super::pool::WorkerPool;
+use super::pool::{Endpoint, WorkerPool};
 use super::rules::PoolRules;
 use crate::core::Core;
 use evenkeel_balance::{Clock, EndpointId, Instant, sticky};
@@ -36,13 +36,18 @@ impl Session {
     }
 
     /// The field that tells the client where it is, if it does not know.
-    pub fn cookie_for(&self, core: &Core, ticket: &InFlight<'_>) -> Option<String> {
-        let id = EndpointId::of(&ticket.endpoint.name);
+    pub fn cookie_for(&self, core: &Core, endpoint: &Endpoint) -> Option<String> {
+        let id = EndpointId::of(&endpoint.name);
         if self.was == Some(id) {
             return None;
         }
         let sticky = self.rules.compiled.sticky.as_ref()?;
         Some(sticky.field(id, seconds(core)))
+    }
+
+    /// True if that is where its client was before.
+    pub fn is_at(&self, endpoint: &Endpoint) -> bool {
+        self.was == Some(EndpointId::of(&endpoint.name))
     }
 }
 

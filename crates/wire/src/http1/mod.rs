@@ -11,7 +11,6 @@ pub mod kind;
 pub mod max_forwards;
 pub mod mend;
 pub mod reject;
-pub mod reply;
 pub mod request;
 pub mod response;
 pub mod tokens;

@@ -37,11 +37,12 @@ fn digits(status: u16) -> [u8; 3] {
 }
 
 /// The phrase of a status, which HTTP/1 alone has; of one that is not common, nothing.
-fn phrase(status: u16) -> &'static str {
+pub fn phrase(status: u16) -> &'static str {
     match status {
         100 => "Continue",
         101 => "Switching Protocols",
         103 => "Early Hints",
+        200 => "OK",
         201 => "Created",
         202 => "Accepted",
         204 => "No Content",
@@ -52,15 +53,28 @@ fn phrase(status: u16) -> &'static str {
         304 => "Not Modified",
         307 => "Temporary Redirect",
         308 => "Permanent Redirect",
+        400 => "Bad Request",
         401 => "Unauthorized",
         403 => "Forbidden",
+        404 => "Not Found",
         405 => "Method Not Allowed",
+        408 => "Request Timeout",
         409 => "Conflict",
         410 => "Gone",
+        413 => "Content Too Large",
         415 => "Unsupported Media Type",
         416 => "Range Not Satisfiable",
+        417 => "Expectation Failed",
         422 => "Unprocessable Content",
-        200 | 400 | 404 | 408 | 413 | 417 | 429 | 431 | 500..=505 => super::reply::reason(status),
+        429 => "Too Many Requests",
+        431 => "Request Header Fields Too Large",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        505 => "HTTP Version Not Supported",
+        508 => "Loop Detected",
         _ => "",
     }
 }

@@ -62,9 +62,7 @@ pub async fn run<'r, D: Downstream>(
             hedged(&wanted, down, record, opened, out, tries, first).await?;
         ticket = at;
         let second = ticket.slot() != slot;
-        let cookie = opened.route.session.as_ref().and_then(|session| session.cookie_for(core, &ticket));
-        let terms =
-            Terms { timeouts, tries: repeatable.then_some(tries), cookie: cookie.as_deref(), is_reused: reused };
+        let terms = Terms { timeouts, tries: repeatable.then_some(tries), is_reused: reused };
         let relay = Relay::new(client, timer, record, opened, terms);
         let fault = match relay.parts(down, &stream, &mut ticket, &mut opened.body, out, repeatable).await {
             Ok(done) => {

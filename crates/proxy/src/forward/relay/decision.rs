@@ -4,6 +4,7 @@ use super::Relay;
 use crate::body::fault::Fault;
 use crate::body::upstream::Kept;
 use crate::load::reports;
+use crate::pipeline::response::filter;
 use crate::record::grpc::Call;
 use evenkeel_balance::retry::{Decision as Again, Failure};
 use evenkeel_balance::{Clock, FailureKind, Outcome, Slot};
@@ -88,7 +89,8 @@ impl Relay<'_, '_> {
         }
         self.record.note_response(fields);
         self.record.status.set(status);
-        let accepted = Accepted { outcome, hears_trailers, added: self.added(status, outcome) };
+        let added = filter(self.record, status, fields, Some(outcome));
+        let accepted = Accepted { outcome, hears_trailers, added };
         Ok(if switches { Decision::Switch(accepted) } else { Decision::Final(accepted) })
     }
 
@@ -155,28 +157,6 @@ impl Relay<'_, '_> {
             fields.leave_out(orca::FIELD_BIN);
             fields.leave_out(orca::FIELD);
         }
-    }
-
-    /// The fields that are added to a final response: where its session is, what its request is called, and how busy this side is.
-    fn added(&self, status: u16, outcome: Outcome) -> Option<Vec<u8>> {
-        let (core, working) = (self.client.core, &self.record.working);
-        let hsts = self.record.rules.compiled.hsts.as_deref();
-        if self.cookie.is_none() && working.is_none() && hsts.is_none() && !self.record.tells_id() {
-            return None;
-        }
-        let mut added = core.scratch();
-        added.extend_from_slice(self.cookie.unwrap_or_default().as_bytes());
-        added.extend_from_slice(hsts.unwrap_or_default().as_bytes());
-        self.record.write_id_for_client(&mut added);
-        if let Some(working) = working {
-            // A protocol that takes over has no latency.
-            if outcome == Outcome::Success && status != 101 {
-                let now = core.clock.now();
-                working.answered(now.since(self.record.began), now);
-            }
-            self.record.write_load(&mut added);
-        }
-        Some(added)
     }
 
     /// Whether a response that says so is thrown away for another try. Only if another endpoint has room: what is

@@ -57,8 +57,6 @@ pub struct Relay<'t, 'c> {
     tries: Option<(&'t Tries<'t>, bool)>,
     /// Whether some of its body has gone that is not kept: then it has no other try after all.
     body_gone: Cell<bool>,
-    /// A field for the client, with its line's end.
-    cookie: Option<&'t str>,
     /// True once all of the request has been sent.
     uploaded: Cell<bool>,
     /// True once a tunnel has begun that passes in parts.
@@ -94,8 +92,6 @@ pub struct Terms<'t> {
     pub timeouts: RouteTimeouts,
     /// Its tries, if a response may be thrown away for another one.
     pub tries: Option<&'t Tries<'t>>,
-    /// A field for the client, with its line's end.
-    pub cookie: Option<&'t str>,
     /// True if the connection has carried other requests before.
     pub is_reused: bool,
 }
@@ -124,7 +120,7 @@ impl<'t, 'c> Relay<'t, 'c> {
         opened: &Opened<'_>,
         terms: Terms<'t>,
     ) -> Relay<'t, 'c> {
-        let Terms { timeouts, tries, cookie, is_reused } = terms;
+        let Terms { timeouts, tries, is_reused } = terms;
         Relay {
             client,
             timer,
@@ -139,7 +135,6 @@ impl<'t, 'c> Relay<'t, 'c> {
             body_due: Cell::new(!opened.body.is_done()),
             tries: tries.map(|tries| (tries, opened.idempotent)),
             body_gone: Cell::new(false),
-            cookie,
             uploaded: Cell::new(false),
             switched: Cell::new(false),
             half_closed: Cell::new(false),

@@ -1,14 +1,17 @@
-//! Has a request been here before? What a listener sends on by one of its routes has a [`Mark`]; a request that has the mark
-//! already was sent on so before, an endpoint led it back, and it would go round until something runs out.
+//! The mark of requests that a listener has sent on by one of its routes. A request that has it already was sent on so before: an
+//! endpoint led it back, and it would go round until something runs out.
 //!
 //! The field is that of RFC 8586, which no server takes for anything else. `Via` says the same, but NGINX compresses no
 //! response to a request that has one (`gzip_proxied`), and other servers do likewise.
 
+use super::table::Build;
+use super::{Exchange, Filter, RequestHead, Verdict};
+use crate::body::response::Response;
 use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_wire::head::Request;
 use evenkeel_wire::http1::fields::list;
 
-/// Of one listener and one of its routes, in one instance: two in a row have different ones, also with the same
+/// The mark of one listener and one of its routes, in one instance: two in a row have different ones, also with the same
 /// configuration, and so have two listeners of one instance that are in a row.
 #[derive(Debug)]
 pub struct Mark {
@@ -16,6 +19,34 @@ pub struct Mark {
 }
 
 const NAME: &str = "CDN-Loop";
+
+struct LoopMark {
+    mark: Mark,
+    /// The answer to a request that has it, for the log.
+    why: Box<str>,
+}
+
+pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+    let route = from.route.as_ref().filter(|_| from.listener.detect_loops)?;
+    let why = format!(
+        "the request came by route \"{}\" before: an endpoint of pool \"{}\" leads back here",
+        route.name, route.pool.name
+    );
+    let mark = Mark::new(route.instance, &from.listener.name, route.name);
+    Some(Box::new(LoopMark { mark, why: why.into() }))
+}
+
+impl Filter for LoopMark {
+    #[inline]
+    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        if cx.has_passed_proxies && self.mark.is_on(head.request) {
+            cx.stats.loops.add(1);
+            return Verdict::Answer(Response::new(508, &*self.why));
+        }
+        head.edits.lines().extend_from_slice(self.mark.line());
+        Verdict::Next
+    }
+}
 
 impl Mark {
     /// The mark; the same for every worker, before and behind a reload and an upgrade.
@@ -29,7 +60,7 @@ impl Mark {
         self.line.as_bytes()
     }
 
-    /// Whether a request has it.
+    /// Returns true if a request has it.
     pub fn is_on(&self, request: &Request<'_, '_>) -> bool {
         let mine = &self.line()[NAME.len() + 2..self.line.len() - 2];
         let named = |info: &[u8]| info.split(|b| *b == b';').next().is_some_and(|id| id.trim_ascii() == mine);

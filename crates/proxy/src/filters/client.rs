@@ -1,0 +1,33 @@
+//! The client behind trusted proxies, by `X-Forwarded-*` and `Forwarded`.
+
+use super::table::Build;
+use super::{Exchange, Filter, RequestHead, Verdict};
+use crate::peer::admission::Admission;
+use crate::peer::forwarded;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+struct Trusting(Arc<Admission>);
+
+pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+    (!from.admission.trusted().is_empty()).then(|| Box::new(Trusting(from.admission.clone())) as _)
+}
+
+impl Filter for Trusting {
+    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        if cx.peer.is_trusted {
+            let said = forwarded::believe(head.request, self.0.trusted(), cx.peer.ip, cx.peer.scheme());
+            cx.origin = (said.client != cx.peer.ip).then_some(said.client);
+            cx.stats.forwarded_malformed.add(said.malformed);
+            cx.said = Some(Box::new(said));
+        }
+        Verdict::Next
+    }
+
+    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
+        match cx.origin {
+            Some(client) => format!("{client}, by word of {}", cx.peer.ip).into(),
+            None => "".into(),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! A request and its response as filters see them: who sent it, where it goes, and what filters keep of it for each other.
+
+use crate::core::Core;
+use crate::load::load_report::Working;
+use crate::observe::request_id::RequestId;
+use crate::observe::stats::ListenerStats;
+use crate::observe::trace::Trace;
+use crate::peer::Peer;
+use crate::peer::forwarded::Origin;
+use crate::upstream::pool::{Endpoint, WorkerPool};
+use crate::upstream::session::Session;
+use evenkeel_balance::{Clock, Instant};
+use std::cell::OnceCell;
+use std::net::IpAddr;
+use std::rc::Rc;
+
+/// A request and its response.
+pub struct Exchange<'c> {
+    /// The thread that serves it.
+    pub core: &'c Core,
+    /// The peer that sent it.
+    pub peer: &'c Peer<'c>,
+    /// The numbers of its listener.
+    pub stats: &'c ListenerStats,
+    /// When its head was there.
+    pub began: Instant,
+    /// False if it cannot have passed a proxy before.
+    pub has_passed_proxies: bool,
+    /// The origin of the request as trusted proxies state it.
+    pub said: Option<Box<Origin>>,
+    /// The client, if a trusted proxy sent the request for it.
+    pub origin: Option<IpAddr>,
+    /// The pool of its route.
+    pub pool: Option<&'c WorkerPool>,
+    /// The endpoint that was picked.
+    pub endpoint: Option<Rc<Endpoint>>,
+    /// The session of its client, where sessions are kept.
+    pub session: Option<Session>,
+    /// Its place among the requests in flight through its listener, where that is reported.
+    pub working: Option<Working<'c>>,
+    /// The trace that it belongs to, where traces are told of.
+    pub trace: Option<Box<Trace>>,
+    pub(super) id: OnceCell<RequestId>,
+}
+
+impl<'c> Exchange<'c> {
+    /// A request whose head has just come.
+    pub fn new(core: &'c Core, peer: &'c Peer<'c>, stats: &'c ListenerStats) -> Exchange<'c> {
+        Exchange {
+            core,
+            peer,
+            stats,
+            began: core.clock.now(),
+            has_passed_proxies: true,
+            said: None,
+            origin: None,
+            pool: None,
+            endpoint: None,
+            session: None,
+            working: None,
+            trace: None,
+            id: OnceCell::new(),
+        }
+    }
+
+    /// The name of the request in logs and traces.
+    pub fn request_id(&self) -> &RequestId {
+        self.id.get_or_init(|| self.core.next_request_id())
+    }
+
+    /// The client's address, as far as trusted proxies know it.
+    pub fn client(&self) -> IpAddr {
+        self.origin.unwrap_or(self.peer.ip)
+    }
+}

@@ -1,0 +1,31 @@
+//! The redirect of clients without TLS to the same place over TLS, at the port that is usual for it.
+
+use super::table::Build;
+use super::{Exchange, Filter, RequestHead, Verdict};
+use crate::body::response::Response;
+
+struct Redirect;
+
+pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+    from.listener.redirect_https.then(|| Box::new(Redirect) as _)
+}
+
+impl Filter for Redirect {
+    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        match cx.peer.tls() {
+            Some(_) => Verdict::Next,
+            None => Verdict::Answer(redirect(head.request.host, head.request.target)),
+        }
+    }
+}
+
+#[cold]
+fn redirect(host: &[u8], target: &str) -> Response {
+    let host = String::from_utf8_lossy(host);
+    // Of an IPv6 address the brackets stay.
+    let name = host.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')).map_or(&*host, |(name, _)| name);
+    if name.is_empty() || !target.starts_with('/') {
+        return Response::new(400, "it is answered over TLS, and names no host");
+    }
+    Response::new(308, "it is answered over TLS").with("Location", &format!("https://{name}{target}"))
+}

@@ -1,0 +1,33 @@
+//! The field that tells balancers in front how busy the listener is beside a request.
+
+use super::table::Build;
+use super::{Exchange, Filter, RequestHead, ResponseHead, Verdict};
+use crate::load::load_report::{self, Reporter};
+use evenkeel_balance::{Clock, Outcome};
+use std::rc::Rc;
+
+struct Load(Rc<Reporter>);
+
+pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+    Some(Box::new(Load(from.reporter?.clone())))
+}
+
+impl Filter for Load {
+    fn request<'c>(&'c self, cx: &mut Exchange<'c>, _: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        cx.working = Some(self.0.begin());
+        Verdict::Next
+    }
+
+    fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+        let Some(working) = &cx.working else { return };
+        let now = cx.core.clock.now();
+        // A protocol that takes over has no latency.
+        if head.outcome == Some(Outcome::Success) && head.status != 101 {
+            working.answered(now.since(cx.began), now);
+        }
+        if self.0.plan.header {
+            load_report::write_field(&working.load(now), head.added);
+            cx.stats.reports_given[0].add(1);
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! The page that tells balancers in front how busy the listener is. It needs no route, but has limits like any request.
+
+use super::table::Build;
+use super::{Exchange, Filter, RequestHead, Verdict};
+use crate::body::response::Response;
+use crate::load::load_report::{self, Reporter};
+use evenkeel_balance::Clock;
+use std::rc::Rc;
+
+struct Report(Rc<Reporter>);
+
+pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+    Some(Box::new(Report(from.reporter?.clone())))
+}
+
+impl Filter for Report {
+    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        if head.request.path() != self.0.plan.path {
+            return Verdict::Next;
+        }
+        cx.stats.reports_given[2].add(1);
+        let load = self.0.load(cx.core.clock.now());
+        let mut field = Vec::new();
+        load_report::write_field(&load, &mut field);
+        let mut response = Response::page("application/json", load_report::json(&load).into_bytes());
+        response.fields.push(b"Cache-Control", b"no-store");
+        response.fields.push_lines(&field);
+        Verdict::Answer(response)
+    }
+}

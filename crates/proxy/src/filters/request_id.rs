@@ -1,0 +1,60 @@
+//! The id of a request: taken over from a trusted proxy or made here, and told to the endpoint and, if wanted, to the client.
+
+use super::table::Build;
+use super::{Exchange, Filter, RequestHead, ResponseHead, Verdict};
+use crate::observe::request_id::RequestId;
+use evenkeel_config::plan::RequestIdField;
+use evenkeel_wire::head::Fields;
+use std::borrow::Cow;
+
+struct Id(RequestIdField);
+
+pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+    let field = from.listener.request_id.clone()?;
+    Some(Box::new(Id(field)))
+}
+
+impl Id {
+    fn write(&self, cx: &Exchange<'_>, lines: &mut Vec<u8>) {
+        lines.extend_from_slice(self.0.field.as_bytes());
+        lines.extend_from_slice(b": ");
+        cx.request_id().write(lines);
+        lines.extend_from_slice(b"\r\n");
+    }
+}
+
+impl Filter for Id {
+    /// No such field of a client goes on, unless a trusted proxy sent it.
+    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        let field = &self.0.field;
+        let taken = head.request.field(field).filter(|_| cx.peer.is_trusted).and_then(RequestId::take);
+        if let Some(taken) = taken {
+            cx.id.get_or_init(|| taken);
+        }
+        let Fields { bytes, rows } = &mut head.request.fields;
+        for row in rows.iter_mut() {
+            row.dropped |= is_like(row.name(bytes), field.as_bytes());
+        }
+        self.write(cx, head.edits.lines());
+        Verdict::Next
+    }
+
+    /// The id is told once.
+    fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+        if self.0.respond {
+            head.fields.leave_out(&self.0.field);
+            self.write(cx, head.added);
+        }
+    }
+
+    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
+        let told = if self.0.respond { "endpoint and client" } else { "endpoint" };
+        format!("{}: {} for the {told}", self.0.field, cx.request_id()).into()
+    }
+}
+
+/// Returns true if a field is that one, or one that servers which make variables of fields take for it (`_` for `-`).
+fn is_like(name: &[u8], field: &[u8]) -> bool {
+    let alike = |(a, b): (&u8, &u8)| a.eq_ignore_ascii_case(b) || (*a == b'_' && *b == b'-');
+    name.len() == field.len() && name.iter().zip(field).all(alike)
+}

@@ -1,0 +1,35 @@
+//! The session of a client: the endpoint where it was before, and the cookie that names it.
+
+use super::table::Build;
+use super::{Exchange, Filter, RequestHead, ResponseHead, Verdict};
+use std::borrow::Cow;
+
+struct Sessions;
+
+pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+    from.route.as_ref()?.pool.peek().compiled.sticky.is_some().then(|| Box::new(Sessions) as _)
+}
+
+impl Filter for Sessions {
+    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        cx.session = cx.pool.and_then(|pool| pool.session(head.request, cx.core));
+        Verdict::Next
+    }
+
+    /// Only the response of an endpoint tells where the session is.
+    fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+        if let (Some(session), Some(endpoint), Some(_)) = (&cx.session, &cx.endpoint, head.outcome)
+            && let Some(cookie) = session.cookie_for(cx.core, endpoint)
+        {
+            head.added.extend_from_slice(cookie.as_bytes());
+        }
+    }
+
+    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
+        match (&cx.session, &cx.endpoint) {
+            (Some(session), Some(endpoint)) if session.is_at(endpoint) => "the client was there before".into(),
+            (Some(_), Some(endpoint)) => format!("the client's session begins at {}", endpoint.name).into(),
+            _ => "".into(),
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The table of filters: which there are, in which order, and by which keys they are configured.
+
+use super::{Filter, Filters};
+use super::{
+    acme_challenge, client, forwarded, hsts, https_redirect, load_field, load_report, loop_mark, max_forwards,
+    rate_limit, request_id, sticky, trace,
+};
+use crate::load::load_report::Reporter;
+use crate::peer::admission::Admission;
+use crate::upstream::pool::WorkerPool;
+use evenkeel_config::plan;
+use evenkeel_tls::Challenges;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A filter.
+pub struct Row {
+    /// Its name.
+    pub name: &'static str,
+    /// Which requests pass it.
+    pub stage: Stage,
+    /// The key that configures it; empty if it always is there.
+    pub key: &'static str,
+    /// What it does.
+    pub summary: &'static str,
+    /// True if it looks at responses, too.
+    pub looks_at_responses: bool,
+    /// Builds it; `None` where it is not configured.
+    pub build: fn(&Build<'_>) -> Option<Box<dyn Filter>>,
+}
+
+/// The requests that pass a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Each request of the listener, before its route is looked for; and each response.
+    Listener,
+    /// Each request of a route; and its response.
+    Route,
+}
+
+/// What filters are built from.
+pub struct Build<'b> {
+    /// The listener as planned.
+    pub listener: &'b plan::Listener,
+    /// The client addresses that are trusted, and the limits of each other one.
+    pub admission: &'b Arc<Admission>,
+    /// Answers for authorities that issue certificates.
+    pub challenges: Option<&'b Arc<Challenges>>,
+    /// The load of the listener, where that is reported.
+    pub reporter: Option<&'b Rc<Reporter>>,
+    /// The route, for filters of one.
+    pub route: Option<Route<'b>>,
+}
+
+/// The route that filters are built for.
+pub struct Route<'b> {
+    /// Its name.
+    pub name: &'b str,
+    /// Its pool.
+    pub pool: &'b WorkerPool,
+    /// Which evenkeel this is.
+    pub instance: u64,
+}
+
+/// Every filter, in the order in which requests pass them. Responses pass them in the other direction.
+pub static FILTERS: &[Row] = &[
+    Row {
+        name: "request_id",
+        stage: Stage::Listener,
+        key: "request_id of [listener.NAME]",
+        summary: "Takes the request's id over from a trusted proxy or makes one, and tells the endpoint and, if wanted, the client.",
+        looks_at_responses: true,
+        build: request_id::build,
+    },
+    Row {
+        name: "trace",
+        stage: Stage::Listener,
+        key: "[telemetry.traces]",
+        summary: "Continues the client's trace or begins one. Each try is a span of its own.",
+        looks_at_responses: false,
+        build: trace::build,
+    },
+    Row {
+        name: "client",
+        stage: Stage::Listener,
+        key: "trusted_proxies of [listener.NAME]",
+        summary: "Finds the client behind trusted proxies.",
+        looks_at_responses: false,
+        build: client::build,
+    },
+    Row {
+        name: "rate_limit",
+        stage: Stage::Listener,
+        key: "limits.requests_per_address of [listener.NAME]",
+        summary: "Answers 429 to an address that sends too many requests.",
+        looks_at_responses: false,
+        build: rate_limit::build,
+    },
+    Row {
+        name: "max_forwards",
+        stage: Stage::Listener,
+        key: "",
+        summary: "Counts the hops of OPTIONS and TRACE, and answers those that may go no further.",
+        looks_at_responses: false,
+        build: max_forwards::build,
+    },
+    Row {
+        name: "load_report",
+        stage: Stage::Listener,
+        key: "report_load of [listener.NAME]",
+        summary: "Answers balancers that ask how busy the listener is.",
+        looks_at_responses: false,
+        build: load_report::build,
+    },
+    Row {
+        name: "acme_challenge",
+        stage: Stage::Listener,
+        key: "[acme]",
+        summary: "Answers an authority that issues a certificate.",
+        looks_at_responses: false,
+        build: acme_challenge::build,
+    },
+    Row {
+        name: "https_redirect",
+        stage: Stage::Listener,
+        key: "redirect_https of [listener.NAME]",
+        summary: "Sends clients without TLS to where it is spoken.",
+        looks_at_responses: false,
+        build: https_redirect::build,
+    },
+    Row {
+        name: "hsts",
+        stage: Stage::Listener,
+        key: "tls.hsts of [listener.NAME]",
+        summary: "Has browsers come by TLS alone from now on.",
+        looks_at_responses: true,
+        build: hsts::build,
+    },
+    Row {
+        name: "loop_mark",
+        stage: Stage::Route,
+        key: "detect_loops of [listener.NAME]",
+        summary: "Marks requests, and answers 508 to one that comes back.",
+        looks_at_responses: false,
+        build: loop_mark::build,
+    },
+    Row {
+        name: "load_field",
+        stage: Stage::Route,
+        key: "report_load.header of [listener.NAME]",
+        summary: "Counts the request in flight, and adds the listener's load to its response.",
+        looks_at_responses: true,
+        build: load_field::build,
+    },
+    Row {
+        name: "sticky",
+        stage: Stage::Route,
+        key: "[pool.NAME.sticky]",
+        summary: "Finds the endpoint of the client's session, and names it to the client by a cookie.",
+        looks_at_responses: true,
+        build: sticky::build,
+    },
+    Row {
+        name: "forwarded",
+        stage: Stage::Route,
+        key: "",
+        summary: "Tells the endpoint who the client is, and what it has proved of itself.",
+        looks_at_responses: false,
+        build: forwarded::build,
+    },
+];
+
+/// Builds the filters of a stage.
+pub fn build(stage: Stage, from: &Build<'_>) -> Filters {
+    let rows = FILTERS.iter().filter(|row| row.stage == stage);
+    Filters::new(rows.filter_map(|row| Some((row, (row.build)(from)?))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_of_listeners_come_before_those_of_routes_and_each_has_a_name_of_its_own() {
+        let first_of_route = FILTERS.iter().position(|row| row.stage == Stage::Route);
+        assert!(FILTERS[first_of_route.unwrap_or(FILTERS.len())..].iter().all(|row| row.stage == Stage::Route));
+        for (at, row) in FILTERS.iter().enumerate() {
+            assert!(FILTERS[..at].iter().all(|other| other.name != row.name), "{}", row.name);
+            assert!(row.summary.ends_with('.'), "{}", row.name);
+        }
+    }
+}

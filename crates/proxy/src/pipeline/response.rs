@@ -1,0 +1,92 @@
+//! The door that every response leaves by: those of endpoints and those of this side's own pass the same filters.
+
+use crate::body::response::{Content, Response, TEXT};
+use crate::filters::ResponseHead;
+use crate::observe::end::Cause;
+use crate::record::Record;
+use crate::record::grpc::{self, Call};
+use evenkeel_balance::Outcome;
+use evenkeel_wire::head::{Fields, Table};
+use std::borrow::Cow;
+
+/// Has the head of a final response pass the filters. Returns the lines that they add, each with its end, in memory to be given back;
+/// `None` if there are none. `outcome`: that of the endpoint it is from, if it is from one.
+#[inline]
+pub fn filter(
+    record: &Record<'_>,
+    status: u16,
+    fields: &mut Fields<'_, '_>,
+    outcome: Option<Outcome>,
+) -> Option<Vec<u8>> {
+    let (of_route, of_listener) = (record.rules.filters_of(record.route), &record.rules.filters);
+    if !of_route.look_at_responses() && !of_listener.look_at_responses() {
+        return None;
+    }
+    let mut added = record.core.scratch();
+    let mut head = ResponseHead { status, fields, added: &mut added, outcome };
+    of_route.response(record, &mut head);
+    of_listener.response(record, &mut head);
+    if added.is_empty() {
+        record.core.give_back(added);
+        return None;
+    }
+    Some(added)
+}
+
+/// A response of this side's own, ready to be sent.
+pub struct Own<'r> {
+    /// The status.
+    pub status: u16,
+    /// The fields, but for the length of the body.
+    pub fields: Table,
+    /// The body.
+    pub body: Cow<'r, [u8]>,
+    /// True if the head ends a call, for which there is no body.
+    pub ends_call: bool,
+}
+
+/// Makes a response ready: an error gets its page or its line of text, a call its status; then it passes the filters.
+#[cold]
+pub fn own<'r>(record: &'r Record<'_>, response: Response) -> Own<'r> {
+    if !matches!(response.content, Content::Page { .. }) {
+        record.blame(Cause::Proxy);
+    }
+    if let Content::Malformed(_) = response.content {
+        record.stats.malformed.add(1);
+    }
+    let is_call = record.call.get() != Call::Not && !matches!(response.content, Content::Page { .. });
+    let mut own = if is_call { of_call(record, &response) } else { of_request(record, response) };
+    record.status.set(own.status);
+    let added = filter(record, own.status, &mut own.fields.fields(), None);
+    if let Some(added) = added {
+        own.fields.push_lines(&added);
+        record.core.give_back(added);
+    }
+    own
+}
+
+fn of_call<'r>(record: &Record<'_>, response: &Response) -> Own<'r> {
+    let fields = grpc::answer(record, response);
+    Own { status: 200, fields, body: Cow::Borrowed(b""), ends_call: true }
+}
+
+fn of_request<'r>(record: &'r Record<'_>, response: Response) -> Own<'r> {
+    let status = response.status;
+    let error = |response: &Response| {
+        let text = record.text_of(response);
+        match record.rules.compiled.error_pages.find(&record.rules.plan.name, record.route, status) {
+            Some(page) => (&*page.media_type, Cow::Borrowed(&*page.body)),
+            None => (TEXT, Cow::Owned(text.into_bytes())),
+        }
+    };
+    let (media_type, body) = match response.content {
+        Content::Page { media_type, body } => (media_type, Cow::Owned(body)),
+        _ => error(&response),
+    };
+    let mut fields = Table::default();
+    if !body.is_empty() {
+        fields.push(b"Content-Type", media_type.as_bytes());
+    }
+    response.fields.iter().for_each(|(name, value)| fields.push(name, value));
+    Own { status, fields, body, ends_call: false }
+}
