@@ -3,24 +3,25 @@
 mod moves;
 mod on_stream;
 
-use crate::forward::fault::Fault;
+use crate::body::downstream::Downstream;
+use crate::body::fault::Fault;
 use crate::forward::hedge;
 use crate::forward::outgoing::Outgoing;
-use crate::forward::relay::{Answered, Relay};
+use crate::forward::relay::{Answered, Relay, Shape, Terms};
 use crate::forward::tried::{self, Failed, failed};
 use crate::listener::client::Client;
 use crate::observe::end::Phase;
 use crate::pipeline::route::Opened;
 use crate::record::Record;
 use crate::record::grpc::Call;
-use crate::serve::Downstream;
 use crate::upstream::connections::{Acquired, UpstreamConn, Wanted, unreachable};
+use crate::upstream::h1_endpoint::H1Endpoint;
 use crate::upstream::pick::InFlight;
 use crate::upstream::retries::Tries;
 use evenkeel_balance::Clock;
 use evenkeel_net::boxed::reused;
 use evenkeel_net::deadline::Elapsed;
-use std::cell::Cell;
+use evenkeel_wire::http1::Body;
 use std::pin::pin;
 
 /// Sends the request to one endpoint. If the endpoint closed an idle connection just when it was used, a new one is
@@ -81,25 +82,19 @@ pub async fn run<'r, D: Downstream>(
             }
         }
         let second = ticket.slot() != slot;
-        let relay = Relay {
-            client,
-            timer,
-            record,
-            upstream: &transport,
-            asked: opened.asked,
-            towards: opened.towards,
-            timeouts,
-            deadline,
-            is_deadline_of_call: opened.route.is_deadline_of_call,
-            client_due: Cell::new(0),
-            awaits_body: Cell::new(false),
-            body_due: Cell::new(!opened.body.is_done()),
-            tries: repeatable.then_some((tries, opened.idempotent)),
-            body_gone: Cell::new(false),
-            half_closed: Cell::new(false),
-            is_reused,
+        let terms = Terms { timeouts, tries: repeatable.then_some(tries), is_reused };
+        let relay = Relay::new(client, timer, record, opened, terms);
+        let body = &mut opened.body;
+        let relayed = match Shape::of(down, opened.route.wants_body) {
+            Shape::Bytes(connection) => relay.bytes(connection, &transport, &mut ticket, body, out, repeatable).await,
+            Shape::Parts => {
+                let in_chunks = !matches!(body, Body::Length(_));
+                let up = H1Endpoint::new(&transport, core, opened.asked, relay.leniency(), in_chunks);
+                let up = &up;
+                // In memory of its own, as requests that pass as bytes need no room for it.
+                reused(|| relay.parts(down, up, &mut ticket, body, out, repeatable)).await
+            }
         };
-        let relayed = down.relay(&relay, &mut ticket, &mut opened.body, out, repeatable).await;
         let answered = match relayed {
             Err(Fault::NoResponse | Fault::Stray) if is_reused && repeatable && opened.idempotent && out.again() => {
                 continue;

@@ -1,5 +1,6 @@
 //! Which endpoints is a request sent to? One after another until one answers, as far as it may be tried again.
 
+use crate::body::downstream::Downstream;
 use crate::body::response::Response;
 use crate::forward::attempt;
 use crate::forward::outgoing::Outgoing;
@@ -11,7 +12,6 @@ use crate::pipeline::route::Opened;
 use crate::record::try_end::How;
 use crate::record::why::Why;
 use crate::record::{Record, grpc};
-use crate::serve::Downstream;
 use crate::upstream::pick::{self, InFlight, NoPlace, Wait};
 use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::{self, Left, Tries};

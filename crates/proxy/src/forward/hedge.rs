@@ -1,14 +1,14 @@
 //! Whose answer comes first? A second endpoint is asked as well when the first takes longer than the pool mostly does.
 //! A tick of the wheel is longer than most waits for a second copy, so those wait by alarms; only routes that hedge pay.
 
+use crate::body::downstream::Downstream;
+use crate::body::fault::{Due, Fault};
 use crate::forward::attempts::begin_try;
-use crate::forward::fault::{Due, Fault};
 use crate::forward::outgoing::Outgoing;
 use crate::forward::tried::give_up;
 use crate::pipeline::route::Opened;
 use crate::record::Record;
 use crate::record::try_end::{Began, How};
-use crate::serve::Downstream;
 use crate::upstream::connections::{Acquired, UpstreamConn, Wanted, unreachable};
 use crate::upstream::pick::InFlight;
 use crate::upstream::retries::Tries;

@@ -195,12 +195,23 @@ impl<'w> Outgoing<'w> {
 
     /// Puts bytes behind the request that the client sent behind it.
     pub fn put_behind(&mut self, buf: Buf) {
-        self.buf = buf;
+        if self.head_len + self.body_len == 0 {
+            self.buf = buf;
+        } else if !self.buf.extend(buf.filled()) {
+            // More than came with the request: it was sent.
+            self.consume();
+            self.forget();
+            self.buf = buf;
+        }
     }
 
-    /// Takes the bytes that came behind a message, to be put back.
+    /// Takes the bytes that came behind the request, to be put back.
     pub fn take_behind(&mut self) -> Buf {
-        self.buf.take_out()
+        match self.head_len + self.body_len {
+            0 => self.buf.take_out(),
+            len if len < self.buf.len() => self.buf.split_behind(len),
+            _ => Buf::none(),
+        }
     }
 
     /// Takes what the client sent behind the request, which is given up if not all of it was sent.

@@ -1,7 +1,7 @@
 //! How did a try end, for the pool, the endpoint and the balancer? Answered, or failed.
 
+use crate::body::fault::Fault;
 use crate::body::response::Response;
-use crate::forward::fault::Fault;
 use crate::forward::relay::Answered;
 use crate::listener::client::Client;
 use crate::observe::end::{Cause, Phase};

@@ -4,7 +4,6 @@
 use crate::body::response::Response;
 use crate::record::Record;
 use evenkeel_wire::grpc::{self, Status};
-use evenkeel_wire::h2::ErrorCode;
 use evenkeel_wire::head::{Request, Table};
 use std::time::Duration;
 
@@ -48,18 +47,6 @@ pub fn write_timeout(left: Duration, lines: &mut Vec<u8>) {
 pub fn status<'f>(mut fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) -> Option<Status> {
     let (_, value) = fields.find(|(name, _)| name.eq_ignore_ascii_case(grpc::STATUS.as_bytes()))?;
     Some(grpc::status(value))
-}
-
-/// The status of a call whose stream was reset with this code (doc/PROTOCOL-HTTP2.md of gRPC, "Errors").
-pub fn of_reset(code: u32) -> Status {
-    let is = |known: ErrorCode| code == known as u32;
-    match code {
-        _ if is(ErrorCode::RefusedStream) => Status::Unavailable,
-        _ if is(ErrorCode::Cancel) => Status::Cancelled,
-        _ if is(ErrorCode::EnhanceYourCalm) => Status::ResourceExhausted,
-        _ if is(ErrorCode::InadequateSecurity) => Status::PermissionDenied,
-        _ => Status::Internal,
-    }
 }
 
 /// Appends the fields that end a call: this status, and a reason for people.

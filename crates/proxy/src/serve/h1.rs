@@ -1,15 +1,15 @@
 //! How does a client that speaks HTTP/1 send a request and take its response? As bytes, on a connection that each request has
 //! to itself while it runs.
 
+use crate::body::downstream::{Downstream, Flow};
+use crate::body::framing::trailing;
 use crate::body::message::Message;
 use crate::body::response::{Content, Response, TEXT};
 use crate::core::Core;
 use crate::core::linger::LINGER;
 use crate::filters::{RequestHead, Resume, Waiting};
 use crate::forward::attempts;
-use crate::forward::fault::Fault;
 use crate::forward::outgoing::{Head, Outfit, Outgoing};
-use crate::forward::relay::{Answered, Relay};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::observe::end::{Cause, Phase};
@@ -17,16 +17,14 @@ use crate::pipeline::response::{Own, own};
 use crate::pipeline::route::{self, Opened, Passage, Route, Stop};
 use crate::record::Record;
 use crate::serve::h1_parts::H1Parts;
-use crate::serve::{Downstream, until_gone, websocket};
-use crate::upstream::pick::InFlight;
-use crate::upstream::stream::EndpointStream;
+use crate::serve::{until_gone, websocket};
 use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_net::deadline::{Elapsed, Timer};
 use evenkeel_net::event_loop::budget;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::endpoint_head::{Connection, KeptHead, Places, Switch, suit_http2, wants_trailers};
-use evenkeel_wire::head::{self, Edits, Table};
-use evenkeel_wire::http1::chunked::{Keep, Taken, may_trail};
+use evenkeel_wire::head::{self, Edits};
+use evenkeel_wire::http1::chunked::{Keep, Taken};
 use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
 use evenkeel_wire::http1::translate::write_response;
@@ -71,6 +69,8 @@ pub enum After {
 }
 
 impl Downstream for H1 {
+    type Parts<'p> = H1Parts<'p>;
+
     fn timer(&self) -> &Timer {
         &self.timer
     }
@@ -79,42 +79,12 @@ impl Downstream for H1 {
         self.transport.poll_reset(cx)
     }
 
-    async fn relay(
-        &self,
-        relay: &Relay<'_, '_>,
-        ticket: &mut InFlight<'_>,
-        body: &mut Body,
-        out: &mut Outgoing<'_>,
-        again: bool,
-    ) -> Result<Answered, Fault> {
-        relay.bytes(self, ticket, body, out, again).await
+    fn connection(&self) -> Option<&Transport> {
+        Some(&self.transport)
     }
 
-    async fn relay_parts(
-        &self,
-        relay: &Relay<'_, '_, EndpointStream>,
-        ticket: &mut InFlight<'_>,
-        body: &mut Body,
-        out: &mut Outgoing<'_>,
-    ) -> Result<Answered, Fault> {
-        let framed = std::mem::replace(body, Body::EMPTY);
-        let mut left = match &framed {
-            Body::Chunked(chunked) if !chunked.is_done() => Body::UntilClose,
-            Body::Length(left) => Body::Length(*left),
-            Body::UntilClose => Body::UntilClose,
-            Body::Chunked(_) => Body::EMPTY,
-        };
-        let parts = H1Parts::new(self, relay, framed, out.take_behind());
-        let relayed = relay.parts(&parts, ticket, &mut left, out).await;
-        let (keep_alive, malformed) = (parts.keeps_alive(), parts.malformed());
-        let (framed, behind) = parts.into_rest();
-        *body = framed;
-        out.put_behind(behind);
-        match (relayed, malformed) {
-            (Err(Fault::ClientGone), Some(reject)) => Err(Fault::Request(reject)),
-            (Err(fault), _) => Err(fault),
-            (Ok(answered), _) => Ok(Answered { keep_alive, ..answered }),
-        }
+    fn parts<'p>(&'p self, flow: Flow<'p>, body: Body, came: Buf) -> H1Parts<'p> {
+        H1Parts::new(self, flow, body, came)
     }
 }
 
@@ -303,6 +273,9 @@ impl H1 {
             (false, false) => Connection::Kept,
         };
         outfit.in_parts = pool.takes_messages(came.upgrade);
+        if route.wants_body {
+            self.takes_trailers.set(wants_trailers(request));
+        }
         if outfit.in_parts {
             outfit.wants_trailers = wants_trailers(request);
             self.takes_trailers.set(outfit.wants_trailers);
@@ -471,6 +444,13 @@ impl Came {
             let (message, used) = take_message(&mut body, buf)?;
             record.count_in(head_len + used);
             (Outgoing::of_message(core, head, outfit, message, buf.take_out()), false)
+        } else if route.wants_body {
+            // All of the body passes in parts, as far as it has come, too.
+            if let Body::Chunked(chunked) = &mut body {
+                chunked.hold_trailers();
+            }
+            record.count_in(head_len);
+            (Outgoing::new(core, head, outfit, buf.take_out(), 0), may_be_overlooked)
         } else {
             let Taken { used, kept, .. } = buf.take_body(0, &mut body, Keep::Framed)?;
             record.count_in(head_len + used);
@@ -519,15 +499,6 @@ fn take_message(body: &mut Body, buf: &mut Buf) -> Result<(Box<Message>, usize),
         trailers = Some(trailing(&lines)).filter(|table| !table.is_empty());
     }
     Ok((Box::new(Message { content, kept: Vec::new(), trailers, whole, tunnel: false }), used))
-}
-
-/// The fields of trailers that may go on, names in lower case.
-pub(super) fn trailing(lines: &[u8]) -> Table {
-    let mut all = Table::default();
-    all.push_lines(lines);
-    let mut table = Table::default();
-    all.iter().filter(|(name, _)| may_trail(name)).for_each(|(name, value)| table.push_lower(name, value));
-    table
 }
 
 /// As the access log says it.

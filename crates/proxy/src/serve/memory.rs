@@ -2,15 +2,11 @@
 //! protocol, in front of real endpoints: a listener with a scenario runs that on its worker for each connection.
 #![allow(clippy::disallowed_types, reason = "a test waits for what a worker does")]
 
-use crate::body::part::{Gone, Part};
-use crate::forward::fault::Fault;
-use crate::forward::outgoing::Outgoing;
-use crate::forward::relay::{Answered, Relay};
+use crate::body::downstream::{ClientParts, Downstream, Flow};
+use crate::body::fault::Fault;
+use crate::body::part::Part;
 use crate::listener::client::Client;
-use crate::serve::Downstream;
 use crate::serve::message::{Messages, Spoken};
-use crate::upstream::pick::InFlight;
-use crate::upstream::stream::EndpointStream;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::Timer;
 use evenkeel_wire::head::{Request, Table};
@@ -71,6 +67,8 @@ impl State {
 }
 
 impl Downstream for Memory {
+    type Parts<'p> = &'p Memory;
+
     fn timer(&self) -> &Timer {
         &self.timer
     }
@@ -79,50 +77,34 @@ impl Downstream for Memory {
         self.poll(cx, |state| state.gone.then_some(()))
     }
 
-    async fn relay(
-        &self,
-        relay: &Relay<'_, '_>,
-        ticket: &mut InFlight<'_>,
-        body: &mut Body,
-        out: &mut Outgoing<'_>,
-        again: bool,
-    ) -> Result<Answered, Fault> {
-        relay.messages(self, ticket, body, out, again).await
-    }
-
-    async fn relay_parts(
-        &self,
-        relay: &Relay<'_, '_, EndpointStream>,
-        ticket: &mut InFlight<'_>,
-        body: &mut Body,
-        out: &mut Outgoing<'_>,
-    ) -> Result<Answered, Fault> {
-        relay.parts(self, ticket, body, out).await
+    fn parts<'p>(&'p self, _: Flow<'p>, _: Body, _: Buf) -> &'p Memory {
+        self
     }
 }
 
-impl Messages for Memory {
-    fn poll_part(&self, cx: &mut Context<'_>) -> Poll<Result<Part, Gone>> {
+impl ClientParts for Memory {
+    fn poll_part(&self, cx: &mut Context<'_>) -> Poll<Result<Part, Fault>> {
         self.poll(cx, |state| {
-            let part = state.parts.pop_front().map(Ok).or(state.gone.then_some(Err(Gone)));
+            let part = state.parts.pop_front().map(Ok).or(state.gone.then_some(Err(Fault::ClientGone)));
             state.taken += usize::from(matches!(part, Some(Ok(_))));
             part
         })
     }
 
-    fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+    fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
         self.poll(cx, |state| match (state.gone, state.room) {
-            (true, _) => Some(Err(Gone)),
+            (true, _) => Some(Err(Fault::ClientGone)),
             (false, 0) => None,
             (false, _) => Some(Ok(())),
         })
     }
 
-    fn send_head(&self, status: u16, fields: Table, ends: bool) {
+    fn send_head(&self, status: u16, fields: Table, ends: bool) -> u16 {
         self.change(|state| {
             state.heads.push((status, fields));
             state.ended |= ends;
         });
+        status
     }
 
     fn send(&self, part: Part) {
@@ -139,7 +121,9 @@ impl Messages for Memory {
             }
         });
     }
+}
 
+impl Messages for Memory {
     fn reset(&self) {
         self.change(|state| state.reset = true);
     }

@@ -1,8 +1,9 @@
 //! How does a request come that is decoded already? As messages: its head a table of fields, its body in parts. Many such
 //! requests may share one connection, each with its own deadline and its own back-pressure.
 
+use crate::body::downstream::{ClientParts, Downstream};
 use crate::body::message::Message;
-use crate::body::part::{Gone, Part};
+use crate::body::part::Part;
 use crate::body::response::Response;
 use crate::core::linger::LINGER;
 use crate::filters::RequestHead;
@@ -15,7 +16,7 @@ use crate::pipeline::response::{Own, own};
 use crate::pipeline::route::{self, Opened, Passage, Stop};
 use crate::record::Record;
 use crate::record::grpc::{self, Call};
-use crate::serve::{Downstream, until_gone};
+use crate::serve::until_gone;
 use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_balance::rng::mix;
 use evenkeel_net::buffer::{Buf, CAPACITY};
@@ -26,33 +27,9 @@ use evenkeel_wire::head::{Edits, Request, Table};
 use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
 use evenkeel_wire::http1::{Body, Reject, Version};
-use std::task::{Context, Poll};
 
-/// A request whose parts come one by one, as streams of HTTP/2 do.
-pub trait Messages: Downstream {
-    /// The next part of the request's body; nothing is asked for behind its end. A part that is not taken keeps the client
-    /// from sending more than it may.
-    fn poll_part(&self, cx: &mut Context<'_>) -> Poll<Result<Part, Gone>>;
-
-    /// Waits until the client takes another part of the response.
-    fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>>;
-
-    /// Whether the client does not take what was sent last: what is read now would only be held beside it.
-    fn is_held_back(&self) -> bool {
-        false
-    }
-
-    /// Ready when nothing that was sent is held back on this side. Where many share a connection, that sends by itself.
-    fn poll_flush(&self, _: &mut Context<'_>) -> Poll<Result<(), Gone>> {
-        Poll::Ready(Ok(()))
-    }
-
-    /// Sends the head of a response; any number of interim ones (1xx) go before the final one. `ends`: nothing follows.
-    fn send_head(&self, status: u16, fields: Table, ends: bool);
-
-    /// Sends a part of the response's body; there must be room.
-    fn send(&self, part: Part);
-
+/// A request that has begun with its head, as streams of HTTP/2 do: what this side answers by itself goes in parts, too.
+pub trait Messages: Downstream + ClientParts {
     /// Ends the response before its end, so that the client knows.
     fn reset(&self);
 
@@ -223,7 +200,8 @@ fn websocket_key(client: &Client<'_>) -> Vec<u8> {
 async fn answer<D: Messages>(record: &Record<'_>, down: &D, response: Response, head_only: bool) {
     let Own { status, mut fields, body, ends_call } = own(record, response);
     if ends_call {
-        return down.send_head(status, fields, true);
+        down.send_head(status, fields, true);
+        return;
     }
     fields.push(b"content-length", body.len().to_string().as_bytes());
     record.count_out(fields.size());

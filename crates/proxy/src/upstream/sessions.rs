@@ -8,6 +8,7 @@ use super::stream::{Begun, EndpointStream};
 use super::tls::{self, Offers};
 use super::waiting::{Queue, Waiting};
 use crate::body::message::Message;
+use crate::body::upstream::Upstream;
 use crate::core::Core;
 use crate::core::idle_limit::IdleHolder;
 use crate::http2::session::Session;

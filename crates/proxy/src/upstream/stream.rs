@@ -2,12 +2,14 @@
 //! the others go on.
 
 use super::link::Link;
+use crate::body::fault::Fault;
 use crate::body::part::{Gone, Part};
+use crate::body::upstream::{Head, Upstream};
 use crate::http2::session::Lost;
 use crate::http2::stream::StreamHandle;
-use evenkeel_wire::h2::{Head, Malformed};
+use evenkeel_wire::h2::{self, ErrorCode, Malformed};
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 /// A stream to an endpoint, whose request's head is on its way.
 pub struct EndpointStream {
@@ -35,39 +37,9 @@ impl EndpointStream {
         self.handle.as_ref().expect("it is taken only by drop")
     }
 
-    /// The next head of the response.
-    pub fn poll_head(&self, cx: &Context<'_>) -> Poll<Result<Head, Gone>> {
-        self.handle().poll_head(cx)
-    }
-
     /// Waits until there is a head of a response, without taking it; `false` if none comes.
     pub fn poll_answered(&self, cx: &Context<'_>) -> Poll<bool> {
         self.handle().poll_answered(cx)
-    }
-
-    /// The next part of the response's body.
-    pub fn poll_part(&self, cx: &Context<'_>) -> Poll<Result<Part, Gone>> {
-        self.handle().poll_part(cx)
-    }
-
-    /// Waits until another part of the request can be sent.
-    pub fn poll_room(&self, cx: &Context<'_>) -> Poll<Result<(), Gone>> {
-        self.handle().poll_room(cx)
-    }
-
-    /// Sends a part of the request; there must be room for data.
-    pub fn send(&self, part: Part) {
-        self.handle().send(part);
-    }
-
-    /// How it ended, if early.
-    pub fn lost(&self) -> Option<Lost> {
-        self.handle().lost()
-    }
-
-    /// The rule that the endpoint broke, if the stream ended by that.
-    pub fn broken(&self) -> Option<Malformed> {
-        self.handle().broken()
     }
 
     /// Returns the rest of the pause of its connection, whose endpoint refuses streams, in nanoseconds.
@@ -85,9 +57,56 @@ impl EndpointStream {
         self.link.took_none()
     }
 
-    /// Whether its connection ended as the endpoint spoke something else.
-    pub fn spoke_other(&self) -> bool {
-        self.link.spoke_other()
+    /// The fault of a response that does not begin.
+    #[cold]
+    fn lost(&self) -> Fault {
+        match self.handle().lost() {
+            Some(Lost::Unseen) => Fault::Unseen,
+            Some(Lost::Reset(code)) if code == ErrorCode::RefusedStream as u32 => {
+                Fault::Declined { is_running: self.is_running() }
+            }
+            Some(Lost::Reset(code)) => Fault::StreamReset(code),
+            Some(Lost::Broken) => Fault::Broken,
+            Some(Lost::Ended) | None if self.link.spoke_other() => Fault::NotHttp2,
+            Some(Lost::Ended) | None => Fault::NoResponse,
+        }
+    }
+
+    /// The fault of a response that has begun and does not continue.
+    #[cold]
+    fn cut_short(&self) -> Fault {
+        match self.handle().lost() {
+            Some(Lost::Reset(code)) => Fault::StreamReset(code),
+            Some(Lost::Broken) => Fault::Broken,
+            Some(Lost::Unseen | Lost::Ended) | None => Fault::CutShort,
+        }
+    }
+}
+
+impl Upstream for EndpointStream {
+    fn poll_head(&self, cx: &mut Context<'_>) -> Poll<Result<Head, Fault>> {
+        let head = ready!(self.handle().poll_head(cx)).map_err(|Gone| self.lost())?;
+        let h2::Head { status, fields, ends, .. } = head;
+        Poll::Ready(Ok(Head { status, fields, ends, closes: false }))
+    }
+
+    fn poll_part(&self, cx: &mut Context<'_>) -> Poll<Result<Part, Fault>> {
+        self.handle().poll_part(cx).map_err(|Gone| self.cut_short())
+    }
+
+    fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+        self.handle().poll_room(cx)
+    }
+
+    fn send(&self, mut part: Part) {
+        if let Part::Trailers(trailers) = &mut part {
+            trailers.lower_names();
+        }
+        self.handle().send(part);
+    }
+
+    fn broken(&self) -> Option<Malformed> {
+        self.handle().broken()
     }
 }
 

@@ -107,7 +107,7 @@ impl Chunked {
 
     /// Keeps trailers back, for [`take_trailers`](Self::take_trailers).
     pub fn hold_trailers(&mut self) {
-        self.0.held = Some(Vec::new());
+        self.0.held.get_or_insert_default();
     }
 
     /// The trailers of a body that is done, with the empty line behind them, if they were held; once.

@@ -1,6 +1,6 @@
 //! Limits on moves of one try to another stream: of requests that the endpoint has not processed, and of those that it may have.
 
-use crate::forward::fault::Fault;
+use crate::body::fault::Fault;
 use crate::upstream::stream::EndpointStream;
 
 /// Streams of a request that an endpoint may refuse, or leave unprocessed at the end of a connection, while it serves others.

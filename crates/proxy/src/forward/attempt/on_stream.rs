@@ -1,17 +1,17 @@
 //! How does an endpoint do with a request that goes on a stream of its own, beside others on the same connection?
 
+use crate::body::downstream::Downstream;
+use crate::body::fault::Fault;
 use crate::forward::attempt::moves::Moves;
-use crate::forward::fault::Fault;
 use crate::forward::hedge;
 use crate::forward::outgoing::Outgoing;
-use crate::forward::relay::{Answered, Relay};
+use crate::forward::relay::{Answered, Relay, Terms};
 use crate::forward::tried::{Failed, answered, failed};
 use crate::listener::client::Client;
 use crate::observe::end::Phase;
 use crate::pipeline::route::Opened;
 use crate::record::Record;
 use crate::record::grpc::Call;
-use crate::serve::Downstream;
 use crate::upstream::connections::{UpstreamConn, Wanted, unreachable};
 use crate::upstream::pick::InFlight;
 use crate::upstream::pool::WorkerPool;
@@ -19,7 +19,6 @@ use crate::upstream::retries::{self, Tries};
 use crate::upstream::stream::{Begun, EndpointStream};
 use evenkeel_config::plan::RouteTimeouts;
 use evenkeel_net::deadline::Elapsed;
-use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
@@ -63,25 +62,9 @@ pub async fn run<'r, D: Downstream>(
             hedged(&wanted, down, record, opened, out, tries, first).await?;
         ticket = at;
         let second = ticket.slot() != slot;
-        let relay = Relay {
-            client,
-            timer,
-            record,
-            upstream: &stream,
-            asked: opened.asked,
-            towards: opened.towards,
-            timeouts,
-            deadline,
-            is_deadline_of_call: opened.route.is_deadline_of_call,
-            client_due: Cell::new(0),
-            awaits_body: Cell::new(false),
-            body_due: Cell::new(!opened.body.is_done()),
-            tries: repeatable.then_some((tries, opened.idempotent)),
-            body_gone: Cell::new(false),
-            half_closed: Cell::new(false),
-            is_reused: reused,
-        };
-        let fault = match down.relay_parts(&relay, &mut ticket, &mut opened.body, out).await {
+        let terms = Terms { timeouts, tries: repeatable.then_some(tries), is_reused: reused };
+        let relay = Relay::new(client, timer, record, opened, terms);
+        let fault = match relay.parts(down, &stream, &mut ticket, &mut opened.body, out, repeatable).await {
             Ok(done) => {
                 answered(client, record, pool, ticket, done, (!second).then_some(tries));
                 return Ok(done);

@@ -1,26 +1,28 @@
-//! What passes between a client and an endpoint for one request? Both directions at once, each with back-pressure: a
-//! byte is read only when the one before it was written.
+//! Relay between a client and an endpoint for one request. Both directions at once, each with back-pressure: a byte is read only
+//! when the one before it was written.
 //!
-//! Between HTTP/1 on both sides bytes pass as they are ([`h1`], [`tunnel`] after a switch of protocols). Where one side
-//! speaks in messages, heads, data and trailers do ([`message`]; to an endpoint that takes them so, [`stream`]). What is decided
-//! of a response is the same: [`response`].
+//! Between HTTP/1 on both sides bytes pass as they are ([`bytes`], [`tunnel`] after a switch of protocols), otherwise heads, data
+//! and trailers do ([`parts`]). The [`decision`] about a response is the same.
 
-mod h1;
-mod message;
-mod response;
-mod stream;
+mod bytes;
+mod decision;
+mod parts;
 mod tunnel;
 
-use crate::forward::fault::{Due, Fault};
+use crate::body::downstream::{Downstream, Flow};
+use crate::body::fault::{Due, Fault};
+use crate::body::part::Gone;
 use crate::forward::outgoing::Outgoing;
 use crate::listener::client::Client;
 use crate::observe::end::Phase;
+use crate::pipeline::route::Opened;
 use crate::record::Record;
 use crate::record::grpc::Call;
-use crate::serve::Downstream;
+use crate::upstream::h1_endpoint::Leniency;
+use crate::upstream::pick::InFlight;
 use crate::upstream::retries::Tries;
-use evenkeel_balance::Outcome;
-use evenkeel_config::plan::RouteTimeouts;
+use evenkeel_balance::{Clock, Outcome};
+use evenkeel_config::plan::{RouteTimeouts, Tolerated};
 use evenkeel_net::deadline::Timer;
 use evenkeel_net::event_loop::budget;
 use evenkeel_net::transport::Transport;
@@ -28,38 +30,41 @@ use evenkeel_wire::http1::response::{RequestContext, Towards};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// One request at one endpoint, which `U` leads to.
-pub struct Relay<'t, 'c, U = Transport> {
-    pub client: &'t Client<'c>,
+/// One request at one endpoint.
+pub struct Relay<'t, 'c> {
+    client: &'t Client<'c>,
     /// The request's deadline.
-    pub timer: &'t Timer,
-    pub record: &'t Record<'t>,
-    pub upstream: &'t U,
-    pub asked: RequestContext,
-    pub towards: Towards,
-    pub timeouts: RouteTimeouts,
+    timer: &'t Timer,
+    record: &'t Record<'t>,
+    asked: RequestContext,
+    towards: Towards,
+    timeouts: RouteTimeouts,
     /// The tick by which all must be over.
-    pub deadline: u64,
+    deadline: u64,
     /// True if `deadline` is the one that the client of a gRPC call has set.
-    pub is_deadline_of_call: bool,
+    is_deadline_of_call: bool,
     /// In how many directions the client is to send or to take something: if time runs out then, it is at fault. Else
     /// clients that read slowly could make endpoints look bad.
-    pub client_due: Cell<u8>,
+    client_due: Cell<u8>,
     /// True while more of the request's body is waited for.
-    pub awaits_body: Cell<bool>,
+    awaits_body: Cell<bool>,
     /// Whether more of the request's body is to come from the client.
-    pub body_due: Cell<bool>,
+    body_due: Cell<bool>,
     /// Its tries, if a response may be thrown away for another one, and whether its method is idempotent.
-    pub tries: Option<(&'t Tries<'t>, bool)>,
+    tries: Option<(&'t Tries<'t>, bool)>,
     /// Whether some of its body has gone that is not kept: then it has no other try after all.
-    pub body_gone: Cell<bool>,
+    body_gone: Cell<bool>,
+    /// True once all of the request has been sent.
+    uploaded: Cell<bool>,
+    /// True once a tunnel has begun that passes in parts.
+    switched: Cell<bool>,
     /// True if one half of a tunnel has ended.
-    pub half_closed: Cell<bool>,
+    half_closed: Cell<bool>,
     /// True if the connection has carried other requests before.
-    pub is_reused: bool,
+    is_reused: bool,
 }
 
 /// How an endpoint's answer leaves both connections.
@@ -76,13 +81,82 @@ pub struct Answered {
 }
 
 impl Answered {
-    /// The end of a tunnel. `keep_alive`: the client's connection is not used up by it.
-    fn tunnelled(keep_alive: bool) -> Answered {
-        Answered { reusable: false, kept_secs: None, keep_alive, outcome: Outcome::Success }
+    /// The end of a tunnel, which uses up both connections.
+    fn tunnelled() -> Answered {
+        Answered { reusable: false, kept_secs: None, keep_alive: false, outcome: Outcome::Success }
     }
 }
 
-impl<U> Relay<'_, '_, U> {
+/// Terms of one try.
+pub struct Terms<'t> {
+    pub timeouts: RouteTimeouts,
+    /// Its tries, if a response may be thrown away for another one.
+    pub tries: Option<&'t Tries<'t>>,
+    /// A field for the client, with its line's end.
+    /// True if the connection has carried other requests before.
+    pub is_reused: bool,
+}
+
+/// The form in which a request and its response pass.
+pub enum Shape<'d> {
+    /// Bytes, framed as they came, over the client's connection and one to an endpoint.
+    Bytes(&'d Transport),
+    /// Heads, data and trailers.
+    Parts,
+}
+
+impl<'d> Shape<'d> {
+    /// The form for a request to an endpoint that speaks HTTP/1. `wants_body`: its content is looked at on the way.
+    pub fn of<D: Downstream>(down: &'d D, wants_body: bool) -> Shape<'d> {
+        down.connection().filter(|_| !wants_body).map_or(Shape::Parts, Shape::Bytes)
+    }
+}
+
+impl<'t, 'c> Relay<'t, 'c> {
+    /// A request that has reached an endpoint.
+    pub fn new(
+        client: &'t Client<'c>,
+        timer: &'t Timer,
+        record: &'t Record<'t>,
+        opened: &Opened<'_>,
+        terms: Terms<'t>,
+    ) -> Relay<'t, 'c> {
+        let Terms { timeouts, tries, is_reused } = terms;
+        Relay {
+            client,
+            timer,
+            record,
+            asked: opened.asked,
+            towards: opened.towards,
+            timeouts,
+            deadline: opened.route.deadline,
+            is_deadline_of_call: opened.route.is_deadline_of_call,
+            client_due: Cell::new(0),
+            awaits_body: Cell::new(false),
+            body_due: Cell::new(!opened.body.is_done()),
+            tries: tries.map(|tries| (tries, opened.idempotent)),
+            body_gone: Cell::new(false),
+            uploaded: Cell::new(false),
+            switched: Cell::new(false),
+            half_closed: Cell::new(false),
+            is_reused,
+        }
+    }
+}
+
+impl Relay<'_, '_> {
+    /// The request, as far as the client's side has to know it.
+    fn flow(&self) -> Flow<'_> {
+        Flow {
+            core: self.client.core,
+            towards: self.towards,
+            asked: self.asked,
+            body_due: &self.body_due,
+            gone: &self.client.listener.gone,
+            bytes_in: &self.record.bytes_in,
+        }
+    }
+
     /// The fault when time has run out.
     #[cold]
     fn late(&self) -> Fault {
@@ -135,14 +209,14 @@ impl<U> Relay<'_, '_, U> {
     /// close their half after the request, and the two cannot be told apart.
     async fn while_there<T>(
         &self,
-        down: &impl Downstream,
+        poll_gone: impl Fn(&mut Context<'_>) -> Poll<()>,
         mut future: Pin<&mut impl Future<Output = Result<T, Fault>>>,
     ) -> Result<T, Fault> {
         poll_fn(|cx| {
             if let Poll::Ready(result) = future.as_mut().poll(cx) {
                 return Poll::Ready(result);
             }
-            down.poll_gone(cx).map(|()| Err(Fault::ClientGone))
+            poll_gone(cx).map(|()| Err(Fault::ClientGone))
         })
         .await
     }
@@ -201,18 +275,31 @@ impl<U> Relay<'_, '_, U> {
         self.record.phase.set(phase);
         self.allow(time);
     }
-}
 
-impl Relay<'_, '_> {
-    /// Sends what is left of the request's first bytes; `false` if the endpoint takes no more. It may have answered already:
-    /// that is for the other direction to find, so it is no fault here.
-    async fn send_head(&self, out: &mut Outgoing<'_>) -> bool {
+    /// Sends what is left of the request's first bytes. The endpoint may have answered already: that is for the other direction
+    /// to find.
+    ///
+    /// # Errors
+    /// The endpoint takes no more.
+    async fn send_head(&self, up: &Transport, out: &mut Outgoing<'_>) -> Result<(), Gone> {
         while !out.unsent().is_empty() {
-            match self.upstream.write_some(out.unsent()).await {
-                Ok(n) => out.advance(n),
-                Err(_) => return false,
-            }
+            let n = up.write_some(out.unsent()).await.map_err(|_| Gone)?;
+            out.advance(n);
         }
-        true
+        Ok(())
+    }
+
+    /// The head of the final response is there: from now on only its progress counts.
+    fn begin_response(&self, ticket: &mut InFlight<'_>) {
+        let now = self.client.core.clock.now();
+        ticket.answered(now);
+        self.record.ttfb_ns.set(Some(now.since(self.record.began)));
+        self.record.phase.set(Phase::Data);
+    }
+
+    /// What is accepted of the endpoint beyond the rules.
+    pub fn leniency(&self) -> Leniency {
+        let tolerated = self.record.pool.map_or_else(Tolerated::default, |pool| pool.plan().tolerate);
+        Leniency { tolerated, is_reused: self.is_reused }
     }
 }

@@ -1,26 +1,24 @@
-//! What happens after a switch of protocols? Bytes pass both ways, whatever they mean.
+//! A tunnel after a switch of protocols between HTTP/1 and HTTP/1: bytes pass both ways, whatever they mean.
 
 use super::{Answered, Relay};
-use crate::body::part::Part;
-use crate::forward::fault::Fault;
+use crate::body::fault::Fault;
 use crate::observe::end::Cause;
-use crate::serve::h1::H1;
-use crate::serve::message::Messages;
 use crate::tcp::duplex::{Duplex, Side};
 use crate::tcp::lifetime::{self, SessionEnd, Silence};
 use evenkeel_net::buffer::Buf;
+use evenkeel_net::transport::Transport;
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
 impl Relay<'_, '_> {
     /// Begins a tunnel. The answer to the switch of protocols is in `buf`.
-    pub(super) fn switched<'s>(&'s self, down: &'s H1, buf: Buf) -> Box<Duplex<'s>> {
-        self.upstream.send_at_once();
+    pub(super) fn switched<'s>(&'s self, down: &'s Transport, up: &'s Transport, buf: Buf) -> Box<Duplex<'s>> {
+        up.send_at_once();
         self.allow(Some(self.timeouts.idle));
         self.record.count_out(buf.len());
-        Box::new(Duplex::switched(&down.transport, self.upstream, buf))
+        Box::new(Duplex::switched(down, up, buf))
     }
 
     /// Sends the rest of the request, behind which the protocol changes; the endpoint's half of the tunnel is open already
@@ -52,7 +50,8 @@ impl Relay<'_, '_> {
     /// The tunnel ended in another way: then both connections end in a reset.
     pub(super) async fn tunnel(
         &self,
-        down: &H1,
+        down: &Transport,
+        up: &Transport,
         mut duplex: Box<Duplex<'_>>,
         early: Option<Buf>,
     ) -> Result<Answered, Fault> {
@@ -68,7 +67,7 @@ impl Relay<'_, '_> {
         };
         let moved = |side, n| self.tunnelled(side, n);
         let cause = match lifetime::run(&mut duplex, self.timer, silence, || false, moved).await {
-            SessionEnd::Whole => return Ok(Answered::tunnelled(false)),
+            SessionEnd::Whole => return Ok(Answered::tunnelled()),
             SessionEnd::Reset(side) => reset_by(side),
             SessionEnd::Idle(_) if duplex.is_silent() => Cause::Idle,
             SessionEnd::Idle(Side::Client) => Cause::ClientSlow,
@@ -76,13 +75,13 @@ impl Relay<'_, '_> {
             SessionEnd::Cut => Cause::Proxy,
         };
         // Any other end must not look like the end of the data.
-        self.upstream.reset_on_close(true);
-        down.transport.reset_on_close(true);
+        up.reset_on_close(true);
+        down.reset_on_close(true);
         Err(Fault::Tunnel(cause))
     }
 
     /// Silence before the kernel probes the peers of a tunnel.
-    fn keepalive(&self) -> Option<Duration> {
+    pub(super) fn keepalive(&self) -> Option<Duration> {
         self.record.pool.and_then(|pool| pool.plan().keepalive)
     }
 
@@ -92,62 +91,6 @@ impl Relay<'_, '_> {
             Side::Client => self.record.count_in(n),
             Side::Endpoint => self.record.count_out(n),
         }
-    }
-
-    /// The same, where the client's bytes come and go as messages. `buf`: what the endpoint sent behind its head.
-    pub(super) async fn tunnel_messages<D: Messages>(&self, down: &D, buf: Buf) -> Result<Answered, Fault> {
-        self.upstream.send_at_once();
-        self.allow(Some(self.timeouts.idle));
-        if let Some(after) = self.keepalive() {
-            self.upstream.keep_alive(after);
-        }
-        let (mut up_done, mut down_done) = (false, false);
-        let mut to_endpoint = pin!(async {
-            while let Ok(Part::Data(mut buf)) = poll_fn(|cx| down.poll_part(cx)).await {
-                self.allow_silence();
-                self.record.count_in(buf.len());
-                if self.upstream.write_all(&mut buf).await.is_err() {
-                    break;
-                }
-            }
-            self.upstream.shutdown_write();
-            self.half_close();
-        });
-        let mut to_client = pin!(async {
-            let mut buf = buf;
-            loop {
-                if !buf.is_empty() {
-                    self.record.count_out(buf.len());
-                    self.room(down).await?;
-                    down.send(Part::Data(buf));
-                }
-                if down.is_held_back() {
-                    self.room(down).await?;
-                }
-                self.allow_silence();
-                buf = self.upstream.read_some().await.map_err(|_| Fault::CutShort)?;
-                if buf.is_empty() {
-                    down.send(Part::End);
-                    self.half_close();
-                    return Ok(());
-                }
-            }
-        });
-        let mut down_first = true;
-        poll_fn(|cx| {
-            down_first = !down_first;
-            for down in [down_first, !down_first] {
-                if !down {
-                    up_done = up_done || to_endpoint.as_mut().poll(cx).is_ready();
-                } else if !down_done && let Poll::Ready(done) = to_client.as_mut().poll(cx) {
-                    down_done = true;
-                    done?;
-                }
-            }
-            if up_done && down_done { Poll::Ready(Ok(())) } else { Poll::Pending }
-        })
-        .await?;
-        Ok(Answered::tunnelled(true))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{End, HTTP_MAX, Prober, Question};
 use crate::body::message::Message;
-use crate::body::part::Gone;
+use crate::body::upstream::Upstream;
 use crate::core::Core;
 use crate::load::reports::Came;
 use crate::upstream::tls::carried;
@@ -115,7 +115,7 @@ async fn ask_by_message(core: &Core, question: &Question) -> io::Result<End> {
     let begun = endpoint.sessions.stream(pool.way(endpoint), &head, &message, reports.timeout).await?;
     loop {
         let head = poll_fn(|cx| begun.stream.poll_head(cx)).await;
-        let mut head = head.map_err(|Gone| io::ErrorKind::UnexpectedEof)?;
+        let mut head = head.map_err(|_| io::ErrorKind::UnexpectedEof)?;
         if head.status >= 200 {
             return Ok(on_fields(core, question, &head.fields.fields()));
         }

@@ -1,22 +1,19 @@
 //! How is one request of a client that speaks HTTP/2 served? As messages over its stream, in a task of its own with its own deadline.
 
+use crate::body::downstream::{ClientParts, Downstream, Flow};
+use crate::body::fault::Fault;
 use crate::body::part::{Gone, Part};
 use crate::core::linger::{LINGER, Patience};
-use crate::forward::fault::Fault;
-use crate::forward::outgoing::Outgoing;
-use crate::forward::relay::{Answered, Relay};
 use crate::http2::session::Session;
 use crate::http2::stream::{StreamHandle, with_status};
 use crate::listener::client::Client;
 use crate::observe::end::Cause;
 use crate::peer::{Identity, Peer};
 use crate::record::Record;
-use crate::serve::Downstream;
 use crate::serve::message::{self, Messages, Spoken};
 use crate::serve::open::Open;
-use crate::upstream::pick::InFlight;
-use crate::upstream::stream::EndpointStream;
 use evenkeel_net::boxed::reused;
+use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::Timer;
 use evenkeel_wire::h2::{ErrorCode, Head, Malformed, Refused};
 use evenkeel_wire::head::{Request, Table};
@@ -132,6 +129,8 @@ impl H2 {
 }
 
 impl Downstream for H2 {
+    type Parts<'p> = &'p H2;
+
     fn timer(&self) -> &Timer {
         &self.timer
     }
@@ -140,45 +139,35 @@ impl Downstream for H2 {
         self.stream.poll_gone(cx)
     }
 
-    async fn relay(
-        &self,
-        relay: &Relay<'_, '_>,
-        ticket: &mut InFlight<'_>,
-        body: &mut Body,
-        out: &mut Outgoing<'_>,
-        again: bool,
-    ) -> Result<Answered, Fault> {
-        relay.messages(self, ticket, body, out, again).await
-    }
-
-    async fn relay_parts(
-        &self,
-        relay: &Relay<'_, '_, EndpointStream>,
-        ticket: &mut InFlight<'_>,
-        body: &mut Body,
-        out: &mut Outgoing<'_>,
-    ) -> Result<Answered, Fault> {
-        relay.parts(self, ticket, body, out).await
+    fn parts<'p>(&'p self, _: Flow<'p>, _: Body, _: Buf) -> &'p H2 {
+        self
     }
 }
 
-impl Messages for H2 {
-    fn poll_part(&self, cx: &mut Context<'_>) -> Poll<Result<Part, Gone>> {
-        self.stream.poll_part(cx)
+impl ClientParts for H2 {
+    fn poll_part(&self, cx: &mut Context<'_>) -> Poll<Result<Part, Fault>> {
+        self.stream.poll_part(cx).map_err(|Gone| Fault::ClientGone)
     }
 
     fn is_held_back(&self) -> bool {
         self.stream.is_held_back()
     }
 
-    fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
-        self.stream.poll_room(cx)
+    fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        self.stream.poll_room(cx).map_err(|Gone| Fault::ClientGone)
     }
 
-    fn send_head(&self, status: u16, mut fields: Table, ends: bool) {
+    fn send_head(&self, mut status: u16, mut fields: Table, ends: bool) -> u16 {
+        if status == 101 {
+            // For a stream it is a success, without what HTTP/1 needs for it (RFC 8441 section 5).
+            status = 200;
+            fields.fields().leave_out("upgrade");
+            fields.fields().leave_out("sec-websocket-accept");
+        }
         // As HTTP/2 wants them.
         fields.lower_names();
         self.stream.send_head(with_status(status, &mut [0; 3], &fields), ends);
+        status
     }
 
     fn send(&self, mut part: Part) {
@@ -187,7 +176,9 @@ impl Messages for H2 {
         }
         self.stream.send(part);
     }
+}
 
+impl Messages for H2 {
     fn reset(&self) {
         self.stream.reset(ErrorCode::InternalError);
     }

@@ -7,12 +7,25 @@ use evenkeel_balance::{FailureKind, Outcome};
 use evenkeel_net::tls::{TlsStream, alert_name};
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::grpc::{self, Status};
+use evenkeel_wire::h2::ErrorCode;
 use evenkeel_wire::http1::{Reject, mend};
 
 /// What a code of HTTP/2 says (RFC 9113 section 7).
 fn code_name(code: u32) -> String {
     let known = &CODES[..CODES.len() - 1];
     known.get(code as usize).map_or_else(|| format!("code {code}"), |name| name.to_ascii_uppercase())
+}
+
+/// The status of a call whose stream was reset with this code (doc/PROTOCOL-HTTP2.md of gRPC, "Errors").
+fn of_reset(code: u32) -> Status {
+    let is = |known: ErrorCode| code == known as u32;
+    match code {
+        _ if is(ErrorCode::RefusedStream) => Status::Unavailable,
+        _ if is(ErrorCode::Cancel) => Status::Cancelled,
+        _ if is(ErrorCode::EnhanceYourCalm) => Status::ResourceExhausted,
+        _ if is(ErrorCode::InadequateSecurity) => Status::PermissionDenied,
+        _ => Status::Internal,
+    }
 }
 
 /// What ended a request early, once it was sent to an endpoint.
@@ -68,7 +81,7 @@ pub enum Fault {
         outcome: Outcome,
         /// Whether the connection can carry another request.
         reusable: bool,
-        /// See [`Answered::kept_secs`](crate::forward::relay::Answered::kept_secs).
+        /// Seconds for which the endpoint keeps its connection, if it states them.
         kept_secs: Option<u32>,
     },
 }
@@ -187,7 +200,7 @@ impl Fault {
                 Some(Status::Unavailable)
             }
             Fault::Unseen | Fault::Declined { .. } => Some(Status::Unavailable),
-            Fault::StreamReset(code) => Some(crate::record::grpc::of_reset(code)),
+            Fault::StreamReset(code) => Some(of_reset(code)),
             Fault::Broken | Fault::Stray | Fault::NotHttp2 | Fault::Response(_) => Some(Status::Internal),
             Fault::Request(_)
             | Fault::ClientGone

@@ -1,0 +1,337 @@
+//! Relay of bytes between HTTP/1 and HTTP/1, as they came but for the heads; the rest of a large body goes by splice.
+
+use super::{Answered, Relay};
+use crate::body::fault::Fault;
+use crate::body::upstream::Kept;
+use crate::forward::outgoing::Outgoing;
+use crate::forward::relay::decision::{Decision, Known};
+use crate::observe::end::Phase;
+use crate::peer::min_rate::MinRate;
+use crate::tcp::duplex::Duplex;
+use crate::upstream::h1_endpoint::RESPONSE_LIMITS;
+use crate::upstream::pick::InFlight;
+use evenkeel_balance::{Clock, Outcome, Slot};
+use evenkeel_net::buffer::Buf;
+use evenkeel_net::deadline::Elapsed;
+use evenkeel_net::splice::{self, Pipe, SPLICE_MIN, Side};
+use evenkeel_net::transport::Transport;
+use evenkeel_wire::http1::chunked::{Keep, Taken};
+use evenkeel_wire::http1::response::Towards;
+use evenkeel_wire::http1::{Body, INTERIM_MAX, Reject, Response, Version};
+use std::pin::pin;
+use std::time::Duration;
+
+/// How long an endpoint may think before we look whether its client is still there. Looking costs the event loop a
+/// registration; most requests are long answered.
+const LOOK_AFTER: Duration = Duration::from_secs(1);
+
+/// The head of a response that is ready to be sent.
+struct Ready {
+    body: Body,
+    answered: Answered,
+    interim: bool,
+    switch: bool,
+    /// The content alone for an HTTP/1.0 client, who knows no chunks.
+    keep: Keep,
+    /// Bytes at the front of the buffer that go to the client.
+    send: usize,
+}
+
+/// How a response ended.
+enum ResponseEnd<'s> {
+    /// With its last byte.
+    Answered(Answered),
+    /// It switches protocols; its head, and what came behind it, is not sent yet.
+    Switched(Box<Duplex<'s>>),
+}
+
+impl Relay<'_, '_> {
+    /// Sends what is left of the request and relays the response.
+    ///
+    /// # Errors
+    /// What ended it early.
+    pub async fn bytes(
+        &self,
+        down: &Transport,
+        up: &Transport,
+        ticket: &mut InFlight<'_>,
+        body: &mut Body,
+        out: &mut Outgoing<'_>,
+        again: bool,
+    ) -> Result<Answered, Fault> {
+        let timer = self.timer;
+        let done = if out.unsent().is_empty() && body.is_done() {
+            out.let_go(again);
+            let (due, look) = (self.due(self.timeouts.response), timer.tick_after(LOOK_AFTER));
+            let looks = look < due;
+            timer.set(due.min(look));
+            let mut download = pin!(self.download_bytes(down, up, ticket));
+            match timer.limit(download.as_mut()).await {
+                Err(Elapsed) if looks && self.record.phase.get() == Phase::Head => {
+                    timer.set(due);
+                    timer.limit(pin!(self.while_there(|cx| down.poll_reset(cx), download))).await
+                }
+                done => done,
+            }
+        } else {
+            self.allow(self.timeouts.response);
+            // Boxed, as most requests have come whole: they need not carry room for this.
+            let mut exchange = Box::pin(self.exchange_bytes(down, up, ticket, body, out, again));
+            timer.limit(pin!(self.while_there(|cx| down.poll_reset(cx), exchange.as_mut()))).await
+        };
+        match done.unwrap_or_else(|Elapsed| Err(self.late()))? {
+            ResponseEnd::Answered(answered) => Ok(answered),
+            ResponseEnd::Switched(duplex) => Box::pin(self.tunnel(down, up, duplex, out.take_rest())).await,
+        }
+    }
+
+    /// Relays the request and the response at once.
+    async fn exchange_bytes<'s>(
+        &'s self,
+        down: &'s Transport,
+        up: &'s Transport,
+        ticket: &mut InFlight<'_>,
+        body: &mut Body,
+        out: &mut Outgoing<'_>,
+        again: bool,
+    ) -> Result<ResponseEnd<'s>, Fault> {
+        up.send_at_once();
+        let mut upload = pin!(self.upload_bytes(down, up, body, out, again));
+        let (mut ended, sent) = self.both_ways(upload.as_mut(), pin!(self.download_bytes(down, up, ticket))).await?;
+        match &mut ended {
+            _ if sent => {}
+            // Answered before it had all of the request: it would take the next one's bytes for the rest of this one's.
+            ResponseEnd::Answered(answered) => answered.reusable = false,
+            ResponseEnd::Switched(duplex) => self.finish_request(upload, duplex).await?,
+        }
+        Ok(ended)
+    }
+
+    /// Relays the request. An endpoint that stops reading may have answered already: that is for the other direction
+    /// to find, so it is no fault here.
+    async fn upload_bytes(
+        &self,
+        down: &Transport,
+        up: &Transport,
+        body: &mut Body,
+        out: &mut Outgoing<'_>,
+        again: bool,
+    ) -> Result<(), Fault> {
+        if self.send_head(up, out).await.is_err() {
+            return Ok(());
+        }
+        out.let_go(again && body.is_done());
+        let mut pace = MinRate::new(self.record.rules.plan.timeouts.client_body);
+        while !body.is_done() {
+            self.expect(Phase::Request, Some(pace.left()));
+            let since = self.client.core.clock.now();
+            let mut buf = self.on_body(pin!(down.read_some())).await.map_err(|_| Fault::ClientGone)?;
+            let waited = Duration::from_nanos(self.client.core.clock.now().since(since));
+            if !pace.came(buf.len(), waited) && self.record.phase.get() != Phase::Data {
+                return Err(Fault::ClientSlow);
+            }
+            if buf.is_empty() {
+                return Err(Fault::ClientGone);
+            }
+            let Taken { used, kept, .. } = buf.take_body(0, body, Keep::Framed).map_err(Fault::Request)?;
+            self.body_due.set(!body.is_done());
+            self.record.count_in(used);
+            if kept < buf.len() {
+                out.put_behind(buf.split_behind(kept));
+            }
+            self.expect(Phase::Head, self.timeouts.response);
+            if up.write_all(&mut buf).await.is_err() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Relays the response: interim ones, the final one, its body.
+    async fn download_bytes<'s>(
+        &'s self,
+        down: &'s Transport,
+        up: &'s Transport,
+        ticket: &mut InFlight<'_>,
+    ) -> Result<ResponseEnd<'s>, Fault> {
+        let mut interim = 0;
+        let mut buf = up.read_some().await.map_err(|_| Fault::no_response(up))?;
+        if buf.is_empty() {
+            return Err(Fault::NoResponse);
+        }
+        loop {
+            let mut ready = loop {
+                let is_short = match self.respond(&mut buf, ticket.slot()) {
+                    Ok(Some(ready)) => break ready,
+                    Ok(None) => true,
+                    Err(Fault::Response(reject)) => self.leniency().mend(&mut buf, reject)?,
+                    Err(fault) => return Err(fault),
+                };
+                if is_short && !matches!(up.read(&mut buf).await, Ok(1..)) {
+                    return Err(Fault::CutShort);
+                }
+            };
+            if !ready.interim {
+                return self.relay_final(down, up, ticket, buf, &mut ready).await;
+            }
+            interim += 1;
+            if interim > INTERIM_MAX {
+                return Err(Fault::Response(Reject::InterimTooMany));
+            }
+            let behind = buf.split_behind(ready.send);
+            self.record.count_out(buf.len());
+            self.on_client(pin!(down.write_all(&mut buf))).await.map_err(|_| Fault::ClientGone)?;
+            buf = behind;
+        }
+    }
+
+    /// Sends the final response.
+    async fn relay_final<'s>(
+        &'s self,
+        down: &'s Transport,
+        up: &'s Transport,
+        ticket: &mut InFlight<'_>,
+        mut buf: Buf,
+        ready: &mut Ready,
+    ) -> Result<ResponseEnd<'s>, Fault> {
+        let &mut Ready { ref mut body, ref mut answered, switch, keep, send, .. } = ready;
+        self.begin_response(ticket);
+        if switch {
+            return Ok(ResponseEnd::Switched(self.switched(down, up, buf)));
+        }
+        // Bytes behind the response belong to no request: the connection must not carry another one.
+        answered.reusable &= send == buf.len();
+        buf.truncate(send);
+        // Where only the close tells the client of the end, a cut must not look like one.
+        let by_close = (keep == Keep::Content || *body == Body::UntilClose) && !body.is_done();
+        if by_close {
+            down.reset_on_close(true);
+        }
+        loop {
+            if let Some(trailers) = self.trailers(body, keep) {
+                // They fit: they were taken out of this buffer, or are all that is in it, and half of one holds them.
+                let fits = buf.extend(&trailers);
+                self.client.core.give_back(trailers);
+                if !fits {
+                    return Err(Fault::Response(Reject::Trailer));
+                }
+            }
+            self.record.count_out(buf.len());
+            let last = body.is_done() && !answered.keep_alive;
+            self.on_client(pin!(down.write(&mut buf, last))).await.map_err(|_| Fault::ClientGone)?;
+            drop(buf);
+            if body.is_done() {
+                break;
+            }
+            self.allow(Some(self.timeouts.idle));
+            if let Body::Length(left) = body
+                && *left >= SPLICE_MIN
+                && let (Some(from), Some(to)) = (up.as_plain(), down.as_plain())
+                && let Some(pipe) = Pipe::take()
+            {
+                let spliced = splice::relay(pipe, from, to, left, &self.client_due, |n| {
+                    self.record.count_out(n);
+                    self.allow(Some(self.timeouts.idle));
+                });
+                // Boxed, as most responses need no room for it.
+                Box::pin(spliced).await.map_err(|side| match side {
+                    Side::From => Fault::CutShort,
+                    Side::To => Fault::ClientGone,
+                })?;
+                break;
+            }
+            buf = up.read_some().await.map_err(|_| Fault::CutShort)?;
+            if buf.is_empty() && body.may_end() {
+                break;
+            }
+            if buf.is_empty() {
+                return Err(Fault::CutShort);
+            }
+            let Taken { kept, .. } = buf.take_body(0, body, keep).map_err(Fault::Response)?;
+            answered.reusable &= kept == buf.len();
+            buf.truncate(kept);
+        }
+        if by_close {
+            down.reset_on_close(false);
+        }
+        Ok(ResponseEnd::Answered(*answered))
+    }
+
+    /// Reads a response's head and puts the one for the client in its place; `None` while not all of it is there. `here`:
+    /// the endpoint's slot.
+    fn respond(&self, buf: &mut Buf, here: Slot) -> Result<Option<Ready>, Fault> {
+        let core = self.client.core;
+        let mut room = core.room.borrow_mut();
+        let mut read = Response::read(buf.filled(), &mut room, self.asked, &RESPONSE_LIMITS);
+        // Changed where it is, as it is large.
+        let response = match &mut read {
+            Ok(Some(response)) => response,
+            Ok(None) => return Ok(None),
+            Err(reject) => return Err(Fault::Response(*reject)),
+        };
+        let head_len = response.head_len();
+        let mut body = std::mem::replace(&mut response.body, Body::EMPTY);
+        self.leniency().apply(&mut body);
+        let until_close = matches!(body, Body::UntilClose);
+        let strip = self.towards.version == Version::V10 && matches!(body, Body::Chunked(_));
+        let keep = if strip { Keep::Content } else { Keep::Framed };
+        let early = self.body_due.get() && is_refusal(response.status, &body, &buf.filled()[head_len..]);
+        let keep_alive = self.towards.keep_alive && !until_close && !strip && !early && !self.client.is_ending();
+        let towards = Towards { keep_alive, ..self.towards };
+        let (interim, switch) = (response.is_interim(), response.status == 101);
+        let (status, reusable, kept_secs) = (response.status, response.keep_alive, response.kept_secs);
+        let known = Known { status, closes: !reusable, switches: switch };
+        let (outcome, added) = match self.decide(known, &mut response.fields, here)? {
+            Decision::Interim => (Outcome::Success, None),
+            Decision::Final(accepted) | Decision::Switch(accepted) => {
+                if let (true, Body::Chunked(chunked)) = (accepted.hears_trailers, &mut body) {
+                    chunked.hold_trailers();
+                }
+                (accepted.outcome, accepted.added)
+            }
+            Decision::Retry(refusal) => {
+                let rest = buf.take_body(head_len, &mut body, Keep::Framed).map_err(Fault::Response)?;
+                let whole = body.is_done() && head_len + rest.used == buf.len();
+                return Err(refusal.fault(Kept { reusable: reusable && !strip && whole, secs: kept_secs }));
+            }
+        };
+        let answered = Answered { reusable: reusable && !strip, kept_secs, keep_alive, outcome };
+        let mut new_len = head_len;
+        if interim && self.towards.version == Version::V10 {
+            buf.consume(head_len);
+            return Ok(Some(Ready { body, answered, interim, switch, keep, send: 0 }));
+        }
+        if let Some(stretch) = response.all_but(towards).filter(|_| added.is_none()) {
+            new_len -= stretch.len();
+            buf.cut(stretch);
+        } else {
+            let mut head = core.scratch();
+            response.write(towards, added.as_deref().unwrap_or_default(), &mut head);
+            new_len = head.len();
+            let fits = buf.replace_front(head_len, &head);
+            core.give_back(head);
+            added.into_iter().for_each(|added| core.give_back(added));
+            if !fits {
+                return Err(Fault::Response(Reject::HeadTooLarge));
+            }
+        }
+        let mut send = new_len;
+        if !interim && !switch {
+            send += buf.take_body(new_len, &mut body, keep).map_err(Fault::Response)?.kept;
+        }
+        Ok(Some(Ready { body, answered, interim, switch, keep, send }))
+    }
+}
+
+/// Whether a response that comes before all of its request is one to a request of which the rest is not read: then the
+/// connection ends behind it, and the client is told (RFC 9112 section 9.6). Where both go on together, it may well be kept.
+/// `came`: what is there of its body.
+#[cold]
+fn is_refusal(status: u16, body: &Body, came: &[u8]) -> bool {
+    let is_whole = match body {
+        Body::Length(left) => came.len() as u64 >= *left,
+        Body::Chunked(_) => came.ends_with(b"0\r\n\r\n"),
+        Body::UntilClose => true,
+    };
+    status >= 300 || (status >= 200 && is_whole)
+}

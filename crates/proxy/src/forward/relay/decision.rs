@@ -1,0 +1,197 @@
+//! Decision about a response: it is forwarded, or thrown away, as another endpoint may do better.
+
+use super::Relay;
+use crate::body::fault::Fault;
+use crate::body::upstream::Kept;
+use crate::load::reports;
+use crate::pipeline::response::filter;
+use crate::record::grpc::Call;
+use evenkeel_balance::retry::{Decision as Again, Failure};
+use evenkeel_balance::{Clock, FailureKind, Outcome, Slot};
+use evenkeel_wire::grpc::{self, Status};
+use evenkeel_wire::head::Fields;
+use evenkeel_wire::http1::chunked::Keep;
+use evenkeel_wire::http1::{Body, Reject};
+use evenkeel_wire::orca;
+
+/// Facts about a response that its fields do not state.
+pub(super) struct Known {
+    pub(super) status: u16,
+    /// The endpoint closes its connection behind it.
+    pub(super) closes: bool,
+    /// A tunnel follows its head.
+    pub(super) switches: bool,
+}
+
+/// What becomes of a response.
+pub(super) enum Decision {
+    /// It is forwarded, and another follows.
+    Interim,
+    /// It is thrown away for another try.
+    Retry(Refusal),
+    /// It is forwarded, with its body.
+    Final(Accepted),
+    /// It is forwarded, and a tunnel follows.
+    Switch(Accepted),
+}
+
+/// A response that is thrown away.
+pub(super) struct Refusal {
+    status: u16,
+    grpc: Option<Status>,
+    outcome: Outcome,
+}
+
+impl Refusal {
+    /// The fault that leads to another try. `kept`: the connection behind the response.
+    pub(super) fn fault(self, kept: Kept) -> Fault {
+        let Refusal { status, grpc, outcome } = self;
+        Fault::Refused { status, grpc, outcome, reusable: kept.reusable, kept_secs: kept.secs }
+    }
+}
+
+/// A response that is forwarded.
+pub(super) struct Accepted {
+    /// The outcome for the balancer, unless trailers state another.
+    pub(super) outcome: Outcome,
+    /// Trailers may have a report of the endpoint's load.
+    pub(super) hears_trailers: bool,
+    /// Fields that are added, each with its line's end; to be given back.
+    pub(super) added: Option<Vec<u8>>,
+}
+
+impl Relay<'_, '_> {
+    /// Decides about a response from its head, whose fields are those for the client afterwards. `here`: the endpoint's slot.
+    ///
+    /// # Errors
+    /// It is no response to this request.
+    #[inline]
+    pub(super) fn decide(&self, known: Known, fields: &mut Fields<'_, '_>, here: Slot) -> Result<Decision, Fault> {
+        let Known { status, closes, switches } = known;
+        if status < 200 && !switches {
+            return if status == 101 { Err(Fault::Response(Reject::SwitchNotAsked)) } else { Ok(Decision::Interim) };
+        }
+        if status == 408 && closes && self.is_for_none() {
+            return Err(Fault::Stray);
+        }
+        let called = self.ended_call(fields);
+        let outcome = called.map_or_else(|| outcome(status, fields), call_outcome);
+        let hears_trailers = self.on_load(fields);
+        let failed = match called {
+            Some(status) => (status != Status::Ok).then(|| Failure::Grpc(status.code())),
+            None => (status >= 400).then_some(Failure::Status(status)),
+        };
+        if failed.is_some_and(|failure| self.refuses(failure, here)) {
+            return Ok(Decision::Retry(Refusal { status, grpc: called, outcome }));
+        }
+        if let Some(status) = called {
+            self.record.call.set(Call::Ended(status));
+        }
+        self.record.note_response(fields);
+        self.record.status.set(status);
+        let accepted = Accepted { outcome, hears_trailers, added: filter(self.record, status, fields, Some(outcome)) };
+        Ok(if switches { Decision::Switch(accepted) } else { Decision::Final(accepted) })
+    }
+
+    /// How a gRPC call has ended by these fields, if the request is one.
+    pub(super) fn ended_call(&self, fields: &Fields<'_, '_>) -> Option<Status> {
+        if self.record.call.get() == Call::Not { None } else { crate::record::grpc::status(fields.kept()) }
+    }
+
+    /// Returns true if a 408 is taken for the end of a connection that was idle for too long: it crossed with this request,
+    /// which does no harm on another one.
+    #[cold]
+    fn is_for_none(&self) -> bool {
+        self.is_reused && self.tries.is_some_and(|(_, idempotent)| idempotent)
+    }
+
+    /// Takes the report of the endpoint's load out of a final response, if the pool uses it: then true, as one may be in the
+    /// trailers, too.
+    fn on_load(&self, fields: &mut Fields<'_, '_>) -> bool {
+        let Some(pool) = self.record.pool else { return false };
+        let reports = pool.hears();
+        if let Some(reports) = &reports {
+            let received = pool.hear(reports, fields, self.client.core.clock.now());
+            self.record.received.set(received);
+        }
+        // Where this side tells its load, that is the one word: two reports would contradict each other.
+        let told = self.record.working.as_ref().is_some_and(|working| working.reporter().plan.header);
+        if told || reports.as_ref().is_some_and(|reports| !reports.pass) {
+            fields.leave_out(orca::FIELD_BIN);
+            fields.leave_out(orca::FIELD);
+        }
+        reports.is_some()
+    }
+
+    /// Looks for a report in the trailers of a body that has just ended; what of them goes to the client.
+    pub(super) fn trailers(&self, body: &mut Body, keep: Keep) -> Option<Vec<u8>> {
+        let Body::Chunked(chunked) = body else { return None };
+        let trailers = chunked.take_trailers()?;
+        let pool = self.record.pool?;
+        let mut passes = false;
+        if let Some(reports) = pool.hears() {
+            passes = reports.pass;
+            if self.record.received.get().is_none() {
+                let received = pool.hear_trailers(&reports, &trailers, self.client.core.clock.now());
+                self.record.received.set(received);
+            }
+        }
+        let mut kept = self.client.core.scratch();
+        match keep {
+            Keep::Content => {}
+            Keep::Framed if passes => kept.extend_from_slice(&trailers),
+            Keep::Framed => reports::strip(&trailers, &mut kept),
+        }
+        Some(kept)
+    }
+
+    /// Takes the report out of trailers, if there was none before them.
+    pub(super) fn on_trailers(&self, fields: &mut Fields<'_, '_>) {
+        let Some(reports) = self.record.pool.and_then(|pool| Some((pool, pool.hears()?))) else { return };
+        let (pool, reports) = reports;
+        if self.record.received.get().is_none() {
+            self.record.received.set(pool.hear(&reports, fields, self.client.core.clock.now()));
+        }
+        if !reports.pass {
+            fields.leave_out(orca::FIELD_BIN);
+            fields.leave_out(orca::FIELD);
+        }
+    }
+
+    /// Whether a response that says so is thrown away for another try. Only if another endpoint has room: what is
+    /// thrown away cannot be passed on when there is no other try after all.
+    #[cold]
+    fn refuses(&self, failure: Failure, here: Slot) -> bool {
+        let (Some((tries, idempotent)), Some(pool)) = (self.tries, self.record.pool) else { return false };
+        if !tries.minds(failure) || !tries.has_other(pool, here) {
+            return false;
+        }
+        let left_ns = self.timer.left_ns(self.deadline);
+        let (now, replayable) = (self.client.core.clock.now(), !self.body_gone.get());
+        match tries.decide((pool, here), failure, idempotent, replayable, left_ns, now) {
+            Again::Stop(why) => {
+                pool.stats.retries_refused[why as usize].add(1);
+                false
+            }
+            again => {
+                tries.note(again);
+                true
+            }
+        }
+    }
+}
+
+/// The outcome of a response for the balancer: server errors and "too many requests" count as failures, or an endpoint
+/// that refuses fast would look like the fastest.
+fn outcome(status: u16, fields: &Fields<'_, '_>) -> Outcome {
+    let Some(kind) = FailureKind::of_status(status) else { return Outcome::Success };
+    let after = fields.first("retry-after");
+    let seconds = after.and_then(|v| std::str::from_utf8(v).ok()?.trim().parse::<u32>().ok());
+    Outcome::Failure { kind, retry_after_ns: seconds.map(|s| u64::from(s) * 1_000_000_000) }
+}
+
+/// The outcome of a gRPC call: that of the status of HTTP that says the same.
+pub(super) fn call_outcome(status: Status) -> Outcome {
+    let kind = FailureKind::of_status(grpc::to_http(status));
+    kind.map_or(Outcome::Success, |kind| Outcome::Failure { kind, retry_after_ns: None })
+}

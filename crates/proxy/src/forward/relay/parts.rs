@@ -1,0 +1,325 @@
+//! Relay of a request in parts: heads, data and trailers, between any two protocols. A part is forwarded only when there is room
+//! for it: what is not taken keeps its sender from sending more.
+
+use super::{Answered, Relay};
+use crate::body::downstream::{ClientParts, Downstream};
+use crate::body::fault::Fault;
+use crate::body::part::{Gone, Part};
+use crate::body::upstream::{Head, Kept, Upstream};
+use crate::forward::outgoing::{Outgoing, REPLAY_MAX};
+use crate::forward::relay::decision::{Accepted, Decision, Known, call_outcome};
+use crate::observe::end::Phase;
+use crate::peer::min_rate::MinRate;
+use crate::record::grpc::Call;
+use crate::upstream::pick::InFlight;
+use evenkeel_balance::Clock;
+use evenkeel_net::event_loop::yield_now;
+use evenkeel_wire::grpc::Status;
+use evenkeel_wire::http1::{Body, INTERIM_MAX, Reject};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+/// Bytes of a call's body that are kept until a response begins. Most unary calls are smaller by far, and what is larger costs
+/// more to keep than another try brings.
+const CALL_MAX: usize = 64 * 1024;
+
+impl Relay<'_, '_> {
+    /// Sends what is left of the request and relays the response, both ways at once. The head has left, or goes first. `body`: the
+    /// rest of the request's body. `again`: all of the request is kept, so that it can be sent once more.
+    ///
+    /// # Errors
+    /// What ended it early.
+    pub async fn parts<D: Downstream, U: Upstream>(
+        &self,
+        down: &D,
+        up: &U,
+        ticket: &mut InFlight<'_>,
+        body: &mut Body,
+        out: &mut Outgoing<'_>,
+        again: bool,
+    ) -> Result<Answered, Fault> {
+        let mut left = match body {
+            // Nothing of a tunnel is there before the endpoint takes it.
+            Body::UntilClose if self.asked.upgrade => Body::EMPTY,
+            Body::Length(left) => Body::Length(*left),
+            Body::Chunked(chunked) if chunked.is_done() => Body::EMPTY,
+            Body::Chunked(_) | Body::UntilClose => Body::UntilClose,
+        };
+        let side = down.parts(self.flow(), std::mem::replace(body, Body::EMPTY), out.take_behind());
+        let done = self.both_sides(down, &side, up, ticket, &mut left, out, again).await;
+        if let Err(Fault::Broken) = done {
+            // Its record keeps the rule.
+            self.record.broken.set(up.broken());
+        }
+        let Some(rest) = side.into_rest() else {
+            *body = left;
+            return done;
+        };
+        *body = rest.body;
+        out.put_behind(rest.behind);
+        done.map(|answered| Answered { keep_alive: rest.keep_alive, ..answered })
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "both sides, and what they carry")]
+    async fn both_sides<D: Downstream, U: Upstream>(
+        &self,
+        down: &D,
+        side: &D::Parts<'_>,
+        up: &U,
+        ticket: &mut InFlight<'_>,
+        left: &mut Body,
+        out: &mut Outgoing<'_>,
+        again: bool,
+    ) -> Result<Answered, Fault> {
+        self.allow(self.timeouts.response);
+        let mut upload = pin!(self.upload(side, up, left, out, again));
+        let mut exchange = pin!(async {
+            let download = pin!(self.download(side, up, ticket));
+            let (mut answered, sent) = self.both_ways(upload.as_mut(), download).await?;
+            if self.switched.get() && !sent {
+                self.half_close();
+                upload.await?;
+            }
+            // One that has answered before it had all of the request would take the next one's bytes for the rest of it.
+            answered.reusable &= self.uploaded.get();
+            Ok(answered)
+        });
+        let done = self.timer.limit(pin!(self.while_there(|cx| down.poll_gone(cx), exchange.as_mut()))).await;
+        done.unwrap_or_else(|_| Err(self.late()))
+    }
+
+    /// Relays the request, and where a tunnel follows it, the client's half of that. An endpoint that takes no more of it may
+    /// have answered already: that is for the other direction to find, so it is no fault here.
+    async fn upload<P: ClientParts, U: Upstream>(
+        &self,
+        down: &P,
+        up: &U,
+        left: &mut Body,
+        out: &mut Outgoing<'_>,
+        again: bool,
+    ) -> Result<(), Fault> {
+        let Ok(is_whole) = self.send_kept(up, left, out, again).await else { return Ok(()) };
+        let mut rate = self.pace();
+        // A head and its tunnel are all that a stream carries.
+        let mut ends = is_whole || self.asked.upgrade && up.connection().is_none();
+        // In HTTP/1 a length states the end.
+        while !(ends || left.is_done() && up.connection().is_some()) {
+            let part = self.next_part(down, left, &mut rate).await?;
+            self.body_due.set(!left.is_done());
+            let most = match (self.record.phase.get(), self.record.call.get()) {
+                // Once a response has begun, there is no other try.
+                (Phase::Data, _) => 0,
+                (_, Call::Open) => CALL_MAX,
+                _ => REPLAY_MAX,
+            };
+            if !out.keep(&part, most) {
+                self.body_gone.set(true);
+            }
+            ends = !matches!(part, Part::Data(_));
+            if give(up, part).await.is_err() {
+                return Ok(());
+            }
+        }
+        self.uploaded.set(true);
+        if self.asked.upgrade {
+            poll_fn(|_| if self.record.phase.get() == Phase::Data { Poll::Ready(()) } else { Poll::Pending }).await;
+        }
+        if self.switched.get() {
+            (down.begin_tunnel(), up.begin_tunnel());
+            *left = Body::UntilClose;
+            let mut is_open = true;
+            while is_open {
+                let part = self.next_part(down, left, &mut rate).await?;
+                is_open = matches!(part, Part::Data(_));
+                is_open &= give(up, part).await.is_ok();
+            }
+            self.half_close();
+        }
+        Ok(())
+    }
+
+    /// Sends what has come of the request, but for a head that has left; true if that is all of it.
+    async fn send_kept<U: Upstream>(
+        &self,
+        up: &U,
+        left: &Body,
+        out: &mut Outgoing<'_>,
+        again: bool,
+    ) -> Result<bool, Gone> {
+        if let Some(transport) = up.connection() {
+            self.send_head(transport, out).await?;
+            out.let_go(again && left.is_done());
+            return Ok(false);
+        }
+        let message = out.message().ok_or(Gone)?;
+        if !(message.is_head_only() || message.goes_at_once()) {
+            for part in message.parts() {
+                give(up, part).await?;
+            }
+        }
+        Ok(message.whole)
+    }
+
+    /// Relays the response: interim ones, the final one, its body.
+    async fn download<P: ClientParts, U: Upstream>(
+        &self,
+        down: &P,
+        up: &U,
+        ticket: &mut InFlight<'_>,
+    ) -> Result<Answered, Fault> {
+        for _ in 0..=INTERIM_MAX {
+            let mut head = poll_fn(|cx| up.poll_head(cx)).await?;
+            let switches = match up.connection() {
+                Some(_) => head.status == 101,
+                None => self.asked.upgrade && (200..300).contains(&head.status),
+            };
+            let known = Known { status: head.status, closes: head.closes, switches };
+            match self.decide(known, &mut head.fields.fields(), ticket.slot())? {
+                Decision::Interim => {
+                    self.room(down).await?;
+                    down.send_head(head.status, head.fields, false);
+                    self.flush(down).await?;
+                }
+                Decision::Retry(refusal) => return Err(refusal.fault(up.kept())),
+                Decision::Final(accepted) => return self.take_final(down, up, ticket, head, accepted).await,
+                Decision::Switch(accepted) => {
+                    self.switched.set(true);
+                    if let (Some(transport), Some(after)) = (up.connection(), self.keepalive()) {
+                        transport.keep_alive(after);
+                    }
+                    return self.take_final(down, up, ticket, head, accepted).await;
+                }
+            }
+        }
+        Err(Fault::Response(Reject::InterimTooMany))
+    }
+
+    /// Relays the final response.
+    async fn take_final<P: ClientParts, U: Upstream>(
+        &self,
+        down: &P,
+        up: &U,
+        ticket: &mut InFlight<'_>,
+        head: Head,
+        accepted: Accepted,
+    ) -> Result<Answered, Fault> {
+        let Head { status, mut fields, ends, .. } = head;
+        if let Some(added) = accepted.added {
+            fields.push_lines(&added);
+            self.client.core.give_back(added);
+        }
+        self.begin_response(ticket);
+        self.room(down).await?;
+        self.record.count_out(fields.size());
+        self.record.status.set(down.send_head(status, fields, ends));
+        if self.asked.upgrade {
+            // The other direction begins now.
+            yield_now().await;
+        }
+        let ended = if ends { Ok(None) } else { self.take_body(down, up).await };
+        // The client gets as much as came of a response that is cut.
+        if ended.is_err() {
+            self.allow(Some(self.timeouts.idle));
+            self.room(down).await?;
+        }
+        self.flush(down).await?;
+        let outcome = ended?.map_or(accepted.outcome, call_outcome);
+        let Kept { reusable, secs } = up.kept();
+        Ok(Answered { reusable, kept_secs: secs, keep_alive: true, outcome })
+    }
+
+    /// Relays the body of the final response: how a call ended by what is behind it.
+    async fn take_body<P: ClientParts, U: Upstream>(&self, down: &P, up: &U) -> Result<Option<Status>, Fault> {
+        loop {
+            if down.is_held_back() && !up.is_done() {
+                // The endpoint gets no room for more before the client takes what it has sent.
+                self.room(down).await?;
+            }
+            let part = match poll_fn(|cx| Poll::Ready(up.poll_part(cx))).await {
+                Poll::Ready(part) => part,
+                Poll::Pending => {
+                    // Nothing is there to go along with what waits.
+                    self.flush(down).await?;
+                    self.allow_silence();
+                    poll_fn(|cx| up.poll_part(cx)).await
+                }
+            };
+            match part? {
+                Part::Data(buf) => {
+                    self.room(down).await?;
+                    self.record.count_out(buf.len());
+                    down.send(Part::Data(buf));
+                }
+                Part::Trailers(mut trailers) => {
+                    let ended = self.ended_call(&trailers.fields());
+                    ended.iter().for_each(|status| self.record.call.set(Call::Ended(*status)));
+                    self.on_trailers(&mut trailers.fields());
+                    self.room(down).await?;
+                    down.send(Part::Trailers(trailers));
+                    down.send(Part::End);
+                    return Ok(ended);
+                }
+                Part::End => {
+                    down.send(Part::End);
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// Waits until the client takes another part.
+    async fn room<P: ClientParts>(&self, down: &P) -> Result<(), Fault> {
+        self.on_client(pin!(poll_fn(|cx| down.poll_room(cx)))).await
+    }
+
+    /// Waits until the client has what was sent to it, as far as this is held back here.
+    async fn flush<P: ClientParts>(&self, down: &P) -> Result<(), Fault> {
+        self.on_client(pin!(poll_fn(|cx| down.poll_flush(cx)))).await
+    }
+
+    /// The client's patience: that of `timeouts.client_body`, or of a gRPC call that of `timeouts.idle` between its messages.
+    fn pace(&self) -> MinRate {
+        let body = self.record.rules.plan.timeouts.client_body;
+        match self.record.call.get() {
+            Call::Not => MinRate::new(body),
+            _ => MinRate::of_call(self.timeouts.idle.max(body)),
+        }
+    }
+
+    /// The next part of the request. `left`: the rest of its body, which it is taken from.
+    async fn next_part<P: ClientParts>(&self, down: &P, left: &mut Body, rate: &mut MinRate) -> Result<Part, Fault> {
+        self.expect(Phase::Request, Some(rate.left()));
+        let clock = &self.client.core.clock;
+        let since = clock.now();
+        let part = self.on_body(pin!(poll_fn(|cx| down.poll_part(cx)))).await?;
+        let waited = Duration::from_nanos(clock.now().since(since));
+        let len = if let Part::Data(buf) = &part { buf.len() } else { 0 };
+        let ends = !matches!(part, Part::Data(_));
+        if !ends && !rate.came(len, waited) && self.record.phase.get() != Phase::Data {
+            return Err(Fault::ClientSlow);
+        }
+        self.record.count_in(len);
+        if let Body::Length(left) = left {
+            // More or less than it said: the endpoint would take it for another request, or wait for ever.
+            *left = left.checked_sub(len as u64).ok_or(Fault::Request(Reject::LengthMalformed))?;
+            if ends && *left > 0 {
+                return Err(Fault::Request(Reject::LengthMalformed));
+            }
+        } else if ends {
+            *left = Body::EMPTY;
+        }
+        self.expect(Phase::Head, self.timeouts.response);
+        Ok(part)
+    }
+}
+
+/// Sends a part to the endpoint, when there is room for it.
+async fn give<U: Upstream>(up: &U, part: Part) -> Result<(), Gone> {
+    if let Part::Data(_) = part {
+        poll_fn(|cx| up.poll_room(cx)).await?;
+    }
+    up.send(part);
+    poll_fn(|cx| up.poll_flush(cx)).await
+}

@@ -1,0 +1,188 @@
+//! An endpoint that speaks HTTP/1, in parts: a request's body is framed for it, and its response taken out of its framing.
+
+use crate::body::fault::Fault;
+use crate::body::framing::{Framing, Reader, Unread, Writer};
+use crate::body::part::{Gone, Part};
+use crate::body::upstream::{Head, Kept, Upstream};
+use crate::core::Core;
+use evenkeel_config::plan::{Tolerance, Tolerated};
+use evenkeel_net::buffer::{Buf, CAPACITY};
+use evenkeel_net::transport::Transport;
+use evenkeel_wire::http1::mend::{self, Mended};
+use evenkeel_wire::http1::response::RequestContext;
+use evenkeel_wire::http1::{Body, FIELDS_MAX, Limits, Reject, Response};
+use std::cell::{Cell, RefCell};
+use std::task::{Context, Poll, ready};
+
+/// Limits on the head of a response: it may fill a buffer and have as many fields as fit the arrays.
+pub const RESPONSE_LIMITS: Limits = Limits { head: CAPACITY, fields: FIELDS_MAX };
+
+/// One request on a connection to an endpoint that it has to itself.
+pub struct H1Endpoint<'t> {
+    transport: &'t Transport,
+    core: &'t Core,
+    asked: RequestContext,
+    leniency: Leniency,
+    reader: RefCell<Reader>,
+    /// Bytes of a head that is not whole, which were looked at.
+    looked_at: Cell<usize>,
+    has_spoken: Cell<bool>,
+    writer: RefCell<Writer>,
+    /// What the head of the response says of the connection.
+    kept: Cell<Kept>,
+}
+
+/// What is accepted of an endpoint beyond the rules.
+#[derive(Clone, Copy)]
+pub struct Leniency {
+    pub tolerated: Tolerated,
+    /// True if the connection has carried other requests before.
+    pub is_reused: bool,
+}
+
+impl Leniency {
+    /// Replaces a head that was refused by one that can be read, where the pool tolerates the fault. True if more of it has to
+    /// be read first.
+    ///
+    /// # Errors
+    /// It cannot be mended, or is not tolerated.
+    #[cold]
+    pub fn mend(self, buf: &mut Buf, refused: Reject) -> Result<bool, Fault> {
+        match mend::mend(buf.filled(), refused, &RESPONSE_LIMITS, self.tolerated) {
+            Ok(Mended::More) => Ok(true),
+            Ok(Mended::Head(len, head)) if buf.replace_front(len, &head) => Ok(false),
+            Ok(Mended::Head(..)) => Err(Fault::Response(Reject::HeadTooLarge)),
+            // The rest of the response before, which was not to have a body.
+            Err(_) if self.is_reused && !buf.filled().starts_with(b"HTTP/") => Err(Fault::Stray),
+            Err(reject) => Err(Fault::Response(reject)),
+        }
+    }
+
+    /// Lets pass in a body what the pool tolerates there.
+    #[inline]
+    pub fn apply(self, body: &mut Body) {
+        if let Body::Chunked(chunked) = body
+            && self.tolerated.has(Tolerance::ChunkSizePadding)
+        {
+            chunked.tolerate_padding();
+        }
+    }
+}
+
+impl<'t> H1Endpoint<'t> {
+    /// A request whose head goes, or has gone, over `transport`. `in_chunks`: so does the head frame its body.
+    pub fn new(
+        transport: &'t Transport,
+        core: &'t Core,
+        asked: RequestContext,
+        leniency: Leniency,
+        in_chunks: bool,
+    ) -> H1Endpoint<'t> {
+        transport.send_at_once();
+        H1Endpoint {
+            transport,
+            core,
+            asked,
+            leniency,
+            reader: Reader::new(Body::EMPTY, Buf::none()).into(),
+            looked_at: Cell::new(0),
+            has_spoken: Cell::new(false),
+            writer: Writer::new(if in_chunks { Framing::Chunks } else { Framing::Stated }).into(),
+            kept: Cell::default(),
+        }
+    }
+
+    /// Takes a head from the front of what has come; `None` while not all of it is there.
+    fn take_head(&self, reader: &mut Reader) -> Result<Option<Head>, Reject> {
+        let mut room = self.core.room.borrow_mut();
+        let read = Response::read(reader.came.filled(), &mut room, self.asked, &RESPONSE_LIMITS)?;
+        let Some(mut response) = read else { return Ok(None) };
+        let (status, len, keep_alive) = (response.status, response.head_len(), response.keep_alive);
+        let mut body = std::mem::replace(&mut response.body, Body::EMPTY);
+        self.leniency.apply(&mut body);
+        let ends = status >= 200 && body.is_done();
+        self.kept.set(Kept { reusable: keep_alive, secs: response.kept_secs });
+        let head = Head { status, fields: response.translated(), ends, closes: !keep_alive };
+        reader.came.consume(len);
+        // A switch of protocols was asked for, or it was refused.
+        reader.begin(if status == 101 { Body::UntilClose } else { body });
+        Ok(Some(head))
+    }
+}
+
+impl Upstream for H1Endpoint<'_> {
+    fn connection(&self) -> Option<&Transport> {
+        Some(self.transport)
+    }
+
+    fn poll_head(&self, cx: &mut Context<'_>) -> Poll<Result<Head, Fault>> {
+        let mut reader = self.reader.borrow_mut();
+        let reader = &mut *reader;
+        loop {
+            if reader.came.len() > self.looked_at.get() {
+                let is_short = match self.take_head(reader) {
+                    Ok(Some(head)) => {
+                        self.looked_at.set(0);
+                        return Poll::Ready(Ok(head));
+                    }
+                    Ok(None) => true,
+                    Err(reject) => self.leniency.mend(&mut reader.came, reject)?,
+                };
+                self.looked_at.set(if is_short { reader.came.len() } else { 0 });
+                if !is_short {
+                    continue;
+                }
+            }
+            let n = if reader.came.is_empty() {
+                let no_response = |_| match self.has_spoken.get() {
+                    false => Fault::no_response(self.transport),
+                    true => Fault::CutShort,
+                };
+                let (n, buf) = ready!(self.transport.poll_read_into(cx, Buf::take)).map_err(no_response)?;
+                reader.came = buf;
+                n
+            } else {
+                ready!(self.transport.poll_read(cx, &mut reader.came)).unwrap_or_default()
+            };
+            match (n, self.has_spoken.replace(true)) {
+                (0, false) => return Poll::Ready(Err(Fault::NoResponse)),
+                (0, true) => return Poll::Ready(Err(Fault::CutShort)),
+                _ => {}
+            }
+        }
+    }
+
+    fn poll_part(&self, cx: &mut Context<'_>) -> Poll<Result<Part, Fault>> {
+        let part = ready!(self.reader.borrow_mut().poll_part(self.transport, cx, |_| {}));
+        Poll::Ready(part.map_err(|unread| match unread {
+            Unread::Closed => Fault::CutShort,
+            Unread::Malformed(reject) => Fault::Response(reject),
+        }))
+    }
+
+    fn is_done(&self) -> bool {
+        self.reader.borrow().body.is_done()
+    }
+
+    fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+        self.writer.borrow_mut().poll_room(self.transport, cx).map_err(|_| Gone)
+    }
+
+    fn send(&self, part: Part) {
+        // The endpoint ignores trailers that it has no use for.
+        self.writer.borrow_mut().send(part, true);
+    }
+
+    fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+        self.writer.borrow_mut().poll_flush(self.transport, cx).map_err(|_| Gone)
+    }
+
+    fn begin_tunnel(&self) {
+        self.writer.borrow_mut().begin(Framing::Tunnel, self.transport);
+    }
+
+    fn kept(&self) -> Kept {
+        let Kept { reusable, secs } = self.kept.get();
+        Kept { reusable: self.reader.borrow_mut().discard() && reusable, secs }
+    }
+}
