@@ -1,12 +1,12 @@
 //! Answers to questions about picks: where a request went or would go, as the workers report.
 
 use evenkeel_admin::api::problem::Problem;
-use evenkeel_admin::api::types;
-use evenkeel_admin::api::types::picks::{
-    Armed, Candidate, Considered, Counted, Excluded, Explained, ExplainedTry, Pick, Routed, WouldGo,
-};
 use evenkeel_proxy::look::Described;
 use evenkeel_proxy::{Looker, explanations, look, route_why};
+use evenkeel_view as types;
+use evenkeel_view::picks::{
+    Armed, Candidate, Considered, Counted, Excluded, Explained, ExplainedTry, Pick, Routed, WouldGo,
+};
 use std::sync::Arc;
 
 /// The requests that are kept, the latest first: so many of a pool, or of all.

@@ -5,7 +5,7 @@ use super::page::{Asked, Content, Page};
 use super::shown::{ago, since};
 use crate::api::config::tag;
 use crate::api::problem::Problem;
-use crate::api::types::config::{Config, Revision, Running};
+use evenkeel_view::config::{Config, Revision, Running};
 use maud::{Markup, PreEscaped, html};
 
 /// The page. Not followed: what was typed would be lost.

@@ -2,7 +2,7 @@
 
 use super::page::{Asked, Content, Page};
 use super::shown::{ago, brief, escaped, milliseconds, since};
-use crate::api::types::picks::{Candidate, ExplainedTry, Pick};
+use evenkeel_view::picks::{Candidate, ExplainedTry, Pick};
 use maud::{Markup, html};
 
 /// All that are kept.

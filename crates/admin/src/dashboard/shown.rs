@@ -1,6 +1,6 @@
 //! How are figures, times and states written on pages?
 
-use crate::api::types::{Endpoint, Order};
+use evenkeel_view::{Endpoint, Order};
 use maud::{Markup, html};
 use std::fmt::Write;
 
@@ -71,7 +71,7 @@ pub fn weight(endpoint: &Endpoint) -> String {
 
 /// What operators want of an endpoint, in words. `reason`: what is said beside it; who it was is said once.
 pub fn order(order: &Order, reason: Option<&str>, now_ms: u64) -> String {
-    use crate::api::types::{Drain, Health};
+    use evenkeel_view::{Drain, Health};
     let drain = order.drain.map(|drain| match drain {
         Drain::KeepSessions => "drains, sticky clients stay".to_owned(),
         Drain::Now => "drains, sticky clients leave".to_owned(),

@@ -3,9 +3,9 @@
 use super::page::{Asked, Content, Page};
 use super::shown::{escaped, milliseconds, page_of, since};
 use crate::api::problem::Problem;
-use crate::api::types::Status;
-use crate::api::types::tap::{Filter, Tapped};
 use evenkeel_draw::phases::{Phase, phases};
+use evenkeel_view::Status;
+use evenkeel_view::tap::{Filter, Tapped};
 use maud::{Markup, PreEscaped, html};
 use std::str::FromStr;
 use std::time::Duration;

@@ -6,7 +6,7 @@ use super::status::escaped;
 use crate::arguments::{self, Explain};
 use crate::failure::Failure;
 use crate::output::print;
-use evenkeel_admin::api::types::picks::{Armed, Candidate, Explained, Pick, PoolShadows, Shadow, WouldGo};
+use evenkeel_view::picks::{Armed, Candidate, Explained, Pick, PoolShadows, Shadow, WouldGo};
 use hyper::Method;
 use serde::Serialize;
 use serde_json::json;

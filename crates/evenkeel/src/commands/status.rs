@@ -4,7 +4,7 @@ use crate::arguments::Status as Arguments;
 use crate::commands::client::Client;
 use crate::failure::Failure;
 use crate::output::{print, print_as_it_is, table};
-use evenkeel_admin::api::types::{Endpoint, Pool, Status};
+use evenkeel_view::{Endpoint, Pool, Status};
 use hyper::Method;
 use std::fmt::Write;
 use std::time::Duration;
@@ -88,7 +88,7 @@ fn row(endpoint: &Endpoint, now_ms: u64) -> Vec<String> {
         effective => format!("{configured} -> {}", (effective * 100.0).round() / 100.0),
     };
     let percent = |part: f64| format!("{:.0}%", part * 100.0);
-    let ms = |of: fn(&evenkeel_admin::api::types::LatencyOfLate) -> f64| {
+    let ms = |of: fn(&evenkeel_view::LatencyOfLate) -> f64| {
         endpoint.latency.as_ref().map_or("-".to_owned(), |latency| milliseconds(of(latency)))
     };
     vec![
@@ -129,7 +129,7 @@ pub fn ago(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evenkeel_admin::api::types::{LatencyOfLate, Weights};
+    use evenkeel_view::{LatencyOfLate, Weights};
 
     #[test]
     fn an_endpoint_that_is_down_says_since_when_and_why() {

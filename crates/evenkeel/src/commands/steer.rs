@@ -5,7 +5,7 @@ use crate::arguments::{At, Drain, Events, Reopen, Upgrade, Weight};
 use crate::commands::client::Client;
 use crate::failure::Failure;
 use crate::output::{print, print_more};
-use evenkeel_admin::api::types::{Endpoint, Event};
+use evenkeel_view::{Endpoint, Event};
 use hyper::Method;
 use serde_json::{Value, json};
 use std::time::SystemTime;

@@ -5,7 +5,7 @@ use crate::commands::client::Client;
 use crate::commands::status::{escaped, milliseconds};
 use crate::failure::Failure;
 use crate::output::print_more;
-use evenkeel_admin::api::types::tap::Tapped;
+use evenkeel_view::tap::Tapped;
 use std::fmt::Write;
 
 /// Runs `evenkeel tap`.
@@ -91,7 +91,7 @@ fn line(one: &Tapped) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evenkeel_admin::api::types::tap::TappedTry;
+    use evenkeel_view::tap::TappedTry;
 
     #[test]
     fn a_line_has_the_way_and_the_times_of_a_request() {

@@ -2,9 +2,9 @@
 //! hour: enough for a page that people look at when something is wrong.
 
 use super::counts::{self, Counts};
-use evenkeel_admin::api::types::history::{History as Shown, Span, Step};
 use evenkeel_proxy::Generation;
 use evenkeel_proxy::latency::{Latencies, lower_ns, upper_ns};
+use evenkeel_view::history::{History as Shown, Span, Step};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! What is served, and by what? Routes, certificates and zones of the plan that runs, with what came of them.
 
 use super::shown::Shown;
-use evenkeel_admin::api::types::served::{Answered, Certificate, Passed, Record, Route, Zone};
 use evenkeel_config::plan::{self, Listener, Mode};
 use evenkeel_proxy::Generation;
+use evenkeel_view::served::{Answered, Certificate, Passed, Record, Route, Zone};
 use std::sync::Arc;
 
 /// The routes of the plan.

@@ -2,7 +2,7 @@
 
 use crate::commands::status::escaped;
 use evenkeel_admin::api::endpoints::version;
-use evenkeel_admin::api::types::{Endpoint, Pool};
+use evenkeel_view::{Endpoint, Pool};
 use hyper::Method;
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! In which colours is something said? Beside a sign and a word, never alone.
 
-use evenkeel_admin::api::types::Endpoint;
+use evenkeel_view::Endpoint;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Span;
 

@@ -107,7 +107,7 @@ mod tests {
     use super::super::model::tests::seen;
     use super::super::model::{Message, Model};
     use super::*;
-    use evenkeel_admin::api::types::tap::{Tapped, TappedTry};
+    use evenkeel_view::tap::{Tapped, TappedTry};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use std::time::Instant;

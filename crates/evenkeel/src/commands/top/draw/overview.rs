@@ -3,8 +3,8 @@
 use super::colours::{BAD, state};
 use crate::commands::status::{ago, milliseconds};
 use crate::commands::top::model::Model;
-use evenkeel_admin::api::types::history::Span as Second;
-use evenkeel_admin::api::types::{Event, Status};
+use evenkeel_view::history::Span as Second;
+use evenkeel_view::{Event, Status};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Stylize;

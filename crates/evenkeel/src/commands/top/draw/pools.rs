@@ -3,7 +3,7 @@
 use super::colours::{BAD, state};
 use crate::commands::status::{ago, milliseconds};
 use crate::commands::top::model::{Column, Model, Row as Shown};
-use evenkeel_admin::api::types::{Endpoint, LatencyOfLate, Pool};
+use evenkeel_view::{Endpoint, LatencyOfLate, Pool};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style, Stylize};

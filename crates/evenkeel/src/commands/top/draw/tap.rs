@@ -3,7 +3,7 @@
 use super::colours::BAD;
 use crate::commands::status::milliseconds;
 use crate::commands::top::model::Model;
-use evenkeel_admin::api::types::tap::Tapped;
+use evenkeel_view::tap::Tapped;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style, Stylize};

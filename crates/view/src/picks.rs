@@ -245,3 +245,45 @@ pub struct Armed {
     /// Whether it is waited for.
     pub armed: bool,
 }
+
+/// A request that is described, and not sent.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Described {
+    /// GET, if it is left out.
+    #[serde(default)]
+    pub method: Option<String>,
+    /// `http://HOST/PATH`, `https://HOST/PATH`, or a path alone.
+    #[schema(pattern = r"^(/|https?://[^/?#])")]
+    pub url: String,
+    /// Its fields, each as `NAME: VALUE`.
+    #[serde(default)]
+    #[schema(value_type = Vec<FieldLine>)]
+    pub fields: Vec<String>,
+    /// The listener that it would come in at; the first for HTTP, if it is left out.
+    #[serde(default)]
+    pub listener: Option<String>,
+    /// The client's address; 127.0.0.1, if it is left out.
+    #[serde(default)]
+    #[schema(value_type = Option<IpText>)]
+    pub client: Option<String>,
+}
+
+/// A field of a request: `NAME: VALUE`.
+#[derive(ToSchema)]
+#[schema(pattern = ":")]
+#[expect(dead_code, reason = "only its schema is used")]
+struct FieldLine(String);
+
+/// An IP address.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum IpText {
+    /// With four numbers.
+    #[schema(format = Ipv4)]
+    V4(String),
+    /// With colons.
+    #[schema(format = Ipv6)]
+    V6(String),
+}
