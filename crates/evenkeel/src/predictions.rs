@@ -6,7 +6,7 @@ use evenkeel_config::plan::{Balance, Probe};
 use evenkeel_proxy::Looker;
 use evenkeel_proxy::look::Remembered;
 use evenkeel_sim::shadow::{self, Known, Prediction, predict};
-use evenkeel_view::picks::{PoolShadows, Shadow, ShadowEndpoint};
+use evenkeel_view::shadows::{PoolShadows, Shadow, ShadowEndpoint};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

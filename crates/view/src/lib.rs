@@ -3,21 +3,24 @@
 //! API.
 //!
 //! 1. [`status`]: the process with its listeners, pools and endpoints; [`orders`] of operators; [`events`].
-//! 2. [`picks`]: why requests went where they went; [`tap`]: requests as they end; [`served`]: routes, certificates, zones.
+//! 2. [`picks`]: why requests went where they went, and where one that is [`described`] would go; [`shadows`]: what other algorithms
+//!    would have done; [`tap`]: requests as they end; [`served`]: routes, certificates, zones.
 //! 3. [`config`]: configurations, and what became of them.
 //! 4. [`history`]: the last quarter of an hour.
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod described;
 pub mod events;
 pub mod history;
 pub mod orders;
 pub mod picks;
 pub mod served;
+pub mod shadows;
 pub mod status;
 pub mod tap;
 
+pub use described::Described;
 pub use events::Event;
 pub use orders::{Drain, Health, Order, Patch};
-pub use picks::Described;
 pub use status::{Check, Endpoint, LatencyOfLate, Listener, LoadReport, Pool, Status, Weights};

@@ -7,7 +7,8 @@ use axum::body::Bytes;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use evenkeel_view::Described;
-use evenkeel_view::picks::{Armed, Explained, PoolShadows, WouldGo};
+use evenkeel_view::picks::{Armed, Explained, WouldGo};
+use evenkeel_view::shadows::PoolShadows;
 use serde::Deserialize;
 use utoipa::IntoParams;
 

@@ -3,8 +3,9 @@
 use super::problem::Problem;
 use evenkeel_view::config::{Config, Outcome, Revision, Wish};
 use evenkeel_view::history::History;
-use evenkeel_view::picks::{Armed, Explained, PoolShadows, WouldGo};
+use evenkeel_view::picks::{Armed, Explained, WouldGo};
 use evenkeel_view::served::{Certificate, Route, Zone};
+use evenkeel_view::shadows::PoolShadows;
 use evenkeel_view::tap::{Filter, Tapped};
 use evenkeel_view::{Described, Endpoint, Event, Patch, Status};
 use futures_core::Stream;

@@ -68,6 +68,10 @@ fn one(asked: Asked) -> Content {
                 "; worker " (one.worker) "; " (nanoseconds(one.queue_ns)) " of it in the queue; ended by " (one.end)
                 " in " (one.phase) "." }
             @if let Some(trace) = &one.trace_id { p { "Trace " code { (trace) } } }
+            @if !one.filters.is_empty() {
+                h2 { "Filters" }
+                ol { @for step in &one.filters { li { (step.name) ": " (step.did) } } }
+            }
             @for (at, try_) in one.tries.iter().enumerate() {
                 h2 { "Try " (at + 1) ": " (endpoint(Some(try_))) " " span.dim { (try_.how) ", after " (nanoseconds(try_.at_ns)) } }
                 @if let Some(why) = &try_.failed { p.bad { "Failed: " (why) } }
@@ -86,7 +90,7 @@ const COLUMNS: [Column; 6] = [
     ("Score", |one| one.score.map(brief)),
     ("Place", |one| one.place.map(|place| place.to_string())),
     ("Tier", |one| one.tier.map(|tier| tier.to_string())),
-    ("Zone", |one| one.zone.clone()),
+    ("Zone", |one| one.zone.as_deref().map(str::to_owned)),
 ];
 
 /// One pick: what was compared, what was left out, and what decided.

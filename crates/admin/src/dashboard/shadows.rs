@@ -3,7 +3,7 @@
 use super::page::{Content, Page};
 use super::shown::{or_dash, percent};
 use evenkeel_draw::share::share;
-use evenkeel_view::picks::{PoolShadows, Shadow};
+use evenkeel_view::shadows::{PoolShadows, Shadow};
 use maud::{Markup, PreEscaped, html};
 
 /// The page.

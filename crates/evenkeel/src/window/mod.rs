@@ -10,7 +10,6 @@ mod tapped;
 
 use crate::asked::{Ask, Asks, ask};
 use crate::configured::revisions::{Revision, Revisions};
-use crate::looking;
 use crate::predictions::Predictions;
 use counts::{Counts, of_stats};
 use evenkeel_admin::api::problem::Problem;
@@ -30,8 +29,9 @@ use evenkeel_runtime::{EndpointSnapshot, PoolSnapshot};
 use evenkeel_view as types;
 use evenkeel_view::config::{self, Outcome, Wish};
 use evenkeel_view::history::History;
-use evenkeel_view::picks::{Armed, Explained, PoolShadows, WouldGo};
+use evenkeel_view::picks::{Armed, Explained, WouldGo};
 use evenkeel_view::served::{Certificate, Route, Zone};
+use evenkeel_view::shadows::PoolShadows;
 use evenkeel_view::tap;
 use latencies::{Before, latencies};
 use shown::Shown;
@@ -197,21 +197,31 @@ impl Running for Window {
 
     fn explanations(&self, pool: Option<String>, limit: usize) -> Later<Result<Vec<Explained>, Problem>> {
         let looker = self.looker();
-        Box::pin(async move { Ok(looking::kept(&*looker?, pool.as_deref(), limit).await) })
+        Box::pin(async move {
+            let all = looker?.explanations().await.into_iter();
+            Ok(all.filter(|one| pool.as_ref().is_none_or(|pool| *one.pool == **pool)).take(limit).collect())
+        })
     }
 
     fn explanation(&self, id: String) -> Later<Result<Explained, Problem>> {
         let looker = self.looker();
-        Box::pin(async move { looking::one(&*looker?, &id).await })
+        Box::pin(async move {
+            let why = format!("no explanation of request \"{id}\" is kept: telemetry.explain says of which there are");
+            looker?.explanation(&id).await.ok_or_else(|| Problem::not_found(why))
+        })
     }
 
     fn explain_next(&self, pool: String) -> Result<Armed, Problem> {
-        looking::arm(&*self.looker()?, pool)
+        self.looker()?.arm(&pool).map_err(Problem::not_found)?;
+        Ok(Armed { pool, armed: true })
     }
 
     fn would_go(&self, request: types::Described) -> Later<Result<WouldGo, Problem>> {
         let looker = self.looker();
-        Box::pin(async move { looking::would_go(&*looker?, request).await })
+        Box::pin(async move {
+            let described = request.parts().map_err(Problem::malformed)?;
+            looker?.would_go(described).await.map_err(Problem::not_found)
+        })
     }
 
     fn shadows(&self, pool: Option<String>) -> Later<Result<Vec<PoolShadows>, Problem>> {
