@@ -33,7 +33,7 @@ mod upstream;
 pub use crate::core::Command;
 pub use listener::tls::ListenerTls;
 pub use observe::generation::{Generation, Summary};
-pub use observe::{end, latency, metrics, stats, taps, traces, watched};
+pub use observe::{end, metrics, stats, taps, traces, watched};
 pub use plan::look::{self, Looker};
 pub use plan::secured::Secured;
 pub use plan::server::Server;

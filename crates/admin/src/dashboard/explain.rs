@@ -1,9 +1,11 @@
 //! Why did a request go there? Those whose picks are kept, and one of them in full.
 
 use super::page::{Asked, Content, Page};
-use super::shown::{ago, brief, escaped, milliseconds, since};
+use super::shown::{brief, milliseconds, since};
 use evenkeel_view::picks::{Candidate, ExplainedTry, Pick};
+use evenkeel_view::words::{ago, escaped, unix_ms};
 use maud::{Markup, html};
+use std::time::SystemTime;
 
 /// All that are kept.
 pub static PAGE: Page = Page { path: "/ui/explain", name: "Explain", content: kept, is_live: true };
@@ -97,8 +99,7 @@ const COLUMNS: [Column; 6] = [
 pub fn pick(pick: &Pick) -> Markup {
     // Columns that no candidate has are left out.
     let columns = || COLUMNS.iter().filter(|(_, value)| pick.candidates.iter().any(|one| value(one).is_some()));
-    let now =
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |now| now.as_millis() as u64);
+    let now = unix_ms(SystemTime::now());
     let is_picked = |one: &Candidate| pick.picked.as_ref() == Some(&one.endpoint);
     html! {
         @if let Some(why) = &pick.refused { p.bad { "None: " (why) } }

@@ -2,18 +2,18 @@
 //! people or as JSON.
 
 use super::client::Client;
-use super::status::escaped;
 use crate::arguments::{self, Explain};
 use crate::failure::Failure;
 use crate::output::print;
 use evenkeel_view::picks::{Armed, Candidate, Explained, Pick, WouldGo};
 use evenkeel_view::shadows::{PoolShadows, Shadow};
+use evenkeel_view::words::{escaped, unix_ms};
 use hyper::Method;
 use serde::Serialize;
 use serde_json::json;
 use std::fmt::Write;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 /// How often it is looked whether the next request has come.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -134,8 +134,7 @@ fn explained(one: &Explained) -> String {
 
 /// Since then, in whole seconds.
 fn ago(ms: u64) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis() as u64);
-    format!("{} s", now.saturating_sub(ms) / 1000)
+    format!("{} s", unix_ms(SystemTime::now()).saturating_sub(ms) / 1000)
 }
 
 fn pick(pick: &Pick, out: &mut String) {

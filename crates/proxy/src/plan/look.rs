@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 
 /// How long a worker is waited for. One that is busy for longer is left out of the answer.
@@ -104,8 +104,7 @@ impl Looker {
     fn since(&self, pool: &plan::Pool) -> BTreeMap<Arc<str>, u64> {
         let pools = self.control.pools();
         let snapshot = pools.get(&pool.name).map(|shared| shared.snapshot(pool)).unwrap_or_default();
-        let ms = |since: SystemTime| since.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-        snapshot.endpoints.into_iter().filter_map(|e| Some((e.name, ms(e.since?)))).collect()
+        snapshot.endpoints.into_iter().filter_map(|e| Some((e.name, e.since_ms?))).collect()
     }
 
     /// The next request of this pool is explained, whichever worker serves it.

@@ -7,8 +7,8 @@ mod tap;
 
 use super::keys::KEYS;
 use super::model::{Entry, Model, Screen};
-use crate::commands::status::ago;
 use colours::BAD;
+use evenkeel_view::words::ago;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style, Stylize};
