@@ -36,7 +36,7 @@ impl Numbers {
 
     /// The zones of the plan, with what was asked of them.
     pub fn zones(&self, plan: &Plan) -> Vec<Zone> {
-        let one = |listener: &plan::Listener| {
+        let one = |listener: &Arc<plan::Listener>| {
             let zone = listener.zone.as_ref()?;
             let workers = || self.listeners.get(&listener.name).into_iter().flatten();
             let answered = |(at, (_, code)): (usize, &(_, &str))| {

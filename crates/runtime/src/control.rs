@@ -103,14 +103,14 @@ impl Control {
     /// no endpoints.
     pub fn snapshot(&self, plan: &Plan) -> Vec<PoolSnapshot> {
         let pools = self.pools();
-        let one = |plan: &plan::Pool| pools.get(&plan.name).map(|pool| pool.snapshot(plan)).unwrap_or_default();
+        let one = |plan: &Arc<plan::Pool>| pools.get(&plan.name).map(|pool| pool.snapshot(plan)).unwrap_or_default();
         plan.pools.iter().map(one).collect()
     }
 
     /// The same as operators see them, without what planes count.
     pub fn shown(&self, plan: &Plan) -> Vec<evenkeel_view::Pool> {
         let pools = self.pools();
-        let one = |plan: &plan::Pool| pools.get(&plan.name).map_or_else(|| named(plan), |pool| pool.shown(plan));
+        let one = |plan: &Arc<plan::Pool>| pools.get(&plan.name).map_or_else(|| named(plan), |pool| pool.shown(plan));
         plan.pools.iter().map(one).collect()
     }
 

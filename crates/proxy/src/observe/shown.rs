@@ -58,7 +58,7 @@ impl Generation {
 
     /// The listeners of the plan.
     pub fn shown_listeners(&self) -> Vec<Listener> {
-        let one = |(at, plan): (usize, &plan::Listener)| {
+        let one = |(at, plan): (usize, &Arc<plan::Listener>)| {
             let stats = || self.workers.iter().map(|worker| &worker.listeners[at]);
             Listener {
                 name: plan.name.to_string(),

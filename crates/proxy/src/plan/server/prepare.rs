@@ -81,7 +81,7 @@ impl Server {
             }
         };
         let (mut pools, mut balancers) = (HashMap::new(), Vec::new());
-        let old_pools: HashMap<&str, &Pool> =
+        let old_pools: HashMap<&str, &Arc<Pool>> =
             before.iter().flat_map(|plan| &plan.pools).map(|pool| (&*pool.name, pool)).collect();
         let there = self.control.pools();
         for pool in &plan.pools {
