@@ -9,7 +9,6 @@ mod configured;
 mod failure;
 mod greeting;
 mod log;
-mod looking;
 mod lost;
 mod notify;
 mod offered;

@@ -38,10 +38,9 @@ mod udp;
 mod upstream;
 
 pub use crate::core::Command;
-pub use listener::route_why;
 pub use listener::tls::ListenerTls;
 pub use observe::generation::{Generation, Summary};
-pub use observe::{end, explanations, latency, metrics, stats, taps, traces, watched};
+pub use observe::{end, metrics, stats, taps, traces, watched};
 pub use plan::look::{self, Looker};
 pub use plan::secured::Secured;
 pub use plan::server::Server;

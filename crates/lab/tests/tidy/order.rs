@@ -17,8 +17,26 @@ const FOLDERS: &[(&str, &[&str])] = &[
     (
         "proxy",
         &[
-            "plan", "serve", "forward", "pipeline", "record", "tcp", "udp", "listener", "load", "upstream", "http2",
+            "plan", "serve", "forward", "pipeline", "record", "tcp", "udp", "listener", "filters", "load", "upstream", "http2",
             "body", "core", "observe", "peer",
+        ],
+    ),
+    (
+        "view",
+        &[
+            "words",
+            "timeline",
+            "latencies",
+            "history",
+            "status",
+            "config",
+            "orders",
+            "events",
+            "picks",
+            "described",
+            "shadows",
+            "served",
+            "tap",
         ],
     ),
     ("wire", &["endpoint_head", "proxy_protocol", "tls_hello", "h2", "http1", "grpc", "orca", "trace_context", "head"]),
