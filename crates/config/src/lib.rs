@@ -44,6 +44,7 @@ pub mod printable;
 mod quantity;
 mod reference;
 mod render;
+mod root;
 mod schema;
 mod sections;
 mod source;

@@ -7,7 +7,7 @@ use crate::files::{Disk, Files, NoFiles, matching};
 use crate::foreign::{self, PAGE, syntax};
 use crate::machine::Machine;
 use crate::plan::Plan;
-use crate::sections::root::{INCLUDE, ROOT, build};
+use crate::root::{INCLUDE, ROOT, build};
 use crate::source::{Sources, Span};
 use crate::table::{Reader, is_secret, quote};
 use crate::tree::{self, Entry, Joined, Node, TableNode, Tree};
