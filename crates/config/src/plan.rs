@@ -46,23 +46,23 @@ pub struct Plan {
     pub resolver: Resolver,
     /// Who issues certificates.
     pub acme: Acme,
-    /// In the order of the file. At least one.
-    pub listeners: Vec<Listener>,
+    /// In the order of the file. At least one. Shared, as routes are: a copy of a plan costs its lists, not what they hold.
+    pub listeners: Vec<Arc<Listener>>,
     /// In the order of the file, which means nothing: the most specific match wins; then those that listeners' own pools
     /// stand for. Shared: what begins under one plan may outlast it by days, and needs nothing else of it.
     pub routes: Arc<[Route]>,
-    /// In the order of the file. At least one.
-    pub pools: Vec<Pool>,
+    /// In the order of the file. At least one. Shared, as listeners are.
+    pub pools: Vec<Arc<Pool>>,
 }
 
 impl Plan {
     /// The listener of that name.
-    pub fn listener(&self, name: &str) -> Option<&Listener> {
+    pub fn listener(&self, name: &str) -> Option<&Arc<Listener>> {
         self.listeners.iter().find(|l| &*l.name == name)
     }
 
     /// The pool of that name. Every [`Route::pool`] is there.
-    pub fn pool(&self, name: &str) -> Option<&Pool> {
+    pub fn pool(&self, name: &str) -> Option<&Arc<Pool>> {
         self.pools.iter().find(|p| &*p.name == name)
     }
 

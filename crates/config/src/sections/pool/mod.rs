@@ -360,7 +360,12 @@ fn write_keepalive(set: &Pool, base: &Pool, lines: &mut Lines) {
 }
 
 /// The pools of a file, and what is wrong with each.
-pub(crate) fn pools(root: &Section, defaults: &Section, resolver: &Resolver, findings: &mut Findings) -> Vec<Pool> {
+pub(crate) fn pools(
+    root: &Section,
+    defaults: &Section,
+    resolver: &Resolver,
+    findings: &mut Findings,
+) -> Vec<Arc<Pool>> {
     let named = root.named("pool");
     if named.is_empty() && root.set("pool").is_none_or(|p| !p.is_broken()) {
         findings
@@ -370,7 +375,7 @@ pub(crate) fn pools(root: &Section, defaults: &Section, resolver: &Resolver, fin
     let one = |named: &Named| {
         let pool = one(named, defaults, resolver);
         check(named, &pool, findings);
-        pool
+        Arc::new(pool)
     };
     named.iter().map(one).collect()
 }
