@@ -163,13 +163,6 @@ impl Writer {
         }
     }
 
-    /// All that was added and not written.
-    pub fn into_bytes(self) -> Vec<u8> {
-        let mut bytes: Vec<u8> = self.queue.iter().flat_map(|buf| buf.filled()).copied().collect();
-        bytes.extend_from_slice(&self.front);
-        bytes
-    }
-
     fn send_data(&mut self, mut buf: Buf, is_chunk: bool) {
         if is_chunk {
             self.push(format!("{:x}\r\n", buf.len()).as_bytes());

@@ -86,12 +86,20 @@ pub struct Filters {
     all: Box<[(&'static Row, Box<dyn Filter>)]>,
     /// The numbers of those that look at responses, the last one first.
     of_responses: Box<[usize]>,
+    look_at_bodies: bool,
 }
 
 impl Filters {
     fn new(all: Box<[(&'static Row, Box<dyn Filter>)]>) -> Filters {
-        let of_responses = (0..all.len()).rev().filter(|&at| all[at].0.looks_at_responses).collect();
-        Filters { all, of_responses }
+        let of_responses = (0..all.len()).rev().filter(|&at| all[at].0.looks_at.responses).collect();
+        let look_at_bodies = all.iter().any(|(row, _)| row.looks_at.bodies);
+        Filters { all, of_responses, look_at_bodies }
+    }
+
+    /// True if some of them look at the content of bodies, which therefore passes in parts.
+    #[inline]
+    pub fn look_at_bodies(&self) -> bool {
+        self.look_at_bodies
     }
 
     /// True if some of them look at responses.

@@ -128,7 +128,7 @@ pub fn route<'r>(
         call_timeout: None,
         call_left: None,
         is_deadline_of_call: false,
-        wants_body: wants_body(record),
+        wants_body: rules.filters.look_at_bodies() || rules.filters_of(id).look_at_bodies(),
     })
 }
 
@@ -139,12 +139,6 @@ fn verdict(verdict: Verdict) -> Result<(), Stop> {
         Verdict::Answer(response) => Err(Stop::Answer(response)),
         Verdict::Wait(waiting) => Err(Stop::Wait(waiting)),
     }
-}
-
-/// True if a filter of the route wants the content of bodies. No filter does so far, but those of tests.
-#[inline]
-fn wants_body(record: &Record<'_>) -> bool {
-    cfg!(test) && record.rules.plan.name.starts_with("parts")
 }
 
 #[cold]

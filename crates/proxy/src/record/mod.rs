@@ -21,7 +21,7 @@ use crate::record::try_end::{Began, How, TryEnd};
 use crate::record::why::Why;
 use evenkeel_balance::{Clock, Instant};
 use evenkeel_config::plan::Errors;
-use evenkeel_view::picks::Explained;
+use evenkeel_view::picks::{Explained, FilterStep};
 use evenkeel_wire::grpc::Status;
 use evenkeel_wire::h2::Malformed;
 use evenkeel_wire::head::Request;
@@ -249,6 +249,9 @@ impl Record<'_> {
             total_ns,
             ..Explained::default()
         };
+        let of_listener = self.rules.filters.steps(&self.exchange);
+        let steps = of_listener.chain(self.rules.filters_of(self.route).steps(&self.exchange));
+        explained.filters = steps.map(|(name, did)| FilterStep { name: name.into(), did }).collect();
         why.fill(&mut explained);
         core.explaining.keep(explained);
     }

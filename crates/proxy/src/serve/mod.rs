@@ -6,12 +6,8 @@ pub mod connection;
 pub mod h1;
 mod h1_parts;
 pub mod h2;
-#[cfg(test)]
-pub mod memory;
 pub mod message;
 mod open;
-#[cfg(test)]
-mod parts_tests;
 mod websocket;
 
 use crate::body::downstream::Downstream;

@@ -47,6 +47,7 @@ impl Proxy {
     #[track_caller]
     pub fn start_secured(config: &str, secured: &Secured) -> Proxy {
         let _alone = STARTING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        evenkeel_proxy::table::add(super::filters::FILTERS);
         for _ in 0..100 {
             let free = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
             let text = config.replace("$BIND", &free.to_string());

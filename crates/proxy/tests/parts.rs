@@ -1,5 +1,4 @@
-//! Tests of requests that pass in parts, between any two protocols: a listener whose name begins with `parts` wants the content of
-//! bodies.
+//! Requests that pass in parts, between any two protocols, as a filter wants the content of bodies.
 
 use crate::support::endpoint::{Conn, ok};
 use crate::support::h2_server::H2Server;
