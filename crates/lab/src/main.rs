@@ -7,6 +7,7 @@
 
 mod balancers;
 mod bare;
+mod certificates;
 mod child;
 mod client;
 mod clock;

@@ -7,6 +7,7 @@ mod evenkeel;
 mod haproxy;
 mod kind;
 mod nginx;
+pub mod sink;
 
 use crate::child::{self, Child};
 use crate::error::{Error, Result, While};

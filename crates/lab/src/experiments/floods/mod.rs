@@ -4,8 +4,8 @@
 mod attacker;
 mod attacks;
 
-use super::protocol_cost::{Certificate, Certificates};
 use super::slow_clients::{percentile_us, silent_endpoint};
+use crate::certificates::{Certificate, Certificates};
 use crate::child;
 use crate::error::{Error, Result};
 use crate::evenkeel;

@@ -5,7 +5,8 @@ mod beside;
 mod measure;
 mod outcome;
 
-use super::protocol_cost::{self, Back, Certificates, Front};
+use super::protocol_cost::{self, Back, Front};
+use crate::certificates::{Certificate, Certificates};
 use crate::child;
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
@@ -146,7 +147,7 @@ fn run(options: &Options) -> Result<()> {
                 })
             }
             Way::Tls | Way::H2 => {
-                let kind = protocol_cost::Certificate::P256;
+                let kind = Certificate::P256;
                 let front = match arm.way {
                     Way::Tls => Front::Https(kind),
                     _ => Front::H2(kind),

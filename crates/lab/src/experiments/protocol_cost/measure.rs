@@ -2,10 +2,10 @@
 //! whether it reused connections as the case says.
 
 use super::cases::{Back, Case, Count, Front, Setup, Work};
-use super::certificates::Certificates;
 use super::grpc;
 use super::idle::Idle;
 use super::proxy::{Proxy, Running, url};
+use crate::certificates::Certificates;
 use crate::error::{Error, Result};
 use crate::load::{Answered, Load};
 use crate::machine;

@@ -2,16 +2,15 @@
 //! NGINX and Envoy, each with one worker on a core of its own, in front of the same endpoints.
 
 mod cases;
-mod certificates;
 mod grpc;
 mod idle;
 mod measure;
 mod proxy;
 mod rivals;
-mod sink;
 
 use self::cases::{Case, Work};
 use self::measure::{Costs, Endpoints};
+use crate::certificates::Certificates;
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
 use crate::machine::{self, Cores};
@@ -21,8 +20,7 @@ use crate::study::{self, Options};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use evenkeel_draw::flow::{Band, Column, Node, flow};
 
-pub use self::cases::{Back, Certificate, Front};
-pub use self::certificates::Certificates;
+pub use self::cases::{Back, Front};
 pub use self::proxy::Proxy;
 pub use self::rivals::STREAM_MODULE;
 

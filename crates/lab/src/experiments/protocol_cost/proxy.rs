@@ -1,10 +1,10 @@
 //! How is a proxy found, run and checked? What is known of each is in its row of [`KINDS`].
 
 use super::cases::{Back, Front, METHOD, Setup};
-use super::certificates::Files;
 use super::grpc;
 use super::rivals::{KINDS, Kind, Site};
-use super::sink::Sink;
+use crate::balancers::sink::Sink;
+use crate::certificates::Files;
 use crate::child::{self, Child};
 use crate::error::{Error, Result, While};
 use crate::http::local;

@@ -1,8 +1,8 @@
 //! How is one balancer reloaded and upgraded under load, and how is that observed?
 
-use super::super::protocol_cost::{Certificate, Certificates};
 use super::traffic::{Clients, Count, KINDS};
 use crate::balancers::{Balancer, Mixed, Reload, Running};
+use crate::certificates::{Certificate, Certificates};
 use crate::child::{self, Adopted};
 use crate::client::connector::Ports;
 use crate::endpoint::Endpoint;

@@ -1,6 +1,7 @@
 //! The cases of `h2-cost`: HTTP/2 and gRPC.
 
-use super::{Back, Bound, Case, Certificate, Count, Front, HAPROXY_AND_NGINX, Streams, THE_BEST, Work};
+use super::{Back, Bound, Case, Count, Front, HAPROXY_AND_NGINX, Streams, THE_BEST, Work};
+use crate::certificates::Certificate;
 
 /// The path of the gRPC method.
 pub const METHOD: &str = "/lab.Echo/Say";

@@ -10,6 +10,7 @@ pub use http::CASES as HTTP;
 pub use tcp::CASES as TCP;
 pub use tls::CASES as TLS;
 
+use crate::certificates::Certificate;
 use crate::load::h2load::Streams;
 use crate::load::handshakes::Handshakes;
 use crate::study::grid::{self, Bound};
@@ -97,15 +98,6 @@ impl Front {
     pub fn setup(self) -> Setup {
         if let Front::Http1(setup) = self { setup } else { Setup::Plain }
     }
-}
-
-/// A key and its certificate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Certificate {
-    /// ECDSA with P-256.
-    P256,
-    /// RSA with 2,048 bits.
-    Rsa2048,
 }
 
 /// What the proxy speaks to endpoints.

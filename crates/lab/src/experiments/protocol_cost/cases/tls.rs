@@ -1,6 +1,7 @@
 //! The cases of `tls-cost`: handshakes, and HTTP/1.1 over TLS.
 
-use super::{Back, Bound, Case, Certificate, Count, Front, HAPROXY_AND_NGINX, Handshakes, THE_BEST, Work};
+use super::{Back, Bound, Case, Count, Front, HAPROXY_AND_NGINX, Handshakes, THE_BEST, Work};
+use crate::certificates::Certificate;
 use crate::load::handshakes::Version;
 
 const fn full(version: Version) -> Work {

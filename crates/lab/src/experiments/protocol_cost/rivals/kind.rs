@@ -1,7 +1,7 @@
 //! What does the lab have to know of a proxy to run it?
 
+use crate::certificates::Files;
 use crate::experiments::protocol_cost::cases::{Back, Front};
-use crate::experiments::protocol_cost::certificates::Files;
 use std::path::{Path, PathBuf};
 
 /// What a configuration is made for.

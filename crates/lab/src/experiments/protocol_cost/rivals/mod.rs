@@ -17,8 +17,8 @@ pub static KINDS: &[Kind] = &[evenkeel::KIND, haproxy::KIND, haproxy::SPLICING, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::protocol_cost::cases::{Back, Certificate, Front, Setup};
-    use crate::experiments::protocol_cost::certificates::Files;
+    use crate::certificates::{Certificate, Files};
+    use crate::experiments::protocol_cost::cases::{Back, Front, Setup};
     use std::path::Path;
 
     const PAIRS: [(Front, Back); 8] = [
