@@ -13,7 +13,6 @@ mod client;
 mod clock;
 mod endpoint;
 mod error;
-mod evenkeel;
 mod experiment;
 mod experiments;
 mod hosts;

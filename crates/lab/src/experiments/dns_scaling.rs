@@ -1,14 +1,14 @@
 //! Does a second DNS worker answer as much as the first? On a machine where the workers have all cores, so that no
 //! generator may run beside them.
 
-use super::dns_cost::{self, Setting};
-use crate::child::{self, Child};
+use super::dns_cost;
+use crate::balancers::{self, Balancer, Running};
+use crate::child;
 use crate::error::{Error, Result, While};
 use crate::experiment::Experiment;
-use crate::machine;
+use crate::http;
 use crate::origin;
 use crate::procfs;
-use crate::scratch::Scratch;
 use crate::stats::Interval;
 use crate::study::figures::{row, spread, told};
 use crate::study::{self, Claim, Finding, Found, Options, Plot, Rounds, Versions};
@@ -18,7 +18,7 @@ use evenkeel_draw::intervals::intervals;
 use rustix::process::Signal;
 use serde_json::json;
 use std::io::ErrorKind;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::time::Duration;
 
 /// The row of the registry.
@@ -53,28 +53,21 @@ const QUIET: Duration = Duration::from_millis(200);
 
 /// A server and its clients.
 struct Asked {
-    process: Child,
+    process: Running,
     clients: Vec<UdpSocket>,
-    _folder: Scratch,
 }
 
 impl Asked {
-    fn start(program: &str, workers: u8, cores: &[usize]) -> Result<Asked> {
-        let folder = Scratch::new()?;
-        let port = origin::free_ports()?[0];
-        let own = dns_cost::evenkeel(&Setting { folder: &folder, port, evenkeel: program }, workers)?;
-        let cores: Vec<String> = cores.iter().map(ToString::to_string).collect();
-        let command = [vec![child::find("taskset")?, "-c".into(), cores.join(",")], own].concat();
-        let said = folder.path().join("said");
-        let process = Child::spawn("evenkeel", &command, None, &said)?;
-        let to = SocketAddr::from(([127, 0, 0, 1], port));
-        origin::await_listening("evenkeel", &process, to, &said)?;
+    /// With a worker on each of these cores.
+    fn start(evenkeel: &Balancer, cores: &[usize]) -> Result<Asked> {
+        let to = http::local(origin::free_ports()?[0]);
+        let process = evenkeel.start(child::on_cores(cores)?, dns_cost::setup(cores.len(), to.port()))?;
         let client = |_| {
             let socket = UdpSocket::bind("127.0.0.1:0").and_then(|s| s.connect(to).map(|()| s));
             socket.and_then(|s| s.set_nonblocking(true).map(|()| s)).or_say(|| "cannot ask".into())
         };
         let clients = (0..CLIENTS).map(client).collect::<Result<_>>()?;
-        Ok(Asked { process, clients, _folder: folder })
+        Ok(Asked { process, clients })
     }
 
     /// Answers for each second that the busiest worker was busy.
@@ -118,8 +111,8 @@ impl Asked {
 }
 
 fn run(options: &Options) -> Result<()> {
-    let program = child::find_evenkeel(options.evenkeel.as_deref())?;
-    let versions = vec![("evenkeel".to_owned(), machine::version(std::slice::from_ref(&program), "--version")?)];
+    let evenkeel = balancers::find_evenkeel(options.evenkeel.as_deref())?;
+    let versions = vec![evenkeel.named_version()];
     let allowed = rustix::thread::sched_getaffinity(None).or_say(|| "cannot ask for the allowed cores".into())?;
     let cores: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
     let [.., one, two] = cores[..] else {
@@ -127,7 +120,7 @@ fn run(options: &Options) -> Result<()> {
     };
     let query = query("www.gslb.example.com");
     // All that run at once would run beside each other: one server is idle while the other is asked.
-    let asked = [Asked::start(&program, 1, &[two])?, Asked::start(&program, 2, &[one, two])?];
+    let asked = [Asked::start(&evenkeel, &[two])?, Asked::start(&evenkeel, &[one, two])?];
     let names = ["1 worker", "2 workers"].map(str::to_owned);
     let rounds = Rounds::run(&names, options.rounds() * EACH_ROUND, |at, _| asked[at].rate(&query))?;
     let rates = |at: usize| rounds.figures(at, |rate| *rate);

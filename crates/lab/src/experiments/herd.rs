@@ -1,13 +1,13 @@
 //! What do balancers lose that know nothing of each other? One, four and sixteen of them in front of the same endpoints, whose speed
 //! changes, with what each knows itself and with shared load; and what the simulator said would come out.
 
+use super::sidecars;
+use crate::balancers::{self, Algorithm, Running};
 use crate::child::{self, Child};
 use crate::error::{Error, Result};
-use crate::evenkeel::{self, Running};
 use crate::experiment::Experiment;
 use crate::http;
 use crate::load::generator::Plan;
-use crate::machine;
 use crate::origin;
 use crate::rng::Rng;
 use crate::scratch::Scratch;
@@ -57,27 +57,19 @@ const WARM_UP: f64 = 1.0;
 const SCENARIO: &str = include_str!("../../scenarios/herd.toml");
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A way to balance: its name, what a pool says, and what the simulator calls it.
+/// A way to balance: its name, the algorithm and whether load is shared, and what the simulator calls it.
 struct Way {
     name: &'static str,
-    pool: &'static str,
+    pool: (Algorithm, bool),
     simulated: &'static str,
 }
 
 const WAYS: [Way; 5] = [
-    Way { name: "random", pool: "balance = \"random\"", simulated: "random" },
-    Way { name: "leastconn", pool: "balance = \"leastconn\"", simulated: "leastconn{samples=0.0}" },
-    Way { name: "peak_ewma", pool: "balance = \"peak_ewma\"", simulated: "peak_ewma" },
-    Way {
-        name: "shared load",
-        pool: "balance = \"leastconn\"\nload_reports = { probe = \"udp\" }",
-        simulated: "leastconn",
-    },
-    Way {
-        name: "shared load, prequal",
-        pool: "balance = \"prequal\"\nload_reports = { probe = \"udp\" }",
-        simulated: "prequal",
-    },
+    Way { name: "random", pool: (Algorithm::Random, false), simulated: "random" },
+    Way { name: "leastconn", pool: (Algorithm::LeastConn, false), simulated: "leastconn{samples=0.0}" },
+    Way { name: "peak_ewma", pool: (Algorithm::PeakEwma, false), simulated: "peak_ewma" },
+    Way { name: "shared load", pool: (Algorithm::LeastConn, true), simulated: "leastconn" },
+    Way { name: "shared load, prequal", pool: (Algorithm::Prequal, true), simulated: "prequal" },
 ];
 /// The ways from here on share load.
 const SHARED: usize = 3;
@@ -104,11 +96,11 @@ const CENTRAL: [Claim; 2] = [
 ];
 
 fn run(options: &Options) -> Result<()> {
-    let program = child::find_evenkeel(options.evenkeel.as_deref())?;
-    let versions = vec![("evenkeel".to_owned(), machine::version(std::slice::from_ref(&program), "--version")?)];
+    let evenkeel = balancers::find_evenkeel(options.evenkeel.as_deref())?;
+    let versions = vec![evenkeel.named_version()];
     // Tails need many requests, and many changes of speed.
     let seconds = if options.quick { 1.0 } else { options.seconds() as f64 * 3.0 };
-    let prediction = Prediction::of(&program, SCENARIO, (RATE * (seconds + WARM_UP)) as u64, SEEDS)?;
+    let prediction = Prediction::of(evenkeel.program(), SCENARIO, (RATE * (seconds + WARM_UP)) as u64, SEEDS)?;
     let folder = Scratch::new()?;
     let mut endpoints: Vec<(SocketAddr, Child)> = Vec::new();
     for _ in 0..ENDPOINTS {
@@ -116,10 +108,8 @@ fn run(options: &Options) -> Result<()> {
         let worker = worker::Arguments { bind, places: PLACES, spin: false, below_ms: None };
         endpoints.push((bind, worker.start(Vec::new(), folder.path())?));
     }
-    let sidecars = endpoints
-        .iter()
-        .map(|(address, _)| evenkeel::start(&program, &evenkeel::beside(*address), None))
-        .collect::<Result<Vec<Running>>>()?;
+    let sidecars =
+        endpoints.iter().map(|(address, _)| sidecars::beside(&evenkeel, *address)).collect::<Result<Vec<Running>>>()?;
     let names: Vec<String> = COUNTS
         .iter()
         .flat_map(|count| WAYS.iter().map(move |way| format!("{count} balancers, {}", way.name)))
@@ -128,13 +118,13 @@ fn run(options: &Options) -> Result<()> {
         let (count, way) = (COUNTS[at / WAYS.len()], &WAYS[at % WAYS.len()]);
         // All ways of a round meet the same.
         let seed = round as u64;
-        let start = |_| evenkeel::start(&program, &evenkeel::in_front(&sidecars, way.pool), None);
+        let start = |_| sidecars::in_front(&evenkeel, &sidecars, way.pool);
         let balancers = (0..count).map(start).collect::<Result<Vec<_>>>()?;
-        let targets = balancers.iter().map(|balancer| format!("127.0.0.1:{}/", balancer.port)).collect();
+        let targets = balancers.iter().map(|balancer| format!("127.0.0.1:{}/", balancer.port())).collect();
         let plan = Plan::open(targets, RATE, seconds, WARM_UP).working(WORK_US, seed);
         let meter = Meter::start(vec![
-            ("balancers", balancers.iter().map(|balancer| balancer.pid).collect()),
-            ("sidecars", sidecars.iter().map(|sidecar| sidecar.pid).collect()),
+            ("balancers", balancers.iter().map(Running::pid).collect()),
+            ("sidecars", sidecars.iter().map(Running::pid).collect()),
             ("endpoints", endpoints.iter().map(|(_, worker)| worker.pid()).collect()),
             ("lab", vec![std::process::id()]),
         ])?;

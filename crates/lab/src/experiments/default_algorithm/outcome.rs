@@ -3,8 +3,8 @@
 use super::beside;
 use super::picking::Picking;
 use super::{ALGORITHMS, Arm, CONNECTIONS, EXPERIMENT, SERVERS, SHARES};
+use crate::balancers::Algorithm;
 use crate::stats::{Interval, Spread};
-use crate::study::balancers::Algorithm;
 use crate::study::{Claim, Finding, Found, Rounds, Versions};
 use evenkeel_draw::flow::{Band, Column, Node, flow};
 use serde_json::json;
@@ -51,7 +51,7 @@ impl Outcome<'_> {
         let row = |(share, at): (usize, usize)| {
             let (Arm { name, balancer, algorithm }, (runs, base)) = (&self.arms[at], self.runs(at, share));
             let through = runs.iter().zip(base).map(|(run, base)| run / base).collect();
-            beside::Row { name, balancer: balancer.kind(), algorithm: *algorithm, share: SHARES[share], through }
+            beside::Row { name, balancer: balancer.kind.name, algorithm: *algorithm, share: SHARES[share], through }
         };
         each.map(row).collect()
     }

@@ -4,6 +4,7 @@
 use super::balancer::Balancing;
 use super::run::Run;
 use super::system::{LEVELS, SERVICES};
+use crate::balancers::Algorithm;
 use crate::error::Result;
 use crate::stats::Spread;
 use crate::study::comparison::{Case, Figure, RATE};
@@ -43,11 +44,11 @@ back a second later.";
 fn simulated(way: &Balancing) -> &'static str {
     match way.algorithm {
         _ if way.external => "leastconn{samples=0.0}",
-        "leastconn" if way.shared => "leastconn",
-        "leastconn" => "leastconn{samples=0.0}",
-        "random(1)" => "random{draws=1}",
+        Algorithm::LeastConn if way.shared => "leastconn",
+        Algorithm::LeastConn => "leastconn{samples=0.0}",
+        Algorithm::OneDraw => "random{draws=1}",
         // HAProxy's draws may be of the same server, which the simulator has only for balancers that know all of them.
-        "random" | "random(2)" => "random",
+        Algorithm::Random => "random",
         _ => "round_robin",
     }
 }

@@ -4,7 +4,7 @@
 use crate::child::{self, Child};
 use crate::endpoint::http2;
 use crate::error::{Result, While};
-use crate::http::local;
+use crate::http::{accepts, local};
 use crate::origin;
 use crate::scratch::Scratch;
 use ::http::{HeaderMap, HeaderValue, Request, Response};
@@ -43,8 +43,7 @@ impl Endpoint {
         let ports = origin::free_ports()?;
         let said = folder.path().join("said");
         let command = [child::this()?, NAME.into(), ports[0].to_string(), ports[1].to_string()];
-        let process = Child::spawn("the gRPC endpoint", &command, None, &said)?;
-        origin::await_listening("the gRPC endpoint", &process, local(ports[1]), &said)?;
+        let process = Child::start("the gRPC endpoint", &command, None, &said, |_| accepts(local(ports[1])))?;
         Ok(Endpoint { ports, process, _folder: folder })
     }
 

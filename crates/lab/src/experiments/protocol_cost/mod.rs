@@ -5,11 +5,11 @@ mod cases;
 mod grpc;
 mod idle;
 mod measure;
-mod proxy;
-mod rivals;
+pub mod proxy;
 
 use self::cases::{Case, Work};
 use self::measure::{Costs, Endpoints};
+use crate::balancers::{self, Back, KINDS, OURS};
 use crate::certificates::Certificates;
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
@@ -19,10 +19,6 @@ use crate::study::grid::{self, Grid};
 use crate::study::{self, Options};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use evenkeel_draw::flow::{Band, Column, Node, flow};
-
-pub use self::cases::{Back, Front};
-pub use self::proxy::Proxy;
-pub use self::rivals::STREAM_MODULE;
 
 pub use self::grpc::{NAME as ENDPOINT, arguments as endpoint_arguments, run as run_endpoint};
 
@@ -101,9 +97,14 @@ struct Arguments {
     list: bool,
 }
 
+/// Every proxy but evenkeel.
+fn rivals() -> Vec<&'static str> {
+    KINDS.iter().map(|kind| kind.name).filter(|name| *name != OURS).collect()
+}
+
 /// `against`: the proxies beside evenkeel unless others are named.
 fn arguments(command: Command, against: &'static str) -> Command {
-    let known: Vec<&str> = rivals::KINDS.iter().map(|kind| kind.name).filter(|name| *name != grid::OURS).collect();
+    let known: Vec<&str> = rivals();
     let help =
         format!("Proxies beside evenkeel, of {}. One that is not installed is named, and left out", known.join(", "));
     Arguments::augment_args(command).mut_arg("against", |arg| arg.default_value(against).help(help))
@@ -116,10 +117,10 @@ fn run(experiment: &Experiment, title: &'static str, matches: &ArgMatches, all: 
         return Ok(());
     }
     let (options, cases) = (&arguments.study, grid::choose(all, &arguments.only, |case| case.name)?);
-    let proxies = Proxy::wanted(options)?;
+    let (proxies, versions) = balancers::find(options, &[rivals(), vec![balancers::OTHER]].concat())?;
     let cores = Cores::divide()?;
     machine::allow_files(50_000);
-    let secured = cases.iter().any(|case| case.front.certificate().is_some());
+    let secured = cases.iter().any(|case| case.front.is_tls());
     let certificates = secured.then(Certificates::make).transpose()?;
     let calls = cases.iter().any(|case| case.back == Back::Grpc);
     let endpoints = Endpoints { files: Origin::start()?, grpc: calls.then(grpc::Endpoint::start).transpose()? };
@@ -132,9 +133,8 @@ fn run(experiment: &Experiment, title: &'static str, matches: &ArgMatches, all: 
         core: cores.proxy,
     };
     let told: Vec<grid::Case> = cases.iter().map(|case| case.told()).collect();
-    let things = proxies.iter().map(|proxy| proxy.name.clone()).collect();
+    let things = proxies.iter().map(|proxy| proxy.name.to_owned()).collect();
     let grid = Grid::run(things, &told, options.rounds(), &costs)?;
-    let versions = proxies.iter().map(|proxy| (proxy.name.clone(), proxy.version.clone())).collect();
     let mut found = grid.found(title, topology(&cases), "haproxy", experiment.docs, versions);
     found.method.push(format!("The proxy ran on core {}, load and endpoints on {:?}.", cores.proxy, cores.load));
     study::present(&found, options)?;

@@ -1,6 +1,7 @@
 //! The cases of `h2-cost`: HTTP/2 and gRPC.
 
-use super::{Back, Bound, Case, Count, Front, HAPROXY_AND_NGINX, Streams, THE_BEST, Work};
+use super::{Bound, Case, Count, HAPROXY_AND_NGINX, Streams, THE_BEST, Work};
+use crate::balancers::{Back, Front};
 use crate::certificates::Certificate;
 
 /// The path of the gRPC method.
@@ -10,7 +11,10 @@ const MANY_STREAMS: Case = Case {
     name: "h2c-16x32",
     about: "1 kB, 16 connections with 32 streams each (h2load), HTTP/2 without TLS",
     front: Front::H2c,
+    certificate: Certificate::P256,
     back: Back::Http1,
+    closes: false,
+    logs: false,
     work: Work::Streams(Streams { clients: 16, streams: 32 }),
     count: Count::Cpu,
     path: "/1k",
@@ -50,7 +54,7 @@ pub static CASES: &[Case] = &[
     Case {
         name: "h2-tls-16x32",
         about: "as h2c-16x32, over TLS 1.3",
-        front: Front::H2(Certificate::P256),
+        front: Front::H2,
         bounds: &[Bound::new(
             "16 x 32 streams over TLS: evenkeel's CPU time per request is at most that of the best of the others",
             THE_BEST,

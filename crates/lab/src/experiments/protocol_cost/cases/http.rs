@@ -1,12 +1,17 @@
 //! The cases of `proxy-cost`: requests of HTTP/1.1.
 
-use super::{Back, Bound, Case, Count, Front, Setup, THE_BEST, Work};
+use super::{Bound, Case, Count, THE_BEST, Work};
+use crate::balancers::{Back, Front};
+use crate::certificates::Certificate;
 
 const KEPT: Case = Case {
     name: "keep-alive",
     about: "1 kB, 64 clients that keep their connection (wrk), connections to endpoints reused",
-    front: Front::PLAIN,
+    front: Front::Http1,
+    certificate: Certificate::P256,
     back: Back::Http1,
+    closes: false,
+    logs: false,
     work: Work::Kept(64),
     count: Count::Cpu,
     path: "/1k",
@@ -36,7 +41,7 @@ pub static CASES: &[Case] = &[
     Case {
         name: "both-close",
         about: "4 kB, 200 clients with a connection per request (ab), one to an endpoint per request too",
-        front: Front::Http1(Setup::CloseUpstream),
+        closes: true,
         bounds: &[Bound::new(
             "A connection on both sides for each request, 4 kB: evenkeel's CPU time is at most that of the best of the others",
             THE_BEST,
@@ -71,7 +76,7 @@ pub static CASES: &[Case] = &[
     Case {
         name: "keep-alive-logged",
         about: "as keep-alive, with a line in the access log for each request",
-        front: Front::Http1(Setup::Logged),
+        logs: true,
         bounds: &[Bound::new(
             "keep-alive with access logs: evenkeel's CPU time per request is at most that of the best of the others",
             THE_BEST,

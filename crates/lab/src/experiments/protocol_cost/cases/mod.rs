@@ -10,6 +10,7 @@ pub use http::CASES as HTTP;
 pub use tcp::CASES as TCP;
 pub use tls::CASES as TLS;
 
+use crate::balancers::{Back, Front};
 use crate::certificates::Certificate;
 use crate::load::h2load::Streams;
 use crate::load::handshakes::Handshakes;
@@ -23,8 +24,14 @@ pub struct Case {
     pub about: &'static str,
     /// What the clients speak.
     pub front: Front,
+    /// What the proxy shows them over TLS.
+    pub certificate: Certificate,
     /// What the endpoints speak.
     pub back: Back,
+    /// A new connection to an endpoint for each request, instead of those that are kept.
+    pub closes: bool,
+    /// A line in the access log for each request.
+    pub logs: bool,
     /// What the clients do.
     pub work: Work,
     /// What is counted.
@@ -54,61 +61,6 @@ pub enum Count {
     Cpu,
     /// Syscalls that it made.
     Syscalls,
-}
-
-/// What clients speak to the proxy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Front {
-    /// HTTP/1.1 without TLS.
-    Http1(Setup),
-    /// Bytes are passed on without being parsed: the exchanges are HTTP, but the proxies do not know.
-    Tcp,
-    /// HTTP/2 from the first byte, without TLS.
-    H2c,
-    /// HTTP/2 over TLS.
-    H2(Certificate),
-    /// HTTP/1.1 over TLS.
-    Https(Certificate),
-}
-
-/// How a proxy of HTTP/1.1 is set up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Setup {
-    /// At its best: connections to endpoints are reused, nothing is logged.
-    Plain,
-    /// A new connection to an endpoint for each request.
-    CloseUpstream,
-    /// As `Plain`, with a line in the access log for each request.
-    Logged,
-}
-
-impl Front {
-    /// HTTP/1.1 at its best.
-    pub const PLAIN: Front = Front::Http1(Setup::Plain);
-
-    /// The certificate, if there is TLS.
-    pub fn certificate(self) -> Option<Certificate> {
-        match self {
-            Front::Http1(_) | Front::Tcp | Front::H2c => None,
-            Front::H2(certificate) | Front::Https(certificate) => Some(certificate),
-        }
-    }
-
-    /// How it is set up.
-    pub fn setup(self) -> Setup {
-        if let Front::Http1(setup) = self { setup } else { Setup::Plain }
-    }
-}
-
-/// What the proxy speaks to endpoints.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Back {
-    /// HTTP/1.1 on kept connections.
-    Http1,
-    /// HTTP/2 without TLS.
-    H2c,
-    /// The same, with calls of gRPC, whose status comes in the trailers.
-    Grpc,
 }
 
 /// What the clients do.

@@ -1,12 +1,17 @@
 //! The cases of `l4-cost`: sessions over TCP.
 
-use super::{Back, Bound, Case, Count, Front, THE_BEST, Work};
+use super::{Bound, Case, Count, THE_BEST, Work};
+use crate::balancers::{Back, Front};
+use crate::certificates::Certificate;
 
 const EXCHANGE: Case = Case {
     name: "exchange",
     about: "1 kB, 64 clients that keep their session (wrk)",
     front: Front::Tcp,
+    certificate: Certificate::P256,
     back: Back::Http1,
+    closes: false,
+    logs: false,
     work: Work::Kept(64),
     count: Count::Cpu,
     path: "/1k",

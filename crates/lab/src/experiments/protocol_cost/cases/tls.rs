@@ -1,6 +1,7 @@
 //! The cases of `tls-cost`: handshakes, and HTTP/1.1 over TLS.
 
-use super::{Back, Bound, Case, Count, Front, HAPROXY_AND_NGINX, Handshakes, THE_BEST, Work};
+use super::{Bound, Case, Count, HAPROXY_AND_NGINX, Handshakes, THE_BEST, Work};
+use crate::balancers::{Back, Front};
 use crate::certificates::Certificate;
 use crate::load::handshakes::Version;
 
@@ -11,8 +12,11 @@ const fn full(version: Version) -> Work {
 const FULL: Case = Case {
     name: "full-p256",
     about: "full handshake of TLS 1.3 with a P-256 certificate, 1 kB, close; 32 clients",
-    front: Front::Https(Certificate::P256),
+    front: Front::Https,
+    certificate: Certificate::P256,
     back: Back::Http1,
+    closes: false,
+    logs: false,
     work: full(Version::Tls13),
     count: Count::Cpu,
     path: "/1k",
@@ -29,7 +33,7 @@ pub static CASES: &[Case] = &[
     Case {
         name: "full-rsa",
         about: "as full-p256, with an RSA certificate of 2,048 bits",
-        front: Front::Https(Certificate::Rsa2048),
+        certificate: Certificate::Rsa2048,
         bounds: &[Bound::new(
             "Full handshakes, RSA: evenkeel's CPU time is at most 0.65 of the less of HAProxy's and NGINX's",
             HAPROXY_AND_NGINX,
