@@ -11,9 +11,9 @@ use crate::origin;
 use crate::procfs::{self, Cpu};
 use crate::scratch::Scratch;
 use crate::study::grid::{Bench, Bound, Case, Grid, Run};
+use crate::study::topology::{column, even, node};
 use crate::study::{self, Found, Meter, Options, Versions};
 use clap::{Args, FromArgMatches};
-use evenkeel_draw::flow::{Band, Column, Node, flow};
 use std::any::Any;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -148,13 +148,10 @@ fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn found(grid: &Grid, versions: Versions) -> Found {
-    let column = |title: &str, name: &str, text: &str| Column {
-        title: title.into(),
-        nodes: vec![Node { name: name.into(), text: text.into(), link: None }],
-    };
-    let columns =
-        [column("clients", "dnsperf", "the other cores"), column("server", "one of several", "a core of its own")];
-    let topology = flow("The machines", &columns, &[vec![Band { from: 0, to: 0, rate: 1.0, errors: 0.0 }]]);
+    let topology = even(&[
+        column("clients", [node("dnsperf", "the other cores")]),
+        column("server", [node("one of several", "a core of its own")]),
+    ]);
     grid.found("What does an answer of DNS cost?", topology, "knot", EXPERIMENT.docs, versions)
 }
 

@@ -11,9 +11,10 @@ use crate::origin;
 use crate::procfs;
 use crate::stats::Interval;
 use crate::study::figures::{row, spread, told};
+use crate::study::topology::{column, evenly, node};
 use crate::study::{self, Claim, Finding, Found, Options, Plot, Rounds, Versions};
 use clap::{Args, FromArgMatches};
-use evenkeel_draw::flow::{Band, Column, Node, flow};
+use evenkeel_draw::flow::flow;
 use evenkeel_draw::intervals::intervals;
 use rustix::process::Signal;
 use serde_json::json;
@@ -34,10 +35,8 @@ the kernel; it does not show more than two, network cards, or the small batches 
     run: |matches| Options::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|o| run(&o)),
 };
 
-const TWICE: Claim = Claim {
-    text: "Two DNS workers on two cores answer at least 1.7 times as many queries a second as one",
-    source: "evenkeel",
-};
+const TWICE: Claim =
+    Claim::ours("Two DNS workers on two cores answer at least 1.7 times as many queries a second as one");
 
 /// A run takes a quarter of a second: there is time for many in a round.
 const EACH_ROUND: usize = 4;
@@ -135,22 +134,17 @@ fn found(names: &[String; 2], rates: [&[f64]; 2], versions: Versions) -> Found {
     let title = "Answers for each second that the busiest worker was busy".to_owned();
     let lines: Vec<_> =
         names.iter().zip(rates).enumerate().map(|(at, (name, rates))| row(name, rates, None, at)).collect();
-    let node = |name: &str, text: &str| Node { name: name.into(), text: text.into(), link: None };
     let columns = [
-        Column { title: "clients".into(), nodes: vec![node("256 clients", "ask, then sleep")] },
-        Column {
-            title: "evenkeel".into(),
-            nodes: vec![node("worker 1", "a core"), node("worker 2", "a core, or none")],
-        },
+        column("clients", [node("256 clients", "ask, then sleep")]),
+        column("evenkeel", [node("worker 1", "a core"), node("worker 2", "a core, or none")]),
     ];
-    let band = |to: usize| Band { from: 0, to, rate: 0.5, errors: 0.0 };
     let raw = names
         .iter()
         .zip(rates)
         .map(|(name, rates)| (name.clone(), json!({ "figure": spread(rates), "answers_per_second": rates })));
     Found {
         title: "Does a second DNS worker answer as much as the first?",
-        topology: flow("The machine", &columns, &[vec![band(0), band(1)]]),
+        topology: flow("The machine", &columns, &evenly(&columns)),
         findings: vec![Finding::at_least(TWICE, "answers a second, two workers over one", ratio, 1.7)],
         figures: std::iter::once(header).chain(rows).collect(),
         plots: vec![Plot { svg: intervals(&lines, &title), title }],

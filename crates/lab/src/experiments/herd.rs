@@ -15,10 +15,10 @@ use crate::stats::{Interval, Spread};
 use crate::study::comparison::{Case, Comparison};
 use crate::study::figures::{Timed, raw, told};
 use crate::study::prediction::SEEDS;
+use crate::study::topology::{column, even, node};
 use crate::study::{self, Claim, Finding, Found, Meter, Options, Prediction, Rounds, Versions};
 use crate::worker;
 use clap::{Args, FromArgMatches};
-use evenkeel_draw::flow::{Band, Column, Node, flow};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -75,24 +75,14 @@ const WAYS: [Way; 5] = [
 const SHARED: usize = 3;
 
 const GAIN: [Claim; 2] = [
-    Claim {
-        text: "With 4 balancers p99 with shared load is at most 0.7 of that of the best local algorithm",
-        source: "evenkeel",
-    },
-    Claim {
-        text: "With 16 balancers p99 with shared load is at most 0.7 of that of the best local algorithm",
-        source: "evenkeel",
-    },
+    Claim::ours("With 4 balancers p99 with shared load is at most 0.7 of that of the best local algorithm"),
+    Claim::ours("With 16 balancers p99 with shared load is at most 0.7 of that of the best local algorithm"),
 ];
 const CENTRAL: [Claim; 2] = [
-    Claim {
-        text: "With 4 balancers p99 with shared load is at most 1.1 of that of one balancer for all, the best there is",
-        source: "evenkeel",
-    },
-    Claim {
-        text: "With 16 balancers p99 with shared load is at most 1.3 of that of one balancer for all",
-        source: "evenkeel",
-    },
+    Claim::ours(
+        "With 4 balancers p99 with shared load is at most 1.1 of that of one balancer for all, the best there is",
+    ),
+    Claim::ours("With 16 balancers p99 with shared load is at most 1.3 of that of one balancer for all"),
 ];
 
 fn run(options: &Options) -> Result<()> {
@@ -255,16 +245,11 @@ impl Measured<'_> {
 }
 
 fn topology() -> String {
-    let node = |name: String, text: &str| Node { name, text: text.into(), link: None };
-    let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
-    let columns = [
-        column("clients", vec![node("open loop".into(), "660 requests/s")]),
-        column("balancers", (1..=4).map(|n| node(format!("evenkeel {n}"), "1, 4 or 16")).collect()),
-        column("endpoints", (1..=ENDPOINTS).map(|n| node(format!("endpoint {n}"), "evenkeel beside it")).collect()),
-    ];
-    let band = |from, to, rate| Band { from, to, rate, errors: 0.0 };
-    let each = (0..4).flat_map(|from| (0..ENDPOINTS).map(move |to| band(from, to, 1.0 / 32.0)));
-    flow("The machines", &columns, &[(0..4).map(|to| band(0, to, 0.25)).collect(), each.collect()])
+    even(&[
+        column("clients", [node("open loop", "660 requests/s")]),
+        column("balancers", (1..=4).map(|n| node(format!("evenkeel {n}"), "1, 4 or 16"))),
+        column("endpoints", (1..=ENDPOINTS).map(|n| node(format!("endpoint {n}"), "evenkeel beside it"))),
+    ])
 }
 
 #[cfg(test)]

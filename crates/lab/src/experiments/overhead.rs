@@ -14,10 +14,10 @@ use crate::stats::{Interval, Spread};
 use crate::study::comparison::{Case, Comparison};
 use crate::study::figures::{Timed, raw, row};
 use crate::study::prediction::{SEEDS, time, with};
+use crate::study::topology::{column, even, node};
 use crate::study::{self, Claim, Finding, Found, Meter, Options, Plot, Prediction, Rounds, Versions};
 use crate::worker;
 use clap::{Args, FromArgMatches};
-use evenkeel_draw::flow::{Band, Column, Node, flow};
 use evenkeel_draw::intervals::{Row, intervals};
 use serde_json::json;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -56,23 +56,14 @@ const SCENARIO: &str = include_str!("../../scenarios/overhead.toml");
 const ALONE: f64 = 0.05;
 
 const LIKE_THE_BEST: [Claim; 3] = [
-    Claim {
-        text: "At 10 % the median through evenkeel is at most that through the best of the others",
-        source: "evenkeel",
-    },
-    Claim {
-        text: "At 50 % the median through evenkeel is at most that through the best of the others",
-        source: "evenkeel",
-    },
-    Claim {
-        text: "At 90 % the median through evenkeel is at most that through the best of the others",
-        source: "evenkeel",
-    },
+    Claim::ours("At 10 % the median through evenkeel is at most that through the best of the others"),
+    Claim::ours("At 50 % the median through evenkeel is at most that through the best of the others"),
+    Claim::ours("At 90 % the median through evenkeel is at most that through the best of the others"),
 ];
 const TAIL: [Claim; 3] = [
-    Claim { text: "At 10 % so is the 99th percentile", source: "evenkeel" },
-    Claim { text: "At 50 % so is the 99th percentile", source: "evenkeel" },
-    Claim { text: "At 90 % so is the 99th percentile", source: "evenkeel" },
+    Claim::ours("At 10 % so is the 99th percentile"),
+    Claim::ours("At 50 % so is the 99th percentile"),
+    Claim::ours("At 90 % so is the 99th percentile"),
 ];
 
 /// What is off when it is off.
@@ -244,15 +235,11 @@ impl Measured<'_> {
 }
 
 fn topology() -> String {
-    let node = |name: &str, text: &str| Node { name: name.into(), text: text.into(), link: None };
-    let column = |title: &str, node: Node| Column { title: title.into(), nodes: vec![node] };
-    let columns = [
-        column("client", node("open loop", "Poisson")),
-        column("balancer", node("one of several, or none", "one worker")),
-        column("endpoint", node("one core", "200 us each")),
-    ];
-    let band = || vec![Band { from: 0, to: 0, rate: 1.0, errors: 0.0 }];
-    flow("The machines", &columns, &[band(), band()])
+    even(&[
+        column("client", [node("open loop", "Poisson")]),
+        column("balancer", [node("one of several, or none", "one worker")]),
+        column("endpoint", [node("one core", "200 us each")]),
+    ])
 }
 
 #[cfg(test)]

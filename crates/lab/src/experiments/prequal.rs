@@ -15,10 +15,10 @@ use crate::stats::{Interval, Spread};
 use crate::study::comparison::{Case, Comparison};
 use crate::study::figures::{Timed, raw, told};
 use crate::study::prediction::SEEDS;
+use crate::study::topology::{column, even, node};
 use crate::study::{self, Claim, Finding, Found, Meter, Options, Prediction, Rounds, Versions};
 use crate::worker;
 use clap::{Args, FromArgMatches};
-use evenkeel_draw::flow::{Band, Column, Node, flow};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -199,16 +199,11 @@ impl Measured<'_> {
 }
 
 fn topology() -> String {
-    let node = |name: String, text: &str| Node { name, text: text.into(), link: None };
-    let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
-    let columns = [
-        column("clients", vec![node("open loop".into(), "Poisson")]),
-        column("balancers", (1..=BALANCERS).map(|n| node(format!("evenkeel {n}"), "")).collect()),
-        column("endpoints", (1..=ENDPOINTS).map(|n| node(format!("endpoint {n}"), "with a neighbour")).collect()),
-    ];
-    let band = |from, to, rate| Band { from, to, rate, errors: 0.0 };
-    let each = (0..BALANCERS).flat_map(|from| (0..ENDPOINTS).map(move |to| band(from, to, 1.0 / 16.0)));
-    flow("The machines", &columns, &[(0..BALANCERS).map(|to| band(0, to, 0.5)).collect(), each.collect()])
+    even(&[
+        column("clients", [node("open loop", "Poisson")]),
+        column("balancers", (1..=BALANCERS).map(|n| node(format!("evenkeel {n}"), ""))),
+        column("endpoints", (1..=ENDPOINTS).map(|n| node(format!("endpoint {n}"), "with a neighbour"))),
+    ])
 }
 
 #[cfg(test)]

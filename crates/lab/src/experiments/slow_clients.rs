@@ -11,9 +11,10 @@ use crate::origin::{self, Origin};
 use crate::procfs::{self, Cpu};
 use crate::stats::Interval;
 use crate::study::grid::{self, Bench, Case, Grid, OURS, Run};
+use crate::study::topology::{band, column, node};
 use crate::study::{self, Claim, Finding, Found, Options, Versions};
 use clap::{Args, FromArgMatches};
-use evenkeel_draw::flow::{Band, Column, Node, flow};
+use evenkeel_draw::flow::{Band, Node, flow};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -66,7 +67,7 @@ const fn state(
     kib_max: f64,
 ) -> State {
     let case = Case { name, about, unit: "KiB/connection", bounds: &[] };
-    State { case, sends, claim: Claim { text: claim, source: OURS }, kib_max }
+    State { case, sends, claim: Claim::ours(claim), kib_max }
 }
 
 /// What each takes at most is what its buffers add up to: docs/guide/clients.md.
@@ -109,10 +110,8 @@ static STATES: &[State] = &[
     ),
 ];
 
-const UNMOVED: Claim = Claim {
-    text: "The 99th percentile of a client that is not slow is at most 1.5 times what it was without slow ones",
-    source: OURS,
-};
+const UNMOVED: Claim =
+    Claim::ours("The 99th percentile of a client that is not slow is at most 1.5 times what it was without slow ones");
 
 fn part_of_head(len: usize) -> String {
     let begin = format!("GET / HTTP/1.1\r\n{HOST}A: ");
@@ -176,21 +175,18 @@ impl Slow<'_> {
 }
 
 fn topology(slow: u64) -> String {
-    let node = |name: &str, text: String| Node { name: name.into(), text, link: None };
-    let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
+    machines(node("slow ones", slow.to_string()), 0.0)
+}
+
+/// Clients that do harm beside one that asks; `failing`: the part of their requests that fails.
+pub(super) fn machines(harmful: Node, failing: f64) -> String {
     let columns = [
-        column(
-            "clients",
-            vec![node("one that asks", "1 kB, over and over".into()), node("slow ones", slow.to_string())],
-        ),
-        column("evenkeel", vec![node(OURS, "a core of its own".into())]),
-        column(
-            "endpoints",
-            vec![node("NGINX, twice", "answers".into()), node("silent", "accepts, says nothing".into())],
-        ),
+        column("clients", [node("one that asks", "1 kB, over and over"), harmful]),
+        column("evenkeel", [node(OURS, "a core of its own")]),
+        column("endpoints", [node("NGINX, twice", "answers"), node("silent", "accepts, says nothing")]),
     ];
-    let band = |from, to| Band { from, to, rate: 0.5, errors: 0.0 };
-    flow("The machines", &columns, &[vec![band(0, 0), band(1, 0)], vec![band(0, 0), band(0, 1)]])
+    let sent = vec![band(0, 0, 0.5), Band { errors: failing, ..band(1, 0, 0.5) }];
+    flow("The machines", &columns, &[sent, vec![band(0, 0, 0.5), band(0, 1, 0.5)]])
 }
 
 const QUIET: &str = "p99 before, us";

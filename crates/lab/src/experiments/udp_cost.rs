@@ -9,9 +9,9 @@ use crate::http;
 use crate::machine::Cores;
 use crate::procfs::Cpu;
 use crate::study::grid::{self, Bench, Bound, Case, Grid, OURS, Run};
+use crate::study::topology::{column, even, node};
 use crate::study::{self, Found, Meter, Options, Versions};
 use clap::{Args, FromArgMatches};
-use evenkeel_draw::flow::{Band, Column, Node, flow};
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -125,15 +125,11 @@ fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn found(grid: &Grid, versions: Versions) -> Found {
-    let node = |name: &str, text: &str| Node { name: name.into(), text: text.into(), link: None };
-    let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
-    let columns = [
-        column("clients", vec![node("the lab", "datagrams of 200 bytes")]),
-        column("proxy", vec![node("one of several", "a core of its own")]),
-        column("endpoints", vec![node("endpoint 1", "sends back"), node("endpoint 2", "sends back")]),
-    ];
-    let band = |to: usize, rate: f64| Band { from: 0, to, rate, errors: 0.0 };
-    let topology = flow("The machines", &columns, &[vec![band(0, 1.0)], vec![band(0, 0.5), band(1, 0.5)]]);
+    let topology = even(&[
+        column("clients", [node("the lab", "datagrams of 200 bytes")]),
+        column("proxy", [node("one of several", "a core of its own")]),
+        column("endpoints", (1..=2).map(|n| node(format!("endpoint {n}"), "sends back"))),
+    ]);
     grid.found("What does a datagram cost?", topology, "nginx", EXPERIMENT.docs, versions)
 }
 

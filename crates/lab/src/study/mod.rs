@@ -12,6 +12,7 @@ pub mod perf;
 mod plot;
 pub mod prediction;
 mod rounds;
+pub mod topology;
 
 pub use claim::{Claim, Finding, Says};
 pub use comparison::Comparison;

@@ -30,8 +30,7 @@ const CORES_MIN: usize = 32;
 const WARM_UP: Duration = Duration::from_millis(400);
 const PATIENCE: Duration = Duration::from_secs(20);
 
-const UNDER_ONE: Claim =
-    Claim { text: "Picking costs evenkeel under 1 % of its CPU at every worker count", source: "evenkeel" };
+const UNDER_ONE: Claim = Claim::ours("Picking costs evenkeel under 1 % of its CPU at every worker count");
 /// With what was published of each algorithm, percent.
 const LB_CPU: [(Claim, f64); 3] = [
     (

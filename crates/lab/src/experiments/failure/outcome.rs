@@ -9,31 +9,23 @@ use super::{ENDPOINTS, EXPERIMENT};
 use crate::balancers::{Balancer, OURS};
 use crate::stats::{Interval, Spread};
 use crate::study::figures::{row, told};
+use crate::study::topology::{band, column, node};
 use crate::study::{Claim, Finding, Found, Plot, Versions};
-use evenkeel_draw::flow::{Band, Column, Node, flow};
+use evenkeel_draw::flow::flow;
 use evenkeel_draw::intervals::intervals;
 use evenkeel_draw::panels::{Panel, Series, Shade, panels};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 const WHOLE: [Claim; 2] = [
-    Claim {
-        text: "All faults: through evenkeel at most as many requests fail as through the best of the others",
-        source: "evenkeel",
-    },
-    Claim {
-        text: "All faults: the 99th percentile through evenkeel is at most that through the best of the others",
-        source: "evenkeel",
-    },
+    Claim::ours("All faults: through evenkeel at most as many requests fail as through the best of the others"),
+    Claim::ours("All faults: the 99th percentile through evenkeel is at most that through the best of the others"),
 ];
 const OVER: [Claim; KINDS.len()] = [
-    Claim {
-        text: "Over HTTP/1.1 evenkeel fails at most as many requests as the best of the others",
-        source: "evenkeel",
-    },
-    Claim { text: "So it does over HTTP/1.1 and TLS", source: "evenkeel" },
-    Claim { text: "So it does over HTTP/2 and TLS", source: "evenkeel" },
-    Claim { text: "So it does of calls of gRPC", source: "evenkeel" },
+    Claim::ours("Over HTTP/1.1 evenkeel fails at most as many requests as the best of the others"),
+    Claim::ours("So it does over HTTP/1.1 and TLS"),
+    Claim::ours("So it does over HTTP/2 and TLS"),
+    Claim::ours("So it does of calls of gRPC"),
 ];
 
 /// Seconds by which a time to steer away may be longer: an endpoint gets a request every 24 ms.
@@ -339,19 +331,14 @@ fn course(balancer: &Balancer, took: &Took, ran: &Ran) -> Plot {
 }
 
 fn topology(balancers: &[Balancer], rate: u32) -> String {
-    let node = |name: String, text: String| Node { name, text, link: None };
-    let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
-    let kinds =
-        KINDS.iter().map(|(_, name, share)| node((*name).into(), format!("{:.0} % of {rate}/s", share * 100.0)));
     let columns = [
-        column("clients", kinds.collect()),
         column(
-            "balancers, all at once",
-            balancers.iter().map(|b| node(b.name.into(), format!("{rate}/s each"))).collect(),
+            "clients",
+            KINDS.iter().map(|(_, name, share)| node(*name, format!("{:.0} % of {rate}/s", share * 100.0))),
         ),
-        column("endpoints", (1..=ENDPOINTS).map(|n| node(format!("endpoint {n}"), "8 to 12 ms each".into())).collect()),
+        column("balancers, all at once", balancers.iter().map(|b| node(b.name, format!("{rate}/s each")))),
+        column("endpoints", (1..=ENDPOINTS).map(|n| node(format!("endpoint {n}"), "8 to 12 ms each"))),
     ];
-    let band = |from, to, rate| Band { from, to, rate, errors: 0.0 };
     let rate = f64::from(rate);
     let (many, endpoints) = (balancers.len(), usize::from(ENDPOINTS));
     let sent = (0..KINDS.len()).flat_map(|from| (0..many).map(move |to| band(from, to, rate * KINDS[from].2)));

@@ -4,7 +4,7 @@
 mod attacker;
 mod attacks;
 
-use super::slow_clients::{percentile_us, setup, silent_endpoint};
+use super::slow_clients::{machines, percentile_us, setup, silent_endpoint};
 use crate::balancers::{self, Balancer, Front, Listener, Running};
 use crate::certificates::{Certificate, Certificates};
 use crate::child;
@@ -16,11 +16,11 @@ use crate::origin::{self, Origin};
 use crate::procfs;
 use crate::stats::{Interval, Spread};
 use crate::study::grid::{Bench, Case, Grid, OURS, Run};
+use crate::study::topology::node;
 use crate::study::{self, Claim, Finding, Found, Options, Versions};
 use attacker::Attackers;
 use attacks::Attack;
 use clap::{Args, FromArgMatches};
-use evenkeel_draw::flow::{Band, Column, Node, flow};
 use serde_json::json;
 use std::time::Duration;
 
@@ -60,15 +60,11 @@ const OPENED: &str = "opened";
 const ENDED: &str = "ended";
 const COUNTED: &str = "counted";
 
-const fn claim(text: &'static str) -> Claim {
-    Claim { text, source: OURS }
-}
-
 const UNMOVED: Claim =
-    claim("The 99th percentile of a client beside any attack is at most twice that of its quiet turns");
-const SMALL: Claim = claim("An attacking connection takes at most 6 MiB of memory, whatever the attack");
-const ALL_COUNTED: Claim = claim("Each attack moves the counter that is to show it");
-const ALL_ENDED: Claim = claim("Of each flood, connections are ended");
+    Claim::ours("The 99th percentile of a client beside any attack is at most twice that of its quiet turns");
+const SMALL: Claim = Claim::ours("An attacking connection takes at most 6 MiB of memory, whatever the attack");
+const ALL_COUNTED: Claim = Claim::ours("Each attack moves the counter that is to show it");
+const ALL_ENDED: Claim = Claim::ours("Of each flood, connections are ended");
 
 /// What attacks are measured with.
 struct Attacked {
@@ -144,24 +140,7 @@ fn least(grid: &Grid, claim: Claim, what: &str, figure: impl Fn(&Run) -> Option<
 }
 
 fn topology(attackers: u64) -> String {
-    let node = |name: &str, text: String| Node { name: name.into(), text, link: None };
-    let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
-    let columns = [
-        column(
-            "clients",
-            vec![
-                node("one that asks", "1 kB, over and over".into()),
-                node("attackers", format!("{attackers} connections")),
-            ],
-        ),
-        column("evenkeel", vec![node(OURS, "a core of its own".into())]),
-        column(
-            "endpoints",
-            vec![node("NGINX, twice", "answers".into()), node("silent", "accepts, says nothing".into())],
-        ),
-    ];
-    let band = |from, to, errors| Band { from, to, rate: 0.5, errors };
-    flow("The machines", &columns, &[vec![band(0, 0, 0.0), band(1, 0, 1.0)], vec![band(0, 0, 0.0), band(0, 1, 0.0)]])
+    machines(node("attackers", format!("{attackers} connections")), 1.0)
 }
 
 /// An evenkeel that is attacked in every round, and where.

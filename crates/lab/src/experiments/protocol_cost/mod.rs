@@ -16,9 +16,9 @@ use crate::experiment::Experiment;
 use crate::machine::{self, Cores};
 use crate::origin::Origin;
 use crate::study::grid::{self, Grid};
+use crate::study::topology::{column, even, node};
 use crate::study::{self, Options};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use evenkeel_draw::flow::{Band, Column, Node, flow};
 
 pub use self::grpc::{NAME as ENDPOINT, arguments as endpoint_arguments, run as run_endpoint};
 
@@ -154,13 +154,9 @@ fn topology(cases: &[&Case]) -> String {
             loads.push(load);
         }
     }
-    let node = |name: &str, text: &str| Node { name: name.into(), text: text.into(), link: None };
-    let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
-    let columns = [
-        column("load", vec![node(&loads.join(", "), "the other cores")]),
-        column("proxy", vec![node("one of several", "a core of its own")]),
-        column("endpoints", vec![node("endpoint 1", "the other cores"), node("endpoint 2", "the other cores")]),
-    ];
-    let band = |to: usize, rate: f64| Band { from: 0, to, rate, errors: 0.0 };
-    flow("The machines", &columns, &[vec![band(0, 1.0)], vec![band(0, 0.5), band(1, 0.5)]])
+    even(&[
+        column("load", [node(loads.join(", "), "the other cores")]),
+        column("proxy", [node("one of several", "a core of its own")]),
+        column("endpoints", (1..=2).map(|n| node(format!("endpoint {n}"), "the other cores"))),
+    ])
 }

@@ -7,8 +7,9 @@ use super::traffic::{Count, KINDS, Row};
 use crate::balancers::{Balancer, OURS};
 use crate::stats::{Interval, Spread};
 use crate::study::figures::{row, told};
+use crate::study::topology::{band, column, node};
 use crate::study::{Claim, Finding, Found, Plot, Rounds, Versions};
-use evenkeel_draw::flow::{Band, Column, Node, flow};
+use evenkeel_draw::flow::flow;
 use evenkeel_draw::intervals::intervals;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -20,8 +21,8 @@ static CLAIMS: [(&str, [Claim; 2]); 4] = [
     (
         "evenkeel",
         [
-            Claim { text: "evenkeel: no request fails while it reloads", source: "evenkeel" },
-            Claim { text: "evenkeel: no stream drops while it reloads", source: "evenkeel" },
+            Claim::ours("evenkeel: no request fails while it reloads"),
+            Claim::ours("evenkeel: no stream drops while it reloads"),
         ],
     ),
     (
@@ -52,10 +53,8 @@ static CLAIMS: [(&str, [Claim; 2]); 4] = [
         ],
     ),
 ];
-const UPGRADE: Claim =
-    Claim { text: "evenkeel: no request fails and no stream drops while its binary is replaced", source: "evenkeel" };
-const SOON: Claim =
-    Claim { text: "A reload of evenkeel is at work as soon as one of the best of the others", source: "evenkeel" };
+const UPGRADE: Claim = Claim::ours("evenkeel: no request fails and no stream drops while its binary is replaced");
+const SOON: Claim = Claim::ours("A reload of evenkeel is at work as soon as one of the best of the others");
 
 /// What was measured.
 pub struct Measured<'m> {
@@ -224,19 +223,16 @@ fn clients(count: usize) -> String {
 }
 
 fn topology(balancers: &[Balancer]) -> String {
-    let node = |name: String, text: String| Node { name, text, link: None };
-    let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
     let names: Vec<&str> = balancers.iter().map(|balancer| balancer.name).collect();
     let of = |row: &Row| {
         let over = if row.tls { " over TLS" } else { "" };
-        node(row.kind.short().into(), clients(row.clients) + over)
+        node(row.kind.short(), clients(row.clients) + over)
     };
     let columns = [
-        column("clients", KINDS.iter().map(of).collect()),
-        column(&format!("{}, in turns", names.join(", ")), vec![node("balancer".into(), String::new())]),
-        column("endpoints", (1..=3).map(|n| node(format!("endpoint {n}"), "8 to 12 ms each".into())).collect()),
+        column("clients", KINDS.iter().map(of)),
+        column(&format!("{}, in turns", names.join(", ")), [node("balancer", "")]),
+        column("endpoints", (1..=3).map(|n| node(format!("endpoint {n}"), "8 to 12 ms each"))),
     ];
-    let band = |from, to, rate| Band { from, to, rate, errors: 0.0 };
     let clients: usize = KINDS.iter().map(|kind| kind.clients).sum();
     let sent = KINDS.iter().enumerate().map(|(from, kind)| band(from, 0, kind.clients as f64)).collect();
     flow("The machines", &columns, &[sent, (0..3).map(|to| band(0, to, clients as f64 / 3.0)).collect()])

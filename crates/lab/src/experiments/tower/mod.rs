@@ -14,10 +14,10 @@ use crate::scratch::Scratch;
 use crate::stats::{Interval, Spread, quantile};
 use crate::study::comparison::{Case, Comparison};
 use crate::study::figures::{row, told};
+use crate::study::topology::{column, even, node};
 use crate::study::{self, Claim, Finding, Found, Options, Plot, Prediction, Rounds, Versions};
 use crate::worker;
 use clap::{Args, FromArgMatches};
-use evenkeel_draw::flow::{Band, Column, Node, flow};
 use evenkeel_draw::intervals::intervals;
 use serde_json::json;
 use stack::Stack;
@@ -270,14 +270,9 @@ impl Measured<'_> {
 }
 
 fn topology() -> String {
-    let node = |name: String, text: &str| Node { name, text: text.into(), link: None };
-    let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
-    let below = ALL[0].below_ms;
-    let columns = [
-        column("load", vec![node("50 at once".into(), "the first table")]),
-        column("balancer", vec![node("one of several".into(), "")]),
-        column("endpoints", below.iter().map(|ms| node(format!("below {ms} ms"), "")).collect()),
-    ];
-    let band = |to: usize, rate: f64| Band { from: 0, to, rate, errors: 0.0 };
-    flow("The machines", &columns, &[vec![band(0, 1.0)], (0..below.len()).map(|to| band(to, 0.1)).collect()])
+    even(&[
+        column("load", [node("50 at once", "the first table")]),
+        column("balancer", [node("one of several", "")]),
+        column("endpoints", ALL[0].below_ms.iter().map(|ms| node(format!("below {ms} ms"), ""))),
+    ])
 }
