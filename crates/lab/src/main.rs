@@ -26,6 +26,7 @@ mod report;
 mod requirements;
 mod rng;
 mod scratch;
+mod setups;
 mod stats;
 mod strace;
 mod study;

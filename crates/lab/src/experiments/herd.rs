@@ -1,7 +1,6 @@
 //! What do balancers lose that know nothing of each other? One, four and sixteen of them in front of the same endpoints, whose speed
 //! changes, with what each knows itself and with shared load; and what the simulator said would come out.
 
-use super::sidecars;
 use crate::balancers::{self, Algorithm, Running};
 use crate::child::{self, Child};
 use crate::error::{Error, Result};
@@ -11,6 +10,7 @@ use crate::load::generator::Plan;
 use crate::origin;
 use crate::rng::Rng;
 use crate::scratch::Scratch;
+use crate::setups::sidecars;
 use crate::stats::{Interval, Spread};
 use crate::study::comparison::{Case, Comparison};
 use crate::study::figures::{Timed, raw, told};

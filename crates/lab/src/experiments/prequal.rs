@@ -1,7 +1,6 @@
 //! Does Prequal find the machines that have time? Its published claim, live: endpoints whose neighbours take half of their machine, on and
 //! off, with and without overload.
 
-use super::sidecars;
 use crate::balancers::{self, Algorithm, Running};
 use crate::child::Child;
 use crate::error::{Error, Result};
@@ -11,6 +10,7 @@ use crate::hosts::antagonist::Antagonist;
 use crate::load::generator::Plan;
 use crate::origin;
 use crate::scratch::Scratch;
+use crate::setups::sidecars;
 use crate::stats::{Interval, Spread};
 use crate::study::comparison::{Case, Comparison};
 use crate::study::figures::{Timed, raw, told};

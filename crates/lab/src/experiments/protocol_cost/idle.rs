@@ -3,9 +3,9 @@
 
 use crate::balancers::Front;
 use crate::child;
+use crate::client::tls::{self, Tls, Version};
 use crate::error::{Error, Result, While};
 use crate::http::{self, local};
-use crate::load::handshakes::{self, Tls, Version};
 use bytes::Bytes;
 use h2::client::SendRequest;
 use std::net::TcpStream;
@@ -55,10 +55,10 @@ impl Idle {
             }
             Idle::Https(held) => {
                 // Tickets are for later connections, which there are not.
-                let config = handshakes::config(Version::Tls13, false)?;
+                let config = tls::config(Version::Tls13, false)?;
                 for _ in 0..count {
                     child::go_on()?;
-                    let mut stream = handshakes::connect(port, &config)?;
+                    let mut stream = tls::connect(port, &config)?;
                     http::get(&mut stream, path, "1.1")?;
                     held.push(stream);
                 }

@@ -6,10 +6,10 @@ use crate::certificates::Certificates;
 use crate::child::{self, Adopted};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
-use crate::experiments::mixed;
 use crate::procfs;
 use crate::progress::Progress;
 use crate::scratch::Scratch;
+use crate::setups::mixed;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 

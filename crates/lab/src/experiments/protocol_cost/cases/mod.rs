@@ -90,6 +90,36 @@ impl Work {
     }
 }
 
+/// What most cases have.
+const USUAL: Case = Case {
+    name: "",
+    about: "",
+    front: Front::Http1,
+    certificate: Certificate::P256,
+    back: Back::Http1,
+    closes: false,
+    logs: false,
+    work: Work::Kept(64),
+    count: Count::Cpu,
+    path: "/1k",
+    bounds: &[],
+};
+
+/// A claim that evenkeel's figure is at most this part of the best of the others'.
+const fn best(at_most: f64, text: &'static str) -> Bound {
+    Bound::new(text, THE_BEST, at_most)
+}
+
+/// The same of HAProxy's alone.
+const fn haproxy(at_most: f64, text: &'static str) -> Bound {
+    Bound::new(text, &["haproxy"], at_most)
+}
+
+/// The same of the less of HAProxy's and NGINX's.
+const fn both(at_most: f64, text: &'static str) -> Bound {
+    Bound::new(text, HAPROXY_AND_NGINX, at_most)
+}
+
 const HAPROXY_AND_NGINX: &[&str] = &["haproxy", "nginx"];
 /// All that a case can be measured with.
 const THE_BEST: &[&str] = &["haproxy", "haproxy-splice", "nginx", "envoy"];
