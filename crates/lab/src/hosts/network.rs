@@ -5,7 +5,7 @@
 use super::left::{PREFIX, left_behind};
 use crate::child;
 use crate::error::{Error, Result, While};
-use crate::requirements;
+use crate::machine;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -34,7 +34,7 @@ impl Network {
     /// # Errors
     /// It is not allowed, or a program is missing.
     pub fn star(hosts: usize) -> Result<Network> {
-        requirements::root("network namespaces")?;
+        machine::needs_root("network namespaces")?;
         let (ip, tc) = (child::find("ip")?, child::find("tc")?);
         let mut network = Network { ip, tc, names: Vec::new() };
         let process = std::process::id();
