@@ -237,6 +237,6 @@ impl Server {
 }
 
 /// The listeners that speak DNS.
-fn listeners(plan: &Plan) -> impl Iterator<Item = &Listener> {
+fn listeners(plan: &Plan) -> impl Iterator<Item = &Arc<Listener>> {
     plan.listeners.iter().filter(|l| l.mode == Mode::Dns)
 }

@@ -31,9 +31,9 @@ use evenkeel_net::listen::{ListenFd, Protocol};
 use evenkeel_net::log_writer::{Logger, Sink, Writer};
 use evenkeel_net::total::Total;
 use evenkeel_net::workers::{Applying, Interrupt, Interrupted, Workers};
-use evenkeel_pools::Orders;
-use evenkeel_pools::control::{self, Control};
-use evenkeel_pools::pool::{Pools, SharedPool, address};
+use evenkeel_runtime::Orders;
+use evenkeel_runtime::control::{self, Control};
+use evenkeel_runtime::pool::{Pools, SharedPool, address};
 use evenkeel_tls::{Challenges, Store};
 use evenkeel_wire::http1::{FIELDS_MAX, Limits};
 use prepare::Prepared;
@@ -200,9 +200,9 @@ impl Server {
         }
         let at: Vec<usize> = other.iter().map(|(at, _)| *at).collect();
         let mut plan = Plan::clone(&now.plan);
-        other.into_iter().for_each(|(at, endpoints)| plan.pools[at].endpoints = endpoints);
+        other.into_iter().for_each(|(at, endpoints)| Arc::make_mut(&mut plan.pools[at]).endpoints = endpoints);
         let next = Arc::new(now.with_endpoints(Arc::new(plan)));
-        let changed: Vec<_> = at.iter().map(|&at| &next.plan.pools[at]).collect();
+        let changed: Vec<_> = at.iter().map(|&at| &*next.plan.pools[at]).collect();
 
         let mut shared = self.control.pools();
         for pool in &changed {
@@ -338,7 +338,8 @@ impl Server {
             };
             self.workers.send(worker, Update::Plan(Box::new(parts)), &applying);
         }
-        let stay: Vec<_> = plan.pools.iter().filter(|pool| !new.contains(&pool.name)).collect();
+        let stay: Vec<&plan::Pool> =
+            plan.pools.iter().map(|pool| &**pool).filter(|pool| !new.contains(&pool.name)).collect();
         tell(&shared_pools, &stay);
         // Control goes on looking after the pools meanwhile.
         drop(shared_pools);
@@ -354,7 +355,8 @@ impl Server {
         self.control.changed();
         self.shared.retain(|name, _| plan.listener(name).is_some());
         self.probed = probed_at(plan).map(|(_, addr)| addr).collect();
-        self.sockets.retain(|at, _| plan.listeners.iter().flat_map(addresses).any(|other| other == *at));
+        self.sockets
+            .retain(|at, _| plan.listeners.iter().flat_map(|listener| addresses(listener)).any(|other| other == *at));
         if let Some(log) = log
             && let Some(before) = std::mem::replace(&mut self.log, log)
         {
