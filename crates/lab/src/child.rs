@@ -83,10 +83,10 @@ pub fn find_evenkeel(given: Option<&Path>) -> Result<String> {
     )))
 }
 
-/// How long a process may take until it is ready.
+/// Time for a process to be ready.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What stands before a command that runs on a core.
+/// The words before a command that runs on a core.
 ///
 /// # Errors
 /// `Missing`.
@@ -94,7 +94,7 @@ pub fn on_core(core: usize) -> Result<Vec<String>> {
     on_cores(&[core])
 }
 
-/// What stands before a command that runs on these cores.
+/// The words before a command that runs on these cores.
 ///
 /// # Errors
 /// `Missing`.

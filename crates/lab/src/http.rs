@@ -19,7 +19,7 @@ pub fn connect(port: u16) -> Result<TcpStream> {
     connect_to(local(port))
 }
 
-/// That a process takes connections at an address.
+/// Checks that a process takes connections at an address.
 ///
 /// # Errors
 /// If none does.

@@ -76,7 +76,7 @@ fn part(name: &str, of: &str, config: Value) -> Value {
     json!({"name": name, "typed_config": typed(&format!("extensions.{of}"), config)})
 }
 
-/// As it writes times: whole seconds, or parts of one.
+/// A time in seconds, with a fraction if need be.
 fn seconds(time: Duration) -> String {
     format!("{}s", time.as_secs_f64())
 }
@@ -242,7 +242,7 @@ fn cluster(site: &Site, pool: &Pool) -> Able<Value> {
     Ok(cluster)
 }
 
-/// What has it live with broken endpoints.
+/// Adds checks, ejections, a slow start and a retry budget.
 fn full(cluster: &mut Value) {
     let budget = json!({"budget_percent": {"value": 20}, "min_retry_concurrency": 10});
     cluster["circuit_breakers"]["thresholds"][0]["retry_budget"] = budget;

@@ -36,7 +36,7 @@ pub const SPLICING: Kind = Kind {
     ..KIND
 };
 
-/// Of a backend that lives with broken endpoints.
+/// Lines of a backend that lives with broken endpoints.
 const FULL: &str = "  timeout check 300ms
   timeout tunnel 1h
   retries 3

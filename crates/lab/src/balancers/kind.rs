@@ -15,34 +15,34 @@ pub struct Kind {
     pub name: &'static str,
     /// The program to be searched for.
     pub(super) program: &'static str,
-    /// What makes it print its version.
+    /// The option that prints its version.
     pub(super) version_flag: &'static str,
     /// Its files by name. The first is that of its command line.
     pub(super) files: fn(&Site) -> Written,
     /// Its command line, without the program.
     pub(super) arguments: fn(&Site, config: &str) -> Vec<String>,
-    /// Whether its workers are children of the process that was started.
+    /// True if its workers are children of the process that was started.
     pub(super) forks: bool,
-    /// Whether it can only log to a socket.
+    /// True if it can only log to a socket.
     pub(super) logs_to_socket: bool,
-    /// What makes it read its configuration again.
+    /// The way to have it read its configuration again.
     pub reload: Reload,
-    /// Whether SIGUSR2 replaces the binary by a child of the process, which then ends.
+    /// True if SIGUSR2 replaces the binary by a child of the process, which then ends.
     pub upgrades: bool,
     /// A number that changes when a new configuration is at work.
     pub(super) generation: fn(&Site, pid: u32) -> Result<u64>,
     /// Retries so far.
     pub(super) retries: fn(&Site) -> Result<u64>,
-    /// How it is set up to live with broken endpoints, and why, for reports.
+    /// Its settings against broken endpoints, and why, for reports.
     pub settings: &'static str,
 }
 
-/// How a process is made to use a configuration that was written anew.
+/// The way to have a process use a configuration that was written anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reload {
     /// By a signal to the process that was started.
     Signal(Signal),
-    /// It watches its files.
+    /// The process watches its files.
     Files,
 }
 
@@ -50,7 +50,7 @@ pub enum Reload {
 pub(super) struct Site<'s> {
     /// A folder of its own, for whatever it writes.
     pub folder: &'s Path,
-    /// What it is to do.
+    /// The task.
     pub setup: &'s Setup,
     /// The port to which programs that write no files send lines of the access log.
     pub log_port: u16,

@@ -55,7 +55,7 @@ pub struct Balancer {
 /// named on standard error.
 ///
 /// # Errors
-/// One is unknown, or evenkeel is missing.
+/// If one is unknown, or evenkeel is missing.
 pub fn find(options: &Options, known: &[&str]) -> Result<(Vec<Balancer>, Versions)> {
     options.beside(&known.iter().copied().filter(|name| *name != OTHER).collect::<Vec<_>>())?;
     let wanted = |name: &str| known.contains(&name) && options.against.iter().any(|wanted| wanted == name);
@@ -85,7 +85,7 @@ pub fn find(options: &Options, known: &[&str]) -> Result<(Vec<Balancer>, Version
 /// evenkeel alone: the one that is given, or the one beside this program.
 ///
 /// # Errors
-/// It is missing.
+/// If it is missing.
 pub fn find_evenkeel(given: Option<&Path>) -> Result<Balancer> {
     Balancer::new(OURS, &KINDS[0], vec![KINDS[0].find(given)?])
 }
@@ -138,7 +138,7 @@ impl Balancer {
     /// Starts it and waits until it listens. `at`: what stands before a command that runs where it shall.
     ///
     /// # Errors
-    /// It cannot do this, or does not listen.
+    /// If it cannot do this, or does not listen.
     pub fn start(&self, at: Vec<String>, setup: Setup) -> Result<Running> {
         let running = self.spawn(at, setup)?;
         running.await_listening(PATIENCE)?;
@@ -148,7 +148,7 @@ impl Balancer {
     /// Starts it, to be waited for later.
     ///
     /// # Errors
-    /// It cannot do this, or cannot be started.
+    /// If it cannot do this, or cannot be started.
     pub fn spawn(&self, mut at: Vec<String>, setup: Setup) -> Result<Running> {
         let folder = Scratch::new()?;
         let sink = (setup.logs && self.kind.logs_to_socket).then(Sink::open).transpose()?;

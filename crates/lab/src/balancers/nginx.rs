@@ -26,7 +26,7 @@ proxy_connect_timeout 500ms, proxy_read_timeout 1s; no slow start, as the open v
 view of endpoints to itself, so more of them would each have to learn.",
 };
 
-/// Where Debian's packages put NGINX's stream module.
+/// Path of NGINX's stream module in Debian.
 pub const STREAM_MODULE: &str = "/usr/lib/nginx/modules/ngx_stream_module.so";
 
 fn config(site: &Site) -> Text {
@@ -55,12 +55,12 @@ fn config(site: &Site) -> Text {
 
 const UPGRADES: &str = "  map $http_upgrade $connection_for {\n    default upgrade;\n    '' '';\n  }\n";
 
-/// Whether there are such requests.
+/// True if there are such requests.
 fn has(site: &Site, lasts: Lasts) -> bool {
     site.setup.routes.iter().any(|route| route.lasts == lasts)
 }
 
-/// It counts no retries, so where they are asked for it logs the endpoints of each request.
+/// The access log. NGINX counts no retries, so where they are asked for it logs the endpoints of each request.
 fn log(site: &Site) -> String {
     let file = site.log();
     match site.setup {

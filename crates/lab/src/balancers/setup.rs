@@ -12,7 +12,7 @@ pub struct Setup {
     pub workers: usize,
     /// Connections of clients at once, at most.
     pub connections: u32,
-    /// Where it listens.
+    /// Addresses for clients.
     pub listeners: Vec<Listener>,
     /// Routes of all listeners that have no pool of their own.
     pub routes: Vec<Route>,
@@ -20,7 +20,7 @@ pub struct Setup {
     pub pools: Vec<Pool>,
     /// The certificate of listeners with TLS.
     pub certificate: Option<Files>,
-    /// How long it waits.
+    /// Times after which it gives up.
     pub timeouts: Timeouts,
     /// Idle connections to endpoints, of all pools.
     pub reuse: Reuse,
@@ -30,7 +30,7 @@ pub struct Setup {
     pub logs: bool,
     /// Buffers and sockets as they cost least under the loads of `protocol_cost`.
     pub tuned: bool,
-    /// It runs as its service does, so that it can be told to use another configuration.
+    /// Runs as its service does, so that its configuration can be replaced.
     pub reloads: bool,
     /// Lines that a publication has in HAProxy's `defaults` beside these.
     pub published: &'static str,
@@ -70,7 +70,7 @@ impl Setup {
     }
 }
 
-/// One address at which clients connect.
+/// An address at which clients connect.
 #[derive(Clone, Debug)]
 pub struct Listener {
     /// Its name, which a pool may have too.
@@ -81,7 +81,7 @@ pub struct Listener {
     pub front: Front,
     /// The pool of all its requests. Without one its routes lead on.
     pub pool: Option<&'static str>,
-    /// It tells clients the load of its endpoint.
+    /// Reports the load of its endpoint to clients.
     pub reports_load: bool,
 }
 
@@ -121,7 +121,7 @@ pub enum Front {
 pub struct Zone {
     /// Its name.
     pub name: &'static str,
-    /// How long an answer may be remembered.
+    /// Time for which an answer may be remembered.
     pub ttl: Option<&'static str>,
     /// Addresses in an answer.
     pub answers: u32,
@@ -143,7 +143,7 @@ pub struct Route {
     pub path: &'static str,
     /// The pool.
     pub pool: &'static str,
-    /// How long such a request takes.
+    /// Length of such a request.
     pub lasts: Lasts,
 }
 
@@ -154,7 +154,7 @@ impl Route {
     }
 }
 
-/// How long requests take.
+/// Length of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lasts {
     /// Less than a try may take.
@@ -174,11 +174,11 @@ pub struct Pool {
     pub endpoints: Vec<SocketAddr>,
     /// The weight of each endpoint.
     pub weight: Option<u32>,
-    /// How one of them is chosen.
+    /// The choice of one of them.
     pub algorithm: Algorithm,
-    /// What they speak.
+    /// Their protocol.
     pub back: Back,
-    /// What becomes of those that fail.
+    /// Treatment of those that fail.
     pub care: Care,
     /// Endpoints tell their load, over UDP.
     pub shares_load: bool,
@@ -187,7 +187,7 @@ pub struct Pool {
 /// Algorithms, as publications call them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Algorithm {
-    /// One after the other.
+    /// Each in its turn.
     RoundRobin,
     /// The one with the fewest requests in flight.
     LeastConn,
@@ -205,7 +205,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// Those that all balancers have.
+    /// Algorithms of all balancers.
     pub const ALL: [Algorithm; 3] = [Algorithm::RoundRobin, Algorithm::LeastConn, Algorithm::Random];
 
     /// In words.
@@ -230,39 +230,39 @@ pub enum Back {
     Http1,
     /// HTTP/2 without TLS.
     H2c,
-    /// The same, with calls of gRPC, whose status comes in the trailers.
+    /// HTTP/2 without TLS, with calls of gRPC, whose status comes in the trailers.
     Grpc,
 }
 
-/// What becomes of endpoints that fail, and of their requests.
+/// Treatment of endpoints that fail, and of their requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Care {
-    /// As the program does it by itself.
+    /// The program's default.
     #[default]
     Usual,
     /// Nothing: neither checks nor retries nor ejections, so that the algorithm alone decides.
     None,
     /// Checks by connecting, each 2 s; at most 10,000 requests at once to each.
     Checked,
-    /// As well as the program can: checks of `/health`, ejections, retries elsewhere, a slow start. Its `settings` say how.
+    /// The best that the program can do: checks of `/health`, ejections, retries elsewhere, a slow start; see `settings` of its row.
     Full,
 }
 
 /// Idle connections to endpoints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reuse {
-    /// As the program does it by itself.
+    /// The program's default.
     Usual,
     /// They are kept, and any request may have them.
     #[default]
     Always,
-    /// So many are kept that 16 clients with 32 streams each have one for each request, and clients may open so many streams.
+    /// Enough are kept for 16 clients with 32 streams each, and clients may open so many streams.
     Many,
     /// A new one for each request.
     Never,
 }
 
-/// How long a balancer waits.
+/// Times after which a balancer gives up.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
     /// For a connection to an endpoint.

@@ -44,7 +44,7 @@ struct Arguments {
     seconds: Option<u64>,
 }
 
-/// One of the servers beside evenkeel.
+/// A server beside evenkeel.
 struct Server {
     name: &'static str,
     program: &'static str,
@@ -115,7 +115,7 @@ static QUERIES: Case = Case {
 /// What servers are measured with.
 struct Costs {
     evenkeel: Balancer,
-    /// Those beside it.
+    /// The servers beside it.
     servers: Vec<&'static Server>,
     dnsperf: String,
     cores: Cores,

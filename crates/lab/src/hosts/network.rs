@@ -167,10 +167,10 @@ pub fn sweep() -> Result<()> {
     Ok(())
 }
 
-/// That a process listens at a port, wherever its network is. `protocol`: tcp or udp.
+/// Checks that a process listens at a port, wherever its network is. `protocol`: tcp or udp.
 ///
 /// # Errors
-/// It does not.
+/// If it does not.
 pub fn listens(pid: u32, protocol: &str, port: u16) -> Result<()> {
     let there = ["", "6"].iter().any(|version| {
         let table = fs::read_to_string(format!("/proc/{pid}/net/{protocol}{version}"));

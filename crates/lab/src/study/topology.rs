@@ -22,7 +22,7 @@ pub fn even(columns: &[Column]) -> String {
     flow("The machines", columns, &evenly(columns))
 }
 
-/// What such machines send.
+/// The bands between such machines.
 pub fn evenly(columns: &[Column]) -> Vec<Vec<Band>> {
     let between = |pair: &[Column]| {
         let (many, next) = (pair[0].nodes.len(), pair[1].nodes.len());

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The path of each service.
 const PATHS: [&str; 4] = ["/GetTime", "/UserAttr", "/Log", "/MyTime"];
 
-/// Where a balancer stands.
+/// The place of a balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Beside a process of this service.
@@ -24,28 +24,28 @@ pub enum Place {
     Edge,
 }
 
-/// Where calls of a service come in, at the balancer beside it.
+/// The port for calls of a service, at the balancer beside it.
 pub fn outbound(kind: usize) -> u16 {
     22001 + kind as u16
 }
 
-/// Where requests for a service come in, at every node and at the edge.
+/// The port for requests to a service, at every node and at the edge.
 pub fn inbound(kind: usize) -> u16 {
     2001 + kind as u16
 }
 
-/// Which balancer, and how it spreads.
+/// A balancer, and its way to spread calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Balancing {
     /// Its name in tables.
     pub name: &'static str,
     /// `evenkeel`, else HAProxy.
     pub ours: bool,
-    /// How calls are spread.
+    /// The choice of a node for a call.
     pub algorithm: Algorithm,
-    /// Whether the balancers beside services send calls to the one at the edge instead of spreading them.
+    /// True if the balancers beside services send calls to the one at the edge instead of spreading them.
     pub external: bool,
-    /// Whether balancers know each other's load.
+    /// True if balancers know each other's load.
     pub shared: bool,
 }
 
@@ -57,7 +57,7 @@ impl Balancing {
     /// Starts one of these balancers. `at`: what stands before a command that runs there.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// If it cannot be started.
     pub fn start(&self, balancers: &[Balancer], place: Place, at: Vec<String>) -> Result<Running> {
         let balancer = self.balancer(balancers).ok_or_else(|| Error::Missing(self.name.into()))?;
         balancer.spawn(at, self.setup(place))

@@ -86,7 +86,7 @@ fn verify(running: &Running) -> Result<()> {
     Ok(())
 }
 
-/// One request by curl. Returns the fields of the head and of the trailers.
+/// Sends a request by curl. Returns the fields of the head and of the trailers.
 fn ask(port: u16, front: Front, path: &str, message: Option<&Path>, folder: &Path, wanted: &[u8]) -> Result<String> {
     let (head, body) = (folder.join("head"), folder.join("body"));
     let (protocol, version) = match front {
@@ -125,17 +125,17 @@ mod tests {
     use crate::balancers::{KINDS, written};
     use crate::certificates::Files;
 
-    const PAIRS: [(Front, Back); 9] = [
-        (Front::Http1, Back::Http1),
-        // Each further one of these is another of its variants: it closes, then it logs.
-        (Front::Http1, Back::Http1),
-        (Front::Http1, Back::Http1),
-        (Front::H2c, Back::Http1),
-        (Front::H2c, Back::H2c),
-        (Front::H2c, Back::Grpc),
-        (Front::H2, Back::Http1),
-        (Front::Https, Back::Http1),
-        (Front::Tcp, Back::Http1),
+    /// Protocols of clients and of endpoints, whether connections to these are closed, and whether requests are logged.
+    const PAIRS: [(Front, Back, bool, bool); 9] = [
+        (Front::Http1, Back::Http1, false, false),
+        (Front::Http1, Back::Http1, true, false),
+        (Front::Http1, Back::Http1, false, true),
+        (Front::H2c, Back::Http1, false, false),
+        (Front::H2c, Back::H2c, false, false),
+        (Front::H2c, Back::Grpc, false, false),
+        (Front::H2, Back::Http1, false, false),
+        (Front::Https, Back::Http1, false, false),
+        (Front::Tcp, Back::Http1, false, false),
     ];
 
     #[test]
@@ -143,17 +143,16 @@ mod tests {
         let files = Files { certificate: "some.crt".into(), key: "some.key".into(), both: "some.pem".into() };
         for kind in KINDS {
             let mut texts: Vec<String> = Vec::new();
-            for (number, (front, back)) in PAIRS.into_iter().enumerate() {
-                let mut setup = setup(front, back, [20001, 20002]).expect("there are ports");
+            for (front, back, closes, logs) in PAIRS {
+                let setup = setup(front, back, [20001, 20002]).expect("there are ports");
+                let reuse = if closes { Reuse::Never } else { setup.reuse };
+                let mut setup = Setup { certificate: Some(files.clone()), reuse, logs, ..setup };
                 setup.listeners[0].bind = local(1);
-                setup.certificate = Some(files.clone());
-                setup.reuse = if number == 1 { Reuse::Never } else { setup.reuse };
-                setup.logs = number == 2;
                 let Ok(text) = written(kind.name, &setup) else { continue };
                 assert!(text.contains("20001") && text.contains("20002"), "{}: {text}", kind.name);
                 assert_eq!(text.contains("some."), front.is_tls(), "{}: {text}", kind.name);
-                let logs = text.contains("127.0.0.1:4 ") || text.contains("access.log");
-                assert_eq!(logs, setup.logs, "{}: {text}", kind.name);
+                let log = text.contains("127.0.0.1:4 ") || text.contains("access.log");
+                assert_eq!(log, logs, "{}: {text}", kind.name);
                 texts.push(text);
             }
             // A proxy may need no word for gRPC, or for HTTP/2 over TLS.

@@ -24,7 +24,7 @@ pub struct Case {
     pub about: &'static str,
     /// What the clients speak.
     pub front: Front,
-    /// What the proxy shows them over TLS.
+    /// The proxy's certificate over TLS.
     pub certificate: Certificate,
     /// What the endpoints speak.
     pub back: Back,
@@ -90,7 +90,7 @@ impl Work {
     }
 }
 
-/// What most cases have.
+/// The values of most cases.
 const USUAL: Case = Case {
     name: "",
     about: "",
@@ -110,12 +110,12 @@ const fn best(at_most: f64, text: &'static str) -> Bound {
     Bound::new(text, THE_BEST, at_most)
 }
 
-/// The same of HAProxy's alone.
+/// A claim that it is at most this part of HAProxy's.
 const fn haproxy(at_most: f64, text: &'static str) -> Bound {
     Bound::new(text, &["haproxy"], at_most)
 }
 
-/// The same of the less of HAProxy's and NGINX's.
+/// A claim that it is at most this part of the less of HAProxy's and NGINX's.
 const fn both(at_most: f64, text: &'static str) -> Bound {
     Bound::new(text, HAPROXY_AND_NGINX, at_most)
 }
