@@ -43,7 +43,7 @@ fn config(site: &Site) -> Text {
     for listener in &setup.listeners {
         text += &self::listener(site, listener)?;
     }
-    // It parses what becomes of a stream, so routes for streams have nothing to add.
+    // A try ends with the head of its response, so streams need no routes of their own.
     setup.routes.iter().filter(|route| route.lasts == Lasts::Usual).for_each(|of| text += &route(site, of));
     setup.pools.iter().for_each(|of| text += &pool(of, setup.reuse));
     Ok(text)

@@ -125,7 +125,7 @@ fn frontend(site: &Site, listeners: &[Listener]) -> Text {
     if let Some(pool) = listeners[0].pool {
         return Ok(text + &format!("  default_backend {pool}\n"));
     }
-    // Streams have `timeout tunnel`, or come and go with their bytes.
+    // `timeout tunnel` is for streams that upgrade; others keep the timeouts of every request.
     for route in site.setup.routes.iter().filter(|route| route.lasts == Lasts::Usual) {
         text += &match (route.host, route.path) {
             (None, "/") => format!("  default_backend {}\n", route.pool),
