@@ -20,7 +20,7 @@ use crate::worker;
 use clap::{Args, FromArgMatches};
 use evenkeel_draw::intervals::{Row, intervals};
 use serde_json::json;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -88,8 +88,7 @@ fn run(options: &Options) -> Result<()> {
         .collect();
     let rounds = Rounds::run(&names, options.rounds(), |at, _| {
         let (load, way) = (LOADS[at / ways.len()], ways[at % ways.len()]);
-        let front = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
-        let setup = Setup::of_algorithm(Algorithm::Random, &[bind], front);
+        let setup = Setup::of_algorithm(Algorithm::Random, &[bind], http::local(port));
         let running = way.map(|balancer| balancer.start(Vec::new(), setup)).transpose()?;
         let target = if running.is_some() { http::local(port) } else { bind };
         let plan = Plan::open(vec![format!("{target}/{WORK_US}")], load * capacity, options.seconds() as f64, WARM_UP);

@@ -16,7 +16,7 @@ use crate::study::{Claim, Failed, Finding, Options, Plot, Rounds};
 use evenkeel_draw::axis::Axis;
 use evenkeel_draw::chart::{Chart, Line, Size};
 use serde_json::{Value, json};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// More of them than cores take turns.
@@ -139,7 +139,7 @@ impl Picking {
         let seconds = options.seconds().div_ceil(3);
         let rounds = Rounds::run(&names, options.rounds_of_many(), |at, _| {
             let Cell { algorithm, workers, .. } = picking.cells[at];
-            let bind = SocketAddr::from((Ipv4Addr::UNSPECIFIED, origin::free_ports()?[0]));
+            let bind = http::local(origin::free_ports()?[0]);
             let setup = Setup { workers, ..Setup::of_algorithm(algorithm, &endpoints.addresses, bind) };
             run(told[at / each], setup, &mut how[at / each], seconds, cores)
         })?;

@@ -21,7 +21,6 @@ use clap::{Args, FromArgMatches};
 use evenkeel_draw::intervals::intervals;
 use serde_json::json;
 use stack::Stack;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 use table::{ALL, ROWS, SHARES, Table};
 
@@ -139,11 +138,10 @@ fn over_sockets(evenkeel: &Balancer, algorithm: Algorithm, table: &Table, reques
             .start(Vec::new(), folder.path())
     };
     let _workers = table.below_ms.iter().map(start).collect::<Result<Vec<_>>>()?;
-    let port = origin::free_ports()?[0];
-    let front = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+    let front = http::local(origin::free_ports()?[0]);
     let _running = evenkeel.start(Vec::new(), Setup::of_algorithm(algorithm, &endpoints, front))?;
     let each = (requests / table.at_once) as u64;
-    let plan = Plan::closed(vec![format!("127.0.0.1:{port}/")], table.at_once as u32, each);
+    let plan = Plan::closed(vec![format!("{front}/")], table.at_once as u32, each);
     let load = plan.start(Vec::new(), &folder.path().join("load"))?.end(PATIENCE)?;
     match load.failures() {
         0 => Ok(SHARES.map(|share| load.quantile(share))),
