@@ -1,12 +1,20 @@
 //! Which certificates do the proxies serve? One for each kind of key, made by openssl at the start, in the forms that the
 //! proxies read: certificate and key apart, and both in one file.
 
-use super::cases::Certificate;
 use crate::child;
 use crate::error::{Error, Result, While};
 use crate::scratch::Scratch;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// A key and its certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Certificate {
+    /// ECDSA with P-256.
+    P256,
+    /// RSA with 2,048 bits.
+    Rsa2048,
+}
 
 /// All of them, until dropped.
 pub struct Certificates {
