@@ -8,6 +8,7 @@ use rustls::server::ProducesTickets;
 use rustls::version::{TLS12, TLS13};
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 
 /// Issues tickets of 30 KB each, as for clients with long chains of certificates, and accepts none.
 #[derive(Debug)]
@@ -103,6 +104,25 @@ fn an_idle_connection_with_the_front_of_a_record_is_not_quiet() {
                 // It stays so once the socket is empty.
                 assert!(!client.is_quiet(), "{front:?}");
             }
+        }
+    })
+    .unwrap();
+}
+
+/// A ticket for which the reader has no room is opened beside it. The data behind it came with it, and nothing more may come.
+#[test]
+fn data_behind_tickets_is_read_however_little_room_there_is() {
+    run(async {
+        for room in [1, 10, 40, 100] {
+            let [server, client] = shaken(&configs("a.test", &[&TLS13])).await;
+            server.write_all(&mut Buf::holding(b"behind the tickets")).await.unwrap();
+            let below = client.as_tls().unwrap().socket();
+            poll_fn(|cx| below.poll_peek(cx)).await.unwrap();
+            let mut buf = Buf::take();
+            let taken = buf.spare().len() - room;
+            buf.fill(taken);
+            let read = poll_fn(|cx| Poll::Ready(client.poll_read(cx, &mut buf))).await;
+            assert!(matches!(read, Poll::Ready(Ok(n)) if n == room.min(18)), "{room} bytes of room: {read:?}");
         }
     })
     .unwrap();

@@ -118,11 +118,17 @@ impl Session {
             }
             let needs = self.opening.needs(end);
             if out.spare().len() < needs {
-                if out.len() == before {
-                    self.open_beside(&wire.filled()[..end], out, rest);
-                    wire.consume(end);
+                if out.len() > before {
+                    return;
                 }
-                return;
+                self.open_beside(&wire.filled()[..end], out, rest);
+                wire.consume(end);
+                charge(1);
+                if !rest.is_empty() {
+                    return;
+                }
+                // A ticket or a new key, mostly: data may be behind it.
+                continue;
             }
             let opened = self.open_one(&wire.filled()[..end], out.spare());
             wire.consume(end);
