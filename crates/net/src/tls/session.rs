@@ -159,7 +159,8 @@ impl Session {
     fn open_one(&mut self, record: &[u8], out: &mut [u8]) -> Result<usize, Fault> {
         let (kind, at) = self.opening.open(record, out)?;
         let plain = &out[at];
-        if kind == DATA && !self.partial.is_empty() {
+        // Nothing may come within a message (RFC 8446 section 5.1).
+        if kind != HANDSHAKE && !self.partial.is_empty() {
             return Err(Fault::Unexpected);
         }
         if kind == DATA && !plain.is_empty() {
@@ -185,7 +186,7 @@ impl Session {
         let &[level, alert] = plain else { return Err(Fault::Malformed) };
         match alert {
             CLOSE_NOTIFY => self.end = End::Closed,
-            USER_CANCELED => {}
+            USER_CANCELED if level == WARNING => {}
             _ if level == WARNING && !self.is_13 => {}
             _ => self.end = End::Alerted(alert),
         }
@@ -242,7 +243,7 @@ impl Session {
                 let asks = match message {
                     [0] => false,
                     [1] => true,
-                    _ => return Err(Fault::Malformed),
+                    _ => return Err(Fault::Illegal),
                 };
                 self.opening = Key::new(true, kernel.next(false).map_err(|_| Fault::Malformed)?)?;
                 // One answer is enough for however many that come before it leaves.
@@ -338,6 +339,11 @@ impl Session {
             out.fill(n);
         }
         true
+    }
+
+    /// False behind a fatal alert of either side: nothing may follow it (RFC 8446 section 6.2).
+    pub fn may_send(&self) -> bool {
+        matches!(self.end, End::Open | End::Closed | End::Truncated)
     }
 
     /// True while a message of TLS has come in part only.
