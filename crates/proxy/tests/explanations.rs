@@ -173,3 +173,23 @@ fn requests_of_a_pool_with_shadows_are_remembered() {
     assert!(rows[..8].iter().all(|row| row.held_ns >= row.latency_ns && row.latency_ns > 0 && !row.failed), "{rows:?}");
     assert!(wait(proxy.server().looker().remembered(Some("nix"))).is_err());
 }
+
+/// A pool that kept its balancer kept the key that it had been made with, which its shadows did not use any more.
+#[test]
+fn requests_are_hashed_by_the_key_that_shadows_have_after_a_reload() {
+    let endpoint = Endpoint::saying("a");
+    let config = |shadow: &str| {
+        let addr = endpoint.addr;
+        format!(
+            "[runtime]\nworkers = 1\n[listener.web]\nbind = ['$BIND']\n\
+             [pool.web]\nbalance = 'round_robin'\nshadow = [{shadow}]\nendpoints = ['{addr}']"
+        )
+    };
+    let mut proxy = Proxy::start(&config("'first'"));
+    assert_eq!(proxy.client().get("/").status(), 200);
+    proxy.reload(&config("{ maglev = { key = 'client-ip' } }")).expect("nothing fails");
+    assert_eq!(proxy.client().get("/").status(), 200);
+    let remembered = wait(proxy.server().looker().remembered(Some("web"))).unwrap().remove(0);
+    let keyed: Vec<bool> = remembered.recent.iter().flat_map(|of| &of.rows).map(|row| row.keyed).collect();
+    assert_eq!(keyed, [false, true]);
+}
