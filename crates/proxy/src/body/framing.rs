@@ -224,7 +224,9 @@ mod tests {
         let mut writer = Writer::new(framing);
         writer.push(b"head ");
         parts.into_iter().for_each(|part| writer.send(part, takes_trailers));
-        String::from_utf8(writer.into_bytes()).expect("ASCII")
+        let mut bytes: Vec<u8> = writer.queue.iter().flat_map(|buf| buf.filled()).copied().collect();
+        bytes.extend_from_slice(&writer.front);
+        String::from_utf8(bytes).expect("ASCII")
     }
 
     fn data(text: &str) -> Part {
