@@ -15,7 +15,7 @@ const EVERY_FOLDER: &[&str] = &["proxy"];
 const IN_CIRCLES: &[&str] = &["lab"];
 
 /// Folders without an order still, with those in them.
-const WITHOUT_ORDER: &[&str] = &["proxy/http/"];
+const WITHOUT_ORDER: &[&str] = &[];
 
 /// The rules of this file.
 pub static RULES: &[Rule] = &[
