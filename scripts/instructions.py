@@ -31,9 +31,23 @@ LARGE_REQUEST = REQUEST.replace(b"/some/path", b"/large")
 START_SECONDS = 60
 
 LOGGED = '[telemetry]\naccess_log = {{ path = "{folder}/access.log" }}\n'
+HTTP2 = "protocol = 'h2'\n"
 HTTP = '[listener.web]\nbind = ["127.0.0.1:{port}"]\n{listener}\n[pool.web]\nendpoints = ["127.0.0.1:{endpoint}"]\n'
 TLS = 'tls = {{ certificates = [{{ cert = "{folder}/cert.pem", key = "{folder}/key.pem" }}] }}'
 TCP = '[listener.web]\nmode = "tcp"\npool = "web"\nbind = ["127.0.0.1:{port}"]\n[pool.web]\nendpoints = ["127.0.0.1:{endpoint}"]\n'
+
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+DATA, HEADERS, SETTINGS, PING, WINDOW_UPDATE = 0, 1, 4, 6, 8
+
+
+def frame(kind, flags, stream, payload):
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+
+def literal(name, value):
+    """A field that is not kept in a table."""
+    return bytes([0, len(name)]) + name + bytes([len(value)]) + value
 
 
 def receive(sock, end):
@@ -81,6 +95,20 @@ def h2c(port, requests):
         raise ConnectionError(done.stdout)
 
 
+def grpc(port, requests):
+    # A message of 100 bytes behind the five of its front.
+    with tempfile.NamedTemporaryFile() as message:
+        message.write(b"\0\0\0\0d" + b"x" * 100)
+        message.flush()
+        fields = ["-Hcontent-type: application/grpc", "-Hte: trailers", "-Hgrpc-timeout: 10S"]
+        done = subprocess.run(
+            ["h2load", f"-n{requests}", "-c1", "-m8", *fields, f"-d{message.name}", f"http://127.0.0.1:{port}/echo.Echo/Say"],
+            capture_output=True, text=True, check=True,
+        )
+    if f"{requests} succeeded" not in done.stdout:
+        raise ConnectionError(done.stdout)
+
+
 # Configuration, keys of the listener, load, requests of the longer and the shorter run.
 CASES = {
     "keep-alive": (HTTP, "", keep_alive, 4000, 1000),
@@ -89,6 +117,7 @@ CASES = {
     "h2c": (HTTP, "h2c = true", h2c, 4000, 1000),
     "https": (HTTP, TLS, https, 2000, 500),
     "https-64k": (HTTP, TLS, https_64k, 1000, 250),
+    "grpc": (HTTP + HTTP2, "h2c = true", grpc, 4000, 1000),
     "tcp": (TCP, "", client_closes, 2000, 500),
 }
 
@@ -109,9 +138,37 @@ class Endpoint:
     def serve(self, sock):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with sock, contextlib.suppress(ConnectionError):
+            if sock.recv(3, socket.MSG_PEEK) == b"PRI":
+                return self.serve_http2(sock)
             while True:
                 head = receive(sock, b"\r\n\r\n")
                 sock.sendall(LARGE_RESPONSE if b" /large " in head else RESPONSE)
+
+    def serve_http2(self, sock):
+        """Answers each call that has ended with a message and trailers; all that comes together, together."""
+        sock.sendall(frame(SETTINGS, 0, 0, b""))
+        came = sock.recv(65536)[len(PREFACE) :]
+        while True:
+            answers = b""
+            while len(came) >= 9 and len(came) >= 9 + int.from_bytes(came[:3], "big"):
+                end = 9 + int.from_bytes(came[:3], "big")
+                kind, flags, stream, payload = came[3], came[4], int.from_bytes(came[5:9], "big"), came[9:end]
+                came = came[end:]
+                if kind == SETTINGS and not flags & 1:
+                    answers += frame(SETTINGS, 1, 0, b"")
+                elif kind == PING and not flags & 1:
+                    answers += frame(PING, 1, 0, payload)
+                elif kind == DATA and payload:
+                    answers += frame(WINDOW_UPDATE, 0, 0, len(payload).to_bytes(4, "big"))
+                if kind in (DATA, HEADERS) and flags & 1:
+                    answers += frame(HEADERS, 4, stream, b"\x88" + literal(b"content-type", b"application/grpc"))
+                    answers += frame(DATA, 0, stream, b"\0\0\0\0d" + b"x" * 100)
+                    answers += frame(HEADERS, 5, stream, literal(b"grpc-status", b"0") + literal(b"grpc-message", b""))
+            sock.sendall(answers)
+            part = sock.recv(65536)
+            if not part:
+                return
+            came += part
 
 
 def free_port():

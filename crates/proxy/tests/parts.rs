@@ -202,7 +202,7 @@ fn a_response_that_is_cut_or_malformed_does_not_look_whole() {
     for (sent, is_502) in [
         ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nbody", false),
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n", false),
-        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbodyX", false),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbodyX", true),
         ("HTTP/1.1 200 OK\r\nContent-Length: 9, 8\r\n\r\nbody", true),
         ("HTTP/1.1 200", true),
         ("", true),

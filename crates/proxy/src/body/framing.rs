@@ -17,8 +17,10 @@ const UNWRITTEN_MAX: usize = 4 * 1024;
 pub struct Reader {
     /// The rest of the body.
     pub body: Body,
-    /// Bytes that have come and were not taken yet.
+    /// Bytes that have come and were not looked at yet.
     pub came: Buf,
+    /// Content before them.
+    content: Buf,
 }
 
 /// The fault of a body that does not continue.
@@ -32,7 +34,7 @@ pub enum Unread {
 impl Reader {
     /// A body of which `came` has arrived, perhaps with bytes behind it.
     pub fn new(body: Body, came: Buf) -> Reader {
-        let mut reader = Reader { body: Body::EMPTY, came };
+        let mut reader = Reader { body: Body::EMPTY, came, content: Buf::none() };
         reader.begin(body);
         reader
     }
@@ -43,6 +45,25 @@ impl Reader {
             chunked.hold_trailers();
         }
         self.body = body;
+    }
+
+    /// Takes what has come of the body out of its framing. Returns the number of bytes that were framing.
+    ///
+    /// # Errors
+    /// The framing is malformed.
+    pub fn take(&mut self) -> Result<usize, Reject> {
+        let taken = self.came.take_body(0, &mut self.body, Keep::Content)?;
+        if taken.kept > 0 {
+            let is_all = taken.kept == self.came.len();
+            let behind = if is_all { Buf::none() } else { self.came.split_behind(taken.kept) };
+            self.content = std::mem::replace(&mut self.came, behind);
+        }
+        Ok(taken.used - taken.kept)
+    }
+
+    /// True if all content was taken: nothing more has to be read.
+    pub fn is_done(&self) -> bool {
+        self.content.is_empty() && self.body.is_done()
     }
 
     /// The next part, read from `from` where nothing is here; nothing is asked for behind the end. `on_framing` gets the
@@ -57,6 +78,9 @@ impl Reader {
         on_framing: impl Fn(usize),
     ) -> Poll<Result<Part, Unread>> {
         loop {
+            if !self.content.is_empty() {
+                return Poll::Ready(Ok(Part::Data(self.content.take_out())));
+            }
             if self.body.is_done() {
                 return Poll::Ready(Ok(self.end()));
             }
@@ -69,13 +93,7 @@ impl Reader {
                 }
                 self.came = buf;
             }
-            let taken = self.came.take_body(0, &mut self.body, Keep::Content).map_err(Unread::Malformed)?;
-            on_framing(taken.used - taken.kept);
-            if taken.kept > 0 {
-                let is_all = taken.kept == self.came.len();
-                let behind = if is_all { Buf::none() } else { self.came.split_behind(taken.kept) };
-                return Poll::Ready(Ok(Part::Data(std::mem::replace(&mut self.came, behind))));
-            }
+            on_framing(self.take().map_err(Unread::Malformed)?);
         }
     }
 
@@ -87,8 +105,9 @@ impl Reader {
 
     /// Discards what has come of the body, whose content is not needed. True if that was all of it and nothing is behind it.
     pub fn discard(&mut self) -> bool {
-        let is_sound = self.came.take_body(0, &mut self.body, Keep::Content).map(|taken| self.came.consume(taken.kept));
-        is_sound.is_ok() && self.body.is_done() && self.came.is_empty()
+        let is_sound = self.take().is_ok();
+        self.content = Buf::none();
+        is_sound && self.body.is_done() && self.came.is_empty()
     }
 }
 
@@ -163,6 +182,13 @@ impl Writer {
         }
     }
 
+    /// All that was added and not written.
+    pub fn into_bytes(self) -> Vec<u8> {
+        let mut bytes: Vec<u8> = self.queue.iter().flat_map(|buf| buf.filled()).copied().collect();
+        bytes.extend_from_slice(&self.front);
+        bytes
+    }
+
     fn send_data(&mut self, mut buf: Buf, is_chunk: bool) {
         if is_chunk {
             self.push(format!("{:x}\r\n", buf.len()).as_bytes());
@@ -224,9 +250,7 @@ mod tests {
         let mut writer = Writer::new(framing);
         writer.push(b"head ");
         parts.into_iter().for_each(|part| writer.send(part, takes_trailers));
-        let mut bytes: Vec<u8> = writer.queue.iter().flat_map(|buf| buf.filled()).copied().collect();
-        bytes.extend_from_slice(&writer.front);
-        String::from_utf8(bytes).expect("ASCII")
+        String::from_utf8(writer.into_bytes()).expect("ASCII")
     }
 
     fn data(text: &str) -> Part {

@@ -2,7 +2,7 @@
 //! to itself while it runs.
 
 use crate::body::downstream::{Downstream, Flow};
-use crate::body::framing::trailing;
+use crate::body::framing::{Framing, Writer, trailing};
 use crate::body::message::Message;
 use crate::body::response::{Content, Response, TEXT};
 use crate::core::Core;
@@ -272,10 +272,9 @@ impl H1 {
             (false, true) => Connection::Closed,
             (false, false) => Connection::Kept,
         };
+        // Between HTTP/1 and HTTP/1 trailers pass unasked.
+        self.takes_trailers.set(true);
         outfit.in_parts = pool.takes_messages(came.upgrade);
-        if route.wants_body {
-            self.takes_trailers.set(wants_trailers(request));
-        }
         if outfit.in_parts {
             outfit.wants_trailers = wants_trailers(request);
             self.takes_trailers.set(outfit.wants_trailers);
@@ -445,12 +444,9 @@ impl Came {
             record.count_in(head_len + used);
             (Outgoing::of_message(core, head, outfit, message, buf.take_out()), false)
         } else if route.wants_body {
-            // All of the body passes in parts, as far as it has come, too.
-            if let Body::Chunked(chunked) = &mut body {
-                chunked.hold_trailers();
-            }
-            record.count_in(head_len);
-            (Outgoing::new(core, head, outfit, buf.take_out(), 0), may_be_overlooked)
+            let (framed, used) = frame_anew(&mut body, buf)?;
+            record.count_in(head_len + used);
+            (Outgoing::new(core, head, outfit, buf.take_out(), framed), may_be_overlooked)
         } else {
             let Taken { used, kept, .. } = buf.take_body(0, &mut body, Keep::Framed)?;
             record.count_in(head_len + used);
@@ -499,6 +495,22 @@ fn take_message(body: &mut Body, buf: &mut Buf) -> Result<(Box<Message>, usize),
         trailers = Some(trailing(&lines)).filter(|table| !table.is_empty());
     }
     Ok((Box::new(Message { content, kept: Vec::new(), trailers, whole, tunnel: false }), used))
+}
+
+/// Frames what has come of a request's body for an endpoint whose body goes in parts. Returns the bytes at the front of `buf` that it
+/// is then, and those that it was.
+fn frame_anew(body: &mut Body, buf: &mut Buf) -> Result<(usize, usize), Reject> {
+    let framing = if let Body::Chunked(_) = body { Framing::Chunks } else { Framing::Stated };
+    let (message, used) = take_message(body, buf)?;
+    let mut writer = Writer::new(framing);
+    message.parts().for_each(|part| writer.send(part, true));
+    let framed = writer.into_bytes();
+    let mut all = Buf::holding(&framed);
+    if !all.extend(buf.filled()) {
+        return Err(Reject::HeadTooLarge);
+    }
+    *buf = all;
+    Ok((framed.len(), used))
 }
 
 /// As the access log says it.

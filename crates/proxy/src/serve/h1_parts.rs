@@ -124,7 +124,7 @@ impl ClientParts for H1Parts<'_> {
     }
 
     fn into_rest(self) -> Option<Rest> {
-        let Reader { body, came } = self.reader.into_inner();
+        let Reader { body, came, .. } = self.reader.into_inner();
         Some(Rest { body, behind: came, keep_alive: self.keep_alive.get() })
     }
 }

@@ -100,8 +100,8 @@ impl<'t> H1Endpoint<'t> {
         let (status, len, keep_alive) = (response.status, response.head_len(), response.keep_alive);
         let mut body = std::mem::replace(&mut response.body, Body::EMPTY);
         self.leniency.apply(&mut body);
-        let ends = status >= 200 && body.is_done();
         self.kept.set(Kept { reusable: keep_alive, secs: response.kept_secs });
+        let ends = status >= 200 && body.is_done();
         let head = Head { status, fields: response.translated(), ends, closes: !keep_alive };
         reader.came.consume(len);
         // A switch of protocols was asked for, or it was refused.
@@ -123,6 +123,10 @@ impl Upstream for H1Endpoint<'_> {
                 let is_short = match self.take_head(reader) {
                     Ok(Some(head)) => {
                         self.looked_at.set(0);
+                        if head.status >= 200 {
+                            // As long as nothing of the response was sent, the client can still be told of a fault.
+                            reader.take().map_err(Fault::Response)?;
+                        }
                         return Poll::Ready(Ok(head));
                     }
                     Ok(None) => true,
@@ -161,7 +165,7 @@ impl Upstream for H1Endpoint<'_> {
     }
 
     fn is_done(&self) -> bool {
-        self.reader.borrow().body.is_done()
+        self.reader.borrow().is_done()
     }
 
     fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {

@@ -89,7 +89,8 @@ impl Relay<'_, '_> {
         }
         self.record.note_response(fields);
         self.record.status.set(status);
-        let accepted = Accepted { outcome, hears_trailers, added: filter(self.record, status, fields, Some(outcome)) };
+        let added = filter(self.record, status, fields, Some(outcome));
+        let accepted = Accepted { outcome, hears_trailers, added };
         Ok(if switches { Decision::Switch(accepted) } else { Decision::Final(accepted) })
     }
 

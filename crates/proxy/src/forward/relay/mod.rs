@@ -92,7 +92,6 @@ pub struct Terms<'t> {
     pub timeouts: RouteTimeouts,
     /// Its tries, if a response may be thrown away for another one.
     pub tries: Option<&'t Tries<'t>>,
-    /// A field for the client, with its line's end.
     /// True if the connection has carried other requests before.
     pub is_reused: bool,
 }

@@ -127,7 +127,8 @@ impl Relay<'_, '_> {
             poll_fn(|_| if self.record.phase.get() == Phase::Data { Poll::Ready(()) } else { Poll::Pending }).await;
         }
         if self.switched.get() {
-            (down.begin_tunnel(), up.begin_tunnel());
+            down.begin_tunnel();
+            up.begin_tunnel();
             *left = Body::UntilClose;
             let mut is_open = true;
             while is_open {
@@ -169,7 +170,8 @@ impl Relay<'_, '_> {
         up: &U,
         ticket: &mut InFlight<'_>,
     ) -> Result<Answered, Fault> {
-        for _ in 0..=INTERIM_MAX {
+        let mut interim = 0;
+        loop {
             let mut head = poll_fn(|cx| up.poll_head(cx)).await?;
             let switches = match up.connection() {
                 Some(_) => head.status == 101,
@@ -178,6 +180,10 @@ impl Relay<'_, '_> {
             let known = Known { status: head.status, closes: head.closes, switches };
             match self.decide(known, &mut head.fields.fields(), ticket.slot())? {
                 Decision::Interim => {
+                    interim += 1;
+                    if interim > INTERIM_MAX {
+                        return Err(Fault::Response(Reject::InterimTooMany));
+                    }
                     self.room(down).await?;
                     down.send_head(head.status, head.fields, false);
                     self.flush(down).await?;
@@ -193,7 +199,6 @@ impl Relay<'_, '_> {
                 }
             }
         }
-        Err(Fault::Response(Reject::InterimTooMany))
     }
 
     /// Relays the final response.
