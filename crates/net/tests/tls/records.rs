@@ -449,13 +449,15 @@ impl Model {
 
     /// Sends what waits for data.
     fn answer(&mut self) {
-        loop {
+        self.send_all(Session::seal_nothing);
+    }
+
+    fn send_all(&mut self, seal: fn(&mut Session, &mut Buf) -> bool) {
+        let mut is_all = false;
+        while !is_all {
             let mut out = Buf::take_whole();
-            let is_all = self.ours.session.seal_nothing(&mut out);
+            is_all = seal(&mut self.ours.session, &mut out);
             self.opposite.hear(out.filled());
-            if is_all {
-                break;
-            }
         }
         self.check_sent();
     }
@@ -466,15 +468,7 @@ impl Model {
             return;
         }
         self.closed = true;
-        loop {
-            let mut out = Buf::take_whole();
-            let is_all = self.ours.session.seal_end(&mut out);
-            self.opposite.hear(out.filled());
-            if is_all {
-                break;
-            }
-        }
-        self.check_sent();
+        self.send_all(Session::seal_end);
     }
 
     fn check_sent(&self) {
