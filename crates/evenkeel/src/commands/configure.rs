@@ -6,7 +6,7 @@ use crate::commands::client::Client;
 use crate::failure::{Failure, reason};
 use crate::output::{print, table};
 use evenkeel_admin::api::types::config::{Config, Outcome, Revision};
-use evenkeel_pools::events::unix_ms;
+use evenkeel_runtime::events::unix_ms;
 use hyper::Method;
 use serde_json::json;
 use std::fs;

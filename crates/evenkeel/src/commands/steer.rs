@@ -42,7 +42,7 @@ pub fn events(arguments: &Events) -> Result<(), Failure> {
     let client = Client::new(&arguments.place)?;
     let show = |event: &Event| match arguments.json {
         true => serde_json::to_string(event).unwrap_or_default() + "\n",
-        false => line(event, evenkeel_pools::events::unix_ms(SystemTime::now())),
+        false => line(event, evenkeel_runtime::events::unix_ms(SystemTime::now())),
     };
     if arguments.follow {
         return client.follow("/v1/events", |data| {

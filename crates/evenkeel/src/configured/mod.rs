@@ -13,7 +13,7 @@ pub mod watch;
 use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::api::types::config;
 use evenkeel_config::{Diagnostic, Outcome, changes, render_text};
-use evenkeel_pools::events::unix_ms;
+use evenkeel_runtime::events::unix_ms;
 use revisions::{Revision, Revisions};
 use source::Source;
 use std::sync::Arc;

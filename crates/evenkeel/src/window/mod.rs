@@ -24,15 +24,15 @@ use evenkeel_admin::api::types::tap;
 use evenkeel_balance::Instant;
 use evenkeel_balance::state::State;
 use evenkeel_config::plan;
-use evenkeel_pools::control::Control;
-use evenkeel_pools::events::unix_ms;
-use evenkeel_pools::history::LastCheck;
-use evenkeel_pools::orders::{Change, Drain, Order, Word};
-use evenkeel_pools::pool::Refused;
-use evenkeel_pools::{EndpointSnapshot, PoolSnapshot};
 use evenkeel_proxy::latency::Latencies;
 use evenkeel_proxy::stats::{Counter, EndpointStats};
 use evenkeel_proxy::{Generation, Looker};
+use evenkeel_runtime::control::Control;
+use evenkeel_runtime::events::unix_ms;
+use evenkeel_runtime::history::LastCheck;
+use evenkeel_runtime::orders::{Change, Drain, Order, Word};
+use evenkeel_runtime::pool::Refused;
+use evenkeel_runtime::{EndpointSnapshot, PoolSnapshot};
 use latencies::{Before, latencies};
 use shown::Shown;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl Window {
         &self,
         pool: &str,
         endpoint: &str,
-        change: impl FnOnce(&mut evenkeel_pools::SharedPool, &Control) -> Result<(), Refused>,
+        change: impl FnOnce(&mut evenkeel_runtime::SharedPool, &Control) -> Result<(), Refused>,
     ) -> Result<types::Endpoint, Problem> {
         let (now, control) = self.running()?;
         let mut pools = control.pools();

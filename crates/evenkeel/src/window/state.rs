@@ -3,7 +3,7 @@
 
 use crate::configured::revisions::Revision;
 use evenkeel_config::Disk;
-use evenkeel_pools::orders::Given;
+use evenkeel_runtime::orders::Given;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -130,7 +130,7 @@ impl Left<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evenkeel_pools::orders::Order;
+    use evenkeel_runtime::orders::Order;
 
     #[test]
     fn what_is_written_is_read_and_what_is_broken_is_set_aside() {

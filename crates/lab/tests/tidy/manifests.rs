@@ -45,18 +45,18 @@ pub static RULES: &[Rule] = &[
 /// Which crate may import which: the table of rooms in ARCHITECTURE.md. Planes never import each other.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("balance", &[]),
-    ("config", &["balance"]),
+    ("wire", &[]),
+    ("config", &["balance", "wire"]),
     ("tls", &["config", "peers"]),
     ("acme", &["config", "tls"]),
-    ("wire", &["config"]),
     ("net", &["balance", "peers", "wire"]),
-    ("pools", &["balance", "config", "net", "wire"]),
+    ("runtime", &["balance", "config", "net", "wire"]),
     ("discovery", &["balance", "config", "peers"]),
-    ("proxy", &["balance", "config", "net", "peers", "pools", "tls", "wire"]),
-    ("kernel", &["balance", "config", "net", "pools", "wire"]),
-    ("dns", &["balance", "config", "net", "pools", "wire"]),
+    ("proxy", &["balance", "config", "net", "peers", "runtime", "tls", "wire"]),
+    ("kernel", &["balance", "config", "net", "runtime", "wire"]),
+    ("dns", &["balance", "config", "net", "runtime", "wire"]),
     ("draw", &[]),
-    ("admin", &["balance", "config", "draw", "pools"]),
+    ("admin", &["balance", "config", "draw", "runtime"]),
     ("sim", &["balance", "config", "draw"]),
     ("tower", &["balance"]),
     (
@@ -66,7 +66,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "config",
             "wire",
             "net",
-            "pools",
+            "runtime",
             "discovery",
             "proxy",
             "kernel",
@@ -99,7 +99,7 @@ fn import_directions(files: &[File]) -> Vec<Finding> {
                 findings.push(file.finding(
                     line,
                     error,
-                    "move what both need down, into pools, net, wire, config or balance",
+                    "move what both need down, into runtime, net, wire, config or balance",
                 ));
             }
         }

@@ -13,7 +13,7 @@ const FOLDERS: &[(&str, &[&str])] = &[
         "discovery",
         &["metrics", "following", "sources", "context", "polling", "out", "kept", "ask", "message", "system"],
     ),
-    ("pools", &["control", "check", "snapshot", "pool", "history", "events", "orders", "journal"]),
+    ("runtime", &["control", "check", "snapshot", "pool", "history", "events", "orders", "journal"]),
     ("proxy", &["plan", "http", "tcp", "udp", "listener", "load", "upstream", "http2", "core", "observe", "peer"]),
     ("wire", &["proxy_protocol", "tls_hello", "h2", "http1", "grpc", "orca", "trace_context", "head"]),
 ];

@@ -12,7 +12,7 @@ use evenkeel_balance::recent::Recent;
 use evenkeel_balance::{Clock, EndpointId, Explanation, Request};
 use evenkeel_config::plan;
 use evenkeel_net::workers::Door;
-use evenkeel_pools::Control;
+use evenkeel_runtime::Control;
 use evenkeel_wire::head::{self, Table};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};

@@ -23,7 +23,7 @@ use evenkeel_config::plan::{
 use evenkeel_net::listen::{ListenFd, Protocol};
 use evenkeel_net::tls::towards::Towards;
 use evenkeel_net::total::Total;
-use evenkeel_pools::Control;
+use evenkeel_runtime::Control;
 use evenkeel_tls::Challenges;
 use evenkeel_wire::http1::Limits;
 use std::net::{SocketAddr, UdpSocket};

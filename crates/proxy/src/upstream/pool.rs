@@ -14,7 +14,7 @@ use evenkeel_config::plan::{
 };
 use evenkeel_net::tls::towards::Towards;
 use evenkeel_net::transport::Transport;
-use evenkeel_pools::control::Control;
+use evenkeel_runtime::control::Control;
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;

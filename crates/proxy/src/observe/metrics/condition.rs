@@ -3,7 +3,7 @@
 use super::modes::{Speaks, any, is_proxied_tcp};
 use super::{NO_LABEL, Shown};
 use evenkeel_balance::state::State;
-use evenkeel_pools::control::Control;
+use evenkeel_runtime::control::Control;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;

@@ -21,7 +21,7 @@ use crate::observe::taps;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::Mode;
 use evenkeel_net::accept_pause;
-use evenkeel_pools::control::Control;
+use evenkeel_runtime::control::Control;
 use modes::Speaks;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};

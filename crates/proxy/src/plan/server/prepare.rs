@@ -14,7 +14,7 @@ use evenkeel_net::dial::check_transparent;
 use evenkeel_net::inherit::Inherited;
 use evenkeel_net::listen::{self, CannotListen, ListenFd, Protocol};
 use evenkeel_net::log_writer::Writer;
-use evenkeel_pools::{Pools, SharedPool};
+use evenkeel_runtime::{Pools, SharedPool};
 use std::collections::HashMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
