@@ -1,14 +1,15 @@
 //! Which sources has a plan, and what do its pools have by them? Sources that the next plan has too are left alone: they
 //! go on with what they found.
 
-use crate::context::{Context, Shared};
+use crate::context::Context;
 use crate::kept::Kept;
+use crate::lock::lock;
 use crate::out::{In, channel, unix_time};
 use crate::sources;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{self, Address, Dns, Endpoint, Records, Resolve, Resolver};
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -25,7 +26,6 @@ const APART: Duration = Duration::from_millis(100);
 pub struct Discovery {
     following: Arc<Mutex<Following>>,
     news: Arc<Notify>,
-    shared: Shared,
     /// Whether there are changes that were not taken up yet.
     pending: bool,
     /// When changes were taken up last.
@@ -86,11 +86,6 @@ impl Source {
     pub(crate) fn kept(&self) -> MutexGuard<'_, Kept> {
         self.said.kept()
     }
-}
-
-/// What a panic left half done is at worst an old list.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Discovery {
@@ -173,7 +168,7 @@ impl Discovery {
 
     fn start(&self, pool: &Arc<str>, source: plan::Source, allow_empty: bool, resolver: &Resolver) -> Arc<Source> {
         let (out, said) = channel(pool.clone(), &source, allow_empty, self.news.clone());
-        let context = Context { resolver: resolver.clone(), shared: self.shared.clone() };
+        let context = Context { resolver: resolver.clone() };
         let task = tokio::spawn(sources::run(source.clone(), context, out)).abort_handle();
         let (pool, resolver, began) = (pool.clone(), resolver.clone(), unix_time());
         Source { pool, source, allow_empty, resolver, began, said, task }.into()

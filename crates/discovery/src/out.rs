@@ -1,9 +1,10 @@
 //! Where does a source put what it finds? An [`Out`] keeps it, logs it, and wakes the process that takes it up.
 
 use crate::kept::{Answer, Kept, News};
+use crate::lock::lock;
 use evenkeel_balance::EndpointId;
 use evenkeel_config::plan::Source;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 use tokio::sync::{Notify, watch};
 
@@ -110,11 +111,6 @@ impl In {
 /// The time since 1970.
 pub fn unix_time() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
-}
-
-/// Locks it in any case: what a panic left half done is at worst an old list.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn listed(names: &[Arc<str>]) -> String {

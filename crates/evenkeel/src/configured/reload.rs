@@ -49,7 +49,8 @@ pub struct Report {
     pub text: String,
     /// The generation that runs now.
     pub generation: u64,
-    diagnostics: Vec<Diagnostic>,
+    /// What is to be said of the plan.
+    pub diagnostics: Vec<Diagnostic>,
     /// What changed, if anything could.
     summary: Option<Summary>,
     /// A line for each difference to what ran before.

@@ -9,7 +9,7 @@ pub mod state;
 mod tapped;
 
 use crate::asked::{Ask, Asks, ask};
-use crate::configured::revisions::{Revision, Revisions};
+use crate::configured;
 use crate::looking;
 use crate::predictions::Predictions;
 use counts::{Counts, of_stats};
@@ -24,6 +24,7 @@ use evenkeel_admin::api::types::tap;
 use evenkeel_balance::Instant;
 use evenkeel_balance::state::State;
 use evenkeel_config::plan;
+use evenkeel_discovery::providers::revisions::Revisions;
 use evenkeel_proxy::latency::Latencies;
 use evenkeel_proxy::stats::{Counter, EndpointStats};
 use evenkeel_proxy::{Generation, Looker};
@@ -66,7 +67,7 @@ impl Window {
 
     fn config_of(&self, now: &Generation) -> config::Running {
         let (revision, file) = (self.revisions.latest(), self.file());
-        config::Running { generation: now.number, draining: now.draining(), ..revision.running(file) }
+        config::Running { generation: now.number, draining: now.draining(), ..configured::running(&revision, file) }
     }
 
     fn file(&self) -> Option<String> {
@@ -226,19 +227,19 @@ impl Running for Window {
 
     fn config(&self, whole: bool) -> config::Config {
         let Ok((now, _)) = self.running() else { return config::Config::default() };
-        let source = whole.then(|| self.revisions.latest().texts.text().to_owned());
+        let source = whole.then(|| self.revisions.latest().text().map(str::to_owned)).flatten();
         config::Config { running: self.config_of(&now), text: now.plan.to_toml(), source }
     }
 
     fn revisions(&self) -> Vec<config::Revision> {
-        self.revisions.all().iter().map(Revision::shown).collect()
+        self.revisions.all().iter().map(configured::revision).collect()
     }
 
     fn revision(&self, generation: u64, whole: bool) -> Option<config::Config> {
         let revision = self.revisions.get(generation)?;
-        let text = revision.texts.load().plan.map(|plan| plan.to_toml()).unwrap_or_default();
-        let source = whole.then(|| revision.texts.text().to_owned());
-        Some(config::Config { running: revision.running(self.file()), text, source })
+        let text = revision.wanted.plan.to_toml();
+        let source = whole.then(|| revision.text().map(str::to_owned)).flatten();
+        Some(config::Config { running: configured::running(&revision, self.file()), text, source })
     }
 
     fn configure(&self, wish: Wish, unless: Option<u64>, by: &str) -> Later<Result<Outcome, Problem>> {
