@@ -27,7 +27,7 @@ use evenkeel_config::plan;
 use evenkeel_discovery::providers::revisions::Revisions;
 use evenkeel_proxy::latency::Latencies;
 use evenkeel_proxy::stats::{Counter, EndpointStats};
-use evenkeel_proxy::{Generation, Looker};
+use evenkeel_proxy::{Looker, Numbers};
 use evenkeel_runtime::control::Control;
 use evenkeel_runtime::events::unix_ms;
 use evenkeel_runtime::history::LastCheck;
@@ -60,14 +60,18 @@ impl Window {
         self.shown.looker.get().cloned().ok_or_else(|| Problem::refused("the process is starting"))
     }
 
-    fn running(&self) -> Result<(Arc<Generation>, &Control), Problem> {
+    fn running(&self) -> Result<(Arc<Numbers>, &Control), Problem> {
         let running = self.shown.running.get().map(|running| running.borrow().clone());
         running.zip(self.shown.control.get()).ok_or_else(|| Problem::refused("the process is starting"))
     }
 
-    fn config_of(&self, now: &Generation) -> config::Running {
+    fn config_of(&self, now: &Numbers) -> config::Running {
         let (revision, file) = (self.revisions.latest(), self.file());
-        config::Running { generation: now.number, draining: now.draining(), ..configured::running(&revision, file) }
+        config::Running {
+            generation: now.generation.number,
+            draining: now.generation.draining(),
+            ..configured::running(&revision, file)
+        }
     }
 
     fn file(&self) -> Option<String> {
@@ -129,7 +133,7 @@ impl Running for Window {
             status.workers = now.workers.len() as u32;
             status.config = self.config_of(&now);
             status.listeners =
-                now.plan.listeners.iter().enumerate().map(|(at, plan)| listener(&now, at, plan)).collect();
+                now.plan().listeners.iter().enumerate().map(|(at, plan)| listener(&now, at, plan)).collect();
             status.pools = pools_of(&now, control, &self.shown.latencies());
         }
         status
@@ -222,13 +226,13 @@ impl Running for Window {
 
     fn tap(&self, filter: &tap::Filter) -> Result<Requests, Problem> {
         let (now, _) = self.running()?;
-        tapped::open(&self.looker()?, &now.plan, filter)
+        tapped::open(&self.looker()?, now.plan(), filter)
     }
 
     fn config(&self, whole: bool) -> config::Config {
         let Ok((now, _)) = self.running() else { return config::Config::default() };
         let source = whole.then(|| self.revisions.latest().text().map(str::to_owned)).flatten();
-        config::Config { running: self.config_of(&now), text: now.plan.to_toml(), source }
+        config::Config { running: self.config_of(&now), text: now.plan().to_toml(), source }
     }
 
     fn revisions(&self) -> Vec<config::Revision> {
@@ -258,7 +262,7 @@ impl Running for Window {
     }
 }
 
-fn listener(now: &Generation, at: usize, plan: &plan::Listener) -> types::Listener {
+fn listener(now: &Numbers, at: usize, plan: &plan::Listener) -> types::Listener {
     let stats = || now.workers.iter().map(|worker| &worker.listeners[at]);
     types::Listener {
         name: plan.name.to_string(),
@@ -272,8 +276,8 @@ fn listener(now: &Generation, at: usize, plan: &plan::Listener) -> types::Listen
     }
 }
 
-fn pools_of(now: &Generation, control: &Control, before: &Before) -> Vec<types::Pool> {
-    let (snapshots, latencies) = (control.snapshot(&now.plan), latencies(now));
+fn pools_of(now: &Numbers, control: &Control, before: &Before) -> Vec<types::Pool> {
+    let (snapshots, latencies) = (control.snapshot(now.plan()), latencies(now));
     let one = |(at, (snapshot, plan)): (usize, (PoolSnapshot, &Arc<plan::Pool>))| {
         let none = Latencies::default();
         let since: Vec<Latencies> = plan
@@ -306,7 +310,7 @@ fn pools_of(now: &Generation, control: &Control, before: &Before) -> Vec<types::
             endpoints: endpoints.collect(),
         }
     };
-    snapshots.into_iter().zip(&now.plan.pools).enumerate().map(one).collect()
+    snapshots.into_iter().zip(&now.plan().pools).enumerate().map(one).collect()
 }
 
 fn endpoint(snapshot: &EndpointSnapshot, stats: &[&EndpointStats]) -> types::Endpoint {
