@@ -73,7 +73,7 @@ impl Serving {
     /// `inherited`: sockets that came with the process.
     /// `configured`: where the plan is from. `offered`: what it offers if that is no file.
     pub async fn start(
-        mut plan: Plan,
+        plan: Plan,
         mut inherited: Inherited,
         configured: Configured,
         offered: Option<Offered>,
@@ -95,8 +95,9 @@ impl Serving {
             admin.map(|plan| self::admin(plan, pages, window, &mut inherited, offered, &of_admin)).transpose()?;
         let (admin, admin_sockets) = admin.unzip();
         let discovery = Discovery::default();
-        discovery.keep(discovery.follow(&mut plan).await);
-        let mut runtime = Runtime::new(plan, inherited.instance(), orders)?;
+        let following = discovery.follow(&plan).await;
+        let mut runtime = Runtime::found(plan, following.lists(), inherited.instance(), orders)?;
+        discovery.keep(following);
         let (mut proxy, dns) = (Proxy::start(&runtime, Secured::default())?, Dns::new(&runtime)?);
         // What only one plane can show.
         let (looker, counted, certificates) = (Arc::new(proxy.looker()), proxy.numbers(), proxy.certificates());
@@ -231,9 +232,9 @@ impl Serving {
                         }
                     }
                 },
-                () = self.discovery.changed() => {
+                found = self.discovery.changed() => {
                     // Interrupted, the process ends, and nothing picks from them.
-                    let _ = self.runtime.apply_endpoints(self.discovery.lists());
+                    let _ = self.runtime.apply_endpoints(found);
                 }
                 _ = look.tick(), if !self.certificates.borrow().is_empty() => self.certificates.borrow().clone().look(),
                 () = watchdog.due() => watchdog.look(&self.notify, self.runtime.beats()),

@@ -22,7 +22,7 @@ pub struct PoolSnapshot {
     pub in_panic: bool,
     /// Requests that wait for a place at an endpoint.
     pub waiting: u32,
-    /// In the order of the plan.
+    /// In the order that was asked for.
     pub endpoints: Vec<EndpointSnapshot>,
 }
 
@@ -56,8 +56,8 @@ pub struct EndpointSnapshot {
 }
 
 impl SharedPool {
-    /// The present state of the pool, with the endpoints of this plan.
-    pub fn snapshot(&self, plan: &plan::Pool) -> PoolSnapshot {
+    /// The present state of the pool, with these endpoints.
+    pub fn snapshot(&self, endpoints: &[plan::Endpoint]) -> PoolSnapshot {
         let (view, history) = (self.pool.view(), self.history());
         let states: HashMap<EndpointId, State> = self.pool.states().collect();
         let ramps: HashMap<EndpointId, u16> = view.set.members().iter().map(|m| (m.id, m.ramp)).collect();
@@ -84,10 +84,10 @@ impl SharedPool {
             }
         };
         PoolSnapshot {
-            name: plan.name.clone(),
+            name: self.name().clone(),
             in_panic: history.in_panic(),
             waiting: self.pool.queue().depth(),
-            endpoints: plan.endpoints.iter().map(endpoint).collect(),
+            endpoints: endpoints.iter().map(endpoint).collect(),
         }
     }
 }

@@ -60,11 +60,12 @@ pub fn metrics() -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| Failure::running(format!("cannot make an event loop: {e}")))?;
     let discovery = Discovery::default();
-    discovery.keep(runtime.block_on(discovery.follow(&mut plan)));
+    discovery.keep(runtime.block_on(discovery.follow(&plan)));
     let certificates = Store::default().next(&plan).map_err(|e| Failure::running(e.to_string()))?;
     let control = Control::unattended(&plan, 1);
     let answers = watch::channel(Arc::new(dns::Numbers::next(&plan, 1, &dns::Numbers::default()))).1;
-    let running = watch::channel(Arc::new(Numbers::first(Arc::new(Generation::first(Arc::new(plan))), 1))).1;
+    let running =
+        watch::channel(Arc::new(Numbers::first(Arc::new(Generation::first(Arc::new(plan), Vec::new())), 1))).1;
     let registry = registry(Rooms {
         planes: vec![Box::new(metrics::Metrics::new(running, control)), Box::new(dns::Metrics::new(answers))],
         reloads: Arc::new(Reloads::new()),

@@ -1,8 +1,8 @@
 //! How many requests were there until now, and how long did they take? Sums over the workers.
 
-use evenkeel_proxy::Numbers;
 use evenkeel_proxy::latency::Latencies;
 use evenkeel_proxy::stats::{EndpointStats, Histogram, RouteStats};
+use evenkeel_proxy::{Members, Numbers};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -32,9 +32,9 @@ impl Counts {
 }
 
 /// What an endpoint was sent, and requests under way there.
-pub fn of_endpoint(now: &Numbers, pool: usize, endpoint: usize) -> (Counts, u32) {
+pub fn of_endpoint(members: &Members, endpoint: usize) -> (Counts, u32) {
     let (mut counts, mut in_flight) = (Counts::default(), 0u64);
-    for stats in now.workers.iter().map(|worker| &worker.endpoints[pool][endpoint]) {
+    for stats in members.stats(endpoint) {
         counts.add(of_stats(stats));
         in_flight = in_flight.wrapping_add(stats.active.get());
     }
@@ -54,9 +54,9 @@ pub fn of_stats(stats: &EndpointStats) -> Counts {
 }
 
 /// How long its responses took to begin.
-pub fn latencies(now: &Numbers, pool: usize, endpoint: usize) -> Latencies {
+pub fn latencies(members: &Members, endpoint: usize) -> Latencies {
     let mut sum = Latencies::default();
-    now.workers.iter().for_each(|worker| worker.endpoints[pool][endpoint].latency.add_to(&mut sum));
+    members.stats(endpoint).for_each(|stats| stats.latency.add_to(&mut sum));
     sum
 }
 

@@ -125,18 +125,19 @@ impl History {
             let pool = kept.pools.entry(plan.name.clone()).or_default();
             pool.seen = counted;
             let mut pool_in_flight = 0;
-            for (e, endpoint) in plan.endpoints.iter().enumerate() {
-                let (counts, in_flight) = counts::of_endpoint(now, p, e);
+            let members = now.members(p);
+            for (e, endpoint) in members.endpoints.iter().enumerate() {
+                let (counts, in_flight) = counts::of_endpoint(&members, e);
                 pool_in_flight += in_flight;
                 if let Some(kept) = pool.endpoints.get_mut(&endpoint.name) {
                     kept.seen = counted;
-                    kept.count(counts, || counts::latencies(now, p, e), [&mut all, &mut pool.ring.open]);
+                    kept.count(counts, || counts::latencies(&members, e), [&mut all, &mut pool.ring.open]);
                     if is_over {
                         kept.close(now_ms, in_flight);
                     }
                 } else if counts.requests > 0 && kept.endpoints < ENDPOINTS_MAX {
                     let mut new = Endpoint::new(counted);
-                    new.count(counts, || counts::latencies(now, p, e), [&mut all, &mut pool.ring.open]);
+                    new.count(counts, || counts::latencies(&members, e), [&mut all, &mut pool.ring.open]);
                     pool.endpoints.insert(endpoint.name.clone(), new);
                     kept.endpoints += 1;
                 }
@@ -247,13 +248,14 @@ mod tests {
     }
 
     fn numbers(endpoints: &str, workers: usize) -> Numbers {
-        Numbers::first(Generation::first(plan(endpoints)).into(), workers)
+        Numbers::first(Generation::first(plan(endpoints), Vec::new()).into(), workers)
     }
 
     #[test]
     fn what_was_counted_before_is_not_counted_again() {
         let (now, history) = (numbers("'127.0.0.1:2', '127.0.0.1:3'", 2), History::default());
-        let endpoint = |worker: usize| &now.workers[worker].endpoints[0][0];
+        let members = now.members(0);
+        let endpoint = |worker: usize| &members.workers[worker][0];
         for second in 1..=10 {
             for worker in 0..2 {
                 endpoint(worker).requests[1].add(3);
@@ -278,9 +280,9 @@ mod tests {
     #[test]
     fn what_left_the_plan_is_forgotten() {
         let (first, history) = (numbers("'127.0.0.1:2'", 1), History::default());
-        first.workers[0].endpoints[0][0].requests[1].add(1);
+        first.members(0).workers[0][0].requests[1].add(1);
         history.count(&first, 1);
-        let next = first.next(first.generation.next(plan("'127.0.0.1:3'")).into());
+        let next = first.next(first.generation.next(plan("'127.0.0.1:3'"), Vec::new()).into());
         (0..TOGETHER).for_each(|_| history.count(&next, 2));
         assert_eq!(history.shown(Some(("web", Some("127.0.0.1:2")))), None);
         assert_eq!(history.0.lock().unwrap().endpoints, 0);

@@ -2,15 +2,14 @@
 
 use super::counts;
 use evenkeel_admin::exposition::{Native, Series};
-use evenkeel_proxy::Numbers;
 use evenkeel_proxy::latency::{FIRST, Latencies, SCHEMA};
+use evenkeel_proxy::{Members, Numbers};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The latencies of every endpoint until now: by pool, then by endpoint, in the order of the plan.
-pub fn latencies(now: &Numbers) -> Vec<Vec<Latencies>> {
-    let pools = now.plan().pools.iter().enumerate();
-    pools.map(|(p, pool)| (0..pool.endpoints.len()).map(|e| counts::latencies(now, p, e)).collect()).collect()
+/// The latencies of each endpoint of a pool until now.
+pub fn latencies(members: &Members) -> Vec<Latencies> {
+    (0..members.endpoints.len()).map(|e| counts::latencies(members, e)).collect()
 }
 
 /// Those of a while ago, by name of the pool and of the endpoint, for what has been since.
@@ -37,8 +36,8 @@ pub fn native(now: &Numbers) -> Vec<Native> {
         steps: (first..).zip(latencies.steps.iter().copied()).skip(1).collect(),
     };
     let mut series = Vec::new();
-    for (pool, latencies) in now.plan().pools.iter().zip(latencies(now)) {
-        let used = pool.endpoints.iter().zip(latencies).filter(|(_, latencies)| latencies.count() > 0);
+    for (pool, members) in now.plan().pools.iter().zip(now.all_members()) {
+        let used = members.endpoints.iter().zip(latencies(&members)).filter(|(_, latencies)| latencies.count() > 0);
         series.extend(used.map(|(endpoint, latencies)| one(&pool.name, &endpoint.name, latencies)));
     }
     let ((name, help), zero_threshold) = (NATIVE, f64::from(FIRST).exp2());

@@ -27,7 +27,7 @@ use evenkeel_config::plan;
 use evenkeel_discovery::providers::revisions::Revisions;
 use evenkeel_proxy::latency::Latencies;
 use evenkeel_proxy::stats::{Counter, EndpointStats};
-use evenkeel_proxy::{Looker, Numbers};
+use evenkeel_proxy::{Looker, Members, Numbers};
 use evenkeel_runtime::control::Control;
 use evenkeel_runtime::events::unix_ms;
 use evenkeel_runtime::history::LastCheck;
@@ -226,13 +226,13 @@ impl Running for Window {
 
     fn tap(&self, filter: &tap::Filter) -> Result<Requests, Problem> {
         let (now, _) = self.running()?;
-        tapped::open(&self.looker()?, now.plan(), filter)
+        tapped::open(&self.looker()?, &now.generation.plan_as_found(), filter)
     }
 
     fn config(&self, whole: bool) -> config::Config {
         let Ok((now, _)) = self.running() else { return config::Config::default() };
         let source = whole.then(|| self.revisions.latest().text().map(str::to_owned)).flatten();
-        config::Config { running: self.config_of(&now), text: now.plan().to_toml(), source }
+        config::Config { running: self.config_of(&now), text: now.generation.plan_as_found().to_toml(), source }
     }
 
     fn revisions(&self) -> Vec<config::Revision> {
@@ -277,19 +277,21 @@ fn listener(now: &Numbers, at: usize, plan: &plan::Listener) -> types::Listener 
 }
 
 fn pools_of(now: &Numbers, control: &Control, before: &Before) -> Vec<types::Pool> {
-    let (snapshots, latencies) = (control.snapshot(now.plan()), latencies(now));
-    let one = |(at, (snapshot, plan)): (usize, (PoolSnapshot, &Arc<plan::Pool>))| {
+    let (plan, members) = (now.plan(), now.all_members());
+    let pools = plan.pools.iter().zip(&members);
+    let snapshots = control.snapshot(pools.clone().map(|(pool, members)| (&*pool.name, &*members.endpoints)));
+    let one = |(snapshot, (plan, members)): (PoolSnapshot, (&Arc<plan::Pool>, &Arc<Members>))| {
         let none = Latencies::default();
-        let since: Vec<Latencies> = plan
+        let since: Vec<Latencies> = members
             .endpoints
             .iter()
-            .zip(&latencies[at])
+            .zip(latencies(members))
             .map(|(endpoint, now)| now.since(before.get(&(plan.name.clone(), endpoint.name.clone())).unwrap_or(&none)))
             .collect();
         let responses: u64 = since.iter().map(Latencies::count).sum();
         let weights: f64 = snapshot.endpoints.iter().map(|endpoint| endpoint.weight).sum();
         let endpoints = snapshot.endpoints.into_iter().enumerate().map(|(e, snapshot)| {
-            let stats: Vec<&EndpointStats> = now.workers.iter().map(|worker| &*worker.endpoints[at][e]).collect();
+            let stats: Vec<&EndpointStats> = members.stats(e).collect();
             let mut shown = endpoint(&snapshot, &stats);
             let ms = |part| since[e].percentile_ns(part).map(|ns| ns as f64 / 1e6);
             shown.latency = ms(0.5).zip(ms(0.99)).map(|(p50_ms, p99_ms)| types::LatencyOfLate {
@@ -310,7 +312,7 @@ fn pools_of(now: &Numbers, control: &Control, before: &Before) -> Vec<types::Poo
             endpoints: endpoints.collect(),
         }
     };
-    snapshots.into_iter().zip(&now.plan().pools).enumerate().map(one).collect()
+    snapshots.into_iter().zip(pools).map(one).collect()
 }
 
 fn endpoint(snapshot: &EndpointSnapshot, stats: &[&EndpointStats]) -> types::Endpoint {

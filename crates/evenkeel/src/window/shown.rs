@@ -85,11 +85,13 @@ impl Shown {
 
     /// Begins the next window.
     pub fn turn(&self, now: &Numbers) {
-        let all = latencies(now);
-        let pools = now.plan().pools.iter().zip(all);
-        let named = pools.flat_map(|(pool, latencies)| {
-            let endpoints = pool.endpoints.iter().zip(latencies);
-            endpoints.map(|(endpoint, latencies)| ((pool.name.clone(), endpoint.name.clone()), latencies))
+        let pools = now.plan().pools.iter().zip(now.all_members());
+        let named = pools.flat_map(|(pool, members)| {
+            let endpoints: Vec<_> = members.endpoints.iter().map(|endpoint| endpoint.name.clone()).collect();
+            endpoints
+                .into_iter()
+                .zip(latencies(&members))
+                .map(|(name, latencies)| ((pool.name.clone(), name), latencies))
         });
         let new: Arc<Before> = Arc::new(named.collect());
         let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);

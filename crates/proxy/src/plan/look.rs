@@ -119,14 +119,15 @@ impl Looker {
     /// Adds tiers, zones, and since when endpoints are in their state. What is left out for another reason by now, says so
     /// by a state that is younger than the pick.
     fn fill(&self, now: &Numbers, all: &mut [Explained]) {
-        let since: BTreeMap<_, _> = now.plan().pools.iter().map(|pool| (pool.name.clone(), self.since(pool))).collect();
+        let plan = now.generation.plan_as_found();
+        let since: BTreeMap<_, _> = plan.pools.iter().map(|pool| (pool.name.clone(), self.since(pool))).collect();
         let since_ms = |pool: &str, endpoint: &str| since.get(pool)?.get(endpoint).copied();
-        all.iter_mut().for_each(|one| one.fill(now.plan(), since_ms));
+        all.iter_mut().for_each(|one| one.fill(&plan, since_ms));
     }
 
     fn since(&self, pool: &plan::Pool) -> BTreeMap<Arc<str>, u64> {
         let pools = self.control.pools();
-        let snapshot = pools.get(&pool.name).map(|shared| shared.snapshot(pool)).unwrap_or_default();
+        let snapshot = pools.get(&pool.name).map(|shared| shared.snapshot(&pool.endpoints)).unwrap_or_default();
         let ms = |since: SystemTime| since.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
         snapshot.endpoints.into_iter().filter_map(|e| Some((e.name, ms(e.since?)))).collect()
     }

@@ -116,7 +116,7 @@ impl Proxy {
 
     /// Of an endpoint of its first pool, over all workers.
     pub fn endpoint(&self, index: usize, what: impl Fn(&EndpointStats) -> u64) -> u64 {
-        self.server().stats().iter().map(|w| what(&w.endpoints[0][index])).sum()
+        self.server().numbers().members(0).stats(index).map(what).sum()
     }
 
     /// What an endpoint of the pool "web" is, in a word of the metrics.

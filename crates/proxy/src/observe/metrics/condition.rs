@@ -11,7 +11,8 @@ use std::fmt;
 
 impl Shown<'_> {
     pub(super) fn condition(&self, encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::Result {
-        let known = control.snapshot(self.plan);
+        let pools = self.plan.pools.iter().zip(&self.members);
+        let known = control.snapshot(pools.map(|(pool, members)| (&*pool.name, &*members.endpoints)));
         let of = |p: usize, e: usize| known[p].endpoints.get(e);
         let counts = |p, e| of(p, e).map(|endpoint| endpoint.counts).unwrap_or_default();
 
@@ -50,7 +51,7 @@ impl Shown<'_> {
         let help = "Weight of an endpoint: as configured, and what of it counts now; 0 while it gets no requests";
         let mut family = encoder.encode_descriptor("evenkeel_endpoint_weight", help, None, MetricType::Gauge)?;
         for (p, labels, endpoints) in self.rows(any) {
-            let configured = |e: usize| f64::from(self.plan.pools[p].endpoints[e].weight);
+            let configured = |e: usize| f64::from(self.members[p].endpoints[e].weight);
             let sums = [
                 ("configured", endpoints.clone().map(configured).sum()),
                 ("effective", endpoints.map(|e| effective(p, e)).sum()),
