@@ -91,7 +91,7 @@ impl Shown {
             endpoints
                 .into_iter()
                 .zip(latencies(&members))
-                .map(|(name, latencies)| ((pool.name.clone(), name), latencies))
+                .map(move |(name, latencies)| ((pool.name.clone(), name), latencies))
         });
         let new: Arc<Before> = Arc::new(named.collect());
         let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
