@@ -1,7 +1,7 @@
 //! How do bytes get there and back? evenkeel's proxying planes: HTTP, TCP, UDP. The folders have an order: each uses only
 //! those below it.
 //!
-//! 1. [`plan`]: a plan, the first or the next one, is prepared by the [`Server`] and applied to every worker in one go.
+//! 1. [`plan`]: a plan, the first or the next one, is prepared by the [`Proxy`] and applied to every worker in one go.
 //! 2. [`http`]: request after request; [`tcp`]: sessions whose bytes are not read; [`udp`]: flows of datagrams.
 //! 3. [`listener`]: by which rules clients are served that come in here, and who they are.
 //! 4. [`load`]: how busy endpoints are, as they say, and what this process says of itself.
@@ -33,10 +33,10 @@ mod upstream;
 pub use crate::core::Command;
 pub use listener::route_why;
 pub use listener::tls::ListenerTls;
-pub use observe::generation::{Generation, Summary};
+pub use observe::numbers::Numbers;
 pub use observe::{end, explanations, latency, metrics, stats, taps, traces, watched};
+pub use plan::alone::Server;
 pub use plan::look::{self, Looker};
 pub use plan::secured::Secured;
-pub use plan::server::Server;
-pub use plan::start_error::StartError;
+pub use plan::server::Proxy;
 pub use plan::tap::Tap;

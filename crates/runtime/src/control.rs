@@ -112,6 +112,11 @@ impl Control {
         self.pools().values().any(|pool| pool.pool.states().any(|(_, state)| state == State::Unchecked))
     }
 
+    /// The instant that the clocks of all workers count from.
+    pub fn base(&self) -> Base {
+        self.base
+    }
+
     /// The time, as workers count it.
     pub fn now(&self) -> Instant {
         self.base.elapsed()

@@ -10,9 +10,9 @@ use crate::traces::Metrics as Spans;
 use crate::window::latencies;
 use evenkeel_config::render_text;
 use evenkeel_discovery::Discovery;
-use evenkeel_dns::metrics::Numbers;
-use evenkeel_proxy::Generation;
-use evenkeel_runtime::control::Control;
+use evenkeel_dns::metrics as dns;
+use evenkeel_proxy::{Numbers, metrics};
+use evenkeel_runtime::{Control, Generation};
 use evenkeel_tls::Store;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -63,12 +63,10 @@ pub fn metrics() -> Result<(), Failure> {
     discovery.keep(runtime.block_on(discovery.follow(&mut plan)));
     let certificates = Store::default().next(&plan).map_err(|e| Failure::running(e.to_string()))?;
     let control = Control::unattended(&plan, 1);
-    let answers = watch::channel(Arc::new(Numbers::next(&plan, 1, &Numbers::default()))).1;
-    let running = watch::channel(Arc::new(Generation::first(Arc::new(plan), 1))).1;
+    let answers = watch::channel(Arc::new(dns::Numbers::next(&plan, 1, &dns::Numbers::default()))).1;
+    let running = watch::channel(Arc::new(Numbers::first(Arc::new(Generation::first(Arc::new(plan))), 1))).1;
     let registry = registry(Rooms {
-        running,
-        control,
-        dns: answers,
+        planes: vec![Box::new(metrics::Metrics::new(running, control)), Box::new(dns::Metrics::new(answers))],
         reloads: Arc::new(Reloads::new()),
         discovery: &discovery,
         certificates: &certificates,

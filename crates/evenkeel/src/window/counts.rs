@@ -1,6 +1,6 @@
 //! How many requests were there until now, and how long did they take? Sums over the workers.
 
-use evenkeel_proxy::Generation;
+use evenkeel_proxy::Numbers;
 use evenkeel_proxy::latency::Latencies;
 use evenkeel_proxy::stats::{EndpointStats, Histogram, RouteStats};
 use std::collections::HashMap;
@@ -32,7 +32,7 @@ impl Counts {
 }
 
 /// What an endpoint was sent, and requests under way there.
-pub fn of_endpoint(now: &Generation, pool: usize, endpoint: usize) -> (Counts, u32) {
+pub fn of_endpoint(now: &Numbers, pool: usize, endpoint: usize) -> (Counts, u32) {
     let (mut counts, mut in_flight) = (Counts::default(), 0u64);
     for stats in now.workers.iter().map(|worker| &worker.endpoints[pool][endpoint]) {
         counts.add(of_stats(stats));
@@ -54,14 +54,14 @@ pub fn of_stats(stats: &EndpointStats) -> Counts {
 }
 
 /// How long its responses took to begin.
-pub fn latencies(now: &Generation, pool: usize, endpoint: usize) -> Latencies {
+pub fn latencies(now: &Numbers, pool: usize, endpoint: usize) -> Latencies {
     let mut sum = Latencies::default();
     now.workers.iter().for_each(|worker| worker.endpoints[pool][endpoint].latency.add_to(&mut sum));
     sum
 }
 
 /// What clients of all listeners asked for.
-pub fn of_listeners(now: &Generation) -> Counts {
+pub fn of_listeners(now: &Numbers) -> Counts {
     let mut sum = Counts::default();
     let tables = now.workers.iter().flat_map(|worker| &worker.routes);
     tables.flat_map(|table| table.all()).for_each(|route| sum.add(of(&route)));
@@ -69,9 +69,9 @@ pub fn of_listeners(now: &Generation) -> Counts {
 }
 
 /// What passed by each route that had requests, by the names of listener and route.
-pub fn of_routes(now: &Generation) -> HashMap<(Arc<str>, Arc<str>), Counts> {
+pub fn of_routes(now: &Numbers) -> HashMap<(Arc<str>, Arc<str>), Counts> {
     let mut all = HashMap::<_, Counts>::new();
-    for (l, listener) in now.plan.listeners.iter().enumerate() {
+    for (l, listener) in now.plan().listeners.iter().enumerate() {
         for (route, stats) in now.workers.iter().flat_map(|worker| worker.routes[l].named()) {
             all.entry((listener.name.clone(), route)).or_default().add(of(&stats));
         }

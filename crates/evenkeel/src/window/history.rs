@@ -3,7 +3,7 @@
 
 use super::counts::{self, Counts};
 use evenkeel_admin::api::types::history::{History as Shown, Span, Step};
-use evenkeel_proxy::Generation;
+use evenkeel_proxy::Numbers;
 use evenkeel_proxy::latency::{Latencies, lower_ns, upper_ns};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -114,14 +114,14 @@ fn push<T>(ring: &mut VecDeque<T>, one: T, most: usize) {
 
 impl History {
     /// Counts what has happened since it was last called, which is [`EVERY`] so often.
-    pub fn count(&self, now: &Generation, now_ms: u64) {
+    pub fn count(&self, now: &Numbers, now_ms: u64) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = &mut *kept;
         kept.counted += 1;
         let (counted, is_over) = (kept.counted, kept.counted.is_multiple_of(TOGETHER));
         let mut all = Open::default();
         let mut all_in_flight = 0;
-        for (p, plan) in now.plan.pools.iter().enumerate() {
+        for (p, plan) in now.plan().pools.iter().enumerate() {
             let pool = kept.pools.entry(plan.name.clone()).or_default();
             pool.seen = counted;
             let mut pool_in_flight = 0;
@@ -239,15 +239,20 @@ impl Endpoint {
 mod tests {
     use super::*;
     use evenkeel_config::Plan;
+    use evenkeel_runtime::Generation;
 
     fn plan(endpoints: &str) -> Arc<Plan> {
         let text = format!("[listener.web]\nbind = ['127.0.0.1:1']\n[pool.web]\nendpoints = [{endpoints}]\n");
         evenkeel_config::parse_str("test.toml", &text, &|_| None).plan.expect("a good plan").into()
     }
 
+    fn numbers(endpoints: &str, workers: usize) -> Numbers {
+        Numbers::first(Generation::first(plan(endpoints)).into(), workers)
+    }
+
     #[test]
     fn what_was_counted_before_is_not_counted_again() {
-        let (now, history) = (Generation::first(plan("'127.0.0.1:2', '127.0.0.1:3'"), 2), History::default());
+        let (now, history) = (numbers("'127.0.0.1:2', '127.0.0.1:3'", 2), History::default());
         let endpoint = |worker: usize| &now.workers[worker].endpoints[0][0];
         for second in 1..=10 {
             for worker in 0..2 {
@@ -272,10 +277,10 @@ mod tests {
 
     #[test]
     fn what_left_the_plan_is_forgotten() {
-        let (first, history) = (Generation::first(plan("'127.0.0.1:2'"), 1), History::default());
+        let (first, history) = (numbers("'127.0.0.1:2'", 1), History::default());
         first.workers[0].endpoints[0][0].requests[1].add(1);
         history.count(&first, 1);
-        let next = first.next(plan("'127.0.0.1:3'"));
+        let next = first.next(first.generation.next(plan("'127.0.0.1:3'")).into());
         (0..TOGETHER).for_each(|_| history.count(&next, 2));
         assert_eq!(history.shown(Some(("web", Some("127.0.0.1:2")))), None);
         assert_eq!(history.0.lock().unwrap().endpoints, 0);
@@ -283,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_ring_keeps_its_last_spans() {
-        let (now, history) = (Generation::first(plan("'127.0.0.1:2'"), 1), History::default());
+        let (now, history) = (numbers("'127.0.0.1:2'", 1), History::default());
         (1..=1000).for_each(|second| history.count(&now, second));
         let all = history.shown(None).expect("of all");
         assert_eq!((all.spans.len(), all.spans[0].until_ms), (SECONDS, 101));

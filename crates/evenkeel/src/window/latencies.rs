@@ -2,14 +2,14 @@
 
 use super::counts;
 use evenkeel_admin::exposition::{Native, Series};
-use evenkeel_proxy::Generation;
+use evenkeel_proxy::Numbers;
 use evenkeel_proxy::latency::{FIRST, Latencies, SCHEMA};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The latencies of every endpoint until now: by pool, then by endpoint, in the order of the plan.
-pub fn latencies(now: &Generation) -> Vec<Vec<Latencies>> {
-    let pools = now.plan.pools.iter().enumerate();
+pub fn latencies(now: &Numbers) -> Vec<Vec<Latencies>> {
+    let pools = now.plan().pools.iter().enumerate();
     pools.map(|(p, pool)| (0..pool.endpoints.len()).map(|e| counts::latencies(now, p, e)).collect()).collect()
 }
 
@@ -24,8 +24,8 @@ pub const NATIVE: (&str, &str) = (
 );
 
 /// The latencies of each endpoint that had requests, as Prometheus takes them: all of an endpoint in one series.
-pub fn native(now: &Generation) -> Vec<Native> {
-    if !now.plan.telemetry.metrics.per_endpoint {
+pub fn native(now: &Numbers) -> Vec<Native> {
+    if !now.plan().telemetry.metrics.per_endpoint {
         return Vec::new();
     }
     // The first step has all that is shorter, which counts as zero.
@@ -37,7 +37,7 @@ pub fn native(now: &Generation) -> Vec<Native> {
         steps: (first..).zip(latencies.steps.iter().copied()).skip(1).collect(),
     };
     let mut series = Vec::new();
-    for (pool, latencies) in now.plan.pools.iter().zip(latencies(now)) {
+    for (pool, latencies) in now.plan().pools.iter().zip(latencies(now)) {
         let used = pool.endpoints.iter().zip(latencies).filter(|(_, latencies)| latencies.count() > 0);
         series.extend(used.map(|(endpoint, latencies)| one(&pool.name, &endpoint.name, latencies)));
     }

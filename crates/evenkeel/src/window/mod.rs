@@ -26,7 +26,7 @@ use evenkeel_balance::state::State;
 use evenkeel_config::plan;
 use evenkeel_proxy::latency::Latencies;
 use evenkeel_proxy::stats::{Counter, EndpointStats};
-use evenkeel_proxy::{Generation, Looker};
+use evenkeel_proxy::{Looker, Numbers};
 use evenkeel_runtime::control::Control;
 use evenkeel_runtime::events::unix_ms;
 use evenkeel_runtime::history::LastCheck;
@@ -59,14 +59,18 @@ impl Window {
         self.shown.looker.get().cloned().ok_or_else(|| Problem::refused("the process is starting"))
     }
 
-    fn running(&self) -> Result<(Arc<Generation>, &Control), Problem> {
+    fn running(&self) -> Result<(Arc<Numbers>, &Control), Problem> {
         let running = self.shown.running.get().map(|running| running.borrow().clone());
         running.zip(self.shown.control.get()).ok_or_else(|| Problem::refused("the process is starting"))
     }
 
-    fn config_of(&self, now: &Generation) -> config::Running {
+    fn config_of(&self, now: &Numbers) -> config::Running {
         let (revision, file) = (self.revisions.latest(), self.file());
-        config::Running { generation: now.number, draining: now.draining(), ..revision.running(file) }
+        config::Running {
+            generation: now.generation.number,
+            draining: now.generation.draining(),
+            ..revision.running(file)
+        }
     }
 
     fn file(&self) -> Option<String> {
@@ -128,7 +132,7 @@ impl Running for Window {
             status.workers = now.workers.len() as u32;
             status.config = self.config_of(&now);
             status.listeners =
-                now.plan.listeners.iter().enumerate().map(|(at, plan)| listener(&now, at, plan)).collect();
+                now.plan().listeners.iter().enumerate().map(|(at, plan)| listener(&now, at, plan)).collect();
             status.pools = pools_of(&now, control, &self.shown.latencies());
         }
         status
@@ -221,13 +225,13 @@ impl Running for Window {
 
     fn tap(&self, filter: &tap::Filter) -> Result<Requests, Problem> {
         let (now, _) = self.running()?;
-        tapped::open(&self.looker()?, &now.plan, filter)
+        tapped::open(&self.looker()?, now.plan(), filter)
     }
 
     fn config(&self, whole: bool) -> config::Config {
         let Ok((now, _)) = self.running() else { return config::Config::default() };
         let source = whole.then(|| self.revisions.latest().texts.text().to_owned());
-        config::Config { running: self.config_of(&now), text: now.plan.to_toml(), source }
+        config::Config { running: self.config_of(&now), text: now.plan().to_toml(), source }
     }
 
     fn revisions(&self) -> Vec<config::Revision> {
@@ -257,7 +261,7 @@ impl Running for Window {
     }
 }
 
-fn listener(now: &Generation, at: usize, plan: &plan::Listener) -> types::Listener {
+fn listener(now: &Numbers, at: usize, plan: &plan::Listener) -> types::Listener {
     let stats = || now.workers.iter().map(|worker| &worker.listeners[at]);
     types::Listener {
         name: plan.name.to_string(),
@@ -271,8 +275,8 @@ fn listener(now: &Generation, at: usize, plan: &plan::Listener) -> types::Listen
     }
 }
 
-fn pools_of(now: &Generation, control: &Control, before: &Before) -> Vec<types::Pool> {
-    let (snapshots, latencies) = (control.snapshot(&now.plan), latencies(now));
+fn pools_of(now: &Numbers, control: &Control, before: &Before) -> Vec<types::Pool> {
+    let (snapshots, latencies) = (control.snapshot(now.plan()), latencies(now));
     let one = |(at, (snapshot, plan)): (usize, (PoolSnapshot, &plan::Pool))| {
         let none = Latencies::default();
         let since: Vec<Latencies> = plan
@@ -305,7 +309,7 @@ fn pools_of(now: &Generation, control: &Control, before: &Before) -> Vec<types::
             endpoints: endpoints.collect(),
         }
     };
-    snapshots.into_iter().zip(&now.plan.pools).enumerate().map(one).collect()
+    snapshots.into_iter().zip(&now.plan().pools).enumerate().map(one).collect()
 }
 
 fn endpoint(snapshot: &EndpointSnapshot, stats: &[&EndpointStats]) -> types::Endpoint {

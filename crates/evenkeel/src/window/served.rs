@@ -3,11 +3,11 @@
 use super::shown::Shown;
 use evenkeel_admin::api::types::served::{Answered, Certificate, Passed, Record, Route, Zone};
 use evenkeel_config::plan::{self, Listener, Mode};
-use evenkeel_proxy::Generation;
+use evenkeel_proxy::Numbers;
 use std::sync::Arc;
 
 /// The routes of the plan.
-pub fn routes(now: &Generation, shown: &Shown) -> Vec<Route> {
+pub fn routes(now: &Numbers, shown: &Shown) -> Vec<Route> {
     let belongs = |listener: &Listener, route: &plan::Route| match route.listeners.is_empty() {
         true => listener.mode == Mode::Http,
         false => route.listeners.contains(&listener.name),
@@ -29,14 +29,14 @@ pub fn routes(now: &Generation, shown: &Shown) -> Vec<Route> {
         path: route.path.to_string(),
         pool: route.pool.to_string(),
         at: now
-            .plan
+            .plan()
             .listeners
             .iter()
             .filter(|listener| belongs(listener, route))
             .map(|listener| passed(&listener.name, &route.name))
             .collect(),
     };
-    now.plan.routes.iter().map(one).collect()
+    now.plan().routes.iter().map(one).collect()
 }
 
 /// The certificates that clients are shown; the one that expires first is the first.
@@ -55,7 +55,7 @@ pub fn certificates(shown: &Shown) -> Vec<Certificate> {
 }
 
 /// The zones of the plan.
-pub fn zones(now: &Generation, shown: &Shown) -> Vec<Zone> {
+pub fn zones(now: &Numbers, shown: &Shown) -> Vec<Zone> {
     let numbers = shown.answers.get().map(|numbers| numbers.borrow().clone());
     let one = |listener: &Listener| {
         let zone = listener.zone.as_ref()?;
@@ -70,5 +70,5 @@ pub fn zones(now: &Generation, shown: &Shown) -> Vec<Zone> {
             records: zone.records.iter().map(record).collect(),
         })
     };
-    now.plan.listeners.iter().filter_map(one).collect()
+    now.plan().listeners.iter().filter_map(one).collect()
 }

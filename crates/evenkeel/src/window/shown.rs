@@ -6,7 +6,7 @@ use super::state;
 use crate::registry::render;
 use evenkeel_admin::Ready;
 use evenkeel_admin::exposition::Native;
-use evenkeel_proxy::{Generation, Looker};
+use evenkeel_proxy::{Looker, Numbers};
 use evenkeel_runtime::Events;
 use evenkeel_runtime::control::Control;
 use prometheus_client::registry::Registry;
@@ -29,7 +29,7 @@ pub struct Shown {
     /// As above.
     pub control: OnceLock<Control>,
     /// The plan that runs.
-    pub running: OnceLock<watch::Receiver<Arc<Generation>>>,
+    pub running: OnceLock<watch::Receiver<Arc<Numbers>>>,
     /// When certificates expire.
     pub certificates: OnceLock<Arc<evenkeel_tls::store::Shown>>,
     /// When new ones are ordered.
@@ -84,9 +84,9 @@ impl Shown {
     }
 
     /// Begins the next window.
-    pub fn turn(&self, now: &Generation) {
+    pub fn turn(&self, now: &Numbers) {
         let all = latencies(now);
-        let pools = now.plan.pools.iter().zip(all);
+        let pools = now.plan().pools.iter().zip(all);
         let named = pools.flat_map(|(pool, latencies)| {
             let endpoints = pool.endpoints.iter().zip(latencies);
             endpoints.map(|(endpoint, latencies)| ((pool.name.clone(), endpoint.name.clone()), latencies))
@@ -99,8 +99,8 @@ impl Shown {
     }
 
     /// Writes what operators want to the file that keeps it, if there is one.
-    pub fn keep_orders(&self, now: &Generation, control: &Control) -> io::Result<()> {
-        now.plan.runtime.state.as_ref().map_or(Ok(()), |file| state::write(file, &control.orders().all()))
+    pub fn keep_orders(&self, now: &Numbers, control: &Control) -> io::Result<()> {
+        now.plan().runtime.state.as_ref().map_or(Ok(()), |file| state::write(file, &control.orders().all()))
     }
 }
 

@@ -15,7 +15,7 @@ mod reports;
 mod tests;
 mod udp;
 
-use crate::observe::generation::Generation;
+use crate::observe::numbers::Numbers;
 use crate::observe::stats::{CLASSES, Counter, Histogram, WorkerStats};
 use crate::observe::taps;
 use evenkeel_config::Plan;
@@ -40,7 +40,7 @@ const CLASS_LABELS: [&str; CLASSES] = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"
 /// The metrics of a running proxy, to be registered without a prefix.
 #[derive(Debug)]
 pub struct Metrics {
-    running: watch::Receiver<Arc<Generation>>,
+    running: watch::Receiver<Arc<Numbers>>,
     control: Control,
 }
 
@@ -62,7 +62,7 @@ type Row<'a> = (usize, Labels<'a>, Range<usize>);
 
 impl Metrics {
     /// Metrics of whatever runs when they are asked for, and of the pools as `control` knows them.
-    pub fn new(running: watch::Receiver<Arc<Generation>>, control: Control) -> Metrics {
+    pub fn new(running: watch::Receiver<Arc<Numbers>>, control: Control) -> Metrics {
         Metrics { running, control }
     }
 }
@@ -146,7 +146,7 @@ const NO_LABEL: (&str, &[&str]) = ("", &[""]);
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let running = self.running.borrow().clone();
-        let shown = Shown { plan: &running.plan, modes: running.plan.modes(), workers: &running.workers };
+        let shown = Shown { plan: running.plan(), modes: running.plan().modes(), workers: &running.workers };
         shown.listeners(&mut encoder)?;
         shown.sessions(&mut encoder)?;
         shown.connections(&mut encoder)?;
@@ -173,9 +173,9 @@ impl Collector for Metrics {
         ConstCounter::new(accept_pause::count()).encode(family)?;
         let help = "How often the configuration was changed since the start";
         let family = encoder.encode_descriptor("evenkeel_config_generation", help, None, MetricType::Gauge)?;
-        ConstGauge::new(running.number).encode(family)?;
+        ConstGauge::new(running.generation.number).encode(family)?;
         let help = "Earlier configurations by which requests still run";
         let family = encoder.encode_descriptor("evenkeel_generations_draining", help, None, MetricType::Gauge)?;
-        ConstGauge::new(running.draining()).encode(family)
+        ConstGauge::new(running.generation.draining()).encode(family)
     }
 }

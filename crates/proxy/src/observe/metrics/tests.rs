@@ -1,6 +1,7 @@
 //! Is every number where Prometheus looks for it?
 
 use super::*;
+use evenkeel_runtime::Generation;
 use prometheus_client::registry::Registry;
 
 const PLAN: &str = "
@@ -24,10 +25,10 @@ fn shown(extra: &str, count: impl Fn(&[Arc<WorkerStats>])) -> String {
 fn of_plan(text: &str, count: impl Fn(&[Arc<WorkerStats>])) -> String {
     let outcome = evenkeel_config::parse_str("plan", text, &|_| None);
     let plan = Arc::new(outcome.plan.unwrap_or_else(|| panic!("{:?}", outcome.diagnostics)));
-    let running = Generation::first(plan, 2);
+    let running = Numbers::first(Arc::new(Generation::first(plan)), 2);
     count(&running.workers);
     let mut registry = Registry::default();
-    let control = Control::unattended(&running.plan, 2);
+    let control = Control::unattended(running.plan(), 2);
     registry.register_collector(Box::new(Metrics::new(watch::channel(Arc::new(running)).1, control)));
     let mut out = String::new();
     prometheus_client::encoding::text::encode(&mut out, &registry).expect("a String takes everything");

@@ -1,46 +1,43 @@
-//! What runs now? A plan with the numbers of each worker, replaced as a whole by the next one; and what is new in it.
+//! A plan that runs, replaced as a whole by the next one, and what is new in that.
 
-use crate::observe::stats::WorkerStats;
 use evenkeel_config::Plan;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-/// A plan that runs.
+/// A plan that runs. The numbers of a plane are the plane's.
 #[derive(Debug)]
 pub struct Generation {
     /// 0 at the start, and one more with each change.
     pub number: u64,
     /// The plan.
     pub plan: Arc<Plan>,
-    /// The numbers of each worker.
-    pub workers: Vec<Arc<WorkerStats>>,
-    /// Held by the rules of this generation, and with them by every request that is served by them.
-    pub(crate) in_use: Arc<()>,
+    in_use: Arc<()>,
     older: Vec<Weak<()>>,
 }
 
 impl Generation {
-    /// The first one, of so many workers.
-    pub fn first(plan: Arc<Plan>, workers: usize) -> Generation {
-        let workers = (0..workers).map(|_| WorkerStats::new(&plan, None).into()).collect();
-        Generation { number: 0, plan, workers, in_use: Arc::default(), older: Vec::new() }
+    /// The first one.
+    pub fn first(plan: Arc<Plan>) -> Generation {
+        Generation { number: 0, plan, in_use: Arc::default(), older: Vec::new() }
     }
 
-    /// The one that follows: what both plans name goes on counting.
+    /// The one that follows.
     pub fn next(&self, plan: Arc<Plan>) -> Generation {
-        let next = |w: &Arc<WorkerStats>| WorkerStats::new(&plan, Some((&*self.plan, &**w))).into();
-        let workers = self.workers.iter().map(next).collect();
         let mut older = self.older.clone();
         older.push(Arc::downgrade(&self.in_use));
         older.retain(|generation| generation.strong_count() > 0);
-        Generation { number: self.number + 1, plan: plan.clone(), workers, in_use: Arc::default(), older }
+        Generation { number: self.number + 1, plan, in_use: Arc::default(), older }
     }
 
     /// The same one with other endpoints: requests go on by the rules that they have.
     pub fn with_endpoints(&self, plan: Arc<Plan>) -> Generation {
-        let Generation { number, workers, .. } = self.next(plan.clone());
-        Generation { number: number - 1, plan, workers, in_use: self.in_use.clone(), older: self.older.clone() }
+        Generation { number: self.number, plan, in_use: self.in_use.clone(), older: self.older.clone() }
+    }
+
+    /// Held by the rules of this generation, and with them by every request that is served by them.
+    pub fn in_use(&self) -> Arc<()> {
+        self.in_use.clone()
     }
 
     /// How many earlier generations have requests, or connections of listeners that left.
