@@ -34,10 +34,10 @@ pub struct SharedPool {
     announce: Option<ProxyVersion>,
     tls: Option<Towards>,
     name: Arc<str>,
-    /// As planned.
+    /// As planned, of the endpoints that were published last.
     planned: Vec<(Arc<str>, EndpointSpec)>,
-    /// As operators want them.
-    specs: Vec<EndpointSpec>,
+    /// As planned, of those that are reserved and not published yet.
+    reserved: Option<Vec<(Arc<str>, EndpointSpec)>>,
     orders: Orders,
     events: Events,
     /// What has happened to the pool and its endpoints.
@@ -84,7 +84,7 @@ impl SharedPool {
             tls: None,
             name: Arc::default(),
             planned: Vec::new(),
-            specs: Vec::new(),
+            reserved: None,
             orders: orders.clone(),
             events: events.clone(),
             history: History::default(),
@@ -115,9 +115,9 @@ impl SharedPool {
     /// slot.
     pub fn reserve(&mut self, plan: &plan::Pool) {
         self.name = plan.name.clone();
-        self.planned = plan.endpoints.iter().map(|e| (e.name.clone(), spec(e, plan))).collect();
-        self.follow_orders();
-        self.pool.reserve(&self.specs);
+        let planned: Vec<_> = plan.endpoints.iter().map(|e| (e.name.clone(), spec(e, plan))).collect();
+        self.pool.reserve(&self.as_ordered(&planned));
+        self.reserved = Some(planned);
         self.settings = settings(plan);
         self.queue_max = plan.queue.max;
         self.announce = plan.proxy_protocol;
@@ -138,17 +138,20 @@ impl SharedPool {
     pub fn publish(&mut self, now: Instant) {
         self.pool.queue().set_max(self.queue_max);
         self.pool.configure(self.settings, now);
-        self.due = self.pool.update(&self.specs, now);
+        if let Some(reserved) = self.reserved.take() {
+            self.planned = reserved;
+        }
+        self.due = self.pool.update(&self.as_ordered(&self.planned), now);
         self.record();
     }
 
-    /// Makes the endpoints what their orders want them to be.
-    fn follow_orders(&mut self) {
+    /// The endpoints as their orders want them to be.
+    fn as_ordered(&self, planned: &[(Arc<str>, EndpointSpec)]) -> Vec<EndpointSpec> {
         let ordered = |(name, spec): &(Arc<str>, EndpointSpec)| match self.orders.of(&self.name, name) {
             Some(order) => order.applied_to(spec.clone()),
             None => spec.clone(),
         };
-        self.specs = self.planned.iter().map(ordered).collect();
+        planned.iter().map(ordered).collect()
     }
 
     /// Changes what an operator wants of an endpoint, and does it. `by`: who that is.
@@ -172,8 +175,8 @@ impl SharedPool {
             Change::Clear => "is as its configuration says".to_owned(),
         };
         self.note_order(&name, text, by);
-        self.follow_orders();
-        self.due = self.pool.update(&self.specs, now);
+        // Not of those that are only reserved: workers may be about to learn of them.
+        self.due = self.pool.update(&self.as_ordered(&self.planned), now);
         self.record();
         Ok(())
     }
@@ -203,7 +206,7 @@ impl SharedPool {
     }
 
     fn name_of(&self, endpoint: &str) -> Result<Arc<str>, Refused> {
-        let names = || self.planned.iter().map(|(name, _)| name);
+        let names = || self.planned.iter().chain(self.reserved.iter().flatten()).map(|(name, _)| name);
         names().find(|name| &***name == endpoint).cloned().ok_or_else(|| Refused::Unknown(names().cloned().collect()))
     }
 
