@@ -46,7 +46,7 @@ docs: ## Writes the JSON Schemas for editors: target/docs/*.schema.json
 	target/debug/evenkeel sim --schema >target/docs/scenario.schema.json
 
 theory: ## Checks the simulator against queueing theory at full length: minutes on every core
-	cargo test --release -p evenkeel-sim --test theory -- --include-ignored --nocapture
+	cargo test --release -p evenkeel-sim --test all theory:: -- --include-ignored --nocapture
 
 loom: ## Checks what threads share in every order that the memory model allows
 	RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom -p evenkeel-balance --test loom

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes every page anew that is generated from tables, and shows what changed. Only tests that compare pages are built: those
-# that use `committed.rs`.
+# Writes every page anew that is generated from tables, and shows what changed. Only the binaries with tests that
+# compare pages are built: those that use `committed.rs`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,14 +12,11 @@ trap 'rm -rf "$before"' EXIT
 cp -r --parents "${pages[@]}" "$before"
 
 arguments=()
-for test in $(grep -lr --include=*.rs '^mod committed;' crates/*/tests); do
-    crate=$(cut -d/ -f2 <<<"$test")
+for crate in $(grep -l '^mod committed;' crates/*/tests/main.rs | cut -d/ -f2); do
     [ "$crate" = evenkeel ] || crate=evenkeel-$crate
-    target=${test#crates/*/tests/}
-    target=${target%.rs}
-    arguments+=(-p "$crate" --test "${target%/main}")
+    arguments+=(-p "$crate")
 done
-EVENKEEL_BLESS=1 cargo test --quiet "${arguments[@]}" -- committed >"$before/said" 2>&1 || { cat "$before/said" >&2; exit 1; }
+EVENKEEL_BLESS=1 cargo test --quiet --test all "${arguments[@]}" -- committed >"$before/said" 2>&1 || { cat "$before/said" >&2; exit 1; }
 
 for folder in "${pages[@]}"; do
     git --no-pager diff --no-index -U0 --dst-prefix= "$before/$folder" "$folder" || true

@@ -1,8 +1,7 @@
 //! Does the control side observe and decide as it should? A pool with real balancers, in virtual time: ejection and
 //! trials over workers, first checks, tiers, zones and panic.
 
-mod support;
-
+use crate::support::rows::{self, Row};
 use evenkeel_balance::control::Settings;
 use evenkeel_balance::eligible::{Locality, Panic, PanicMode};
 use evenkeel_balance::health::{self, Initial};
@@ -15,7 +14,6 @@ use evenkeel_balance::{
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
-use support::rows::{self, Row};
 
 fn at(seconds: u64) -> Instant {
     Instant(seconds * SECOND_NS)

@@ -1,8 +1,7 @@
 //! Does the control side keep its promises in any history? Random sequences of requests, outcomes, checks, reloads and
 //! time, against invariants that hold at every step. A failure prints its seed.
 
-mod support;
-
+use crate::support::rows::{self, Row};
 use evenkeel_balance::control::Settings;
 use evenkeel_balance::eligible::{Panic, PanicMode};
 use evenkeel_balance::health::{self, Initial};
@@ -13,7 +12,6 @@ use evenkeel_balance::{
     outlier, slow_start,
 };
 use std::collections::BTreeMap;
-use support::rows::{self, Row};
 
 const WORKERS: u32 = 3;
 

@@ -2,8 +2,7 @@
 //! every algorithm, retries as they come, and the control side: no more requests may fail than were in flight at the
 //! moment of death.
 
-mod support;
-
+use crate::support::rows::{self, Row};
 use evenkeel_balance::budget::Budget;
 use evenkeel_balance::control::Settings;
 use evenkeel_balance::retry::{self, Conditions, Decision, Failed, Failure, Retry};
@@ -15,7 +14,6 @@ use evenkeel_balance::{
 };
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use support::rows::{self, Row};
 
 /// Way in which a dead endpoint fails a request.
 #[derive(Clone, Copy, Debug, PartialEq)]

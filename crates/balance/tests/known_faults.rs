@@ -1,15 +1,13 @@
 //! Does evenkeel have the faults that other balancers had? Each test shows a fault in a few lines that have it, written
 //! for this file after the idea and not the code, and then that evenkeel's algorithms do not have it.
 
-mod support;
-
+use crate::support::rows::{self, Row};
+use crate::support::world::{World, weighted};
 use evenkeel_balance::decay::Fade;
 use evenkeel_balance::latency::PeakEwma;
 use evenkeel_balance::params::Value;
 use evenkeel_balance::time::SECOND_NS;
 use evenkeel_balance::{EndpointId, EndpointSpec, Instant, Outcome, Pool, Request, Rng, Seat};
-use support::rows::{self, Row};
-use support::world::{World, weighted};
 
 const PICKS: usize = 20_000;
 

@@ -1,10 +1,8 @@
 //! How does `leastconn` use what endpoints report of their own load?
 
-mod support;
-
+use crate::support::rows::Row;
 use evenkeel_balance::time::{MILLISECOND_NS as MS, SECOND_NS};
 use evenkeel_balance::{Balancer, EndpointSpec, Instant, LoadReport, Outcome, Pool, Request, Seat, Ticket};
-use support::rows::Row;
 
 /// A pool of endpoints with these weights, and its workers.
 fn pool<const WORKERS: usize>(weights: &[u32]) -> (Pool, [Balancer; WORKERS]) {

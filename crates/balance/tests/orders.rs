@@ -1,8 +1,7 @@
 //! What does an operator's word change? Endpoints that drain with and without their sessions, that are up or down by order,
 //! and that are ejected by hand.
 
-mod support;
-
+use crate::support::rows::Row;
 use evenkeel_balance::control::Settings;
 use evenkeel_balance::endpoint::Forced;
 use evenkeel_balance::health;
@@ -12,7 +11,6 @@ use evenkeel_balance::time::SECOND_NS;
 use evenkeel_balance::{
     Balancer, EndpointId, EndpointSpec, Exclusion, FailureKind, Instant, NoPick, Outcome, Pool, Request, Seat, sticky,
 };
-use support::rows::Row;
 
 fn at(seconds: u64) -> Instant {
     Instant(seconds * SECOND_NS)

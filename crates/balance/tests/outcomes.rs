@@ -1,12 +1,10 @@
 //! Effects of an outcome on later picks. A failure of the endpoint may send them elsewhere; what may be the fault of
 //! one request or client must not, or that client would steer the load.
 
-mod support;
-
+use crate::support::rows::{self, Row};
 use evenkeel_balance::control::Settings;
 use evenkeel_balance::time::MILLISECOND_NS;
 use evenkeel_balance::{EndpointSpec, FailureKind, Instant, LoadReport, Outcome, Pool, Request, Rng, Seat, outlier};
-use support::rows::{self, Row};
 
 const WARM: u64 = 400;
 const AFTER: u64 = 300;

@@ -1,8 +1,7 @@
 //! Does the queue lose no waiter and keep the order? Random histories of one thread, in which every step is checked
 //! against what a waiter could do, and real threads that share one place or a few.
 
-mod support;
-
+use crate::support::rows::{self, Row};
 use evenkeel_balance::queue::Waiting;
 use evenkeel_balance::{
     Balancer, EndpointId, EndpointSpec, Instant, NoPick, Outcome, Pool, Request, Rng, Seat, Slot, Ticket,
@@ -11,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::task::{Wake, Waker};
 use std::thread::Thread;
-use support::rows::{self, Row};
 
 const NOW: Instant = Instant(0);
 

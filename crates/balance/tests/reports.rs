@@ -1,12 +1,10 @@
 //! Which reports are believed, and which workers learn of them?
 
-mod support;
-
+use crate::support::rows::Row;
 use evenkeel_balance::time::MILLISECOND_NS as MS;
 use evenkeel_balance::{
     Balancer, EndpointId, EndpointSpec, FailureKind, Instant, LoadReport, Outcome, Pool, Refused, Seat, Slot,
 };
-use support::rows::Row;
 
 fn specs(names: &[&str]) -> Vec<EndpointSpec> {
     names.iter().map(|name| EndpointSpec::new(name)).collect()

@@ -1,15 +1,13 @@
 //! Does an endpoint's share rise with its ramp? One joins five that are busy, in virtual time: its share of the
-//! requests second by second, beside the ramp. `cargo test --test slow_start -- --nocapture` draws it.
+//! requests second by second, beside the ramp. `cargo test --test all slow_start:: -- --nocapture` draws it.
 
-mod support;
-
+use crate::support::rows::{self, Row};
 use evenkeel_balance::control::Settings;
 use evenkeel_balance::slow_start::{self, FULL};
 use evenkeel_balance::time::{MILLISECOND_NS as MS, SECOND_NS};
 use evenkeel_balance::{Balancer, EndpointId, EndpointSpec, Instant, Outcome, Pool, Request, Rng, Seat, Slot, Ticket};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use support::rows::{self, Row};
 
 const OLD: u32 = 5;
 const RAMP: slow_start::Settings = slow_start::Settings { window_ns: 20 * SECOND_NS, aggression: 1.0, min_weight: 0.1 };

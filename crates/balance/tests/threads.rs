@@ -2,13 +2,11 @@
 //! endpoints; beside each endpoint stands a plain shared count that no limit may be passed by. Not a proof (that is a
 //! model checker's), but it runs the real atomics.
 
-mod support;
-
+use crate::support::rows;
 use evenkeel_balance::{
     Balancer, EndpointId, EndpointSpec, Instant, LoadReport, NoPick, Outcome, Pool, Request, Rng, Seat,
 };
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
-use support::rows;
 
 const ENDPOINTS: usize = 6;
 const STARTS: u64 = 50_000;

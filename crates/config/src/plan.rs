@@ -2,7 +2,7 @@
 //!
 //! Nothing in here is text to be parsed again, and nothing is optional unless absence means something.
 
-pub use crate::form::{Address, Cidr, GrpcStatus, HashKey, HostPattern, PathPattern};
+pub use crate::form::{Address, Cidr, HashKey, HostPattern, PathPattern};
 pub use crate::sections::access_log::{
     AccessLog, Facility, LineFields, LineFormat, LineSink, LineTemplate, LineValue, Part, SyslogAddress,
 };
@@ -15,8 +15,7 @@ pub use crate::sections::listener::{
 };
 pub use crate::sections::pool::{
     Check, Discover, Dns, Endpoint, EndpointHttp2, EndpointProtocol, HealthCheck, LoadReports, Pool, PoolLimits,
-    PoolTls, Probe, ProxyVersion, Records, Resolve, SameSite, Secret, Source, SpeakAs, Sticky, Subset, Tolerance,
-    Tolerated,
+    PoolTls, Probe, Records, Resolve, SameSite, Secret, Source, SpeakAs, Sticky, Subset,
 };
 pub use crate::sections::resolver::Resolver;
 pub use crate::sections::retry::Retry;
@@ -27,6 +26,9 @@ pub use crate::sections::timeouts::{ListenerTimeouts, PoolTimeouts, RouteTimeout
 pub use crate::sections::tls_version::TlsVersion;
 pub use crate::sections::traces::{ContextFormat, Parents, Traces};
 pub use crate::table::Balance;
+pub use evenkeel_wire::grpc::Status as GrpcStatus;
+pub use evenkeel_wire::http1::tolerance::{Tolerance, Tolerated};
+pub use evenkeel_wire::proxy_protocol::ProxyVersion;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -44,23 +46,23 @@ pub struct Plan {
     pub resolver: Resolver,
     /// Who issues certificates.
     pub acme: Acme,
-    /// In the order of the file. At least one.
-    pub listeners: Vec<Listener>,
+    /// In the order of the file. At least one. Shared, as routes are: a copy of a plan costs its lists, not what they hold.
+    pub listeners: Vec<Arc<Listener>>,
     /// In the order of the file, which means nothing: the most specific match wins; then those that listeners' own pools
     /// stand for. Shared: what begins under one plan may outlast it by days, and needs nothing else of it.
     pub routes: Arc<[Route]>,
-    /// In the order of the file. At least one.
-    pub pools: Vec<Pool>,
+    /// In the order of the file. At least one. Shared, as listeners are.
+    pub pools: Vec<Arc<Pool>>,
 }
 
 impl Plan {
     /// The listener of that name.
-    pub fn listener(&self, name: &str) -> Option<&Listener> {
+    pub fn listener(&self, name: &str) -> Option<&Arc<Listener>> {
         self.listeners.iter().find(|l| &*l.name == name)
     }
 
     /// The pool of that name. Every [`Route::pool`] is there.
-    pub fn pool(&self, name: &str) -> Option<&Pool> {
+    pub fn pool(&self, name: &str) -> Option<&Arc<Pool>> {
         self.pools.iter().find(|p| &*p.name == name)
     }
 

@@ -2,16 +2,10 @@
 //! tests/foreign is read, and beside it stand what is said (`.txt`) and the right file (`.right`). The advice that is
 //! exact is applied by machine; `make bless` writes those right files anew, and the texts. The others are written by hand.
 
-#[path = "support/applied.rs"]
-mod applied;
-#[path = "support/committed.rs"]
-mod committed;
-mod support;
-
-use committed::same_as_committed;
+use crate::committed::same_as_committed;
+use crate::support::Under;
 use evenkeel_config::{Outcome, Severity, load_from, parse_str, render_text};
 use std::path::Path;
-use support::Under;
 
 const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/foreign");
 
@@ -47,7 +41,7 @@ fn each_foreign_file_gets_the_committed_advice() {
         let path = Path::new("crates/config/tests/foreign").join(name);
         texts.push((path.with_extension("txt"), render_text(&outcome.diagnostics, false)));
         if !BY_HAND.contains(&&**name) {
-            let right = applied::advice(&file(name, "toml"), &outcome.diagnostics);
+            let right = crate::applied::advice(&file(name, "toml"), &outcome.diagnostics);
             texts.push((path.with_extension("right"), right));
         }
     }

@@ -1,10 +1,7 @@
 //! Do the committed pages and the schema say what the tables say? And does the schema agree with the reader?
 //! `make bless` writes the pages anew.
 
-#[path = "support/committed.rs"]
-mod committed;
-
-use committed::same_as_committed;
+use crate::committed::same_as_committed;
 use evenkeel_config::{algorithms_reference, parse_str, reference, schema};
 use regex_lite::Regex;
 use serde_json::{Map, Value, json};

@@ -10,6 +10,7 @@ use evenkeel_config::{Files, Outcome, load, load_from, parse_str, render_text};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
@@ -114,7 +115,7 @@ fn what_sets_nothing_about_failures_has_the_defaults_that_balance_states() {
 #[track_caller]
 fn in_pool(keys: &str) -> Pool {
     let text = format!("[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nendpoints = ['h:1']\n{keys}");
-    plan(&text).pools.remove(0)
+    Arc::unwrap_or_clone(plan(&text).pools.remove(0))
 }
 
 #[test]

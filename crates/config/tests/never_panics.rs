@@ -3,6 +3,7 @@
 use evenkeel_config::plan::{Pool, Secret};
 use evenkeel_config::{Severity, parse_str, render_text, to_json};
 use proptest::prelude::*;
+use std::sync::Arc;
 
 fn check(text: &str) {
     let outcome = parse_str("any.toml", text, &|name| (name.len() % 2 == 0).then(|| name.to_lowercase()));
@@ -14,7 +15,7 @@ fn check(text: &str) {
     if let Some(plan) = outcome.plan {
         let again = parse_str("again.toml", &plan.to_toml(), &|_| None);
         // For a secret in the file stands what is no secret, so that what was written is refused.
-        let secret = |pool: &Pool| pool.sticky.as_ref().is_some_and(|s| matches!(s.secret, Secret::Inline(_)));
+        let secret = |pool: &Arc<Pool>| pool.sticky.as_ref().is_some_and(|s| matches!(s.secret, Secret::Inline(_)));
         match plan.pools.iter().any(secret) {
             true => assert!(again.plan.is_none()),
             false => assert_eq!(again.plan, Some(plan)),

@@ -1,15 +1,11 @@
 //! Can a person act on each error? Every file in tests/wrong is read, and what is said about it stands beside it.
 //! `make bless` writes those texts anew: read the difference.
 
-#[path = "support/committed.rs"]
-mod committed;
-mod support;
-
-use committed::same_as_committed;
+use crate::committed::same_as_committed;
+use crate::support::Under;
 use evenkeel_balance::{Needs, algorithms};
 use evenkeel_config::{Severity, load_from, render_text, to_json};
 use std::path::Path;
-use support::Under;
 
 const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wrong");
 

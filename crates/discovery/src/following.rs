@@ -123,7 +123,7 @@ impl Discovery {
             plan.pools
                 .iter_mut()
                 .filter(|pool| pool.name == name)
-                .for_each(|pool| pool.endpoints.clone_from(&endpoints));
+                .for_each(|pool| Arc::make_mut(pool).endpoints.clone_from(&endpoints));
         }
         following
     }

@@ -1,13 +1,11 @@
 //! Does a pool follow its names, whatever their servers do? A server of the test's own over real sockets.
 
-mod support;
-
+use crate::support::{A, AAAA, Names, SRV, Says, srv, v4};
 use evenkeel_config::Plan;
 use evenkeel_discovery::{Discovery, Numbers};
 use prometheus_client::registry::Registry;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
-use support::{A, AAAA, Names, SRV, Says, srv, v4};
 
 /// A plan with one pool, whose server is asked ten times a second if its records last no longer.
 fn plan(servers: &[&Names], pool: &str) -> Plan {

@@ -1,7 +1,6 @@
 //! Does a pool follow a zone of a name server that others wrote? NSD, whose zone changes, and which dies and comes back.
 
-mod support;
-
+use crate::support::own_addr;
 use evenkeel_config::Plan;
 use evenkeel_discovery::{Discovery, Numbers};
 use evenkeel_peers::installed;
@@ -11,7 +10,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use support::own_addr;
 
 /// A name server of the test's own, in a folder of its own. Both are gone when it is dropped.
 struct Nsd {

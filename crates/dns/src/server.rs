@@ -241,7 +241,7 @@ impl Plane for Dns {
 }
 
 /// The listeners that speak DNS, each of which has a zone.
-fn listeners(plan: &Plan) -> impl Iterator<Item = &Listener> {
+fn listeners(plan: &Plan) -> impl Iterator<Item = &Arc<Listener>> {
     plan.listeners.iter().filter(|l| l.mode == Mode::Dns && l.zone.is_some())
 }
 

@@ -1,12 +1,10 @@
 //! Clients of the admin listener that hold what others need: connections without a request, answers that are not read, streams, and
 //! requests in the name of another host.
 
-mod support;
-
+use crate::support::{DEADLINE, Endpoint, Folder, Running, address, ask, evenkeel, eventually, get, text};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
-use support::{DEADLINE, Endpoint, Folder, Running, address, ask, evenkeel, eventually, get, text};
 
 struct Setup {
     admin: String,

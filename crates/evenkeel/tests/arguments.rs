@@ -1,11 +1,7 @@
 //! Does the command line say what is wrong, and end with the right code?
 
-#[path = "../../config/tests/support/committed.rs"]
-mod committed;
-mod support;
-
+use crate::support::{Folder, address, ends};
 use std::net::TcpListener;
-use support::{Folder, address, ends};
 
 const GOOD: &str = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nendpoints = ['127.0.0.1:8081']\n";
 const BAD: &str =
@@ -122,7 +118,7 @@ fn a_replay_says_what_agrees_and_what_does_not() {
 #[test]
 fn the_committed_page_of_metrics_is_the_generated_one() {
     let page = ends(&["metrics"], 0, &["`evenkeel_http_requests_total` | counter |"]);
-    committed::same_as_committed(&[("docs/reference/metrics.md".into(), page)]);
+    crate::committed::same_as_committed(&[("docs/reference/metrics.md".into(), page)]);
 }
 
 #[test]

@@ -1,9 +1,7 @@
 //! Do the names of a running evenkeel complete in a shell? bash asks as it would for a person.
 
-mod support;
-
+use crate::support::{Endpoint, Folder, Running, address, text};
 use std::process::Command;
-use support::{Endpoint, Folder, Running, address, text};
 
 /// What bash offers for these words, the last of which is being typed.
 fn offered(words: &[&str]) -> Vec<String> {

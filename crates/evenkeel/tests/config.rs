@@ -1,11 +1,9 @@
 //! Can an operator look at the configuration of a running evenkeel, change it, take that back, and keep it?
 
-mod support;
-
+use crate::support::{Adopted, Endpoint, Folder, Running, address, ask, evenkeel, eventually, get, text};
 use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 use std::fs;
-use support::{Adopted, Endpoint, Folder, Running, address, ask, evenkeel, eventually, get, text};
 
 const TOKEN: &str = "a-token-that-may-write";
 

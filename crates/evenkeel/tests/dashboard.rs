@@ -1,11 +1,9 @@
 //! Does the dashboard show what is, to those who may see it, and change what those may change who sign in? Its pages as they come;
 //! `make conformance` looks at them in a browser.
 
-mod support;
-
+use crate::support::{Endpoint, Folder, Running, address, ask, eventually, get};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
-use support::{Endpoint, Folder, Running, address, ask, eventually, get};
 
 /// `anna` with the write token, as browsers send it.
 const ANNA: &str = "Authorization: Basic YW5uYTphLXRva2VuLXRoYXQtbWF5LXdyaXRl\r\n";
@@ -136,7 +134,7 @@ fn a_page_follows_what_happens() {
     let mut stream = TcpStream::connect(&site.admin).expect("it listens");
     let request = format!("GET /ui/pools HTTP/1.1\r\nHost: {}\r\nAccept: text/event-stream\r\n\r\n", site.admin);
     stream.write_all(request.as_bytes()).expect("it reads");
-    stream.set_read_timeout(Some(support::DEADLINE)).expect("a timeout");
+    stream.set_read_timeout(Some(crate::support::DEADLINE)).expect("a timeout");
     let mut lines = BufReader::new(stream).lines();
     let mut next = |has: &str| {
         let mut found = lines.by_ref().map_while(Result::ok).filter(|line| line.starts_with("data:"));

@@ -1,8 +1,6 @@
 //! Does the demo show every algorithm that it can run, with shares that add up?
 
-mod support;
-
-use support::{evenkeel, text};
+use crate::support::{evenkeel, text};
 
 const REQUESTS: u64 = 60;
 

@@ -1,14 +1,12 @@
 //! Files that are deployed beside the program: the alerts and the dashboard of `deploy` name metrics that exist, and evenkeel works
 //! under the restrictions of the service unit.
 
-mod support;
-
+use crate::support::{Endpoint, Folder, Running, address, evenkeel, eventually, get, text};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
-use support::{Endpoint, Folder, Running, address, evenkeel, eventually, get, text};
 
 fn file(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);

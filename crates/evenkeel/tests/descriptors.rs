@@ -1,13 +1,11 @@
 //! What if the process may open no more files? Who is connected stays, others wait, and all goes on when there is room.
 
-mod support;
-
+use crate::support::{DEADLINE, Endpoint, Folder, Running, address, eventually};
 use rustix::process::Signal;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
-use support::{DEADLINE, Endpoint, Folder, Running, address, eventually};
 
 /// Fewer than a process needs for itself and this many clients.
 const FILES: u64 = 60;
@@ -33,7 +31,7 @@ fn ask(stream: &mut TcpStream) {
 fn status(stream: &mut TcpStream) -> String {
     let mut bytes = [0; 12];
     stream.read_exact(&mut bytes).expect("an answer");
-    support::text(&bytes[9..])
+    crate::support::text(&bytes[9..])
 }
 
 #[test]

@@ -1,15 +1,11 @@
 //! Does evenkeel follow names and files while it serves, without a failed request? Real clients, endpoints and name
 //! servers.
 
-#[path = "../../discovery/tests/support/mod.rs"]
-mod names;
-mod support;
-
-use names::{A, Names, SRV, Says, srv, v4};
+use crate::names::{A, Names, SRV, Says, srv, v4};
+use crate::support::streams::{Load, Streaming};
+use crate::support::{Endpoint, Folder, Running, address, eventually, get};
 use rustix::process::Signal;
 use std::fs;
-use support::streams::{Load, Streaming};
-use support::{Endpoint, Folder, Running, address, eventually, get};
 
 struct Setup {
     folder: Folder,

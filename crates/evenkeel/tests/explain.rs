@@ -1,11 +1,9 @@
 //! Does a running evenkeel say why requests went where they went, where one would go, and what other algorithms would have done?
 
-mod support;
-
+use crate::support::{Endpoint, Folder, Running, address, evenkeel, eventually, get, text};
 use serde_json::{Value, json};
 use std::process::Stdio;
 use std::time::Duration;
-use support::{Endpoint, Folder, Running, address, evenkeel, eventually, get, text};
 
 struct Setup {
     _folder: Folder,

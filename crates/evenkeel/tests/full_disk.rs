@@ -1,13 +1,11 @@
 //! What if the disk of the access log is full? Requests go on, lines that do not fit are counted, and every line of the file is
 //! whole once there is room again.
 
-mod support;
-
+use crate::support::{Endpoint, Folder, Running, address, eventually, get};
 use rustix::process::Signal;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use support::{Endpoint, Folder, Running, address, eventually, get};
 
 /// Sends so many requests.
 fn request(listen: &str, count: usize) {

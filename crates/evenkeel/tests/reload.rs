@@ -1,13 +1,11 @@
 //! Does it change without loss? A process with everything that can change, and clients that must not notice.
 
-mod support;
-
+use crate::support::streams::{Load, Streaming};
+use crate::support::{Endpoint, Folder, Running, address, evenkeel, eventually, get, text};
 use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::atomic::Ordering::SeqCst;
-use support::streams::{Load, Streaming};
-use support::{Endpoint, Folder, Running, address, evenkeel, eventually, get, text};
 
 /// A file with an admin in both forms, one listener, and whatever else.
 struct Setup {

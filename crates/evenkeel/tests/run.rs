@@ -1,10 +1,8 @@
 //! Does it balance, tell, and end as it was told? Over real sockets, as a process.
 
-mod support;
-
+use crate::support::{Endpoint, Folder, Running, address, ask, evenkeel, eventually, get, text};
 use rustix::process::Signal;
 use std::net::{TcpListener, TcpStream};
-use support::{Endpoint, Folder, Running, address, ask, evenkeel, eventually, get, text};
 
 #[test]
 fn balances_between_two_endpoints_and_counts_them() {

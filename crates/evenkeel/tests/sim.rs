@@ -1,8 +1,6 @@
 //! Does `evenkeel sim` say what would happen, the same each time, and end with the right code?
 
-mod support;
-
-use support::{Folder, ends};
+use crate::support::{Folder, ends};
 
 const SMALL: &str = "summary = 'two servers'\nalgorithms = ['leastconn', 'round_robin']\nseeds = 2\nrequests = 2000\n\
                      load.share = 0.5\n[service.web]\nwork.exponential = '10ms'\nserver = [{ count = 2, fifo = 1 }]\n";

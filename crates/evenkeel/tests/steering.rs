@@ -1,13 +1,11 @@
 //! Can an operator see and steer a running evenkeel, by commands and by the API?
 
-mod support;
-
+use crate::support::{Adopted, Endpoint, Folder, Running, address, ask, evenkeel, eventually, get, text};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use support::{Adopted, Endpoint, Folder, Running, address, ask, evenkeel, eventually, get, text};
 
 struct Setup {
     folder: Folder,

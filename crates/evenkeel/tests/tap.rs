@@ -1,12 +1,10 @@
 //! Are requests told of to those who watch: whole, filtered, and without waiting for the reader?
 
-mod support;
-
+use crate::support::{Endpoint, Folder, Running, address, evenkeel, eventually, get, text};
 use serde_json::Value;
 use std::io::Write;
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
-use support::{Endpoint, Folder, Running, address, evenkeel, eventually, get, text};
 
 struct Setup {
     /// Goes with its files.

@@ -1,11 +1,9 @@
 //! TLS of the whole program: tried out from the command line, checked, and believed by the authorities of the system.
 
-mod support;
-
+use crate::support::{Endpoint, Folder, Running, address, ends, eventually, get, text};
 use evenkeel_peers::installed;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::Command;
-use support::{Endpoint, Folder, Running, address, ends, eventually, get, text};
 
 /// What curl gets, or says.
 fn curl(arguments: &[&str]) -> Result<String, String> {

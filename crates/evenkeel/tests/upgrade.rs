@@ -1,8 +1,9 @@
 //! Does another build take over without loss, and does the service manager hear what it needs to? Real processes, real
 //! signals, real sockets.
 
-mod support;
-
+use crate::support::notify_socket::ServiceManager;
+use crate::support::streams::{Load, Streaming};
+use crate::support::{Adopted, DEADLINE, Endpoint, Folder, Running, address, eventually, get};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use std::fs::Permissions;
 use std::io::{Read, Write};
@@ -14,9 +15,6 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
-use support::notify_socket::ServiceManager;
-use support::streams::{Load, Streaming};
-use support::{Adopted, DEADLINE, Endpoint, Folder, Running, address, eventually, get};
 
 #[test]
 fn an_upgrade_under_load_loses_nothing() {
@@ -54,8 +52,14 @@ fn takes_over_under_load(name: &str, listener: &str) {
         let accepted = metrics.lines().find_map(|l| l.strip_prefix("evenkeel_connections_total{listener=\"web\"} "))?;
         (status == 200 && accepted.parse::<u64>().ok()? > 50 && load.passed.load(SeqCst) > before + 500).then_some(())
     });
-    let reloaded = support::evenkeel(&["reload", "--socket", &folder.0.join("admin.sock").display().to_string()]);
-    assert_eq!(reloaded.status.code(), Some(0), "the admin's socket went on too: {}", support::text(&reloaded.stderr));
+    let reloaded =
+        crate::support::evenkeel(&["reload", "--socket", &folder.0.join("admin.sock").display().to_string()]);
+    assert_eq!(
+        reloaded.status.code(),
+        Some(0),
+        "the admin's socket went on too: {}",
+        crate::support::text(&reloaded.stderr)
+    );
     let wrong = load.end();
     assert!(wrong.is_empty(), "{wrong:?}\n{}", running.said());
     // The streams that it held have ended, so the first process has nothing left to do.

@@ -1,21 +1,19 @@
 //! Is the client behind another proxy known? The PROXY protocol in and out, byte by byte and with HAProxy and NGINX on
 //! the other side.
 
-mod support;
-
+use crate::support::haproxy::Haproxy;
+use crate::support::nginx::Nginx;
+use crate::support::{Client, Endpoint, Proxy, text, wait_until};
 use evenkeel_peers::installed;
 use evenkeel_proxy::stats::{ListenerStats, Rejected};
 use std::time::{Duration, Instant};
-use support::haproxy::Haproxy;
-use support::nginx::Nginx;
-use support::{Client, Endpoint, Proxy, text, wait_until};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const FROM: [u8; 4] = [127, 0, 0, 2];
 
 /// An endpoint that says whom it believes the client to be.
 fn telling() -> Endpoint {
-    Endpoint::answering(|request| support::endpoint::ok(request.field("x-forwarded-for").unwrap_or("nobody")))
+    Endpoint::answering(|request| crate::support::endpoint::ok(request.field("x-forwarded-for").unwrap_or("nobody")))
 }
 
 /// Takes headers from 127.0.0.1.
@@ -201,7 +199,7 @@ fn a_header_goes_first_and_once_even_before_a_large_body() {
             );
             let request = conn.request().expect("a request");
             assert_eq!((request.body.len(), request.field("connection")), (1_000_000, Some("close")));
-            conn.send(support::endpoint::ok("hello"));
+            conn.send(crate::support::endpoint::ok("hello"));
         });
         let proxy = sending(version, endpoint.addr);
         let mut client = Client::connect_from(FROM, proxy.addr());

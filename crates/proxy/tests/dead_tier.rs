@@ -2,15 +2,13 @@
 //! requests fail than were in flight at that moment.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
-mod support;
-
+use crate::support::endpoint::{ok, status};
+use crate::support::{Endpoint, Proxy, own_addr, wait_until};
 use socket2::{Domain, Socket, Type};
 use std::fmt::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use support::endpoint::{ok, status};
-use support::{Endpoint, Proxy, own_addr, wait_until};
 
 /// The way in which an endpoint of the first tier dies.
 #[derive(Clone, Copy, Debug)]

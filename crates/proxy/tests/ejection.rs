@@ -1,14 +1,12 @@
 //! Who gets requests when requests fail at an endpoint? Ejection, and the way back.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
-mod support;
-
+use crate::support::endpoint::{ok, refusing, status};
+use crate::support::{Client, Endpoint, Proxy, SOON, wait_until};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
-use support::endpoint::{ok, refusing, status};
-use support::{Client, Endpoint, Proxy, SOON, wait_until};
 
 /// An endpoint that answers whatever it is told to, and counts.
 fn told() -> (Endpoint, Arc<Mutex<&'static str>>) {

@@ -1,8 +1,5 @@
 //! Does the reference say what the ends in the access log mean? The page is made of the tables that the log is written by.
 
-#[path = "../../config/tests/support/committed.rs"]
-mod committed;
-
 use evenkeel_proxy::end::{Cause, Phase};
 use std::fmt::Write;
 
@@ -31,5 +28,5 @@ fn page() -> String {
 
 #[test]
 fn the_committed_page_of_ends_says_what_the_log_writes() {
-    committed::same_as_committed(&[("docs/reference/ends.md".into(), page())]);
+    crate::committed::same_as_committed(&[("docs/reference/ends.md".into(), page())]);
 }

@@ -1,15 +1,13 @@
 //! Are requests explained as they went: their tries, picks, waits and ends? And is nothing moved by asking?
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
-mod support;
-
+use crate::support::endpoint::{ok, refusing};
+use crate::support::log::Log;
+use crate::support::{Endpoint, Proxy, SOON, wait_until};
 use evenkeel_proxy::explanations::Explained;
 use evenkeel_proxy::look::Described;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
-use support::endpoint::{ok, refusing};
-use support::log::Log;
-use support::{Endpoint, Proxy, SOON, wait_until};
 
 /// Waits for what workers answer.
 fn wait<T>(answer: impl Future<Output = T>) -> T {

@@ -1,15 +1,13 @@
 //! Who gets requests when checks say that endpoints are not well? And what do checks take for well?
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
-mod support;
-
+use crate::support::endpoint::{Conn, ok, refusing, status};
+use crate::support::{Client, Endpoint, Proxy, SOON, wait_until};
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
-use support::endpoint::{Conn, ok, refusing, status};
-use support::{Client, Endpoint, Proxy, SOON, wait_until};
 
 /// Fast enough for a test, and not so fast that a busy machine fails three in a row.
 const QUICK: &str = "interval = '100ms', fall = 3, rise = 2";

@@ -1,15 +1,13 @@
 //! Does a second copy of a slow request help, and does it stay within its bounds?
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
-mod support;
-
+use crate::support::endpoint::{Conn, ok};
+use crate::support::log::Log;
+use crate::support::message::Message;
+use crate::support::{Endpoint, Proxy, wait_until};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
-use support::endpoint::{Conn, ok};
-use support::log::Log;
-use support::message::Message;
-use support::{Endpoint, Proxy, wait_until};
 
 /// What the work for a fast answer takes. A second copy goes out no earlier, so it does not overtake the first on its way.
 const FAST: Duration = Duration::from_millis(20);

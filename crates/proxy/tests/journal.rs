@@ -3,16 +3,14 @@
 //! leave and come back.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
-mod support;
-
+use crate::support::endpoint::{ok, status};
+use crate::support::log::Log;
+use crate::support::{Client, Endpoint, Proxy, wait_until};
 use evenkeel_balance::algorithms;
 use evenkeel_balance::replay::{Replay, Stopped, Summary, Why};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
-use support::endpoint::{ok, status};
-use support::log::Log;
-use support::{Client, Endpoint, Proxy, wait_until};
 
 const CLIENTS: usize = 8;
 const REQUESTS: usize = 60;

@@ -2,13 +2,11 @@
 //! that have nowhere to go.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
-mod support;
-
+use crate::support::endpoint::ok;
+use crate::support::{Client, Endpoint, Proxy, SOON, text, wait_until};
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
-use support::endpoint::ok;
-use support::{Client, Endpoint, Proxy, SOON, text, wait_until};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 

@@ -2,8 +2,12 @@
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
-mod support;
-
+use crate::support::endpoint::{ok, status};
+use crate::support::h2_client::H2Client;
+use crate::support::h2_server::H2Server;
+use crate::support::log::Log;
+use crate::support::nginx::Directory;
+use crate::support::{Endpoint, Proxy, own_addr, wait_until};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::io::Write;
@@ -11,12 +15,6 @@ use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
-use support::endpoint::{ok, status};
-use support::h2_client::H2Client;
-use support::h2_server::H2Server;
-use support::log::Log;
-use support::nginx::Directory;
-use support::{Endpoint, Proxy, own_addr, wait_until};
 
 /// A log with more keys.
 fn with(log: &Log, more: &str) -> String {
@@ -91,7 +89,7 @@ fn chosen_fields_of_both_sides_are_in_the_line_whatever_they_speak() {
         let proxy = Proxy::with(&[addr], "h2c = true", pool, &with(&log, FIELDS));
         proxy.client().send("GET / HTTP/1.1\r\nHost: a\r\nX-Tenant: \"t\r\nUser-Agent: u\r\n\r\n").response();
         let mut client = H2Client::connect(proxy.addr());
-        let mut fields = support::h2_client::get("/").to_vec();
+        let mut fields = crate::support::h2_client::get("/").to_vec();
         fields.extend([("x-tenant", "\"t"), ("user-agent", "u")]);
         client.head(1, &fields, true);
         assert_eq!(client.answer(1).status(), 200);

@@ -1,15 +1,13 @@
 //! Who waits when every endpoint is full, for how long, and who is next?
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
-mod support;
-
+use crate::support::endpoint::ok;
+use crate::support::log::Log;
+use crate::support::{Client, Endpoint, Proxy, SOON, wait_until};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::endpoint::ok;
-use support::log::Log;
-use support::{Client, Endpoint, Proxy, SOON, wait_until};
 
 /// An endpoint that answers a request each time that it is told to.
 fn gated() -> (Endpoint, Sender<()>) {

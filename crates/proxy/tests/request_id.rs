@@ -1,13 +1,11 @@
 //! What is a request called, and do all sides call it the same? The endpoint, the client, the log and the answers of evenkeel,
 //! over HTTP/1 and HTTP/2.
 
-mod support;
-
+use crate::support::endpoint::status;
+use crate::support::h2_client::{H2Client, get};
+use crate::support::log::Log;
+use crate::support::{Client, Endpoint, Proxy, own_addr};
 use serde_json::Value;
-use support::endpoint::status;
-use support::h2_client::{H2Client, get};
-use support::log::Log;
-use support::{Client, Endpoint, Proxy, own_addr};
 
 const TRUSTED: &str = "trusted_proxies = [\"127.0.0.2\"]\nrequest_id = true\nh2c = true";
 const PROXY_IN_FRONT: [u8; 4] = [127, 0, 0, 2];

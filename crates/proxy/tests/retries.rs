@@ -1,15 +1,13 @@
 //! Which requests that failed are tried again, where, and how often? Not one more than the settings say, and never what
 //! might be done twice.
 
-mod support;
-
+use crate::support::endpoint::{ok, refusing, status};
+use crate::support::log::Log;
+use crate::support::{Endpoint, Proxy, noise, wait_until};
 use evenkeel_balance::retry::Stop;
 use evenkeel_proxy::end::Cause;
 use evenkeel_proxy::stats::ErrorKind;
 use std::net::SocketAddr;
-use support::endpoint::{ok, refusing, status};
-use support::log::Log;
-use support::{Endpoint, Proxy, noise, wait_until};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const POST: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello";

@@ -1,15 +1,13 @@
 //! Do balancers learn what endpoints say of their load, whoever says it, and does nobody else notice?
 
-mod support;
-
+use crate::support::endpoint::ok;
+use crate::support::{Client, Endpoint, Proxy, wait_until};
 use evenkeel_proxy::stats::{ANSWERS_DROPPED, CAME, Dropped, GIVEN, PROBES, PoolStats};
 use std::collections::{HashMap, HashSet};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
-use support::endpoint::ok;
-use support::{Client, Endpoint, Proxy, wait_until};
 
 /// The number of a label among the counters.
 #[track_caller]
@@ -107,7 +105,10 @@ fn a_report_in_trailers_is_taken_and_the_others_go_on() {
     let mut client = proxy.client();
     for n in 1..=3 {
         let response = client.get("/");
-        assert_eq!(support::text(&response.wire), support::text(b"2\r\nok\r\n0\r\nEtag: 1\r\nX-End: 2\r\n\r\n"));
+        assert_eq!(
+            crate::support::text(&response.wire),
+            crate::support::text(b"2\r\nok\r\n0\r\nEtag: 1\r\nX-End: 2\r\n\r\n")
+        );
         wait_until("the report is in", || proxy.pool(|p| came(p, "text")) == n);
     }
     assert_eq!(endpoint.accepted(), 1, "the connection was good for another request each time");
@@ -182,7 +183,7 @@ fn a_sidecar_tells_its_load_with_each_response_at_its_path_and_by_datagram() {
     assert_eq!(application.seen().len(), 2, "no route got it");
 
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-    socket.set_read_timeout(Some(support::SOON)).expect("sockets have timeouts");
+    socket.set_read_timeout(Some(crate::support::SOON)).expect("sockets have timeouts");
     let mut question = [0; 40];
     question[..16].copy_from_slice(b"EKLP\x01\x01\0\0\x01\x02\x03\x04\x05\x06\x07\x08");
     // First what is no question: none of it gets an answer, so the answer that comes is the last one's.
@@ -208,7 +209,7 @@ fn a_sidecar_tells_its_load_with_each_response_at_its_path_and_by_datagram() {
 
 #[test]
 fn a_sidecar_that_cannot_answer_still_tells_its_load() {
-    let sidecar = sidecar(support::endpoint::refusing());
+    let sidecar = sidecar(crate::support::endpoint::refusing());
     let response = sidecar.client().get("/");
     assert_eq!(response.status(), 502);
     assert!(response.field("endpoint-load-metrics").is_some(), "{}", response.head);
@@ -355,7 +356,7 @@ fn an_answer_that_is_late_is_dropped() {
         });
     });
     let config =
-        asking(&[slow.endpoint.addr, support::endpoint::refusing()], "{ probe = \"udp\", timeout = \"50ms\" }");
+        asking(&[slow.endpoint.addr, crate::support::endpoint::refusing()], "{ probe = \"udp\", timeout = \"50ms\" }");
     let proxy = Proxy::start(&format!("{config}outlier = \"off\"\nretry = {{ on = [\"connect\"] }}\n"));
     ask_until(&proxy, "an answer is late", || answers_dropped(&proxy, "late") > 0);
     assert_eq!(proxy.pool(|p| probes(p, "answered")), 0);
@@ -422,7 +423,7 @@ fn an_answer_of_one_that_has_left_is_not_taken_for_that_of_its_heir() {
     let holds = holding.clone();
     let leaver = Odd::start(move |socket, question, from| {
         if !holds.swap(true, SeqCst) {
-            let _ = tells.recv_timeout(support::SOON);
+            let _ = tells.recv_timeout(crate::support::SOON);
             let mut answer = answer_to(question, 0);
             answer[20..24].copy_from_slice(&777_u32.to_be_bytes());
             let _ = socket.send_to(&answer, from);

@@ -1,8 +1,6 @@
 //! Are clients that stay spread over the workers?
 
-mod support;
-
-use support::{Endpoint, Proxy, wait_until};
+use crate::support::{Endpoint, Proxy, wait_until};
 
 #[test]
 fn clients_that_stay_are_spread_evenly_over_the_workers() {

@@ -1,15 +1,13 @@
 //! Does a client meet its endpoint again? By its cookie, whatever else changes, and never by one that we did not make.
 
-mod support;
-
+use crate::support::endpoint::{ok, status};
+use crate::support::message::Message;
+use crate::support::nginx::Directory;
+use crate::support::{Endpoint, Proxy, wait_until};
 use evenkeel_proxy::Server;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use support::endpoint::{ok, status};
-use support::message::Message;
-use support::nginx::Directory;
-use support::{Endpoint, Proxy, wait_until};
 
 /// How errors of the key begin, behind the pool.
 const STICKY: &str = "the key of its sticky sessions: ";
@@ -203,7 +201,7 @@ fn whose_endpoint_is_ejected_goes_to_another() {
 #[test]
 fn whose_endpoint_cannot_be_reached_is_moved_by_the_retry() {
     let b = Endpoint::saying("b");
-    let gone = support::endpoint::refusing();
+    let gone = crate::support::endpoint::refusing();
     let at_gone = {
         let there = Endpoint::on(std::net::TcpListener::bind(gone).expect("still free"), |conn| {
             while conn.request().is_some() {

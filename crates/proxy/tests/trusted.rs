@@ -1,14 +1,12 @@
 //! Who sent a request that came through proxies, and does everybody hear the same? The endpoint, the log, the balancer
 //! and the limits; over real sockets, with clients at addresses of their own.
 
-mod support;
-
+use crate::support::endpoint::ok;
+use crate::support::nginx::Directory;
+use crate::support::{Client, Endpoint, Proxy, wait_until};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-use support::endpoint::ok;
-use support::nginx::Directory;
-use support::{Client, Endpoint, Proxy, wait_until};
 
 const PROXY_IN_FRONT: [u8; 4] = [127, 0, 0, 2];
 const STRANGER: [u8; 4] = [127, 0, 0, 3];

@@ -103,7 +103,7 @@ impl Control {
     /// no endpoints.
     pub fn snapshot(&self, plan: &Plan) -> Vec<PoolSnapshot> {
         let pools = self.pools();
-        let one = |plan: &plan::Pool| pools.get(&plan.name).map(|pool| pool.snapshot(plan)).unwrap_or_default();
+        let one = |plan: &Arc<plan::Pool>| pools.get(&plan.name).map(|pool| pool.snapshot(plan)).unwrap_or_default();
         plan.pools.iter().map(one).collect()
     }
 

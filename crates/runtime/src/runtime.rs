@@ -158,9 +158,9 @@ impl Runtime {
         }
         let at: Vec<usize> = other.iter().map(|(at, _)| *at).collect();
         let mut plan = Plan::clone(&now.plan);
-        other.into_iter().for_each(|(at, endpoints)| plan.pools[at].endpoints = endpoints);
+        other.into_iter().for_each(|(at, endpoints)| Arc::make_mut(&mut plan.pools[at]).endpoints = endpoints);
         let next = Arc::new(now.with_endpoints(Arc::new(plan)));
-        let changed: Vec<&plan::Pool> = at.iter().map(|&at| &next.plan.pools[at]).collect();
+        let changed: Vec<&plan::Pool> = at.iter().map(|&at| &*next.plan.pools[at]).collect();
 
         let mut pools = self.control.pools();
         for pool in &changed {

@@ -1,9 +1,6 @@
 //! Are scenario files read as their tables say? `make bless` writes their page anew.
 
-#[path = "../../config/tests/support/committed.rs"]
-mod committed;
-
-use committed::same_as_committed;
+use crate::committed::same_as_committed;
 use evenkeel_config::render_text;
 use evenkeel_sim::file::{read, reference};
 use evenkeel_sim::scenario::{Capacity, Deployment, Load, Serving, Step};

@@ -1,7 +1,10 @@
 //! What does gRPC say in fields of HTTP? Its deadline, its status and its message (doc/PROTOCOL-HTTP2.md of gRPC), and what
 //! stands for them where one side does not speak it.
 
-pub use evenkeel_config::plan::GrpcStatus as Status;
+mod status;
+
+pub use status::Status;
+
 use std::time::Duration;
 
 /// The type of content of an answer without a message.

@@ -1,14 +1,12 @@
 //! Does it matter how the bytes of a connection fall into reads? It must not: whatever the messages, good or bad, any
 //! split passes on the same bytes, ends messages at the same places and refuses for the same reason.
 
-mod wire;
-
+use crate::wire::{Connection, Relayed, pieces};
 use evenkeel_wire::http1::Limits;
 use evenkeel_wire::http1::response::RequestContext;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
-use wire::{Connection, Relayed, pieces};
 
 /// Small enough that messages meet them.
 const LIMITS: Limits = Limits { head: 200, fields: 12 };
@@ -169,7 +167,7 @@ proptest! {
         let together = same_in_any_split(messages.concat().as_bytes(), &cuts, || Connection::requests(LIMITS))?;
         let alone = |message: &String| Connection::requests(LIMITS).read([message.as_bytes()]);
         let alone: Vec<Relayed> = messages.iter().map(alone).collect();
-        let refused = |r: &Relayed| !matches!(r.stands, wire::Stands::Head);
+        let refused = |r: &Relayed| !matches!(r.stands, crate::wire::Stands::Head);
         if !alone.iter().any(refused) {
             let mut end = 0;
             let ends: Vec<usize> = messages.iter().map(|m| { end += m.len(); end }).collect();

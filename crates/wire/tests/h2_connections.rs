@@ -1,9 +1,7 @@
 //! Does the engine of HTTP/2 understand another one, and that one it? Both sides of it speak with the `h2` crate: bodies of
 //! any size in both directions, trailers, resets, small windows and tables, and reads that end anywhere.
 
-mod h2;
-
-use self::h2::{End, Side, Stop, Stream, run};
+use crate::h2::{End, Side, Stop, Stream, run};
 use ::h2::Reason;
 use ::h2::client::SendRequest;
 use bytes::Bytes;

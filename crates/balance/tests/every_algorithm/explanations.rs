@@ -1,7 +1,7 @@
 //! Are explanations true? On every row, in random histories: the pick explained is the pick made, whether it is asked for or
 //! not, and the stated rule leads from the stated loads to it. `World` checks that at each pick; here it is seen to happen.
 
-use crate::histories;
+use super::histories;
 use crate::support::rows;
 use crate::support::world::{World, weighted};
 use evenkeel_balance::{EndpointSpec, Explanation, Instant, Pool, Request, Seat};

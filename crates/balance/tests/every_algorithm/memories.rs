@@ -1,6 +1,6 @@
 //! Remembering requests moves nothing, and all of them are remembered: on every row, in random histories.
 
-use crate::histories;
+use super::histories;
 use crate::support::rows::{self, Row};
 use crate::support::world::{World, weighted};
 use evenkeel_balance::Seat;

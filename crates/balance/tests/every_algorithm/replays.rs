@@ -1,7 +1,7 @@
 //! Is a journal all that picks depend on? Random histories are recorded and replayed, on every row: each pick is the
 //! same again, a changed line is found, and no line, however wrong, panics.
 
-use crate::histories;
+use super::histories;
 use crate::support::rows::{self, Row};
 use crate::support::world::{World, weighted};
 use evenkeel_balance::journal::Sink;

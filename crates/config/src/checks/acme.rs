@@ -8,6 +8,7 @@ use crate::plan::{Challenge, ClientAuthMode, Listener, Mode, Plan};
 use crate::source::Span;
 use crate::table::Section;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Names in one certificate, as Let's Encrypt has it.
 const NAMES_MAX: usize = 100;
@@ -129,7 +130,7 @@ fn answered(plan: &Plan, span: Span, findings: &mut Findings) {
         auth.is_some_and(|auth| auth.mode == ClientAuthMode::Required)
     };
     let answers =
-        |l: &&Listener| l.mode == Mode::Http && if by_tls { l.tls.is_some() && !asks(l) } else { l.tls.is_none() };
+        |l: &&Arc<Listener>| l.mode == Mode::Http && if by_tls { l.tls.is_some() && !asks(l) } else { l.tls.is_none() };
     let port = if by_tls { 443 } else { 80 };
     let mut answering = plan.listeners.iter().filter(answers).peekable();
     let (what, other) = match by_tls {

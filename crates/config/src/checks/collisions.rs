@@ -7,6 +7,7 @@ use crate::sections::listener::{Listener, Mode};
 use crate::sections::route::Route;
 use crate::source::Span;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 /// A route and where it matches.
 pub(super) struct Placed {
@@ -18,7 +19,7 @@ pub(super) struct Placed {
 
 /// For each listener and host: every path in one router, as the proxy will do it. A route that names the listener is
 /// more specific than one that does not, so the same path may be there once with and once without.
-pub(super) fn check_collisions(placed: &[Placed], listeners: &[Listener], findings: &mut Findings) {
+pub(super) fn check_collisions(placed: &[Placed], listeners: &[Arc<Listener>], findings: &mut Findings) {
     let mut by_host: BTreeMap<Option<&HostPattern>, BTreeSet<usize>> = BTreeMap::new();
     for (index, p) in placed.iter().enumerate().filter(|(_, p)| p.whole) {
         let any = p.route.hosts.is_empty().then_some(None);

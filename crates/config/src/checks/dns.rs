@@ -11,10 +11,11 @@ use crate::source::Span;
 use crate::table::Section;
 use evenkeel_balance::algorithms;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Whether every record's pool is there, and can be balanced by answers alone.
-pub(super) fn check(root: &Section, pools: &[Pool], findings: &mut Findings) {
-    let by_name: HashMap<&str, &Pool> = pools.iter().map(|p| (&*p.name, p)).collect();
+pub(super) fn check(root: &Section, pools: &[Arc<Pool>], findings: &mut Findings) {
+    let by_name: HashMap<&str, &Arc<Pool>> = pools.iter().map(|p| (&*p.name, p)).collect();
     let names = Names::new(pools.iter().map(|p| &*p.name));
     for listener in root.named("listener").iter().filter(|l| l.section.word("mode") == Mode::Dns.name()) {
         let zone = listener.section.section("zone");
@@ -34,7 +35,7 @@ pub(super) fn check(root: &Section, pools: &[Pool], findings: &mut Findings) {
 }
 
 /// Reports where endpoints have limits that nothing counts for.
-pub(super) fn check_limits(root: &Section, leads: &Leads<'_>, pools: &[Pool], findings: &mut Findings) {
+pub(super) fn check_limits(root: &Section, leads: &Leads<'_>, pools: &[Arc<Pool>], findings: &mut Findings) {
     let is_alone = |pool: &Pool| leads.routes(&pool.name).is_empty() && leads.is_answered(&pool.name);
     for (named, pool) in root.named("pool").iter().zip(pools).filter(|(_, pool)| is_alone(pool)) {
         let limits = named.section.section("limits");

@@ -4,6 +4,7 @@
 use crate::sections::listener::{Listener, Mode};
 use crate::sections::route::Route;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// What leads to pools.
 pub(super) struct Leads<'p> {
@@ -14,7 +15,7 @@ pub(super) struct Leads<'p> {
 
 impl<'p> Leads<'p> {
     /// Of all routes and listeners.
-    pub(super) fn new(routes: &'p [Route], listeners: &'p [Listener]) -> Leads<'p> {
+    pub(super) fn new(routes: &'p [Route], listeners: &'p [Arc<Listener>]) -> Leads<'p> {
         let mut by_pool: HashMap<&str, Vec<&Route>> = HashMap::new();
         for route in routes {
             by_pool.entry(&route.pool).or_default().push(route);

@@ -9,9 +9,10 @@ use crate::sections::listener::{Listener, Mode};
 use crate::source::Span;
 use crate::table::Section;
 use crate::tree::quoted;
+use std::sync::Arc;
 
 /// Warns of each that probably takes something else than was meant.
-pub(super) fn check(sections: &[&Section], placed: &[Placed], listeners: &[Listener], findings: &mut Findings) {
+pub(super) fn check(sections: &[&Section], placed: &[Placed], listeners: &[Arc<Listener>], findings: &mut Findings) {
     let mut paths: Vec<&str> = placed.iter().filter_map(|p| literal(&p.route.path)).collect();
     paths.sort_unstable();
     for (section, placed) in sections.iter().zip(placed).filter(|(_, placed)| placed.whole) {
@@ -96,7 +97,7 @@ fn check_host(host: &HostPattern, span: Span, findings: &mut Findings) {
 }
 
 /// A route for everything where every listener sends that elsewhere.
-fn check_rest(Placed { route, span, .. }: &Placed, listeners: &[Listener], findings: &mut Findings) {
+fn check_rest(Placed { route, span, .. }: &Placed, listeners: &[Arc<Listener>], findings: &mut Findings) {
     let takes_all = route.path == PathPattern::Any && route.hosts.is_empty() && route.listeners.is_empty();
     let mut http = listeners.iter().filter(|l| l.mode == Mode::Http);
     if takes_all && http.all(|l| l.pool.is_some()) && listeners.iter().any(|l| l.mode == Mode::Http) {

@@ -20,6 +20,7 @@ use crate::sections::pool::Pool;
 use crate::sections::route::Route;
 use crate::table::Section;
 use leads::Leads;
+use std::sync::Arc;
 
 pub(crate) use acme::check as acme;
 pub(crate) use loops::check as loops;
@@ -30,8 +31,8 @@ pub(crate) use tls::check as tls;
 pub(crate) fn routes(
     root: &Section,
     defaults: &Section,
-    listeners: &[Listener],
-    pools: &[Pool],
+    listeners: &[Arc<Listener>],
+    pools: &[Arc<Pool>],
     findings: &mut Findings,
 ) -> Vec<Route> {
     dns::check(root, pools, findings);

@@ -7,9 +7,10 @@ use crate::sections::listener::Mode;
 use crate::sections::pool::Pool;
 use crate::sections::route::Route;
 use crate::table::Section;
+use std::sync::Arc;
 
 /// Reports pools that want load reports and can get none: reports come with responses, and probes are sent beside requests.
-pub(super) fn check(root: &Section, leads: &Leads<'_>, pools: &[Pool], findings: &mut Findings) {
+pub(super) fn check(root: &Section, leads: &Leads<'_>, pools: &[Arc<Pool>], findings: &mut Findings) {
     let is_http = |name: &str| leads.mode_of(name) == Some(Mode::Http);
     // A route that names no listener is one of requests.
     let takes_requests = |r: &Route| r.listeners.is_empty() || r.listeners.iter().any(|l| is_http(l));

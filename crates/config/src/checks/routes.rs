@@ -22,8 +22,8 @@ use std::sync::Arc;
 pub(super) fn routes(
     root: &Section,
     defaults: &Section,
-    listeners: &[Listener],
-    pools: &[Pool],
+    listeners: &[Arc<Listener>],
+    pools: &[Arc<Pool>],
     findings: &mut Findings,
 ) -> Vec<Route> {
     let sections = root.sections("route");
@@ -32,9 +32,10 @@ pub(super) fn routes(
     if root.set("route").is_none() {
         let mut own: Vec<Route> = own.into_iter().map(|p| p.route).collect();
         let leads = Leads::new(&own, listeners);
-        let is_rest = |p: &&Pool| leads.routes(&p.name).is_empty() && !leads.is_answered(&p.name);
-        let rest: Vec<&Pool> = if let [only] = pools { vec![only] } else { pools.iter().filter(is_rest).collect() };
-        let needs = |l: &Listener| l.mode == Mode::Http && l.pool.is_none();
+        let is_rest = |p: &&Arc<Pool>| leads.routes(&p.name).is_empty() && !leads.is_answered(&p.name);
+        let rest: Vec<&Arc<Pool>> =
+            if let [only] = pools { vec![only] } else { pools.iter().filter(is_rest).collect() };
+        let needs = |l: &Arc<Listener>| l.mode == Mode::Http && l.pool.is_none();
         let mut routes = match listeners.is_empty() || listeners.iter().any(needs) {
             true => catch_all(root, &rest, findings),
             false => Vec::new(),
@@ -97,9 +98,9 @@ pub(super) fn routes(
 }
 
 /// The routes that listeners' own pools stand for: they take what no other route of that listener takes.
-fn own_routes(root: &Section, pools: &[Pool], names: &Names<'_>, findings: &mut Findings) -> Vec<Placed> {
+fn own_routes(root: &Section, pools: &[Arc<Pool>], names: &Names<'_>, findings: &mut Findings) -> Vec<Placed> {
     let mut routes = Vec::new();
-    let by_name: HashMap<&str, &Pool> = pools.iter().map(|p| (&*p.name, p)).collect();
+    let by_name: HashMap<&str, &Pool> = pools.iter().map(|p| (&*p.name, &**p)).collect();
     for named in root.named("listener") {
         let Some(name) = named.section.text("pool") else { continue };
         let span = named.section.span_of("pool");
@@ -119,7 +120,7 @@ fn own_routes(root: &Section, pools: &[Pool], names: &Names<'_>, findings: &mut 
 }
 
 /// Without routes, a file with one pool sends everything to it.
-fn catch_all(root: &Section, pools: &[&Pool], findings: &mut Findings) -> Vec<Route> {
+fn catch_all(root: &Section, pools: &[&Arc<Pool>], findings: &mut Findings) -> Vec<Route> {
     match pools {
         [] => Vec::new(),
         [pool] => vec![Route::catch_all(pool)],
@@ -176,7 +177,7 @@ fn unknown_pool(name: &str, span: Span, names: &Names<'_>, findings: &mut Findin
         .help(names.suggest(name, "add the pool"));
 }
 
-fn check_unused(root: &Section, routes: &[Route], listeners: &[Listener], findings: &mut Findings) {
+fn check_unused(root: &Section, routes: &[Route], listeners: &[Arc<Listener>], findings: &mut Findings) {
     let leads = Leads::new(routes, listeners);
     for named in root.named("pool") {
         if leads.routes(&named.name).is_empty() && !leads.is_answered(&named.name) {

@@ -9,6 +9,7 @@ use crate::sections::pool::{EndpointProtocol, Pool, SpeakAs};
 use crate::sections::route::Route;
 use crate::table::Section;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Keys of a listener that only speak of requests.
 const OF_REQUESTS: &[&str] = &[
@@ -30,9 +31,9 @@ const LIMITS_OF_REQUESTS: &[&str] =
 /// Reports where a key is set where nothing reads it.
 pub(super) fn check(
     root: &Section,
-    listeners: &[Listener],
+    listeners: &[Arc<Listener>],
     leads: &Leads<'_>,
-    pools: &[Pool],
+    pools: &[Arc<Pool>],
     findings: &mut Findings,
 ) {
     let sections = root.named("listener");

@@ -7,9 +7,10 @@ use crate::form::HashKey;
 use crate::sections::listener::Mode;
 use crate::sections::pool::{EndpointProtocol, Pool};
 use crate::table::Section;
+use std::sync::Arc;
 
 /// Reports where a pool that gets datagrams wants what only connections or requests have.
-pub(super) fn check(root: &Section, leads: &Leads<'_>, pools: &[Pool], findings: &mut Findings) {
+pub(super) fn check(root: &Section, leads: &Leads<'_>, pools: &[Arc<Pool>], findings: &mut Findings) {
     let is_udp = |name: &str| leads.mode_of(name) == Some(Mode::Udp);
     let gets_datagrams = |pool: &Pool| leads.routes(&pool.name).iter().any(|r| r.listeners.iter().any(|l| is_udp(l)));
     for (named, pool) in root.named("pool").iter().zip(pools).filter(|(_, pool)| gets_datagrams(pool)) {

@@ -2,7 +2,6 @@
 
 mod address;
 mod cidr;
-mod grpc;
 mod hash_key;
 mod host;
 mod media_type;
@@ -19,7 +18,6 @@ mod url;
 
 pub use address::Address;
 pub use cidr::Cidr;
-pub use grpc::GrpcStatus;
 pub use hash_key::HashKey;
 pub use host::HostPattern;
 pub use path::PathPattern;

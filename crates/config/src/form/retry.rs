@@ -1,12 +1,12 @@
 //! When is what tried again? A failure (`connect`, `503`), a pause (`25ms..250ms`), a percentile (`p95`).
 
-use super::grpc::GrpcStatus;
 use super::misfit::Misfit;
 use super::status;
 use crate::code::Code;
 use crate::nearest::nearest;
 use crate::quantity::{duration_ns, duration_text};
 use crate::tree::quoted;
+use evenkeel_wire::grpc::Status as GrpcStatus;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 

@@ -2,11 +2,12 @@
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::form::{Form, Formed, GrpcStatus, RetryOn, percentile_text, status_text};
+use crate::form::{Form, Formed, RetryOn, percentile_text, status_text};
 use crate::quantity::duration_text;
 use crate::table::{Absent, Field, H, Key, Kind, Lines, MS, Section, Table, Value, list, quote, table};
 use evenkeel_balance::hedge;
 use evenkeel_balance::retry::{Conditions, Settings};
+use evenkeel_wire::grpc::Status as GrpcStatus;
 use std::time::Duration;
 
 table! {

@@ -125,7 +125,7 @@ impl Plan {
             self.listeners.iter().any(|l| l.pool.is_some() && r.listeners == [l.name.clone()] && r.name == l.name)
         };
         for route in self.routes.iter().filter(|r| !implied && !own(r)) {
-            route.written(self.pool(&route.pool)).section("[[route]]", &mut out);
+            route.written(self.pool(&route.pool).map(|pool| &**pool)).section("[[route]]", &mut out);
         }
         for pool in &self.pools {
             pool.lines(&Pool::unset()).section(&format!("[pool.{}]", key(&pool.name)), &mut out);

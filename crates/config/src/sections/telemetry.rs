@@ -10,6 +10,7 @@ use crate::form::{Form, Formed};
 use crate::nearest::Names;
 use crate::table::{Absent, Field, Key, Kind, Section, Value, quote, table};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 table! {
     pub(crate) static TELEMETRY = "[telemetry]",
@@ -184,7 +185,7 @@ impl Field for LogTarget {
 }
 
 /// Reports buckets that do not ascend, and a journal that cannot be kept.
-pub(crate) fn check(telemetry: &Section, runtime: &Runtime, pools: &[Pool], findings: &mut Findings) {
+pub(crate) fn check(telemetry: &Section, runtime: &Runtime, pools: &[Arc<Pool>], findings: &mut Findings) {
     let buckets = telemetry.section("metrics").list("buckets").into_iter();
     let buckets = buckets.filter_map(|l| if let Value::Number(x) = l.value { Some((x, l.span)) } else { None });
     let buckets: Vec<_> = buckets.collect();
@@ -208,7 +209,7 @@ pub(crate) fn check(telemetry: &Section, runtime: &Runtime, pools: &[Pool], find
     }
 }
 
-fn check_journal(section: &Section, runtime: &Runtime, pools: &[Pool], findings: &mut Findings) {
+fn check_journal(section: &Section, runtime: &Runtime, pools: &[Arc<Pool>], findings: &mut Findings) {
     let (Some(_), Some(pool)) = (section.text("path"), section.text("pool")) else { return };
     if pools.iter().all(|p| *p.name != *pool) {
         let names = Names::new(pools.iter().map(|p| &*p.name));

@@ -17,7 +17,8 @@ pub(crate) trait Words: Copy + PartialEq + Sized + 'static {
 }
 
 /// Declares an enum and the word of each variant, in the order of the docs; the row takes them as
-/// `Kind::Choice(NAME::WORDS)`. For an enum of another crate it declares the words alone, as a constant.
+/// `Kind::Choice(NAME::WORDS)`. For an enum of another crate it declares the words alone, as a constant, behind `"off"` where
+/// the key may be off.
 macro_rules! words {
     (
         $(#[$meta:meta])*
@@ -41,9 +42,9 @@ macro_rules! words {
 
         $crate::table::words! { @impl $name { $($variant = $word,)* } }
     };
-    ($(#[$meta:meta])* const $WORDS:ident for $name:ident { $( $variant:ident = $word:literal, )* }) => {
+    ($(#[$meta:meta])* const $WORDS:ident for $($off:literal or)? $name:ident { $( $variant:ident = $word:literal, )* }) => {
         $(#[$meta])*
-        const $WORDS: &[&str] = &[$($word),*];
+        const $WORDS: &[&str] = &[$($off,)? $($word),*];
 
         $crate::table::words! { @impl $name { $($variant = $word,)* } }
     };

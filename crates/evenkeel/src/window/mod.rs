@@ -277,7 +277,7 @@ fn listener(now: &Numbers, at: usize, plan: &plan::Listener) -> types::Listener 
 
 fn pools_of(now: &Numbers, control: &Control, before: &Before) -> Vec<types::Pool> {
     let (snapshots, latencies) = (control.snapshot(now.plan()), latencies(now));
-    let one = |(at, (snapshot, plan)): (usize, (PoolSnapshot, &plan::Pool))| {
+    let one = |(at, (snapshot, plan)): (usize, (PoolSnapshot, &Arc<plan::Pool>))| {
         let none = Latencies::default();
         let since: Vec<Latencies> = plan
             .endpoints

@@ -57,7 +57,7 @@ pub fn certificates(shown: &Shown) -> Vec<Certificate> {
 /// The zones of the plan.
 pub fn zones(now: &Numbers, shown: &Shown) -> Vec<Zone> {
     let numbers = shown.answers.get().map(|numbers| numbers.borrow().clone());
-    let one = |listener: &Listener| {
+    let one = |listener: &Arc<Listener>| {
         let zone = listener.zone.as_ref()?;
         let (queries, responses) = numbers.as_ref().map(|numbers| numbers.totals(&listener.name)).unwrap_or_default();
         let answered = |(code, responses): (&str, u64)| Answered { code: code.to_owned(), responses };

@@ -1,8 +1,8 @@
 //! Do answers follow what discovery finds? Names of another name server, and a file that lists endpoints.
 
+use super::wellness::ask;
 use crate::names::{A, Names, Says, v4};
 use crate::support::{Folder, Running, address, eventually, text};
-use crate::wellness::ask;
 use evenkeel_peers::installed;
 use std::fs;
 use std::process::Command;

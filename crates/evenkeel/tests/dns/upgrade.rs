@@ -1,7 +1,7 @@
 //! Does another build take over without a query lost? And whatever else changes hands: sockets of the service manager,
 //! connections when it ends, all endpoints in one reload.
 
-use crate::load::{Load, addresses, ask, query};
+use super::load::{Load, addresses, ask, query};
 use crate::support::{Adopted, DEADLINE, Folder, Running, address, eventually, get};
 use rustix::process::{Signal, kill_process, test_kill_process};
 use std::io::Read;

@@ -1,7 +1,7 @@
 //! What runs the commands of a page? One bash for all of them, in a folder of its own, at addresses of this process.
 
 use super::page::Block;
-use super::support::{Folder, address};
+use crate::support::{Folder, address};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::{File, read_to_string};
 use std::os::unix::process::CommandExt;

@@ -1,9 +1,9 @@
 //! What do clients notice of endpoints that are killed, that hang, and that come back, while they keep asking?
 
-use crate::in_each_plane;
-use crate::plane::{Answer, Plane};
-use crate::setup::{self, Setup, endpoints};
-use crate::site::Process;
+use super::in_each_plane;
+use super::plane::{Answer, Plane};
+use super::setup::{self, Setup, endpoints};
+use super::site::Process;
 use crate::support::eventually;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, RwLock};
@@ -67,7 +67,7 @@ impl Load {
                 while !over.load(SeqCst) {
                     let under_way = asking.read().expect("no panic while held");
                     let began = phase.load(SeqCst);
-                    seen.push((PHASES[began], setup.ask_for(crate::plane::PATIENT)));
+                    seen.push((PHASES[began], setup.ask_for(super::plane::PATIENT)));
                     if phase.load(SeqCst) == began {
                         asked.fetch_add(1, SeqCst);
                     }

@@ -1,6 +1,6 @@
 //! An evenkeel with a pool of some sites in front of which is one plane.
 
-use crate::plane::{Answer, PATIENT, Plane};
+use super::plane::{Answer, PATIENT, Plane};
 use crate::support::{Folder, Running, address, eventually, get};
 use rustix::process::Signal;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

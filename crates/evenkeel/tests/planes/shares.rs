@@ -4,10 +4,10 @@
 //! The bound is that of the contract (`crates/balance/tests/every_algorithm/shares.rs`): five standard deviations of a draw
 //! by weight, which is passed once in 1.7 million, and one turn for each worker that takes turns by itself.
 
-use crate::plane::Plane;
-use crate::setup::{Setup, WORKERS, endpoints};
-use crate::site::Site;
-use crate::{CHECKED, in_each_plane, sites};
+use super::plane::Plane;
+use super::setup::{Setup, WORKERS, endpoints};
+use super::site::Site;
+use super::{CHECKED, in_each_plane, sites};
 use evenkeel_balance::{Algorithm, algorithms};
 
 const QUESTIONS: usize = 600;

@@ -1,6 +1,6 @@
 //! Who may be asked at all? Tiers, endpoints that drain, and what is done when nobody is well.
 
-use crate::{by_turns, in_each_plane, pool, sites};
+use super::{by_turns, in_each_plane, pool, sites};
 use std::time::Duration;
 
 #[test]

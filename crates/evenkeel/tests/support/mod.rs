@@ -290,7 +290,9 @@ pub struct Folder(pub PathBuf);
 
 impl Folder {
     pub fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("evenkeel-test-{}-{name}", std::process::id()));
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let (pid, number) = (std::process::id(), NUMBER.fetch_add(1, SeqCst));
+        let path = std::env::temp_dir().join(format!("evenkeel-test-{pid}-{number}-{name}"));
         std::fs::create_dir_all(&path).expect("the temporary folder can be written");
         Folder(path)
     }

@@ -3,6 +3,7 @@
 //!
 //! A new rule is a function and a row. What clippy can check belongs into the lints of the workspace instead.
 
+mod binaries;
 mod comments;
 mod imports;
 mod manifests;
@@ -21,6 +22,7 @@ use std::path::Path;
 fn rules() -> impl Iterator<Item = &'static Rule> {
     let all = [
         manifests::RULES,
+        binaries::RULES,
         names::RULES,
         comments::RULES,
         registries::RULES,

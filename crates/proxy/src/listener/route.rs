@@ -54,7 +54,7 @@ impl Router {
         let mut common = Ids::default();
         naming_none.iter().for_each(|&id| common.add(&plan.routes[id], id));
         let (routers, none) = (Arc::new(common.hosts(plan)), Arc::<Hosts>::default());
-        let router = |listener: &evenkeel_config::plan::Listener| {
+        let router = |listener: &Arc<evenkeel_config::plan::Listener>| {
             let own = naming.get(&*listener.name).map_or(&[][..], Vec::as_slice);
             // Only requests have routes that name no listener.
             let is_http = listener.mode == Mode::Http;

@@ -63,7 +63,7 @@ pub struct WouldGo {
 #[derive(Clone, Debug)]
 pub struct Remembered {
     /// The pool, as planned.
-    pub pool: plan::Pool,
+    pub pool: Arc<plan::Pool>,
     /// The latest requests of each worker that answered.
     pub recent: Vec<Recent>,
     /// The names of endpoints.
@@ -145,7 +145,7 @@ impl Looker {
         Ok(())
     }
 
-    fn pool<'g>(&self, now: &'g Numbers, name: &str) -> Result<&'g plan::Pool, String> {
+    fn pool<'g>(&self, now: &'g Numbers, name: &str) -> Result<&'g Arc<plan::Pool>, String> {
         now.plan().pools.iter().find(|pool| *pool.name == *name).ok_or_else(|| {
             let names: Vec<&str> = now.plan().pools.iter().map(|pool| &*pool.name).take(20).collect();
             format!("no pool is called \"{name}\"; there are: {}", names.join(", "))

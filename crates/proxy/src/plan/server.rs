@@ -255,7 +255,9 @@ impl Plane for Proxy {
             let plan = &next.generation.plan;
             self.shared.retain(|name, _| plan.listener(name).is_some());
             self.probed = probed_at(plan).map(|(_, addr)| addr).collect();
-            self.sockets.retain(|at, _| plan.listeners.iter().flat_map(addresses).any(|other| other == *at));
+            self.sockets.retain(|at, _| {
+                plan.listeners.iter().flat_map(|listener| addresses(listener)).any(|other| other == *at)
+            });
             left.log.into_iter().for_each(Writer::finish);
             self.certificates.send_replace(self.secured.store().clone());
         }

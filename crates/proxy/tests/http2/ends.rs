@@ -1,11 +1,11 @@
 //! How do streams and connections end? By either side, in the midst of it, and when there is no more to be said.
 
+use super::{before, client};
 use crate::support::endpoint::ok;
 use crate::support::h2_client::{
     ACK, DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, H2Client, HEADERS, PING, RST_STREAM, SETTINGS, block, get,
 };
 use crate::support::{Endpoint, Proxy, wait_until};
-use crate::{before, client};
 use evenkeel_proxy::Command;
 use evenkeel_proxy::end::Cause;
 use std::net::Shutdown;

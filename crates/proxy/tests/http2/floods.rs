@@ -1,11 +1,11 @@
 //! What does a client that attacks get? The end of its connection, while others are served, and nothing grows.
 
+use super::{before, client};
 use crate::support::h2_client::{
     ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, H2Client, HEADERS, PING, PRIORITY, RST_STREAM,
     SETTINGS, WINDOW_UPDATE, block, get,
 };
 use crate::support::{Endpoint, Proxy, wait_until};
-use crate::{before, client};
 use evenkeel_wire::h2::Flood;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

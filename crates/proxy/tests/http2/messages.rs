@@ -1,9 +1,9 @@
 //! What does each side read of the other's message?
 
+use super::{before, client};
 use crate::support::endpoint::{ok, status};
 use crate::support::h2_client::{DATA, END_HEADERS, END_STREAM, Frame, HEADERS, PADDED, block, get};
 use crate::support::{Endpoint, noise, text, wait_until};
-use crate::{before, client};
 
 #[test]
 fn a_get_arrives_as_http_1_would_send_it_and_its_answer_comes_back() {
@@ -36,7 +36,7 @@ fn http_1_is_served_at_the_same_port_and_without_h2c_a_preface_is_refused() {
     let endpoint = Endpoint::saying("hello");
     let proxy = before(&[endpoint.addr]);
     assert_eq!(proxy.client().get("/").status(), 200);
-    let without = crate::Proxy::before(&[endpoint.addr]);
+    let without = super::Proxy::before(&[endpoint.addr]);
     let mut client = without.client();
     client.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
     assert_eq!(client.response().status(), 505);
@@ -219,7 +219,7 @@ fn many_requests_at_once_each_get_their_own_answer() {
 #[test]
 fn what_evenkeel_answers_itself_is_said_in_http_2() {
     let endpoint = Endpoint::silent();
-    let proxy = crate::Proxy::with(
+    let proxy = super::Proxy::with(
         &[endpoint.addr],
         "h2c = true",
         "limits = { requests_per_endpoint = 1 }\nqueue = { max = 0 }",
@@ -239,7 +239,7 @@ fn the_log_and_the_limits_are_those_of_every_request() {
     let log = crate::support::log::Log::new();
     let endpoint = Endpoint::answering(|_| ok("hello"));
     let listener = "h2c = true\nlimits = { requests_per_address = 0.001, burst_per_address = 2 }";
-    let proxy = crate::Proxy::with(&[endpoint.addr], listener, "", &log.config());
+    let proxy = super::Proxy::with(&[endpoint.addr], listener, "", &log.config());
     let mut client = client(&proxy);
     for (stream, status) in [(1, 200), (3, 200), (5, 429)] {
         client.get(stream, "/x?y");
@@ -276,7 +276,7 @@ fn a_cookie_in_many_crumbs_passes_as_one_field() {
 fn what_is_refused_for_its_head_is_logged_and_counted() {
     let log = crate::support::log::Log::new();
     let endpoint = Endpoint::saying("hello");
-    let proxy = crate::Proxy::with(&[endpoint.addr], "h2c = true", "", &log.config());
+    let proxy = super::Proxy::with(&[endpoint.addr], "h2c = true", "", &log.config());
     let mut client = client(&proxy);
     let many: Vec<String> = (0..101).map(|n| format!("x-{n}")).collect();
     let many: Vec<(&str, &str)> = get("/many").into_iter().chain(many.iter().map(|name| (&**name, "1"))).collect();

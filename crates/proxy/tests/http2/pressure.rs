@@ -1,8 +1,8 @@
 //! What happens when one side is slow? The other waits, and evenkeel holds no more than windows allow.
 
+use super::{before, client};
 use crate::support::h2_client::{DATA, END_STREAM, Frame, HEADERS, RST_STREAM, SETTINGS, WINDOW_UPDATE, get};
 use crate::support::{Endpoint, Proxy, noise, wait_until};
-use crate::{before, client};
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

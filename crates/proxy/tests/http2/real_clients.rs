@@ -1,6 +1,6 @@
 //! Do clients that others wrote get on with it? curl, nghttp, and the crate `h2`.
 
-use crate::before;
+use super::before;
 use crate::support::endpoint::ok;
 use crate::support::{Endpoint, Proxy, SOON, noise, tool};
 use bytes::Bytes;

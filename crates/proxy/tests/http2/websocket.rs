@@ -1,8 +1,8 @@
 //! Does WebSocket pass that is asked for over HTTP/2 (RFC 8441)? To an endpoint that speaks it over HTTP/1.1.
 
+use super::{before, client};
 use crate::support::h2_client::{DATA, END_STREAM, Frame, HEADERS, RST_STREAM, SETTINGS};
 use crate::support::{Endpoint, wait_until};
-use crate::{before, client};
 
 const ASK: [(&str, &str); 6] = [
     (":method", "CONNECT"),

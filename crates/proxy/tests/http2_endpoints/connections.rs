@@ -1,8 +1,8 @@
 //! How many connections are there, when are they opened, and when do they end?
 
+use super::{before, status};
 use crate::support::h2_server::H2Server;
 use crate::support::{Proxy, noise, wait_until};
-use crate::{before, status};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use tokio::sync::Semaphore;
@@ -88,7 +88,7 @@ fn an_endpoint_may_end_its_connections_under_load_without_a_failed_request() {
                     let mut client = proxy.client();
                     for n in 0..REQUESTS {
                         let content = noise(n);
-                        let answer = client.send(crate::post("/", &content)).response();
+                        let answer = client.send(super::post("/", &content)).response();
                         assert_eq!((answer.status(), answer.body == content), (200, true), "{}", answer.body_text());
                         done.fetch_add(1, SeqCst);
                     }

@@ -1,6 +1,6 @@
 //! Responses that an endpoint cuts, or that end here as it breaks the rules: the client gets what came, and the true reason.
 
-use crate::before;
+use super::before;
 use crate::support::h2_client::{Frame, HEADERS, RST_STREAM};
 use crate::support::h2_frames::{H2Frames, data, head};
 use crate::support::h2_server::H2Server;

@@ -1,10 +1,10 @@
 //! What if an endpoint does not do what it should?
 
+use super::{before, post, status};
 use crate::support::endpoint::ok;
 use crate::support::h2_server::H2Server;
 use crate::support::tls::{Authority, BOTH, answering, proxy, to_pool};
 use crate::support::{Endpoint, wait_until};
-use crate::{before, post, status};
 use evenkeel_proxy::stats::{CODES, ErrorKind};
 use h2::Reason;
 use std::sync::Arc;

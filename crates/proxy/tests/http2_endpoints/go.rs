@@ -1,8 +1,8 @@
 //! Does it get on with an endpoint that others wrote? The HTTP/2 of Go's standard library.
 
+use super::{before, post};
 use crate::support::tls::{Authority, BOTH, proxy, to_pool};
 use crate::support::{listening, noise, own_addr, text, wait_until};
-use crate::{before, post};
 use evenkeel_peers::installed;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

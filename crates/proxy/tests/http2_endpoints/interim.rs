@@ -1,9 +1,9 @@
 //! Interim responses of an endpoint: as many as a response has of them, and no more than a client takes.
 
+use super::{before, status};
 use crate::support::endpoint::{Conn, Endpoint};
 use crate::support::h2_client::{END_HEADERS, END_STREAM, Frame, HEADERS, SETTINGS, block};
 use crate::support::{Proxy, wait_until};
-use crate::{before, status};
 use evenkeel_wire::h2::PREFACE;
 
 /// Reads `n` bytes of the proxy; `None` at its end.

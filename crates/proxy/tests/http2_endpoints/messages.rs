@@ -1,8 +1,8 @@
 //! Do heads, bodies and trailers pass both ways as they are meant?
 
+use super::{before, post};
 use crate::support::h2_server::H2Server;
 use crate::support::{noise, text, wait_until};
-use crate::{before, post};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 

@@ -1,10 +1,10 @@
 //! Streams that an endpoint refuses, or ends the connection of without having looked at them: they wait for a place and go again.
 
+use super::{before, post};
 use crate::support::Proxy;
 use crate::support::h2_client::HEADERS;
 use crate::support::h2_frames::{H2Frames, data, go_away, head};
 use crate::support::h2_server::H2Server;
-use crate::{before, post};
 use h2::Reason;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

@@ -1,6 +1,6 @@
 //! Pings to endpoints that have been silent: few, as gRPC servers end connections that ask too often.
 
-use crate::before;
+use super::before;
 use crate::support::h2_client::{ACK, HEADERS, PING};
 use crate::support::h2_frames::{H2Frames, data, head};
 use crate::support::{Client, wait_until};

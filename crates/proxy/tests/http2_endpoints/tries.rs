@@ -1,8 +1,8 @@
 //! Is a request that failed tried again, hedged and kept at its endpoint, as with HTTP/1?
 
+use super::{before, post};
 use crate::support::h2_server::H2Server;
 use crate::support::wait_until;
-use crate::{before, post};
 use evenkeel_proxy::stats::ErrorKind;
 use h2::Reason;
 use std::net::SocketAddr;

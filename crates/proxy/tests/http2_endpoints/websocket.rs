@@ -1,6 +1,6 @@
 //! Does a WebSocket get through to an endpoint that speaks HTTP/2?
 
-use crate::before;
+use super::before;
 use crate::support::h2_server::{Exchange, H2Server};
 use crate::support::log::Log;
 use crate::support::{Client, Proxy, noise, text};

@@ -1,11 +1,11 @@
 //! What becomes of each row of HTTP/2, in each way in which its request can be framed?
 
-use crate::h2_requests::{Does, Row, SECTIONS};
+use super::h2_requests::{Does, Row, SECTIONS};
+use super::{Seen, expand, page};
 use crate::support::h2_client::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, Frame, H2Client, HEADERS, get, raw_block,
 };
 use crate::support::{Proxy, text};
-use crate::{Seen, expand, page};
 
 /// `PROTOCOL_ERROR`.
 const PROTOCOL_ERROR: u32 = 1;

@@ -1,7 +1,7 @@
 //! Checks of databases and mail servers see what clients would, and leave nothing behind: with MariaDB, PostgreSQL, Redis and
 //! Python's mail server, each started here at an address of its own.
 
-use crate::peers::{Server, as_nobody, is_root, postgresql, says, serve};
+use super::peers::{Server, as_nobody, is_root, postgresql, says, serve};
 use crate::support::tls::{Authority, BOTH, endpoint, to_pool};
 use crate::support::{Endpoint, Proxy, wait_until};
 use evenkeel_balance::EndpointId;

@@ -1,6 +1,6 @@
 //! OCSP responses that clients see: good ones, and no others.
 
-use crate::names::shown;
+use super::names::shown;
 use crate::support::pki::{Issued, Pki, config};
 use crate::support::tls::{V12, V13};
 use crate::support::{Endpoint, Proxy};

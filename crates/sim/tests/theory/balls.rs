@@ -1,7 +1,7 @@
 //! Balls into bins: the most balls in one bin, n balls into n bins, d choices. Source: Azar, Broder, Karlin and Upfal,
 //! Balanced Allocations (1994); shares simulated elsewhere.
 
-use crate::farm::{draws, farm, runs};
+use super::farm::{draws, farm, runs};
 use evenkeel_sim::scenario::{Load, Serving};
 use evenkeel_sim::work::Work;
 

@@ -1,7 +1,7 @@
 //! Old information: balancers see a board that is renewed now and then. n = 100, load 0.9, mean time in system.
 //! Sources: Mitzenmacher, How Useful Is Old Information (2000); Dahlin, Interpreting Stale Load Information (2000).
 
-use crate::farm::{assert_near, mean_time, queues, with_board};
+use super::farm::{assert_near, mean_time, queues, with_board};
 use evenkeel_sim::scenario::{Policy, Reference};
 
 fn at(units: f64, reference: Reference, requests: u64, seeds: u64) -> f64 {

@@ -1,6 +1,6 @@
 //! Laws that hold whatever the policy.
 
-use crate::farm::{assert_near, exponential, farm, queues};
+use super::farm::{assert_near, exponential, farm, queues};
 use evenkeel_balance::algorithms;
 use evenkeel_sim::scenario::{Load, Policy, Serving};
 use evenkeel_sim::simulate;

@@ -1,6 +1,6 @@
 //! Single queues and central ones.
 
-use crate::farm::{assert_near, draws, exponential, farm, mean_time, queues};
+use super::farm::{assert_near, draws, exponential, farm, mean_time, queues};
 use evenkeel_sim::scenario::{Policy, Reference, Serving};
 use evenkeel_sim::work::Work;
 

@@ -1,7 +1,7 @@
 //! Two choices and more, n to infinity. Source: Mitzenmacher, The Power of Two Choices in Randomized Load Balancing
 //! (1996); Vvedenskaya, Dobrushin and Karpelevich (1996).
 
-use crate::farm::{assert_near, draws, farm, mean_time, queues, runs};
+use super::farm::{assert_near, draws, farm, mean_time, queues, runs};
 use evenkeel_sim::scenario::{Load, Policy, Serving};
 use evenkeel_sim::work::Work;
 

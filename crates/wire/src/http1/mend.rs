@@ -6,8 +6,8 @@
 //! Asked only when a head was refused: good ones pay nothing for it.
 
 use super::fields::list;
+use super::tolerance::{Tolerance, Tolerated};
 use super::{Limits, Reject, head_len, leading_empty_lines};
-use evenkeel_config::plan::{Tolerance, Tolerated};
 
 /// What is to be done about a head that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -184,14 +184,7 @@ mod tests {
     use crate::http1::Response;
     use crate::http1::response::RequestContext;
 
-    const ALL: [Tolerance; 6] = [
-        Tolerance::ChunkSizePadding,
-        Tolerance::BareLfHead,
-        Tolerance::FoldedFields,
-        Tolerance::DuplicateContentLength,
-        Tolerance::DuplicateChunked,
-        Tolerance::Identity,
-    ];
+    const ALL: [Tolerance; 6] = Tolerance::ALL;
 
     /// Reads and mends a head until it is good: that and what is behind it, or why not.
     fn read(bytes: &str, tolerated: &[Tolerance]) -> Result<Option<String>, Reject> {

@@ -15,6 +15,7 @@ pub mod reply;
 pub mod request;
 pub mod response;
 pub mod tokens;
+pub mod tolerance;
 pub mod translate;
 
 pub use crate::head::Room;

@@ -10,8 +10,16 @@ mod v2;
 
 pub use header::{Addresses, Header, LEN_MAX, Malformed};
 
-use evenkeel_config::plan::ProxyVersion;
 use std::net::{IpAddr, SocketAddr};
+
+/// A version of the PROXY protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProxyVersion {
+    /// A line of text.
+    V1,
+    /// Binary.
+    V2,
+}
 
 /// Reads the header at the front of `bytes`; `None` while it is not whole. The answer for some bytes stays the same
 /// whatever follows them.

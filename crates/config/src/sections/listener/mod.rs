@@ -286,7 +286,7 @@ pub(crate) fn listeners(
     defaults: &Section,
     admin: Option<&Admin>,
     findings: &mut Findings,
-) -> Vec<Listener> {
+) -> Vec<Arc<Listener>> {
     let named = root.named("listener");
     if named.is_empty() && root.set("listener").is_none_or(|l| !l.is_broken()) {
         findings
@@ -307,7 +307,7 @@ pub(crate) fn listeners(
             bound.add(addr, on, span, findings);
         }
         check(&named.section, listener.mode, findings);
-        listener
+        Arc::new(listener)
     };
     named.iter().map(one).collect()
 }

@@ -31,7 +31,6 @@ pub use slow_start::SLOW_START;
 pub use sticky::{SameSite, Secret, Sticky};
 pub use subset::Subset;
 pub use tls::PoolTls;
-pub use tolerate::{Tolerance, Tolerated};
 
 pub(crate) use endpoint::{ENDPOINT_LIST, check as check_endpoints, endpoints};
 pub(crate) use limits::check as check_concurrency;
@@ -49,6 +48,8 @@ use endpoint::ENDPOINT;
 use evenkeel_balance as balance;
 use evenkeel_balance::algorithms;
 use evenkeel_balance::eligible::{Locality, Panic};
+use evenkeel_wire::http1::tolerance::Tolerated;
+use evenkeel_wire::proxy_protocol::ProxyVersion;
 use health::HEALTH;
 use http2::ENDPOINT_HTTP2;
 use limits::POOL_LIMITS;
@@ -225,7 +226,7 @@ table! {
         /// Faults in responses that are repaired, and not refused.
         tolerate: Tolerated = Key {
             name: "tolerate",
-            kind: Kind::List(&Kind::Choice(Tolerance::WORDS)),
+            kind: Kind::List(&Kind::Choice(tolerate::FAULTS)),
             absent: Absent::Means("none of them"),
             help: "Faults in the responses of old servers that are repaired, where a 502 would be the answer. \
                    `chunk-size-padding`: white space behind the size of a chunk. `bare-lf-head`: lines of a head that end in \
@@ -247,7 +248,7 @@ table! {
         /// The header that endpoints get at the start of each connection, if any.
         proxy_protocol: Option<ProxyVersion> = Key {
             name: "proxy_protocol",
-            kind: Kind::Choice(ProxyVersion::OFF_OR_WORDS),
+            kind: Kind::Choice(PROXY_VERSIONS),
             absent: Absent::Default("\"off\""),
             help: "The PROXY protocol header that endpoints get at the start of each connection, to know the client. A \
                    connection is then never shared between clients.",
@@ -311,12 +312,8 @@ words! {
 }
 
 words! {
-    /// A version of the PROXY protocol.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum ProxyVersion {
-        /// A line of text.
+    const PROXY_VERSIONS for "off" or ProxyVersion {
         V1 = "v1",
-        /// Binary.
         V2 = "v2",
     }
 }
@@ -363,7 +360,12 @@ fn write_keepalive(set: &Pool, base: &Pool, lines: &mut Lines) {
 }
 
 /// The pools of a file, and what is wrong with each.
-pub(crate) fn pools(root: &Section, defaults: &Section, resolver: &Resolver, findings: &mut Findings) -> Vec<Pool> {
+pub(crate) fn pools(
+    root: &Section,
+    defaults: &Section,
+    resolver: &Resolver,
+    findings: &mut Findings,
+) -> Vec<Arc<Pool>> {
     let named = root.named("pool");
     if named.is_empty() && root.set("pool").is_none_or(|p| !p.is_broken()) {
         findings
@@ -373,7 +375,7 @@ pub(crate) fn pools(root: &Section, defaults: &Section, resolver: &Resolver, fin
     let one = |named: &Named| {
         let pool = one(named, defaults, resolver);
         check(named, &pool, findings);
-        pool
+        Arc::new(pool)
     };
     named.iter().map(one).collect()
 }

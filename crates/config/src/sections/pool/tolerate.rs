@@ -1,60 +1,29 @@
-//! Which faults of old servers are let through? [`Tolerated`], `tolerate` of a pool.
+//! How `tolerate` of a pool is read and written: the words of a [`Tolerated`].
 
-use crate::table::{Field, Kind, Located, Value, Words, list, quote, words};
+use crate::table::{Field, Kind, Located, Value, list, quote};
+use evenkeel_wire::http1::tolerance::{Tolerance, Tolerated};
 
-words! {
-    /// A fault in responses that evenkeel can repair without doubt about what was meant.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum Tolerance {
-        /// White space behind the size of a chunk.
-        ChunkSizePadding = "chunk-size-padding",
-        /// Lines of a head that end in LF alone.
-        BareLfHead = "bare-lf-head",
-        /// A field that goes on in the next line.
-        FoldedFields = "folded-fields",
-        /// The same length, stated more than once.
-        DuplicateContentLength = "duplicate-content-length",
-        /// `Transfer-Encoding: chunked`, stated more than once.
-        DuplicateChunked = "duplicate-chunked",
-        /// `Transfer-Encoding: identity`.
-        Identity = "identity",
+/// The word of each fault, in the order of the docs.
+pub(super) const FAULTS: &[&str] = &{
+    let mut words = [""; Tolerance::ALL.len()];
+    let mut at = 0;
+    while at < words.len() {
+        words[at] = Tolerance::ALL[at].name();
+        at += 1;
     }
-}
-
-impl Tolerance {
-    /// Its word in the configuration.
-    pub fn name(self) -> &'static str {
-        self.word()
-    }
-}
-
-/// A set of faults.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tolerated(u8);
-
-impl Tolerated {
-    /// Whether this fault is let through.
-    pub fn has(self, fault: Tolerance) -> bool {
-        self.0 & 1 << fault as u8 != 0
-    }
-
-    /// The same, and this fault.
-    #[must_use]
-    pub fn with(self, fault: Tolerance) -> Tolerated {
-        Tolerated(self.0 | 1 << fault as u8)
-    }
-}
+    words
+};
 
 impl Field for Tolerated {
     fn read(value: Value) -> Tolerated {
-        let Value::List(faults) = value else { return Tolerated::default() };
-        faults.into_iter().fold(Tolerated::default(), |set, Located { value, .. }| match value {
-            Value::Word(word) => Tolerance::of_word(word).map_or(set, |fault| set.with(fault)),
-            _ => set,
-        })
+        let Value::List(words) = value else { return Tolerated::default() };
+        let is_named = |fault: &Tolerance| {
+            words.iter().any(|Located { value, .. }| matches!(value, Value::Word(word) if *word == fault.name()))
+        };
+        Tolerance::ALL.into_iter().filter(is_named).fold(Tolerated::default(), Tolerated::with)
     }
 
     fn write(&self, _: &Tolerated, _: &Kind) -> String {
-        list(Tolerance::ALL.iter().filter(|(fault, _)| self.has(*fault)).map(|(_, word)| quote(word)))
+        list(Tolerance::ALL.iter().filter(|fault| self.has(**fault)).map(|fault| quote(fault.name())))
     }
 }

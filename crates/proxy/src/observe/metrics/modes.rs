@@ -2,6 +2,7 @@
 
 use super::Shown;
 use evenkeel_config::plan::{Listener, Mode, Pool};
+use std::sync::Arc;
 
 /// Which modes are meant.
 pub(super) type Speaks = fn(Mode) -> bool;
@@ -34,12 +35,12 @@ pub(super) fn any(_: Mode) -> bool {
 
 impl Shown<'_> {
     /// Each listener that is meant, with its index.
-    pub(super) fn speaking(&self, speaks: Speaks) -> impl Iterator<Item = (usize, &Listener)> {
+    pub(super) fn speaking(&self, speaks: Speaks) -> impl Iterator<Item = (usize, &Arc<Listener>)> {
         self.plan.listeners.iter().enumerate().filter(move |(_, listener)| speaks(listener.mode))
     }
 
     /// Each pool that a listener which is meant leads to, with its index. One that none leads to is for any.
-    pub(super) fn pools_of(&self, speaks: Speaks) -> impl Iterator<Item = (usize, &Pool)> {
+    pub(super) fn pools_of(&self, speaks: Speaks) -> impl Iterator<Item = (usize, &Arc<Pool>)> {
         let is_meant = move |p: usize| self.modes[p].is_empty() || self.modes[p].iter().any(|mode| speaks(*mode));
         self.plan.pools.iter().enumerate().filter(move |(p, _)| is_meant(*p))
     }

@@ -1,10 +1,6 @@
 //! Does a resolver get the addresses of endpoints that are well? A whole evenkeel, asked by the tools and the resolver that
 //! are in use everywhere, and by clients that send what they should not.
 
-#[path = "../../../discovery/tests/support/mod.rs"]
-mod names;
-#[path = "../support/mod.rs"]
-mod support;
 
 #[rustfmt::skip] // rows
 mod cases;
@@ -15,7 +11,7 @@ mod strangers;
 mod upgrade;
 mod wellness;
 
-use support::{Folder, Running, address};
+use crate::support::{Folder, Running, address};
 
 /// An evenkeel that answers for a zone with all that a zone can have.
 struct DnsSetup {

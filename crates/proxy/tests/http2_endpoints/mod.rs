@@ -2,9 +2,6 @@
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test is no worker: it may wait")]
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod both;
 mod calls;
 mod connections;
@@ -21,8 +18,8 @@ mod signs_of_life;
 mod tries;
 mod websocket;
 
+use crate::support::{Client, Proxy};
 use std::net::SocketAddr;
-use support::{Client, Proxy};
 
 /// A proxy before endpoints that speak HTTP/2, with more lines for the pool.
 pub fn before(endpoints: &[SocketAddr], pool: &str) -> Proxy {

@@ -3,6 +3,3 @@
 mod flows;
 mod peers;
 mod quic;
-
-#[path = "../support/mod.rs"]
-mod support;

@@ -5,9 +5,8 @@
 mod endpoints;
 #[rustfmt::skip] // rows
 mod payloads;
-#[path = "../support/mod.rs"]
-mod support;
 
+use crate::support::{DEADLINE, Folder, Running, address, eventually};
 use endpoints::Endpoint;
 use evenkeel_peers::installed;
 use payloads::Payload;
@@ -18,7 +17,6 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpStream};
-use support::{DEADLINE, Folder, Running, address, eventually};
 
 const TABLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/differential/outcomes.tsv");
 
@@ -272,4 +270,4 @@ fn compare(endpoints: &[Endpoint], payloads: &[Payload], cells: &[Vec<String>]) 
     }
 }
 
-const BLESS: &str = "EVENKEEL_BLESS=1 cargo test -p evenkeel --test differential writes it anew";
+const BLESS: &str = "EVENKEEL_BLESS=1 cargo test -p evenkeel --test all differential:: writes it anew";

@@ -1,16 +1,13 @@
 //! Do the pages that users read hold? Their command blocks run as written, their links lead somewhere, and their scenarios are
 //! read.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod links;
 mod page;
 mod shell;
 
+use crate::support::{Folder, ends};
 use page::Page;
 use shell::Shell;
-use support::{Folder, ends};
 
 /// Blocks with the info string `sh no-run`: they need root, the network, a service manager, a build or minutes. Every other
 /// block runs, so each of these is a command that may stop working unseen.

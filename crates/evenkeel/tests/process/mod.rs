@@ -1,8 +1,5 @@
 //! A whole process with nothing to do, with a worker that is stuck, or with a standard error that nothing reads.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod idle;
 mod stuck;
 mod unread;

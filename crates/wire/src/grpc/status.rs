@@ -1,9 +1,9 @@
-//! How did a gRPC call end? [`GrpcStatus`], with the words of the configuration, the access log and metrics.
+//! How did a gRPC call end? [`Status`], with the words of the configuration, the access log and metrics.
 
 /// A status of gRPC, in the order of their codes (doc/statuscodes.md of gRPC).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum GrpcStatus {
+pub enum Status {
     Ok,
     Cancelled,
     Unknown,
@@ -23,10 +23,10 @@ pub enum GrpcStatus {
     Unauthenticated,
 }
 
-use GrpcStatus::*;
+use Status::*;
 
 /// Every status with its word; its place is its code.
-const ALL: [(GrpcStatus, &str); 17] = [
+const ALL: [(Status, &str); 17] = [
     (Ok, "ok"),
     (Cancelled, "cancelled"),
     (Unknown, "unknown"),
@@ -46,7 +46,7 @@ const ALL: [(GrpcStatus, &str); 17] = [
     (Unauthenticated, "unauthenticated"),
 ];
 
-impl GrpcStatus {
+impl Status {
     /// The words of all of them: their place is their code.
     pub const NAMES: &'static [&'static str; 17] = &{
         let mut names = [""; 17];
@@ -59,7 +59,7 @@ impl GrpcStatus {
     };
 
     /// The status of a code, 0 to 16.
-    pub fn of_code(code: u8) -> Option<GrpcStatus> {
+    pub fn of_code(code: u8) -> Option<Status> {
         ALL.get(usize::from(code)).map(|(status, _)| *status)
     }
 
@@ -70,11 +70,11 @@ impl GrpcStatus {
 
     /// Its word.
     pub fn name(self) -> &'static str {
-        GrpcStatus::NAMES[usize::from(self.code())]
+        Status::NAMES[usize::from(self.code())]
     }
 
     /// The status whose word this is.
-    pub(crate) fn of_name(name: &str) -> Option<GrpcStatus> {
+    pub fn of_name(name: &str) -> Option<Status> {
         ALL.iter().find(|(_, word)| *word == name).map(|(status, _)| *status)
     }
 }
@@ -86,12 +86,12 @@ mod tests {
     #[test]
     fn codes_and_words_lead_to_the_same_status() {
         for code in 0..=16 {
-            let status = GrpcStatus::of_code(code).expect("there are 17");
-            assert_eq!((status.code(), GrpcStatus::of_name(status.name())), (code, Some(status)));
+            let status = Status::of_code(code).expect("there are 17");
+            assert_eq!((status.code(), Status::of_name(status.name())), (code, Some(status)));
         }
-        assert_eq!(GrpcStatus::of_code(17), None);
+        assert_eq!(Status::of_code(17), None);
         assert_eq!(
-            [4, 14].map(|code| GrpcStatus::of_code(code).map(GrpcStatus::name)),
+            [4, 14].map(|code| Status::of_code(code).map(Status::name)),
             [Some("deadline-exceeded"), Some("unavailable")]
         );
     }

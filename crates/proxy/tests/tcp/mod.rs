@@ -6,6 +6,3 @@ mod reload;
 mod sessions;
 mod source;
 mod tls;
-
-#[path = "../support/mod.rs"]
-mod support;

@@ -8,12 +8,9 @@ mod pressure;
 mod real_clients;
 mod websocket;
 
-#[path = "../support/mod.rs"]
-mod support;
-
+use crate::support::Proxy;
+use crate::support::h2_client::H2Client;
 use std::net::SocketAddr;
-use support::Proxy;
-use support::h2_client::H2Client;
 
 /// A proxy with one worker that takes HTTP/2 without TLS.
 fn before(endpoints: &[SocketAddr]) -> Proxy {

@@ -2,9 +2,8 @@
 
 mod backend;
 mod collector;
-#[path = "../support/mod.rs"]
-mod support;
 
+use crate::support::{Folder, Running, address, ask, eventually, get, text};
 use backend::{Backend, response};
 use collector::{Collector, attribute, hex};
 use evenkeel_peers::installed;
@@ -18,7 +17,6 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
-use support::{Folder, Running, address, ask, eventually, get, text};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";

@@ -17,6 +17,3 @@ mod reuse;
 mod stray;
 mod tolerate;
 mod upgrades;
-
-#[path = "../support/mod.rs"]
-mod support;

@@ -2,9 +2,6 @@
 
 #![allow(clippy::disallowed_types, reason = "a test is no worker: it may lock")]
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod broken;
 mod causes;
 mod clients;

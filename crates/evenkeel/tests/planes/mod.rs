@@ -1,9 +1,6 @@
 //! Does every plane hold what the pool promises? Each scenario is a row, each plane a column: a whole evenkeel before real
 //! endpoints, asked as its clients ask.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod deaths;
 mod plane;
 mod setup;

@@ -2,8 +2,6 @@
 //! an endpoint that records each byte it gets; docs/reference/strictness.md is written from the same rows.
 #![allow(clippy::disallowed_types, reason = "a test is no worker: it may lock")]
 
-#[path = "../../../config/tests/support/committed.rs"]
-mod committed;
 mod h2;
 #[rustfmt::skip] // a row is a line
 mod h2_requests;
@@ -12,9 +10,10 @@ mod page;
 mod requests;
 #[rustfmt::skip]
 mod responses;
-#[path = "../support/mod.rs"]
-mod support;
 
+use crate::support::endpoint::ok;
+use crate::support::message::{Message, read_message, without_marks};
+use crate::support::{Client, Endpoint, Proxy, text, wait_until};
 use evenkeel_wire::http1::Reject;
 use requests::Does;
 use responses::{Asked, Ends};
@@ -22,9 +21,6 @@ use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use support::endpoint::ok;
-use support::message::{Message, read_message, without_marks};
-use support::{Client, Endpoint, Proxy, text, wait_until};
 
 /// All bytes that an endpoint got, and what it took them for.
 #[derive(Clone, Default)]
@@ -165,7 +161,7 @@ fn every_response_comes_to_what_its_row_says() {
     let index = last_index.clone();
     let endpoint = Endpoint::start(move |conn| {
         // A proxy that refuses a response may close within the next read.
-        while let Ok(Some(head)) = support::message::read_head(&mut conn.stream) {
+        while let Ok(Some(head)) = crate::support::message::read_head(&mut conn.stream) {
             index.store(conn.index, SeqCst);
             if head.starts_with("GET /then ") {
                 conn.send(ok("then"));
@@ -234,5 +230,5 @@ fn every_reason_to_refuse_has_a_row() {
 
 #[test]
 fn the_committed_page_is_the_generated_one() {
-    committed::same_as_committed(&[("docs/reference/strictness.md".into(), page::write())]);
+    crate::committed::same_as_committed(&[("docs/reference/strictness.md".into(), page::write())]);
 }

@@ -1,9 +1,6 @@
 //! Does every algorithm do what its row says? The contract, run over the registry: with default parameters, and with
 //! each parameter at the ends of its range. A failure prints row, seed and scenario.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod affinity;
 mod answers;
 mod choices;

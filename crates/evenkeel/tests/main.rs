@@ -1,0 +1,34 @@
+//! Behaviour of the whole program, as a process of its own. A file or folder for each subject.
+//!
+//! One binary, so that the crate and what tests share are linked once. One subject alone:
+//! `cargo test -p evenkeel --test all SUBJECT::`
+
+mod admin;
+mod arguments;
+#[path = "../../config/tests/support/committed.rs"]
+mod committed;
+mod completion;
+mod config;
+mod dashboard;
+mod demo;
+mod deploy;
+mod descriptors;
+mod differential;
+mod discovery;
+mod dns;
+mod explain;
+mod full_disk;
+#[path = "../../discovery/tests/support/mod.rs"]
+mod names;
+mod pages;
+mod planes;
+mod process;
+mod reload;
+mod run;
+mod sim;
+mod steering;
+mod support;
+mod tap;
+mod tls;
+mod traces;
+mod upgrade;

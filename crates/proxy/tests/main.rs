@@ -1,0 +1,34 @@
+//! Behaviour of the proxy over real sockets: endpoints that follow a script, clients that send bytes.
+//! A file or folder for each subject.
+//!
+//! One binary, so that the crate and what tests share are linked once. One subject alone:
+//! `cargo test -p evenkeel-proxy --test all SUBJECT::`
+
+mod announced;
+#[path = "../../config/tests/support/committed.rs"]
+mod committed;
+mod dead_tier;
+mod ejection;
+mod ends_page;
+mod explanations;
+mod health;
+mod hedging;
+mod http;
+mod http2;
+mod http2_endpoints;
+mod journal;
+mod limits;
+mod log_formats;
+mod queue;
+mod reload;
+mod request_id;
+mod retries;
+mod shared_load;
+mod spread;
+mod sticky;
+mod strictness;
+mod support;
+mod tcp;
+mod tls;
+mod trusted;
+mod udp;

@@ -1,0 +1,12 @@
+//! Behaviour of simulations, and their agreement with theory.
+//!
+//! One binary, so that the crate and what tests share are linked once. One subject alone:
+//! `cargo test -p evenkeel-sim --test all SUBJECT::`
+
+mod behaviour;
+#[path = "../../config/tests/support/committed.rs"]
+mod committed;
+mod files;
+mod probes;
+mod shadows;
+mod theory;

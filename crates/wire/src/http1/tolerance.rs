@@ -1,0 +1,59 @@
+//! Faults of old servers that a pool may let through: [`Tolerated`], a set of [`Tolerance`]. [`super::mend`] repairs them.
+
+/// A fault in responses that can be repaired without doubt about what was meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tolerance {
+    /// White space behind the size of a chunk.
+    ChunkSizePadding,
+    /// Lines of a head that end in LF alone.
+    BareLfHead,
+    /// A field that continues in the next line.
+    FoldedFields,
+    /// The same length, stated more than once.
+    DuplicateContentLength,
+    /// `Transfer-Encoding: chunked`, stated more than once.
+    DuplicateChunked,
+    /// `Transfer-Encoding: identity`.
+    Identity,
+}
+
+impl Tolerance {
+    /// Every fault, in the order of the docs.
+    pub const ALL: [Tolerance; 6] = [
+        Tolerance::ChunkSizePadding,
+        Tolerance::BareLfHead,
+        Tolerance::FoldedFields,
+        Tolerance::DuplicateContentLength,
+        Tolerance::DuplicateChunked,
+        Tolerance::Identity,
+    ];
+
+    /// The word of the configuration and of the access log.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Tolerance::ChunkSizePadding => "chunk-size-padding",
+            Tolerance::BareLfHead => "bare-lf-head",
+            Tolerance::FoldedFields => "folded-fields",
+            Tolerance::DuplicateContentLength => "duplicate-content-length",
+            Tolerance::DuplicateChunked => "duplicate-chunked",
+            Tolerance::Identity => "identity",
+        }
+    }
+}
+
+/// A set of faults.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tolerated(u8);
+
+impl Tolerated {
+    /// True if this fault is let through.
+    pub fn has(self, fault: Tolerance) -> bool {
+        self.0 & 1 << fault as u8 != 0
+    }
+
+    /// Returns the set with this fault added.
+    #[must_use]
+    pub fn with(self, fault: Tolerance) -> Tolerated {
+        Tolerated(self.0 | 1 << fault as u8)
+    }
+}
