@@ -1,30 +1,45 @@
 //! Are endpoints checked as their plan says? From the moment that they are in use, and until they leave.
 
+use crate::plane::lock;
 use crate::setup::{Setup, endpoints, parse, wait_until};
 use evenkeel_balance::EndpointId;
 use evenkeel_balance::state::State;
-use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// An endpoint that counts connections.
+/// An endpoint that notes who connects.
 struct Endpoint {
     addr: SocketAddr,
-    checks: Arc<AtomicUsize>,
+    peers: Arc<Mutex<Vec<SocketAddr>>>,
 }
 
 impl Endpoint {
     fn start() -> Endpoint {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let endpoint = Endpoint { addr: listener.local_addr().expect("it is bound"), checks: Arc::default() };
-        let checks = endpoint.checks.clone();
-        thread::spawn(move || listener.incoming().for_each(|_| _ = checks.fetch_add(1, SeqCst)));
+        let endpoint = Endpoint { addr: listener.local_addr().expect("it is bound"), peers: Arc::default() };
+        let peers = endpoint.peers.clone();
+        thread::spawn(move || {
+            while let Ok((_, peer)) = listener.accept() {
+                lock(&peers).push(peer);
+            }
+        });
         endpoint
     }
 
     fn checks(&self) -> usize {
-        self.checks.load(SeqCst)
+        lock(&self.peers).len()
+    }
+
+    /// Connections up to now: also those that wait to be accepted.
+    fn checks_so_far(&self) -> usize {
+        let mine = TcpStream::connect(self.addr).and_then(|stream| stream.local_addr()).expect("it accepts");
+        let mut at = None;
+        wait_until("it has accepted all", || {
+            at = lock(&self.peers).iter().position(|peer| *peer == mine);
+            at.is_some()
+        });
+        at.expect("it was waited for") + 1
     }
 }
 
@@ -35,7 +50,7 @@ fn config(of: &[SocketAddr], health: &str) -> String {
     )
 }
 
-const OFTEN: &str = "health = { tcp = {}, interval = '10ms', timeout = '10ms', fall = 1, rise = 1 }";
+const OFTEN: &str = "health = { tcp = {}, interval = '100ms', timeout = '100ms', fall = 1, rise = 1 }";
 
 fn state(setup: &Setup, addr: SocketAddr) -> Option<State> {
     setup.runtime.control().pools()["web"].state_of(&addr.to_string())
@@ -50,7 +65,7 @@ fn endpoints_are_checked_as_long_as_they_are_in_the_pool() {
     let found = endpoints(&[&second.addr.to_string()]);
     setup.runtime.apply_endpoints(vec![("web".into(), found)]).expect("nothing interrupts");
     wait_until("the one that came is up", || state(&setup, second.addr) == Some(State::Up));
-    let at_most = first.checks() + 1; // which may have been under way
+    let at_most = first.checks_so_far() + 1; // which may have been under way
     let until = second.checks() + 3;
     wait_until("the other is checked", || second.checks() >= until);
     assert!(first.checks() <= at_most, "the one that left is not");

@@ -122,8 +122,8 @@ fn sockets(
 /// By pool: new balancers by worker, if it needs any.
 fn balancers(proxy: &Proxy, next: &Next<'_>, wrong: &mut Wrong) -> Vec<Option<Vec<Balancer>>> {
     let plan = next.plan();
-    let old_pools: HashMap<&str, &Arc<Pool>> =
-        next.before.iter().flat_map(|plan| &plan.pools).map(|pool| (&*pool.name, pool)).collect();
+    let old_pools: HashMap<&str, &Pool> =
+        next.before.iter().flat_map(|plan| &plan.pools).map(|pool| (&*pool.name, &**pool)).collect();
     let pools = next.pools();
     let balancers = plan.pools.iter().map(|pool| {
         // Balancers do not know which shadows there are, only whether there are any.
