@@ -101,8 +101,8 @@ impl Discovery {
                     && old.allow_empty == allow_empty
                     && old.resolver == plan.resolver
             };
-            let stays = before.sources().find(same);
-            stays.cloned().unwrap_or_else(|| self.start(pool, source, allow_empty, &plan.resolver))
+            let mut there = before.at.get(pool).into_iter().flat_map(|at| before.pools[*at].sources());
+            there.find(same).cloned().unwrap_or_else(|| self.start(pool, source, allow_empty, &plan.resolver))
         });
         let answered = async {
             for source in following.sources() {
@@ -199,10 +199,7 @@ impl Following {
 
     /// Each source.
     pub(crate) fn sources(&self) -> impl Iterator<Item = &Arc<Source>> {
-        self.pools.iter().flat_map(|pool| &pool.entries).filter_map(|entry| match entry {
-            Entry::Fixed(_) => None,
-            Entry::Named(_, source) | Entry::Found(source) => Some(source),
-        })
+        self.pools.iter().flat_map(|pool| pool.sources())
     }
 
     /// Each pool that has a source.
@@ -217,6 +214,13 @@ impl Following {
 }
 
 impl Pool {
+    fn sources(&self) -> impl Iterator<Item = &Arc<Source>> {
+        self.entries.iter().filter_map(|entry| match entry {
+            Entry::Fixed(_) => None,
+            Entry::Named(_, source) | Entry::Found(source) => Some(source),
+        })
+    }
+
     /// No name and no address twice: what the file lists comes first.
     fn endpoints(&self) -> Vec<Endpoint> {
         let (mut names, mut addrs) = (HashSet::new(), HashSet::new());

@@ -56,7 +56,7 @@ impl Pending {
 
     /// Takes them all.
     pub fn take(&self) -> BTreeSet<Arc<str>> {
-        std::mem::take(&mut lock(&self.pools))
+        std::mem::take(&mut *lock(&self.pools))
     }
 }
 

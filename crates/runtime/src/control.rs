@@ -105,7 +105,9 @@ impl Control {
     /// endpoints.
     pub fn snapshot<'p>(&self, of: impl IntoIterator<Item = (&'p str, &'p [plan::Endpoint])>) -> Vec<PoolSnapshot> {
         let pools = self.pools();
-        let one = |(name, endpoints): (&str, &[plan::Endpoint])| pools.get(name).map(|pool| pool.snapshot(endpoints)).unwrap_or_default();
+        let one = |(name, endpoints): (&str, &[plan::Endpoint])| {
+            pools.get(name).map(|pool| pool.snapshot(endpoints)).unwrap_or_default()
+        };
         of.into_iter().map(one).collect()
     }
 
