@@ -1,5 +1,6 @@
 //! Does a change of a pool's endpoints cost what that pool is, whatever else the plan has? In a binary of its own, as it counts
 //! what all threads allocate.
+#![allow(clippy::disallowed_methods, reason = "a test is no worker: it may wait")]
 
 use evenkeel_config::plan::Endpoint;
 use evenkeel_proxy::Server;
