@@ -210,7 +210,10 @@ impl Serving {
                 },
                 _ = turn.tick(), if self.admin.is_some() => self.shown.turn(&self.now()),
                 _ = count.tick(), if self.admin.is_some() => self.shown.history.count(&self.now(), unix_ms(SystemTime::now())),
-                offer = self.configured.providers.offered() => _ = self.take(offer).await,
+                offer = self.configured.providers.offered() => {
+                    // The log says what comes of it.
+                    let _ = self.take(offer).await;
+                }
                 served = serves(upgrade.as_mut()) => match served {
                     Ok(pid) => {
                         self.notify.main_process(pid);
