@@ -71,7 +71,8 @@ pub fn parse_str(name: &str, text: &str, env: Env<'_>) -> Outcome {
 pub(crate) fn parse_values(name: &str, text: &str, machine: Option<&dyn Machine>) -> Outcome {
     let mut loader = Loader::new(&NoFiles, &|_| None);
     let table = loader.parse(name, text);
-    loader.sources.stands_for(0, table.clone());
+    let values = table.clone();
+    loader.sources.stands_for(0, move |span| values.path_to(span));
     loader.joined.add(table, &mut loader.findings);
     loader.finish(machine)
 }
