@@ -307,3 +307,23 @@ async fn check_again_and_again(control: Control, pool: Arc<str>, id: EndpointId,
         sleep_until(began + checkup.check.interval.mul_f64(stretch)).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_due_first_is_known_without_a_look_at_every_pool() {
+        let (mut dues, [a, b]) = (Dues::default(), ["a", "b"].map(Arc::<str>::from));
+        assert_eq!(dues.first(), None);
+        dues.set(&a, Some(Instant(5)));
+        dues.set(&b, Some(Instant(3)));
+        dues.set(&b, Some(Instant(7)));
+        assert_eq!((dues.first(), dues.by(Instant(4)).len()), (Some(Instant(5)), 0));
+        assert_eq!(dues.by(Instant(7)), [a.clone(), b.clone()]);
+        dues.set(&a, None);
+        assert_eq!((dues.first(), dues.by(Instant(7))), (Some(Instant(7)), vec![b.clone()]));
+        dues.set(&b, None);
+        assert!(dues.of.is_empty() && dues.in_order.is_empty());
+    }
+}
