@@ -99,11 +99,14 @@ impl Control {
         self.pools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The present state of a plan's pools, in its order. While the plan changes, a pool may not exist yet: it then has
-    /// no endpoints.
+    /// The present state of a plan's pools, in its order. While the plan changes, a pool may not exist yet: no endpoint of
+    /// it has a state then.
     pub fn snapshot(&self, plan: &Plan) -> Vec<PoolSnapshot> {
         let pools = self.pools();
-        let one = |plan: &Arc<plan::Pool>| pools.get(&plan.name).map(|pool| pool.snapshot(plan)).unwrap_or_default();
+        let one = |plan: &Arc<plan::Pool>| match pools.get(&plan.name) {
+            Some(pool) => pool.snapshot(plan),
+            None => PoolSnapshot::unused(plan),
+        };
         plan.pools.iter().map(one).collect()
     }
 

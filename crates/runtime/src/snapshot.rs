@@ -55,6 +55,22 @@ pub struct EndpointSnapshot {
     pub counts: Counts,
 }
 
+impl PoolSnapshot {
+    /// A pool of a plan that is not in use yet, or no more.
+    pub fn unused(plan: &plan::Pool) -> PoolSnapshot {
+        let endpoint = |endpoint: &plan::Endpoint| EndpointSnapshot {
+            name: endpoint.name.clone(),
+            weight_configured: endpoint.weight.into(),
+            ..EndpointSnapshot::default()
+        };
+        PoolSnapshot {
+            name: plan.name.clone(),
+            endpoints: plan.endpoints.iter().map(endpoint).collect(),
+            ..PoolSnapshot::default()
+        }
+    }
+}
+
 impl SharedPool {
     /// The present state of the pool, with the endpoints of this plan.
     pub fn snapshot(&self, plan: &plan::Pool) -> PoolSnapshot {

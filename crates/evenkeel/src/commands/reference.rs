@@ -12,7 +12,7 @@ use evenkeel_config::render_text;
 use evenkeel_discovery::Discovery;
 use evenkeel_dns::metrics as dns;
 use evenkeel_proxy::{Numbers, metrics};
-use evenkeel_runtime::{Control, Generation};
+use evenkeel_runtime::{Control, Generation, Metrics};
 use evenkeel_tls::Store;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -64,9 +64,11 @@ pub fn metrics() -> Result<(), Failure> {
     let certificates = Store::default().next(&plan).map_err(|e| Failure::running(e.to_string()))?;
     let control = Control::unattended(&plan, 1);
     let answers = watch::channel(Arc::new(dns::Numbers::next(&plan, 1, &dns::Numbers::default()))).1;
-    let running = watch::channel(Arc::new(Numbers::first(Arc::new(Generation::first(Arc::new(plan))), 1))).1;
+    let generation = Arc::new(Generation::first(Arc::new(plan)));
+    let counted = watch::channel(Arc::new(Numbers::first(generation.clone(), 1))).1;
+    let shared = Metrics::new(watch::channel(generation).1, control);
     let registry = registry(Rooms {
-        planes: vec![Box::new(metrics::Metrics::new(running, control)), Box::new(dns::Metrics::new(answers))],
+        planes: vec![Box::new(shared), Box::new(metrics::Metrics::new(counted)), Box::new(dns::Metrics::new(answers))],
         reloads: Arc::new(Reloads::new()),
         discovery: &discovery,
         certificates: &certificates,

@@ -18,6 +18,7 @@ const FOLDERS: &[(&str, &[&str])] = &[
         &[
             "runtime",
             "lost",
+            "metrics",
             "plane",
             "restart",
             "generation",

@@ -287,7 +287,7 @@ impl Plane for Proxy {
     }
 
     fn collector(&self) -> Box<dyn Collector> {
-        Box::new(Metrics::new(self.numbers(), self.control.clone()))
+        Box::new(Metrics::new(self.numbers()))
     }
 
     fn open(&self) -> u64 {
