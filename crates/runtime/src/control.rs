@@ -7,7 +7,7 @@ use crate::events::Events;
 use crate::history::Checked;
 use crate::orders::Orders;
 use crate::pool::{Checkup, Pools, SharedPool};
-use crate::snapshot::PoolSnapshot;
+use crate::snapshot::{PoolSnapshot, named};
 use evenkeel_balance::rng::Rng;
 use evenkeel_balance::state::State;
 use evenkeel_balance::{EndpointId, Instant};
@@ -107,6 +107,13 @@ impl Control {
             Some(pool) => pool.snapshot(plan),
             None => PoolSnapshot::unused(plan),
         };
+        plan.pools.iter().map(one).collect()
+    }
+
+    /// The same as operators see them, without what planes count.
+    pub fn shown(&self, plan: &Plan) -> Vec<evenkeel_view::Pool> {
+        let pools = self.pools();
+        let one = |plan: &Arc<plan::Pool>| pools.get(&plan.name).map_or_else(|| named(plan), |pool| pool.shown(plan));
         plan.pools.iter().map(one).collect()
     }
 

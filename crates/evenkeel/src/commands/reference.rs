@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::output::print;
 use crate::registry::{Rooms, registry, render};
 use crate::traces::Metrics as Spans;
-use crate::window::latencies;
+use crate::window::native;
 use evenkeel_config::render_text;
 use evenkeel_discovery::Discovery;
 use evenkeel_dns::metrics as dns;
@@ -78,7 +78,7 @@ pub fn metrics() -> Result<(), Failure> {
     });
     let text = render(&registry);
     let mut families = families(&text);
-    let (name, help) = latencies::NATIVE;
+    let (name, help) = native::NATIVE;
     families.push(Family { name, help, kind: "native histogram", labels: vec!["pool", "endpoint"] });
     print(&page(&families))
 }

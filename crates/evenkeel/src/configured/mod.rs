@@ -11,9 +11,9 @@ pub mod texts;
 pub mod watch;
 
 use evenkeel_admin::api::problem::Problem;
-use evenkeel_admin::api::types::config;
 use evenkeel_config::{Diagnostic, Outcome, changes, render_text};
-use evenkeel_runtime::events::unix_ms;
+use evenkeel_view::config;
+use evenkeel_view::words::unix_ms;
 use revisions::{Revision, Revisions};
 use source::Source;
 use std::sync::Arc;

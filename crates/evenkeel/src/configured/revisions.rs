@@ -1,7 +1,7 @@
 //! Which configurations has this process had, and how did they come? The latest are kept, so that one can be had again.
 
 use crate::configured::texts::Texts;
-use evenkeel_admin::api::types::config::{self, Running};
+use evenkeel_view::config::{self, Running};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::path::PathBuf;

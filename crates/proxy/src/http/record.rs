@@ -10,13 +10,13 @@ use crate::load::load_report::{self, Working};
 use crate::load::reports::Received;
 use crate::observe::access_log::{AccessLog, Line, NOWHERE};
 use crate::observe::end::{Cause, Phase};
-use crate::observe::explanations::Explained;
 use crate::observe::request_id::RequestId;
 use crate::observe::trace::Trace;
 use crate::observe::{stats, taps};
 use crate::peer::address_text::AddressText;
 use crate::upstream::pool::{Endpoint, WorkerPool};
 use evenkeel_balance::{Clock, Instant};
+use evenkeel_view::picks::Explained;
 use evenkeel_wire::grpc::Status;
 use evenkeel_wire::h2::Malformed;
 use evenkeel_wire::head::Request;
@@ -254,14 +254,14 @@ impl Record<'_> {
         let mut explained = Explained {
             request_id: self.request_id().to_string(),
             trace_id: self.trace.as_ref().map(|trace| trace.id_text()),
-            worker: core.index,
+            worker: core.index as u64,
             listener: self.client.listener.name.clone(),
             route: route.map(|route| route.name.clone()).unwrap_or_default(),
             pool: self.pool.map(|pool| pool.name.clone()).unwrap_or_default(),
             queue_ns: self.queue_ns.get(),
             status: self.status.get(),
-            end: Cause::LABELS[self.cause.get() as usize],
-            phase: Phase::LABELS[self.phase.get() as usize],
+            end: Cause::LABELS[self.cause.get() as usize].into(),
+            phase: Phase::LABELS[self.phase.get() as usize].into(),
             total_ns,
             ..Explained::default()
         };

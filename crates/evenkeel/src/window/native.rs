@@ -1,20 +1,9 @@
-//! How long did requests take at each endpoint, until now and until a while ago?
+//! Native histograms of how long requests took at each endpoint.
 
-use super::counts;
 use evenkeel_admin::exposition::{Native, Series};
 use evenkeel_proxy::Numbers;
-use evenkeel_proxy::latency::{FIRST, Latencies, SCHEMA};
-use std::collections::HashMap;
-use std::sync::Arc;
-
-/// The latencies of every endpoint until now: by pool, then by endpoint, in the order of the plan.
-pub fn latencies(now: &Numbers) -> Vec<Vec<Latencies>> {
-    let pools = now.plan().pools.iter().enumerate();
-    pools.map(|(p, pool)| (0..pool.endpoints.len()).map(|e| counts::latencies(now, p, e)).collect()).collect()
-}
-
-/// Those of a while ago, by name of the pool and of the endpoint, for what has been since.
-pub type Before = HashMap<(Arc<str>, Arc<str>), Latencies>;
+use evenkeel_view::latencies::{FIRST, Latencies, SCHEMA};
+use evenkeel_view::timeline::Ledger;
 
 /// What the native histogram of each endpoint is called, and what it means.
 pub const NATIVE: (&str, &str) = (
@@ -37,9 +26,10 @@ pub fn native(now: &Numbers) -> Vec<Native> {
         steps: (first..).zip(latencies.steps.iter().copied()).skip(1).collect(),
     };
     let mut series = Vec::new();
-    for (pool, latencies) in now.plan().pools.iter().zip(latencies(now)) {
-        let used = pool.endpoints.iter().zip(latencies).filter(|(_, latencies)| latencies.count() > 0);
-        series.extend(used.map(|(endpoint, latencies)| one(&pool.name, &endpoint.name, latencies)));
+    for (p, (pool, endpoints)) in now.pools().enumerate() {
+        let latencies = endpoints.enumerate().map(|(e, endpoint)| (endpoint, now.latencies(p, e)));
+        let used = latencies.filter(|(_, latencies)| latencies.count() > 0);
+        series.extend(used.map(|(endpoint, latencies)| one(pool, endpoint, latencies)));
     }
     let ((name, help), zero_threshold) = (NATIVE, f64::from(FIRST).exp2());
     vec![Native { name, help, schema: SCHEMA, zero_threshold, series }]
