@@ -210,7 +210,7 @@ fn would_pick(worker: &Worker, pool: &str, described: &Parts) -> Option<Pick> {
     let (method, target, host) = (&*described.method, &*described.target, described.host.as_bytes());
     let request = head::Request { method, target, host, fields: table.fields() };
     let ip = described.client.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let key = pool.key.as_ref().and_then(|key| hash_key::hash(key, &request, ip));
+    let key = pool.plan().key().and_then(|key| hash_key::hash(key, &request, ip));
     let mut why = Explanation::default();
     let request = Request { key, tried: &[], beyond: false };
     let picked = pool.balancer.borrow_mut().would_pick(&request, worker.core.clock.now(), &mut why);
