@@ -3,9 +3,11 @@
 
 use crate::answer::{Answerer, Moment};
 use crate::core::Core;
+use evenkeel_config::plan;
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// One address of a worker.
@@ -19,9 +21,9 @@ pub struct Binding {
 /// What a listener says at all of its addresses.
 #[derive(Clone)]
 pub struct Listener {
+    /// As planned.
+    pub plan: Arc<plan::Listener>,
     pub answerer: Rc<RefCell<Answerer>>,
-    /// How long a client may be idle on a connection.
-    pub idle: Duration,
     /// Open connections of this worker.
     pub connections_max: usize,
 }
@@ -44,7 +46,7 @@ impl Binding {
 
     /// How long a client may be idle.
     pub fn idle(&self) -> Duration {
-        self.listener.borrow().idle
+        self.listener.borrow().plan.timeouts.client_idle
     }
 
     /// The time right now.

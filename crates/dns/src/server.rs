@@ -181,9 +181,9 @@ impl Plane for Dns {
                 let seed = mix(u64::from(std::process::id())) ^ mix(index as u64 + 1);
                 let stats = numbers.listener(&listener.name, index);
                 ListenerParts {
+                    plan: listener.clone(),
                     answerer: Answerer::new(ready.zone.clone(), pools, self.secret, stats, seed),
                     binds: listener.bind.iter().map(|&a| (a, sockets.get_mut(&a).and_then(Vec::pop))).collect(),
-                    idle: listener.timeouts.client_idle,
                     connections_max: listener.limits.connections.div_ceil(self.count),
                 }
             });

@@ -6,6 +6,7 @@ use crate::binding::{Binding, Listener};
 use crate::core::Core;
 use crate::pools::Found;
 use crate::{tcp, udp};
+use evenkeel_config::plan;
 use evenkeel_net::clock::Base;
 use evenkeel_net::event_loop;
 use evenkeel_net::listen::ListenFd;
@@ -31,11 +32,10 @@ pub enum ZoneUpdate {
 
 /// A listener of a plan, for one worker.
 pub struct ListenerParts {
+    pub plan: Arc<plan::Listener>,
     pub answerer: Answerer,
     /// Its addresses; sockets where there were none yet.
     pub binds: Vec<(SocketAddr, Option<Sockets>)>,
-    /// How long a client may be idle on a connection.
-    pub idle: Duration,
     /// Open connections of this worker.
     pub connections_max: usize,
 }
@@ -146,8 +146,8 @@ impl Worker {
     fn install(&self, listeners: Vec<ListenerParts>) -> io::Result<()> {
         let mut served = self.served.borrow_mut();
         let mut before = std::mem::take(&mut *served);
-        for ListenerParts { answerer, binds, idle, connections_max } in listeners {
-            let listener = Listener { answerer: Rc::new(RefCell::new(answerer)), idle, connections_max };
+        for ListenerParts { plan, answerer, binds, connections_max } in listeners {
+            let listener = Listener { plan, answerer: Rc::new(RefCell::new(answerer)), connections_max };
             for (addr, sockets) in binds {
                 let here = match (sockets, before.remove(&addr)) {
                     (None, Some(stays)) => {

@@ -8,7 +8,6 @@ mod configured;
 mod failure;
 mod greeting;
 mod log;
-mod looking;
 mod notify;
 mod offered;
 mod output;

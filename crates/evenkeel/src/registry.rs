@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Who has metrics.
 pub struct Rooms<'r> {
-    /// The planes, in their order.
+    /// What planes share, and the planes in their order.
     pub planes: Vec<Box<dyn Collector>>,
     /// What became of configurations.
     pub reloads: Arc<Reloads>,

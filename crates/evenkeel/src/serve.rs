@@ -13,13 +13,11 @@ use crate::traces::Exporter;
 use crate::upgrade::Upgrade;
 use crate::watchdog::Watchdog;
 use crate::window::Window;
-use crate::window::history;
-use crate::window::shown::{self, Shown};
+use crate::window::shown::Shown;
 use crate::window::state::{self, Kept, Left};
 use evenkeel_acme::Issuer;
 use evenkeel_admin::api::access::{Rules, Token, Tokens};
 use evenkeel_admin::api::problem::Problem;
-use evenkeel_admin::api::types::config::{Outcome, Wish};
 use evenkeel_admin::{Admin, Limits, Numbers, Pages, api, socket};
 use evenkeel_config::{Plan, plan};
 use evenkeel_discovery::Discovery;
@@ -28,9 +26,12 @@ use evenkeel_dns::Dns;
 use evenkeel_net::inherit::Inherited;
 use evenkeel_net::workers::Command;
 use evenkeel_proxy::{Numbers as Counted, Proxy, Secured};
-use evenkeel_runtime::events::{Kind, unix_ms};
 use evenkeel_runtime::{Orders, Runtime};
 use evenkeel_tls::Store;
+use evenkeel_view::config::{Outcome, Wish};
+use evenkeel_view::events::Kind;
+use evenkeel_view::timeline;
+use evenkeel_view::words::unix_ms;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
@@ -178,9 +179,7 @@ impl Serving {
         let mut upgrade: Option<Upgrade> = None;
         let mut watchdog = Watchdog::new(&self.notify);
         let mut answer_upgrade: Option<Answer<String>> = None;
-        let mut turn = tokio::time::interval(shown::WINDOW);
-        turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut count = tokio::time::interval(history::EVERY);
+        let mut count = tokio::time::interval(timeline::EVERY);
         count.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut look = tokio::time::interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -208,8 +207,7 @@ impl Serving {
                         Err(why) => _ = answer.send(Err(Problem::refused(why))),
                     },
                 },
-                _ = turn.tick(), if self.admin.is_some() => self.shown.turn(&self.now()),
-                _ = count.tick(), if self.admin.is_some() => self.shown.history.count(&self.now(), unix_ms(SystemTime::now())),
+                _ = count.tick(), if self.admin.is_some() => self.shown.timeline.count(&self.now().moment(), unix_ms(SystemTime::now())),
                 offer = self.configured.providers.offered() => {
                     // The log says what comes of it.
                     let _ = self.take(offer).await;

@@ -31,10 +31,9 @@ mod udp;
 mod upstream;
 
 pub use crate::core::Command;
-pub use listener::route_why;
 pub use listener::tls::ListenerTls;
-pub use observe::numbers::{Members, Numbers};
-pub use observe::{end, explanations, latency, metrics, stats, taps, traces, watched};
+pub use observe::numbers::{Members, Moment, Numbers};
+pub use observe::{end, metrics, stats, taps, traces, watched};
 pub use plan::alone::Server;
 pub use plan::look::{self, Looker};
 pub use plan::secured::Secured;

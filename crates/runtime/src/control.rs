@@ -7,7 +7,7 @@ use crate::events::Events;
 use crate::history::Checked;
 use crate::orders::Orders;
 use crate::pool::{Checkup, Pools, SharedPool};
-use crate::snapshot::PoolSnapshot;
+use crate::snapshot::{PoolSnapshot, named};
 use evenkeel_balance::rng::Rng;
 use evenkeel_balance::state::State;
 use evenkeel_balance::{EndpointId, Instant};
@@ -101,14 +101,22 @@ impl Control {
         self.pools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The present state of pools, by name and endpoints. While the plan changes, a pool may not exist yet: it then has no
-    /// endpoints.
-    pub fn snapshot<'p>(&self, of: impl IntoIterator<Item = (&'p str, &'p [plan::Endpoint])>) -> Vec<PoolSnapshot> {
+    /// The present state of a plan's pools, in its order. While the plan changes, a pool may not exist yet: no endpoint of
+    /// it has a state then.
+    pub fn snapshot(&self, plan: &Plan) -> Vec<PoolSnapshot> {
         let pools = self.pools();
-        let one = |(name, endpoints): (&str, &[plan::Endpoint])| {
-            pools.get(name).map(|pool| pool.snapshot(endpoints)).unwrap_or_default()
+        let one = |plan: &Arc<plan::Pool>| match pools.get(&plan.name) {
+            Some(pool) => pool.snapshot(plan),
+            None => PoolSnapshot::unused(plan),
         };
-        of.into_iter().map(one).collect()
+        plan.pools.iter().map(one).collect()
+    }
+
+    /// The same as operators see them, without what planes count.
+    pub fn shown(&self, plan: &Plan) -> Vec<evenkeel_view::Pool> {
+        let pools = self.pools();
+        let one = |plan: &Arc<plan::Pool>| pools.get(&plan.name).map_or_else(|| named(plan), |pool| pool.shown(plan));
+        plan.pools.iter().map(one).collect()
     }
 
     /// Whether an endpoint waits for the first result of its checks.

@@ -7,7 +7,7 @@
 //! 4. [`orders`]: what operators want beside the configuration; [`events`]: what has happened of late.
 //! 5. [`history`]: what has happened to them, for metrics and logs; [`snapshot`]: their present state, for pages and
 //!    tools.
-//! 6. [`journal`]: what every pick depended on.
+//! 6. [`journal`]: what every pick depended on; [`metrics`]: all of that for Prometheus.
 
 pub mod check;
 pub mod control;
@@ -17,6 +17,7 @@ pub mod history;
 pub mod journal;
 mod lost;
 pub mod membership;
+pub mod metrics;
 pub mod orders;
 pub mod plane;
 pub mod pool;
@@ -27,6 +28,7 @@ pub mod snapshot;
 pub use control::Control;
 pub use events::Events;
 pub use generation::{Generation, Summary};
+pub use metrics::Metrics;
 pub use orders::Orders;
 pub use plane::{Change, Diagnostic, Next, Plane, Prepared, Sending, StartError};
 pub use pool::{Pools, SharedPool};

@@ -1,10 +1,10 @@
 //! Which side owns the pools? The control side: it turns configured endpoints into sets, and gives each worker a
 //! balancer and what the worker keeps by slot. The results of checks and requests come together here.
 
-use crate::events::{Events, Kind, unix_ms};
+use crate::events::Events;
 use crate::history::{Checked, History};
 use crate::journal::Journal;
-use crate::orders::{Change, Drain, Order, Orders, Word};
+use crate::orders::{Change, Order, Orders};
 use evenkeel_balance::control::Settings;
 use evenkeel_balance::params::ParamError;
 use evenkeel_balance::state::State;
@@ -13,6 +13,9 @@ use evenkeel_balance::{Balancer, EndpointId, EndpointSpec, Instant, Pool, Seat, 
 use evenkeel_config::plan::{self, Address, HealthCheck, ProxyVersion};
 use evenkeel_net::log_writer::Writer;
 use evenkeel_net::tls::towards::Towards;
+use evenkeel_view::events::Kind;
+use evenkeel_view::words::unix_ms;
+use evenkeel_view::{Drain, Health};
 use rustls::pki_types::ServerName;
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -169,8 +172,8 @@ impl SharedPool {
             Change::Drain(None) => "drains no longer, unless its configuration says so".to_owned(),
             Change::Weight(Some(weight)) => format!("has weight {weight}"),
             Change::Weight(None) => "has the weight of its configuration".to_owned(),
-            Change::Health(Some(Word::Up)) => "counts as up, whatever its checks say".to_owned(),
-            Change::Health(Some(Word::Down)) => "counts as down, whatever its checks say".to_owned(),
+            Change::Health(Some(Health::Up)) => "counts as up, whatever its checks say".to_owned(),
+            Change::Health(Some(Health::Down)) => "counts as down, whatever its checks say".to_owned(),
             Change::Health(None) => "is up or down as its checks say".to_owned(),
             Change::Clear => "is as its configuration says".to_owned(),
         };
@@ -213,11 +216,6 @@ impl SharedPool {
     fn note_order(&self, endpoint: &Arc<str>, text: String, by: &str) {
         tracing::info!(pool = &*self.name, endpoint = &**endpoint, by, "an operator's order: the endpoint {text}");
         self.events.tell(Kind::Operator, (Some(&self.name), Some(endpoint)), text, Some(by));
-    }
-
-    /// Its name.
-    pub fn name(&self) -> &Arc<str> {
-        &self.name
     }
 
     /// What operators want of an endpoint.

@@ -5,6 +5,7 @@ use crate::control::{self, Control};
 use crate::generation::{Generation, Summary};
 use crate::lost;
 use crate::membership::{Endpoints, Found};
+use crate::metrics::Metrics;
 use crate::orders::Orders;
 use crate::plane::{Change, Diagnostic, Next, Plane, Prepared, Sending, StartError};
 use crate::pool::{Pools, SharedPool};
@@ -244,9 +245,10 @@ impl Runtime {
         self.interrupt.clone()
     }
 
-    /// The metrics of every plane.
+    /// The metrics of what planes share, and those of every plane.
     pub fn collectors(&self) -> impl Iterator<Item = Box<dyn Collector>> {
-        self.planes.iter().map(|plane| plane.collector())
+        let shared: Box<dyn Collector> = Box::new(Metrics::new(self.running(), Control::clone(&self.control)));
+        std::iter::once(shared).chain(self.planes.iter().map(|plane| plane.collector()))
     }
 
     /// Every listening socket with the name of its listener, for a process that takes over.

@@ -3,9 +3,9 @@
 use crate::plane::lock;
 use crate::setup::{NAMES, Setup, WORKERS, can_pick, endpoints, plan, wait_until};
 use evenkeel_runtime::Orders;
-use evenkeel_runtime::events::Kind;
-use evenkeel_runtime::orders::{Change, Drain, Order, Word};
+use evenkeel_runtime::orders::{Change, Order};
 use evenkeel_runtime::pool::Refused;
+use evenkeel_view::{Drain, Health};
 use std::thread;
 
 fn order(setup: &Setup, endpoint: &str, change: Change) -> Result<(), Refused> {
@@ -33,7 +33,7 @@ fn an_order_stays_over_plans_and_found_endpoints() {
 #[test]
 fn orders_that_were_kept_count_from_the_first_plan_on() {
     let orders = Orders::default();
-    let down = Order { health: Some(Word::Down), by: "test".into(), ..Order::default() };
+    let down = Order { health: Some(Health::Down), by: "test".into(), ..Order::default() };
     orders.set([("web".into(), [(NAMES[0].into(), down)].into())].into());
     let setup = Setup::with(plan(&[("web", &NAMES[..2])], ""), orders, |planes| {
         // Counted when the first plan is sent.
@@ -57,7 +57,7 @@ fn an_order_is_an_event_with_its_author() {
     let setup = Setup::start(plan(&[("web", &NAMES[..2])], ""));
     order(&setup, NAMES[0], Change::Weight(Some(3))).expect("it is there");
     let events = setup.runtime.control().events().since(0);
-    let told = events.iter().find(|event| event.kind == Kind::Operator).expect("it is told");
+    let told = events.iter().find(|event| event.kind == "operator").expect("it is told");
     assert_eq!((told.by.as_deref(), &*told.text), (Some("test"), "has weight 3"));
     assert_eq!((told.pool.as_deref(), told.endpoint.as_deref()), (Some("web"), Some(NAMES[0])));
 }

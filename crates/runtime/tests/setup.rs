@@ -48,17 +48,17 @@ impl Setup {
         self.runtime.apply_endpoints(vec![(pool.into(), endpoints(list))]).expect("nothing interrupts");
     }
 
-    pub fn can_pick(&self, pool: &str) -> Vec<String> {
+    pub fn can_pick(&self, pool: &str) -> Vec<&'static str> {
         can_pick(self.runtime.control(), pool)
     }
 }
 
 /// The endpoints of a pool that can be picked, of those that the tests name.
-pub fn can_pick(control: &Control, pool: &str) -> Vec<String> {
+pub fn can_pick(control: &Control, pool: &str) -> Vec<&'static str> {
     let pools = control.pools();
     let view = pools[pool].pool.view();
-    let is_in = |name: &&str| view.set.members().iter().any(|member| member.id == EndpointId::of(name));
-    NAMES.iter().filter(is_in).map(ToString::to_string).collect()
+    let is_in = |name: &str| view.set.members().iter().any(|member| member.id == EndpointId::of(name));
+    NAMES.into_iter().filter(|name| is_in(name)).collect()
 }
 
 /// Endpoints of the tests.

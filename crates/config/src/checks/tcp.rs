@@ -4,29 +4,12 @@ use super::leads::Leads;
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::{Formed, HashKey, HostPattern};
-use crate::sections::listener::{Listener, Mode};
+use crate::sections::listener::{LIMITS_OF_REQUESTS, Listener, Mode, OF_REQUESTS};
 use crate::sections::pool::{EndpointProtocol, Pool, SpeakAs};
 use crate::sections::route::Route;
 use crate::table::Section;
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// Keys of a listener that only speak of requests.
-const OF_REQUESTS: &[&str] = &[
-    "trusted_proxies",
-    "detect_loops",
-    "errors",
-    "error_pages",
-    "request_id",
-    "report_load",
-    "redirect_https",
-    "h2c",
-    "http2",
-];
-
-/// Keys of a listener's limits that only speak of requests.
-const LIMITS_OF_REQUESTS: &[&str] =
-    &["requests_per_address", "burst_per_address", "headers", "header_count", "requests_per_connection"];
 
 /// Reports where a key is set where nothing reads it.
 pub(super) fn check(

@@ -7,12 +7,12 @@ use crate::failure::Failure;
 use crate::output::print;
 use crate::registry::{Rooms, registry, render};
 use crate::traces::Metrics as Spans;
-use crate::window::latencies;
+use crate::window::native;
 use evenkeel_config::render_text;
 use evenkeel_discovery::Discovery;
 use evenkeel_dns::metrics as dns;
 use evenkeel_proxy::{Numbers, metrics};
-use evenkeel_runtime::{Control, Generation};
+use evenkeel_runtime::{Control, Generation, Metrics};
 use evenkeel_tls::Store;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -64,10 +64,11 @@ pub fn metrics() -> Result<(), Failure> {
     let certificates = Store::default().next(&plan).map_err(|e| Failure::running(e.to_string()))?;
     let control = Control::unattended(&plan, 1);
     let answers = watch::channel(Arc::new(dns::Numbers::next(&plan, 1, &dns::Numbers::default()))).1;
-    let running =
-        watch::channel(Arc::new(Numbers::first(Arc::new(Generation::first(Arc::new(plan), Vec::new())), 1))).1;
+    let generation = Arc::new(Generation::first(Arc::new(plan), Vec::new()));
+    let counted = watch::channel(Arc::new(Numbers::first(generation.clone(), 1))).1;
+    let shared = Metrics::new(watch::channel(generation).1, control);
     let registry = registry(Rooms {
-        planes: vec![Box::new(metrics::Metrics::new(running, control)), Box::new(dns::Metrics::new(answers))],
+        planes: vec![Box::new(shared), Box::new(metrics::Metrics::new(counted)), Box::new(dns::Metrics::new(answers))],
         reloads: Arc::new(Reloads::new()),
         discovery: &discovery,
         certificates: &certificates,
@@ -77,7 +78,7 @@ pub fn metrics() -> Result<(), Failure> {
     });
     let text = render(&registry);
     let mut families = families(&text);
-    let (name, help) = latencies::NATIVE;
+    let (name, help) = native::NATIVE;
     families.push(Family { name, help, kind: "native histogram", labels: vec!["pool", "endpoint"] });
     print(&page(&families))
 }

@@ -4,14 +4,14 @@
 pub mod reload;
 
 use evenkeel_admin::api::problem::Problem;
-use evenkeel_admin::api::types::config::{self, Running};
 use evenkeel_config::{Diagnostic, Plan, ThisMachine, changes, render_text};
 use evenkeel_discovery::providers::Providers;
 use evenkeel_discovery::providers::file::File;
 use evenkeel_discovery::providers::revisions::{Handed, Revision, Revisions};
 use evenkeel_discovery::providers::wanted::{Offer, Provenance, Wanted};
-use evenkeel_runtime::events::unix_ms;
 use evenkeel_tls::WithTls;
+use evenkeel_view::config::{self, Running};
+use evenkeel_view::words::unix_ms;
 use std::sync::Arc;
 use std::time::SystemTime;
 

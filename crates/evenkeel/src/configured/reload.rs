@@ -4,10 +4,10 @@
 use crate::configured::shown;
 use crate::failure::Failure;
 use evenkeel_admin::api::problem::Problem;
-use evenkeel_admin::api::types::config;
 use evenkeel_config::{Diagnostic, Outcome, render_text};
 use evenkeel_discovery::Discovery;
 use evenkeel_runtime::{Runtime, Summary};
+use evenkeel_view::config;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;

@@ -1,7 +1,6 @@
 //! What does the admin listener show of a process that may not run yet?
 
-use super::history::History;
-use super::latencies::{Before, latencies, native};
+use super::native::native;
 use super::state;
 use crate::registry::render;
 use evenkeel_admin::Ready;
@@ -9,15 +8,12 @@ use evenkeel_admin::exposition::Native;
 use evenkeel_proxy::{Looker, Numbers};
 use evenkeel_runtime::Events;
 use evenkeel_runtime::control::Control;
+use evenkeel_view::timeline::Timeline;
 use prometheus_client::registry::Registry;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 use tokio::sync::watch;
-
-/// Latencies are shown of the time since the last but one of these: half of it, to all of it.
-pub const WINDOW: Duration = Duration::from_secs(30);
 
 /// What the admin listener shows.
 #[derive(Default)]
@@ -37,13 +33,11 @@ pub struct Shown {
     /// What resolvers asked.
     pub answers: OnceLock<watch::Receiver<Arc<evenkeel_dns::metrics::Numbers>>>,
     /// What happened of late.
-    pub history: History,
+    pub timeline: Timeline,
     /// Whether every endpoint was checked once. One that a reload brings is no reason to be taken out of service.
     checked: AtomicBool,
     /// Whether it accepts no more.
     pub draining: AtomicBool,
-    /// Latencies at the end of the last window, and of the one before.
-    windows: Mutex<[Arc<Before>; 2]>,
 }
 
 impl Shown {
@@ -76,28 +70,6 @@ impl Shown {
     /// What has happened of late.
     pub fn events(&self) -> Events {
         self.control.get().map(|control| control.events().clone()).unwrap_or_default()
-    }
-
-    /// Where latencies of late begin.
-    pub fn latencies(&self) -> Arc<Before> {
-        self.windows.lock().unwrap_or_else(PoisonError::into_inner)[1].clone()
-    }
-
-    /// Begins the next window.
-    pub fn turn(&self, now: &Numbers) {
-        let pools = now.plan().pools.iter().zip(now.all_members());
-        let named = pools.flat_map(|(pool, members)| {
-            let endpoints: Vec<_> = members.endpoints.iter().map(|endpoint| endpoint.name.clone()).collect();
-            endpoints
-                .into_iter()
-                .zip(latencies(&members))
-                .map(move |(name, latencies)| ((pool.name.clone(), name), latencies))
-        });
-        let new: Arc<Before> = Arc::new(named.collect());
-        let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
-        let [last, _] = &mut *windows;
-        let last = std::mem::replace(last, new);
-        windows[1] = last;
     }
 
     /// Writes what operators want to the file that keeps it, if there is one.

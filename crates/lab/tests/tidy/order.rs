@@ -18,6 +18,7 @@ const FOLDERS: &[(&str, &[&str])] = &[
         &[
             "runtime",
             "lost",
+            "metrics",
             "plane",
             "restart",
             "generation",
@@ -32,6 +33,24 @@ const FOLDERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("proxy", &["plan", "http", "tcp", "udp", "listener", "load", "upstream", "http2", "core", "observe", "peer"]),
+    (
+        "view",
+        &[
+            "words",
+            "timeline",
+            "latencies",
+            "history",
+            "status",
+            "config",
+            "orders",
+            "events",
+            "picks",
+            "described",
+            "shadows",
+            "served",
+            "tap",
+        ],
+    ),
     ("wire", &["proxy_protocol", "tls_hello", "h2", "http1", "grpc", "orca", "trace_context", "head"]),
 ];
 

@@ -113,10 +113,10 @@ async fn requests(client: &mut Client<'_>, down: &H1, place: &mut Option<OpenCon
         let after = match next {
             Next::Head(mut buf) => {
                 let rules = listener.rules();
-                if rules.h2c && served == 1 && h2::is_preface(buf.filled()) {
+                if rules.plan.h2c && served == 1 && h2::is_preface(buf.filled()) {
                     return Ended::Http2(buf);
                 }
-                let last = served >= rules.requests_max;
+                let last = rules.is_last(served);
                 reused(|| down.serve(client, &rules, &mut buf, last)).await
             }
             Next::End => return Ended::Closed,

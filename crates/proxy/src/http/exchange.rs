@@ -99,13 +99,14 @@ pub fn route<'r, 'b>(
     let origin = client
         .peer
         .is_trusted
-        .then(|| forwarded::believe(request, rules.admission.trusted(), ip, client.peer.scheme()));
+        .then(|| forwarded::believe(request, rules.compiled.admission.trusted(), ip, client.peer.scheme()));
     if let Some(origin) = &origin {
         ip = origin.client;
         record.origin = (ip != client.peer.ip).then_some(ip);
         client.listener.stats.forwarded_malformed.add(origin.malformed);
     }
-    rules.admission.request(ip, || core.clock.now()).map_err(|seconds| Refused::Answered(too_many(client, seconds)))?;
+    let admission = &rules.compiled.admission;
+    admission.request(ip, || core.clock.now()).map_err(|seconds| Refused::Answered(too_many(client, seconds)))?;
     let max_forwards = match max_forwards::take(request).map_err(Refused::Malformed)? {
         Hops::Left(left) => left,
         Hops::None => return Err(Refused::Served(last_hop(request))),
@@ -115,17 +116,17 @@ pub fn route<'r, 'b>(
     if let Some(reporter) = rules.reporter.as_ref().filter(|reporter| reporter.plan.path == path) {
         return Err(Refused::Served(load(client, reporter)));
     }
-    if let Some(answer) = rules.challenges.as_ref().and_then(|challenges| challenges.answer(path)) {
+    if let Some(answer) = rules.compiled.challenges.as_ref().and_then(|challenges| challenges.answer(path)) {
         return Err(Refused::Served(Page { fields: Vec::new(), kind: "text/plain", body: answer.as_bytes().to_vec() }));
     }
     let no_route = || {
         let host = String::from_utf8_lossy(host);
         Refused::Answered(Reply::new(404, format!("no route for host \"{host}\" and path \"{path}\"")))
     };
-    if rules.redirect_https && client.peer.tls().is_none() {
+    if rules.plan.redirect_https && client.peer.tls().is_none() {
         return Err(redirect(host, request.target));
     }
-    let route = rules.router.find(host, path).ok_or_else(no_route)?;
+    let route = rules.compiled.router.find(host, path).ok_or_else(no_route)?;
     let pool = rules.pool(route);
     record.route = route;
     record.pool = Some(pool);
@@ -135,9 +136,9 @@ pub fn route<'r, 'b>(
         return Err(came_back(client, rules, route));
     }
     record.working = rules.reporter.as_ref().map(Reporter::begin);
-    let timeouts = rules.planned[route].timeouts;
+    let timeouts = rules.routes.planned[route].timeouts;
     let deadline = timeouts.request.map_or(u64::MAX, |limit| timer.tick_after(limit));
-    let key = pool.key.as_ref().and_then(|key| hash_key::hash(key, request, ip));
+    let key = pool.plan().key().and_then(|key| hash_key::hash(key, request, ip));
     let session = pool.session(request, core);
     let mark = mark.map_or(&b""[..], Mark::line);
     let retries = rules.retries(route, core);
@@ -213,7 +214,7 @@ fn redirect(host: &[u8], target: &str) -> Refused {
 #[cold]
 fn came_back(client: &Client<'_>, rules: &Rules, route: RouteId) -> Refused {
     client.listener.stats.loops.add(1);
-    let (route, pool) = (&rules.planned[route].name, &rules.pool(route).name);
+    let (route, pool) = (&rules.routes.planned[route].name, &rules.pool(route).name);
     let why = format!("the request came by route \"{route}\" before: an endpoint of pool \"{pool}\" leads back here");
     Refused::Answered(Reply::new(508, why))
 }

@@ -15,7 +15,7 @@ impl Record<'_> {
     /// goes on.
     #[inline]
     pub fn take_id(&mut self, request: &mut Request<'_, '_>) {
-        if let Some(rules) = &self.rules.request_id {
+        if let Some(rules) = &self.rules.plan.request_id {
             self.take_id_from(&rules.field, request);
             self.notes_response |= rules.respond;
         }
@@ -35,11 +35,11 @@ impl Record<'_> {
     /// The fields for its endpoint that say what it is called, and to which trace it belongs, each with the end of its line;
     /// empty where there are none. To be given back.
     pub fn names_for_endpoint(&self) -> Vec<u8> {
-        if self.rules.request_id.is_none() && self.trace.is_none() {
+        if self.rules.plan.request_id.is_none() && self.trace.is_none() {
             return Vec::new();
         }
         let mut lines = self.client.core.scratch();
-        if let Some(rules) = &self.rules.request_id {
+        if let Some(rules) = &self.rules.plan.request_id {
             self.write_id(rules, &mut lines);
         }
         self.write_trace(&mut lines);
@@ -48,7 +48,7 @@ impl Record<'_> {
 
     /// Appends the field for its client, where it is told.
     pub fn write_id_for_client(&self, out: &mut Vec<u8>) {
-        if let Some(rules) = self.rules.request_id.as_ref().filter(|rules| rules.respond) {
+        if let Some(rules) = self.rules.plan.request_id.as_ref().filter(|rules| rules.respond) {
             self.write_id(rules, out);
         }
     }
@@ -62,7 +62,7 @@ impl Record<'_> {
 
     /// Whether its client is told by a field of the response.
     pub fn tells_id(&self) -> bool {
-        self.rules.request_id.as_ref().is_some_and(|rules| rules.respond)
+        self.rules.plan.request_id.as_ref().is_some_and(|rules| rules.respond)
     }
 }
 

@@ -71,7 +71,7 @@ impl Record<'_> {
             answered.clear();
             log.lines.keep_response(fields, &mut answered);
         }
-        if let Some(rules) = self.rules.request_id.as_ref().filter(|rules| rules.respond) {
+        if let Some(rules) = self.rules.plan.request_id.as_ref().filter(|rules| rules.respond) {
             fields.leave_out(&rules.field);
         }
     }

@@ -10,13 +10,13 @@ use crate::load::load_report::{self, Working};
 use crate::load::reports::Received;
 use crate::observe::access_log::{AccessLog, Line, NOWHERE};
 use crate::observe::end::{Cause, Phase};
-use crate::observe::explanations::Explained;
 use crate::observe::request_id::RequestId;
 use crate::observe::trace::Trace;
 use crate::observe::{stats, taps};
 use crate::peer::address_text::AddressText;
 use crate::upstream::pool::{Endpoint, WorkerPool};
 use evenkeel_balance::{Clock, Instant};
+use evenkeel_view::picks::Explained;
 use evenkeel_wire::grpc::Status;
 use evenkeel_wire::h2::Malformed;
 use evenkeel_wire::head::Request;
@@ -157,7 +157,7 @@ impl<'c> Record<'c> {
     #[cold]
     pub fn tell(&self, reply: &Reply) -> Content<'_> {
         let text = self.tell_in_text(reply);
-        match self.rules.error_pages.find(&self.client.listener.name, self.route, reply.status) {
+        match self.rules.compiled.error_pages.find(&self.client.listener.name, self.route, reply.status) {
             Some(page) => Content { media_type: &page.media_type, body: Cow::Borrowed(&page.body) },
             None => Content::text(text),
         }
@@ -176,8 +176,8 @@ impl<'c> Record<'c> {
         self.note_reason(&reply.why);
         let is_logged = self.client.core.log.borrow().is_some();
         // An id that is found nowhere is of no use.
-        let is_known = is_logged || self.rules.request_id.is_some();
-        reply.text(self.rules.errors, is_known.then(|| self.request_id()))
+        let is_known = is_logged || self.rules.plan.request_id.is_some();
+        reply.text(self.rules.plan.errors, is_known.then(|| self.request_id()))
     }
 
     /// Keeps the reason why the response is not an endpoint's, or not whole, where that is of use; the first reason counts.
@@ -250,18 +250,18 @@ impl Record<'_> {
     #[cold]
     fn explain(&self, why: Box<Why>, total_ns: u64) {
         let core = self.client.core;
-        let route = self.rules.planned.get(self.route);
+        let route = self.rules.routes.planned.get(self.route);
         let mut explained = Explained {
             request_id: self.request_id().to_string(),
             trace_id: self.trace.as_ref().map(|trace| trace.id_text()),
-            worker: core.index,
+            worker: core.index as u64,
             listener: self.client.listener.name.clone(),
             route: route.map(|route| route.name.clone()).unwrap_or_default(),
             pool: self.pool.map(|pool| pool.name.clone()).unwrap_or_default(),
             queue_ns: self.queue_ns.get(),
             status: self.status.get(),
-            end: Cause::LABELS[self.cause.get() as usize],
-            phase: Phase::LABELS[self.phase.get() as usize],
+            end: Cause::LABELS[self.cause.get() as usize].into(),
+            phase: Phase::LABELS[self.phase.get() as usize].into(),
             total_ns,
             ..Explained::default()
         };

@@ -37,7 +37,7 @@ impl Record<'_> {
             at_ns: head.at_ns,
             worker: core.index,
             listener: self.client.listener.name.clone(),
-            route: self.rules.planned.get(self.route).map(|route| route.name.clone()).unwrap_or_default(),
+            route: self.rules.routes.planned.get(self.route).map(|route| route.name.clone()).unwrap_or_default(),
             pool: self.pool.map(|pool| pool.name.clone()).unwrap_or_default(),
             client: self.origin.unwrap_or(self.client.peer.ip).to_string(),
             protocol: self.proto,

@@ -29,14 +29,14 @@ pub async fn admit(
 ) -> Result<Option<Buf>, Refused> {
     let listener = client.listener;
     let mut held = None;
-    if listener.peek().admission.is_announcing(client.peer.ip) {
+    if listener.peek().compiled.admission.is_announcing(client.peer.ip) {
         // Boxed: it is over before the first request.
         match Box::pin(announced(client, transport, timer)).await {
             Ok(rest) => held = rest,
             Err(Unannounced) => return Err(reject(client, Rejected::ProxyProtocol)),
         }
     }
-    let opened = listener.peek().admission.open(client.peer.ip);
+    let opened = listener.peek().compiled.admission.open(client.peer.ip);
     match opened {
         Ok(opened) => *place = opened,
         Err(TooMany) => return Err(reject(client, Rejected::PerAddress)),
@@ -63,7 +63,7 @@ async fn announced(client: &mut Client<'_>, transport: &Transport, timer: &Timer
         };
         buf.consume(header.len);
         if let Some(addresses) = header.addresses {
-            client.peer.announce(addresses, |ip| listener.peek().admission.is_trusted(ip));
+            client.peer.announce(addresses, |ip| listener.peek().compiled.admission.is_trusted(ip));
         }
         return Ok((!buf.is_empty()).then_some(buf));
     }

@@ -24,7 +24,7 @@ pub struct Client<'c> {
 impl<'c> Client<'c> {
     /// A client that has connected from `addr`.
     pub fn new(core: &'c Core, listener: &'c Listener, transport: &'c Transport, addr: SocketAddr) -> Client<'c> {
-        let peer = Peer::new(addr, |ip| listener.peek().admission.is_trusted(ip), transport);
+        let peer = Peer::new(addr, |ip| listener.peek().compiled.admission.is_trusted(ip), transport);
         Client { core, listener, peer }
     }
 

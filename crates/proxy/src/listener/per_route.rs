@@ -18,6 +18,8 @@ use std::sync::Arc;
 /// What a worker has for each route, whichever listener its requests come in by.
 #[derive(Default)]
 pub struct Routes {
+    /// The routes as planned.
+    pub planned: Arc<[plan::Route]>,
     pools: Box<[Rc<WorkerPool>]>,
     retries: Box<[OnceCell<Rc<Retries>>]>,
     workers: usize,
@@ -26,13 +28,13 @@ pub struct Routes {
 impl Routes {
     /// For the routes of a plan, of which `pools` has the pool of each. Retries of `before` that the plan says the same of
     /// go on.
-    pub fn new(plan: &[plan::Route], pools: Box<[Rc<WorkerPool>]>, before: &Routes, workers: usize) -> Routes {
+    pub fn new(planned: Arc<[plan::Route]>, pools: Box<[Rc<WorkerPool>]>, before: &Routes, workers: usize) -> Routes {
         let old = before.retries.iter().filter_map(OnceCell::get);
         let old: HashMap<&str, &Rc<Retries>> = old.map(|retries| (retries.route(), retries)).collect();
         let stays =
             |route: &plan::Route| old.get(&*route.name).filter(|old| old.is_of(route)).map(|old| (*old).clone());
-        let retries = plan.iter().map(|route| stays(route).map(OnceCell::from).unwrap_or_default()).collect();
-        Routes { pools, retries, workers }
+        let retries = planned.iter().map(|route| stays(route).map(OnceCell::from).unwrap_or_default()).collect();
+        Routes { planned, pools, retries, workers }
     }
 
     /// The pool that its requests go to.
@@ -40,9 +42,9 @@ impl Routes {
         self.pools.get(route)
     }
 
-    /// What its requests may try again. `plan`: what is said of the route.
-    pub fn retries(&self, route: RouteId, plan: &plan::Route, worker: usize, clock: &CachedClock) -> &Retries {
-        let new = || Rc::new(Retries::new(plan, worker, self.workers, clock.now()));
+    /// What its requests may try again.
+    pub fn retries(&self, route: RouteId, worker: usize, clock: &CachedClock) -> &Retries {
+        let new = || Rc::new(Retries::new(&self.planned[route], worker, self.workers, clock.now()));
         self.retries[route].get_or_init(new)
     }
 

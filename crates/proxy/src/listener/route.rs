@@ -40,7 +40,7 @@ struct Ids {
 
 impl Router {
     /// A router for each listener, in the order of the plan. The plan has no two routes that are equally specific.
-    pub fn of_plan(plan: &Plan) -> Vec<Arc<Router>> {
+    pub fn of_plan(plan: &Plan) -> Vec<Router> {
         let mut naming: HashMap<&str, Vec<RouteId>> = HashMap::new();
         let mut naming_none = Vec::new();
         for (id, route) in plan.routes.iter().enumerate() {
@@ -69,7 +69,7 @@ impl Router {
                 _ => None,
             };
             let common = if is_http { routers.clone() } else { none.clone() };
-            Arc::new(Router { sole, own: hosts.hosts(plan), common })
+            Router { sole, own: hosts.hosts(plan), common }
         };
         plan.listeners.iter().map(router).collect()
     }

@@ -1,24 +1,21 @@
 //! By which rules is a request served? Those of its listener at the moment its head was there: a request ends by the
 //! rules it began with, whatever the configuration says by then.
 
-use super::error_pages::ErrorPages;
+use super::compiled::Compiled;
 use super::handshakes::Places;
 use super::mark::Mark;
 use super::per_route::{Noted, PerRoute, Routes};
-use super::tls::ListenerTls;
-use super::tls_route::TlsRoutes;
 use crate::core::Core;
-use crate::listener::route::{RouteId, Router};
-use crate::load::load_report::Reporter;
+use crate::listener::route::RouteId;
+use crate::load::load_report::{Reporter, SharedLoad};
 use crate::load::probe::Prober;
 use crate::observe::access_log::Names;
 use crate::observe::stats::{ListenerStats, RouteStats};
-use crate::peer::admission::Admission;
+use crate::peer::per_address::PerAddress;
 use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::Retries;
-use evenkeel_config::plan::{Errors, Http2, ListenerTimeouts, RequestIdField, Route, UdpFlows};
+use evenkeel_config::plan::{self, ListenerTimeouts};
 use evenkeel_net::total::Total;
-use evenkeel_tls::Challenges;
 use evenkeel_wire::http1::Limits;
 use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
@@ -43,51 +40,19 @@ pub struct Listener {
     rules: RefCell<Rc<Rules>>,
 }
 
-/// Settings of one listener in a plan. A tunnel holds them for days, so nothing in them grows with the endpoints of the plan.
+/// Rules of one listener under one plan. A tunnel holds them for days, so nothing in them grows with the endpoints of the plan.
 pub struct Rules {
-    /// The routes of the plan.
-    pub planned: Arc<[Route]>,
-    /// Finds a request's route.
-    pub router: Arc<Router>,
-    /// Finds a session's route, where requests are not read.
-    pub tcp: Option<Arc<TlsRoutes>>,
-    /// How TLS is spoken, where it is.
-    pub tls: Option<ListenerTls>,
-    /// Whether requests without TLS are sent to where it is spoken.
-    pub redirect_https: bool,
-    /// What authorities ask for, if they may ask by requests.
-    pub challenges: Option<Arc<Challenges>>,
-    /// A field for responses over TLS, with its line's end.
-    pub hsts: Option<Arc<str>>,
-    /// Of a request's head.
-    pub limits: Limits,
-    /// The client's side.
-    pub timeouts: ListenerTimeouts,
-    /// Whether clients may speak HTTP/2 without TLS.
-    pub h2c: bool,
-    /// What clients of HTTP/2 may use up.
-    pub http2: Http2,
-    /// When flows end.
-    pub flows: UdpFlows,
-    /// Which client addresses are trusted, and the limits per address.
-    pub admission: Admission,
-    /// By which field others learn what a request is called, if they do.
-    pub request_id: Option<RequestIdField>,
-    /// Whether requests that come back are known.
-    pub detect_loops: bool,
-    /// What clients read in answers of our own.
-    pub errors: Errors,
-    /// What they see instead, for all listeners.
-    pub error_pages: Arc<ErrorPages>,
-    /// Requests on one connection; `u64::MAX` for no limit.
-    pub requests_max: u64,
-    /// Open connections over all workers.
-    pub connections_max: usize,
+    /// The listener as planned: a key that is used as it is needs no other place.
+    pub plan: Arc<plan::Listener>,
+    /// Values made from the plan, once for all workers.
+    pub compiled: Arc<Compiled>,
+    /// Counts over all workers.
+    pub shared: Shared,
     /// Tells balancers in front how busy the listener is.
     pub reporter: Option<Reporter>,
     /// Asks endpoints for their load.
     pub prober: Rc<Prober>,
-    /// Pools and retries, for all listeners of the worker.
+    /// Routes of the plan with their pools and retries, for all listeners of the worker.
     pub routes: Rc<Routes>,
     /// Numbers and names of the routes here.
     pub noted: PerRoute,
@@ -95,9 +60,28 @@ pub struct Rules {
     pub _generation: Arc<()>,
 }
 
+/// Counts of one listener that all workers have in common, and all plans in which it is.
+#[derive(Clone)]
+pub struct Shared {
+    /// Open connections.
+    pub open: Arc<Total>,
+    /// Connections and requests of each client address.
+    pub per_address: Arc<PerAddress>,
+    /// The load that is reported.
+    pub load: Arc<SharedLoad>,
+}
+
+impl Shared {
+    /// Counts of a listener that is new, for so many workers.
+    pub fn new(workers: usize) -> Shared {
+        Shared { open: Arc::new(Total::new(workers)), per_address: Arc::default(), load: Arc::default() }
+    }
+}
+
 impl Listener {
-    /// A listener of the plan.
-    pub fn new(name: Arc<str>, open: Arc<Total>, stats: Arc<ListenerStats>, rules: Rules) -> Listener {
+    /// A listener that was not in the plan before.
+    pub fn new(stats: Arc<ListenerStats>, rules: Rules) -> Listener {
+        let (name, open) = (rules.plan.name.clone(), rules.shared.open.clone());
         let rules = RefCell::new(Rc::new(rules));
         let [gone, cut] = [Cell::new(false), Cell::new(false)];
         let (hellos, handshakes) = (Places::for_hellos(), Places::for_handshakes());
@@ -114,26 +98,21 @@ impl Listener {
         Ref::map(self.rules.borrow(), |rules| &**rules)
     }
 
-    /// What a connection between two requests needs of them; holding all of them would keep pools that have left.
+    /// The listener as planned, not to be held while anything waits.
+    pub fn plan(&self) -> Ref<'_, plan::Listener> {
+        Ref::map(self.rules.borrow(), |rules| &*rules.plan)
+    }
+
+    /// Values that a connection needs between two requests; holding all rules would keep pools that have left.
     pub fn limits(&self) -> (Limits, ListenerTimeouts) {
         let rules = self.peek();
-        (rules.limits, rules.timeouts)
+        (rules.compiled.limits, rules.plan.timeouts)
     }
 
     /// Whether requests are not read, and whether TLS is spoken.
     pub fn is_tcp_is_tls(&self) -> (bool, bool) {
         let rules = self.peek();
-        (rules.tcp.is_some(), rules.tls.is_some())
-    }
-
-    /// Open connections over all workers that there may be.
-    pub fn connections_max(&self) -> usize {
-        self.peek().connections_max
-    }
-
-    /// When flows end.
-    pub fn flows(&self) -> UdpFlows {
-        self.peek().flows
+        (rules.compiled.tcp.is_some(), rules.compiled.tls.is_some())
     }
 
     /// Requests that begin from now on follow these.
@@ -145,7 +124,14 @@ impl Listener {
 impl Rules {
     /// Whether nothing happens before clients have sent something.
     pub fn clients_speak_first(&self) -> bool {
-        self.tls.is_some() || self.tcp.as_ref().is_none_or(|routes| routes.by_hello())
+        let compiled = &self.compiled;
+        compiled.tls.is_some() || compiled.tcp.as_ref().is_none_or(|routes| routes.by_hello())
+    }
+
+    /// True if no request follows the one of this number, counted from 1, on its connection.
+    pub fn is_last(&self, served: u64) -> bool {
+        let most = self.plan.limits.requests_per_connection;
+        most != 0 && served >= most
     }
 
     /// The pool of a route that the router has found.
@@ -155,7 +141,7 @@ impl Rules {
 
     /// What requests of a route may try again.
     pub fn retries(&self, route: RouteId, core: &Core) -> &Retries {
-        self.routes.retries(route, &self.planned[route], core.index, &core.clock)
+        self.routes.retries(route, core.index, &core.clock)
     }
 
     /// The numbers of a route here, or those of requests that no route took.
@@ -164,17 +150,17 @@ impl Rules {
     }
 
     fn noted(&self, route: RouteId) -> &Noted {
-        self.noted.of(route, &self.planned)
+        self.noted.of(route, &self.routes.planned)
     }
 
     /// What requests are known by that go on by a route, if they are to be.
     pub fn mark(&self, route: RouteId) -> Option<&Mark> {
-        self.detect_loops.then(|| &self.noted(route).mark)
+        self.plan.detect_loops.then(|| &self.noted(route).mark)
     }
 
     /// The fields of the access log that tell a listener and its route.
     pub fn named(&self, listener: &Listener, route: RouteId) -> &Names {
-        let route_name = || self.planned.get(route).map(|route| &*route.name);
+        let route_name = || self.routes.planned.get(route).map(|route| &*route.name);
         self.noted(route).named.taken(&listener.name, route_name)
     }
 

@@ -51,7 +51,7 @@ async fn shake<'t, 'c>(
     timer: &Timer,
     early: Option<Buf>,
 ) -> Result<&'t Info, HandshakeError> {
-    let settings = client.listener.peek().tls.clone();
+    let settings = client.listener.peek().compiled.tls.clone();
     // The next plan may have none for those that came before it.
     let Some(settings) = settings else { return Err(HandshakeError::new(Cause::Internal)) };
     let (listener, ip) = (client.listener, client.peer.ip);

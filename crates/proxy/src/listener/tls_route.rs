@@ -27,7 +27,7 @@ struct ByAlpn {
 
 impl TlsRoutes {
     /// Those of each listener for sessions, in the order of the plan. The plan has no two that are equally specific.
-    pub fn of_plan(plan: &Plan) -> Vec<Option<Arc<TlsRoutes>>> {
+    pub fn of_plan(plan: &Plan) -> Vec<Option<TlsRoutes>> {
         let is_tcp = |listener: &&Arc<Listener>| listener.mode == Mode::Tcp;
         let tcp = plan.listeners.iter().filter(is_tcp);
         let mut by_listener: HashMap<&str, (&Arc<Listener>, TlsRoutes)> =
@@ -39,7 +39,7 @@ impl TlsRoutes {
                 }
             }
         }
-        let of = |listener: &Arc<Listener>| Some(Arc::new(by_listener.remove(&*listener.name)?.1));
+        let of = |listener: &Arc<Listener>| Some(by_listener.remove(&*listener.name)?.1);
         plan.listeners.iter().map(of).collect()
     }
 

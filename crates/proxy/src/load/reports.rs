@@ -7,6 +7,7 @@ use evenkeel_balance::{Instant, LoadReport, Refused, Slot};
 use evenkeel_config::plan::LoadReports;
 use evenkeel_wire::head::Fields;
 use evenkeel_wire::orca::{self, Form, Malformed, Report};
+use std::cell::Ref;
 use std::rc::Rc;
 
 /// How a report came: with a response, or as the answer to a probe.
@@ -39,9 +40,9 @@ pub struct Received {
 const AGE_MAX_NS: u64 = 1_000_000_000;
 
 impl WorkerPool {
-    /// What is done about load reports in responses, if anything is.
-    pub fn hears(&self) -> Option<Rc<LoadReports>> {
-        self.reports.borrow().as_ref().filter(|reports| reports.in_band).cloned()
+    /// Rules for load reports in responses, if they are used. Not to be held while anything waits.
+    pub fn hears(&self) -> Option<Ref<'_, LoadReports>> {
+        Ref::filter_map(self.plan(), |pool| pool.load_reports.as_ref().filter(|reports| reports.in_band)).ok()
     }
 
     /// The report of a response's head.

@@ -92,8 +92,35 @@ impl Numbers {
         (0..self.members.len()).map(|pool| self.members(pool)).collect()
     }
 
+    /// What is read at one moment.
+    pub fn moment(&self) -> Moment<'_> {
+        Moment { numbers: self, members: self.all_members() }
+    }
+
     /// Gives a pool other endpoints.
     pub(crate) fn change(&self, pool: usize, members: Arc<Members>) {
         *self.members[pool].lock().unwrap_or_else(PoisonError::into_inner) = members;
+    }
+}
+
+/// The numbers of the workers with the endpoints of one moment, for those who read them.
+#[derive(Debug)]
+pub struct Moment<'n> {
+    /// The numbers.
+    pub numbers: &'n Numbers,
+    /// The endpoints of each pool, in the order of the plan.
+    pub members: Vec<Arc<Members>>,
+}
+
+impl Moment<'_> {
+    /// The plan with these endpoints.
+    pub fn plan(&self) -> Plan {
+        let mut plan = Plan::clone(self.numbers.plan());
+        for (pool, members) in plan.pools.iter_mut().zip(&self.members) {
+            if pool.endpoints != *members.endpoints {
+                Arc::make_mut(pool).endpoints = members.endpoints.to_vec();
+            }
+        }
+        plan
     }
 }

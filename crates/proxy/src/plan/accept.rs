@@ -86,7 +86,7 @@ fn accept(worker: &Rc<Worker>, listener: &Rc<Listener>, socket: &ListenFd, share
 }
 
 fn take(worker: &Rc<Worker>, listener: &Rc<Listener>, fd: OwnedFd, peer: SocketAddr, share: bool) {
-    if listener.open.add() >= listener.connections_max() {
+    if listener.open.add() >= listener.plan().limits.connections {
         listener.open.sub();
         listener.stats.rejected[Rejected::Connections as usize].add(1);
         return;

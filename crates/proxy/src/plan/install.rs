@@ -3,25 +3,26 @@
 
 use super::accept;
 use super::installed::{Installed, Worker};
-use super::parts::{ListenerParts, Parts, PoolParts, Slots, Update};
+use super::parts::{Parts, PoolParts, Slots, Update};
 use crate::core::Core;
+use crate::listener::compiled::Compiled;
 use crate::listener::per_route::{PerRoute, Routes};
 use crate::listener::probe_answers;
-use crate::listener::rules::{Listener, Rules};
+use crate::listener::rules::{Listener, Rules, Shared};
 use crate::load::load_report::Reporter;
-use crate::observe::access_log::Named;
+use crate::observe::stats::PoolStats;
 use crate::udp;
 use crate::upstream::pool::{Endpoint, Endpoints, WorkerPool};
-use crate::upstream::probe_rate::ProbeRate;
 use evenkeel_balance::Slot;
 use evenkeel_config::plan::IdleConnections;
 use evenkeel_net::event_loop::{self, alarm};
 use evenkeel_net::listen::Protocol;
 use evenkeel_net::workers::Applied;
+use evenkeel_runtime::Control;
 use rustix::process::{Resource, getrlimit};
-use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Applies what is new; `_applied` tells so in the end.
@@ -52,6 +53,8 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
         plan,
         workers,
         instance,
+        stats,
+        control,
         listeners,
         pools,
         pool_of_route,
@@ -72,44 +75,32 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
     }
     let mut left = Vec::new();
     let old_pools = by_name(&before.pools);
-    let one = |parts: PoolParts| pool(&worker.core, old_pools.get(&*parts.name).copied(), parts, &mut left);
-    let pools: Vec<_> = pools.into_iter().map(one).collect();
+    let one = |(parts, stats): (PoolParts, &Arc<PoolStats>)| {
+        let old = old_pools.get(&*parts.rules.plan.name).copied();
+        pool(worker, old, parts, (stats, &control), &mut left)
+    };
+    let pools: Vec<_> = pools.into_iter().zip(&stats.pools).map(one).collect();
     // One with another algorithm goes on with the same endpoints, and has the same name.
     let new_pools = by_name(&pools);
     let gone_pools = before.pools.iter().filter(|old| !new_pools.contains_key(&*old.name));
     left.extend(gone_pools.flat_map(|old| old.endpoints.leave()));
     let of_route = pool_of_route.iter().map(|&pool| pools[pool].clone()).collect();
-    let routes = Rc::new(Routes::new(&plan.routes, of_route, &before.routes, workers));
-    let listener = |parts: ListenerParts| {
-        let before = before.listeners.iter().find(|l| l.name == parts.name);
-        let reporter = parts.report_load.map(|(plan, shared)| {
+    let routes = Rc::new(Routes::new(plan.routes.clone(), of_route, &before.routes, workers));
+    let listener = |(index, (compiled, shared)): (usize, &(Arc<Compiled>, Shared))| {
+        let planned = &plan.listeners[index];
+        let before = before.listeners.iter().find(|l| l.name == planned.name);
+        let reporter = planned.report_load.clone().map(|report| {
             let reported = before.map(|listener| listener.rules());
-            Reporter::new(plan, shared, reported.as_ref().and_then(|rules| rules.reporter.as_ref()))
+            Reporter::new(report, shared.load.clone(), reported.as_ref().and_then(|rules| rules.reporter.as_ref()))
         });
         let rules = Rules {
-            planned: plan.routes.clone(),
-            router: parts.router,
-            tcp: parts.tcp,
-            tls: parts.tls,
-            redirect_https: parts.redirect_https,
-            challenges: parts.challenges,
-            hsts: parts.hsts,
-            limits: parts.limits,
-            timeouts: parts.timeouts,
-            h2c: parts.h2c,
-            http2: parts.http2,
-            flows: parts.flows,
-            admission: parts.admission,
-            request_id: parts.request_id,
-            detect_loops: parts.detect_loops,
-            errors: parts.errors,
-            error_pages: parts.error_pages,
-            requests_max: parts.requests_max,
-            connections_max: parts.connections_max,
+            plan: planned.clone(),
+            compiled: compiled.clone(),
+            shared: shared.clone(),
             reporter,
             prober: worker.prober.clone(),
             routes: routes.clone(),
-            noted: PerRoute::new(plan.routes.len(), parts.routes, parts.name.clone(), instance),
+            noted: PerRoute::new(plan.routes.len(), stats.routes[index].clone(), planned.name.clone(), instance),
             _generation: generation.clone(),
         };
         match before {
@@ -117,10 +108,10 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
                 stays.change(rules);
                 stays.clone()
             }
-            None => Rc::new(Listener::new(parts.name, parts.open, parts.stats, rules)),
+            None => Rc::new(Listener::new(stats.listeners[index].clone(), rules)),
         }
     };
-    let listeners: Vec<_> = listeners.into_iter().map(listener).collect();
+    let listeners: Vec<_> = listeners.iter().enumerate().map(listener).collect();
     let gone = before.listeners.iter().filter(|old| !listeners.iter().any(|l| Rc::ptr_eq(l, old)));
     let gone: Vec<_> = gone.cloned().collect();
 
@@ -177,82 +168,25 @@ fn by_name(pools: &[Rc<WorkerPool>]) -> HashMap<&str, &Rc<WorkerPool>> {
 
 /// `before`: the pool of that name. `left`: takes the endpoints that are in it no more.
 fn pool(
-    core: &Rc<Core>,
+    worker: &Worker,
     before: Option<&Rc<WorkerPool>>,
     parts: PoolParts,
+    (stats, control): (&Arc<PoolStats>, &Control),
     left: &mut Vec<Rc<Endpoint>>,
 ) -> Rc<WorkerPool> {
-    let PoolParts {
-        name,
-        balancer,
-        endpoints,
-        key,
-        limits,
-        idle_time,
-        protocol,
-        http2,
-        announce,
-        tolerated,
-        tls,
-        source,
-        keepalive,
-        queue_time,
-        sticky,
-        reports,
-        stats,
-        control,
-    } = parts;
-    let (reports, tls) = (reports.map(Rc::new), tls.map(Rc::new));
-    let endpoints_by_slot = before.map_or_else(|| Rc::new(Endpoints::default()), |old| old.endpoints.clone());
-    left.extend(endpoints_by_slot.change(table(core, endpoints)));
+    let PoolParts { rules, balancer, endpoints } = parts;
+    let by_slot = before.map_or_else(|| Rc::new(Endpoints::default()), |old| old.endpoints.clone());
+    left.extend(by_slot.change(table(&worker.core, endpoints)));
     match (balancer, before) {
         (None, Some(stays)) => {
-            stays.limits.set(limits);
-            stays.idle_time.set(idle_time);
-            if stays.protocol.replace(protocol) != protocol || stays.http2.replace(http2) != http2 {
-                stays.close_idle();
-            }
-            stays.announce.set(announce);
-            stays.tolerated.set(tolerated);
-            if stays.tls.replace(tls.clone()) != tls {
-                // They speak as the plan before says.
-                stays.chose_h2.set(false);
-                stays.close_idle();
-            }
-            stays.source.set(source);
-            stays.keepalive.set(keepalive);
-            stays.queue_time.set(queue_time);
-            stays.sticky.replace(sticky);
-            stays.reports.replace(reports);
+            stays.change(rules);
             stays.clone()
         }
         (Some(balancer), before) => {
             if let Some(before) = before {
                 before.balancer.borrow_mut().end_journal();
             }
-            Rc::new(WorkerPool {
-                name,
-                balancer: RefCell::new(balancer),
-                key,
-                endpoints: endpoints_by_slot,
-                limits: Cell::new(limits),
-                idle_time: Cell::new(idle_time),
-                protocol: Cell::new(protocol),
-                http2: Cell::new(http2),
-                chose_h2: Rc::default(),
-                announce: Cell::new(announce),
-                tolerated: Cell::new(tolerated),
-                tls: RefCell::new(tls),
-                source: Cell::new(source),
-                keepalive: Cell::new(keepalive),
-                queue_time: Cell::new(queue_time),
-                sticky: RefCell::new(sticky),
-                reports: RefCell::new(reports),
-                probes: ProbeRate::default(),
-                control,
-                stats,
-                named: Named::default(),
-            })
+            Rc::new(WorkerPool::new(rules, balancer, by_slot, stats.clone(), control.clone()))
         }
         (None, None) => unreachable!("a new pool comes with a balancer"),
     }

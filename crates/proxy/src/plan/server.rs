@@ -4,43 +4,35 @@
 mod prepare;
 
 use super::look::Looker;
-use super::parts::{EndpointParts, ListenerParts, Parts, PoolParts, Slots, Update, protocol_of};
+use super::parts::{EndpointParts, Parts, PoolParts, Slots, Update, protocol_of};
 use super::secured::Secured;
 use super::worker::{self, WorkerConfig};
 use crate::core::handoff::Peers;
-use crate::listener::error_pages::ErrorPages;
-use crate::listener::route::Router;
-use crate::listener::tls::ListenerTls;
-use crate::listener::tls_route::TlsRoutes;
-use crate::load::load_report::SharedLoad;
+use crate::listener::compiled::{self, Compiled};
+use crate::listener::rules::Shared;
 use crate::observe::access_log::{AccessLog, Lines};
 use crate::observe::metrics::Metrics;
 use crate::observe::numbers::{Members, Numbers};
 use crate::observe::stats::WorkerStats;
 use crate::observe::traces;
 use crate::observe::watched::Watched;
-use crate::peer::admission::Admission;
-use crate::peer::per_address::PerAddress;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{self, LineSink, LogTarget, Mode, SyslogAddress};
 use evenkeel_net::inherit::Inherited;
 use evenkeel_net::listen::{ListenFd, Protocol};
 use evenkeel_net::log_writer::{Logger, Sink, Writer};
-use evenkeel_net::total::Total;
 use evenkeel_net::workers::{Threads, Workers};
 use evenkeel_runtime::pool::address;
 use evenkeel_runtime::{
     Change, Control, Diagnostic, Next, Plane, Pools, Prepared, Runtime, Sending, SharedPool, StartError,
 };
-use evenkeel_tls::{Challenges, Store};
-use evenkeel_wire::http1::{FIELDS_MAX, Limits};
+use evenkeel_tls::Store;
 use prometheus_client::collector::Collector;
 use rustix::fd::OwnedFd;
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
 /// The proxy as a plane: the control side of its workers.
@@ -150,8 +142,16 @@ impl Plane for Proxy {
     }
 
     fn install(&mut self, prepared: Prepared, shared_pools: &mut Pools, sending: &Sending<'_>) {
-        let prepare::Prepared { mut sockets, mut probed, mut balancers, sticky, error_pages, secured, log, explain } =
-            prepared.into();
+        let prepare::Prepared {
+            mut sockets,
+            mut probed,
+            mut balancers,
+            pool_rules,
+            error_pages,
+            secured,
+            log,
+            explain,
+        } = prepared.into();
         self.secured = secured;
         let next = Arc::new(self.now().next(sending.generation.clone()));
         let (plan, members) = (&next.generation.plan, next.all_members());
@@ -165,45 +165,24 @@ impl Plane for Proxy {
         let pool_index = pools_by_name(plan);
         let pool_of_route = plan.routes.iter().map(|r| pool_index[&*r.pool]);
         let pool_of_route: Arc<[usize]> = pool_of_route.collect();
-        let (routers, tcp) = (Router::of_plan(plan), TlsRoutes::of_plan(plan));
         let asks_by_request = plan.acme.challenge == plan::Challenge::Http01 && !plan.issued().is_empty();
         let challenges = asks_by_request.then(|| self.secured.store().challenges().clone());
+        let workers = next.workers.len();
+        let shared = plan.listeners.iter().map(|listener| {
+            let shared = self.shared.entry(listener.name.clone());
+            shared.or_insert_with(|| Shared::new(workers)).clone()
+        });
+        let shared: Vec<_> = shared.collect();
+        let prepared = compiled::Prepared { tls: &self.secured.listeners, challenges, error_pages };
+        let compiled = Compiled::of_plan(plan, &prepared, &shared);
+        let listeners: Arc<[_]> = compiled.into_iter().zip(shared).collect();
         let lines = plan.telemetry.access_log.as_ref().map(|log| Arc::new(Lines::new(log, next.generation.number)));
         // From the last worker to the first, as that is the order in which sockets and balancers can be taken.
         for (worker, stats) in next.workers.iter().enumerate().rev() {
-            let listeners = plan.listeners.iter().enumerate().map(|(index, listener)| {
-                let shared = self.shared.entry(listener.name.clone());
-                let shared = shared.or_insert_with(|| Shared::new(next.workers.len())).clone();
-                listener_parts(
-                    listener,
-                    (routers[index].clone(), tcp[index].clone()),
-                    (self.secured.listeners.get(&listener.name).cloned(), challenges.clone()),
-                    error_pages.clone(),
-                    shared,
-                    stats,
-                    index,
-                )
-            });
-            let listeners = listeners.collect();
             let pools = plan.pools.iter().enumerate().map(|(index, pool)| PoolParts {
-                name: pool.name.clone(),
+                rules: pool_rules[index].clone(),
                 balancer: balancers[index].as_mut().and_then(Vec::pop),
                 endpoints: slots(&shared_pools[&pool.name], &members[index], worker),
-                key: pool.key().cloned(),
-                limits: pool.limits,
-                idle_time: pool.timeouts.upstream_idle,
-                protocol: pool.protocol,
-                http2: pool.http2,
-                announce: pool.proxy_protocol,
-                tolerated: pool.tolerate,
-                tls: self.secured.pools.get(&pool.name).cloned(),
-                source: pool.source,
-                keepalive: pool.keepalive,
-                queue_time: Duration::from_nanos(pool.queue.timeout_ns),
-                sticky: sticky[index].clone(),
-                reports: pool.load_reports.clone(),
-                stats: stats.pools[index].clone(),
-                control: self.control.clone(),
             });
             let pools = pools.collect();
             let all = plan.listeners.iter().enumerate().flat_map(|(i, l)| addresses(l).map(move |at| (i, at)));
@@ -214,7 +193,9 @@ impl Plane for Proxy {
                 plan: plan.clone(),
                 workers: next.workers.len(),
                 instance: self.instance,
-                listeners,
+                stats: stats.clone(),
+                control: self.control.clone(),
+                listeners: listeners.clone(),
                 pools,
                 pool_of_route: pool_of_route.clone(),
                 sockets: mine.collect(),
@@ -291,7 +272,7 @@ impl Plane for Proxy {
     }
 
     fn collector(&self) -> Box<dyn Collector> {
-        Box::new(Metrics::new(self.numbers(), self.control.clone()))
+        Box::new(Metrics::new(self.numbers()))
     }
 
     fn open(&self) -> u64 {
@@ -375,65 +356,6 @@ fn addresses(listener: &plan::Listener) -> impl Iterator<Item = (Protocol, Socke
     let protocol = protocol_of(listener.mode);
     let ours = listener.mode != Mode::Dns;
     listener.bind.iter().filter(move |_| ours).map(move |addr| (protocol, *addr))
-}
-
-/// What the workers share of one listener.
-#[derive(Clone)]
-struct Shared {
-    /// Open connections.
-    open: Arc<Total>,
-    per_address: Arc<PerAddress>,
-    load: Arc<SharedLoad>,
-}
-
-impl Shared {
-    fn new(workers: usize) -> Shared {
-        Shared { open: Arc::new(Total::new(workers)), per_address: Arc::default(), load: Arc::default() }
-    }
-}
-
-fn listener_parts(
-    listener: &plan::Listener,
-    (router, tcp): (Arc<Router>, Option<Arc<TlsRoutes>>),
-    (tls, challenges): (Option<ListenerTls>, Option<Arc<Challenges>>),
-    error_pages: Arc<ErrorPages>,
-    shared: Shared,
-    stats: &WorkerStats,
-    index: usize,
-) -> ListenerParts {
-    ListenerParts {
-        name: listener.name.clone(),
-        router,
-        tcp,
-        tls,
-        redirect_https: listener.redirect_https,
-        challenges,
-        hsts: listener.tls.as_ref().and_then(|tls| tls.hsts).map(hsts),
-        limits: Limits { head: listener.limits.headers, fields: listener.limits.header_count.min(FIELDS_MAX) },
-        timeouts: listener.timeouts,
-        h2c: listener.h2c,
-        http2: listener.http2,
-        flows: listener.udp,
-        admission: Admission::new(listener, &shared.per_address),
-        request_id: listener.request_id.clone(),
-        detect_loops: listener.detect_loops,
-        errors: listener.errors,
-        error_pages,
-        requests_max: match listener.limits.requests_per_connection {
-            0 => u64::MAX,
-            n => n,
-        },
-        connections_max: listener.limits.connections,
-        open: shared.open,
-        report_load: listener.report_load.clone().map(|plan| (plan, shared.load)),
-        stats: stats.listeners[index].clone(),
-        routes: stats.routes[index].clone(),
-    }
-}
-
-/// Browsers that have seen it come by TLS alone for so long (RFC 6797).
-fn hsts(time: Duration) -> Arc<str> {
-    format!("Strict-Transport-Security: max-age={}\r\n", time.as_secs()).into()
 }
 
 /// Where probes are answered, each with the index of the listener.

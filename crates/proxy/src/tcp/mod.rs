@@ -48,7 +48,7 @@ pub async fn serve(client: &mut Client<'_>, transport: &Transport, timer: &Timer
     }
     let down = &Down { transport, timer };
     let rules = client.listener.rules();
-    let Some(routes) = &rules.tcp else { return };
+    let Some(routes) = &rules.compiled.tcp else { return };
     let mut record = Record::new(client, transport, &rules);
     // Boxed: while a session runs it needs none of this memory.
     let opened = Box::pin(open(client, down, &rules, routes, &mut record, held)).await;
@@ -113,8 +113,8 @@ async fn open<'r>(
     (record.route, record.pool) = (route, Some(pool));
     let mut early = first.unwrap_or_else(Buf::none);
     record.count_in(early.len());
-    let timeouts = rules.planned[route].timeouts;
-    let key = pool.key.as_ref().map(|_| hash_key::of_client(client.peer.ip));
+    let timeouts = rules.routes.planned[route].timeouts;
+    let key = pool.plan().key().map(|_| hash_key::of_client(client.peer.ip));
     let (timer, clock) = (down.timer, &client.core.clock);
     let tries = Tries::begin(rules.retries(route, client.core), key, clock.now());
     let wanted = Wanted { core: client.core, peer: &client.peer, origin: None, pool };
@@ -159,7 +159,7 @@ async fn open<'r>(
                 let silence = Silence {
                     idle: timeouts.idle,
                     half_closed: timeouts.half_closed,
-                    keepalive: pool.keepalive.get(),
+                    keepalive: pool.plan().keepalive,
                     deadline: u64::MAX,
                 };
                 return Some(Opened { ticket, endpoint, early, silence });

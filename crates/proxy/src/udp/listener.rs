@@ -144,7 +144,7 @@ impl UdpListener {
     /// Takes a batch from endpoints. Whether there may be more.
     pub fn answer(&self, core: &Core) -> bool {
         let (state, listener) = (&mut *self.state.borrow_mut(), self.listener.borrow().clone());
-        let (now, stats, answers) = (core.clock.now(), &listener.stats.udp, listener.flows().answers);
+        let (now, stats, answers) = (core.clock.now(), &listener.stats.udp, listener.plan().udp.answers);
         let mut events = [const { EVENT }; FLOWS_AT_ONCE];
         let Ok(ready) = epoll::wait(&self.watch, &mut events[..], Some(&NOW)) else { return false };
         let (mut used, mut more) = (0, ready == FLOWS_AT_ONCE);
@@ -205,9 +205,9 @@ impl UdpListener {
             return Err(LostDatagram::Draining);
         }
         let (rules, ip) = (listener.rules(), key.client.ip());
-        rules.admission.request(ip, || now).map_err(|_| LostDatagram::Rate)?;
-        let place = rules.admission.open(ip).map_err(|TooMany| LostDatagram::PerAddress)?;
-        if listener.open.add() >= listener.connections_max() {
+        rules.compiled.admission.request(ip, || now).map_err(|_| LostDatagram::Rate)?;
+        let place = rules.compiled.admission.open(ip).map_err(|TooMany| LostDatagram::PerAddress)?;
+        if listener.open.add() >= listener.plan().limits.connections {
             let evicted = state.flows.oldest();
             match evicted {
                 Some((oldest, _)) => self.end(core, listener, &mut state.flows, oldest, FlowEnd::Evicted, now),
@@ -234,7 +234,7 @@ impl UdpListener {
     ) -> Result<(), LostDatagram> {
         let rules = listener.rules();
         let pool = pool_of(&rules).ok_or(LostDatagram::NoEndpoint)?;
-        let hash = pool.key.as_ref().map(|_| hash_key::of_client(key.client.ip().to_canonical()));
+        let hash = pool.plan().key().map(|_| hash_key::of_client(key.client.ip().to_canonical()));
         let pick = |tried: &[Slot]| pool.balancer.borrow_mut().start(&Request { key: hash, tried, beyond: false }, now);
         // One that has failed may be the only one.
         let picked = match flow.failed {
@@ -301,7 +301,7 @@ impl UdpListener {
     /// Ends the flows that are idle.
     pub fn expire(&self, core: &Core, now: Instant) {
         let (flows, listener) = (&mut self.state.borrow_mut().flows, self.listener.borrow().clone());
-        let idle_ns = u64::try_from(listener.flows().idle.as_nanos()).unwrap_or(u64::MAX);
+        let idle_ns = u64::try_from(listener.plan().udp.idle.as_nanos()).unwrap_or(u64::MAX);
         while let Some((index, used)) = flows.oldest()
             && now.since(used) >= idle_ns
         {
@@ -312,7 +312,7 @@ impl UdpListener {
     /// Returns the time at which the flow that has been idle longest ends.
     pub fn expires_at(&self) -> Option<Instant> {
         let (_, used) = self.state.borrow().flows.oldest()?;
-        let idle_ns = u64::try_from(self.listener.borrow().flows().idle.as_nanos()).unwrap_or(u64::MAX);
+        let idle_ns = u64::try_from(self.listener.borrow().plan().udp.idle.as_nanos()).unwrap_or(u64::MAX);
         Some(Instant(used.0.saturating_add(idle_ns)))
     }
 
@@ -352,7 +352,7 @@ const EVENT: epoll::Event = epoll::Event { flags: epoll::EventFlags::empty(), da
 
 /// The pool of a listener: no datagram has a host or a path.
 fn pool_of(rules: &Rules) -> Option<&Rc<WorkerPool>> {
-    rules.router.find(b"", "/").and_then(|route| rules.routes.pool(route))
+    rules.compiled.router.find(b"", "/").and_then(|route| rules.routes.pool(route))
 }
 
 /// Its endpoint is gone, as the kernel says: it goes on at another one with its next datagram.

@@ -78,9 +78,9 @@ impl Wanted<'_> {
     pub async fn connect(&self, endpoint: &Endpoint, bytes: &[u8]) -> io::Result<(Transport, usize)> {
         let addr = endpoint.addr.ok_or_else(|| io::Error::other("its name does not resolve"))?;
         endpoint.stats.connects.add(1);
-        let announce = self.pool.announce.get();
-        let source = (self.pool.source.get() == SpeakAs::Client).then_some(self.peer.ip);
-        let tls = self.pool.tls.borrow().clone();
+        let rules = self.pool.rules();
+        let (announce, tls) = (rules.plan.proxy_protocol, &rules.compiled.tls);
+        let source = (rules.plan.source == SpeakAs::Client).then_some(self.peer.ip);
         let speaks = announce.is_some() || !bytes.is_empty() || tls.is_some();
         let transport = carried(dial(addr, source, speaks)?, tls.is_some());
         if let Some(version) = announce {
@@ -89,11 +89,11 @@ impl Wanted<'_> {
         if let (Some(settings), Some(stream)) = (tls, transport.as_tls()) {
             // Boxed, as few connections are new.
             let offers = self.pool.offers();
-            let chose_h2 = Box::pin(secure(&settings, stream, &endpoint.name, endpoint.addr, offers)).await?;
+            let chose_h2 = Box::pin(secure(settings, stream, &endpoint.name, endpoint.addr, offers)).await?;
             if chose_h2 {
                 // This request was written in HTTP/1, for which there is another connection; those that follow take this one.
                 self.pool.chose_h2.set(true);
-                endpoint.sessions.adopt(transport, &self.pool.http2.get());
+                endpoint.sessions.adopt(transport, &rules.plan.http2);
                 return Box::pin(self.connect(endpoint, bytes)).await;
             }
         }

@@ -227,7 +227,7 @@ impl Wait<'_> {
     ) -> Result<InFlight<'r>, NoPlace> {
         let timer = self.timer;
         let mut waiting: Option<Waiting> = None;
-        timer.set(timer.tick_after(pool.queue_time.get()).min(self.deadline));
+        timer.set(timer.tick_after(pool.queue_time()).min(self.deadline));
         let mut trying = pin!(poll_fn(|cx| {
             let mut balancer = pool.balancer.borrow_mut();
             match &mut waiting {

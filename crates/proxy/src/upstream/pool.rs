@@ -2,20 +2,17 @@
 
 use super::idle::IdleConns;
 use super::probe_rate::ProbeRate;
+use super::rules::PoolRules;
 use super::sessions::{Sessions, Way};
 use super::tls::Offers;
 use crate::core::Core;
 use crate::observe::access_log::{Named, Names};
 use crate::observe::stats::{EndpointStats, PoolStats};
-use crate::upstream::sticky::Sticky;
 use evenkeel_balance::{Balancer, Instant, Slot};
-use evenkeel_config::plan::{
-    EndpointHttp2, EndpointProtocol, HashKey, LoadReports, PoolLimits, ProxyVersion, SpeakAs, Tolerated,
-};
-use evenkeel_net::tls::towards::Towards;
+use evenkeel_config::plan::{self, EndpointProtocol};
 use evenkeel_net::transport::Transport;
 use evenkeel_runtime::control::Control;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,48 +21,23 @@ use std::time::Duration;
 /// One pool as one worker sees it. Another algorithm makes another one, over the same endpoints: requests give their
 /// places back to the balancer that they have them from.
 pub struct WorkerPool {
-    /// Its name.
+    /// Its name, which makes it the same pool in the next plan.
     pub name: Arc<str>,
     /// Who gets the next request.
     pub balancer: RefCell<Balancer>,
-    /// What of a request the algorithm is keyed by.
-    pub key: Option<HashKey>,
     /// Who is in it.
     pub endpoints: Rc<Endpoints>,
-    /// Its limits.
-    pub limits: Cell<PoolLimits>,
-    /// How long an idle connection is kept.
-    pub idle_time: Cell<Duration>,
-    /// What its endpoints speak.
-    pub protocol: Cell<EndpointProtocol>,
-    /// Where that is HTTP/2.
-    pub http2: Cell<EndpointHttp2>,
-    /// Whether an endpoint that may choose chose that.
+    /// Whether an endpoint that may choose chose HTTP/2.
     pub chose_h2: Rc<Cell<bool>>,
-    /// The header that tells endpoints, first on each connection, who the client is. Such connections serve one request.
-    pub announce: Cell<Option<ProxyVersion>>,
-    /// Faults in responses that are repaired.
-    pub tolerated: Cell<Tolerated>,
-    /// How its endpoints speak TLS, if they do.
-    pub tls: RefCell<Option<Rc<Towards>>>,
-    /// Whether endpoints see the client's address as that of the peer.
-    pub source: Cell<SpeakAs>,
-    /// After how much silence of a session's peer the kernel asks for a sign of life.
-    pub keepalive: Cell<Option<Duration>>,
-    /// How long a request may wait for a place.
-    pub queue_time: Cell<Duration>,
-    /// What is done about what endpoints say of their load.
-    pub reports: RefCell<Option<Rc<LoadReports>>>,
     /// How many probes it may send.
     pub probes: ProbeRate,
-    /// How clients find their endpoint again.
-    pub sticky: RefCell<Option<Arc<Sticky>>>,
     /// Its numbers.
     pub stats: Arc<PoolStats>,
     /// For requests that got to no endpoint.
-    pub named: Named,
+    named: Named,
     /// Told when requests decide something about an endpoint.
     pub control: Control,
+    rules: RefCell<Rc<PoolRules>>,
 }
 
 /// The endpoints of a pool by slot. A slot is filled before any balancer can give it, and a leaving endpoint stays until
@@ -177,6 +149,56 @@ impl Endpoints {
 }
 
 impl WorkerPool {
+    /// A pool that is new to the worker, or has another algorithm now.
+    pub fn new(
+        rules: PoolRules,
+        balancer: Balancer,
+        endpoints: Rc<Endpoints>,
+        stats: Arc<PoolStats>,
+        control: Control,
+    ) -> WorkerPool {
+        WorkerPool {
+            name: rules.plan.name.clone(),
+            balancer: RefCell::new(balancer),
+            endpoints,
+            chose_h2: Rc::default(),
+            probes: ProbeRate::default(),
+            stats,
+            named: Named::default(),
+            control,
+            rules: RefCell::new(Rc::new(rules)),
+        }
+    }
+
+    /// Follows another plan from now on, requests that run included.
+    pub fn change(&self, rules: PoolRules) {
+        let before = self.rules.replace(Rc::new(rules));
+        let now = self.peek();
+        if before.compiled.tls != now.compiled.tls {
+            // Endpoints chose as the plan before says.
+            self.chose_h2.set(false);
+        }
+        if before.connects_otherwise(&now) {
+            self.close_idle();
+        }
+    }
+
+    /// The rules of this moment, to be held while something waits.
+    pub fn rules(&self) -> Rc<PoolRules> {
+        self.rules.borrow().clone()
+    }
+
+    /// The rules of this moment, not to be held while anything waits.
+    pub fn peek(&self) -> Ref<'_, PoolRules> {
+        Ref::map(self.rules.borrow(), |rules| &**rules)
+    }
+
+    /// The pool as planned, not to be held while anything waits.
+    #[inline]
+    pub fn plan(&self) -> Ref<'_, plan::Pool> {
+        Ref::map(self.rules.borrow(), |rules| &*rules.plan)
+    }
+
     /// The fields of the access log that tell the pool and an endpoint of it.
     pub fn named<'a>(&'a self, endpoint: Option<&'a Endpoint>) -> &'a Names {
         match endpoint {
@@ -189,7 +211,7 @@ impl WorkerPool {
     /// which goes over HTTP/1.1 where an endpoint may choose: few servers take it over HTTP/2 (RFC 8441).
     #[inline]
     pub fn takes_messages(&self, upgrades: bool) -> bool {
-        match self.protocol.get() {
+        match self.plan().protocol {
             EndpointProtocol::Http1 => false,
             EndpointProtocol::H2 => true,
             EndpointProtocol::Auto => self.chose_h2.get() && !upgrades,
@@ -198,42 +220,45 @@ impl WorkerPool {
 
     /// The scheme of its endpoints' connections.
     pub fn scheme(&self) -> &'static str {
-        if self.tls.borrow().is_some() { "https" } else { "http" }
+        if self.peek().compiled.tls.is_some() { "https" } else { "http" }
     }
 
     /// What its endpoints may choose, on a connection for a request that was written in HTTP/1.
     pub fn offers(&self) -> Offers {
-        let is_open = self.protocol.get() == EndpointProtocol::Auto && !self.chose_h2.get();
+        let is_open = self.plan().protocol == EndpointProtocol::Auto && !self.chose_h2.get();
         if is_open { Offers::Both } else { Offers::Nothing }
     }
 
     /// How connections to an endpoint are opened that requests share.
     pub fn way(&self, endpoint: &Endpoint) -> Way {
-        let is_auto = self.protocol.get() == EndpointProtocol::Auto;
-        Way {
-            name: endpoint.name.clone(),
-            addr: endpoint.addr,
-            settings: self.http2.get(),
-            tls: self.tls.borrow().clone(),
-            chose_h2: is_auto.then(|| self.chose_h2.clone()),
-        }
+        let rules = self.rules();
+        let is_auto = rules.plan.protocol == EndpointProtocol::Auto;
+        let chose_h2 = is_auto.then(|| self.chose_h2.clone());
+        Way { name: endpoint.name.clone(), addr: endpoint.addr, rules, chose_h2 }
+    }
+
+    /// Longest wait of a request for a place.
+    pub fn queue_time(&self) -> Duration {
+        Duration::from_nanos(self.plan().queue.timeout_ns)
+    }
+
+    /// True if a connection to an endpoint serves one request: none is kept idle, or its first bytes name one client.
+    pub fn connects_for_each(&self) -> bool {
+        let plan = self.plan();
+        plan.limits.idle_per_endpoint == 0 || plan.proxy_protocol.is_some()
     }
 
     /// A connection to the endpoint that is idle and still good, if there is one.
     pub fn take_idle(&self, endpoint: &Endpoint, now: Instant) -> Option<Transport> {
-        endpoint.connections.take(self.idle_ns(), now)
+        endpoint.connections.take(self.peek().idle_ns(), now)
     }
 
     /// Keeps a connection for the next request. `kept_secs`: seconds for which its endpoint keeps it, if it states them.
     pub fn keep_idle(&self, endpoint: &Endpoint, transport: Transport, kept_secs: Option<u32>, now: Instant) {
         if !endpoint.gone.get() {
-            let most = self.limits.get().idle_per_endpoint;
+            let most = self.plan().limits.idle_per_endpoint;
             endpoint.connections.keep(transport, most, kept_secs, now);
         }
-    }
-
-    fn idle_ns(&self) -> u64 {
-        self.idle_time.get().as_nanos() as u64
     }
 
     /// Closes connections that were idle for too long or that the endpoint has closed, and lets go of the set before the
@@ -243,10 +268,11 @@ impl WorkerPool {
         balancer.refresh(now);
         balancer.flush_journal();
         drop(balancer);
-        let (kept_ns, http2) = (self.idle_ns(), self.http2.get());
+        let rules = self.rules();
+        let kept_ns = rules.idle_ns();
         self.endpoints.each(|endpoint| {
             endpoint.connections.sweep(kept_ns, now);
-            endpoint.sessions.sweep(&http2, kept_ns, now);
+            endpoint.sessions.sweep(&rules.plan.http2, kept_ns, now);
         });
     }
 

@@ -2,16 +2,16 @@
 
 use super::pick::InFlight;
 use super::pool::WorkerPool;
-use super::sticky::Sticky;
+use super::rules::PoolRules;
 use crate::core::Core;
 use evenkeel_balance::{Clock, EndpointId, Instant, sticky};
 use evenkeel_net::clock::CachedClock;
 use evenkeel_wire::head::Request;
-use std::sync::Arc;
+use std::rc::Rc;
 
 /// The session of one request.
 pub struct Session {
-    sticky: Arc<Sticky>,
+    rules: Rc<PoolRules>,
     /// Where its client was before.
     was: Option<EndpointId>,
 }
@@ -19,9 +19,9 @@ pub struct Session {
 impl WorkerPool {
     /// The session of a request, where sessions are kept.
     pub fn session(&self, request: &Request<'_, '_>, core: &Core) -> Option<Session> {
-        let sticky = self.sticky.borrow().clone()?;
-        let was = sticky.named(request, seconds(core));
-        Some(Session { sticky, was })
+        let rules = self.peek();
+        let was = rules.compiled.sticky.as_ref()?.named(request, seconds(core));
+        Some(Session { rules: self.rules(), was })
     }
 }
 
@@ -41,7 +41,8 @@ impl Session {
         if self.was == Some(id) {
             return None;
         }
-        Some(self.sticky.field(id, seconds(core)))
+        let sticky = self.rules.compiled.sticky.as_ref()?;
+        Some(sticky.field(id, seconds(core)))
     }
 }
 

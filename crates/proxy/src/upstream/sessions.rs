@@ -3,6 +3,7 @@
 
 use super::allowance::Allowance;
 use super::link::Link;
+use super::rules::PoolRules;
 use super::stream::{Begun, EndpointStream};
 use super::tls::{self, Offers};
 use super::waiting::{Queue, Waiting};
@@ -16,7 +17,6 @@ use evenkeel_config::plan::EndpointHttp2;
 use evenkeel_net::buffer::CAPACITY;
 use evenkeel_net::dial::dial;
 use evenkeel_net::event_loop::{self, alarm};
-use evenkeel_net::tls::towards::Towards;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::h2::{self, NoStream};
 use evenkeel_wire::http1::FIELDS_MAX;
@@ -148,8 +148,9 @@ impl Sessions {
     }
 
     async fn connect(&self, addr: SocketAddr, way: &Way) -> io::Result<Session> {
-        let transport = tls::carried(dial(addr, None, true)?, way.tls.is_some());
-        if let (Some(settings), Some(stream)) = (&way.tls, transport.as_tls()) {
+        let settings = &way.rules.compiled.tls;
+        let transport = tls::carried(dial(addr, None, true)?, settings.is_some());
+        if let (Some(settings), Some(stream)) = (settings, transport.as_tls()) {
             let offers = if way.chose_h2.is_some() { Offers::Both } else { Offers::H2 };
             if !tls::secure(settings, stream, &way.name, way.addr, offers).await? {
                 if let Some(chose_h2) = &way.chose_h2 {
@@ -158,7 +159,7 @@ impl Sessions {
                 return Err(io::Error::other("it does not speak HTTP/2: it did not choose it when TLS began (ALPN)"));
             }
         }
-        let mut engine = self.engine(&way.settings);
+        let mut engine = self.engine(&way.rules.plan.http2);
         // The first bytes tell whether the endpoint is there.
         let sent = transport.write_some(engine.output()).await?;
         engine.output().drain(..sent);
@@ -221,8 +222,8 @@ pub struct Way {
     pub name: Arc<str>,
     /// `None` while its name does not resolve.
     pub addr: Option<SocketAddr>,
-    pub settings: EndpointHttp2,
-    pub tls: Option<Rc<Towards>>,
+    /// Of its pool.
+    pub rules: Rc<PoolRules>,
     /// Whether an endpoint chose HTTP/2, where it may choose something else too.
     pub chose_h2: Option<Rc<Cell<bool>>>,
 }
@@ -234,7 +235,7 @@ impl Sessions {
     /// # Errors
     /// There is no connection, and none can be opened; or the endpoint takes no tunnels, and this asks for one.
     pub async fn stream(self: &Rc<Sessions>, way: Way, message: &Message, limit: Duration) -> io::Result<Begun> {
-        let settings = way.settings;
+        let settings = &way.rules.plan.http2;
         let clock = &self.core.clock;
         let mut wait: Option<(Waiting<'_>, Instant)> = None;
         let failures = self.queue.failures();
@@ -249,7 +250,7 @@ impl Sessions {
                 return Poll::Ready(Err(self.queue.why()));
             }
             wait.get_or_insert_with(|| (Waiting::begin(&self.queue), clock.now())).0.note(cx);
-            if self.is_short(&settings) {
+            if self.is_short(settings) {
                 let Some(addr) = way.addr else {
                     return Poll::Ready(Err(io::Error::other("its name does not resolve")));
                 };

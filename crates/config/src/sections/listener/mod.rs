@@ -192,6 +192,23 @@ table! {
     }
 }
 
+/// Keys of a listener that only speak of requests: they contradict `mode = "tcp"`.
+pub(crate) const OF_REQUESTS: &[&str] = &[
+    "trusted_proxies",
+    "detect_loops",
+    "errors",
+    "error_pages",
+    "request_id",
+    "report_load",
+    "redirect_https",
+    "h2c",
+    "http2",
+];
+
+/// Keys of a listener's limits that only speak of requests.
+pub(crate) const LIMITS_OF_REQUESTS: &[&str] =
+    &["requests_per_address", "burst_per_address", "headers", "header_count", "requests_per_connection"];
+
 table! {
     static LISTENER_LIMITS = "limits of [listener.NAME]",
         "What clients may use up.";

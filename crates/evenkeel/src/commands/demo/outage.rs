@@ -91,9 +91,7 @@ impl<'a> Watch<'a> {
             outage.failed.push(all.1 - self.last.1);
             self.last = all;
         }
-        let plan = self.server.plan();
-        let pools = plan.pools.iter().map(|pool| (&*pool.name, &*pool.endpoints));
-        let state = self.server.control().snapshot(pools)[0].endpoints[VICTIM].state;
+        let state = self.server.control().snapshot(&self.server.plan())[0].endpoints[VICTIM].state;
         let is_out = state.filter(|s| matches!(s, State::Down | State::Ejected(_)));
         match (self.killed, self.revived) {
             (None, _) if since >= LASTS / 3 => {

@@ -140,7 +140,7 @@ struct Limits {
 impl Limits {
     /// `was_there`: the endpoint has had the request, which then waits for a place as long as for a response.
     fn new(timeouts: RouteTimeouts, pool: &WorkerPool, was_there: bool, deadline: u64) -> Limits {
-        let place = timeouts.response.filter(|_| was_there).unwrap_or(pool.queue_time.get());
+        let place = timeouts.response.filter(|_| was_there).unwrap_or_else(|| pool.queue_time());
         Limits { connect: timeouts.connect, place, deadline }
     }
 }
@@ -168,7 +168,7 @@ async fn begin(
     let by = |limit| timer.tick_after(limit).min(limits.deadline);
     let (connect_by, place_by) = (by(limits.connect), by(limits.place));
     let mut begun = timer.limit_by(connect_by, beginning.as_mut()).await;
-    let is_full = || endpoint.sessions.is_full(&wanted.pool.http2.get());
+    let is_full = || endpoint.sessions.is_full(&wanted.pool.plan().http2);
     if begun.is_err() && place_by > connect_by && is_full() {
         let waiting = poll_fn(|cx| match beginning.as_mut().poll(cx) {
             Poll::Pending => down.poll_gone(cx).map(|()| None),

@@ -232,7 +232,7 @@ impl H1 {
         let (core, rules) = (client.core, record.rules);
         budget::charge(HEAD);
         let mut room = core.room.borrow_mut();
-        let mut read = Request::read(buf.filled(), &mut room, &rules.limits);
+        let mut read = Request::read(buf.filled(), &mut room, &rules.compiled.limits);
         // Looked at where it is: it is large, and all that is needed of it is read here.
         let request = match &mut read {
             Ok(Some(request)) => request,
@@ -258,8 +258,7 @@ impl H1 {
         };
         let pool = route.pool;
         let mut bytes = core.scratch();
-        let single = pool.limits.get().idle_per_endpoint == 0 || pool.announce.get().is_some();
-        let close = single || request.body_may_be_overlooked();
+        let close = pool.connects_for_each() || request.body_may_be_overlooked();
         let here = if request.host.is_empty() { client.peer.authority() } else { String::new() };
         let names = record.names_for_endpoint();
         let forward = exchange::forward(client, origin.as_ref(), &route, &here, &names, close);

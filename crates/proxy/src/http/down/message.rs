@@ -114,8 +114,7 @@ pub async fn serve<D: Messages>(
     let switch = switch.map(|protocol| Switch { protocol, fields: &key });
     // An endpoint that does not read a body without meaning takes it for the next request.
     let overlooked = !ended && switch.is_none() && matches!(request.method, "GET" | "HEAD" | "DELETE" | "TRACE");
-    let single = route.pool.limits.get().idle_per_endpoint == 0 || route.pool.announce.get().is_some();
-    let close = single || overlooked;
+    let close = route.pool.connects_for_each() || overlooked;
     let here = if request.host.is_empty() { client.peer.authority() } else { String::new() };
     let names = record.names_for_endpoint();
     let forward = exchange::forward(client, origin.as_ref(), &route, &here, &names, close);

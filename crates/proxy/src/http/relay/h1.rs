@@ -97,7 +97,7 @@ impl Relay<'_, '_> {
             return Ok(());
         }
         out.let_go(again && body.is_done());
-        let mut pace = MinRate::new(self.record.rules.timeouts.client_body);
+        let mut pace = MinRate::new(self.record.rules.plan.timeouts.client_body);
         while !body.is_done() {
             self.expect(Phase::Request, Some(pace.left()));
             let since = self.client.core.clock.now();

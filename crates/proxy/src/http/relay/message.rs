@@ -307,7 +307,7 @@ impl<U> Relay<'_, '_, U> {
 
     /// The client's patience: that of `timeouts.client_body`, or of a gRPC call that of `timeouts.idle` between its messages.
     pub(super) fn pace(&self) -> MinRate {
-        let body = self.record.rules.timeouts.client_body;
+        let body = self.record.rules.plan.timeouts.client_body;
         match self.record.call.get() {
             Call::Not => MinRate::new(body),
             _ => MinRate::of_call(self.timeouts.idle.max(body)),

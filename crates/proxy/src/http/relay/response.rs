@@ -129,7 +129,7 @@ impl<U> Relay<'_, '_, U> {
     }
 
     fn tolerated(&self) -> Tolerated {
-        self.record.pool.map_or_else(Tolerated::default, |pool| pool.tolerated.get())
+        self.record.pool.map_or_else(Tolerated::default, |pool| pool.plan().tolerate)
     }
 
     /// Lets pass in a body what the pool tolerates there.
@@ -199,7 +199,7 @@ impl<U> Relay<'_, '_, U> {
     /// The fields that are added to a final response: where its session is, what its request is called, and how busy this side is.
     pub(super) fn added(&self, status: u16, outcome: Outcome) -> Option<Vec<u8>> {
         let (core, working) = (self.client.core, &self.record.working);
-        let hsts = self.record.rules.hsts.as_deref();
+        let hsts = self.record.rules.compiled.hsts.as_deref();
         if self.cookie.is_none() && working.is_none() && hsts.is_none() && !self.record.tells_id() {
             return None;
         }

@@ -83,7 +83,7 @@ impl Relay<'_, '_> {
 
     /// Silence before the kernel probes the peers of a tunnel.
     fn keepalive(&self) -> Option<Duration> {
-        self.record.pool.and_then(|pool| pool.keepalive.get())
+        self.record.pool.and_then(|pool| pool.plan().keepalive)
     }
 
     /// Counts bytes of a tunnel.

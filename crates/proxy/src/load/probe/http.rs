@@ -37,7 +37,7 @@ pub fn start(prober: &Rc<Prober>, question: Question) {
     let prober = prober.clone();
     spawn(async move {
         let timer = prober.core.wheel.timer();
-        timer.set(timer.tick_after(question.reports.timeout));
+        timer.set(timer.tick_after(question.reports().timeout));
         let end = match timer.limit(pin!(ask(&prober.core, &question))).await {
             Ok(Ok(end)) => end,
             Ok(Err(_)) => End::Unsent,
@@ -49,7 +49,7 @@ pub fn start(prober: &Rc<Prober>, question: Question) {
 }
 
 async fn ask(core: &Core, question: &Question) -> io::Result<End> {
-    let Question { pool, reports, endpoint, .. } = question;
+    let (Question { pool, rules, endpoint, .. }, reports) = (question, question.reports());
     if pool.takes_messages(false) {
         return ask_by_message(core, question).await;
     }
@@ -62,17 +62,17 @@ async fn ask(core: &Core, question: &Question) -> io::Result<End> {
         }
     }
     endpoint.stats.connects.add(1);
-    let tls = pool.tls.borrow().clone();
+    let tls = &rules.compiled.tls;
     let transport = carried(dial(addr, None, true)?, tls.is_some());
     let mut first = Vec::new();
-    if let Some(version) = pool.announce.get() {
+    if let Some(version) = rules.plan.proxy_protocol {
         proxy_protocol::write_local(version, &mut first);
     }
     if let (Some(settings), Some(stream)) = (tls, transport.as_tls()) {
         let mut header = Buf::holding(&first);
         transport.write_all(&mut header).await?;
         first.clear();
-        secure(&settings, stream, &endpoint.name, endpoint.addr, Offers::Nothing).await?;
+        secure(settings, stream, &endpoint.name, endpoint.addr, Offers::Nothing).await?;
     }
     first.extend_from_slice(request.as_bytes());
     ask_over(core, question, transport, &first).await
@@ -86,7 +86,7 @@ async fn ask_over(core: &Core, question: &Question, transport: Transport, bytes:
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         if let Some((end, reusable, kept_secs)) = on_bytes(core, question, &mut buf)? {
-            if reusable && question.pool.announce.get().is_none() {
+            if reusable && question.rules.plan.proxy_protocol.is_none() {
                 question.pool.keep_idle(&question.endpoint, transport, kept_secs, core.clock.now());
             }
             return Ok(end);
@@ -96,7 +96,7 @@ async fn ask_over(core: &Core, question: &Question, transport: Transport, bytes:
 
 /// The same, where the endpoint takes messages.
 async fn ask_by_message(core: &Core, question: &Question) -> io::Result<End> {
-    let Question { pool, reports, endpoint, .. } = question;
+    let (Question { pool, endpoint, .. }, reports) = (question, question.reports());
     let addr = endpoint.addr.ok_or(io::ErrorKind::AddrNotAvailable)?;
     let mut head = Table::default();
     head.push(b":method", b"GET");
@@ -117,7 +117,7 @@ async fn ask_by_message(core: &Core, question: &Question) -> io::Result<End> {
 
 /// Takes the fields of an answer.
 fn on_fields(core: &Core, question: &Question, fields: &Fields<'_, '_>) -> End {
-    let Question { pool, reports, slot, endpoint, .. } = question;
+    let (Question { pool, slot, endpoint, .. }, reports) = (question, question.reports());
     match orca::read(|name| fields.first(name), &reports.in_flight) {
         None => End::NoReport,
         Some(Err(why)) => {

@@ -10,6 +10,7 @@ use crate::core::Core;
 use crate::load::reports::Came;
 use crate::observe::stats::ProbingStats;
 use crate::upstream::pool::{Endpoint, WorkerPool};
+use crate::upstream::rules::PoolRules;
 use datagram::Datagram;
 use evenkeel_balance::{Clock, Instant, LoadReport, Slot};
 use evenkeel_config::plan::{LoadReports, Probe};
@@ -50,7 +51,8 @@ pub enum End {
 /// One endpoint that is to be asked.
 struct Question {
     pool: Rc<WorkerPool>,
-    reports: Rc<LoadReports>,
+    /// Of the pool, when it was to be asked.
+    rules: Rc<PoolRules>,
     slot: Slot,
     endpoint: Rc<Endpoint>,
     at: Instant,
@@ -61,8 +63,12 @@ impl Question {
         self.pool.stats.probes[end as usize].add(1);
     }
 
+    fn reports(&self) -> &LoadReports {
+        self.rules.plan.load_reports.as_ref().expect("only pools with reports are asked")
+    }
+
     fn is_over(&self, now: Instant) -> bool {
-        now.since(self.at) > self.reports.timeout.as_nanos() as u64
+        now.since(self.at) > self.reports().timeout.as_nanos() as u64
     }
 }
 
@@ -94,22 +100,21 @@ impl Prober {
 
     /// Notes which endpoints the algorithm of a pool wants to probe now. To be called after each start.
     pub fn after_start(&self, pool: &Rc<WorkerPool>) {
-        let reports = pool.reports.borrow();
-        if let Some(reports) = reports.as_ref().filter(|reports| reports.probe != Probe::Off) {
-            self.note(pool, reports, self.core.clock.now());
+        if pool.plan().load_reports.as_ref().is_some_and(|reports| reports.probe != Probe::Off) {
+            self.note(pool, self.core.clock.now());
         }
     }
 
-    fn note(&self, pool: &Rc<WorkerPool>, reports: &Rc<LoadReports>, now: Instant) {
+    fn note(&self, pool: &Rc<WorkerPool>, now: Instant) {
         loop {
             let wanted = pool.balancer.borrow_mut().poll_probe(now);
             let Some(slot) = wanted else { return };
-            let (pool, reports, endpoint) = (pool.clone(), reports.clone(), pool.endpoints.at(slot));
-            let question = Question { pool, reports, slot, endpoint, at: now };
+            let (rules, endpoint) = (pool.rules(), pool.endpoints.at(slot));
+            let question = Question { pool: pool.clone(), rules, slot, endpoint, at: now };
             let mut due = self.due.borrow_mut();
             if due.len() >= DUE_MAX {
                 question.ends(End::Busy);
-            } else if !question.pool.probes.take(question.reports.rate_max, now) {
+            } else if !question.pool.probes.take(question.reports().rate_max, now) {
                 question.ends(End::Rate);
             } else {
                 due.push_back(question);
@@ -141,7 +146,7 @@ pub async fn run(prober: Rc<Prober>) {
         loop {
             let next = prober.due.borrow_mut().pop_front();
             let Some(question) = next else { break };
-            match question.reports.probe {
+            match question.reports().probe {
                 Probe::Http => http::start(&prober, question),
                 Probe::Udp | Probe::Off => send(&prober, question),
             }

@@ -5,7 +5,6 @@
 //! and status start with `GET` and `200` (for requests without a route, `404`) and show others once they occur. What a
 //! listener or a pool can never count, for what is spoken there, has no series.
 
-mod condition;
 mod endpoints;
 mod listeners;
 mod modes;
@@ -21,7 +20,6 @@ use crate::observe::taps;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::Mode;
 use evenkeel_net::accept_pause;
-use evenkeel_runtime::control::Control;
 use modes::Speaks;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
@@ -41,7 +39,6 @@ const CLASS_LABELS: [&str; CLASSES] = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"
 #[derive(Debug)]
 pub struct Metrics {
     running: watch::Receiver<Arc<Numbers>>,
-    control: Control,
 }
 
 /// What is shown once.
@@ -63,9 +60,9 @@ type Family<S, N> = (&'static str, &'static str, fn(&S) -> &N);
 type Row<'a> = (usize, Labels<'a>, Range<usize>);
 
 impl Metrics {
-    /// Metrics of whatever runs when they are asked for, and of the pools as `control` knows them.
-    pub fn new(running: watch::Receiver<Arc<Numbers>>, control: Control) -> Metrics {
-        Metrics { running, control }
+    /// Metrics of whatever runs when they are asked for.
+    pub fn new(running: watch::Receiver<Arc<Numbers>>) -> Metrics {
+        Metrics { running }
     }
 }
 
@@ -165,7 +162,6 @@ impl Collector for Metrics {
         shown.udp(&mut encoder)?;
         shown.endpoints(&mut encoder)?;
         shown.pools(&mut encoder)?;
-        shown.condition(&mut encoder, &self.control)?;
         shown.reports(&mut encoder)?;
         let name = "evenkeel_access_log_lines_dropped";
         let help = "Lines of the access log that were dropped as its disk was full or too slow";
@@ -181,12 +177,6 @@ impl Collector for Metrics {
         let name = "evenkeel_accept_pauses";
         let help = "Pauses of accepting connections, as the process had no descriptor or no memory for one more";
         let family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        ConstCounter::new(accept_pause::count()).encode(family)?;
-        let help = "How often the configuration was changed since the start";
-        let family = encoder.encode_descriptor("evenkeel_config_generation", help, None, MetricType::Gauge)?;
-        ConstGauge::new(running.generation.number).encode(family)?;
-        let help = "Earlier configurations by which requests still run";
-        let family = encoder.encode_descriptor("evenkeel_generations_draining", help, None, MetricType::Gauge)?;
-        ConstGauge::new(running.generation.draining()).encode(family)
+        ConstCounter::new(accept_pause::count()).encode(family)
     }
 }

@@ -1,7 +1,7 @@
 //! Is every number where Prometheus looks for it?
 
 use super::*;
-use evenkeel_runtime::Generation;
+use evenkeel_runtime::{Control, Generation};
 use prometheus_client::registry::Registry;
 
 const PLAN: &str = "
@@ -28,8 +28,9 @@ fn of_plan(text: &str, count: impl Fn(&Numbers)) -> String {
     let running = Numbers::first(Arc::new(Generation::first(plan, Vec::new())), 2);
     count(&running);
     let mut registry = Registry::default();
-    let control = Control::unattended(running.plan(), 2);
-    registry.register_collector(Box::new(Metrics::new(watch::channel(Arc::new(running)).1, control)));
+    let (control, generation) = (Control::unattended(running.plan(), 2), watch::channel(running.generation.clone()).1);
+    registry.register_collector(Box::new(evenkeel_runtime::Metrics::new(generation, control)));
+    registry.register_collector(Box::new(Metrics::new(watch::channel(Arc::new(running)).1)));
     let mut out = String::new();
     prometheus_client::encoding::text::encode(&mut out, &registry).expect("a String takes everything");
     out

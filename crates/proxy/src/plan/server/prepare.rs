@@ -5,6 +5,7 @@ use crate::listener::error_pages::ErrorPages;
 use crate::listener::probe_answers;
 use crate::observe::explaining::Wanted;
 use crate::plan::secured::Secured;
+use crate::upstream::rules::{Compiled, PoolRules};
 use crate::upstream::sticky::Sticky;
 use evenkeel_balance::Balancer;
 use evenkeel_config::Plan;
@@ -13,6 +14,7 @@ use evenkeel_net::dial::check_transparent;
 use evenkeel_net::inherit::Inherited;
 use evenkeel_net::listen::{self, CannotListen, ListenFd, Protocol};
 use evenkeel_net::log_writer::Writer;
+use evenkeel_net::tls::towards::Towards;
 use evenkeel_runtime::plane::reason;
 use evenkeel_runtime::{Diagnostic, Next};
 use std::collections::HashMap;
@@ -29,8 +31,8 @@ pub(super) struct Prepared {
     pub(super) probed: HashMap<SocketAddr, Vec<UdpSocket>>,
     /// By pool: new balancers by worker, if it needs any.
     pub(super) balancers: Vec<Option<Vec<Balancer>>>,
-    /// By pool: how clients find their endpoint again.
-    pub(super) sticky: Vec<Option<Arc<Sticky>>>,
+    /// By pool.
+    pub(super) pool_rules: Vec<PoolRules>,
     /// What clients see when no endpoint's response goes to them.
     pub(super) error_pages: Arc<ErrorPages>,
     /// Which picks are explained.
@@ -64,23 +66,17 @@ pub(super) fn prepare(proxy: &Proxy, next: &Next<'_>, inherited: &mut Inherited)
         _ => wrong.note(now.map(open_log).transpose()).map(Some),
     };
     let balancers = balancers(proxy, next, &mut wrong);
-    let sticky = plan.pools.iter().map(|pool| {
-        let made = pool.sticky.as_ref().map(|sticky| Sticky::new(sticky, &pool.name).map(Arc::new)).transpose();
-        let name = &pool.name;
-        wrong
-            .note(made.map_err(|error| machine(format!("pool \"{name}\": the key of its sticky sessions: {error}"))))
-            .flatten()
-    });
-    let sticky = sticky.collect();
     let error_pages = wrong.note(ErrorPages::read(plan).map_err(|(path, error)| no_page(&path, &error)));
     let explain = Wanted::read(&plan.telemetry.explain, workers);
     let no_secret = |(path, error): (PathBuf, _)| machine(format!("telemetry.explain: {}: {error}", path.display()));
     let explain = wrong.note(explain.map_err(no_secret));
     let secured = wrong.note(proxy.secured.next(plan).map_err(|problem| machine(problem.to_string())));
+    let tls = |pool: &Pool| secured.as_ref().and_then(|secured| secured.pools.get(&pool.name)).cloned();
+    let pool_rules = plan.pools.iter().filter_map(|pool| wrong.note(pool_rules(pool, tls(pool)))).collect();
     match (log, error_pages, explain, secured) {
         (Some(log), Some(error_pages), Some(explain), Some(secured)) if wrong.0.is_empty() => {
             let error_pages = Arc::new(error_pages);
-            Ok(Prepared { secured, sockets, probed, balancers, sticky, error_pages, log, explain })
+            Ok(Prepared { secured, sockets, probed, balancers, pool_rules, error_pages, log, explain })
         }
         _ => Err(wrong.0),
     }
@@ -179,4 +175,11 @@ fn no_page(path: &Path, error: &io::Error) -> Diagnostic {
         problem: format!("error page {}: {}", path.display(), reason(error)),
         help: Some("the user that runs evenkeel must be able to read it; see error_pages".to_string()),
     }
+}
+
+fn pool_rules(plan: &Arc<Pool>, tls: Option<Towards>) -> Result<PoolRules, Diagnostic> {
+    let sticky = plan.sticky.as_ref().map(|sticky| Sticky::new(sticky, &plan.name)).transpose();
+    let no_key = |error| machine(format!("pool \"{}\": the key of its sticky sessions: {error}", plan.name));
+    let compiled = Compiled { tls, sticky: sticky.map_err(no_key)? };
+    Ok(PoolRules { plan: plan.clone(), compiled: Arc::new(compiled) })
 }

@@ -83,7 +83,7 @@ enum Drain {
 
 async fn serve(open: Open, down: H1, identity: Identity, came: Buf) {
     let H1 { transport, timer, .. } = down;
-    let limits = open.listener.peek().http2;
+    let limits = open.listener.plan().http2;
     let (head, timeouts) = open.listener.limits();
     let now = || open.core.clock.now().0;
     let config = h2::Config {
@@ -237,7 +237,7 @@ impl Server {
             if self.is_asked.replace(true) {
                 return Some(Ended::Closed);
             }
-            let limits = self.connection.open.listener.peek().http2;
+            let limits = self.connection.open.listener.plan().http2;
             self.life_due.set(self.timer.tick_after(limits.ping_timeout));
             session.engine(|engine| engine.ping(LIFE_PING));
         }
@@ -275,7 +275,7 @@ impl Role for Server {
         let served = self.connection.served.get() + 1;
         self.connection.served.set(served);
         listener.stats.http2.streams.add(1);
-        if self.drain.get() == Drain::Not && served >= listener.peek().requests_max {
+        if self.drain.get() == Drain::Not && listener.peek().is_last(served) {
             // Requests that it has sent by now are served, too.
             self.begin_drain();
         }
@@ -310,7 +310,7 @@ impl Role for Server {
 
     fn on_read(&self, _: usize) {
         self.is_asked.set(false);
-        let limits = self.connection.open.listener.peek().http2;
+        let limits = self.connection.open.listener.plan().http2;
         self.life_due.set(limits.ping_after.map_or(NEVER, |after| self.timer.tick_after(after)));
     }
 

@@ -67,7 +67,7 @@ pub async fn request(incoming: Box<(Rc<Connection>, StreamHandle, Head)>) {
     }
     reused(|| message::serve(&client, &rules, &down, &mut request, spoken)).await;
     // What is left of a response, at most a buffer, goes as the client makes room for it.
-    down.timer.set(down.timer.tick_after(rules.timeouts.client_idle));
+    down.timer.set(down.timer.tick_after(rules.plan.timeouts.client_idle));
     if down.timer.limit(pin!(poll_fn(|cx| down.stream.poll_sent(cx)))).await.is_err() {
         down.stream.reset(ErrorCode::Cancel);
     }

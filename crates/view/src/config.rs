@@ -66,7 +66,7 @@ pub struct Proposal {
 #[serde(deny_unknown_fields)]
 pub struct Rollback {
     /// Its generation; without one, the one before.
-    #[serde(default, deserialize_with = "super::whole")]
+    #[serde(default, deserialize_with = "crate::orders::whole")]
     #[schema(maximum = 4_294_967_295_u32)]
     pub generation: Option<u32>,
 }

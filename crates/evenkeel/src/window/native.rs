@@ -1,19 +1,9 @@
-//! How long did requests take at each endpoint, until now and until a while ago?
+//! Native histograms of how long requests took at each endpoint.
 
-use super::counts;
 use evenkeel_admin::exposition::{Native, Series};
-use evenkeel_proxy::latency::{FIRST, Latencies, SCHEMA};
-use evenkeel_proxy::{Members, Numbers};
-use std::collections::HashMap;
-use std::sync::Arc;
-
-/// The latencies of each endpoint of a pool until now.
-pub fn latencies(members: &Members) -> Vec<Latencies> {
-    (0..members.endpoints.len()).map(|e| counts::latencies(members, e)).collect()
-}
-
-/// Those of a while ago, by name of the pool and of the endpoint, for what has been since.
-pub type Before = HashMap<(Arc<str>, Arc<str>), Latencies>;
+use evenkeel_proxy::Numbers;
+use evenkeel_view::latencies::{FIRST, Latencies, SCHEMA};
+use evenkeel_view::timeline::Ledger;
 
 /// What the native histogram of each endpoint is called, and what it means.
 pub const NATIVE: (&str, &str) = (
@@ -36,9 +26,11 @@ pub fn native(now: &Numbers) -> Vec<Native> {
         steps: (first..).zip(latencies.steps.iter().copied()).skip(1).collect(),
     };
     let mut series = Vec::new();
-    for (pool, members) in now.plan().pools.iter().zip(now.all_members()) {
-        let used = members.endpoints.iter().zip(latencies(&members)).filter(|(_, latencies)| latencies.count() > 0);
-        series.extend(used.map(|(endpoint, latencies)| one(&pool.name, &endpoint.name, latencies)));
+    let now = now.moment();
+    for (p, (pool, endpoints)) in now.pools().enumerate() {
+        let latencies = endpoints.enumerate().map(|(e, endpoint)| (endpoint, now.latencies(p, e)));
+        let used = latencies.filter(|(_, latencies)| latencies.count() > 0);
+        series.extend(used.map(|(endpoint, latencies)| one(pool, endpoint, latencies)));
     }
     let ((name, help), zero_threshold) = (NATIVE, f64::from(FIRST).exp2());
     vec![Native { name, help, schema: SCHEMA, zero_threshold, series }]

@@ -1,7 +1,12 @@
-//! What does the API say of picks? Why requests went where they went, where one would go, and what other algorithms would have
-//! done.
+//! Why requests went where they went, and where one would go.
 
+use evenkeel_balance::explain;
+use evenkeel_balance::{EndpointId, Exclusion, Explanation, NoPick, Slot};
+use explain::LoadParts;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
 use utoipa::ToSchema;
 
 /// One request.
@@ -14,21 +19,24 @@ pub struct Explained {
     /// When its head was there, milliseconds since 1970.
     pub at_ms: u64,
     /// Why it is explained: `sample`, `token` or `next`.
-    pub asked: String,
+    pub asked: Cow<'static, str>,
     /// The worker that served it.
     pub worker: u64,
     /// The listener it came in at.
-    pub listener: String,
+    pub listener: Arc<str>,
     /// The route that took it.
-    pub route: String,
+    pub route: Arc<str>,
     /// The route's pool.
-    pub pool: String,
+    pub pool: Arc<str>,
     /// As sent.
     pub method: String,
     /// As the client wrote it.
     pub host: String,
     /// Without the query.
     pub path: String,
+    /// Filters of its route that did something, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub filters: Vec<FilterStep>,
     /// In order; the last one's endpoint answered, or failed last.
     pub tries: Vec<ExplainedTry>,
     /// How long it waited for a place, nanoseconds.
@@ -36,11 +44,20 @@ pub struct Explained {
     /// What its client got; 0 for nothing.
     pub status: u16,
     /// Who ended it.
-    pub end: String,
+    pub end: Cow<'static, str>,
     /// Where it was then.
-    pub phase: String,
+    pub phase: Cow<'static, str>,
     /// From its head to its end, nanoseconds.
     pub total_ns: u64,
+}
+
+/// Effect of a filter on a request or its response.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct FilterStep {
+    /// Name of the filter.
+    pub name: Cow<'static, str>,
+    /// Its effect, in words.
+    pub did: Cow<'static, str>,
 }
 
 /// One try.
@@ -49,9 +66,9 @@ pub struct ExplainedTry {
     /// From the request's head on, nanoseconds.
     pub at_ns: u64,
     /// `picked` by the algorithm, `waited` and then picked, the endpoint of its `session`, or a `hedge`.
-    pub how: String,
+    pub how: Cow<'static, str>,
     /// Where it went.
-    pub endpoint: Option<String>,
+    pub endpoint: Option<Arc<str>>,
     /// Why, unless a session decided.
     pub pick: Option<Pick>,
     /// Why that was not the last.
@@ -62,13 +79,13 @@ pub struct ExplainedTry {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Pick {
     /// What decided, in words.
-    pub rule: String,
+    pub rule: Cow<'static, str>,
     /// The same as a program follows it.
-    pub by: String,
+    pub by: Cow<'static, str>,
     /// That in words, with the rule of ties.
     pub decides: String,
     /// Who was picked.
-    pub picked: Option<String>,
+    pub picked: Option<Arc<str>>,
     /// Why none was.
     pub refused: Option<String>,
     /// What was compared.
@@ -93,7 +110,7 @@ pub struct Pick {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Candidate {
     /// Its name.
-    pub endpoint: String,
+    pub endpoint: Arc<str>,
     /// Requests in flight there before the pick.
     pub in_flight: u32,
     /// Its weight in the set: while endpoints ramp or zones spill, all are scaled by a common factor.
@@ -114,7 +131,7 @@ pub struct Candidate {
     /// As the plan has it, if that still has it.
     pub tier: Option<u8>,
     /// As its tier.
-    pub zone: Option<String>,
+    pub zone: Option<Arc<str>>,
 }
 
 /// Requests in flight at an endpoint, by the one who counted them.
@@ -128,8 +145,14 @@ pub struct Counted {
     pub others: Option<u32>,
 }
 
-impl std::fmt::Display for Counted {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl From<LoadParts> for Counted {
+    fn from(LoadParts { here, siblings, others }: LoadParts) -> Counted {
+        Counted { here, siblings, others }
+    }
+}
+
+impl fmt::Display for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} here, {} at other workers", self.here, self.siblings)?;
         self.others.map_or(Ok(()), |others| write!(f, ", {others} of other balancers by its reports"))
     }
@@ -139,11 +162,66 @@ impl std::fmt::Display for Counted {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Excluded {
     /// Its name.
-    pub endpoint: String,
+    pub endpoint: Arc<str>,
     /// Why.
     pub reason: String,
     /// Since when it is in its present state, milliseconds since 1970, if that is known.
     pub since_ms: Option<u64>,
+}
+
+impl Pick {
+    /// The explanation of a pick, with names for slots. `refused`: why there was none.
+    pub fn new(why: &Explanation, refused: Option<NoPick>, name: impl Fn(Slot) -> Arc<str>) -> Pick {
+        let candidate = |c: &explain::Candidate| Candidate {
+            endpoint: name(c.slot),
+            in_flight: c.in_flight,
+            weight: c.weight,
+            score: c.score,
+            ahead: c.ahead,
+            load: c.load,
+            counted: c.parts.map(Counted::from),
+            latency_ns: (c.latency_ns > 0).then_some(c.latency_ns),
+            place: c.place.map(|(_, place)| place),
+            tier: None,
+            zone: None,
+        };
+        let excluded = |(slot, _, reason): &(Slot, EndpointId, Exclusion)| Excluded {
+            endpoint: name(*slot),
+            reason: reason.to_string(),
+            since_ms: None,
+        };
+        Pick {
+            rule: why.rule.into(),
+            by: why.by.name().into(),
+            decides: why.by.to_string(),
+            picked: why.picked.map(&name),
+            refused: refused.map(|why| why.to_string()),
+            candidates: why.candidates.iter().map(candidate).collect(),
+            unlisted: why.unlisted as u64,
+            excluded: why.excluded.iter().map(excluded).collect(),
+            excluded_more: why.excluded_more as u64,
+            level: why.level as u64,
+            key: why.key.map(|key| format!("{key:016x}")),
+            in_flight: why.in_flight_total,
+            in_panic: why.in_panic,
+        }
+    }
+
+    fn size(&self) -> usize {
+        size_of::<Pick>()
+            + self.candidates.len() * size_of::<Candidate>()
+            + self.excluded.len() * (size_of::<Excluded>() + 32)
+    }
+}
+
+impl Explained {
+    /// About how many bytes it takes.
+    pub fn size(&self) -> usize {
+        let text = self.request_id.len() + self.method.len() + self.host.len() + self.path.len();
+        let filters: usize = self.filters.iter().map(|step| size_of::<FilterStep>() + step.did.len()).sum();
+        let tries = self.tries.iter().map(|one| size_of::<ExplainedTry>() + one.pick.as_ref().map_or(0, Pick::size));
+        size_of::<Explained>() + text + filters + tries.sum::<usize>()
+    }
 }
 
 /// What would become of it.
@@ -161,11 +239,11 @@ pub struct WouldGo {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Routed {
     /// The listener.
-    pub listener: String,
+    pub listener: Arc<str>,
     /// The route that takes it, if one does.
-    pub route: Option<String>,
+    pub route: Option<Arc<str>>,
     /// Its pool.
-    pub pool: Option<String>,
+    pub pool: Option<Arc<str>>,
     /// All routes, in the order of the plan.
     pub routes: Vec<Considered>,
 }
@@ -174,67 +252,13 @@ pub struct Routed {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Considered {
     /// Its name.
-    pub route: String,
+    pub route: Arc<str>,
     /// Its pool.
-    pub pool: String,
+    pub pool: Arc<str>,
     /// Whether it takes the request.
     pub taken: bool,
     /// Why, or why not.
     pub why: String,
-}
-
-/// The shadows of one pool.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct PoolShadows {
-    /// Its name.
-    pub pool: String,
-    /// The algorithm that picks.
-    pub balance: String,
-    /// The latest requests, which predictions are made from.
-    pub requests: u64,
-    /// From the start of the first of them to that of the last, nanoseconds.
-    pub span_ns: u64,
-    /// Why nothing can be predicted, if so.
-    pub nothing: Option<String>,
-    /// Requests in flight at the picked endpoint before the pick, on average; measured.
-    pub met: Option<f64>,
-    /// The time to the first byte of the response that 99 of 100 requests did not pass, nanoseconds; measured.
-    pub p99_ns: Option<f64>,
-    /// In the order of the configuration.
-    pub shadows: Vec<Shadow>,
-}
-
-/// Predictions for a shadow. A figure that is not known is absent, and `withheld` has the reason.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Shadow {
-    /// With what is not at its default.
-    pub algorithm: String,
-    /// True if its picks do not depend on what requests do: shares are those of the picks themselves. Otherwise they are those
-    /// of the simulator with endpoints as they were measured, or what was measured if it is the pool's own algorithm.
-    pub exact: bool,
-    /// Requests in flight at the picked endpoint before the pick, on average.
-    pub met: Option<f64>,
-    /// The time to the first byte of the response that 99 of 100 requests would not pass, nanoseconds.
-    pub p99_ns: Option<f64>,
-    /// The most picks for its weight that an endpoint gets, over its fair share: 1 is even.
-    pub peak: Option<f64>,
-    /// In the order of the set.
-    pub endpoints: Vec<ShadowEndpoint>,
-    /// Why figures are absent.
-    pub withheld: Vec<String>,
-}
-
-/// Shares of an endpoint, as picked and as the shadow would pick.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct ShadowEndpoint {
-    /// Its name.
-    pub endpoint: String,
-    /// The part of the requests that it got.
-    pub real: f64,
-    /// The part that it would get.
-    pub shadow: Option<f64>,
-    /// By weight.
-    pub fair: f64,
 }
 
 /// A pool whose next request is to be explained.

@@ -39,6 +39,34 @@ pub struct Filter {
     pub wait_ms: Option<u32>,
 }
 
+/// The most requests that are told of at once.
+const LIMIT_MAX: u32 = 10_000;
+
+/// The longest wait for them, milliseconds.
+const WAIT_MAX_MS: u32 = 10_000;
+
+impl Filter {
+    /// Checks that the filter can be used.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self) -> Result<(), String> {
+        if self.sample.is_some_and(|part| !(0.0..=1.0).contains(&part)) {
+            return Err("sample is a part, from 0 to 1".into());
+        }
+        if self.min_ms.is_some_and(|ms| !ms.is_finite() || ms < 0.0) {
+            return Err("min_ms is 0 or more".into());
+        }
+        if self.limit.is_some_and(|limit| !(1..=LIMIT_MAX).contains(&limit)) {
+            return Err(format!("limit is from 1 to {LIMIT_MAX}"));
+        }
+        if self.wait_ms.is_some_and(|ms| ms > WAIT_MAX_MS) {
+            return Err(format!("wait_ms is at most {WAIT_MAX_MS}"));
+        }
+        Ok(())
+    }
+}
+
 /// A request that has ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Tapped {

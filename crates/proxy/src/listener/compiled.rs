@@ -1,0 +1,78 @@
+//! Values made from the section of a listener when its plan is prepared: what a request needs in another form than the key has.
+
+use super::error_pages::ErrorPages;
+use super::route::Router;
+use super::rules::Shared;
+use super::tls::ListenerTls;
+use super::tls_route::TlsRoutes;
+use crate::peer::admission::Admission;
+use evenkeel_config::Plan;
+use evenkeel_config::plan;
+use evenkeel_tls::Challenges;
+use evenkeel_wire::http1::{FIELDS_MAX, Limits};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Values made from the plan of one listener, once for all workers.
+pub struct Compiled {
+    /// Finds a request's route.
+    pub router: Router,
+    /// Finds a session's route, where requests are not read.
+    pub tcp: Option<TlsRoutes>,
+    /// TLS with clients; `None` = it is not spoken.
+    pub tls: Option<ListenerTls>,
+    /// Answers for authorities, if they may ask by requests.
+    pub challenges: Option<Arc<Challenges>>,
+    /// A field for responses over TLS, with its line's end.
+    pub hsts: Option<Box<str>>,
+    /// Limits of a request's head.
+    pub limits: Limits,
+    /// Client addresses that are trusted, and the limits of each other one.
+    pub admission: Admission,
+    /// Pages for answers of our own, of all listeners.
+    pub error_pages: Arc<ErrorPages>,
+}
+
+/// Values that were prepared for all listeners of a plan.
+pub struct Prepared<'p> {
+    /// TLS with clients, by listener.
+    pub tls: &'p HashMap<Arc<str>, ListenerTls>,
+    /// Answers for authorities, if they may ask by requests.
+    pub challenges: Option<Arc<Challenges>>,
+    /// Pages for answers of our own.
+    pub error_pages: Arc<ErrorPages>,
+}
+
+impl Compiled {
+    /// Those of each listener, in the order of the plan, as are `shared`.
+    pub fn of_plan(plan: &Plan, prepared: &Prepared<'_>, shared: &[Shared]) -> Vec<Arc<Compiled>> {
+        let (routers, tcp) = (Router::of_plan(plan), TlsRoutes::of_plan(plan));
+        let routes = routers.into_iter().zip(tcp);
+        let listeners = plan.listeners.iter().zip(shared).zip(routes);
+        listeners.map(|((listener, shared), routes)| Compiled::new(listener, shared, routes, prepared).into()).collect()
+    }
+
+    fn new(
+        plan: &plan::Listener,
+        shared: &Shared,
+        (router, tcp): (Router, Option<TlsRoutes>),
+        prepared: &Prepared<'_>,
+    ) -> Compiled {
+        Compiled {
+            router,
+            tcp,
+            tls: prepared.tls.get(&plan.name).cloned(),
+            challenges: prepared.challenges.clone(),
+            hsts: plan.tls.as_ref().and_then(|tls| tls.hsts).map(hsts),
+            limits: Limits { head: plan.limits.headers, fields: plan.limits.header_count.min(FIELDS_MAX) },
+            admission: Admission::new(plan, &shared.per_address),
+            error_pages: prepared.error_pages.clone(),
+        }
+    }
+}
+
+/// Browsers that have seen it come by TLS alone for so long (RFC 6797).
+fn hsts(time: Duration) -> Box<str> {
+    format!("Strict-Transport-Security: max-age={}\r\n", time.as_secs()).into()
+}
