@@ -9,14 +9,16 @@ use crate::plan::Plan;
 use crate::sections::acme::{ACME, Acme};
 use crate::sections::admin::{ADMIN, admin};
 use crate::sections::listener::{LISTENER, Listener, listeners};
-use crate::sections::pool::{POOL, Pool, pools};
+use crate::sections::pool::{POOL, Pool, Secret, pools};
 use crate::sections::resolver::{self, RESOLVER, Resolver};
 use crate::sections::retry::{self, DEFAULT_RETRY, Retry};
 use crate::sections::route::{ROUTE, Route};
 use crate::sections::runtime::{RUNTIME, Runtime};
 use crate::sections::telemetry::{self, TELEMETRY, Telemetry};
 use crate::sections::timeouts::{DEFAULT_TIMEOUTS, check_order};
+use crate::source::Sources;
 use crate::table::{Absent, Declared, Key, Kind, Section, Table, quote};
+use crate::tree::{self, Node, Tree};
 
 /// The root of every file.
 pub(crate) static ROOT: Table = Table {
@@ -131,6 +133,31 @@ impl Plan {
             pool.lines(&Pool::unset()).section(&format!("[pool.{}]", key(&pool.name)), &mut out);
         }
         out
+    }
+}
+
+impl Plan {
+    /// The same with its secrets, for who may read those: what gives an equal plan whatever is in it.
+    pub fn to_toml_with_secrets(&self) -> String {
+        let mut text = self.to_toml();
+        let secrets = self.pools.iter().filter_map(|pool| match &pool.sticky.as_ref()?.secret {
+            Secret::Inline(secret) => Some((&*pool.name, quote(secret))),
+            Secret::File(_) => None,
+        });
+        let secrets: Vec<_> = secrets.collect();
+        if secrets.is_empty() {
+            return text;
+        }
+        let mut sources = Sources::default();
+        let file = sources.add("", &text);
+        if let (Node { tree: Tree::Table(root), .. }, true) = tree::parse(&sources, file, &mut Findings::default()) {
+            let masked = |(pool, _): &(&str, String)| root.find(&["pool", pool, "sticky", "secret"]);
+            let mut at: Vec<_> = secrets.iter().filter_map(|one| Some((masked(one)?.span, &one.1))).collect();
+            // From the last, so that those before stay where they are.
+            at.sort_by_key(|(span, _)| std::cmp::Reverse(*span));
+            at.into_iter().for_each(|(span, secret)| text.replace_range(span.start..span.end, secret));
+        }
+        text
     }
 }
 

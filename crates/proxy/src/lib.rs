@@ -1,7 +1,7 @@
 //! How do bytes get there and back? evenkeel's proxying planes: HTTP, TCP, UDP. The folders have an order: each uses only
 //! those below it.
 //!
-//! 1. [`plan`]: a plan, the first or the next one, is prepared by the [`Server`] and applied to every worker in one go.
+//! 1. [`plan`]: a plan, the first or the next one, is prepared by the [`Proxy`] and applied to every worker in one go.
 //! 2. [`serve`]: the client's side of a connection, request after request; [`tcp`]: sessions whose bytes are not read; [`udp`]: flows
 //!    of datagrams.
 //! 3. [`forward`]: a request's way to an endpoint and back; [`pipeline`]: what is decided before, and the door of responses; [`record`]: how it went.
@@ -35,10 +35,10 @@ pub use crate::core::Command;
 pub use body::response::{Content, Response};
 pub use filters::{Exchange, Filter, RequestHead, ResponseHead, Resume, Verdict, Waiting, table};
 pub use listener::tls::ListenerTls;
-pub use observe::generation::{Generation, Summary};
+pub use observe::numbers::{Members, Moment, Numbers};
 pub use observe::{end, metrics, stats, taps, traces, watched};
+pub use plan::alone::Server;
 pub use plan::look::{self, Looker};
 pub use plan::secured::Secured;
-pub use plan::server::Server;
-pub use plan::start_error::StartError;
+pub use plan::server::Proxy;
 pub use plan::tap::Tap;

@@ -1,7 +1,8 @@
 //! Does a plan cost what its routes are, not its routes times listeners times workers? In a binary of its own, as it counts
 //! what all threads allocate.
 
-use evenkeel_proxy::Generation;
+use evenkeel_proxy::Numbers;
+use evenkeel_runtime::Generation;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -39,9 +40,9 @@ fn numbers(routes: usize) -> usize {
     }
     let plan = evenkeel_config::parse_str("plan", &text, &|_| None).plan.expect("a plan");
     assert_eq!(plan.routes.len(), routes);
-    let plan = Arc::new(plan);
+    let generation = Arc::new(Generation::first(Arc::new(plan), Vec::new()));
     let before = HELD.load(Ordering::Relaxed);
-    let first = Generation::first(plan, 16);
+    let first = Numbers::first(generation, 16);
     let held = HELD.load(Ordering::Relaxed) - before;
     drop(first);
     held

@@ -33,10 +33,28 @@ pub struct EndpointSnapshot {
     pub state: Option<State>,
     /// The weight that counts now: 0 while it gets no requests, less than configured during slow start.
     pub weight: f64,
+    /// The weight of its configuration.
+    pub weight_configured: u32,
     /// Since when it is in its state, milliseconds since 1970.
     pub since_ms: Option<u64>,
     /// How often each thing happened to it.
     pub counts: Counts,
+}
+
+impl PoolSnapshot {
+    /// A pool of a plan that is not in use yet, or no more.
+    pub fn unused(plan: &plan::Pool) -> PoolSnapshot {
+        let endpoint = |endpoint: &plan::Endpoint| EndpointSnapshot {
+            name: endpoint.name.clone(),
+            weight_configured: endpoint.weight.into(),
+            ..EndpointSnapshot::default()
+        };
+        PoolSnapshot {
+            name: plan.name.clone(),
+            endpoints: plan.endpoints.iter().map(endpoint).collect(),
+            ..PoolSnapshot::default()
+        }
+    }
 }
 
 impl SharedPool {
@@ -56,6 +74,7 @@ impl SharedPool {
                 name: endpoint.name.clone(),
                 state: states.get(&id).copied(),
                 weight: part * f64::from(weight),
+                weight_configured: configured,
                 since_ms: seen.map(|seen| seen.since_ms),
                 counts: seen.map(|seen| seen.counts).unwrap_or_default(),
             }

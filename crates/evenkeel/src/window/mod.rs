@@ -6,11 +6,12 @@ pub mod state;
 mod tapped;
 
 use crate::asked::{Ask, Asks, ask};
-use crate::configured::revisions::{Revision, Revisions};
+use crate::configured;
 use crate::predictions::Predictions;
 use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::api::running::{Later, Requests, Running};
-use evenkeel_proxy::{Generation, Looker};
+use evenkeel_discovery::providers::revisions::Revisions;
+use evenkeel_proxy::{Looker, Numbers};
 use evenkeel_runtime::control::Control;
 use evenkeel_runtime::orders::Change;
 use evenkeel_runtime::pool::Refused;
@@ -47,20 +48,25 @@ impl Window {
         self.shown.looker.get().cloned().ok_or_else(|| Problem::refused("the process is starting"))
     }
 
-    fn running(&self) -> Result<(Arc<Generation>, &Control), Problem> {
+    fn running(&self) -> Result<(Arc<Numbers>, &Control), Problem> {
         let running = self.shown.running.get().map(|running| running.borrow().clone());
         running.zip(self.shown.control.get()).ok_or_else(|| Problem::refused("the process is starting"))
     }
 
-    fn pools(&self, now: &Generation, control: &Control) -> Vec<Pool> {
-        let mut pools = control.shown(&now.plan);
+    fn pools(&self, now: &Numbers, control: &Control) -> Vec<Pool> {
+        let now = now.moment();
+        let mut pools = control.shown(&now.plan());
         now.add_to(&mut pools, &self.shown.timeline, control.now());
         pools
     }
 
-    fn config_of(&self, now: &Generation) -> config::Running {
+    fn config_of(&self, now: &Numbers) -> config::Running {
         let (revision, file) = (self.revisions.latest(), self.file());
-        config::Running { generation: now.number, draining: now.draining(), ..revision.running(file) }
+        config::Running {
+            generation: now.generation.number,
+            draining: now.generation.draining(),
+            ..configured::running(&revision, file)
+        }
     }
 
     fn file(&self) -> Option<String> {
@@ -175,7 +181,7 @@ impl Running for Window {
 
     fn zones(&self) -> Vec<Zone> {
         let numbers = self.shown.answers.get().map(|numbers| numbers.borrow().clone()).unwrap_or_default();
-        self.running().map(|(now, _)| numbers.zones(&now.plan)).unwrap_or_default()
+        self.running().map(|(now, _)| numbers.zones(now.plan())).unwrap_or_default()
     }
 
     fn explanations(&self, pool: Option<String>, limit: usize) -> Later<Result<Vec<Explained>, Problem>> {
@@ -214,24 +220,24 @@ impl Running for Window {
 
     fn tap(&self, filter: &tap::Filter) -> Result<Requests, Problem> {
         let (now, _) = self.running()?;
-        tapped::open(&self.looker()?, &now.plan, filter)
+        tapped::open(&self.looker()?, &now.generation.plan_as_found(), filter)
     }
 
     fn config(&self, whole: bool) -> config::Config {
         let Ok((now, _)) = self.running() else { return config::Config::default() };
-        let source = whole.then(|| self.revisions.latest().texts.text().to_owned());
-        config::Config { running: self.config_of(&now), text: now.plan.to_toml(), source }
+        let source = whole.then(|| self.revisions.latest().text().map(str::to_owned)).flatten();
+        config::Config { running: self.config_of(&now), text: now.generation.plan_as_found().to_toml(), source }
     }
 
     fn revisions(&self) -> Vec<config::Revision> {
-        self.revisions.all().iter().map(Revision::shown).collect()
+        self.revisions.all().iter().map(configured::revision).collect()
     }
 
     fn revision(&self, generation: u64, whole: bool) -> Option<config::Config> {
         let revision = self.revisions.get(generation)?;
-        let text = revision.texts.load().plan.map(|plan| plan.to_toml()).unwrap_or_default();
-        let source = whole.then(|| revision.texts.text().to_owned());
-        Some(config::Config { running: revision.running(self.file()), text, source })
+        let text = revision.wanted.plan.to_toml();
+        let source = whole.then(|| revision.text().map(str::to_owned)).flatten();
+        Some(config::Config { running: configured::running(&revision, self.file()), text, source })
     }
 
     fn configure(&self, wish: Wish, unless: Option<u64>, by: &str) -> Later<Result<Outcome, Problem>> {

@@ -1,7 +1,7 @@
 //! Native histograms of how long requests took at each endpoint.
 
 use evenkeel_admin::exposition::{Native, Series};
-use evenkeel_proxy::Generation;
+use evenkeel_proxy::Numbers;
 use evenkeel_view::latencies::{FIRST, Latencies, SCHEMA};
 use evenkeel_view::timeline::Ledger;
 
@@ -13,8 +13,8 @@ pub const NATIVE: (&str, &str) = (
 );
 
 /// The latencies of each endpoint that had requests, as Prometheus takes them: all of an endpoint in one series.
-pub fn native(now: &Generation) -> Vec<Native> {
-    if !now.plan.telemetry.metrics.per_endpoint {
+pub fn native(now: &Numbers) -> Vec<Native> {
+    if !now.plan().telemetry.metrics.per_endpoint {
         return Vec::new();
     }
     // The first step has all that is shorter, which counts as zero.
@@ -26,6 +26,7 @@ pub fn native(now: &Generation) -> Vec<Native> {
         steps: (first..).zip(latencies.steps.iter().copied()).skip(1).collect(),
     };
     let mut series = Vec::new();
+    let now = now.moment();
     for (p, (pool, endpoints)) in now.pools().enumerate() {
         let latencies = endpoints.enumerate().map(|(e, endpoint)| (endpoint, now.latencies(p, e)));
         let used = latencies.filter(|(_, latencies)| latencies.count() > 0);

@@ -5,7 +5,7 @@ use super::state;
 use crate::registry::render;
 use evenkeel_admin::Ready;
 use evenkeel_admin::exposition::Native;
-use evenkeel_proxy::{Generation, Looker};
+use evenkeel_proxy::{Looker, Numbers};
 use evenkeel_runtime::Events;
 use evenkeel_runtime::control::Control;
 use evenkeel_view::timeline::Timeline;
@@ -25,7 +25,7 @@ pub struct Shown {
     /// As above.
     pub control: OnceLock<Control>,
     /// The plan that runs.
-    pub running: OnceLock<watch::Receiver<Arc<Generation>>>,
+    pub running: OnceLock<watch::Receiver<Arc<Numbers>>>,
     /// When certificates expire.
     pub certificates: OnceLock<Arc<evenkeel_tls::store::Shown>>,
     /// When new ones are ordered.
@@ -73,8 +73,8 @@ impl Shown {
     }
 
     /// Writes what operators want to the file that keeps it, if there is one.
-    pub fn keep_orders(&self, now: &Generation, control: &Control) -> io::Result<()> {
-        now.plan.runtime.state.as_ref().map_or(Ok(()), |file| state::write(file, &control.orders().all()))
+    pub fn keep_orders(&self, now: &Numbers, control: &Control) -> io::Result<()> {
+        now.plan().runtime.state.as_ref().map_or(Ok(()), |file| state::write(file, &control.orders().all()))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Numbers of the workers as operators see them: sums over the workers.
 
-use super::generation::Generation;
+use super::numbers::{Moment, Numbers};
 use super::route_stats::RouteStats;
 use super::stats::{Counter, EndpointStats, Histogram};
 use evenkeel_balance::Instant;
@@ -12,14 +12,15 @@ use evenkeel_view::{LatencyOfLate, Listener, LoadReport, Pool};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-impl Ledger for Generation {
+impl Ledger for Moment<'_> {
     fn pools(&self) -> impl Iterator<Item = (&Arc<str>, impl Iterator<Item = &Arc<str>>)> {
-        self.plan.pools.iter().map(|pool| (&pool.name, pool.endpoints.iter().map(|endpoint| &endpoint.name)))
+        let pools = self.numbers.plan().pools.iter().zip(&self.members);
+        pools.map(|(pool, members)| (&pool.name, members.endpoints.iter().map(|endpoint| &endpoint.name)))
     }
 
     fn endpoint(&self, pool: usize, endpoint: usize) -> (Counts, u32) {
         let (mut counts, mut in_flight) = (Counts::default(), 0u64);
-        for stats in self.of_endpoint(pool, endpoint) {
+        for stats in self.members[pool].stats(endpoint) {
             counts.add(of_stats(stats));
             in_flight = in_flight.wrapping_add(stats.active.get());
         }
@@ -29,21 +30,21 @@ impl Ledger for Generation {
 
     fn latencies(&self, pool: usize, endpoint: usize) -> Latencies {
         let mut sum = Latencies::default();
-        self.of_endpoint(pool, endpoint).for_each(|stats| stats.latency.add_to(&mut sum));
+        self.members[pool].stats(endpoint).for_each(|stats| stats.latency.add_to(&mut sum));
         sum
     }
 
     fn listeners(&self) -> Counts {
         let mut sum = Counts::default();
-        let tables = self.workers.iter().flat_map(|worker| &worker.routes);
+        let tables = self.numbers.workers.iter().flat_map(|worker| &worker.routes);
         tables.flat_map(|table| table.all()).for_each(|route| sum.add(of(&route)));
         sum
     }
 
     fn routes(&self) -> HashMap<(Arc<str>, Arc<str>), Counts> {
         let mut all = HashMap::<_, Counts>::new();
-        for (l, listener) in self.plan.listeners.iter().enumerate() {
-            for (route, stats) in self.workers.iter().flat_map(|worker| worker.routes[l].named()) {
+        for (l, listener) in self.numbers.plan().listeners.iter().enumerate() {
+            for (route, stats) in self.numbers.workers.iter().flat_map(|worker| worker.routes[l].named()) {
                 all.entry((listener.name.clone(), route)).or_default().add(of(&stats));
             }
         }
@@ -51,11 +52,7 @@ impl Ledger for Generation {
     }
 }
 
-impl Generation {
-    fn of_endpoint(&self, pool: usize, endpoint: usize) -> impl Iterator<Item = &EndpointStats> {
-        self.workers.iter().map(move |worker| &*worker.endpoints[pool][endpoint])
-    }
-
+impl Numbers {
     /// The listeners of the plan.
     pub fn shown_listeners(&self) -> Vec<Listener> {
         let one = |(at, plan): (usize, &Arc<plan::Listener>)| {
@@ -71,10 +68,42 @@ impl Generation {
                 bytes_out: stats().map(|listener| listener.bytes_out.get()).sum(),
             }
         };
-        self.plan.listeners.iter().enumerate().map(one).collect()
+        self.plan().listeners.iter().enumerate().map(one).collect()
     }
 
-    /// Adds to the pools of the plan what workers counted of their endpoints. `now`: by the clock of the workers.
+    /// The routes of the plan, with what passed by them.
+    pub fn shown_routes(&self, timeline: &Timeline) -> Vec<Route> {
+        let belongs = |listener: &plan::Listener, route: &plan::Route| match route.listeners.is_empty() {
+            true => listener.mode == Mode::Http,
+            false => route.listeners.contains(&listener.name),
+        };
+        let passed = |listener: &plan::Listener, route: &plan::Route| {
+            let (so_far, late, span) = timeline.passed(&listener.name, &route.name);
+            let a_second = |count: u64| count as f64 / span.as_secs_f64();
+            Passed {
+                listener: listener.name.to_string(),
+                requests: so_far.requests,
+                errors: so_far.errors,
+                rate: a_second(late.requests),
+                error_rate: a_second(late.errors),
+            }
+        };
+        let one = |route: &plan::Route| {
+            let at = self.plan().listeners.iter().filter(|listener| belongs(listener, route));
+            Route {
+                name: route.name.to_string(),
+                hosts: route.hosts.iter().map(ToString::to_string).collect(),
+                path: route.path.to_string(),
+                pool: route.pool.to_string(),
+                at: at.map(|listener| passed(listener, route)).collect(),
+            }
+        };
+        self.plan().routes.iter().map(one).collect()
+    }
+}
+
+impl Moment<'_> {
+    /// Adds to the pools of [`plan`](Self::plan) what workers counted of their endpoints. `now`: by the clock of the workers.
     pub fn add_to(&self, pools: &mut [Pool], timeline: &Timeline, now: Instant) {
         for (p, pool) in pools.iter_mut().enumerate() {
             let late = |(e, endpoint): (usize, &evenkeel_view::Endpoint)| {
@@ -96,7 +125,7 @@ impl Generation {
 
     /// What an endpoint reported last of its load, to whichever worker.
     fn report(&self, pool: usize, endpoint: usize, now: Instant) -> Option<LoadReport> {
-        let reports = self.of_endpoint(pool, endpoint).map(|stats| &stats.reported);
+        let reports = self.members[pool].stats(endpoint).map(|stats| &stats.reported);
         let last = reports.max_by_key(|report| report.at_ns.get())?;
         let known = |counter: &Counter, unit: f64| Some(counter.get() as f64 * unit).filter(|value| *value > 0.0);
         (last.at_ns.get() > 0).then(|| LoadReport {
@@ -105,36 +134,6 @@ impl Generation {
             latency_ms: known(&last.latency_ns, 1e-6),
             utilization: known(&last.utilization_ppm, 1e-6),
         })
-    }
-
-    /// The routes of the plan, with what passed by them.
-    pub fn shown_routes(&self, timeline: &Timeline) -> Vec<Route> {
-        let belongs = |listener: &plan::Listener, route: &plan::Route| match route.listeners.is_empty() {
-            true => listener.mode == Mode::Http,
-            false => route.listeners.contains(&listener.name),
-        };
-        let passed = |listener: &plan::Listener, route: &plan::Route| {
-            let (so_far, late, span) = timeline.passed(&listener.name, &route.name);
-            let a_second = |count: u64| count as f64 / span.as_secs_f64();
-            Passed {
-                listener: listener.name.to_string(),
-                requests: so_far.requests,
-                errors: so_far.errors,
-                rate: a_second(late.requests),
-                error_rate: a_second(late.errors),
-            }
-        };
-        let one = |route: &plan::Route| {
-            let at = self.plan.listeners.iter().filter(|listener| belongs(listener, route));
-            Route {
-                name: route.name.to_string(),
-                hosts: route.hosts.iter().map(ToString::to_string).collect(),
-                path: route.path.to_string(),
-                pool: route.pool.to_string(),
-                at: at.map(|listener| passed(listener, route)).collect(),
-            }
-        };
-        self.plan.routes.iter().map(one).collect()
     }
 }
 

@@ -5,7 +5,7 @@
 use super::installed::Worker;
 use super::parts::Update;
 use crate::listener::route_why;
-use crate::observe::generation::Generation;
+use crate::observe::numbers::Numbers;
 use crate::peer::hash_key;
 use evenkeel_balance::recent::Recent;
 use evenkeel_balance::{Clock, EndpointId, Explanation, Request};
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Asks workers.
 pub struct Looker {
     doors: Vec<Door<Update>>,
-    running: watch::Receiver<Arc<Generation>>,
+    running: watch::Receiver<Arc<Numbers>>,
     control: Control,
 }
 
@@ -47,7 +47,7 @@ pub struct Remembered {
 type OfWorker = (Recent, Vec<(EndpointId, Arc<str>)>);
 
 impl Looker {
-    pub(crate) fn new(doors: Vec<Door<Update>>, running: watch::Receiver<Arc<Generation>>, control: Control) -> Looker {
+    pub(crate) fn new(doors: Vec<Door<Update>>, running: watch::Receiver<Arc<Numbers>>, control: Control) -> Looker {
         Looker { doors, running, control }
     }
 
@@ -56,7 +56,7 @@ impl Looker {
         &self.doors
     }
 
-    fn now(&self) -> Arc<Generation> {
+    fn now(&self) -> Arc<Numbers> {
         self.running.borrow().clone()
     }
 
@@ -91,11 +91,12 @@ impl Looker {
 
     /// Adds tiers, zones, and since when endpoints are in their state. What is left out for another reason by now, says so
     /// by a state that is younger than the pick.
-    fn fill(&self, now: &Generation, all: &mut [Explained]) {
-        let since: BTreeMap<_, _> = now.plan.pools.iter().map(|pool| (pool.name.clone(), self.since(pool))).collect();
+    fn fill(&self, now: &Numbers, all: &mut [Explained]) {
+        let plan = now.generation.plan_as_found();
+        let since: BTreeMap<_, _> = plan.pools.iter().map(|pool| (pool.name.clone(), self.since(pool))).collect();
         let since_ms = |pool: &str, endpoint: &str| since.get(pool)?.get(endpoint).copied();
         for one in all {
-            let Some(pool) = now.plan.pools.iter().find(|pool| pool.name == one.pool) else { continue };
+            let Some(pool) = plan.pools.iter().find(|pool| pool.name == one.pool) else { continue };
             let picks = one.tries.iter_mut().filter_map(|tried| tried.pick.as_mut());
             picks.for_each(|pick| fill(pick, pool, |endpoint| since_ms(&pool.name, endpoint)));
         }
@@ -121,9 +122,9 @@ impl Looker {
         Ok(())
     }
 
-    fn pool<'g>(&self, now: &'g Generation, name: &str) -> Result<&'g Arc<plan::Pool>, String> {
-        now.plan.pools.iter().find(|pool| *pool.name == *name).ok_or_else(|| {
-            let names: Vec<&str> = now.plan.pools.iter().map(|pool| &*pool.name).take(20).collect();
+    fn pool<'g>(&self, now: &'g Numbers, name: &str) -> Result<&'g Arc<plan::Pool>, String> {
+        now.plan().pools.iter().find(|pool| *pool.name == *name).ok_or_else(|| {
+            let names: Vec<&str> = now.plan().pools.iter().map(|pool| &*pool.name).take(20).collect();
             format!("no pool is called \"{name}\"; there are: {}", names.join(", "))
         })
     }
@@ -135,7 +136,7 @@ impl Looker {
     pub async fn would_go(&self, described: Parts) -> Result<WouldGo, String> {
         let now = self.now();
         let path = described.target.split('?').next().unwrap_or_default();
-        let routed = route_why::explain(&now.plan, described.listener.as_deref(), &described.host, path)?;
+        let routed = route_why::explain(now.plan(), described.listener.as_deref(), &described.host, path)?;
         let Some(name) = routed.pool.clone() else { return Ok(WouldGo { routed, pick: None, worker: None }) };
         let look = {
             let name = name.clone();
@@ -165,7 +166,7 @@ impl Looker {
     pub async fn remembered(&self, pool: Option<&str>) -> Result<Vec<Remembered>, String> {
         let now = self.now();
         pool.map_or(Ok(()), |name| self.pool(&now, name).map(drop))?;
-        let wanted = now.plan.pools.iter().filter(|of| pool.is_none_or(|name| *of.name == *name));
+        let wanted = now.plan().pools.iter().filter(|of| pool.is_none_or(|name| *of.name == *name));
         let mut all = Vec::new();
         for pool in wanted.filter(|pool| !pool.shadow.is_empty()) {
             let name = pool.name.clone();

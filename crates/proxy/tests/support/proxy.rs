@@ -1,9 +1,9 @@
 //! A proxy in this process.
 
 use super::{Client, wait_until};
-use evenkeel_net::inherit::Inherited;
 use evenkeel_proxy::stats::{EndpointStats, ListenerStats, PoolStats, RouteStats, WorkerStats};
-use evenkeel_proxy::{Command, Secured, Server, StartError, Summary};
+use evenkeel_proxy::{Command, Secured, Server};
+use evenkeel_runtime::{Diagnostic, StartError, Summary};
 use std::fmt::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
@@ -54,10 +54,10 @@ impl Proxy {
             let outcome = evenkeel_config::parse_str("test.toml", &text, &|_| None);
             let said = evenkeel_config::render_text(&outcome.diagnostics, false);
             let plan = outcome.plan.unwrap_or_else(|| panic!("{said}"));
-            match Server::start_secured(plan, &mut Inherited::default(), secured.clone()) {
+            match Server::start_secured(plan, secured.clone()) {
                 Ok(server) => return Proxy { server: Some(server), bind: free },
                 // Somebody was faster.
-                Err(StartError::Listen(..)) => {}
+                Err(StartError(why)) if matches!(why[..], [Diagnostic::Listen(_)]) => {}
                 Err(error) => panic!("{error}"),
             }
         }
@@ -82,7 +82,7 @@ impl Proxy {
         self.server
             .as_mut()
             .expect("it runs until it is dropped")
-            .apply_endpoints(found, |_, _| {})
+            .apply_endpoints(found)
             .expect("nothing interrupts it");
     }
 
@@ -117,7 +117,7 @@ impl Proxy {
 
     /// Of an endpoint of its first pool, over all workers.
     pub fn endpoint(&self, index: usize, what: impl Fn(&EndpointStats) -> u64) -> u64 {
-        self.server().stats().iter().map(|w| what(&w.endpoints[0][index])).sum()
+        self.server().numbers().members(0).stats(index).map(what).sum()
     }
 
     /// What an endpoint of the pool "web" is, in a word of the metrics.

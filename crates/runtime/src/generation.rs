@@ -1,46 +1,55 @@
-//! What runs now? A plan with the numbers of each worker, replaced as a whole by the next one; and what is new in it.
+//! A plan that runs, replaced as a whole by the next one, and what is new in that.
 
-use crate::observe::stats::WorkerStats;
+use crate::membership::{Found, Membership};
 use evenkeel_config::Plan;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-/// A plan that runs.
+/// A plan that runs. The numbers of a plane are the plane's.
 #[derive(Debug)]
 pub struct Generation {
     /// 0 at the start, and one more with each change.
     pub number: u64,
-    /// The plan.
+    /// The plan, as it was wanted.
     pub plan: Arc<Plan>,
-    /// The numbers of each worker.
-    pub workers: Vec<Arc<WorkerStats>>,
-    /// Held by the rules of this generation, and with them by every request that is served by them.
-    pub(crate) in_use: Arc<()>,
+    /// The endpoints that its pools have now.
+    pub membership: Arc<Membership>,
+    in_use: Arc<()>,
     older: Vec<Weak<()>>,
 }
 
 impl Generation {
-    /// The first one, of so many workers.
-    pub fn first(plan: Arc<Plan>, workers: usize) -> Generation {
-        let workers = (0..workers).map(|_| WorkerStats::new(&plan, None).into()).collect();
-        Generation { number: 0, plan, workers, in_use: Arc::default(), older: Vec::new() }
+    /// The first one, with endpoints that were found.
+    pub fn first(plan: Arc<Plan>, found: Found) -> Generation {
+        let membership = Membership::new(&plan, found).into();
+        Generation { number: 0, plan, membership, in_use: Arc::default(), older: Vec::new() }
     }
 
-    /// The one that follows: what both plans name goes on counting.
-    pub fn next(&self, plan: Arc<Plan>) -> Generation {
-        let next = |w: &Arc<WorkerStats>| WorkerStats::new(&plan, Some((&*self.plan, &**w))).into();
-        let workers = self.workers.iter().map(next).collect();
+    /// The one that follows, with endpoints that were found.
+    pub fn next(&self, plan: Arc<Plan>, found: Found) -> Generation {
         let mut older = self.older.clone();
         older.push(Arc::downgrade(&self.in_use));
         older.retain(|generation| generation.strong_count() > 0);
-        Generation { number: self.number + 1, plan: plan.clone(), workers, in_use: Arc::default(), older }
+        let membership = Membership::new(&plan, found).into();
+        Generation { number: self.number + 1, plan, membership, in_use: Arc::default(), older }
     }
 
-    /// The same one with other endpoints: requests go on by the rules that they have.
-    pub fn with_endpoints(&self, plan: Arc<Plan>) -> Generation {
-        let Generation { number, workers, .. } = self.next(plan.clone());
-        Generation { number: number - 1, plan, workers, in_use: self.in_use.clone(), older: self.older.clone() }
+    /// The plan with the endpoints that its pools have now, for those who show both as one.
+    pub fn plan_as_found(&self) -> Plan {
+        let mut plan = Plan::clone(&self.plan);
+        for (at, pool) in plan.pools.iter_mut().enumerate() {
+            let endpoints = self.membership.endpoints(at);
+            if pool.endpoints != *endpoints {
+                Arc::make_mut(pool).endpoints = endpoints.to_vec();
+            }
+        }
+        plan
+    }
+
+    /// Held by the rules of this generation, and with them by every request that is served by them.
+    pub fn in_use(&self) -> Arc<()> {
+        self.in_use.clone()
     }
 
     /// How many earlier generations have requests, or connections of listeners that left.

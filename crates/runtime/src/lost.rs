@@ -1,24 +1,30 @@
-//! Has a worker ended that was not told to? Then the process ends as well, at once and with an error, so that its supervisor
+//! The end of a worker that was not told to end. The process ends then as well, at once and with an error, so that its supervisor
 //! starts another: what is left would go on with fewer sockets, unnoticed.
 
-use crate::failure::Failure;
-use evenkeel_proxy::Server;
+use crate::plane::Plane;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::Pin;
+use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Between two looks at a thread that is about to end: threads can be joined, but not awaited.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Waits until a worker of either plane has ended; to be given up while none was told to.
-pub async fn worker(proxy: &mut Server, dns: &mut evenkeel_dns::Server) -> Failure {
-    tokio::select! {
-        () = proxy.worker_ends() => {}
-        () = dns.worker_ends() => {}
-    }
+/// Waits until a worker of any plane has ended; returns which one, and why. May be dropped and called again.
+pub async fn worker(planes: &mut [Box<dyn Plane>]) -> String {
+    let mut ends: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
+    ends.extend(planes.iter().map(|plane| Box::pin(plane.workers().ends()) as _));
+    poll_fn(|cx| match ends.iter_mut().any(|end| end.as_mut().poll(cx).is_ready()) {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    })
+    .await;
+    drop(ends);
     loop {
-        if let Some(thread) = proxy.take_ended().or_else(|| dns.take_ended()) {
-            return Failure::running(why(thread));
+        if let Some(thread) = planes.iter_mut().find_map(|plane| plane.workers_mut().take_ended()) {
+            return why(thread);
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }

@@ -11,7 +11,7 @@ pub fn keep_until_restart(now: &Plan, next: &mut Plan) -> Vec<&'static str> {
     keep("telemetry.metrics.buckets", next.telemetry.metrics.buckets != now.telemetry.metrics.buckets);
     // The journal starts with its balancer: what that has learned before could not be recorded.
     keep("telemetry.journal", next.telemetry.journal != now.telemetry.journal);
-    // These belong to the process around the proxy, which sets them up once.
+    // These belong to the process around the planes, which sets them up once.
     keep("telemetry.metrics.path", next.telemetry.metrics.path != now.telemetry.metrics.path);
     keep("runtime.log", next.runtime.log != now.runtime.log);
     keep("admin", next.admin != now.admin);
