@@ -13,7 +13,6 @@ use crate::listener::rules::Shared;
 use crate::observe::access_log::{AccessLog, Lines};
 use crate::observe::metrics::Metrics;
 use crate::observe::numbers::{Members, Numbers};
-use crate::observe::stats::WorkerStats;
 use crate::observe::traces;
 use crate::observe::watched::Watched;
 use evenkeel_config::Plan;
