@@ -161,9 +161,10 @@ impl Plan {
     }
 }
 
-/// A name as a key: bare unless it has a dot, which would part it.
+/// A name as a key: bare unless it has a dot, which would part it, or what no name has.
 fn key(name: &str) -> String {
-    if name.contains('.') { quote(name) } else { name.to_string() }
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if !name.is_empty() && name.chars().all(is_bare) { name.to_string() } else { quote(name) }
 }
 
 #[cfg(test)]

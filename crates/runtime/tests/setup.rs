@@ -71,10 +71,16 @@ pub fn plan(pools: &[(&str, &[&str])], more: &str) -> Plan {
         pools[0].0
     );
     for (name, endpoints) in pools {
-        let list = endpoints.iter().map(|endpoint| format!("'{endpoint}'")).collect::<Vec<_>>().join(", ");
+        // No file can say that there are none: sources may find that.
+        let listed = if endpoints.is_empty() { &NAMES[..1] } else { endpoints };
+        let list = listed.iter().map(|endpoint| format!("'{endpoint}'")).collect::<Vec<_>>().join(", ");
         writeln!(text, "[pool.{name}]\nendpoints = [{list}]\n{more}").expect("a String takes everything");
     }
-    parse(&text)
+    let mut plan = parse(&text);
+    for (pool, _) in plan.pools.iter_mut().zip(pools).filter(|(_, (_, endpoints))| endpoints.is_empty()) {
+        Arc::make_mut(pool).endpoints.clear();
+    }
+    plan
 }
 
 pub fn parse(text: &str) -> Plan {
