@@ -122,13 +122,6 @@ impl Table {
         }
     }
 
-    /// Makes every name lower case, as HTTP/2 wants them.
-    pub fn lower_names(&mut self) {
-        for field in &self.rows {
-            self.bytes[field.name as usize..field.name_end as usize].make_ascii_lowercase();
-        }
-    }
-
     /// The fields.
     pub fn fields(&mut self) -> Fields<'_, '_> {
         Fields { bytes: &self.bytes, rows: &mut self.rows }
@@ -279,7 +272,6 @@ mod tests {
         table.push_lower(b"X-Y", b"A");
         assert_eq!(table.iter().collect::<Vec<_>>(), [(&b"host"[..], &b"a"[..]), (b"x-y", b"A")]);
         assert!(!table.is_empty() && Table::default().is_empty());
-        table.lower_names();
         assert_eq!(table.iter().next_back(), Some((&b"x-y"[..], &b"A"[..])));
     }
 

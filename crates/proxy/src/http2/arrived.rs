@@ -62,6 +62,11 @@ impl Arrived {
         if self.pieces.is_empty() { std::mem::take(&mut self.flow) } else { 0 }
     }
 
+    /// Pieces for which there is room.
+    pub fn capacity(&self) -> usize {
+        self.pieces.capacity()
+    }
+
     /// Drops all of it: what of the windows becomes free.
     pub fn clear(&mut self) -> usize {
         self.pieces.clear();

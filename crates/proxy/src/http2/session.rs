@@ -16,6 +16,9 @@ use std::rc::Rc;
 /// Bytes that wait to be written, beyond which no stream adds to them.
 pub(super) const BACKLOG_MAX: usize = 64 * 1024;
 
+/// Heads or pieces of data for which a stream that has ended keeps room: the first that a queue takes.
+const QUEUED_KEPT: usize = 4;
+
 /// One connection.
 pub struct Session {
     /// What carries it.
@@ -90,6 +93,20 @@ pub(super) struct Stream {
 }
 
 impl Stream {
+    /// Makes it one of which nothing is known. It keeps the room of queues, which nearly all streams need.
+    pub fn reset(&mut self) {
+        let (mut heads, mut arrived) = (std::mem::take(&mut self.heads), std::mem::take(&mut self.arrived));
+        heads.clear();
+        arrived.clear();
+        if heads.capacity() > QUEUED_KEPT {
+            heads = VecDeque::new();
+        }
+        if arrived.capacity() > QUEUED_KEPT {
+            arrived = Arrived::default();
+        }
+        *self = Stream { heads, arrived, ..Stream::default() };
+    }
+
     /// Whether it has something to send.
     pub fn has_more(&self) -> bool {
         !self.pending.is_empty() || !matches!(self.last, Last::Open)
@@ -217,7 +234,7 @@ impl State {
     /// Adds a stream: numbers rise.
     pub fn add(&mut self, id: StreamId) -> Key {
         let (key, stream) = self.streams.occupy();
-        *stream = Stream { id, urgency: 3, ..Stream::default() };
+        (stream.id, stream.urgency) = (id, 3);
         self.by_id.push((id, key));
         key
     }
@@ -248,7 +265,7 @@ impl State {
         let stream = self.streams.at_mut(key.slot());
         let id = stream.id;
         let flow = stream.arrived.clear() + stream.in_hand;
-        *stream = Stream::default();
+        stream.reset();
         if flow > 0 {
             self.engine.consumed(id, flow);
         }

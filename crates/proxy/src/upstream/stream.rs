@@ -98,10 +98,7 @@ impl Upstream for EndpointStream {
         self.handle().poll_room(cx)
     }
 
-    fn send(&self, mut part: Part) {
-        if let Part::Trailers(trailers) = &mut part {
-            trailers.lower_names();
-        }
+    fn send(&self, part: Part) {
         self.handle().send(part);
     }
 

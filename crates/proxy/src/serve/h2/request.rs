@@ -164,16 +164,11 @@ impl ClientParts for H2 {
             fields.fields().leave_out("upgrade");
             fields.fields().leave_out("sec-websocket-accept");
         }
-        // As HTTP/2 wants them.
-        fields.lower_names();
         self.stream.send_head(with_status(status, &mut [0; 3], &fields), ends);
         status
     }
 
-    fn send(&self, mut part: Part) {
-        if let Part::Trailers(trailers) = &mut part {
-            trailers.lower_names();
-        }
+    fn send(&self, part: Part) {
         self.stream.send(part);
     }
 }
