@@ -33,7 +33,9 @@ mod upstream;
 
 pub use crate::core::Command;
 pub use body::response::{Content, Response};
-pub use filters::{Exchange, Filter, RequestHead, ResponseHead, Resume, Verdict, Waiting, table};
+pub use filters::exchange::Exchange;
+pub use filters::filter::{Filter, RequestHead, ResponseHead, Resume, Verdict, Waiting};
+pub use filters::{row, table};
 pub use listener::tls::ListenerTls;
 pub use observe::numbers::{Members, Moment, Numbers};
 pub use observe::{end, metrics, stats, taps, traces, watched};

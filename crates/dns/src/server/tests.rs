@@ -1,4 +1,4 @@
-//! Does anybody hear of a worker that cannot go on? With threads and sockets, and the runtime that they have.
+//! Workers that cannot continue are reported: with threads and sockets, and the runtime that they have.
 
 use super::*;
 use evenkeel_config::parse_str;

@@ -54,7 +54,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("runtime", &["balance", "config", "net", "view", "wire"]),
     ("discovery", &["balance", "config", "peers"]),
     ("proxy", &["balance", "config", "net", "peers", "runtime", "tls", "view", "wire"]),
-    ("dns", &["balance", "config", "net", "runtime", "view", "wire"]),
+    ("dns", &["balance", "config", "net", "runtime", "view"]),
     ("draw", &[]),
     ("admin", &["config", "draw", "view"]),
     ("sim", &["balance", "config", "draw"]),

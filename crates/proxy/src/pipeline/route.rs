@@ -2,7 +2,7 @@
 //! those of the route. Then [`attempts`](crate::forward::attempts) send it.
 
 use crate::body::response::Response;
-use crate::filters::{RequestHead, Resume, Verdict, Waiting};
+use crate::filters::filter::{RequestHead, Resume, Verdict, Waiting};
 use crate::peer::hash_key;
 use crate::record::Record;
 use crate::record::why::Why;

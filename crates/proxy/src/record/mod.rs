@@ -8,7 +8,7 @@ mod watch;
 pub mod why;
 
 use crate::body::response::Response;
-use crate::filters::Exchange;
+use crate::filters::exchange::Exchange;
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::load::reports::Received;

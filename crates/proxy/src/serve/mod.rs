@@ -11,7 +11,7 @@ mod open;
 mod websocket;
 
 use crate::body::downstream::Downstream;
-use crate::filters::Resume;
+use crate::filters::filter::Resume;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;

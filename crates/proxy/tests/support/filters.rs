@@ -1,7 +1,7 @@
 //! Filters that exist in tests only. One is built for a listener whose name begins with its name.
 
 use evenkeel_net::event_loop::yield_now;
-use evenkeel_proxy::table::{Build, LooksAt, Row, Stage};
+use evenkeel_proxy::row::{Build, LooksAt, Row, Stage};
 use evenkeel_proxy::{Exchange, Filter, RequestHead, Response, ResponseHead, Resume, Verdict};
 
 const HEADS: LooksAt = LooksAt { responses: true, bodies: false };

@@ -1,6 +1,8 @@
 //! Filters, by those of tests: they change the heads of requests and responses, whatever both sides speak and whoever answers, and may
 //! have a request wait.
 
+mod parts;
+
 use crate::support::endpoint::ok;
 use crate::support::h2_server::H2Server;
 use crate::support::{Endpoint, Proxy, SOON, wait_until};
