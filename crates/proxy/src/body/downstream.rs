@@ -68,7 +68,7 @@ pub trait ClientParts {
     /// the status that the client reads: protocols begin a tunnel with different ones.
     fn send_head(&self, status: u16, fields: Table, ends: bool) -> u16;
 
-    /// Sends a part of the response's body; there must be room.
+    /// Sends a part of the response's body; there must be room for data.
     fn send(&self, part: Part);
 
     /// The request has ended, and the parts that follow are those of a tunnel.

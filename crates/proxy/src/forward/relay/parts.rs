@@ -261,7 +261,7 @@ impl Relay<'_, '_> {
                     let ended = self.ended_call(&trailers.fields());
                     ended.iter().for_each(|status| self.record.call.set(Call::Ended(*status)));
                     self.on_trailers(&mut trailers.fields());
-                    self.room(down).await?;
+                    // They need no room, and leave with the data before them.
                     down.send(Part::Trailers(trailers));
                     down.send(Part::End);
                     return Ok(ended);
