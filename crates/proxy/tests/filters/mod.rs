@@ -1,6 +1,7 @@
 //! Filters, by those of tests: they change the heads of requests and responses, whatever both sides speak and whoever answers, and may
 //! have a request wait.
 
+mod page;
 mod parts;
 
 use crate::support::endpoint::ok;
