@@ -8,6 +8,7 @@
 //!    the [`schema()`] and the [`reference()`].
 //! 3. `table`: what makes all that of a declaration. `form` and `quantity` read strings.
 //! 4. `load`: the walk from files to a plan; `tree`, `env` and `files` are its first steps, `machine` is asked at its end.
+//!    `builder`: the same for a plan that is made of values and not of a text.
 //! 5. `checks`: references, and routes that collide: what goes over several tables.
 //! 6. `diagnostic`, `code`, [`render_text`]: errors, and how they look; `masked`: without secrets. `nearest` and `foreign`: what
 //!    was meant.
@@ -26,6 +27,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod builder;
 mod changes;
 mod checks;
 mod code;
@@ -51,6 +53,7 @@ mod table;
 pub mod tables;
 mod tree;
 
+pub use builder::Builder;
 pub use changes::changes;
 pub use code::{Code, Severity};
 pub use diagnostic::{Diagnostic, Range, Spot};

@@ -67,6 +67,16 @@ pub fn parse_str(name: &str, text: &str, env: Env<'_>) -> Outcome {
     loader.finish(None)
 }
 
+/// Reads a text that stands for values: what is wrong with them names their paths.
+pub(crate) fn parse_values(name: &str, text: &str, machine: Option<&dyn Machine>) -> Outcome {
+    let mut loader = Loader::new(&NoFiles, &|_| None);
+    let table = loader.parse(name, text);
+    let values = table.clone();
+    loader.sources.stands_for(0, move |span| values.path_to(span));
+    loader.joined.add(table, &mut loader.findings);
+    loader.finish(machine)
+}
+
 impl Plan {
     /// The plan of `evenkeel run ADDR ADDR...`: one listener, one pool, everything else as in a file that sets
     /// nothing, but that clients are told why they get an error, as this is for trying things out. `self_signed`: it

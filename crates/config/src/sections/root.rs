@@ -4,7 +4,7 @@
 use super::acme::{ACME, Acme};
 use super::admin::{ADMIN, admin};
 use super::listener::{LISTENER, Listener, listeners};
-use super::pool::{POOL, Pool, pools};
+use super::pool::{POOL, Pool, Secret, pools};
 use super::resolver::{self, RESOLVER, Resolver};
 use super::retry::{self, DEFAULT_RETRY, Retry};
 use super::route::{ROUTE, Route};
@@ -16,7 +16,9 @@ use crate::diagnostic::Findings;
 use crate::form::Form;
 use crate::machine::Machine;
 use crate::plan::Plan;
+use crate::source::Sources;
 use crate::table::{Absent, Declared, Key, Kind, Section, Table, quote};
+use crate::tree::{self, Node, Tree};
 
 /// The root of every file.
 pub(crate) static ROOT: Table = Table {
@@ -134,9 +136,35 @@ impl Plan {
     }
 }
 
-/// A name as a key: bare unless it has a dot, which would part it.
+impl Plan {
+    /// The same with its secrets, for who may read those: what gives an equal plan whatever is in it.
+    pub fn to_toml_with_secrets(&self) -> String {
+        let mut text = self.to_toml();
+        let secrets = self.pools.iter().filter_map(|pool| match &pool.sticky.as_ref()?.secret {
+            Secret::Inline(secret) => Some((&*pool.name, quote(secret))),
+            Secret::File(_) => None,
+        });
+        let secrets: Vec<_> = secrets.collect();
+        if secrets.is_empty() {
+            return text;
+        }
+        let mut sources = Sources::default();
+        let file = sources.add("", &text);
+        if let (Node { tree: Tree::Table(root), .. }, true) = tree::parse(&sources, file, &mut Findings::default()) {
+            let masked = |(pool, _): &(&str, String)| root.find(&["pool", pool, "sticky", "secret"]);
+            let mut at: Vec<_> = secrets.iter().filter_map(|one| Some((masked(one)?.span, &one.1))).collect();
+            // From the last, so that those before stay where they are.
+            at.sort_by_key(|(span, _)| std::cmp::Reverse(*span));
+            at.into_iter().for_each(|(span, secret)| text.replace_range(span.start..span.end, secret));
+        }
+        text
+    }
+}
+
+/// A name as a key: bare unless it has a dot, which would part it, or what no name has.
 fn key(name: &str) -> String {
-    if name.contains('.') { quote(name) } else { name.to_string() }
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if !name.is_empty() && name.chars().all(is_bare) { name.to_string() } else { quote(name) }
 }
 
 #[cfg(test)]

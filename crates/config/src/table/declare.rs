@@ -58,6 +58,13 @@ macro_rules! table {
             $( $(#[$doc])* pub $field: $ty, )*
         }
 
+        impl Default for $name {
+            /// The values of a table that sets nothing.
+            fn default() -> Self {
+                $crate::table::Declared::unset()
+            }
+        }
+
         $crate::table::table! {
             $(#[$tmeta])*
             $tvis static $TABLE = $path, $help $(, inherits $inherits)?;
