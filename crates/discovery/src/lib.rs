@@ -14,6 +14,7 @@ mod ask;
 mod context;
 mod following;
 mod kept;
+mod lock;
 mod message;
 mod metrics;
 mod out;

@@ -158,7 +158,11 @@ impl Plane for Dns {
         let of_zones = plan.pools.iter().filter(|pool| of_zones.contains(&pool.name));
         let keyed: HashMap<&str, bool> =
             of_zones.clone().map(|pool| (&*pool.name, pool.balance.algorithm.needs.key)).collect();
-        let known = of_zones.map(|pool| (pool.name.clone(), endpoints(&pools[&pool.name], &pool.endpoints)));
+        let membership = &sending.generation.membership;
+        let known = of_zones.filter_map(|pool| {
+            let now = membership.endpoints(membership.at(&pool.name)?);
+            Some((pool.name.clone(), endpoints(&pools[&pool.name], &now)))
+        });
         let known = known.collect();
         let before = std::mem::replace(&mut self.endpoints, known);
         for index in 0..self.workers.len() {

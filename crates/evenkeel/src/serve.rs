@@ -74,7 +74,7 @@ impl Serving {
     /// `inherited`: sockets that came with the process.
     /// `configured`: where the plan is from. `offered`: what it offers if that is no file.
     pub async fn start(
-        mut plan: Plan,
+        plan: Plan,
         mut inherited: Inherited,
         configured: Configured,
         offered: Option<Offered>,
@@ -96,8 +96,9 @@ impl Serving {
             admin.map(|plan| self::admin(plan, pages, window, &mut inherited, offered, &of_admin)).transpose()?;
         let (admin, admin_sockets) = admin.unzip();
         let discovery = Discovery::default();
-        discovery.keep(discovery.follow(&mut plan).await);
-        let mut runtime = Runtime::new(plan, inherited.instance(), orders)?;
+        let following = discovery.follow(&plan).await;
+        let mut runtime = Runtime::found(plan, following.lists(), inherited.instance(), orders)?;
+        discovery.keep(following);
         let (mut proxy, dns) = (Proxy::start(&runtime, Secured::default())?, Dns::new(&runtime)?);
         // What only one plane can show.
         let (looker, counted, certificates) = (Arc::new(proxy.looker()), proxy.numbers(), proxy.certificates());
@@ -208,7 +209,7 @@ impl Serving {
                         Err(why) => _ = answer.send(Err(Problem::refused(why))),
                     },
                 },
-                _ = count.tick(), if self.admin.is_some() => self.shown.timeline.count(&*self.now(), unix_ms(SystemTime::now())),
+                _ = count.tick(), if self.admin.is_some() => self.shown.timeline.count(&self.now().moment(), unix_ms(SystemTime::now())),
                 () = touched(watch.as_mut()) => if self.configured.source.has_changed() {
                     let _ = self.configure(Wish::Reload, None, "the file changed").await;
                     watch = self.watch(watch);
@@ -234,9 +235,9 @@ impl Serving {
                         }
                     }
                 },
-                () = self.discovery.changed() => {
+                found = self.discovery.changed() => {
                     // Interrupted, the process ends, and nothing picks from them.
-                    let _ = self.runtime.apply_endpoints(self.discovery.lists());
+                    let _ = self.runtime.apply_endpoints(found);
                 }
                 _ = look.tick(), if !self.certificates.borrow().is_empty() => self.certificates.borrow().clone().look(),
                 () = watchdog.due() => watchdog.look(&self.notify, self.runtime.beats()),

@@ -32,7 +32,7 @@ mod upstream;
 
 pub use crate::core::Command;
 pub use listener::tls::ListenerTls;
-pub use observe::numbers::Numbers;
+pub use observe::numbers::{Members, Moment, Numbers};
 pub use observe::{end, metrics, stats, taps, traces, watched};
 pub use plan::alone::Server;
 pub use plan::look::{self, Looker};

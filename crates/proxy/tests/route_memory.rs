@@ -40,7 +40,7 @@ fn numbers(routes: usize) -> usize {
     }
     let plan = evenkeel_config::parse_str("plan", &text, &|_| None).plan.expect("a plan");
     assert_eq!(plan.routes.len(), routes);
-    let generation = Arc::new(Generation::first(Arc::new(plan)));
+    let generation = Arc::new(Generation::first(Arc::new(plan), Vec::new()));
     let before = HELD.load(Ordering::Relaxed);
     let first = Numbers::first(generation, 16);
     let held = HELD.load(Ordering::Relaxed) - before;

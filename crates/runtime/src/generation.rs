@@ -1,5 +1,6 @@
 //! A plan that runs, replaced as a whole by the next one, and what is new in that.
 
+use crate::membership::{Found, Membership};
 use evenkeel_config::Plan;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -10,29 +11,40 @@ use std::sync::{Arc, Weak};
 pub struct Generation {
     /// 0 at the start, and one more with each change.
     pub number: u64,
-    /// The plan.
+    /// The plan, as it was wanted.
     pub plan: Arc<Plan>,
+    /// The endpoints that its pools have now.
+    pub membership: Arc<Membership>,
     in_use: Arc<()>,
     older: Vec<Weak<()>>,
 }
 
 impl Generation {
-    /// The first one.
-    pub fn first(plan: Arc<Plan>) -> Generation {
-        Generation { number: 0, plan, in_use: Arc::default(), older: Vec::new() }
+    /// The first one, with endpoints that were found.
+    pub fn first(plan: Arc<Plan>, found: Found) -> Generation {
+        let membership = Membership::new(&plan, found).into();
+        Generation { number: 0, plan, membership, in_use: Arc::default(), older: Vec::new() }
     }
 
-    /// The one that follows.
-    pub fn next(&self, plan: Arc<Plan>) -> Generation {
+    /// The one that follows, with endpoints that were found.
+    pub fn next(&self, plan: Arc<Plan>, found: Found) -> Generation {
         let mut older = self.older.clone();
         older.push(Arc::downgrade(&self.in_use));
         older.retain(|generation| generation.strong_count() > 0);
-        Generation { number: self.number + 1, plan, in_use: Arc::default(), older }
+        let membership = Membership::new(&plan, found).into();
+        Generation { number: self.number + 1, plan, membership, in_use: Arc::default(), older }
     }
 
-    /// The same one with other endpoints: requests go on by the rules that they have.
-    pub fn with_endpoints(&self, plan: Arc<Plan>) -> Generation {
-        Generation { number: self.number, plan, in_use: self.in_use.clone(), older: self.older.clone() }
+    /// The plan with the endpoints that its pools have now, for those who show both as one.
+    pub fn plan_as_found(&self) -> Plan {
+        let mut plan = Plan::clone(&self.plan);
+        for (at, pool) in plan.pools.iter_mut().enumerate() {
+            let endpoints = self.membership.endpoints(at);
+            if pool.endpoints != *endpoints {
+                Arc::make_mut(pool).endpoints = endpoints.to_vec();
+            }
+        }
+        plan
     }
 
     /// Held by the rules of this generation, and with them by every request that is served by them.

@@ -4,7 +4,7 @@ use crate::events::Events;
 use evenkeel_balance::EndpointId;
 use evenkeel_balance::eligible::PanicMode;
 use evenkeel_balance::state::{Change, State};
-use evenkeel_config::plan::{self, Address};
+use evenkeel_config::plan::{Address, Endpoint};
 use evenkeel_view::Check;
 use evenkeel_view::events::Kind;
 use evenkeel_view::words::unix_ms;
@@ -67,11 +67,11 @@ pub struct Checked {
 }
 
 impl History {
-    /// Switches to the endpoints of a plan. Those that stay keep their numbers.
-    pub fn apply(&mut self, plan: &plan::Pool) {
-        self.name = plan.name.clone();
+    /// Switches to other endpoints of a pool. Those that stay keep their numbers.
+    pub fn apply(&mut self, pool: &Arc<str>, endpoints: &[Endpoint]) {
+        self.name = pool.clone();
         let mut before = std::mem::take(&mut self.endpoints);
-        let endpoints = plan.endpoints.iter().map(|e| {
+        let endpoints = endpoints.iter().map(|e| {
             let id = EndpointId::of(&e.name);
             let seen = before.remove(&id);
             let (name, addr) = (e.name.clone(), e.addr.clone());

@@ -2,7 +2,7 @@
 //!
 //! 1. [`runtime`]: a plan is prepared, installed and published in every [`plane`]; [`generation`]: a plan that runs;
 //!    [`restart`]: keys that stay; [`lost`]: a worker that ended on its own.
-//! 2. [`pool`]: from configured endpoints to the sets that workers pick from.
+//! 2. [`membership`]: the endpoints that its pools have now; [`pool`]: from configured endpoints to the sets that workers pick from.
 //! 3. [`control`]: the thread that watches them; [`check`]: whether an endpoint is healthy.
 //! 4. [`orders`]: what operators want beside the configuration; [`events`]: what has happened of late.
 //! 5. [`history`]: what has happened to them, for metrics and logs; [`snapshot`]: their present state, for pages and
@@ -16,6 +16,7 @@ pub mod generation;
 pub mod history;
 pub mod journal;
 mod lost;
+pub mod membership;
 pub mod metrics;
 pub mod orders;
 pub mod plane;

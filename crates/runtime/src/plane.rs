@@ -2,6 +2,7 @@
 
 use crate::control::Control;
 use crate::generation::Generation;
+use crate::membership::Endpoints;
 use crate::pool::{Pools, SharedPool};
 use evenkeel_config::{Plan, plan};
 use evenkeel_net::inherit::Inherited;
@@ -133,8 +134,10 @@ pub struct Sending<'s> {
 pub struct Change<'c> {
     /// The pool, as planned.
     pub pool: &'c plan::Pool,
+    /// Its index in the plan.
+    pub at: usize,
     /// Its endpoints now.
-    pub endpoints: &'c [plan::Endpoint],
+    pub endpoints: &'c Endpoints,
     /// Where they have their slots.
     pub shared: &'c SharedPool,
 }

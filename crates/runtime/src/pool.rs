@@ -114,11 +114,11 @@ impl SharedPool {
         seats.map(balancer).collect()
     }
 
-    /// Gives the endpoints of a plan their slots: no worker may pick a new endpoint before it knows what is in the
+    /// Gives the endpoints of a pool their slots: no worker may pick a new endpoint before it knows what is in the
     /// slot.
-    pub fn reserve(&mut self, plan: &plan::Pool) {
+    pub fn reserve(&mut self, plan: &plan::Pool, endpoints: &[plan::Endpoint]) {
         self.name = plan.name.clone();
-        let planned: Vec<_> = plan.endpoints.iter().map(|e| (e.name.clone(), spec(e, plan))).collect();
+        let planned: Vec<_> = endpoints.iter().map(|e| (e.name.clone(), spec(e, plan))).collect();
         self.pool.reserve(&self.as_ordered(&planned));
         self.reserved = Some(planned);
         self.settings = settings(plan);
@@ -128,7 +128,7 @@ impl SharedPool {
         if self.check.as_deref() != check {
             self.check = check.cloned().map(Arc::new);
         }
-        self.history.apply(plan);
+        self.history.apply(&plan.name, endpoints);
     }
 
     /// Has checks speak TLS, where requests do.

@@ -4,6 +4,7 @@
 use crate::control::{self, Control};
 use crate::generation::{Generation, Summary};
 use crate::lost;
+use crate::membership::{Endpoints, Found};
 use crate::metrics::Metrics;
 use crate::orders::Orders;
 use crate::plane::{Change, Diagnostic, Next, Plane, Prepared, Sending, StartError};
@@ -15,7 +16,7 @@ use evenkeel_net::inherit::Inherited;
 use evenkeel_net::listen::ListenFd;
 use evenkeel_net::workers::{Applying, Command, Interrupt, Interrupted};
 use prometheus_client::collector::Collector;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -37,13 +38,21 @@ impl Runtime {
     /// # Errors
     /// The control thread cannot be made.
     pub fn new(plan: Plan, instance: u64, orders: Orders) -> Result<Runtime, StartError> {
+        Runtime::found(plan, Found::new(), instance, orders)
+    }
+
+    /// The same, where other endpoints were found for some pools than the plan lists.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn found(plan: Plan, found: Found, instance: u64, orders: Orders) -> Result<Runtime, StartError> {
         let workers = match plan.runtime.workers {
             plan::Workers::Auto => std::thread::available_parallelism().map_or(1, usize::from),
             plan::Workers::Count(n) => usize::from(n),
         };
         let no_thread = |error| Diagnostic::machine(format!("cannot start a worker: {error}"));
         Ok(Runtime {
-            running: watch::channel(Arc::new(Generation::first(Arc::new(plan)))).0,
+            running: watch::channel(Arc::new(Generation::first(Arc::new(plan), found))).0,
             control: Control::start(Base::now(), orders).map_err(no_thread)?,
             planes: Vec::new(),
             interrupt: Interrupt::default(),
@@ -71,10 +80,18 @@ impl Runtime {
     ///
     /// # Errors
     /// Why not, by every plane; then nothing has changed in any of them.
-    pub fn reload(&mut self, mut plan: Plan) -> Result<Summary, StartError> {
+    pub fn reload(&mut self, plan: Plan) -> Result<Summary, StartError> {
+        self.reload_found(plan, Found::new())
+    }
+
+    /// The same, where other endpoints were found for some pools than the plan lists.
+    ///
+    /// # Errors
+    /// As [`reload`](Self::reload).
+    pub fn reload_found(&mut self, mut plan: Plan, found: Found) -> Result<Summary, StartError> {
         let now = self.now();
         let at_restart = keep_until_restart(&now.plan, &mut plan);
-        let next = Arc::new(now.next(Arc::new(plan)));
+        let next = Arc::new(now.next(Arc::new(plan), found));
         let (new, prepared) = self.prepare(&next, Some(&now.plan), &mut Inherited::default())?;
         self.install(next.clone(), new, prepared)?;
         Ok(Summary::new(&now.plan, &next.plan, next.number, at_restart))
@@ -117,8 +134,8 @@ impl Runtime {
         let (fresh, stay): (Vec<_>, Vec<_>) = plan.pools.iter().partition(|pool| new.contains_key(&pool.name));
         let mut pools = self.control.pools();
         pools.extend(new);
-        for pool in &plan.pools {
-            shared(&mut pools, &pool.name).reserve(pool);
+        for (at, pool) in plan.pools.iter().enumerate() {
+            shared(&mut pools, &pool.name).reserve(pool, &next.membership.endpoints(at));
         }
         for pool in fresh {
             // No worker knows it yet, so none can pick too early.
@@ -149,39 +166,40 @@ impl Runtime {
     ///
     /// # Errors
     /// The wait for the workers was interrupted, as the process is to end.
-    pub fn apply_endpoints(&mut self, found: Vec<(Arc<str>, Vec<plan::Endpoint>)>) -> Result<(), Interrupted> {
+    pub fn apply_endpoints(&mut self, found: Found) -> Result<(), Interrupted> {
         let now = self.now();
-        let at: HashMap<&str, usize> = now.plan.pools.iter().enumerate().map(|(at, pool)| (&*pool.name, at)).collect();
-        let other = found.into_iter().filter_map(|(name, endpoints)| Some((*at.get(&*name)?, endpoints)));
-        let other: Vec<_> = other.filter(|(at, endpoints)| now.plan.pools[*at].endpoints != *endpoints).collect();
+        let other = found.into_iter().filter_map(|(name, endpoints)| Some((now.membership.at(&name)?, endpoints)));
+        let other = other.filter(|(at, endpoints)| *now.membership.endpoints(*at) != **endpoints);
+        let other: Vec<(usize, Endpoints)> = other.map(|(at, endpoints)| (at, endpoints.into())).collect();
         if other.is_empty() {
             return Ok(());
         }
-        let at: Vec<usize> = other.iter().map(|(at, _)| *at).collect();
-        let mut plan = Plan::clone(&now.plan);
-        other.into_iter().for_each(|(at, endpoints)| Arc::make_mut(&mut plan.pools[at]).endpoints = endpoints);
-        let next = Arc::new(now.with_endpoints(Arc::new(plan)));
-        let changed: Vec<&plan::Pool> = at.iter().map(|&at| &*next.plan.pools[at]).collect();
-
         let mut pools = self.control.pools();
-        for pool in &changed {
-            shared(&mut pools, &pool.name).reserve(pool);
+        for (at, endpoints) in &other {
+            let pool = &now.plan.pools[*at];
+            shared(&mut pools, &pool.name).reserve(pool, endpoints);
         }
-        let change = |&pool| Change { pool, endpoints: &pool.endpoints, shared: &pools[&pool.name] };
-        let changes: Vec<_> = changed.iter().map(change).collect();
+        let mut changes = Vec::with_capacity(other.len());
+        for (at, endpoints) in &other {
+            let pool = &now.plan.pools[*at];
+            changes.push(Change { pool, at: *at, endpoints, shared: &pools[&pool.name] });
+        }
         let applying = Applying::default();
         for plane in &mut self.planes {
-            plane.endpoints(&changes, &Sending { generation: &next, applying: &applying });
+            plane.endpoints(&changes, &Sending { generation: &now, applying: &applying });
         }
         drop(changes);
         drop(pools);
         applying.wait(&self.interrupt)?;
         let mut pools = self.control.pools();
-        for pool in changed {
-            shared(&mut pools, &pool.name).publish(self.control.now());
+        for (at, _) in &other {
+            shared(&mut pools, &now.plan.pools[*at].name).publish(self.control.now());
         }
         drop(pools);
-        self.applied(next);
+        let names = other.iter().map(|(at, _)| now.plan.pools[*at].name.clone()).collect();
+        other.into_iter().for_each(|(at, endpoints)| now.membership.change(at, endpoints));
+        self.control.changed_pools(names);
+        self.planes.iter_mut().for_each(|plane| plane.applied());
         Ok(())
     }
 

@@ -3,6 +3,8 @@
 use crate::setup::{NAMES, Setup, endpoints, plan};
 use evenkeel_balance::EndpointId;
 use evenkeel_balance::state::State;
+use evenkeel_config::Plan;
+use std::sync::Arc;
 
 #[test]
 fn only_pools_that_have_others_now_are_told_to_planes() {
@@ -56,4 +58,24 @@ fn a_pool_may_lose_all_its_endpoints_and_get_others() {
     assert_eq!(setup.can_pick("web"), [""; 0]);
     setup.find("web", &NAMES[3..]);
     assert_eq!(setup.can_pick("web"), NAMES[3..]);
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_plan_stays_as_it_was_wanted_and_its_membership_is_what_was_found() {
+    let mut setup = Setup::start(plan(&[("web", &NAMES[..2]), ("shop", &NAMES[..1])], ""));
+    let before = setup.runtime.now();
+    setup.find("web", &NAMES[2..4]);
+    let now = setup.runtime.now();
+    assert!(Arc::ptr_eq(&before, &now), "no plan and no generation is made for it");
+    let members = |at| now.membership.endpoints(at).iter().map(|e| e.name.to_string()).collect::<Vec<_>>();
+    assert_eq!((members(0), members(1)), (owned(&NAMES[2..4]), owned(&NAMES[..1])));
+    let names = |plan: &Plan| plan.pools[0].endpoints.iter().map(|e| e.name.to_string()).collect::<Vec<_>>();
+    assert_eq!((names(&now.plan), names(&now.plan_as_found())), (owned(&NAMES[..2]), owned(&NAMES[2..4])));
+    let found = vec![("shop".into(), endpoints(&NAMES[..3]))];
+    setup.runtime.reload_found(Plan::clone(&now.plan), found).expect("nothing fails");
+    assert_eq!((setup.can_pick("web"), setup.can_pick("shop")), (NAMES[..2].to_vec(), NAMES[..3].to_vec()));
 }

@@ -56,15 +56,15 @@ discover = { file = 'endpoints.toml' }
 /// Runs `evenkeel metrics`.
 pub fn metrics() -> Result<(), Failure> {
     let outcome = evenkeel_config::parse_str("sample", SAMPLE, &|_| None);
-    let mut plan = outcome.plan.ok_or_else(|| Failure::running(render_text(&outcome.diagnostics, false)))?;
+    let plan = outcome.plan.ok_or_else(|| Failure::running(render_text(&outcome.diagnostics, false)))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| Failure::running(format!("cannot make an event loop: {e}")))?;
     let discovery = Discovery::default();
-    discovery.keep(runtime.block_on(discovery.follow(&mut plan)));
+    discovery.keep(runtime.block_on(discovery.follow(&plan)));
     let certificates = Store::default().next(&plan).map_err(|e| Failure::running(e.to_string()))?;
     let control = Control::unattended(&plan, 1);
     let answers = watch::channel(Arc::new(dns::Numbers::next(&plan, 1, &dns::Numbers::default()))).1;
-    let generation = Arc::new(Generation::first(Arc::new(plan)));
+    let generation = Arc::new(Generation::first(Arc::new(plan), Vec::new()));
     let counted = watch::channel(Arc::new(Numbers::first(generation.clone(), 1))).1;
     let shared = Metrics::new(watch::channel(generation).1, control);
     let registry = registry(Rooms {

@@ -84,7 +84,7 @@ pub fn serve(
         };
         let password = offered.as_ref().map(|offered| offered.password.clone());
         let serving = Serving::start(plan, inherited, Configured::new(source, handed), offered).await?;
-        let (plan, workers) = (serving.runtime().plan(), serving.runtime().workers());
+        let (plan, workers) = (serving.runtime().now().plan_as_found(), serving.runtime().workers());
         let tried = if tries { Some(reach::try_each(&plan).await) } else { None };
         let unresolved = serving.discovery().unresolved();
         greeting::say(&Greeting { plan: &plan, workers, tried, unresolved, config: &config, password });

@@ -49,7 +49,8 @@ pub struct Report {
     pub text: String,
     /// The generation that runs now.
     pub generation: u64,
-    diagnostics: Vec<Diagnostic>,
+    /// What is to be said of the plan.
+    pub diagnostics: Vec<Diagnostic>,
     /// What changed, if anything could.
     summary: Option<Summary>,
     /// A line for each difference to what ran before.
@@ -65,9 +66,9 @@ pub async fn change(outcome: Outcome, runtime: &mut Runtime, discovery: &Discove
     let before = runtime.plan();
     let mut text = render_text(&diagnostics, false);
     let reloaded = match plan {
-        Some(mut plan) => {
-            let following = discovery.follow(&mut plan).await;
-            Some(runtime.reload(plan).inspect(|_| discovery.keep(following)))
+        Some(plan) => {
+            let following = discovery.follow(&plan).await;
+            Some(runtime.reload_found(plan, following.lists()).inspect(|_| discovery.keep(following)))
         }
         None => None,
     };

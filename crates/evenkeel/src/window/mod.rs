@@ -53,7 +53,8 @@ impl Window {
     }
 
     fn pools(&self, now: &Numbers, control: &Control) -> Vec<Pool> {
-        let mut pools = control.shown(now.plan());
+        let now = now.moment();
+        let mut pools = control.shown(&now.plan());
         now.add_to(&mut pools, &self.shown.timeline, control.now());
         pools
     }
@@ -218,13 +219,13 @@ impl Running for Window {
 
     fn tap(&self, filter: &tap::Filter) -> Result<Requests, Problem> {
         let (now, _) = self.running()?;
-        tapped::open(&self.looker()?, now.plan(), filter)
+        tapped::open(&self.looker()?, &now.generation.plan_as_found(), filter)
     }
 
     fn config(&self, whole: bool) -> config::Config {
         let Ok((now, _)) = self.running() else { return config::Config::default() };
         let source = whole.then(|| self.revisions.latest().texts.text().to_owned());
-        config::Config { running: self.config_of(&now), text: now.plan().to_toml(), source }
+        config::Config { running: self.config_of(&now), text: now.generation.plan_as_found().to_toml(), source }
     }
 
     fn revisions(&self) -> Vec<config::Revision> {

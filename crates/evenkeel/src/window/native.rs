@@ -26,6 +26,7 @@ pub fn native(now: &Numbers) -> Vec<Native> {
         steps: (first..).zip(latencies.steps.iter().copied()).skip(1).collect(),
     };
     let mut series = Vec::new();
+    let now = now.moment();
     for (p, (pool, endpoints)) in now.pools().enumerate() {
         let latencies = endpoints.enumerate().map(|(e, endpoint)| (endpoint, now.latencies(p, e)));
         let used = latencies.filter(|(_, latencies)| latencies.count() > 0);

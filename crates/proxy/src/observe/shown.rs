@@ -1,6 +1,6 @@
 //! Numbers of the workers as operators see them: sums over the workers.
 
-use super::numbers::Numbers;
+use super::numbers::{Moment, Numbers};
 use super::route_stats::RouteStats;
 use super::stats::{Counter, EndpointStats, Histogram};
 use evenkeel_balance::Instant;
@@ -12,14 +12,15 @@ use evenkeel_view::{LatencyOfLate, Listener, LoadReport, Pool};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-impl Ledger for Numbers {
+impl Ledger for Moment<'_> {
     fn pools(&self) -> impl Iterator<Item = (&Arc<str>, impl Iterator<Item = &Arc<str>>)> {
-        self.plan().pools.iter().map(|pool| (&pool.name, pool.endpoints.iter().map(|endpoint| &endpoint.name)))
+        let pools = self.numbers.plan().pools.iter().zip(&self.members);
+        pools.map(|(pool, members)| (&pool.name, members.endpoints.iter().map(|endpoint| &endpoint.name)))
     }
 
     fn endpoint(&self, pool: usize, endpoint: usize) -> (Counts, u32) {
         let (mut counts, mut in_flight) = (Counts::default(), 0u64);
-        for stats in self.of_endpoint(pool, endpoint) {
+        for stats in self.members[pool].stats(endpoint) {
             counts.add(of_stats(stats));
             in_flight = in_flight.wrapping_add(stats.active.get());
         }
@@ -29,21 +30,21 @@ impl Ledger for Numbers {
 
     fn latencies(&self, pool: usize, endpoint: usize) -> Latencies {
         let mut sum = Latencies::default();
-        self.of_endpoint(pool, endpoint).for_each(|stats| stats.latency.add_to(&mut sum));
+        self.members[pool].stats(endpoint).for_each(|stats| stats.latency.add_to(&mut sum));
         sum
     }
 
     fn listeners(&self) -> Counts {
         let mut sum = Counts::default();
-        let tables = self.workers.iter().flat_map(|worker| &worker.routes);
+        let tables = self.numbers.workers.iter().flat_map(|worker| &worker.routes);
         tables.flat_map(|table| table.all()).for_each(|route| sum.add(of(&route)));
         sum
     }
 
     fn routes(&self) -> HashMap<(Arc<str>, Arc<str>), Counts> {
         let mut all = HashMap::<_, Counts>::new();
-        for (l, listener) in self.plan().listeners.iter().enumerate() {
-            for (route, stats) in self.workers.iter().flat_map(|worker| worker.routes[l].named()) {
+        for (l, listener) in self.numbers.plan().listeners.iter().enumerate() {
+            for (route, stats) in self.numbers.workers.iter().flat_map(|worker| worker.routes[l].named()) {
                 all.entry((listener.name.clone(), route)).or_default().add(of(&stats));
             }
         }
@@ -52,10 +53,6 @@ impl Ledger for Numbers {
 }
 
 impl Numbers {
-    fn of_endpoint(&self, pool: usize, endpoint: usize) -> impl Iterator<Item = &EndpointStats> {
-        self.workers.iter().map(move |worker| &*worker.endpoints[pool][endpoint])
-    }
-
     /// The listeners of the plan.
     pub fn shown_listeners(&self) -> Vec<Listener> {
         let one = |(at, plan): (usize, &Arc<plan::Listener>)| {
@@ -72,39 +69,6 @@ impl Numbers {
             }
         };
         self.plan().listeners.iter().enumerate().map(one).collect()
-    }
-
-    /// Adds to the pools of the plan what workers counted of their endpoints. `now`: by the clock of the workers.
-    pub fn add_to(&self, pools: &mut [Pool], timeline: &Timeline, now: Instant) {
-        for (p, pool) in pools.iter_mut().enumerate() {
-            let late = |(e, endpoint): (usize, &evenkeel_view::Endpoint)| {
-                timeline.of_late(&pool.name, &endpoint.name, &self.latencies(p, e))
-            };
-            let late: Vec<Latencies> = pool.endpoints.iter().enumerate().map(late).collect();
-            let responses: u64 = late.iter().map(Latencies::count).sum();
-            for (e, (endpoint, late)) in pool.endpoints.iter_mut().zip(late).enumerate() {
-                let (counts, _) = self.endpoint(p, e);
-                (endpoint.requests, endpoint.failed) = (counts.requests, counts.errors);
-                let percentiles = late.percentile_ms(0.5).zip(late.percentile_ms(0.99));
-                let of = late.count();
-                endpoint.latency = percentiles.map(|(p50_ms, p99_ms)| LatencyOfLate { responses: of, p50_ms, p99_ms });
-                endpoint.share = (responses > 0).then(|| of as f64 / responses as f64);
-                endpoint.report = self.report(p, e, now);
-            }
-        }
-    }
-
-    /// What an endpoint reported last of its load, to whichever worker.
-    fn report(&self, pool: usize, endpoint: usize, now: Instant) -> Option<LoadReport> {
-        let reports = self.of_endpoint(pool, endpoint).map(|stats| &stats.reported);
-        let last = reports.max_by_key(|report| report.at_ns.get())?;
-        let known = |counter: &Counter, unit: f64| Some(counter.get() as f64 * unit).filter(|value| *value > 0.0);
-        (last.at_ns.get() > 0).then(|| LoadReport {
-            age_ms: now.since(Instant(last.at_ns.get())) / 1_000_000,
-            in_flight: last.in_flight.get(),
-            latency_ms: known(&last.latency_ns, 1e-6),
-            utilization: known(&last.utilization_ppm, 1e-6),
-        })
     }
 
     /// The routes of the plan, with what passed by them.
@@ -135,6 +99,41 @@ impl Numbers {
             }
         };
         self.plan().routes.iter().map(one).collect()
+    }
+}
+
+impl Moment<'_> {
+    /// Adds to the pools of [`plan`](Self::plan) what workers counted of their endpoints. `now`: by the clock of the workers.
+    pub fn add_to(&self, pools: &mut [Pool], timeline: &Timeline, now: Instant) {
+        for (p, pool) in pools.iter_mut().enumerate() {
+            let late = |(e, endpoint): (usize, &evenkeel_view::Endpoint)| {
+                timeline.of_late(&pool.name, &endpoint.name, &self.latencies(p, e))
+            };
+            let late: Vec<Latencies> = pool.endpoints.iter().enumerate().map(late).collect();
+            let responses: u64 = late.iter().map(Latencies::count).sum();
+            for (e, (endpoint, late)) in pool.endpoints.iter_mut().zip(late).enumerate() {
+                let (counts, _) = self.endpoint(p, e);
+                (endpoint.requests, endpoint.failed) = (counts.requests, counts.errors);
+                let percentiles = late.percentile_ms(0.5).zip(late.percentile_ms(0.99));
+                let of = late.count();
+                endpoint.latency = percentiles.map(|(p50_ms, p99_ms)| LatencyOfLate { responses: of, p50_ms, p99_ms });
+                endpoint.share = (responses > 0).then(|| of as f64 / responses as f64);
+                endpoint.report = self.report(p, e, now);
+            }
+        }
+    }
+
+    /// What an endpoint reported last of its load, to whichever worker.
+    fn report(&self, pool: usize, endpoint: usize, now: Instant) -> Option<LoadReport> {
+        let reports = self.members[pool].stats(endpoint).map(|stats| &stats.reported);
+        let last = reports.max_by_key(|report| report.at_ns.get())?;
+        let known = |counter: &Counter, unit: f64| Some(counter.get() as f64 * unit).filter(|value| *value > 0.0);
+        (last.at_ns.get() > 0).then(|| LoadReport {
+            age_ms: now.since(Instant(last.at_ns.get())) / 1_000_000,
+            in_flight: last.in_flight.get(),
+            latency_ms: known(&last.latency_ns, 1e-6),
+            utilization: known(&last.utilization_ppm, 1e-6),
+        })
     }
 }
 

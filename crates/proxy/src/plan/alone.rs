@@ -49,6 +49,11 @@ impl Server {
         self.numbers.borrow().workers.clone()
     }
 
+    /// The numbers of all of them.
+    pub fn numbers(&self) -> Arc<Numbers> {
+        self.numbers.borrow().clone()
+    }
+
     /// Certificates and keys of the plan that runs.
     pub fn certificates(&self) -> Arc<Store> {
         self.certificates.borrow().clone()

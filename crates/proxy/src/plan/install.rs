@@ -34,9 +34,8 @@ pub fn apply(worker: &Rc<Worker>, update: Update, _applied: Applied) {
         Update::Endpoints { pools, drain_timeout } => {
             let installed = worker.installed.borrow();
             let mut left = Vec::new();
-            let by_name = by_name(&installed.pools);
-            for (name, endpoints) in pools {
-                if let Some(pool) = by_name.get(&*name) {
+            for (at, endpoints) in pools {
+                if let Some(pool) = installed.pools.get(at) {
                     left.extend(pool.endpoints.change(table(&worker.core, endpoints)));
                 }
             }

@@ -92,10 +92,11 @@ impl Looker {
     /// Adds tiers, zones, and since when endpoints are in their state. What is left out for another reason by now, says so
     /// by a state that is younger than the pick.
     fn fill(&self, now: &Numbers, all: &mut [Explained]) {
-        let since: BTreeMap<_, _> = now.plan().pools.iter().map(|pool| (pool.name.clone(), self.since(pool))).collect();
+        let plan = now.generation.plan_as_found();
+        let since: BTreeMap<_, _> = plan.pools.iter().map(|pool| (pool.name.clone(), self.since(pool))).collect();
         let since_ms = |pool: &str, endpoint: &str| since.get(pool)?.get(endpoint).copied();
         for one in all {
-            let Some(pool) = now.plan().pools.iter().find(|pool| pool.name == one.pool) else { continue };
+            let Some(pool) = plan.pools.iter().find(|pool| pool.name == one.pool) else { continue };
             let picks = one.tries.iter_mut().filter_map(|tried| tried.pick.as_mut());
             picks.for_each(|pick| fill(pick, pool, |endpoint| since_ms(&pool.name, endpoint)));
         }

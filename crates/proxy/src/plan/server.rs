@@ -12,8 +12,7 @@ use crate::listener::compiled::{self, Compiled};
 use crate::listener::rules::Shared;
 use crate::observe::access_log::{AccessLog, Lines};
 use crate::observe::metrics::Metrics;
-use crate::observe::numbers::Numbers;
-use crate::observe::stats::WorkerStats;
+use crate::observe::numbers::{Members, Numbers};
 use crate::observe::traces;
 use crate::observe::watched::Watched;
 use evenkeel_config::Plan;
@@ -57,8 +56,10 @@ pub struct Proxy {
     journal: Option<Writer>,
     /// Requests that are recorded, on their way to who exports them.
     recorded: (mpsc::Sender<Arc<Watched>>, Option<mpsc::Receiver<Arc<Watched>>>),
-    /// Under what workers were sent last, until all of them have applied it.
+    /// The numbers of a plan that workers were sent, until all of them have applied it.
     sent: Option<Arc<Numbers>>,
+    /// By pool: those of endpoints that workers were sent.
+    changed: Vec<(usize, Arc<Members>)>,
     /// What is to be let go when they have applied a plan.
     left: Option<Left>,
 }
@@ -94,6 +95,7 @@ impl Proxy {
             journal,
             recorded: (recorded, Some(record)),
             sent: None,
+            changed: Vec::new(),
             left: None,
         };
         let (doors, handed): (Vec<_>, Vec<_>) = (0..workers).map(|_| mpsc::unbounded_channel()).unzip();
@@ -151,7 +153,7 @@ impl Plane for Proxy {
         } = prepared.into();
         self.secured = secured;
         let next = Arc::new(self.now().next(sending.generation.clone()));
-        let plan = &next.generation.plan;
+        let (plan, members) = (&next.generation.plan, next.all_members());
         for pool in &plan.pools {
             let shared = shared_pools.get_mut(&pool.name).expect("every pool of the plan is there");
             shared.secure(self.secured.pools.get(&pool.name));
@@ -179,7 +181,7 @@ impl Plane for Proxy {
             let pools = plan.pools.iter().enumerate().map(|(index, pool)| PoolParts {
                 rules: pool_rules[index].clone(),
                 balancer: balancers[index].as_mut().and_then(Vec::pop),
-                endpoints: self::endpoints(&shared_pools[&pool.name], pool, index, stats),
+                endpoints: slots(&shared_pools[&pool.name], &members[index], worker),
             });
             let pools = pools.collect();
             let all = plan.listeners.iter().enumerate().flat_map(|(i, l)| addresses(l).map(move |at| (i, at)));
@@ -216,21 +218,22 @@ impl Plane for Proxy {
     }
 
     fn endpoints(&mut self, changes: &[Change<'_>], sending: &Sending<'_>) {
-        let next = Arc::new(self.now().next(sending.generation.clone()));
-        let plan = &next.generation.plan;
-        let pool_index = pools_by_name(plan);
-        for (worker, stats) in next.workers.iter().enumerate() {
-            let endpoints = |change: &Change<'_>| {
-                let name = &change.pool.name;
-                (name.clone(), endpoints(change.shared, change.pool, pool_index[&**name], stats))
-            };
-            let (pools, drain_timeout) = (changes.iter().map(endpoints).collect(), plan.runtime.drain_timeout);
-            self.workers.send(worker, Update::Endpoints { pools, drain_timeout }, sending.applying);
+        let now = self.now();
+        let next = |change: &Change<'_>| Arc::new(now.members(change.at).next(change.endpoints.clone()));
+        let members: Vec<Arc<Members>> = changes.iter().map(next).collect();
+        let drain_timeout = sending.generation.plan.runtime.drain_timeout;
+        for worker in 0..now.workers.len() {
+            let pools = changes.iter().zip(&members);
+            let pools = pools.map(|(change, members)| (change.at, slots(change.shared, members, worker)));
+            self.workers.send(worker, Update::Endpoints { pools: pools.collect(), drain_timeout }, sending.applying);
         }
-        self.sent = Some(next);
+        self.changed = changes.iter().map(|change| change.at).zip(members).collect();
     }
 
     fn applied(&mut self) {
+        for (pool, members) in self.changed.drain(..) {
+            self.numbers.borrow().change(pool, members);
+        }
         let Some(next) = self.sent.take() else { return };
         if let Some(left) = self.left.take() {
             let plan = &next.generation.plan;
@@ -338,13 +341,13 @@ fn pools_by_name(plan: &Plan) -> HashMap<&str, usize> {
     plan.pools.iter().enumerate().map(|(index, pool)| (&*pool.name, index)).collect()
 }
 
-/// What a worker keeps of the endpoints of a plan, the pool number `index` of it, for which slots are reserved.
-fn endpoints(shared: &SharedPool, plan: &plan::Pool, index: usize, stats: &WorkerStats) -> Slots {
+/// What a worker keeps of the endpoints of a pool, for which slots are reserved.
+fn slots(shared: &SharedPool, members: &Members, worker: usize) -> Slots {
     let one = |(endpoint, stats): (&plan::Endpoint, &_)| {
         let (slot, addr) = (shared.slot_of(endpoint)?, address(&endpoint.addr));
         Some((slot, EndpointParts { name: endpoint.name.clone(), addr, stats: Arc::clone(stats) }))
     };
-    plan.endpoints.iter().zip(&stats.endpoints[index]).filter_map(one).collect()
+    members.endpoints.iter().zip(&members.workers[worker]).filter_map(one).collect()
 }
 
 /// Where a listener is reached that is served here: DNS is a plane of its own.

@@ -1,7 +1,7 @@
 //! A proxy in this process.
 
 use super::{Client, wait_until};
-use evenkeel_proxy::stats::{EndpointStats, ListenerStats, PoolStats, RouteStats, WorkerStats};
+use evenkeel_proxy::stats::{EndpointStats, ListenerStats, PoolStats, RouteStats};
 use evenkeel_proxy::{Command, Secured, Server};
 use evenkeel_runtime::{Diagnostic, StartError, Summary};
 use std::fmt::Write;
@@ -116,7 +116,7 @@ impl Proxy {
 
     /// Of an endpoint of its first pool, over all workers.
     pub fn endpoint(&self, index: usize, what: impl Fn(&EndpointStats) -> u64) -> u64 {
-        self.server().stats().iter().map(|w| what(&w.endpoints[0][index])).sum()
+        self.server().numbers().members(0).stats(index).map(what).sum()
     }
 
     /// What an endpoint of the pool "web" is, in a word of the metrics.
@@ -147,8 +147,9 @@ impl Proxy {
 
     /// Requests in flight, over all workers, pools and endpoints.
     pub fn in_flight(&self) -> u64 {
-        let in_flight = |w: &Arc<WorkerStats>| w.endpoints.iter().flatten().map(|e| e.active.get()).sum::<u64>();
-        self.server().stats().iter().map(in_flight).sum()
+        let members = self.server().numbers().all_members();
+        let endpoints = members.iter().flat_map(|members| &members.workers).flatten();
+        endpoints.map(|endpoint| endpoint.active.get()).sum()
     }
 
     /// Requests that ended with this status, whatever their route and method.

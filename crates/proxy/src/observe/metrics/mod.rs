@@ -14,8 +14,8 @@ mod reports;
 mod tests;
 mod udp;
 
-use crate::observe::numbers::Numbers;
-use crate::observe::stats::{CLASSES, Counter, Histogram, WorkerStats};
+use crate::observe::numbers::{Members, Numbers};
+use crate::observe::stats::{CLASSES, Counter, EndpointStats, Histogram, WorkerStats};
 use crate::observe::taps;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::Mode;
@@ -47,6 +47,8 @@ struct Shown<'g> {
     /// Of the listeners that lead to each pool.
     modes: Vec<Vec<Mode>>,
     workers: &'g [Arc<WorkerStats>],
+    /// The endpoints of each pool.
+    members: Vec<Arc<Members>>,
 }
 
 type Labels<'a> = Vec<(&'static str, &'a str)>;
@@ -68,6 +70,11 @@ impl Shown<'_> {
     /// The sum of one number over the workers. Wrapping: a number that went up here may go down there.
     fn sum<'w>(&'w self, counter: impl Fn(&'w WorkerStats) -> &'w Counter) -> u64 {
         self.workers.iter().fold(0, |sum, worker| sum.wrapping_add(counter(worker).get()))
+    }
+
+    /// The sum of one number of an endpoint over the workers.
+    fn sum_of(&self, pool: usize, endpoint: usize, counter: impl Fn(&EndpointStats) -> &Counter) -> u64 {
+        self.members[pool].stats(endpoint).fold(0, |sum, stats| sum.wrapping_add(counter(stats).get()))
     }
 
     /// The sum of the histograms of the workers that have one.
@@ -93,13 +100,16 @@ impl Shown<'_> {
     fn rows(&self, speaks: Speaks) -> Vec<Row<'_>> {
         let mut rows = Vec::new();
         for (p, pool) in self.pools_of(speaks) {
-            let endpoints = pool.endpoints.iter().enumerate();
+            let endpoints = &self.members[p].endpoints;
             if self.plan.telemetry.metrics.per_endpoint {
                 rows.extend(
-                    endpoints.map(|(e, it)| (p, vec![("pool", &*pool.name), ("endpoint", &*it.name)], e..e + 1)),
+                    endpoints
+                        .iter()
+                        .enumerate()
+                        .map(|(e, it)| (p, vec![("pool", &*pool.name), ("endpoint", &*it.name)], e..e + 1)),
                 );
             } else {
-                rows.push((p, vec![("pool", &*pool.name)], 0..pool.endpoints.len()));
+                rows.push((p, vec![("pool", &*pool.name)], 0..endpoints.len()));
             }
         }
         rows
@@ -143,7 +153,8 @@ const NO_LABEL: (&str, &[&str]) = ("", &[""]);
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let running = self.running.borrow().clone();
-        let shown = Shown { plan: running.plan(), modes: running.plan().modes(), workers: &running.workers };
+        let members = running.all_members();
+        let shown = Shown { plan: running.plan(), modes: running.plan().modes(), workers: &running.workers, members };
         shown.listeners(&mut encoder)?;
         shown.sessions(&mut encoder)?;
         shown.connections(&mut encoder)?;
