@@ -4,7 +4,6 @@
 use crate::asked::{Answer, Ask};
 use crate::configured::Configured;
 use crate::configured::reload::{self, Reloads};
-use crate::configured::watch::Watch;
 use crate::failure::Failure;
 use crate::notify::Notify;
 use crate::offered::Offered;
@@ -22,6 +21,7 @@ use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::{Admin, Limits, Numbers, Pages, api, socket};
 use evenkeel_config::{Plan, plan};
 use evenkeel_discovery::Discovery;
+use evenkeel_discovery::providers::wanted::Offer;
 use evenkeel_dns::Dns;
 use evenkeel_net::inherit::Inherited;
 use evenkeel_net::workers::Command;
@@ -175,7 +175,7 @@ impl Serving {
     /// ends that at once.
     pub async fn until_told(mut self, signals: Signals) -> Result<(), Failure> {
         signals.interrupts(self.runtime.interrupt());
-        let mut watch = self.watch(None);
+        self.follow_file();
         let mut upgrade: Option<Upgrade> = None;
         let mut watchdog = Watchdog::new(&self.notify);
         let mut answer_upgrade: Option<Answer<String>> = None;
@@ -186,10 +186,9 @@ impl Serving {
         loop {
             tokio::select! {
                 asked = signals.next() => match asked {
-                    Asked::Hangup if self.configured.source.file().is_some() => {
+                    Asked::Hangup if self.configured.providers.file().is_some() => {
                         // The log says what comes of it.
                         let _ = self.configure(Wish::Reload, None, "SIGHUP").await;
-                        watch = self.watch(watch);
                     }
                     Asked::Reopen => _ = self.reopen_log("SIGUSR1"),
                     Asked::Upgrade => upgrade = upgrade.or_else(|| self.upgrade("SIGUSR2").ok()),
@@ -198,7 +197,6 @@ impl Serving {
                 Some(asked) = self.asked.recv() => match asked {
                     Ask::Configure { wish, unless, by, answer } => {
                         let _ = answer.send(self.configure(wish, unless, &by).await);
-                        watch = self.watch(watch);
                     }
                     Ask::Reopen { by, answer } => _ = answer.send(self.reopen_log(&by)),
                     Ask::Upgrade { answer, .. } if upgrade.is_some() => {
@@ -210,10 +208,10 @@ impl Serving {
                     },
                 },
                 _ = count.tick(), if self.admin.is_some() => self.shown.timeline.count(&self.now().moment(), unix_ms(SystemTime::now())),
-                () = touched(watch.as_mut()) => if self.configured.source.has_changed() {
-                    let _ = self.configure(Wish::Reload, None, "the file changed").await;
-                    watch = self.watch(watch);
-                },
+                offer = self.configured.providers.offered() => {
+                    // The log says what comes of it.
+                    let _ = self.take(offer).await;
+                }
                 served = serves(upgrade.as_mut()) => match served {
                     Ok(pid) => {
                         self.notify.main_process(pid);
@@ -261,24 +259,37 @@ impl Serving {
         if unless.is_some_and(|unless| unless != running) {
             return Err(Problem::stale(format!("generation {running} runs now")));
         }
-        let (read, draft) = match wish {
+        let offer = match wish {
             Wish::Check(text) => return self.configured.check(&text, running),
-            Wish::Save => return self.configured.save(running),
-            Wish::Reload => self.configured.reload()?,
-            Wish::Apply(text) => self.configured.apply(&text),
-            Wish::Rollback(to) => self.configured.rollback(to, running)?,
+            Wish::Save => {
+                let saved = self.configured.save(running);
+                self.follow_file();
+                return saved;
+            }
+            Wish::Reload => self.configured.reload(by)?,
+            Wish::Apply(text) => self.configured.providers.typed(&text, by),
+            Wish::Rollback(to) => self.configured.rollback(to, running, by)?,
         };
+        self.take(offer).await
+    }
+
+    /// Has a plan that a provider offers run, if it is possible here.
+    async fn take(&mut self, offer: Offer) -> Result<Outcome, Problem> {
+        let (wanted, by) = (offer.wanted(), offer.provenance.by);
         self.notify.reloading();
-        let report = reload::change(read, &mut self.runtime, &self.discovery).await;
+        let report = reload::change(offer.outcome, &mut self.runtime, &self.discovery).await;
         self.notify.ready(&report.status());
-        report.log(by);
-        self.runtime.control().events().tell(Kind::Config, (None, None), report.event(), Some(by));
+        report.log(&by);
+        self.runtime.control().events().tell(Kind::Config, (None, None), report.event(), Some(&by));
         self.reloads.count(report.result);
         if report.result == reload::Result::Applied {
             self.issuer.follow(&self.runtime.plan());
             self.exporter.follow(self.runtime.plan().telemetry.traces.as_ref());
-            self.configured.applied(draft, report.generation, by, &report.changes);
+            if let Some(wanted) = wanted {
+                self.configured.applied(wanted, report.generation, &report.changes, report.diagnostics.clone());
+            }
         }
+        self.follow_file();
         report.answer()
     }
 
@@ -290,6 +301,7 @@ impl Serving {
         let admin = self.admin_sockets.iter().map(|socket| ("admin".to_string(), socket.as_fd()));
         let orders = self.runtime.control().orders().all();
         let revision = Some(self.configured.revisions.latest()).filter(|revision| revision.differs);
+        let revision = revision.map(|revision| revision.handed());
         let left = Left { orders: &orders, revision: revision.as_ref() };
         let upgrade = Upgrade::start(self.runtime.instance(), &mine.chain(admin).collect::<Vec<_>>(), &left);
         upgrade.map_err(|error| {
@@ -334,18 +346,10 @@ impl Serving {
         Ok(())
     }
 
-    /// Watches the files if the configuration that runs says so.
-    fn watch(&self, watch: Option<Watch>) -> Option<Watch> {
-        if !self.runtime.plan().runtime.watch {
-            return None;
-        }
-        let start = || {
-            let watch = Watch::start();
-            watch.inspect_err(|error| tracing::error!(%error, "cannot watch the files of the configuration")).ok()
-        };
-        let watch = watch.or_else(start)?;
-        watch.add(&self.configured.source.folders());
-        Some(watch)
+    /// Has the file offered when it changes, if the plan that runs says so.
+    fn follow_file(&mut self) {
+        let watch = self.runtime.plan().runtime.watch;
+        self.configured.providers.follow(watch);
     }
 
     /// Opens the logs again. `why`: who asked for it.
@@ -440,14 +444,6 @@ fn orders(file: Option<&Path>) -> Result<(Orders, Option<String>), Failure> {
         tracing::error!("{lost}");
     }
     Ok((orders, lost))
-}
-
-/// Waits until a watched folder was touched.
-async fn touched(watch: Option<&mut Watch>) {
-    match watch {
-        Some(watch) => watch.touched().await,
-        None => std::future::pending().await,
-    }
 }
 
 /// Waits for the process that is to take over, if there is one.

@@ -6,10 +6,11 @@ pub mod state;
 mod tapped;
 
 use crate::asked::{Ask, Asks, ask};
-use crate::configured::revisions::{Revision, Revisions};
+use crate::configured;
 use crate::predictions::Predictions;
 use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::api::running::{Later, Requests, Running};
+use evenkeel_discovery::providers::revisions::Revisions;
 use evenkeel_proxy::{Looker, Numbers};
 use evenkeel_runtime::control::Control;
 use evenkeel_runtime::orders::Change;
@@ -64,7 +65,7 @@ impl Window {
         config::Running {
             generation: now.generation.number,
             draining: now.generation.draining(),
-            ..revision.running(file)
+            ..configured::running(&revision, file)
         }
     }
 
@@ -224,19 +225,19 @@ impl Running for Window {
 
     fn config(&self, whole: bool) -> config::Config {
         let Ok((now, _)) = self.running() else { return config::Config::default() };
-        let source = whole.then(|| self.revisions.latest().texts.text().to_owned());
+        let source = whole.then(|| self.revisions.latest().text().map(str::to_owned)).flatten();
         config::Config { running: self.config_of(&now), text: now.generation.plan_as_found().to_toml(), source }
     }
 
     fn revisions(&self) -> Vec<config::Revision> {
-        self.revisions.all().iter().map(Revision::shown).collect()
+        self.revisions.all().iter().map(configured::revision).collect()
     }
 
     fn revision(&self, generation: u64, whole: bool) -> Option<config::Config> {
         let revision = self.revisions.get(generation)?;
-        let text = revision.texts.load().plan.map(|plan| plan.to_toml()).unwrap_or_default();
-        let source = whole.then(|| revision.texts.text().to_owned());
-        Some(config::Config { running: revision.running(self.file()), text, source })
+        let text = revision.wanted.plan.to_toml();
+        let source = whole.then(|| revision.text().map(str::to_owned)).flatten();
+        Some(config::Config { running: configured::running(&revision, self.file()), text, source })
     }
 
     fn configure(&self, wish: Wish, unless: Option<u64>, by: &str) -> Later<Result<Outcome, Problem>> {

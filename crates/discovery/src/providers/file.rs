@@ -1,13 +1,15 @@
-//! Where does the configuration come from, and does it say something else by now? A file, and what it includes; or what was typed,
+//! The provider `file`: a file and what it includes, read again when it is asked for or has changed; or what was typed at the start,
 //! which is in no file.
 
-use crate::configured::texts::Texts;
-use evenkeel_config::{Disk, Outcome};
+use super::texts::Texts;
+use super::wanted::{Offer, Provenance};
+use evenkeel_config::{Disk, Machine, Outcome};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Links that are followed before they count as a circle; the kernel's own limit.
 const LINKS_MAX: usize = 40;
@@ -17,26 +19,26 @@ const TYPED: &str = "(typed)";
 
 /// A configuration file, or what was typed in its place.
 #[derive(Debug)]
-pub struct Source {
-    file: Option<PathBuf>,
+pub struct File {
+    path: Option<PathBuf>,
     /// What was there when it was read.
     seen: Texts,
 }
 
-impl Source {
+impl File {
     /// This file, which is not read yet.
-    pub fn new(file: &Path) -> Source {
-        Source { file: Some(file.to_path_buf()), seen: Texts::default() }
+    pub fn new(path: &Path) -> File {
+        File { path: Some(path.to_path_buf()), seen: Texts::default() }
     }
 
     /// What this text says, and no file.
-    pub fn typed(text: String) -> Source {
-        Source { file: None, seen: Texts::typed(TYPED, text) }
+    pub fn typed(text: String) -> File {
+        File { path: None, seen: Texts::typed(TYPED, text) }
     }
 
     /// The file that names all others, if there is one.
-    pub fn file(&self) -> Option<&Path> {
-        self.file.as_deref()
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
     }
 
     /// Reads it, with its environment.
@@ -46,6 +48,18 @@ impl Source {
         outcome
     }
 
+    /// Reads it, and offers what it says. `by`: who asks for it.
+    pub(super) fn offer(&mut self, by: &str) -> Offer {
+        let outcome = self.read();
+        let provenance = Provenance {
+            provider: "file".to_owned(),
+            how: "reload".to_owned(),
+            by: by.to_owned(),
+            texts: Some(Arc::new(self.seen.clone())),
+        };
+        Offer { outcome, provenance }
+    }
+
     /// What it said when it was read.
     pub fn texts(&self) -> &Texts {
         &self.seen
@@ -53,19 +67,19 @@ impl Source {
 
     /// Whether it, or what it includes, says something else than when it was read.
     pub fn has_changed(&self) -> bool {
-        self.file.is_some() && self.look().1 != self.seen
+        self.path.is_some() && self.look().1 != self.seen
     }
 
     fn look(&self) -> (Outcome, Texts) {
-        match &self.file {
-            Some(file) => Texts::read(file),
+        match &self.path {
+            Some(path) => Texts::read(path),
             None => (self.seen.load(), self.seen.clone()),
         }
     }
 
-    /// What it would say if it said this, beside what it includes; and the texts of that.
-    pub fn with(&self, text: &str) -> (Outcome, Texts) {
-        Texts::with(self.file().unwrap_or(Path::new(TYPED)), text)
+    /// What it would say if it said this, beside what it includes, on this machine; and the texts of that.
+    pub fn with(&self, text: &str, machine: &dyn Machine) -> (Outcome, Texts) {
+        Texts::with(self.path().unwrap_or(Path::new(TYPED)), text, machine)
     }
 
     /// Has the file say what these texts say: all of it, or what it said before.
@@ -73,7 +87,7 @@ impl Source {
     /// # Errors
     /// Why it cannot.
     pub fn write(&mut self, texts: &Texts) -> Result<(), String> {
-        let file = self.file().ok_or("the process was started without a file; `evenkeel config show` prints one")?;
+        let file = self.path().ok_or("the process was started without a file; `evenkeel config show` prints one")?;
         if self.has_changed() {
             let file = file.display();
             return Err(format!(
@@ -102,7 +116,7 @@ impl Source {
     /// be exchanged for another.
     pub fn folders(&self) -> BTreeSet<PathBuf> {
         let mut folders = BTreeSet::new();
-        if self.file.is_some() {
+        if self.path.is_some() {
             self.seen.files.keys().for_each(|file| on_the_way(file, &mut folders));
             self.seen.folders.iter().for_each(|folder| on_the_way(&folder.join("any"), &mut folders));
         }
@@ -138,6 +152,7 @@ fn on_the_way(file: &Path, folders: &mut BTreeSet<PathBuf>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use evenkeel_config::ThisMachine;
     use std::fs;
     use std::os::unix::fs::symlink;
 
@@ -152,7 +167,7 @@ mod tests {
         symlink("../v1", root.join("etc/data")).unwrap();
         symlink("data/a.toml", root.join("etc/a.toml")).unwrap();
 
-        let mut source = Source::new(&root.join("etc/a.toml"));
+        let mut source = File::new(&root.join("etc/a.toml"));
         let _ = source.read();
         assert_eq!(source.folders(), BTreeSet::from([root.join("etc"), root.join("etc/../v1")]));
         assert!(!source.has_changed());
@@ -173,10 +188,10 @@ mod tests {
         let (file, other) = (root.join("a.toml"), root.join("conf.d/b.toml"));
         fs::write(&file, main(1)).unwrap();
         fs::write(&other, pool(2)).unwrap();
-        let mut source = Source::new(&file);
+        let mut source = File::new(&file);
         let first = source.read().plan.expect("a plan");
         let kept = source.texts().clone();
-        let (outcome, proposed) = source.with(&main(3));
+        let (outcome, proposed) = source.with(&main(3), &ThisMachine);
         let proposal = outcome.plan.expect("a plan");
         assert_eq!(proposal.listeners[0].bind, ["127.0.0.1:3".parse().unwrap()]);
         assert!(!source.has_changed());
@@ -197,10 +212,10 @@ mod tests {
     #[test]
     fn what_was_typed_is_in_no_file() {
         let text = "[listener.web]\nbind = ['127.0.0.1:1']\n[pool.web]\nendpoints = ['127.0.0.1:2']\n";
-        let mut source = Source::typed(text.to_owned());
+        let mut source = File::typed(text.to_owned());
         assert!(source.read().plan.is_some() && !source.has_changed() && source.folders().is_empty());
         assert_eq!(source.texts().text(), text);
-        let (outcome, other) = source.with(&text.replace("127.0.0.1:2", "127.0.0.1:3"));
+        let (outcome, other) = source.with(&text.replace("127.0.0.1:2", "127.0.0.1:3"), &ThisMachine);
         assert!(outcome.plan.is_some() && other.text().contains("127.0.0.1:3"));
         assert!(source.write(&other).unwrap_err().contains("without a file"));
     }

@@ -1,4 +1,4 @@
-//! Was one of these folders touched? Only a hint to look at the files again: editors, package managers and orchestrators
+//! Watched folders, of which one was touched. Only a hint to look at the files again: editors, package managers and orchestrators
 //! write, rename and exchange links in every order, and only what the files say counts.
 
 use rustix::fd::OwnedFd;
@@ -27,35 +27,40 @@ const EVENTS: WatchFlags = WatchFlags::CREATE
 
 /// Watched folders.
 #[derive(Debug)]
-pub struct Watch {
+pub struct Folders {
     inotify: Arc<OwnedFd>,
     hint: mpsc::Sender<()>,
+}
+
+/// Touches of watched folders.
+#[derive(Debug)]
+pub struct Touched {
     events: mpsc::Receiver<()>,
     /// Something happened, and was not told yet.
     is_touched: bool,
 }
 
-impl Watch {
-    /// Watches nothing yet.
-    ///
-    /// # Errors
-    /// The kernel has no room for another watcher, or there is none for another thread.
-    pub fn start() -> io::Result<Watch> {
-        let inotify = Arc::new(inotify::init(CreateFlags::CLOEXEC)?);
-        // One event that was not taken yet is as good as many.
-        let (hint, events) = mpsc::channel(1);
-        let (reading, sender) = (inotify.clone(), hint.downgrade());
-        let read = move || {
-            // What exactly it was says the content of the files.
-            while rustix::io::read(&reading, &mut [0u8; 4096][..]).is_ok() {
-                let Some(sender) = sender.upgrade() else { return };
-                let _ = sender.try_send(());
-            }
-        };
-        std::thread::Builder::new().name("watch".into()).spawn(read)?;
-        Ok(Watch { inotify, hint, events, is_touched: false })
-    }
+/// Watches nothing yet. Ends with the folders.
+///
+/// # Errors
+/// The kernel has no room for another watcher, or there is none for another thread.
+pub fn start() -> io::Result<(Folders, Touched)> {
+    let inotify = Arc::new(inotify::init(CreateFlags::CLOEXEC)?);
+    // One event that was not taken yet is as good as many.
+    let (hint, events) = mpsc::channel(1);
+    let (reading, sender) = (inotify.clone(), hint.downgrade());
+    let read = move || {
+        // What exactly it was says the content of the files.
+        while rustix::io::read(&reading, &mut [0u8; 4096][..]).is_ok() {
+            let Some(sender) = sender.upgrade() else { return };
+            let _ = sender.try_send(());
+        }
+    };
+    std::thread::Builder::new().name("watch".into()).spawn(read)?;
+    Ok((Folders { inotify, hint }, Touched { events, is_touched: false }))
+}
 
+impl Folders {
     /// Watches these folders too, in which something may have happened already. One that is not there cannot be watched, nor one that may not be read.
     pub fn add(&self, folders: &BTreeSet<PathBuf>) {
         for folder in folders {
@@ -65,11 +70,16 @@ impl Watch {
         }
         let _ = self.hint.try_send(());
     }
+}
 
-    /// Waits until something happened in there, and then nothing for a moment. May be dropped and called again.
-    pub async fn touched(&mut self) {
+impl Touched {
+    /// Waits until something happened in there, and then nothing for a moment. May be dropped and called again. Waits for ever when
+    /// no folder is watched any more.
+    pub async fn next(&mut self) {
         if !self.is_touched {
-            self.events.recv().await;
+            if self.events.recv().await.is_none() {
+                std::future::pending::<()>().await;
+            }
             self.is_touched = true;
         }
         let quiet = async { while tokio::time::timeout(QUIET, self.events.recv()).await.is_ok() {} };

@@ -1,7 +1,6 @@
-//! What did the files of a configuration say when it was read? Kept, so that it can be had again.
+//! What the files of a configuration said when it was read, kept so that it can be had again.
 
-use evenkeel_config::{Disk, Files, Outcome, ThisMachine, check_from, load_from};
-use evenkeel_tls::WithTls;
+use evenkeel_config::{Disk, Files, Machine, Outcome, check_from, load_from};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,10 +32,10 @@ impl Texts {
         (outcome, disk.seen.into_inner())
     }
 
-    /// What would be read if the file said this, beside what it includes; what it names is looked for on this machine.
-    pub fn with(main: &Path, text: &str) -> (Outcome, Texts) {
+    /// What would be read if the file said this, beside what it includes; what it names is looked for on `machine`.
+    pub fn with(main: &Path, text: &str, machine: &dyn Machine) -> (Outcome, Texts) {
         let disk = Watched::new(main, Some(text));
-        let outcome = check_from(&disk, main, &environment, &WithTls(ThisMachine));
+        let outcome = check_from(&disk, main, &environment, machine);
         (outcome, disk.seen.into_inner())
     }
 
