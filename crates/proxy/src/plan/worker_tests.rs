@@ -3,8 +3,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test waits for what a worker does")]
 
 use super::Update;
-use crate::{Command, Secured, Server};
-use evenkeel_net::inherit::Inherited;
+use crate::{Command, Server};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc;
@@ -77,7 +76,7 @@ fn a_request_that_has_come_on_a_kept_connection_is_served_though_the_worker_drai
         endpoint(sees)
     );
     let plan = evenkeel_config::parse_str("test.toml", &text, &|_| None).plan.expect("a good file");
-    let server = Server::start_secured(plan, &mut Inherited::default(), Secured::default()).expect("it starts");
+    let server = Server::start(plan).expect("it starts");
     let (mut kept, mut idle) = (connect(bind), connect(bind));
     for client in [&mut kept, &mut idle] {
         send(client, "/first");
