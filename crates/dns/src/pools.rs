@@ -2,7 +2,7 @@
 //! endpoint. The plane makes it, for every worker anew with each plan.
 
 use crate::stats::PoolStats;
-use evenkeel_balance::balancer::Part;
+use evenkeel_balance::balancer::part::Part;
 use evenkeel_balance::{Balancer, Exclusion, Instant, Request, Slot};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};

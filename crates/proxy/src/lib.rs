@@ -11,10 +11,6 @@
 //! 8. [`observe`]: counters, metrics, the access log.
 //! 9. [`peer`]: who the client is, and what it may use up.
 
-// What the tests of sockets share names this crate as they do.
-#[cfg(test)]
-extern crate self as evenkeel_proxy;
-
 mod core;
 mod http;
 mod http2;
@@ -23,9 +19,6 @@ mod load;
 mod observe;
 mod peer;
 mod plan;
-#[cfg(test)]
-#[path = "../tests/support/mod.rs"]
-mod support;
 mod tcp;
 mod udp;
 mod upstream;

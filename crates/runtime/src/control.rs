@@ -112,7 +112,7 @@ impl Control {
         plan.pools.iter().map(one).collect()
     }
 
-    /// The same as operators see them, without what planes count.
+    /// The pools of a plan as operators see them, without what planes count.
     pub fn shown(&self, plan: &Plan) -> Vec<evenkeel_view::Pool> {
         let pools = self.pools();
         let one = |plan: &Arc<plan::Pool>| pools.get(&plan.name).map_or_else(|| named(plan), |pool| pool.shown(plan));

@@ -64,10 +64,10 @@ pub struct Parts {
 }
 
 impl Described {
-    /// Takes it apart.
+    /// Returns the parts of the description.
     ///
     /// # Errors
-    /// What does not describe a request.
+    /// The part that does not describe a request.
     pub fn parts(self) -> Result<Parts, String> {
         let (host, target) = host_and_target(&self.url)?;
         let field = |field: &String| {

@@ -84,7 +84,7 @@ impl Latencies {
         Some(upper_ns(at))
     }
 
-    /// The same in milliseconds.
+    /// [`percentile_ns`](Self::percentile_ns) in milliseconds.
     pub fn percentile_ms(&self, part: f64) -> Option<f64> {
         self.percentile_ns(part).map(|ns| ns as f64 / 1e6)
     }

@@ -215,7 +215,7 @@ impl Pick {
 }
 
 impl Explained {
-    /// About how many bytes it takes.
+    /// Returns about how many bytes the explanation takes.
     pub fn size(&self) -> usize {
         let text = self.request_id.len() + self.method.len() + self.host.len() + self.path.len();
         let filters: usize = self.filters.iter().map(|step| size_of::<FilterStep>() + step.did.len()).sum();

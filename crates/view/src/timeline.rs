@@ -98,7 +98,7 @@ struct Endpoint {
     latencies: Latencies,
     /// Latencies at the end of the last window, and of the one before.
     windows: [Option<Latencies>; 2],
-    /// Unless there were too many endpoints before it.
+    /// Its spans, unless there were too many endpoints before it.
     spans: Option<Box<Spans>>,
     seen: u64,
 }

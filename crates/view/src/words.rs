@@ -6,7 +6,7 @@ use evenkeel_balance::state::State;
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Why an endpoint is in its state; `None` if it is up by itself.
+/// Returns the reason why an endpoint is in its state; `None` if it is up by itself.
 pub fn reason(state: State, order: Option<&Order>, check: Option<&Check>) -> Option<String> {
     let by = |what: &str| order.map(|order| format!("{what} by {}", order.by));
     let has = |has: fn(&Order) -> bool| order.is_some_and(has);
@@ -30,7 +30,7 @@ pub fn reason(state: State, order: Option<&Order>, check: Option<&Check>) -> Opt
     }
 }
 
-/// How good a state is.
+/// Grade of a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Gets its share of requests.
@@ -44,7 +44,7 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// That of an endpoint.
+    /// Returns the grade of an endpoint's state.
     pub fn of(endpoint: &Endpoint) -> Standing {
         match endpoint.state.as_str() {
             "up" => Standing::Up,
@@ -80,7 +80,7 @@ pub fn milliseconds(ms: f64) -> String {
     duration(ms, "")
 }
 
-/// The same with `gap` before the unit.
+/// A duration as [`milliseconds`] writes it, with `gap` before the unit.
 pub fn duration(ms: f64, gap: &str) -> String {
     match ms {
         ms if ms < 10.0 => format!("{ms:.2}{gap}ms"),

@@ -1,6 +1,7 @@
 //! What does a table declare? [`table!`]: the fields of a struct and the rows of its keys, side by side.
 
 use super::lines::Lines;
+use super::reader::default_of;
 use super::row::{Absent, Key, Kind, Table};
 use super::section::Section;
 use crate::source::Span;
@@ -18,7 +19,7 @@ pub(crate) trait Declared: PartialEq + Sized {
 
     /// What a table says that sets nothing.
     fn unset() -> Self {
-        Self::of(&Section::new(Self::TABLE, Span::whole(0)))
+        Self::of(&Section::new(Self::TABLE, Span::whole(0), default_of))
     }
 }
 

@@ -120,3 +120,7 @@ fn on_tick(worker: Rc<Worker>) -> impl FnMut(Duration) -> Option<Duration> {
         [worker.core.wheel.next_due(), probes, sweep, flows].into_iter().flatten().min()
     }
 }
+
+#[cfg(test)]
+#[path = "worker_tests.rs"]
+mod tests;

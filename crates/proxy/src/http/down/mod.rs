@@ -5,8 +5,6 @@
 pub mod h1;
 mod h1_parts;
 pub mod h2;
-#[cfg(test)]
-pub mod memory;
 pub mod message;
 mod websocket;
 

@@ -1,16 +1,19 @@
 //! From files to a plan: read, expand, include, join, check, build. Nothing stops at the first error.
 
+pub mod env;
+pub mod files;
+
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Findings};
-use crate::env::{Env, expand};
-use crate::files::{Disk, Files, NoFiles, matching};
 use crate::foreign::{self, PAGE, syntax};
 use crate::machine::Machine;
 use crate::plan::Plan;
-use crate::sections::root::{INCLUDE, ROOT, build};
+use crate::root::{INCLUDE, ROOT, build};
 use crate::source::{Sources, Span};
 use crate::table::{Reader, is_secret, quote};
 use crate::tree::{self, Entry, Joined, Node, TableNode, Tree};
+use env::{Env, expand};
+use files::{Disk, Files, NoFiles, matching};
 use std::collections::HashSet;
 use std::fmt::Write;
 use std::io;

@@ -1,21 +1,21 @@
 //! What is at the top level of a file, and how does it become a plan, and a plan a file? Also `[defaults]`, from which
 //! others start, and `[include]`.
 
-use super::acme::{ACME, Acme};
-use super::admin::{ADMIN, admin};
-use super::listener::{LISTENER, Listener, listeners};
-use super::pool::{POOL, Pool, Secret, pools};
-use super::resolver::{self, RESOLVER, Resolver};
-use super::retry::{self, DEFAULT_RETRY, Retry};
-use super::route::{ROUTE, Route};
-use super::runtime::{RUNTIME, Runtime};
-use super::telemetry::{self, TELEMETRY, Telemetry};
-use super::timeouts::{DEFAULT_TIMEOUTS, check_order};
 use crate::checks;
 use crate::diagnostic::Findings;
 use crate::form::Form;
 use crate::machine::Machine;
 use crate::plan::Plan;
+use crate::sections::acme::{ACME, Acme};
+use crate::sections::admin::{ADMIN, admin};
+use crate::sections::listener::{LISTENER, Listener, listeners};
+use crate::sections::pool::{POOL, Pool, Secret, pools};
+use crate::sections::resolver::{self, RESOLVER, Resolver};
+use crate::sections::retry::{self, DEFAULT_RETRY, Retry};
+use crate::sections::route::{ROUTE, Route};
+use crate::sections::runtime::{RUNTIME, Runtime};
+use crate::sections::telemetry::{self, TELEMETRY, Telemetry};
+use crate::sections::timeouts::{DEFAULT_TIMEOUTS, check_order};
 use crate::source::Sources;
 use crate::table::{Absent, Declared, Key, Kind, Section, Table, quote};
 use crate::tree::{self, Node, Tree};

@@ -3,7 +3,7 @@
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::sections::root::ROOT;
+use crate::root::ROOT;
 use crate::table::is_secret;
 use crate::tree::{Node, Tree};
 
