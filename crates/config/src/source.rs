@@ -70,7 +70,7 @@ impl Sources {
         self.0.len() - 1
     }
 
-    /// Has places in a text be paths of the values that it stands for, as there is no text of it.
+    /// Has places in a text be paths of the values that it stands for, which exists only here.
     pub fn stands_for(&mut self, file: usize, path: impl Fn(Span) -> String + Send + Sync + 'static) {
         if let Some(source) = self.0.get_mut(file) {
             source.paths = Some(Paths(Box::new(path)));
