@@ -47,18 +47,28 @@ pub fn timeout(value: &[u8]) -> Option<Duration> {
     }
 }
 
-/// Writes a deadline in the finest unit that has room for it, rounded down: an endpoint must not have more time than its
-/// client.
-pub fn timeout_text(left: Duration) -> String {
-    let fits = |n: u128| n < 100_000_000;
-    let (nanos, micros, millis) = (left.as_nanos(), left.as_micros(), left.as_millis());
-    match left.as_secs() {
-        _ if fits(nanos) => format!("{nanos}n"),
-        _ if fits(micros) => format!("{micros}u"),
-        _ if fits(millis) => format!("{millis}m"),
-        secs if fits(u128::from(secs)) => format!("{secs}S"),
-        secs => format!("{}H", (secs / 3600).min(99_999_999)),
+/// Appends a deadline in the finest unit that has room for it, rounded down: an endpoint must not have more time than its client.
+pub fn write_timeout(left: Duration, out: &mut Vec<u8>) {
+    let (secs, nanos) = (left.as_secs(), u64::from(left.subsec_nanos()));
+    // Eight digits at most.
+    let (mut number, unit) = match secs {
+        0 if nanos < 100_000_000 => (nanos, b'n'),
+        0..100 => (secs * 1_000_000 + nanos / 1_000, b'u'),
+        100..100_000 => (secs * 1_000 + nanos / 1_000_000, b'm'),
+        100_000..100_000_000 => (secs, b'S'),
+        _ => ((secs / 3600).min(99_999_999), b'H'),
+    };
+    let (mut digits, mut at) = ([b'0'; 8], 8);
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 || at == 0 {
+            break;
+        }
     }
+    out.extend_from_slice(&digits[at..]);
+    out.push(unit);
 }
 
 /// Reads a status; one that is no number or not known is [`Status::Unknown`].
@@ -179,7 +189,9 @@ mod tests {
             (Duration::MAX, "99999999H"),
             (Duration::ZERO, "0n"),
         ] {
-            assert_eq!(timeout_text(left), text);
+            let mut written = Vec::new();
+            write_timeout(left, &mut written);
+            assert_eq!(String::from_utf8_lossy(&written), text);
             assert!(timeout(text.as_bytes()).is_some_and(|read| read <= left), "{text}");
         }
     }

@@ -40,7 +40,10 @@ pub fn timeout(request: &Request<'_, '_>) -> Option<Duration> {
 /// Appends the field that tells an endpoint how long the client of a call still waits, with the end of its line.
 #[cold]
 pub fn write_timeout(left: Duration, lines: &mut Vec<u8>) {
-    lines.extend_from_slice(format!("{}: {}\r\n", grpc::TIMEOUT, grpc::timeout_text(left)).as_bytes());
+    lines.extend_from_slice(grpc::TIMEOUT.as_bytes());
+    lines.extend_from_slice(b": ");
+    grpc::write_timeout(left, lines);
+    lines.extend_from_slice(b"\r\n");
 }
 
 /// The status that is among these fields: trailers, or a head that nothing follows.

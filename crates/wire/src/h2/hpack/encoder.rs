@@ -56,7 +56,7 @@ impl Encoder {
             write_integer(last, 0x20, 5, out);
         }
         for (name, value) in fields {
-            if name.iter().any(u8::is_ascii_uppercase) {
+            if has_upper(name) {
                 let mut lower = std::mem::take(&mut self.lower);
                 lower.clear();
                 lower.extend(name.iter().map(u8::to_ascii_lowercase));
@@ -94,6 +94,11 @@ impl Encoder {
             self.table.add(name, value);
         }
     }
+}
+
+/// True if a letter is in upper case. Without an end before the end: nearly no name has one, and eight bytes cost as much as one.
+fn has_upper(name: &[u8]) -> bool {
+    name.iter().fold(false, |has, byte| has | byte.is_ascii_uppercase())
 }
 
 /// What differs from one message to the next would only push out what does not.

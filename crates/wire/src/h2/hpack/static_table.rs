@@ -98,14 +98,24 @@ const fn same(a: &[u8], b: &[u8]) -> bool {
     true
 }
 
-/// The hash of a name or a value (FNV-1a): of fields that a peer chooses, nothing depends on it but time that is bounded.
+/// The hash of a name or a value, eight bytes at a time: of fields that a peer chooses, nothing depends on it but time that is
+/// bounded.
 pub const fn hash(text: &[u8]) -> u32 {
-    let (mut hash, mut i) = (0x811c_9dc5u32, 0);
-    while i < text.len() {
-        hash = (hash ^ text[i] as u32).wrapping_mul(0x0100_0193);
+    // As FxHash mixes: an odd number with bits everywhere.
+    const FACTOR: u64 = 0x517c_c1b7_2722_0a95;
+    let (mut hash, mut rest) = (text.len() as u64, text);
+    while let Some((word, behind)) = rest.split_first_chunk::<8>() {
+        hash = (hash.rotate_left(5) ^ u64::from_le_bytes(*word)).wrapping_mul(FACTOR);
+        rest = behind;
+    }
+    let (mut word, mut i) = (0, 0);
+    while i < rest.len() {
+        word = word << 8 | rest[i] as u64;
         i += 1;
     }
-    hash
+    hash = (hash.rotate_left(5) ^ word).wrapping_mul(FACTOR);
+    // The upper bits are the best mixed.
+    (hash >> 32) as u32
 }
 
 /// The index of a field and whether its value is that, too; `None` if not even its name is here. `hash` is that of the name.
