@@ -32,14 +32,14 @@ pub fn run(arguments: &Run) -> Result<(), Failure> {
         return print(&plan.to_toml());
     }
     log::start(plan.runtime.log);
-    let origin = file.map_or(Origin::Addresses, |file| Origin::File(file, wanted));
+    let origin = file.map_or(Origin::Addresses, |file| Origin::File(Box::new((file, wanted))));
     serve(plan, origin, handed, inherited, |_| {})
 }
 
 /// Where a plan comes from.
 pub enum Origin {
     /// A file, which can be read again, and the plan that it gave.
-    File(File, Plan),
+    File(Box<(File, Plan)>),
     /// Addresses on the command line.
     Addresses,
     /// The demo.
@@ -50,7 +50,7 @@ impl Origin {
     /// What people are told about it.
     fn config(&self) -> String {
         match self {
-            Origin::File(file, _) => file.path().unwrap_or("".as_ref()).display().to_string(),
+            Origin::File(from) => from.0.path().unwrap_or("".as_ref()).display().to_string(),
             Origin::Addresses => "the same command with --print-config > evenkeel.toml writes it as a file".to_string(),
             Origin::Demo => "evenkeel config reference says what a file can set".to_string(),
         }
@@ -77,7 +77,7 @@ pub fn serve(
         let tries = matches!(origin, Origin::Addresses);
         let (file, wanted, offered) = match origin {
             // A file says itself what there is to see, and who may change what.
-            Origin::File(file, wanted) => (file, wanted, None),
+            Origin::File(from) => (from.0, from.1, None),
             Origin::Addresses | Origin::Demo => {
                 let offered = Offered::new(&mut plan, &mut inherited);
                 (File::typed(plan.to_toml()), plan.clone(), offered)

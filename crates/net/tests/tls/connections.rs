@@ -365,7 +365,7 @@ fn connections_to_peers_of_rustls_carry_what_was_sent_and_end_as_they_should() {
     with_seeds(0..cases as u64, |rng, seed| {
         let case = seed as usize;
         let suite = DEFAULT_CIPHER_SUITES[case % DEFAULT_CIPHER_SUITES.len()];
-        let is_server = case / DEFAULT_CIPHER_SUITES.len() % 2 == 0;
+        let is_server = (case / DEFAULT_CIPHER_SUITES.len()).is_multiple_of(2);
         let ending = ENDINGS[case / DEFAULT_CIPHER_SUITES.len() / 2];
         eprintln!("{:?}, we are the {}: {ending:?}", suite.suite(), if is_server { "server" } else { "client" });
         let configs = configs(suite, &keys);

@@ -310,7 +310,7 @@ impl Model {
             return;
         }
         let kind = [TICKET, TICKET, 0, 1, 11, a][usize::from(a) % 6];
-        let body = if kind == TICKET && b % 4 > 0 {
+        let body = if kind == TICKET && !b.is_multiple_of(4) {
             let ticket = vec![b; usize::from(b) * usize::from(a) + 1];
             let mut body = vec![0, 0, 1, 0, 1, 2, 3, 4, 1, b];
             body.extend((ticket.len() as u16).to_be_bytes());
@@ -464,7 +464,7 @@ impl Model {
 
     fn close(&mut self, a: u8) {
         // Rarely: nothing is sent behind it.
-        if a % 4 > 0 || self.closed || matches!(self.ours.session.end, End::Failed(_) | End::Alerted(_)) {
+        if !a.is_multiple_of(4) || self.closed || matches!(self.ours.session.end, End::Failed(_) | End::Alerted(_)) {
             return;
         }
         self.closed = true;

@@ -1,6 +1,8 @@
 //! Filters, by those of tests: they change the heads of requests and responses, whatever both sides speak and whoever answers, and may
 //! have a request wait.
 
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
+
 mod page;
 mod parts;
 
