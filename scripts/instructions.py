@@ -4,8 +4,8 @@
     scripts/instructions.py before/evenkeel after/evenkeel [--only keep-alive,h2c]
 
 Prints a table with the ratio of every binary to the first. A count is the difference of two runs, so that start and end of the
-process do not matter, and it does not depend on other work of the machine. The kernel's share is not in it. Needs valgrind and
-h2load.
+process do not matter, and it does not depend on other work of the machine. The kernel's share is not in it. Needs valgrind, h2load
+and openssl.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import contextlib
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -20,14 +21,19 @@ import threading
 import time
 from pathlib import Path
 
-RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\nContent-Type: text/plain\r\n\r\nhello there\n"
+END = b"hello there\n"
+RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\nContent-Type: text/plain\r\n\r\n" + END
+LARGE = b"x" * (65536 - len(END)) + END
+LARGE_RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Length: 65536\r\nContent-Type: text/plain\r\n\r\n" + LARGE
 REQUEST = b"GET /some/path HTTP/1.1\r\nHost: example.com\r\nUser-Agent: count\r\nAccept: */*\r\n\r\n"
+LARGE_REQUEST = REQUEST.replace(b"/some/path", b"/large")
 # valgrind runs a process some fifty times slower.
 START_SECONDS = 60
 
 LOGGED = '[telemetry]\naccess_log = {{ path = "{folder}/access.log" }}\n'
 HTTP2 = "protocol = 'h2'\n"
 HTTP = '[listener.web]\nbind = ["127.0.0.1:{port}"]\n{listener}\n[pool.web]\nendpoints = ["127.0.0.1:{endpoint}"]\n'
+TLS = 'tls = {{ certificates = [{{ cert = "{folder}/cert.pem", key = "{folder}/key.pem" }}] }}'
 TCP = '[listener.web]\nmode = "tcp"\npool = "web"\nbind = ["127.0.0.1:{port}"]\n[pool.web]\nendpoints = ["127.0.0.1:{endpoint}"]\n'
 
 
@@ -54,11 +60,26 @@ def receive(sock, end):
     return received
 
 
+def exchange(sock, request, requests):
+    for _ in range(requests):
+        sock.sendall(request)
+        receive(sock, END)
+
+
 def keep_alive(port, requests):
     with socket.create_connection(("127.0.0.1", port)) as sock:
-        for _ in range(requests):
-            sock.sendall(REQUEST)
-            receive(sock, b"hello there\n")
+        exchange(sock, REQUEST, requests)
+
+
+def https(port, requests, request=REQUEST):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection(("127.0.0.1", port)) as sock, context.wrap_socket(sock) as tls:
+        exchange(tls, request, requests)
+
+
+def https_64k(port, requests):
+    https(port, requests, LARGE_REQUEST)
 
 
 def client_closes(port, requests):
@@ -94,6 +115,8 @@ CASES = {
     "client-closes": (HTTP, "", client_closes, 2000, 500),
     "with-access-log": (LOGGED + HTTP, "", keep_alive, 4000, 1000),
     "h2c": (HTTP, "h2c = true", h2c, 4000, 1000),
+    "https": (HTTP, TLS, https, 2000, 500),
+    "https-64k": (HTTP, TLS, https_64k, 1000, 250),
     "grpc": (HTTP + HTTP2, "h2c = true", grpc, 4000, 1000),
     "tcp": (TCP, "", client_closes, 2000, 500),
 }
@@ -118,8 +141,8 @@ class Endpoint:
             if sock.recv(3, socket.MSG_PEEK) == b"PRI":
                 return self.serve_http2(sock)
             while True:
-                receive(sock, b"\r\n\r\n")
-                sock.sendall(RESPONSE)
+                head = receive(sock, b"\r\n\r\n")
+                sock.sendall(LARGE_RESPONSE if b" /large " in head else RESPONSE)
 
     def serve_http2(self, sock):
         """Answers each call that has ended with a message and trailers; all that comes together, together."""
@@ -153,12 +176,20 @@ def free_port():
         return sock.getsockname()[1]
 
 
+def write_certificate(folder):
+    """For localhost, with a key."""
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost -keyout key.pem -out cert.pem"
+    subprocess.run(command.split(), cwd=folder, capture_output=True, check=True)
+
+
 def run(binary, case, requests, endpoint):
     """Instructions of a process that serves so many requests."""
     config, listener, load, _, _ = CASES[case]
     with tempfile.TemporaryDirectory() as folder:
         port = free_port()
-        text = config.format(port=port, endpoint=endpoint.port, listener=listener, folder=folder)
+        if listener == TLS:
+            write_certificate(folder)
+        text = config.format(port=port, endpoint=endpoint.port, listener=listener.format(folder=folder), folder=folder)
         path = Path(folder) / "evenkeel.toml"
         path.write_text(f"[runtime]\nworkers = 1\n{text}")
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", binary, "run", "-c", str(path)]

@@ -5,11 +5,12 @@
 #![cfg(loom)]
 
 use evenkeel_balance::{
-    Balancer, EndpointId, EndpointSpec, Instant, LoadReport, NoPick, Outcome, Params, Pool, Request, Seat, Ticket,
-    algorithms,
+    Balancer, EndpointId, EndpointSpec, Instant, LoadReport, NoPick, Outcome, Params, Pool, Request, Seat, Slot,
+    Ticket, algorithms,
 };
 use loom::future::block_on;
 use loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use loom::sync::mpsc;
 use loom::thread;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -198,5 +199,46 @@ fn a_slot_is_reused_only_after_its_last_ticket_ended() {
             }
         }
         thread.join().unwrap();
+    });
+}
+
+/// The protocol of a runtime with its planes: slots are reserved, every worker is told, and only then the set is published.
+#[test]
+fn a_worker_finds_in_a_slot_what_its_set_says_is_there() {
+    model(2, || {
+        let (mut pool, workers) = pool::<2>(&[spec("a", 0)]);
+        let (a, first) = (EndpointId::of("a"), pool.slot_of(EndpointId::of("a")).expect("configured"));
+        let (acknowledge, acknowledged) = mpsc::channel();
+        let planes = workers.map(|mut worker| {
+            let (tell, told) = mpsc::channel::<(Slot, EndpointId)>();
+            let acknowledge = acknowledge.clone();
+            let thread = thread::spawn(move || {
+                // By slot. What has left stays until its slot is needed.
+                let mut known = [None; 3];
+                known[first.index()] = Some(a);
+                for changes in (0..=2).rev() {
+                    let ticket = start(&mut worker);
+                    let meant = worker.set().get(ticket.slot()).map(|member| member.id);
+                    assert_eq!(known[ticket.slot().index()], meant, "another endpoint would get the request");
+                    if changes > 0 {
+                        let (slot, id) = told.recv().unwrap();
+                        assert!(slot != ticket.slot() || meant == Some(id), "the slot of a request that runs");
+                        known[slot.index()] = Some(id);
+                        acknowledge.send(()).unwrap();
+                    }
+                    end(&mut worker, ticket);
+                }
+            });
+            (tell, thread)
+        });
+        for name in ["b", "c"] {
+            let (id, specs) = (EndpointId::of(name), [spec(name, 0)]);
+            pool.reserve(&specs);
+            let slot = pool.slot_of(id).expect("reserved");
+            planes.iter().for_each(|(tell, _)| tell.send((slot, id)).unwrap());
+            planes.iter().for_each(|_| acknowledged.recv().unwrap());
+            pool.update(&specs, NOW);
+        }
+        planes.into_iter().for_each(|(_, thread)| thread.join().unwrap());
     });
 }

@@ -7,7 +7,6 @@ mod control;
 mod control_histories;
 mod dead_tier;
 mod every_algorithm;
-mod folders;
 mod known_faults;
 mod leastconn;
 mod orders;

@@ -45,8 +45,10 @@ impl Diagnostic {
 pub struct Spot {
     /// The name of the file, as it was given or included.
     pub file: String,
-    /// `None` if the file as a whole is meant.
+    /// `None` if the file as a whole is meant, or there is no text.
     pub range: Option<Range>,
+    /// The path of the value in a plan that was made without a text, as `pool.web.endpoints[1].weight`.
+    pub path: Option<String>,
 }
 
 /// From where to where.
@@ -157,7 +159,7 @@ fn left_out(more: &[Finding], sources: &Sources) -> Option<Diagnostic> {
     (!more.is_empty()).then(|| Diagnostic {
         code,
         message: format!("{} not shown", counts.join(" and ")),
-        at: Spot { file: sources.name(0).to_string(), range: None },
+        at: Spot { file: sources.name(0).to_string(), range: None, path: None },
         help: Some("mend those that are shown first".to_string()),
         related: Vec::new(),
     })
@@ -179,7 +181,7 @@ impl Excerpts<'_> {
             message: clipped(&finding.message),
             at: match finding.at {
                 At::Span(span) => self.spot(span),
-                At::File(file) => Spot { file, range: None },
+                At::File(file) => Spot { file, range: None, path: None },
             },
             help: finding.help.as_deref().map(clipped),
             related: related.map(|(text, span)| (clipped(&text), self.spot(span))).collect(),
@@ -189,11 +191,14 @@ impl Excerpts<'_> {
     fn spot(&self, span: Span) -> Spot {
         let file = self.sources.name(span.file).to_string();
         if span.is_whole() {
-            return Spot { file, range: None };
+            return Spot { file, range: None, path: None };
+        }
+        if let Some(path) = self.sources.path(span) {
+            return Spot { file, range: None, path: Some(path).filter(|path| !path.is_empty()) };
         }
         let (start, end) = self.sources.positions(span);
         let (before, line_text) = self.line(span, start);
-        Spot { file, range: Some(Range { start, end, line_text, before }) }
+        Spot { file, range: Some(Range { start, end, line_text, before }), path: None }
     }
 
     /// The part of a line around the start of a span, which is at this position, and the characters before it.

@@ -7,7 +7,8 @@
 //! 2. `sections`: every key, one file a subject; from its declaration come the struct of the plan, the reader, the writer,
 //!    the [`schema()`] and the [`reference()`].
 //! 3. `table`: what makes all that of a declaration. `form` and `quantity` read strings.
-//! 4. `load`: the walk from files to a plan; `tree`, `env` and `files` are its first steps, `machine` is asked at its end.
+//! 4. `load`: the walk from files to a plan, which `root` makes; `load/files`, `tree` and `load/env` are its first steps,
+//!    `machine` is asked at its end. `builder`: the same for a plan that is made of values and not of a text.
 //! 5. `checks`: references, and routes that collide: what goes over several tables.
 //! 6. `diagnostic`, `code`, [`render_text`]: errors, and how they look; `masked`: without secrets. `nearest` and `foreign`: what
 //!    was meant.
@@ -26,12 +27,11 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod builder;
 mod changes;
 mod checks;
 mod code;
 mod diagnostic;
-mod env;
-mod files;
 mod foreign;
 mod form;
 mod list;
@@ -44,6 +44,7 @@ pub mod printable;
 mod quantity;
 mod reference;
 mod render;
+mod root;
 mod schema;
 mod sections;
 mod source;
@@ -51,12 +52,13 @@ mod table;
 pub mod tables;
 mod tree;
 
+pub use builder::Builder;
 pub use changes::changes;
 pub use code::{Code, Severity};
 pub use diagnostic::{Diagnostic, Range, Spot};
-pub use env::Env;
-pub use files::{Disk, Files, NoFiles};
 pub use list::endpoint_list;
+pub use load::env::Env;
+pub use load::files::{Disk, Files, NoFiles};
 pub use load::{Outcome, check, check_from, load, load_from, parse_str};
 pub use machine::{CertificateFault, Certified, Found, Machine, ThisMachine, TlsFile};
 pub use plan::Plan;

@@ -62,7 +62,7 @@ pub(crate) fn without_passwords(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sections::root::ROOT;
+    use crate::root::ROOT;
     use crate::table::is_secret;
 
     #[test]

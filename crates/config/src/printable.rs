@@ -30,6 +30,23 @@ pub fn printable<'t>(text: &'t str, except: &[char]) -> Cow<'t, str> {
     Cow::Owned(shown)
 }
 
+/// Returns a text as a TOML string that no environment variable is put into.
+pub(crate) fn quote(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.replace("${", "$${").chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if is_hidden(c) => {
+                // Writing to a String cannot fail.
+                let _ = write!(out, "\\U{:08X}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

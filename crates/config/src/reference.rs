@@ -2,7 +2,7 @@
 
 use crate::code::Code;
 use crate::quantity::{duration_text, size_text};
-use crate::sections::root::ROOT;
+use crate::root::ROOT;
 use crate::table::{Absent, Key, Kind, Table};
 use evenkeel_balance::algorithms;
 use evenkeel_balance::picker::{Algorithm, Needs};

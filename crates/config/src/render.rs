@@ -48,7 +48,8 @@ fn count(diagnostics: &[Diagnostic]) -> String {
 }
 
 /// An array of objects: code, severity, message, file, line, col, end, help, related. `line`, `col` and `end` are
-/// null if the file as a whole is meant; `end` is the line and column after the last character.
+/// null if the file as a whole is meant; `end` is the line and column after the last character. A plan that was made
+/// without a text has `path` instead: that of the value.
 pub fn to_json(diagnostics: &[Diagnostic]) -> Value {
     let range = |spot: &Spot| {
         let start = spot.range.as_ref().map(|r| r.start);
@@ -57,17 +58,25 @@ pub fn to_json(diagnostics: &[Diagnostic]) -> Value {
     };
     let related = |(text, spot): &(String, Spot)| {
         let (line, col, end) = range(spot);
-        json!({ "message": text, "file": spot.file, "line": line, "col": col, "end": end })
+        with_path(json!({ "message": text, "file": spot.file, "line": line, "col": col, "end": end }), spot)
     };
     let one = |d: &Diagnostic| {
         let (line, col, end) = range(&d.at);
-        json!({
+        let one = json!({
             "code": d.code.as_str(), "severity": d.severity().as_str(), "message": d.message,
             "file": d.at.file, "line": line, "col": col, "end": end,
             "help": d.help, "related": d.related.iter().map(related).collect::<Vec<_>>(),
-        })
+        });
+        with_path(one, &d.at)
     };
     Value::Array(diagnostics.iter().map(one).collect())
+}
+
+fn with_path(mut object: Value, spot: &Spot) -> Value {
+    if let Some(path) = &spot.path {
+        object["path"] = json!(path);
+    }
+    object
 }
 
 /// Lines of a terminal; a longer line is shown around the span only.
@@ -75,7 +84,8 @@ const WIDTH: usize = 120;
 
 fn snippet(out: &mut String, spot: &Spot, mark: char, severity: Severity, paint: &Paint) {
     let Some(Range { start, end, line_text, before }) = &spot.range else {
-        let _ = writeln!(out, "  {} {}", paint.blue("-->"), spot.file);
+        let path = spot.path.as_ref().map(|path| format!(": {path}")).unwrap_or_default();
+        let _ = writeln!(out, "  {} {}{path}", paint.blue("-->"), spot.file);
         return;
     };
     let number = start.line.to_string();

@@ -2,7 +2,7 @@
 //! algorithms. It is a little looser than the reader: strings with `${` fit everywhere.
 
 use crate::form::Form;
-use crate::sections::root::ROOT;
+use crate::root::ROOT;
 use crate::table::{Absent, Key, Kind, Table, kind_of};
 use crate::tree::{self, Tree};
 use evenkeel_balance::algorithms;

@@ -1,5 +1,6 @@
 //! Where in which file? [`Sources`] keeps every text that was read; a [`Span`] is a range in one of them.
 
+use std::fmt;
 use std::ops::Range;
 
 /// A range of bytes in one file.
@@ -47,6 +48,17 @@ struct Source {
     text: String,
     /// Byte offset of the start of each line.
     lines: Vec<usize>,
+    /// Names places in a text that stands for a plan made without one.
+    paths: Option<Paths>,
+}
+
+/// Returns the path of the value at a place.
+struct Paths(Box<dyn Fn(Span) -> String + Send + Sync>);
+
+impl fmt::Debug for Paths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Paths")
+    }
 }
 
 impl Sources {
@@ -54,8 +66,20 @@ impl Sources {
     pub fn add(&mut self, name: &str, text: &str) -> usize {
         let starts = text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(starts).collect();
-        self.0.push(Source { name: name.to_string(), text: text.to_string(), lines });
+        self.0.push(Source { name: name.to_string(), text: text.to_string(), lines, paths: None });
         self.0.len() - 1
+    }
+
+    /// Has places in a text be paths of the values that it stands for, which exists only here.
+    pub fn stands_for(&mut self, file: usize, path: impl Fn(Span) -> String + Send + Sync + 'static) {
+        if let Some(source) = self.0.get_mut(file) {
+            source.paths = Some(Paths(Box::new(path)));
+        }
+    }
+
+    /// The path of a value, if the text stands for values.
+    pub fn path(&self, span: Span) -> Option<String> {
+        self.0.get(span.file)?.paths.as_ref().map(|paths| (paths.0)(span))
     }
 
     pub fn name(&self, file: usize) -> &str {

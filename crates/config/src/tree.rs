@@ -57,9 +57,58 @@ pub struct Entry {
 }
 
 impl TableNode {
+    /// The path of the innermost value that a span belongs to, as `pool.web.endpoints[1].weight`; empty for the whole.
+    pub(crate) fn path_to(&self, span: Span) -> String {
+        let mut best = (usize::MAX, String::new());
+        self.nearest(span, "", &mut best);
+        best.1
+    }
+
+    fn nearest(&self, span: Span, above: &str, best: &mut (usize, String)) {
+        for Entry { key, key_span, node } in &self.entries {
+            let dot = if above.is_empty() { "" } else { "." };
+            let key = if key.contains('.') { quoted(key) } else { key.clone() };
+            let path = format!("{above}{dot}{key}");
+            narrower(span, *key_span, &path, best);
+            node.nearest(span, &path, best);
+        }
+    }
+
+    /// The value below these keys.
+    pub(crate) fn find(&self, path: &[&str]) -> Option<&Node> {
+        let (key, below) = path.split_first()?;
+        let node = &self.get(key)?.node;
+        match &node.tree {
+            _ if below.is_empty() => Some(node),
+            Tree::Table(table) => table.find(below),
+            _ => None,
+        }
+    }
+
     /// The entry of a key.
     pub fn get(&self, key: &str) -> Option<&Entry> {
         self.entries.iter().find(|e| e.key == key)
+    }
+}
+
+impl Node {
+    fn nearest(&self, span: Span, path: &str, best: &mut (usize, String)) {
+        narrower(span, self.span, path, best);
+        match &self.tree {
+            Tree::Table(table) => table.nearest(span, path, best),
+            Tree::List(nodes) => {
+                nodes.iter().enumerate().for_each(|(at, node)| node.nearest(span, &format!("{path}[{at}]"), best));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Takes a path if the place that it stands for has a span in it, and is no larger than the best so far.
+fn narrower(span: Span, place: Span, path: &str, best: &mut (usize, String)) {
+    let size = place.end - place.start;
+    if place.start <= span.start && span.end <= place.end && size <= best.0 {
+        *best = (size, path.to_string());
     }
 }
 

@@ -5,6 +5,7 @@
 
 #[path = "support/applied.rs"]
 mod applied;
+mod built;
 mod certificates;
 #[path = "support/committed.rs"]
 mod committed;

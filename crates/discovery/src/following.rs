@@ -1,16 +1,16 @@
-//! Which sources has a plan, and what do its pools have by them? Sources that the next plan has too are left alone: they
-//! go on with what they found.
+//! The sources of a plan, and what its pools have by them. Sources that the next plan has too are left alone: they go on with
+//! what they found.
 
-use crate::context::{Context, Shared};
+use crate::context::Context;
 use crate::kept::Kept;
-use crate::out::{In, channel, unix_time};
+use crate::lock::lock;
+use crate::out::{In, Pending, channel, unix_time};
 use crate::sources;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{self, Address, Dns, Endpoint, Records, Resolve, Resolver};
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
-use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -24,19 +24,20 @@ const APART: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub struct Discovery {
     following: Arc<Mutex<Following>>,
-    news: Arc<Notify>,
-    shared: Shared,
-    /// Whether there are changes that were not taken up yet.
-    pending: bool,
+    news: Arc<Pending>,
     /// When changes were taken up last.
     last: Option<Instant>,
 }
 
-/// The sources of one plan, by pool. They end with the last one that has them.
+/// The sources of one plan. They end with the last one that has them.
 #[derive(Clone, Debug, Default)]
-pub struct Following(Vec<Pool>);
+pub struct Following {
+    /// In the order of the plan.
+    pools: Vec<Arc<Pool>>,
+    at: HashMap<Arc<str>, usize>,
+}
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Pool {
     name: Arc<str>,
     entries: Vec<Entry>,
@@ -88,15 +89,10 @@ impl Source {
     }
 }
 
-/// What a panic left half done is at worst an old list.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Discovery {
-    /// Finds the sources of a plan that is about to run, and puts what they found into it. Waits for those that are new,
-    /// but not long. What is followed now goes on; see [`keep`](Self::keep).
-    pub async fn follow(&self, plan: &mut Plan) -> Following {
+    /// Finds the sources of a plan that is about to run. Waits for those that are new, but not long. What is followed now
+    /// goes on; see [`keep`](Self::keep).
+    pub async fn follow(&self, plan: &Plan) -> Following {
         let before = lock(&self.following).clone();
         let following = Following::of(plan, |pool, source, allow_empty| {
             let same = |old: &&Arc<Source>| {
@@ -105,8 +101,8 @@ impl Discovery {
                     && old.allow_empty == allow_empty
                     && old.resolver == plan.resolver
             };
-            let stays = before.sources().find(same);
-            stays.cloned().unwrap_or_else(|| self.start(pool, source, allow_empty, &plan.resolver))
+            let mut there = before.at.get(pool).into_iter().flat_map(|at| before.pools[*at].sources());
+            there.find(same).cloned().unwrap_or_else(|| self.start(pool, source, allow_empty, &plan.resolver))
         });
         let answered = async {
             for source in following.sources() {
@@ -119,12 +115,6 @@ impl Discovery {
                 tracing::warn!(pool, source, "no answer within {FIRST:?}; the pool begins without it");
             }
         }
-        for (name, endpoints) in following.lists() {
-            plan.pools
-                .iter_mut()
-                .filter(|pool| pool.name == name)
-                .for_each(|pool| Arc::make_mut(pool).endpoints.clone_from(&endpoints));
-        }
         following
     }
 
@@ -133,18 +123,20 @@ impl Discovery {
         *lock(&self.following) = following;
     }
 
-    /// Waits until there is something new, but not sooner than [`APART`] after the last time. Nothing is lost if it is
-    /// not waited for to the end.
-    pub async fn changed(&mut self) {
-        if !self.pending {
-            self.news.notified().await;
-            self.pending = true;
-        }
+    /// Waits until pools have other endpoints, but not sooner than [`APART`] after the last time; returns those pools. Nothing is
+    /// lost if it is not waited for to the end. Costs nothing for pools that have not changed.
+    pub async fn changed(&mut self) -> Vec<(Arc<str>, Vec<Endpoint>)> {
+        self.news.wait().await;
         if let Some(last) = self.last {
             sleep_until(last + APART).await;
         }
-        self.pending = false;
         self.last = Some(Instant::now());
+        let (changed, following) = (self.news.take(), lock(&self.following));
+        let list = |name: Arc<str>| {
+            let pool = &following.pools[*following.at.get(&name)?];
+            Some((name, pool.endpoints()))
+        };
+        changed.into_iter().filter_map(list).collect()
     }
 
     /// The endpoints that each pool with sources has now.
@@ -155,7 +147,7 @@ impl Discovery {
     /// The names of endpoints that no address is known for.
     pub fn unresolved(&self) -> Vec<Unresolved> {
         let following = lock(&self.following);
-        let each = following.0.iter().flat_map(|pool| pool.entries.iter().map(move |entry| (&pool.name, entry)));
+        let each = following.pools.iter().flat_map(|pool| pool.entries.iter().map(move |entry| (&pool.name, entry)));
         let unresolved = each.filter_map(|(pool, entry)| match entry {
             Entry::Named(endpoint, source) => {
                 let why = source.kept().why_nothing()?;
@@ -173,7 +165,7 @@ impl Discovery {
 
     fn start(&self, pool: &Arc<str>, source: plan::Source, allow_empty: bool, resolver: &Resolver) -> Arc<Source> {
         let (out, said) = channel(pool.clone(), &source, allow_empty, self.news.clone());
-        let context = Context { resolver: resolver.clone(), shared: self.shared.clone() };
+        let context = Context { resolver: resolver.clone() };
         let task = tokio::spawn(sources::run(source.clone(), context, out)).abort_handle();
         let (pool, resolver, began) = (pool.clone(), resolver.clone(), unix_time());
         Source { pool, source, allow_empty, resolver, began, said, task }.into()
@@ -198,26 +190,37 @@ impl Following {
             if let Some(discover) = &pool.discover {
                 entries.push(Entry::Found(source(&pool.name, discover.source.clone(), discover.allow_empty)));
             }
-            Pool { name: pool.name.clone(), entries }
+            Arc::new(Pool { name: pool.name.clone(), entries })
         });
-        Following(pools.collect())
+        let pools: Vec<_> = pools.collect();
+        let at = pools.iter().enumerate().map(|(at, pool)| (pool.name.clone(), at)).collect();
+        Following { pools, at }
     }
 
     /// Each source.
     pub(crate) fn sources(&self) -> impl Iterator<Item = &Arc<Source>> {
-        self.0.iter().flat_map(|pool| &pool.entries).filter_map(|entry| match entry {
+        self.pools.iter().flat_map(|pool| pool.sources())
+    }
+
+    /// Each pool that has a source.
+    fn with_sources(&self) -> impl Iterator<Item = &Arc<Pool>> {
+        self.pools.iter().filter(|pool| pool.entries.iter().any(|e| !matches!(e, Entry::Fixed(_))))
+    }
+
+    /// The endpoints that each pool with sources has now.
+    pub fn lists(&self) -> Vec<(Arc<str>, Vec<Endpoint>)> {
+        self.with_sources().map(|pool| (pool.name.clone(), pool.endpoints())).collect()
+    }
+}
+
+impl Pool {
+    fn sources(&self) -> impl Iterator<Item = &Arc<Source>> {
+        self.entries.iter().filter_map(|entry| match entry {
             Entry::Fixed(_) => None,
             Entry::Named(_, source) | Entry::Found(source) => Some(source),
         })
     }
 
-    fn lists(&self) -> Vec<(Arc<str>, Vec<Endpoint>)> {
-        let with_sources = self.0.iter().filter(|pool| pool.entries.iter().any(|e| !matches!(e, Entry::Fixed(_))));
-        with_sources.map(|pool| (pool.name.clone(), pool.endpoints())).collect()
-    }
-}
-
-impl Pool {
     /// No name and no address twice: what the file lists comes first.
     fn endpoints(&self) -> Vec<Endpoint> {
         let (mut names, mut addrs) = (HashSet::new(), HashSet::new());

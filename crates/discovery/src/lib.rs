@@ -1,5 +1,7 @@
-//! Which endpoints exist now? Names and files that say so, followed while evenkeel runs. Read the files in this order:
+//! The plan that is wanted, and the endpoints that exist: providers of whole plans, and sources of the endpoints of a pool. Both
+//! push while evenkeel runs. Read the files in this order:
 //!
+//! 0. [`providers`]: where plans are from, and those that were.
 //! 1. [`following`]: the sources of a plan, and what its pools have by them. Everything runs as tasks of the event loop
 //!    that follows; no other source is ever waited for.
 //! 2. [`kept`] decides (sans-io) what of an answer counts; [`out`] is where a source puts its answers.
@@ -14,10 +16,12 @@ mod ask;
 mod context;
 mod following;
 mod kept;
+mod lock;
 mod message;
 mod metrics;
 mod out;
 mod polling;
+pub mod providers;
 mod sources;
 mod system;
 

@@ -2,6 +2,7 @@
 
 use crate::following::{Discovery, Following, Source};
 use crate::kept::RESULTS;
+use crate::lock::lock;
 use crate::out::unix_time;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -9,7 +10,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The numbers of whatever is followed when they are asked for, to be registered without a prefix.
 #[derive(Debug)]
@@ -27,7 +28,7 @@ impl Numbers {
 
 impl Collector for Numbers {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let following = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let following = lock(&self.0).clone();
         // Names of a pool may differ only in their port, and entries may share a source.
         let mut sources: Vec<(String, &Arc<Source>)> =
             following.sources().map(|source| (source.source.to_string(), source)).collect();

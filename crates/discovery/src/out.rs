@@ -1,9 +1,11 @@
 //! Where does a source put what it finds? An [`Out`] keeps it, logs it, and wakes the process that takes it up.
 
 use crate::kept::{Answer, Kept, News};
+use crate::lock::lock;
 use evenkeel_balance::EndpointId;
 use evenkeel_config::plan::Source;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 use tokio::sync::{Notify, watch};
 
@@ -20,7 +22,7 @@ pub struct Out {
     name: Option<String>,
     allow_empty: bool,
     kept: Arc<Mutex<Kept>>,
-    news: Arc<Notify>,
+    news: Arc<Pending>,
     answered: watch::Sender<bool>,
 }
 
@@ -31,8 +33,35 @@ pub struct In {
     answered: watch::Receiver<bool>,
 }
 
-/// Makes the handle of a source of this pool, and its other end. Changes of the list wake `news`.
-pub fn channel(pool: Arc<str>, source: &Source, allow_empty: bool, news: Arc<Notify>) -> (Out, In) {
+/// Pools whose endpoints have changed since they were taken up.
+#[derive(Debug, Default)]
+pub struct Pending {
+    pools: Mutex<BTreeSet<Arc<str>>>,
+    noted: Notify,
+}
+
+impl Pending {
+    /// Notes a pool, and wakes the process that takes it up.
+    pub fn note(&self, pool: &Arc<str>) {
+        lock(&self.pools).insert(pool.clone());
+        self.noted.notify_one();
+    }
+
+    /// Waits until there is one. May be dropped and called again.
+    pub async fn wait(&self) {
+        while lock(&self.pools).is_empty() {
+            self.noted.notified().await;
+        }
+    }
+
+    /// Takes them all.
+    pub fn take(&self) -> BTreeSet<Arc<str>> {
+        std::mem::take(&mut *lock(&self.pools))
+    }
+}
+
+/// Makes the handle of a source of this pool, and its other end. Changes of the list are noted in `news`.
+pub fn channel(pool: Arc<str>, source: &Source, allow_empty: bool, news: Arc<Pending>) -> (Out, In) {
     let name = if let Source::Dns(dns) = source { Some(dns.name.clone()) } else { None };
     let source = source.to_string();
     let kept = Arc::<Mutex<Kept>>::default();
@@ -55,7 +84,7 @@ impl Out {
         drop(kept);
         if let Some(news) = news {
             if matches!(news, News::Changed(..)) {
-                self.news.notify_one();
+                self.news.note(&self.pool);
             }
             self.log(news, endpoints);
         }
@@ -112,11 +141,6 @@ pub fn unix_time() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Locks it in any case: what a panic left half done is at worst an old list.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn listed(names: &[Arc<str>]) -> String {
     let shown: Vec<&str> = names.iter().take(LISTED).map(|name| &**name).collect();
     match names.len().saturating_sub(LISTED) {
@@ -132,10 +156,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_source_may_speak_whenever_it_has_something_to_say() {
-        let news = Arc::<Notify>::default();
+        let news = Arc::<Pending>::default();
         let (mut out, other) = channel("web".into(), &Source::File("a".into()), false, news.clone());
         let list = |text| Answer::List(evenkeel_config::endpoint_list("a.json", text).expect("a good list"), None);
-        let woken = || timeout(Duration::from_millis(1), news.notified());
+        let woken = || {
+            timeout(Duration::from_millis(1), async {
+                news.wait().await;
+                news.take()
+            })
+        };
         assert!(!other.has_answered());
         tokio::join!(other.answered(), async { out.put(Answer::Failed("no route to host".into())) });
         assert!(woken().await.is_err(), "nothing has changed");

@@ -20,20 +20,16 @@ fn plan(servers: &[&Names], pool: &str) -> Plan {
 
 const WEB: &str = "discover = { dns = { name = 'web.test', port = 80 } }";
 
-/// The endpoints of the pool.
-fn endpoints(plan: &Plan) -> Vec<String> {
-    plan.pools[0].endpoints.iter().map(|e| e.name.to_string()).collect()
-}
-
 fn found(discovery: &Discovery) -> Vec<String> {
     discovery.lists()[0].1.iter().map(|e| e.name.to_string()).collect()
 }
 
 /// Follows the plan; its endpoints.
-async fn follow(discovery: &Discovery, mut plan: Plan) -> Vec<String> {
-    let following = discovery.follow(&mut plan).await;
+async fn follow(discovery: &Discovery, plan: Plan) -> Vec<String> {
+    let following = discovery.follow(&plan).await;
+    let lists = following.lists();
     discovery.keep(following);
-    endpoints(&plan)
+    lists[0].1.iter().map(|e| e.name.to_string()).collect()
 }
 
 /// Waits until these are the endpoints.
@@ -207,8 +203,7 @@ async fn an_endpoint_with_a_name_keeps_its_address_while_the_name_has_it() {
     let (names, mut discovery) = (Names::start(), Discovery::default());
     names.say("web.test", A, v4(0, &[[10, 0, 0, 5]]));
     let pool = "endpoints = [{ addr = 'web.test:80', weight = 3 }, '10.0.0.9:80']";
-    let mut plan = plan(&[&names], pool);
-    let following = discovery.follow(&mut plan).await;
+    let following = discovery.follow(&plan(&[&names], pool)).await;
     discovery.keep(following);
     let first = |discovery: &Discovery| discovery.lists()[0].1[0].clone();
     assert_eq!((first(&discovery).addr.to_string(), first(&discovery).weight), ("10.0.0.5:80".into(), 3));
@@ -246,7 +241,7 @@ async fn another_plan_keeps_what_was_found_by_sources_that_stay() {
     assert_eq!(follow(&discovery, plan(&[&names], &more)).await, ["new.test:80", "10.0.0.1:80"]);
     assert_eq!((names.asked("web.test", A).len(), names.asked("new.test", A).len()), (1, 1));
     // A plan that comes to nothing leaves all as it is.
-    drop(discovery.follow(&mut plan(&[&names], "endpoints = ['10.0.0.3:80']")).await);
+    drop(discovery.follow(&plan(&[&names], "endpoints = ['10.0.0.3:80']")).await);
     assert_eq!(found(&discovery), ["new.test:80", "10.0.0.1:80"]);
 }
 

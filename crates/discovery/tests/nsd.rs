@@ -120,7 +120,7 @@ async fn a_list_does_not_depend_on_what_fits_an_answer() {
         let (mut nsd, discovery) = (Nsd::new(), Discovery::default());
         let records = |n| format!("_http._tcp.web SRV 5 1 80 t{n}\nt{n} A 10.0.1.{n}\nt{n} AAAA fd00::{n}\n");
         nsd.serve(&(10..10 + targets).map(records).collect::<String>());
-        let following = discovery.follow(&mut plan(&nsd)).await;
+        let following = discovery.follow(&plan(&nsd)).await;
         discovery.keep(following);
         reaches(&discovery, "unchanged", 20.0).await;
         let wanted: Vec<String> = (10..10 + targets).map(|n| format!("10.0.1.{n}:80 1 0")).collect();
@@ -137,7 +137,7 @@ async fn a_name_that_begins_to_exist_is_found_within_seconds() {
     }
     let (mut nsd, mut discovery) = (Nsd::new(), Discovery::default());
     nsd.serve_for(3600, "");
-    let following = discovery.follow(&mut plan(&nsd)).await;
+    let following = discovery.follow(&plan(&nsd)).await;
     discovery.keep(following);
     reaches(&discovery, "empty", 1.0).await;
     nsd.serve_for(3600, "_http._tcp.web SRV 5 1 80 t9\n");
@@ -153,9 +153,8 @@ async fn a_zone_of_nsd_is_followed() {
         return;
     }
     let (mut nsd, mut discovery) = (Nsd::new(), Discovery::default());
-    let mut plan = plan(&nsd);
     // Nobody is there yet.
-    let following = discovery.follow(&mut plan).await;
+    let following = discovery.follow(&plan(&nsd)).await;
     discovery.keep(following);
     assert!(found(&discovery).is_empty());
     // Its additional section has the addresses, and the name is an alias.

@@ -4,7 +4,7 @@
 //! 2. [`answer`] puts them together for one worker and one listener: endpoints are picked by the balancers of [`pools`], for
 //!    a client that [`client`] knows the network of, if [`rate`] allows it; [`cookie`] proves where a client is. What a pool
 //!    stands for, `records` writes.
-//! 3. [`server`] starts the [`worker`]s and replaces zones as a whole. Each worker has sockets of its own ([`udp`], [`tcp`]) at
+//! 3. [`server`] is the plane: it starts the [`worker`]s and replaces zones as a whole. Each worker has sockets of its own ([`udp`], [`tcp`]) at
 //!    each address ([`binding`]), and what they need of its thread ([`core`]).
 //! 4. [`stats`] are counted by workers, and [`metrics`] shows them.
 
@@ -28,4 +28,4 @@ mod worker;
 pub mod zone;
 
 pub use pools::{Endpoint, Found, PoolParts};
-pub use server::{Server, StartError};
+pub use server::Dns;

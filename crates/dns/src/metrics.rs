@@ -2,8 +2,9 @@
 
 use crate::stats::{CODES, ListenerStats, PoolStats, TYPES};
 use evenkeel_config::Plan;
-use evenkeel_config::plan::Mode;
+use evenkeel_config::plan::{self, Mode};
 use evenkeel_net::counter::Counter;
+use evenkeel_view::served::{Answered, Record, Zone};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -33,12 +34,26 @@ impl Numbers {
         numbers
     }
 
-    /// Queries of a listener of the plan, and its responses by code.
-    pub fn totals(&self, listener: &str) -> (u64, Vec<(&'static str, u64)>) {
-        let workers = || self.listeners.get(listener).into_iter().flatten();
-        let queries = workers().flat_map(|worker| &worker.queries).map(Counter::get).sum();
-        let of = |code: usize| workers().map(|worker| worker.responses[code].get()).sum();
-        (queries, CODES.iter().enumerate().map(|(at, (_, name))| (*name, of(at))).collect())
+    /// The zones of the plan, with what was asked of them.
+    pub fn zones(&self, plan: &Plan) -> Vec<Zone> {
+        let one = |listener: &Arc<plan::Listener>| {
+            let zone = listener.zone.as_ref()?;
+            let workers = || self.listeners.get(&listener.name).into_iter().flatten();
+            let answered = |(at, (_, code)): (usize, &(_, &str))| {
+                let responses = workers().map(|worker| worker.responses[at].get()).sum();
+                Answered { code: (*code).to_owned(), responses }
+            };
+            let record =
+                |record: &plan::Record| Record { name: record.name.to_string(), pool: record.pool.to_string() };
+            Some(Zone {
+                listener: listener.name.to_string(),
+                name: zone.name.to_string(),
+                queries: workers().flat_map(|worker| &worker.queries).map(Counter::get).sum(),
+                responses: CODES.iter().enumerate().map(answered).filter(|of| of.responses > 0).collect(),
+                records: zone.records.iter().map(record).collect(),
+            })
+        };
+        plan.listeners.iter().filter_map(one).collect()
     }
 
     /// Of a listener of the plan and a worker.

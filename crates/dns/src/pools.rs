@@ -1,14 +1,14 @@
 //! Which endpoints does an answer name? A worker's view of one pool: the balancer that picks, and what an answer says of an
-//! endpoint. The owner of the pools makes it, for every worker anew with each plan.
+//! endpoint. The plane makes it, for every worker anew with each plan.
 
 use crate::stats::PoolStats;
-use evenkeel_balance::balancer::Part;
+use evenkeel_balance::balancer::part::Part;
 use evenkeel_balance::{Balancer, Exclusion, Instant, Request, Slot};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// What the owner of the pools gives for a pool and a worker.
+/// What a worker is given of a pool.
 pub struct PoolParts {
     /// Picks, by the same sets as every other plane. Its worker counts nothing, so it may share a seat with one that does.
     pub balancer: Balancer,
@@ -16,6 +16,8 @@ pub struct PoolParts {
     pub goes_by_key: bool,
     /// The endpoint in each slot.
     pub endpoints: Vec<(Slot, Endpoint)>,
+    /// Endpoints that it had before: it may pick them until the set without them is published.
+    pub leaving: Vec<(Slot, Endpoint)>,
 }
 
 /// What an answer says of an endpoint.
@@ -101,18 +103,24 @@ impl WorkerPool {
             stats,
             picked: Vec::new(),
         };
+        pool.fill(&parts.leaving);
         pool.change(&parts.endpoints);
         pool
     }
 
-    /// Takes over other endpoints, before any of them can be picked.
-    pub fn change(&mut self, new: &[(Slot, Endpoint)]) {
-        for (slot, endpoint) in new {
+    /// Fills slots with endpoints.
+    fn fill(&mut self, with: &[(Slot, Endpoint)]) {
+        for (slot, endpoint) in with {
             if self.endpoints.len() <= slot.index() {
                 self.endpoints.resize(slot.index() + 1, None);
             }
             self.endpoints[slot.index()] = Some((*slot, endpoint.clone()));
         }
+    }
+
+    /// Takes over other endpoints, before any of them can be picked.
+    pub fn change(&mut self, new: &[(Slot, Endpoint)]) {
+        self.fill(new);
         // A pool without endpoints may still get some of any family.
         self.has = FAMILIES.map(|family| new.is_empty() || new.iter().any(|(_, e)| family.has(e.addr.ip())));
         let endpoints = &self.endpoints;

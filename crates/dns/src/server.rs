@@ -1,188 +1,80 @@
-//! How does a plan become answers, and how does the next plan take its place? What can fail comes first (sockets), so that
-//! an error changes nothing; then every worker is given its part.
+//! The answers to resolvers as a plane of a runtime: what can fail of a plan comes first (sockets, threads, balancers); then
+//! every worker is given its part.
 
 use crate::answer::Answerer;
 use crate::cookie::Secret;
-use crate::metrics::Numbers;
-use crate::pools::{Found, PoolParts, WorkerPool};
+use crate::metrics::{Metrics, Numbers};
+use crate::pools::{Endpoint, Found, PoolParts, WorkerPool};
 use crate::worker::{self, ListenerParts, Sockets, ZoneUpdate};
 use crate::zone::Zone;
 use evenkeel_balance::rng::mix;
+use evenkeel_balance::{Balancer, Slot};
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{Listener, Mode};
+use evenkeel_config::plan::{self, Listener, Mode};
 use evenkeel_net::clock::Base;
-use evenkeel_net::listen::{CannotListen, ListenFd, Protocol};
-use evenkeel_net::workers::{Applying, Command, Interrupt, Interrupted, Worker, Workers};
-use std::collections::HashMap;
-use std::error::Error;
-use std::fmt;
-use std::io;
+use evenkeel_net::inherit::Inherited;
+use evenkeel_net::listen::{self, CannotListen, ListenFd, Protocol};
+use evenkeel_net::workers::{Threads, Worker, Workers};
+use evenkeel_runtime::{
+    Change, Diagnostic, Generation, Next, Plane, Pools, Prepared, Runtime, Sending, SharedPool, StartError,
+};
+use prometheus_client::collector::Collector;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
 use tokio::sync::watch;
 
-/// Why a plan could not be started.
-#[derive(Debug)]
-pub enum StartError {
-    /// A listener's address cannot be listened on.
-    Listen(CannotListen),
-    /// The kernel has no random bytes for the cookies' secret.
-    Secret(io::Error),
-    /// A thread cannot be made.
-    Thread(io::Error),
-    /// The process is to end, and a worker has not applied the plan.
-    Interrupted,
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            StartError::Listen(error) => error.fmt(f),
-            StartError::Secret(error) => write!(f, "DNS: no random bytes for the secret of cookies: {error}"),
-            StartError::Thread(error) => write!(f, "cannot start a DNS worker: {error}"),
-            StartError::Interrupted => f.write_str("interrupted while a DNS worker had not applied the plan"),
-        }
-    }
-}
-
-impl Error for StartError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            StartError::Listen(e) => e.source(),
-            StartError::Secret(e) | StartError::Thread(e) => Some(e),
-            StartError::Interrupted => None,
-        }
-    }
-}
-
-/// Gives a worker (by its number) a pool of the plan (by its name). The owner of the pools has every pool of the plan.
-pub type GivePool<'a> = &'a dyn Fn(&str, u32) -> PoolParts;
-
-/// Opens the sockets of one kind at an address: for each of so many workers one or more. Sockets that the process inherited
-/// come first.
-pub type OpenSockets<'a> = &'a mut dyn FnMut(Protocol, SocketAddr, usize) -> io::Result<Vec<Vec<ListenFd>>>;
-
-/// The control side of the workers. There are no threads until a plan has a listener with `mode = "dns"`.
-pub struct Server {
+/// DNS as a plane: the control side of its workers. There are no threads until a plan has a listener with `mode = "dns"`.
+pub struct Dns {
     count: usize,
     base: Base,
     secret: Secret,
     workers: Workers<ZoneUpdate>,
     /// The sockets at each address, for as long as a worker has them.
     sockets: HashMap<SocketAddr, Vec<Weak<OwnedFd>>>,
-    /// The name and the addresses of each listener.
-    listeners: Vec<(Arc<str>, Vec<SocketAddr>)>,
+    /// The endpoints of pools that zones name, as workers know them.
+    endpoints: Found,
+    running: Arc<Generation>,
     numbers: watch::Sender<Arc<Numbers>>,
+    /// What workers were sent last, until all of them have applied it.
+    sent: Option<(Arc<Generation>, Arc<Numbers>)>,
 }
 
 /// A plan whose steps that can fail have succeeded.
-pub struct Prepared {
+struct Ready {
     /// By address and worker, where there were none.
     sockets: HashMap<SocketAddr, Vec<Sockets>>,
     workers: Vec<Worker<ZoneUpdate>>,
+    /// By listener that speaks DNS.
+    zones: Vec<ReadyZone>,
 }
 
-impl Server {
-    /// A server with `workers` workers, which serves nothing yet.
+/// A zone, and what picks for its names.
+struct ReadyZone {
+    zone: Arc<Zone>,
+    /// By worker, then by [`Zone::pools`].
+    balancers: Vec<Vec<Balancer>>,
+}
+
+impl Dns {
+    /// A plane that serves nothing yet.
     ///
     /// # Errors
-    /// The kernel has no random bytes.
-    pub fn new(workers: usize) -> Result<Server, StartError> {
-        Ok(Server {
-            count: workers,
-            base: Base::now(),
-            secret: Secret::random().map_err(StartError::Secret)?,
+    /// The kernel has no random bytes for the cookies' secret.
+    pub fn new(runtime: &Runtime) -> Result<Dns, StartError> {
+        let no_bytes = |error| Diagnostic::machine(format!("DNS: no random bytes for the secret of cookies: {error}"));
+        Ok(Dns {
+            count: runtime.workers(),
+            base: runtime.control().base(),
+            secret: Secret::random().map_err(no_bytes)?,
             workers: Workers::default(),
             sockets: HashMap::new(),
-            listeners: Vec::new(),
+            endpoints: Found::new(),
+            running: runtime.now(),
             numbers: watch::channel(Arc::default()).0,
+            sent: None,
         })
-    }
-
-    /// Does what can fail for a plan: to be called before the pools change to it.
-    ///
-    /// # Errors
-    /// Why it cannot be served; then nothing has changed.
-    pub fn prepare(&self, plan: &Plan, open: OpenSockets<'_>) -> Result<Prepared, StartError> {
-        let mut sockets = HashMap::new();
-        for listener in listeners(plan) {
-            for &addr in listener.bind.iter().filter(|addr| !self.sockets.contains_key(addr)) {
-                let mut all = |protocol| {
-                    let fail =
-                        |error| StartError::Listen(CannotListen { listener: listener.name.clone(), addr, error });
-                    open(protocol, addr, self.count).map_err(fail)
-                };
-                let by_worker = all(Protocol::Udp)?.into_iter().zip(all(Protocol::Tcp)?);
-                sockets.insert(addr, by_worker.map(|(udp, tcp)| Sockets { udp, tcp }).collect());
-            }
-        }
-        let missing = if listeners(plan).next().is_some() { self.count - self.workers.len() } else { 0 };
-        let base = self.base;
-        let spawn = |index| self.workers.spawn(format!("dns-{index}"), move |link| worker::serve(base, link));
-        let workers = (0..missing).map(spawn).collect::<io::Result<_>>();
-        Ok(Prepared { sockets, workers: workers.map_err(StartError::Thread)? })
-    }
-
-    /// Does the rest, once the pools have changed to the plan. Zones are replaced as a whole; sockets of addresses that stay
-    /// go on, with all that waits there. When this returns, every worker answers by the plan.
-    ///
-    /// # Errors
-    /// The wait for the workers was interrupted, as the process is to end.
-    pub fn apply(&mut self, plan: &Plan, prepared: Prepared, give: GivePool<'_>) -> Result<(), StartError> {
-        let Prepared { mut sockets, workers } = prepared;
-        workers.into_iter().for_each(|worker| self.workers.add(worker));
-        for (addr, new) in &sockets {
-            let all = new.iter().flat_map(|sockets| sockets.udp.iter().chain(&sockets.tcp));
-            self.sockets.insert(*addr, all.map(Arc::downgrade).collect());
-        }
-        let numbers = Arc::new(Numbers::next(plan, self.count, &self.numbers.borrow()));
-        let zones: Vec<_> = listeners(plan).filter_map(|l| Some((l, Arc::new(Zone::new(l.zone.as_ref()?))))).collect();
-        let applying = Applying::default();
-        for index in 0..self.workers.len() {
-            let parts = zones.iter().map(|(listener, zone)| {
-                let pool = |name: &Arc<str>| WorkerPool::new(give(name, index as u32), numbers.pool(name, index));
-                let pools = zone.pools().iter().map(pool).collect();
-                let seed = mix(u64::from(std::process::id())) ^ mix(index as u64 + 1);
-                let stats = numbers.listener(&listener.name, index);
-                ListenerParts {
-                    plan: (*listener).clone(),
-                    answerer: Answerer::new(zone.clone(), pools, self.secret, stats, seed),
-                    binds: listener.bind.iter().map(|&a| (a, sockets.get_mut(&a).and_then(Vec::pop))).collect(),
-                    connections_max: listener.limits.connections.div_ceil(self.count),
-                }
-            });
-            self.workers.send(index, ZoneUpdate::Plan(parts.collect()), &applying);
-        }
-        self.workers.wait(applying).map_err(|Interrupted| StartError::Interrupted)?;
-        self.sockets.retain(|addr, _| listeners(plan).any(|listener| listener.bind.contains(addr)));
-        self.listeners = listeners(plan).map(|l| (l.name.clone(), l.bind.clone())).collect();
-        self.numbers.send_replace(numbers);
-        Ok(())
-    }
-
-    /// Applies other endpoints of some pools, before they can be picked. When this returns, every worker knows them. Pools
-    /// that no zone names cost nothing.
-    ///
-    /// # Errors
-    /// The wait for the workers was interrupted, as the process is to end.
-    pub fn apply_endpoints(&self, found: Found) -> Result<(), Interrupted> {
-        let (found, applying) = (Arc::new(found), Applying::default());
-        (0..self.workers.len()).for_each(|worker| {
-            self.workers.send(worker, ZoneUpdate::Endpoints(found.clone()), &applying);
-        });
-        self.workers.wait(applying)
-    }
-
-    /// Interrupts waits for the workers.
-    pub fn interrupt(&self) -> Interrupt {
-        self.workers.interrupt()
-    }
-
-    /// The names of workers that have not ended.
-    pub fn still_running(&self) -> impl Iterator<Item = &str> {
-        self.workers.running()
     }
 
     /// The metrics' numbers, now and after later plans.
@@ -190,53 +82,180 @@ impl Server {
         self.numbers.subscribe()
     }
 
-    /// Every socket with the name of its listener, for a process that takes over.
-    pub fn sockets(&self) -> Vec<(String, ListenFd)> {
+    /// Opens sockets where there are none yet.
+    fn open(
+        &self,
+        plan: &Plan,
+        inherited: &mut Inherited,
+        wrong: &mut Vec<Diagnostic>,
+    ) -> HashMap<SocketAddr, Vec<Sockets>> {
+        let mut sockets = HashMap::new();
+        for listener in listeners(plan) {
+            for &addr in listener.bind.iter().filter(|addr| !self.sockets.contains_key(addr)) {
+                // Each query has a datagram of its own.
+                let udp = listen::udp(addr, self.count, inherited.at((Protocol::Udp, addr)), false);
+                let both = udp.and_then(|udp| {
+                    let tcp = listen::tcp(addr, self.count, inherited.at((Protocol::Tcp, addr)))?;
+                    Ok(udp.into_iter().zip(tcp).map(|(udp, tcp)| Sockets { udp, tcp }).collect())
+                });
+                match both {
+                    Ok(by_worker) => _ = sockets.insert(addr, by_worker),
+                    Err(error) => {
+                        wrong.push(Diagnostic::Listen(CannotListen { listener: listener.name.clone(), addr, error }));
+                    }
+                }
+            }
+        }
+        sockets
+    }
+
+    /// Makes the zone of a listener, with balancers over the pools that all planes share.
+    fn zone(&self, zone: Zone, next: &Next<'_>, wrong: &mut Vec<Diagnostic>) -> ReadyZone {
+        let pools = next.pools();
+        let mut balancers: Vec<Vec<Balancer>> = (0..self.count).map(|_| Vec::new()).collect();
+        for name in zone.pools() {
+            let plan = next.plan().pool(&name).expect("a record's pool is in its plan");
+            for (worker, balancers) in balancers.iter_mut().enumerate() {
+                match pools.get(&name).balancer_for_answers(plan, worker as u32) {
+                    Ok(balancer) => balancers.push(balancer),
+                    Err(error) => wrong.push(Diagnostic::Plan(format!("pool \"{name}\": {error}"))),
+                }
+            }
+        }
+        ReadyZone { zone: Arc::new(zone), balancers }
+    }
+}
+
+impl Plane for Dns {
+    fn prepare(&self, next: &Next<'_>, inherited: &mut Inherited) -> Result<Prepared, Vec<Diagnostic>> {
+        let (plan, mut wrong) = (next.plan(), Vec::new());
+        let sockets = self.open(plan, inherited, &mut wrong);
+        let zones = listeners(plan).filter_map(|listener| listener.zone.as_ref()).map(Zone::new);
+        let zones: Vec<_> = zones.map(|zone| self.zone(zone, next, &mut wrong)).collect();
+        let missing = if zones.is_empty() { 0 } else { self.count - self.workers.len() };
+        let base = self.base;
+        let mut workers = Vec::new();
+        for index in 0..missing {
+            match self.workers.spawn(format!("dns-{index}"), move |link| worker::serve(base, link)) {
+                Ok(worker) => workers.push(worker),
+                Err(error) => wrong.push(Diagnostic::machine(format!("cannot start a DNS worker: {error}"))),
+            }
+        }
+        if wrong.is_empty() { Ok(Prepared::new(Ready { sockets, workers, zones })) } else { Err(wrong) }
+    }
+
+    /// Zones are replaced as a whole; sockets of addresses that stay go on, with all that waits there.
+    fn install(&mut self, prepared: Prepared, pools: &mut Pools, sending: &Sending<'_>) {
+        let Ready { mut sockets, workers, mut zones } = prepared.into();
+        workers.into_iter().for_each(|worker| self.workers.add(worker));
+        for (addr, new) in &sockets {
+            let all = new.iter().flat_map(|sockets| sockets.udp.iter().chain(&sockets.tcp));
+            self.sockets.insert(*addr, all.map(Arc::downgrade).collect());
+        }
+        let plan = &sending.generation.plan;
+        let numbers = Arc::new(Numbers::next(plan, self.count, &self.numbers.borrow()));
+        let of_zones: HashSet<Arc<str>> = zones.iter().flat_map(|ready| ready.zone.pools()).collect();
+        let of_zones = plan.pools.iter().filter(|pool| of_zones.contains(&pool.name));
+        let keyed: HashMap<&str, bool> =
+            of_zones.clone().map(|pool| (&*pool.name, pool.balance.algorithm.needs.key)).collect();
+        let membership = &sending.generation.membership;
+        let known = of_zones.filter_map(|pool| {
+            let now = membership.endpoints(membership.at(&pool.name)?);
+            Some((pool.name.clone(), endpoints(&pools[&pool.name], &now)))
+        });
+        let known = known.collect();
+        let before = std::mem::replace(&mut self.endpoints, known);
+        for index in 0..self.workers.len() {
+            let parts = listeners(plan).zip(&mut zones).map(|(listener, ready)| {
+                let balancers = std::mem::take(&mut ready.balancers[index]);
+                let pool = |(name, balancer): (Arc<str>, Balancer)| {
+                    let parts = PoolParts {
+                        balancer,
+                        goes_by_key: keyed[&*name],
+                        endpoints: self.endpoints[&name].clone(),
+                        leaving: before.get(&name).cloned().unwrap_or_default(),
+                    };
+                    WorkerPool::new(parts, numbers.pool(&name, index))
+                };
+                let pools = ready.zone.pools().into_iter().zip(balancers).map(pool).collect();
+                let seed = mix(u64::from(std::process::id())) ^ mix(index as u64 + 1);
+                let stats = numbers.listener(&listener.name, index);
+                ListenerParts {
+                    plan: listener.clone(),
+                    answerer: Answerer::new(ready.zone.clone(), pools, self.secret, stats, seed),
+                    binds: listener.bind.iter().map(|&a| (a, sockets.get_mut(&a).and_then(Vec::pop))).collect(),
+                    connections_max: listener.limits.connections.div_ceil(self.count),
+                }
+            });
+            self.workers.send(index, ZoneUpdate::Plan(parts.collect()), sending.applying);
+        }
+        self.sent = Some((sending.generation.clone(), numbers));
+    }
+
+    /// Pools that no zone names cost nothing.
+    fn endpoints(&mut self, changes: &[Change<'_>], sending: &Sending<'_>) {
+        let of_zones = changes.iter().filter(|change| self.endpoints.contains_key(&change.pool.name));
+        let found = of_zones.map(|change| (change.pool.name.clone(), endpoints(change.shared, change.endpoints)));
+        let found: Arc<Found> = Arc::new(found.collect());
+        if found.is_empty() {
+            return;
+        }
+        self.endpoints.extend(found.iter().map(|(name, endpoints)| (name.clone(), endpoints.clone())));
+        for worker in 0..self.workers.len() {
+            self.workers.send(worker, ZoneUpdate::Endpoints(found.clone()), sending.applying);
+        }
+    }
+
+    fn applied(&mut self) {
+        let Some((running, numbers)) = self.sent.take() else { return };
+        self.sockets.retain(|addr, _| listeners(&running.plan).any(|listener| listener.bind.contains(addr)));
+        self.running = running;
+        self.numbers.send_replace(numbers);
+    }
+
+    fn workers(&self) -> &Threads {
+        self.workers.threads()
+    }
+
+    fn workers_mut(&mut self) -> &mut Threads {
+        self.workers.threads_mut()
+    }
+
+    fn sockets(&self) -> Vec<(String, ListenFd)> {
         let mut all: Vec<(String, ListenFd)> = Vec::new();
-        for (name, binds) in &self.listeners {
-            let here = binds.iter().filter_map(|addr| self.sockets.get(addr)).flatten();
+        for listener in listeners(&self.running.plan) {
+            let here = listener.bind.iter().filter_map(|addr| self.sockets.get(addr)).flatten();
             for socket in here.filter_map(Weak::upgrade) {
                 // Workers may share one.
                 if !all.iter().any(|(_, other)| Arc::ptr_eq(other, &socket)) {
-                    all.push((name.to_string(), socket));
+                    all.push((listener.name.to_string(), socket));
                 }
             }
         }
         all
     }
 
-    /// Returns the name of each worker, and a number that goes up between two calls if its event loop turns.
-    pub fn beats(&self) -> impl Iterator<Item = (&str, u64)> {
-        self.workers.beats()
+    fn collector(&self) -> Box<dyn Collector> {
+        Box::new(Metrics::new(self.numbers()))
     }
 
-    /// Tells the workers to drain, or to end.
-    pub fn command(&self, command: Command) {
-        self.workers.command(command);
-    }
-
-    /// Waits until the thread of a worker is about to end.
-    pub async fn worker_ends(&self) {
-        self.workers.ends().await;
-    }
-
-    /// The thread of a worker that has ended, if there is one: see [`Workers::take_ended`].
-    pub fn take_ended(&mut self) -> Option<JoinHandle<io::Result<()>>> {
-        self.workers.take_ended()
-    }
-
-    /// Whether every worker has ended.
-    pub fn has_ended(&self) -> bool {
-        self.workers.has_ended()
-    }
-
-    /// Waits until every worker has ended.
-    pub fn join(self) {
+    fn join(self: Box<Self>) {
         self.workers.join();
     }
 }
 
-/// The listeners that speak DNS.
+/// The listeners that speak DNS, each of which has a zone.
 fn listeners(plan: &Plan) -> impl Iterator<Item = &Arc<Listener>> {
-    plan.listeners.iter().filter(|l| l.mode == Mode::Dns)
+    plan.listeners.iter().filter(|l| l.mode == Mode::Dns && l.zone.is_some())
 }
+
+/// What answers say of the endpoints of a pool.
+fn endpoints(pool: &SharedPool, of: &[plan::Endpoint]) -> Vec<(Slot, Endpoint)> {
+    let all = pool.addresses(of).map(|(slot, addr, of)| {
+        (slot, Endpoint { addr, weight: of.weight, priority: of.priority, zone: of.zone.clone() })
+    });
+    all.collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -58,6 +58,7 @@ impl Setup {
             balancer: balancer.expect("its defaults"),
             goes_by_key: algorithm.needs.key,
             endpoints: ENDPOINTS.map(endpoint).to_vec(),
+            leaving: Vec::new(),
         };
         let (stats, of_pool) = (Arc::<ListenerStats>::default(), Arc::<PoolStats>::default());
         let zone = plan.listeners[0].zone.as_ref().expect("it has one");

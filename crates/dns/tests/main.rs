@@ -5,4 +5,3 @@
 
 mod answers;
 mod many_endpoints;
-mod workers;

@@ -84,7 +84,8 @@ fn pool(n: usize, algorithm: &Algorithm) -> (Pool, WorkerPool) {
         (slot, Endpoint { addr: (ip, 80).into(), weight: 1, priority: 0, zone: Some(zone.into()) })
     };
     let endpoints = (0..n).map(endpoint).collect();
-    let parts = PoolParts { balancer: balancer.expect("its defaults"), goes_by_key: false, endpoints };
+    let parts =
+        PoolParts { balancer: balancer.expect("its defaults"), goes_by_key: false, endpoints, leaving: Vec::new() };
     (pool, WorkerPool::new(parts, Arc::<PoolStats>::default()))
 }
 

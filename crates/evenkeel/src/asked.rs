@@ -1,7 +1,7 @@
 //! What may clients of the admin ask of the main loop? What only it can do, and they wait for.
 
 use evenkeel_admin::api::problem::Problem;
-use evenkeel_admin::api::types::config::{Outcome, Wish};
+use evenkeel_view::config::{Outcome, Wish};
 use tokio::sync::{mpsc, oneshot};
 
 /// Where a client waits. It may be gone.

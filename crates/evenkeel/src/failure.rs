@@ -1,9 +1,9 @@
 //! What does a failure say, and with which exit code? What, where and how to fix it, each on a line.
 
 use crate::log::queue;
-use evenkeel_config::plan::LineSink;
 use evenkeel_net::listen::CannotListen;
-use evenkeel_proxy::StartError;
+pub use evenkeel_runtime::plane::reason;
+use evenkeel_runtime::{Diagnostic, StartError};
 use std::fmt::Write;
 use std::io::{self, ErrorKind, IsTerminal};
 use std::net::SocketAddr;
@@ -28,32 +28,34 @@ pub struct Failure {
     /// Empty if all was said.
     problem: String,
     help: Option<String>,
+    /// Others that were found with it.
+    more: Vec<Failure>,
 }
 
 impl Failure {
     /// Something failed while running.
     pub fn running(problem: impl Into<String>) -> Failure {
-        Failure { code: RUNNING, problem: problem.into(), help: None }
+        Failure { code: RUNNING, problem: problem.into(), help: None, more: Vec::new() }
     }
 
     /// What was to be shown does not hold.
     pub fn differs(problem: impl Into<String>) -> Failure {
-        Failure { code: DIFFERS, problem: problem.into(), help: None }
+        Failure { code: DIFFERS, problem: problem.into(), help: None, more: Vec::new() }
     }
 
     /// The configuration is wrong, and what about it was said.
     pub fn config() -> Failure {
-        Failure { code: CONFIG, problem: String::new(), help: None }
+        Failure { code: CONFIG, problem: String::new(), help: None, more: Vec::new() }
     }
 
     /// What was expected did not come out, and what did was said.
     pub fn otherwise() -> Failure {
-        Failure { code: OTHERWISE, problem: String::new(), help: None }
+        Failure { code: OTHERWISE, problem: String::new(), help: None, more: Vec::new() }
     }
 
     /// The arguments are wrong, and what about them was said.
     pub fn usage() -> Failure {
-        Failure { code: USAGE, problem: String::new(), help: None }
+        Failure { code: USAGE, problem: String::new(), help: None, more: Vec::new() }
     }
 
     /// An address cannot be listened on.
@@ -81,7 +83,7 @@ impl Failure {
             }
             _ => (error.to_string(), None),
         };
-        Failure { code: RUNNING, problem: format!("{who}: cannot listen on {addr}: {problem}"), help }
+        Failure { code: RUNNING, problem: format!("{who}: cannot listen on {addr}: {problem}"), help, more: Vec::new() }
     }
 
     /// The admin's Unix socket cannot be listened at.
@@ -97,10 +99,15 @@ impl Failure {
             ),
             _ => (reason(error), None),
         };
-        Failure { code: RUNNING, problem: format!("admin: cannot listen at {}: {why}", path.display()), help }
+        Failure {
+            code: RUNNING,
+            problem: format!("admin: cannot listen at {}: {why}", path.display()),
+            help,
+            more: Vec::new(),
+        }
     }
 
-    /// Problem and help, each on a line.
+    /// Problem and help, each on a line; then the others.
     pub fn text(&self, color: bool) -> String {
         let (red, green, off) = if color { ("\x1b[1;31m", "\x1b[1;32m", "\x1b[0m") } else { ("", "", "") };
         let mut text = String::new();
@@ -110,6 +117,7 @@ impl Failure {
         if let Some(help) = &self.help {
             let _ = writeln!(text, "{green}help{off}: {help}");
         }
+        self.more.iter().for_each(|failure| text += &failure.text(color));
         text
     }
 
@@ -129,52 +137,22 @@ impl From<CannotListen> for Failure {
     }
 }
 
+impl From<Diagnostic> for Failure {
+    fn from(diagnostic: Diagnostic) -> Failure {
+        match diagnostic {
+            Diagnostic::Listen(cannot) => cannot.into(),
+            Diagnostic::Plan(problem) => Failure { code: CONFIG, problem, help: None, more: Vec::new() },
+            Diagnostic::Machine { problem, help } => Failure { help, ..Failure::running(problem) },
+        }
+    }
+}
+
 impl From<StartError> for Failure {
-    fn from(error: StartError) -> Failure {
-        match error {
-            StartError::Listen(cannot) => cannot.into(),
-            StartError::AccessLog(LineSink::File(path), error) => {
-                let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
-                let help = match (error.kind(), folder) {
-                    (ErrorKind::NotFound, Some(folder)) => {
-                        format!("there is no folder {}; make it, or set telemetry.access_log", folder.display())
-                    }
-                    (ErrorKind::PermissionDenied, _) => {
-                        "the user that runs evenkeel must be able to write there; set telemetry.access_log to another \
-                         file, or to \"-\" for standard output"
-                            .to_string()
-                    }
-                    _ => "set telemetry.access_log to another file, or to \"-\" for standard output".to_string(),
-                };
-                let problem = format!("access log: cannot open {}: {}", path.display(), reason(&error));
-                Failure { code: RUNNING, problem, help: Some(help) }
-            }
-            StartError::ErrorPage(path, error) => Failure {
-                code: RUNNING,
-                problem: format!("error page {}: {}", path.display(), reason(&error)),
-                help: Some("the user that runs evenkeel must be able to read it; see error_pages".to_string()),
-            },
-            error @ StartError::Balance(..) => Failure { code: CONFIG, problem: error.to_string(), help: None },
-            error => Failure::running(error.to_string()),
-        }
+    fn from(StartError(diagnostics): StartError) -> Failure {
+        let mut all = diagnostics.into_iter().map(Failure::from);
+        let first = all.next().unwrap_or_else(|| Failure::running(""));
+        Failure { more: all.collect(), ..first }
     }
-}
-
-impl From<evenkeel_dns::StartError> for Failure {
-    fn from(error: evenkeel_dns::StartError) -> Failure {
-        match error {
-            evenkeel_dns::StartError::Listen(cannot) => cannot.into(),
-            error => Failure::running(error.to_string()),
-        }
-    }
-}
-
-/// The reason without the number that the standard library puts behind it.
-pub fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    let text = text.split(" (os error").next().unwrap_or_default();
-    let mut letters = text.chars();
-    letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
 }
 
 /// Whether standard error is for eyes that see colours.

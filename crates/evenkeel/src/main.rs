@@ -1,7 +1,6 @@
 //! evenkeel: a load balancer that measures its own balance. The command line; each subcommand has a file in `commands`.
 #![forbid(unsafe_code)]
 
-mod answers;
 mod arguments;
 mod asked;
 mod commands;
@@ -9,8 +8,6 @@ mod configured;
 mod failure;
 mod greeting;
 mod log;
-mod looking;
-mod lost;
 mod notify;
 mod offered;
 mod output;

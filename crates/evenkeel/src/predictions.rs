@@ -1,12 +1,12 @@
 //! Predictions of what other algorithms would do with the requests of a pool. The simulator plays those that workers remember.
 
 use evenkeel_admin::api::problem::Problem;
-use evenkeel_admin::api::types::picks::{PoolShadows, Shadow, ShadowEndpoint};
 use evenkeel_balance::EndpointId;
 use evenkeel_config::plan::{Balance, Probe};
 use evenkeel_proxy::Looker;
 use evenkeel_proxy::look::Remembered;
 use evenkeel_sim::shadow::{self, Known, Prediction, predict};
+use evenkeel_view::shadows::{PoolShadows, Shadow, ShadowEndpoint};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -6,24 +6,16 @@ use crate::traces::Metrics as Spans;
 use evenkeel_acme::{Metrics as Issued, issuer};
 use evenkeel_admin::Process;
 use evenkeel_discovery::{Discovery, Numbers as Found};
-use evenkeel_dns::metrics::{Metrics as Answers, Numbers};
-use evenkeel_proxy::Generation;
-use evenkeel_proxy::metrics::Metrics;
-use evenkeel_runtime::control::Control;
 use evenkeel_tls::{Metrics as Certificates, Store};
+use prometheus_client::collector::Collector;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use std::sync::Arc;
-use tokio::sync::watch;
 
 /// Who has metrics.
 pub struct Rooms<'r> {
-    /// The proxy.
-    pub running: watch::Receiver<Arc<Generation>>,
-    /// What looks after its pools.
-    pub control: Control,
-    /// The DNS plane.
-    pub dns: watch::Receiver<Arc<Numbers>>,
+    /// What planes share, and the planes in their order.
+    pub planes: Vec<Box<dyn Collector>>,
     /// What became of configurations.
     pub reloads: Arc<Reloads>,
     /// What finds endpoints.
@@ -43,8 +35,7 @@ pub fn registry(rooms: Rooms<'_>) -> Registry {
     let mut registry = Registry::default();
     let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
     registry.register("evenkeel_build", "Which evenkeel this is", build);
-    registry.register_collector(Box::new(Metrics::new(rooms.running, rooms.control)));
-    registry.register_collector(Box::new(Answers::new(rooms.dns)));
+    rooms.planes.into_iter().for_each(|plane| registry.register_collector(plane));
     registry.register_collector(Box::new(Found::new(rooms.discovery)));
     registry.register_collector(Box::new(reload::Numbers(rooms.reloads)));
     registry.register_collector(Box::new(Certificates::new(rooms.certificates)));

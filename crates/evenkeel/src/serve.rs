@@ -1,13 +1,10 @@
-//! What runs while evenkeel serves? The proxy and, if configured, the admin listeners beside it; what is asked of them
-//! meanwhile; and how all of it ends.
+//! Everything that runs while evenkeel serves: the planes and, if configured, the admin listeners beside them; what is asked of
+//! them meanwhile; and how all of it ends.
 
-use crate::answers;
 use crate::asked::{Answer, Ask};
 use crate::configured::Configured;
 use crate::configured::reload::{self, Reloads};
-use crate::configured::watch::Watch;
 use crate::failure::Failure;
-use crate::lost;
 use crate::notify::Notify;
 use crate::offered::Offered;
 use crate::registry::{Rooms, registry};
@@ -16,20 +13,25 @@ use crate::traces::Exporter;
 use crate::upgrade::Upgrade;
 use crate::watchdog::Watchdog;
 use crate::window::Window;
-use crate::window::history;
-use crate::window::shown::{self, Shown};
+use crate::window::shown::Shown;
 use crate::window::state::{self, Kept, Left};
 use evenkeel_acme::Issuer;
 use evenkeel_admin::api::access::{Rules, Token, Tokens};
 use evenkeel_admin::api::problem::Problem;
-use evenkeel_admin::api::types::config::{Outcome, Wish};
 use evenkeel_admin::{Admin, Limits, Numbers, Pages, api, socket};
 use evenkeel_config::{Plan, plan};
 use evenkeel_discovery::Discovery;
+use evenkeel_discovery::providers::wanted::Offer;
+use evenkeel_dns::Dns;
 use evenkeel_net::inherit::Inherited;
-use evenkeel_proxy::{Command, Server};
-use evenkeel_runtime::Orders;
-use evenkeel_runtime::events::{Kind, unix_ms};
+use evenkeel_net::workers::Command;
+use evenkeel_proxy::{Numbers as Counted, Proxy, Secured};
+use evenkeel_runtime::{Orders, Runtime};
+use evenkeel_tls::Store;
+use evenkeel_view::config::{Outcome, Wish};
+use evenkeel_view::events::Kind;
+use evenkeel_view::timeline;
+use evenkeel_view::words::unix_ms;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
@@ -37,7 +39,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
 /// How often the files of certificates are looked at: one that was renewed is used before its operator looks whether it is.
@@ -46,10 +48,13 @@ const LOOK_EVERY: Duration = Duration::from_secs(3);
 /// Time in which workers end when they are to stop.
 const STOP_MAX: Duration = Duration::from_millis(500);
 
-/// A running proxy, and the tasks that watch it.
+/// All planes, and the tasks that watch them.
 pub struct Serving {
-    server: Server,
-    dns: evenkeel_dns::Server,
+    runtime: Runtime,
+    /// What the workers of the proxy count.
+    counted: watch::Receiver<Arc<Counted>>,
+    /// Certificates and keys of the plan that runs.
+    certificates: watch::Receiver<Arc<Store>>,
     discovery: Discovery,
     issuer: Issuer,
     exporter: Exporter,
@@ -69,7 +74,7 @@ impl Serving {
     /// `inherited`: sockets that came with the process.
     /// `configured`: where the plan is from. `offered`: what it offers if that is no file.
     pub async fn start(
-        mut plan: Plan,
+        plan: Plan,
         mut inherited: Inherited,
         configured: Configured,
         offered: Option<Offered>,
@@ -91,31 +96,35 @@ impl Serving {
             admin.map(|plan| self::admin(plan, pages, window, &mut inherited, offered, &of_admin)).transpose()?;
         let (admin, admin_sockets) = admin.unzip();
         let discovery = Discovery::default();
-        discovery.keep(discovery.follow(&mut plan).await);
-        let mut server = Server::start_with(plan, &mut inherited, orders)?;
-        let dns = answers::start(&server, &mut inherited)?;
-        let issuer = Issuer::start(&server.plan(), server.certificates().challenges().clone());
-        let exporter = Exporter::start(server.take_recorded(), server.plan().telemetry.traces.as_ref());
+        let following = discovery.follow(&plan).await;
+        let mut runtime = Runtime::found(plan, following.lists(), inherited.instance(), orders)?;
+        discovery.keep(following);
+        let (mut proxy, dns) = (Proxy::start(&runtime, Secured::default())?, Dns::new(&runtime)?);
+        // What only one plane can show.
+        let (looker, counted, certificates) = (Arc::new(proxy.looker()), proxy.numbers(), proxy.certificates());
+        let (recorded, answers) = (proxy.take_recorded(), dns.numbers());
+        runtime.start(vec![Box::new(proxy), Box::new(dns)], &mut inherited)?;
+        let store = certificates.borrow().clone();
+        let issuer = Issuer::start(&runtime.plan(), store.challenges().clone());
+        let exporter = Exporter::start(recorded, runtime.plan().telemetry.traces.as_ref());
         // Set once, here.
-        let _ = shown.looker.set(Arc::new(server.looker()));
-        let _ = shown.control.set(server.control().clone());
-        let _ = shown.running.set(server.running());
-        let _ = shown.certificates.set(server.certificates().shown());
+        let _ = shown.looker.set(looker);
+        let _ = shown.control.set(runtime.control().clone());
+        let _ = shown.running.set(counted.clone());
+        let _ = shown.certificates.set(store.shown());
         let _ = shown.issued.set(issuer.shown());
-        let _ = shown.answers.set(dns.numbers());
+        let _ = shown.answers.set(answers);
         let version = env!("CARGO_PKG_VERSION");
         let text = format!("evenkeel {version} serves, process {}", std::process::id());
-        server.control().events().tell(Kind::Process, (None, None), text, None);
+        runtime.control().events().tell(Kind::Process, (None, None), text, None);
         if let Some(lost) = lost {
-            server.control().events().tell(Kind::Process, (None, None), lost, None);
+            runtime.control().events().tell(Kind::Process, (None, None), lost, None);
         }
         let numbers = registry(Rooms {
-            running: server.running(),
-            control: server.control().clone(),
-            dns: dns.numbers(),
+            planes: runtime.collectors().collect(),
             reloads: reloads.clone(),
             discovery: &discovery,
-            certificates: server.certificates(),
+            certificates: &store,
             orders: issuer.shown(),
             spans: exporter.metrics(),
             admin: of_admin,
@@ -131,8 +140,9 @@ impl Serving {
         notify.ready("serving");
         let admin_sockets = admin_sockets.unwrap_or_default();
         Ok(Serving {
-            server,
-            dns,
+            runtime,
+            counted,
+            certificates,
             discovery,
             issuer,
             exporter,
@@ -146,9 +156,9 @@ impl Serving {
         })
     }
 
-    /// The proxy.
-    pub fn server(&self) -> &Server {
-        &self.server
+    /// The planes, and what they share.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
     }
 
     /// What is followed to find endpoints.
@@ -156,27 +166,29 @@ impl Serving {
         &self.discovery
     }
 
+    /// What the workers of the proxy count.
+    fn now(&self) -> Arc<Counted> {
+        self.counted.borrow().clone()
+    }
+
     /// Serves until a signal asks it to end, then drains: accepts no more, and gives what runs its time. A second signal
     /// ends that at once.
     pub async fn until_told(mut self, signals: Signals) -> Result<(), Failure> {
-        signals.interrupts(vec![self.server.interrupt(), self.dns.interrupt()]);
-        let mut watch = self.watch(None);
+        signals.interrupts(self.runtime.interrupt());
+        self.follow_file();
         let mut upgrade: Option<Upgrade> = None;
         let mut watchdog = Watchdog::new(&self.notify);
         let mut answer_upgrade: Option<Answer<String>> = None;
-        let mut turn = tokio::time::interval(shown::WINDOW);
-        turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut count = tokio::time::interval(history::EVERY);
+        let mut count = tokio::time::interval(timeline::EVERY);
         count.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut look = tokio::time::interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 asked = signals.next() => match asked {
-                    Asked::Hangup if self.configured.source.file().is_some() => {
+                    Asked::Hangup if self.configured.providers.file().is_some() => {
                         // The log says what comes of it.
                         let _ = self.configure(Wish::Reload, None, "SIGHUP").await;
-                        watch = self.watch(watch);
                     }
                     Asked::Reopen => _ = self.reopen_log("SIGUSR1"),
                     Asked::Upgrade => upgrade = upgrade.or_else(|| self.upgrade("SIGUSR2").ok()),
@@ -185,7 +197,6 @@ impl Serving {
                 Some(asked) = self.asked.recv() => match asked {
                     Ask::Configure { wish, unless, by, answer } => {
                         let _ = answer.send(self.configure(wish, unless, &by).await);
-                        watch = self.watch(watch);
                     }
                     Ask::Reopen { by, answer } => _ = answer.send(self.reopen_log(&by)),
                     Ask::Upgrade { answer, .. } if upgrade.is_some() => {
@@ -196,12 +207,11 @@ impl Serving {
                         Err(why) => _ = answer.send(Err(Problem::refused(why))),
                     },
                 },
-                _ = turn.tick(), if self.admin.is_some() => self.shown.turn(&self.server.now()),
-                _ = count.tick(), if self.admin.is_some() => self.shown.history.count(&self.server.now(), unix_ms(SystemTime::now())),
-                () = touched(watch.as_mut()) => if self.configured.source.has_changed() {
-                    let _ = self.configure(Wish::Reload, None, "the file changed").await;
-                    watch = self.watch(watch);
-                },
+                _ = count.tick(), if self.admin.is_some() => self.shown.timeline.count(&self.now().moment(), unix_ms(SystemTime::now())),
+                offer = self.configured.providers.offered() => {
+                    // The log says what comes of it.
+                    let _ = self.take(offer).await;
+                }
                 served = serves(upgrade.as_mut()) => match served {
                     Ok(pid) => {
                         self.notify.main_process(pid);
@@ -223,17 +233,18 @@ impl Serving {
                         }
                     }
                 },
-                () = self.discovery.changed() => {
-                    answers::apply_endpoints(&mut self.server, &self.dns, self.discovery.lists());
+                found = self.discovery.changed() => {
+                    // Interrupted, the process ends, and nothing picks from them.
+                    let _ = self.runtime.apply_endpoints(found);
                 }
-                _ = look.tick(), if !self.server.certificates().is_empty() => self.server.certificates().look(),
-                () = watchdog.due() => watchdog.look(&self.notify, self.server.beats().chain(self.dns.beats())),
-                failure = lost::worker(&mut self.server, &mut self.dns) => return Err(failure),
+                _ = look.tick(), if !self.certificates.borrow().is_empty() => self.certificates.borrow().clone().look(),
+                () = watchdog.due() => watchdog.look(&self.notify, self.runtime.beats()),
+                lost = self.runtime.worker_lost() => return Err(Failure::running(lost)),
             }
         }
         self.shown.draining.store(true, Relaxed);
         self.notify.stopping("draining");
-        let socket = self.server.plan().admin.as_ref().and_then(|admin| admin.socket.clone());
+        let socket = self.runtime.plan().admin.as_ref().and_then(|admin| admin.socket.clone());
         let ended = self.end(signals, Command::Drain).await;
         if let Some(path) = socket {
             // It names nothing any more; it may be gone already.
@@ -244,41 +255,55 @@ impl Serving {
 
     /// Does what is wished of the configuration, unless another generation runs than `unless`. `by`: who asks.
     async fn configure(&mut self, wish: Wish, unless: Option<u64>, by: &str) -> Result<Outcome, Problem> {
-        let running = self.server.now().number;
+        let running = self.runtime.now().number;
         if unless.is_some_and(|unless| unless != running) {
             return Err(Problem::stale(format!("generation {running} runs now")));
         }
-        let (read, draft) = match wish {
+        let offer = match wish {
             Wish::Check(text) => return self.configured.check(&text, running),
-            Wish::Save => return self.configured.save(running),
-            Wish::Reload => self.configured.reload()?,
-            Wish::Apply(text) => self.configured.apply(&text),
-            Wish::Rollback(to) => self.configured.rollback(to, running)?,
+            Wish::Save => {
+                let saved = self.configured.save(running);
+                self.follow_file();
+                return saved;
+            }
+            Wish::Reload => self.configured.reload(by)?,
+            Wish::Apply(text) => self.configured.providers.typed(&text, by),
+            Wish::Rollback(to) => self.configured.rollback(to, running, by)?,
         };
+        self.take(offer).await
+    }
+
+    /// Has a plan that a provider offers run, if it is possible here.
+    async fn take(&mut self, offer: Offer) -> Result<Outcome, Problem> {
+        let (wanted, by) = (offer.wanted(), offer.provenance.by);
         self.notify.reloading();
-        let report = reload::change(read, &mut self.server, &mut self.dns, &self.discovery).await;
+        let report = reload::change(offer.outcome, &mut self.runtime, &self.discovery).await;
         self.notify.ready(&report.status());
-        report.log(by);
-        self.server.control().events().tell(Kind::Config, (None, None), report.event(), Some(by));
+        report.log(&by);
+        self.runtime.control().events().tell(Kind::Config, (None, None), report.event(), Some(&by));
         self.reloads.count(report.result);
         if report.result == reload::Result::Applied {
-            self.issuer.follow(&self.server.plan());
-            self.exporter.follow(self.server.plan().telemetry.traces.as_ref());
-            self.configured.applied(draft, report.generation, by, &report.changes);
+            self.issuer.follow(&self.runtime.plan());
+            self.exporter.follow(self.runtime.plan().telemetry.traces.as_ref());
+            if let Some(wanted) = wanted {
+                self.configured.applied(wanted, report.generation, &report.changes, report.diagnostics.clone());
+            }
         }
+        self.follow_file();
         report.answer()
     }
 
     /// Starts the process that is to take over, or says why not. `by`: what asks for it.
     fn upgrade(&self, by: &str) -> Result<Upgrade, String> {
         tracing::info!("{by}: starting the process that takes over");
-        let mine = [self.server.sockets(), self.dns.sockets()].concat();
+        let mine = self.runtime.sockets();
         let mine = mine.iter().map(|(name, socket)| (name.clone(), socket.as_fd()));
         let admin = self.admin_sockets.iter().map(|socket| ("admin".to_string(), socket.as_fd()));
-        let orders = self.server.control().orders().all();
+        let orders = self.runtime.control().orders().all();
         let revision = Some(self.configured.revisions.latest()).filter(|revision| revision.differs);
+        let revision = revision.map(|revision| revision.handed());
         let left = Left { orders: &orders, revision: revision.as_ref() };
-        let upgrade = Upgrade::start(self.server.instance(), &mine.chain(admin).collect::<Vec<_>>(), &left);
+        let upgrade = Upgrade::start(self.runtime.instance(), &mine.chain(admin).collect::<Vec<_>>(), &left);
         upgrade.map_err(|error| {
             tracing::error!(%error, "{by}: cannot start it; this one goes on");
             format!("it cannot be started: {error}")
@@ -294,69 +319,51 @@ impl Serving {
     /// Accepts no more, and ends when nothing runs any more, when the time is over, or by a second signal. Fails if a worker
     /// does not end: the process then ends without it.
     async fn end(self, signals: Signals, how: Command) -> Result<(), Failure> {
-        let (limit, open) = (self.server.plan().runtime.drain_timeout, self.open());
+        let (limit, open) = (self.runtime.plan().runtime.drain_timeout, self.runtime.open());
         tracing::info!(
             open,
             ?limit,
             "draining: accepting no more, finishing what runs; a second signal ends it at once"
         );
-        self.server.command(how);
-        self.dns.command(how);
+        self.runtime.command(how);
         // An authority that asks from now on asks another process.
         self.issuer.stop();
         let told_again = async { while signals.next().await != Asked::End {} };
         tokio::select! {
-            () = ended(|| self.server.has_ended() && self.dns.has_ended(), Duration::from_millis(10)) => tracing::info!("drained"),
-            () = tokio::time::sleep(limit) => tracing::warn!(open = self.open(), "the time to drain is over: closing the rest"),
-            () = told_again => tracing::warn!(open = self.open(), "second signal: closing the remaining connections"),
+            () = ended(|| self.runtime.has_ended(), Duration::from_millis(10)) => tracing::info!("drained"),
+            () = tokio::time::sleep(limit) => tracing::warn!(open = self.runtime.open(), "the time to drain is over: closing the rest"),
+            () = told_again => tracing::warn!(open = self.runtime.open(), "second signal: closing the remaining connections"),
         }
-        self.server.command(Command::Stop);
-        self.dns.command(Command::Stop);
-        let all_ended = ended(|| self.server.has_ended() && self.dns.has_ended(), Duration::from_millis(10));
+        self.runtime.command(Command::Stop);
+        let all_ended = ended(|| self.runtime.has_ended(), Duration::from_millis(10));
         if tokio::time::timeout(STOP_MAX, all_ended).await.is_err() {
-            let stuck: Vec<&str> = self.server.still_running().chain(self.dns.still_running()).collect();
+            let stuck: Vec<&str> = self.runtime.still_running().collect();
             return Err(Failure::running(format!("ended without {}, which did not stop", stuck.join(", "))));
         }
-        self.server.join();
-        self.dns.join();
+        self.runtime.join();
         self.exporter.end();
         drop(self.admin);
         Ok(())
     }
 
-    /// Watches the files if the configuration that runs says so.
-    fn watch(&self, watch: Option<Watch>) -> Option<Watch> {
-        if !self.server.plan().runtime.watch {
-            return None;
-        }
-        let start = || {
-            let watch = Watch::start();
-            watch.inspect_err(|error| tracing::error!(%error, "cannot watch the files of the configuration")).ok()
-        };
-        let watch = watch.or_else(start)?;
-        watch.add(&self.configured.source.folders());
-        Some(watch)
+    /// Has the file offered when it changes, if the plan that runs says so.
+    fn follow_file(&mut self) {
+        let watch = self.runtime.plan().runtime.watch;
+        self.configured.providers.follow(watch);
     }
 
     /// Opens the logs again. `why`: who asked for it.
     fn reopen_log(&self, why: &str) -> Result<String, Problem> {
-        match self.server.reopen_log() {
+        match self.runtime.reopen() {
             Ok(()) => {
                 tracing::info!("{why}: the access log was opened again");
                 Ok("the logs were opened again".to_owned())
             }
             Err(error) => {
-                tracing::error!(%error, "{why}: the access log goes on where it was");
+                tracing::error!(error, "{why}: the access log goes on where it was");
                 Err(Problem::refused(format!("{error}; the log goes on where it was")))
             }
         }
-    }
-
-    /// Client connections.
-    fn open(&self) -> u64 {
-        let now = self.server.now();
-        let listeners = now.workers.iter().flat_map(|worker| &worker.listeners);
-        listeners.fold(0, |sum, listener| sum.wrapping_add(listener.active.get()))
     }
 }
 
@@ -437,14 +444,6 @@ fn orders(file: Option<&Path>) -> Result<(Orders, Option<String>), Failure> {
         tracing::error!("{lost}");
     }
     Ok((orders, lost))
-}
-
-/// Waits until a watched folder was touched.
-async fn touched(watch: Option<&mut Watch>) {
-    match watch {
-        Some(watch) => watch.touched().await,
-        None => std::future::pending().await,
-    }
 }
 
 /// Waits for the process that is to take over, if there is one.

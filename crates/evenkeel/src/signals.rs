@@ -22,7 +22,7 @@ struct Came {
     hangup: Notify,
     reopen: Notify,
     upgrade: Notify,
-    interrupts: OnceLock<Vec<Interrupt>>,
+    interrupts: OnceLock<Interrupt>,
 }
 
 /// What a signal asks for.
@@ -71,8 +71,8 @@ impl Signals {
         Ok(Signals(came))
     }
 
-    /// The first signal to end interrupts these waits.
-    pub fn interrupts(&self, waits: Vec<Interrupt>) {
+    /// The first signal to end interrupts waits for workers.
+    pub fn interrupts(&self, waits: Interrupt) {
         // Set once, when all has started.
         let _ = self.0.interrupts.set(waits);
     }
@@ -101,7 +101,7 @@ async fn follow(mut signals: Caught, to: &Came) {
         match signals.next().await {
             Asked::End => {
                 ends += 1;
-                to.interrupts.get().into_iter().flatten().for_each(Interrupt::raise);
+                to.interrupts.get().into_iter().for_each(Interrupt::raise);
                 to.ends.add_permits(1);
             }
             Asked::Hangup => to.hangup.notify_one(),

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::env;
 use std::fs::{self, File};
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -83,9 +83,30 @@ pub fn find_evenkeel(given: Option<&Path>) -> Result<String> {
     )))
 }
 
+/// Time for a process to be ready.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The words before a command that runs on a core.
+///
+/// # Errors
+/// `Missing`.
+pub fn on_core(core: usize) -> Result<Vec<String>> {
+    on_cores(&[core])
+}
+
+/// The words before a command that runs on these cores.
+///
+/// # Errors
+/// `Missing`.
+pub fn on_cores(cores: &[usize]) -> Result<Vec<String>> {
+    let cores: Vec<String> = cores.iter().map(ToString::to_string).collect();
+    Ok(vec![find("taskset")?, "-c".into(), cores.join(",")])
+}
+
 /// A process that runs until it is dropped.
 pub struct Child {
     name: String,
+    said: PathBuf,
     process: RefCell<std::process::Child>,
 }
 
@@ -105,7 +126,48 @@ impl Child {
             .stderr(errors)
             .spawn()
             .or_say(|| format!("cannot start {name}"))?;
-        Ok(Child { name: name.into(), process: RefCell::new(process) })
+        Ok(Child { name: name.into(), said: said.to_owned(), process: RefCell::new(process) })
+    }
+
+    /// Starts `command` as [`Child::spawn`] does, and waits until it is `ready`.
+    ///
+    /// # Errors
+    /// If it cannot be started, or is not ready within ten seconds: with its last words.
+    pub fn start(
+        name: &str,
+        command: &[String],
+        core: Option<usize>,
+        said: &Path,
+        ready: impl Fn(u32) -> Result<()>,
+    ) -> Result<Child> {
+        let child = Child::spawn(name, command, core, said)?;
+        child.await_ready(PATIENCE, ready)?;
+        Ok(child)
+    }
+
+    /// Waits until it is `ready`, which is asked with its process id and says why not.
+    ///
+    /// # Errors
+    /// With its last words if it ends, or is not ready in time.
+    pub fn await_ready(&self, patience: Duration, ready: impl Fn(u32) -> Result<()>) -> Result<()> {
+        let deadline = Instant::now() + patience;
+        loop {
+            if self.has_ended() {
+                return Err(Error::Wrong(format!("{} ended at once:\n{}", self.name, self.last_words())));
+            }
+            match ready(self.pid()) {
+                Ok(()) => return Ok(()),
+                Err(error) if Instant::now() > deadline => {
+                    return Err(Error::Wrong(format!("{} is not ready: {error}\n{}", self.name, self.last_words())));
+                }
+                Err(_) => pause(Duration::from_millis(5))?,
+            }
+        }
+    }
+
+    /// The end of what it said, for an error message.
+    pub fn last_words(&self) -> String {
+        last_words(&self.said)
     }
 
     /// Its process id.
@@ -244,7 +306,7 @@ pub fn output(command: &[String], limit: Duration) -> Result<Output> {
     let (out, err) = (process.stdout.take(), process.stderr.take());
     // A process that prints more than a pipe holds waits for a reader, so both outputs are read while it runs.
     let readers = [out.map(|o| reader(Box::new(o))), err.map(|e| reader(Box::new(e)))];
-    let guard = Child { name: name.clone(), process: RefCell::new(process) };
+    let guard = Child { name: name.clone(), said: PathBuf::new(), process: RefCell::new(process) };
     let deadline = Instant::now() + limit;
     while !guard.has_ended() {
         if Instant::now() > deadline {
@@ -271,7 +333,7 @@ fn guarded(command: &[String], core: Option<usize>) -> Result<Command> {
     let mut whole = Command::new(find("setpriv")?);
     whole.args(["--pdeathsig", "TERM", "--"]);
     if let Some(core) = core {
-        whole.args([find("taskset")?, "-c".into(), core.to_string()]);
+        whole.args(on_core(core)?);
     }
     whole.args(command);
     Ok(whole)

@@ -19,6 +19,14 @@ pub fn connect(port: u16) -> Result<TcpStream> {
     connect_to(local(port))
 }
 
+/// Checks that a process takes connections at an address.
+///
+/// # Errors
+/// If none does.
+pub fn accepts(address: SocketAddr) -> Result<()> {
+    connect_to(address).map(drop)
+}
+
 /// As `connect`, to any address.
 ///
 /// # Errors

@@ -72,6 +72,14 @@ pub fn allow_files(wanted: u64) -> u64 {
     tries.iter().find_map(raise).unwrap_or(soft)
 }
 
+/// Fails unless this process is root's. `what`: is needed for it.
+///
+/// # Errors
+/// `NeedsRoot`.
+pub fn needs_root(what: &'static str) -> Result<()> {
+    if rustix::process::geteuid().is_root() { Ok(()) } else { Err(Error::NeedsRoot(what)) }
+}
+
 /// The machine and this checkout, as far as known.
 #[derive(Clone, Debug)]
 pub struct Machine {

@@ -7,12 +7,12 @@
 
 mod balancers;
 mod bare;
+mod certificates;
 mod child;
 mod client;
 mod clock;
 mod endpoint;
 mod error;
-mod evenkeel;
 mod experiment;
 mod experiments;
 mod hosts;
@@ -26,6 +26,7 @@ mod report;
 mod requirements;
 mod rng;
 mod scratch;
+mod setups;
 mod stats;
 mod strace;
 mod study;

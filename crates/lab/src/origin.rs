@@ -3,18 +3,18 @@
 
 use crate::child::{self, Child};
 use crate::error::{Error, Result, While};
+use crate::hosts::listens;
 use crate::http;
 use crate::procfs;
 use crate::scratch::Scratch;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 /// The files, by name and size in bytes.
 pub const FILES: [(&str, usize); 4] = [("/1k", 1 << 10), ("/4k", 4 << 10), ("/64k", 64 << 10), ("/1m", 1 << 20)];
 
 /// Further addresses of this machine at which the first endpoint listens too.
-pub const ELSEWHERE: [&str; 2] = ["127.0.0.2", "127.0.0.3"];
+pub const ELSEWHERE: [Ipv4Addr; 2] = [Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::new(127, 0, 0, 3)];
 
 /// The endpoints, until dropped.
 pub struct Origin {
@@ -41,18 +41,14 @@ impl Origin {
     /// # Errors
     /// If NGINX is missing or does not come up.
     pub fn start() -> Result<Origin> {
-        let nginx = child::find("nginx")?;
         let folder = Scratch::new()?;
         for (path, size) in FILES {
             folder.write(&path[1..], content(size))?;
         }
         let [first, second, ports @ ..] = held_ports::<4>()?;
         let h2_ports = [first, second];
-        let config = folder.write("nginx.conf", config(folder.path(), ports, h2_ports))?;
-        let said = folder.path().join("said");
-        let command = nginx_command(nginx, folder.path(), &config);
-        let nginx = Child::spawn("the endpoints' nginx", &command, None, &said)?;
-        await_listening("the endpoints' nginx", &nginx, http::local(ports[1]), &said)?;
+        let lines = lines(folder.path(), ports, h2_ports);
+        let nginx = start_nginx(Vec::new(), folder.path(), 1, &lines, ports[1])?;
         let origin = Origin { ports, h2_ports, nginx, _folder: folder };
         for port in origin.ports {
             verify(port)?;
@@ -139,44 +135,57 @@ pub fn listen_anywhere(ip: Ipv4Addr) -> Result<(TcpListener, SocketAddr)> {
     Ok((listener, address))
 }
 
+/// Starts an NGINX of the lab's own that has these lines in its `http`, and waits until it listens. `at`: what stands before a command
+/// that runs where it shall.
+///
+/// # Errors
+/// If NGINX is missing or does not come up.
+pub fn start_nginx(mut at: Vec<String>, folder: &Path, workers: usize, lines: &str, port: u16) -> Result<Child> {
+    let config = folder.join("nginx.conf");
+    let text = format!(
+        "{}http {{\n{}  access_log off;\n  keepalive_requests 1000000000;\n{lines}}}\n",
+        nginx_process(folder, workers),
+        nginx_folders(folder)
+    );
+    std::fs::write(&config, text).or_say(|| format!("cannot write {}", config.display()))?;
+    at.push(child::find("nginx")?);
+    at.extend(nginx_arguments(folder, &config.display().to_string()));
+    Child::start("the endpoints' nginx", &at, None, &folder.join("said"), |pid| listens(pid, "tcp", port))
+}
+
 /// NGINX in the foreground with nothing of the system's own configuration.
-pub fn nginx_command(nginx: String, folder: &Path, config: &Path) -> Vec<String> {
-    let (folder, config) = (folder.display().to_string(), config.display().to_string());
-    vec![nginx, "-p".into(), folder, "-c".into(), config, "-e".into(), "stderr".into()]
+pub fn nginx_arguments(folder: &Path, config: &str) -> Vec<String> {
+    ["-p", &folder.display().to_string(), "-c", config, "-e", "stderr"].map(str::to_owned).to_vec()
 }
 
-/// The lines that any NGINX of the lab needs: in the foreground, one worker, every file in `folder`.
-pub fn nginx_preamble(folder: &Path) -> String {
-    let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
-    let named = |kind: &&str| format!("  {kind}_temp_path {}/{kind};\n", folder.display());
-    let temporary: String = temporary.iter().map(named).collect();
-    format!("{}http {{\n{temporary}", nginx_process(folder))
-}
-
-/// The configuration of NGINX as a process: one worker in the foreground that writes only to its folder.
-pub fn nginx_process(folder: &Path) -> String {
+/// The configuration of NGINX as a process in the foreground that writes only to its folder.
+pub fn nginx_process(folder: &Path, workers: usize) -> String {
     let folder = folder.display();
     // NGINX started by root would give its workers to a user that may not read the folder; started by another user, it
     // may not name a user at all.
     let user = if rustix::process::geteuid().is_root() { "user root;\n" } else { "" };
     format!(
-        "{user}daemon off;\nworker_processes 1;\npid {folder}/nginx.pid;\nerror_log stderr error;\n\
+        "{user}daemon off;\nworker_processes {workers};\npid {folder}/nginx.pid;\nerror_log stderr error;\n\
          events {{ worker_connections 24000; multi_accept on; }}\n"
     )
 }
 
-fn config(folder: &Path, ports: [u16; 2], h2_ports: [u16; 2]) -> String {
+/// The lines of `http` that have NGINX keep its files in a folder.
+pub fn nginx_folders(folder: &Path) -> String {
+    let named = |kind: &str| format!("  {kind}_temp_path {}/{kind};\n", folder.display());
+    ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(named).concat()
+}
+
+fn lines(folder: &Path, ports: [u16; 2], h2_ports: [u16; 2]) -> String {
     let listen = |port: &u16, more: &str| format!("listen 127.0.0.1:{port} backlog=4096{more}; ");
     // Also where a name may point to, at the same port.
     let elsewhere = ELSEWHERE.map(|ip| format!("listen {ip}:{} backlog=4096; ", ports[0]));
     let plain = ports.iter().map(|port| listen(port, "")).chain(elsewhere);
     let listen: String = plain.chain(h2_ports.iter().map(|port| listen(port, " http2"))).collect();
     format!(
-        "{}  access_log off;
-  sendfile on;
+        "  sendfile on;
   tcp_nopush on;
   keepalive_timeout 3600s;
-  keepalive_requests 1000000000;
   http2_max_concurrent_streams 1024;
   open_file_cache max=16 inactive=1h;
   open_file_cache_valid 1h;
@@ -186,31 +195,9 @@ fn config(folder: &Path, ports: [u16; 2], h2_ports: [u16; 2]) -> String {
     default_type text/plain;
     location = /status {{ stub_status; }}
   }}
-}}
 ",
-        nginx_preamble(folder),
         folder.display()
     )
-}
-
-/// Waits until a process listens on `address`.
-///
-/// # Errors
-/// With its last words if it ends, or is not there within ten seconds.
-pub fn await_listening(name: &str, child: &Child, address: SocketAddr, said: &Path) -> Result<()> {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    loop {
-        if child.has_ended() {
-            return Err(Error::Wrong(format!("{name} ended at once:\n{}", child::last_words(said))));
-        }
-        match http::connect_to(address) {
-            Ok(_) => return Ok(()),
-            Err(error) if Instant::now() > deadline => {
-                return Err(Error::Wrong(format!("{name} does not listen: {error}\n{}", child::last_words(said))));
-            }
-            Err(_) => child::pause(Duration::from_millis(20))?,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,4 @@
-//! What does an experiment need that a machine may not have? Programs, by the Debian package of each, and root.
-
-use crate::error::{Error, Result};
+//! What does an experiment need that a machine may not have? Programs, by the Debian package of each.
 
 /// The exit status of an experiment that cannot run here: what it needs is missing. The GNU build system skips a test by it, too.
 pub const CANNOT_RUN: u8 = 77;
@@ -43,17 +41,10 @@ pub fn hint(program: &str) -> String {
     }
 }
 
-/// Fails unless this process is root's. `what`: is needed for it.
-///
-/// # Errors
-/// `NeedsRoot`.
-pub fn root(what: &'static str) -> Result<()> {
-    if rustix::process::geteuid().is_root() { Ok(()) } else { Err(Error::NeedsRoot(what)) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
 
     #[test]
     fn packages_are_those_that_setup_installs() {

@@ -4,8 +4,8 @@
 use crate::child::{self, Child};
 use crate::clock;
 use crate::error::{Error, Result, While};
+use crate::hosts::listens;
 use crate::rng::Rng;
-use crate::study::balancers;
 use crate::wire::Wire;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use rustix::time::{ClockId, clock_gettime};
@@ -51,7 +51,8 @@ impl Arguments {
         command.extend(self.below_ms.into_iter().flat_map(|ms| ["--below-ms".to_owned(), ms.to_string()]));
         command.extend(self.spin.then(|| "--spin".to_owned()));
         command.push(self.bind.to_string());
-        balancers::start("an endpoint", &command, self.bind.port(), folder)
+        let said = folder.join("said");
+        Child::start("an endpoint", &command, None, &said, |pid| listens(pid, "tcp", self.bind.port()))
     }
 }
 

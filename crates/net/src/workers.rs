@@ -36,13 +36,26 @@ const LATE: Duration = Duration::from_secs(2);
 
 /// The control side of a plane's workers, which take updates of type `U`.
 pub struct Workers<U> {
+    threads: Threads,
+    /// To each worker, in the order of the threads.
+    updates: Vec<mpsc::UnboundedSender<(U, Applied)>>,
+}
+
+/// The threads of a plane's workers: what is asked of them is the same whatever updates they take.
+pub struct Threads {
     commands: watch::Sender<Command>,
-    workers: Vec<Worker<U>>,
-    interrupt: Interrupt,
+    threads: Vec<WorkerThread>,
     /// Threads that are about to end or have ended.
     ending: watch::Sender<usize>,
     /// Ending threads that were taken.
     taken: usize,
+}
+
+struct WorkerThread {
+    name: String,
+    heart: Arc<Heart>,
+    /// `None` once it has ended, and that was reported.
+    thread: Option<JoinHandle<io::Result<()>>>,
 }
 
 /// Counts a worker's thread when it is dropped, at its end.
@@ -72,11 +85,8 @@ impl Interrupt {
 
 /// The control side of one worker. If it is dropped, the worker ends.
 pub struct Worker<U> {
-    name: String,
     updates: mpsc::UnboundedSender<(U, Applied)>,
-    heart: Arc<Heart>,
-    /// `None` once it has ended, and that was reported.
-    thread: Option<JoinHandle<io::Result<()>>>,
+    thread: WorkerThread,
 }
 
 /// A way to send updates to one worker, which does not keep it running.
@@ -154,8 +164,7 @@ impl Applying {
 
 impl<U> Default for Workers<U> {
     fn default() -> Workers<U> {
-        let (commands, ending) = (watch::channel(Command::Run).0, watch::channel(0).0);
-        Workers { commands, workers: Vec::new(), interrupt: Interrupt::default(), ending, taken: 0 }
+        Workers { threads: Threads::default(), updates: Vec::new() }
     }
 }
 
@@ -172,9 +181,9 @@ impl<U: Send + 'static> Workers<U> {
     ) -> io::Result<Worker<U>> {
         let (sender, updates) = mpsc::unbounded_channel();
         let heart = Arc::<Heart>::default();
-        let link = ControlLink { updates, commands: self.commands.subscribe() };
+        let link = ControlLink { updates, commands: self.threads.commands.subscribe() };
         let (started, is_started) = channel();
-        let (beating, ending) = (heart.clone(), Ending(self.ending.clone()));
+        let (beating, ending) = (heart.clone(), Ending(self.threads.ending.clone()));
         let run = move || {
             let _ending = ending;
             event_loop::run(async move {
@@ -189,47 +198,60 @@ impl<U: Send + 'static> Workers<U> {
             let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("it panicked")));
             return Err(ended.err().unwrap_or_else(|| io::Error::other("it ended at once")));
         }
-        Ok(Worker { name, updates: sender, heart, thread: Some(thread) })
+        Ok(Worker { updates: sender, thread: WorkerThread { name, heart, thread: Some(thread) } })
     }
 
     /// Adds a worker.
     pub fn add(&mut self, worker: Worker<U>) {
-        self.workers.push(worker);
+        self.threads.threads.push(worker.thread);
+        self.updates.push(worker.updates);
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.workers.len()
+        self.updates.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.workers.is_empty()
+        self.updates.is_empty()
     }
 
     /// Sends an update to the worker of that number. One that has ended needs none; that it has, is told elsewhere.
     pub fn send(&self, worker: usize, update: U, applying: &Applying) {
-        let _ = self.workers[worker].updates.send((update, Applied(applying.done.clone())));
-    }
-
-    /// Waits until every worker has applied an update.
-    ///
-    /// # Errors
-    /// The wait was interrupted.
-    pub fn wait(&self, applying: Applying) -> Result<(), Interrupted> {
-        applying.wait(&self.interrupt)
-    }
-
-    /// Interrupts waits for these workers.
-    pub fn interrupt(&self) -> Interrupt {
-        self.interrupt.clone()
+        let _ = self.updates[worker].send((update, Applied(applying.done.clone())));
     }
 
     /// The way to each of them.
     pub fn doors(&self) -> Vec<Door<U>> {
-        self.workers.iter().map(|worker| Door(worker.updates.downgrade())).collect()
+        self.updates.iter().map(|updates| Door(updates.downgrade())).collect()
     }
 
+    /// Their threads.
+    pub fn threads(&self) -> &Threads {
+        &self.threads
+    }
+
+    /// Their threads, to take one that has ended.
+    pub fn threads_mut(&mut self) -> &mut Threads {
+        &mut self.threads
+    }
+
+    /// Waits until every worker has ended.
+    pub fn join(self) {
+        let Workers { threads, updates: _updates } = self;
+        threads.join();
+    }
+}
+
+impl Default for Threads {
+    fn default() -> Threads {
+        let (commands, ending) = (watch::channel(Command::Run).0, watch::channel(0).0);
+        Threads { commands, threads: Vec::new(), ending, taken: 0 }
+    }
+}
+
+impl Threads {
     /// Tells all of them what to do.
     pub fn command(&self, command: Command) {
         self.commands.send_replace(command);
@@ -237,7 +259,7 @@ impl<U: Send + 'static> Workers<U> {
 
     /// Returns the name of each worker, and a number that goes up between two calls if its event loop turns: a call asks it to.
     pub fn beats(&self) -> impl Iterator<Item = (&str, u64)> {
-        self.workers.iter().map(|worker| {
+        self.threads.iter().map(|worker| {
             worker.heart.asked.notify_one();
             (&*worker.name, worker.heart.beats.get())
         })
@@ -252,26 +274,25 @@ impl<U: Send + 'static> Workers<U> {
     /// The thread of a worker that has ended, if there is one. Where nothing told it to, it cannot be had back: what is left
     /// is to end the rest, and to say why.
     pub fn take_ended(&mut self) -> Option<JoinHandle<io::Result<()>>> {
-        let ended = self.workers.iter_mut().find_map(|worker| worker.thread.take_if(|thread| thread.is_finished()));
+        let ended = self.threads.iter_mut().find_map(|worker| worker.thread.take_if(|thread| thread.is_finished()));
         self.taken += usize::from(ended.is_some());
         ended
     }
 
     /// Whether every worker has ended.
     pub fn has_ended(&self) -> bool {
-        self.workers.iter().filter_map(|worker| worker.thread.as_ref()).all(JoinHandle::is_finished)
+        self.threads.iter().filter_map(|worker| worker.thread.as_ref()).all(JoinHandle::is_finished)
     }
 
     /// The names of workers that have not ended.
     pub fn running(&self) -> impl Iterator<Item = &str> {
-        let runs = |worker: &&Worker<U>| worker.thread.as_ref().is_some_and(|thread| !thread.is_finished());
-        self.workers.iter().filter(runs).map(|worker| &*worker.name)
+        let runs = |worker: &&WorkerThread| worker.thread.as_ref().is_some_and(|thread| !thread.is_finished());
+        self.threads.iter().filter(runs).map(|worker| &*worker.name)
     }
 
-    /// Waits until every worker has ended.
-    pub fn join(self) {
-        let Workers { commands: _commands, workers, .. } = self;
-        for Worker { name, updates: _updates, thread, .. } in workers {
+    fn join(self) {
+        let Threads { commands: _commands, threads, .. } = self;
+        for WorkerThread { name, thread, .. } in threads {
             match thread.map(JoinHandle::join) {
                 None | Some(Ok(Ok(()))) => {}
                 Some(Ok(Err(error))) => tracing::error!(%error, "{name} could not run"),
@@ -325,7 +346,7 @@ mod tests {
 
     fn next_end(workers: &mut Workers<usize>) -> JoinHandle<io::Result<()>> {
         loop {
-            match workers.take_ended() {
+            match workers.threads_mut().take_ended() {
                 Some(thread) => return thread,
                 None => std::thread::yield_now(),
             }
@@ -339,19 +360,19 @@ mod tests {
         for round in 1..=100 {
             let applying = Applying::default();
             (0..3).for_each(|worker| workers.send(worker, 1, &applying));
-            assert_eq!(workers.wait(applying), Ok(()));
+            assert_eq!(applying.wait(&Interrupt::default()), Ok(()));
             assert_eq!(into.load(SeqCst), 3 * round);
         }
         for _ in 0..2 {
             let applying = Applying::default();
             workers.send(1, 0, &applying);
-            assert_eq!(workers.wait(applying), Ok(()));
+            assert_eq!(applying.wait(&Interrupt::default()), Ok(()));
         }
         let ended = next_end(&mut workers);
         assert_eq!(ended.thread().name(), Some("sum-1"));
         assert_eq!(ended.join().unwrap().unwrap_err().to_string(), "nothing to add");
-        assert!(workers.take_ended().is_none() && !workers.has_ended());
-        workers.command(Command::Stop);
+        assert!(workers.threads_mut().take_ended().is_none() && !workers.threads().has_ended());
+        workers.threads().command(Command::Stop);
         workers.join();
     }
 
@@ -367,11 +388,12 @@ mod tests {
         workers.add(workers.spawn("stuck".into(), serve).unwrap());
         let applying = Applying::default();
         workers.send(0, (), &applying);
-        let interrupt = workers.interrupt();
-        let other = std::thread::spawn(move || interrupt.raise());
-        assert_eq!(workers.wait(applying), Err(Interrupted));
+        let interrupt = Interrupt::default();
+        let raised = interrupt.clone();
+        let other = std::thread::spawn(move || raised.raise());
+        assert_eq!(applying.wait(&interrupt), Err(Interrupted));
         other.join().unwrap();
-        assert_eq!(workers.running().collect::<Vec<_>>(), ["stuck"]);
+        assert_eq!(workers.threads().running().collect::<Vec<_>>(), ["stuck"]);
         drop(unstick);
         workers.join();
     }
@@ -383,20 +405,20 @@ mod tests {
         let held = into.clone();
         let Worker { thread, updates, .. } = workers.spawn("spare".into(), move |link| sum(link, held)).unwrap();
         drop(updates);
-        thread.unwrap().join().unwrap().unwrap();
-        assert!(!workers.has_ended());
+        thread.thread.unwrap().join().unwrap().unwrap();
+        assert!(!workers.threads().has_ended());
     }
 
     #[test]
     fn a_worker_beats_when_it_is_asked() {
         let into = Arc::default();
         let workers = workers(2, &into);
-        let beats = || workers.beats().map(|(_, n)| n).collect::<Vec<_>>();
+        let beats = || workers.threads().beats().map(|(_, n)| n).collect::<Vec<_>>();
         assert_eq!(beats(), [0, 0], "none is woken unless it is asked");
         while beats().contains(&0) {
             std::thread::yield_now();
         }
-        workers.command(Command::Stop);
+        workers.threads().command(Command::Stop);
         workers.join();
     }
 

@@ -1,21 +1,18 @@
 //! How do bytes get there and back? evenkeel's proxying planes: HTTP, TCP, UDP. The folders have an order: each uses only
 //! those below it.
 //!
-//! 1. [`plan`]: a plan, the first or the next one, is prepared by the [`Server`] and applied to every worker in one go.
+//! 1. [`plan`]: a plan, the first or the next one, is prepared by the [`Proxy`] and applied to every worker in one go.
 //! 2. [`serve`]: the client's side of a connection, request after request; [`tcp`]: sessions whose bytes are not read; [`udp`]: flows
 //!    of datagrams.
-//! 3. [`forward`]: a request's way to an endpoint and back; [`pipeline`]: what is decided before; [`record`]: how it went.
-//! 4. [`listener`]: by which rules clients are served that come in here, and who they are.
+//! 3. [`forward`]: a request's way to an endpoint and back; [`pipeline`]: what is decided before, and the door of responses; [`record`]: how it went.
+//! 4. [`listener`]: by which rules clients are served that come in here, and who they are; [`filters`]: what requests and responses
+//!    pass.
 //! 5. [`load`]: how busy endpoints are, as they say, and what this process says of itself.
 //! 6. [`upstream`]: one pool as one worker sees it: a place at an endpoint, and a connection there.
 //! 7. [`http2`]: how a connection of HTTP/2 runs, on either side; [`body`]: what passes between both sides of a request.
 //! 8. [`core`]: what serving needs of its thread.
 //! 9. [`observe`]: counters, metrics, the access log.
 //! 10. [`peer`]: who the client is, and what it may use up.
-
-// What the tests of sockets share names this crate as they do.
-#[cfg(test)]
-extern crate self as evenkeel_proxy;
 
 mod body;
 mod core;
@@ -30,20 +27,20 @@ mod pipeline;
 mod plan;
 mod record;
 mod serve;
-#[cfg(test)]
-#[path = "../tests/support/mod.rs"]
-mod support;
 mod tcp;
 mod udp;
 mod upstream;
 
 pub use crate::core::Command;
-pub use listener::route_why;
+pub use body::response::{Content, Response};
+pub use filters::exchange::Exchange;
+pub use filters::filter::{Filter, RequestHead, ResponseHead, Resume, Verdict, Waiting};
+pub use filters::{row, table};
 pub use listener::tls::ListenerTls;
-pub use observe::generation::{Generation, Summary};
-pub use observe::{end, explanations, latency, metrics, stats, taps, traces, watched};
+pub use observe::numbers::{Members, Moment, Numbers};
+pub use observe::{end, metrics, stats, taps, traces, watched};
+pub use plan::alone::Server;
 pub use plan::look::{self, Looker};
 pub use plan::secured::Secured;
-pub use plan::server::Server;
-pub use plan::start_error::StartError;
+pub use plan::server::Proxy;
 pub use plan::tap::Tap;

@@ -4,8 +4,8 @@
 use crate::support::endpoint::{ok, refusing};
 use crate::support::log::Log;
 use crate::support::{Endpoint, Proxy, SOON, wait_until};
-use evenkeel_proxy::explanations::Explained;
-use evenkeel_proxy::look::Described;
+use evenkeel_view::described::Parts;
+use evenkeel_view::picks::Explained;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
@@ -33,10 +33,10 @@ fn a_sampled_request_says_what_was_compared_and_where_it_went() {
     let went = usize::from(body == "b");
     let names = endpoints.each_ref().map(|endpoint| endpoint.addr.to_string());
     assert_eq!((&*one.pool, &*one.listener, &*one.path, one.status), ("web", "web", "/path", 200));
-    assert_eq!((one.asked, one.end, one.tries.len()), ("sample", "normal", 1));
+    assert_eq!((&*one.asked, &*one.end, one.tries.len()), ("sample", "normal", 1));
     let (first, pick) = (&one.tries[0], one.tries[0].pick.as_ref().expect("it was picked"));
-    assert_eq!((first.how, first.endpoint.as_deref()), ("picked", Some(&*names[went])));
-    assert_eq!((pick.picked.as_deref(), pick.rule), (Some(&*names[went]), "its turn: the earliest virtual deadline"));
+    assert_eq!((&*first.how, first.endpoint.as_deref()), ("picked", Some(&*names[went])));
+    assert_eq!((pick.picked.as_deref(), &*pick.rule), (Some(&*names[went]), "its turn: the earliest virtual deadline"));
     assert_eq!(pick.candidates.len(), 2, "{pick:?}");
     assert_eq!(pick.candidates[0].tier, Some(0));
     let again = wait(proxy.server().looker().explanation(&one.request_id)).expect("it is kept");
@@ -86,7 +86,7 @@ fn a_request_that_waited_is_explained_by_the_pick_that_it_got() {
     }
     wait_until("both are kept", || kept(&proxy).len() == 2);
     let waited = kept(&proxy).into_iter().find(|one| one.path == "/2").expect("it is kept");
-    let how: Vec<_> = waited.tries.iter().map(|one| (one.how, one.endpoint.is_some())).collect();
+    let how: Vec<_> = waited.tries.iter().map(|one| (&*one.how, one.endpoint.is_some())).collect();
     assert_eq!(how, [("picked", false), ("waited", true)]);
     let refused = waited.tries[0].pick.as_ref().expect("it was tried");
     assert_eq!(refused.excluded.iter().map(|e| &*e.reason).collect::<Vec<_>>(), ["at its limit"]);
@@ -107,7 +107,7 @@ fn only_the_next_request_of_the_pool_is_explained() {
     ["/next", "/after"].iter().for_each(|path| assert_eq!(client.get(path).status(), 200));
     wait_until("it is kept", || !kept(&proxy).is_empty());
     let paths: Vec<_> = kept(&proxy).into_iter().map(|one| (one.asked, one.path)).collect();
-    assert_eq!(paths, [("next", "/next".to_string())]);
+    assert_eq!(paths, [("next".into(), "/next".to_string())]);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_request_with_the_secret_is_explained_and_its_endpoint_does_not_see_it() {
         assert_eq!(client.response().status(), 200);
     }
     wait_until("it is kept", || !kept(&proxy).is_empty());
-    assert_eq!(kept(&proxy).iter().map(|one| one.asked).collect::<Vec<_>>(), ["token"]);
+    assert_eq!(kept(&proxy).iter().map(|one| one.asked.clone()).collect::<Vec<_>>(), ["token"]);
     for seen in endpoint.seen() {
         assert!(!seen.head.to_ascii_lowercase().contains("evenkeel-explain"), "{}", seen.head);
     }
@@ -137,7 +137,7 @@ fn says_where_a_request_would_go_and_sends_none() {
     let config = "[[route]]\nname = 'shop'\npool = 'web'\nmatch = { path = '/shop/{*rest}' }";
     let proxy = Proxy::with(&addrs, "", "", config);
     let looker = proxy.server().looker();
-    let described = |target: &str| Described {
+    let described = |target: &str| Parts {
         method: "GET".into(),
         host: "a.test".into(),
         target: target.into(),
@@ -172,4 +172,24 @@ fn requests_of_a_pool_with_shadows_are_remembered() {
     // The client has the last answer before the worker has noted its end.
     assert!(rows[..8].iter().all(|row| row.held_ns >= row.latency_ns && row.latency_ns > 0 && !row.failed), "{rows:?}");
     assert!(wait(proxy.server().looker().remembered(Some("nix"))).is_err());
+}
+
+/// A pool that kept its balancer kept the key that it had been made with, which its shadows did not use any more.
+#[test]
+fn requests_are_hashed_by_the_key_that_shadows_have_after_a_reload() {
+    let endpoint = Endpoint::saying("a");
+    let config = |shadow: &str| {
+        let addr = endpoint.addr;
+        format!(
+            "[runtime]\nworkers = 1\n[listener.web]\nbind = ['$BIND']\n\
+             [pool.web]\nbalance = 'round_robin'\nshadow = [{shadow}]\nendpoints = ['{addr}']"
+        )
+    };
+    let mut proxy = Proxy::start(&config("'first'"));
+    assert_eq!(proxy.client().get("/").status(), 200);
+    proxy.reload(&config("{ maglev = { key = 'client-ip' } }")).expect("nothing fails");
+    assert_eq!(proxy.client().get("/").status(), 200);
+    let remembered = wait(proxy.server().looker().remembered(Some("web"))).unwrap().remove(0);
+    let keyed: Vec<bool> = remembered.recent.iter().flat_map(|of| &of.rows).map(|row| row.keyed).collect();
+    assert_eq!(keyed, [false, true]);
 }

@@ -137,7 +137,7 @@ fn another_algorithm_begins_another_journal_and_a_reopened_file_goes_on() {
     wait_until("the request has ended", || proxy.in_flight() == 0);
     proxy.reload(&config(&log, "leastconn", &[&endpoint])).expect("the plan is good");
     std::fs::rename(&log.0, &moved.0).expect("it is there");
-    proxy.server().reopen_log().expect("it can be made");
+    proxy.server().reopen().expect("it can be made");
     assert_eq!(proxy.client().get("/").status(), 200);
     wait_until("the request has ended", || proxy.in_flight() == 0);
     proxy.stop();

@@ -7,13 +7,13 @@ use crate::events::Events;
 use crate::history::Checked;
 use crate::orders::Orders;
 use crate::pool::{Checkup, Pools, SharedPool};
-use crate::snapshot::PoolSnapshot;
+use crate::snapshot::{PoolSnapshot, named};
 use evenkeel_balance::rng::Rng;
 use evenkeel_balance::state::State;
 use evenkeel_balance::{EndpointId, Instant};
 use evenkeel_config::{Plan, plan};
 use evenkeel_net::clock::Base;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -38,6 +38,8 @@ enum Event {
     Tripped(Arc<str>),
     /// Pools, endpoints or checks have changed.
     Changed,
+    /// These pools have other endpoints.
+    Members(Vec<Arc<str>>),
     /// A check of an endpoint of this pool has ended.
     Checked(Arc<str>, EndpointId, Checked),
     /// The thread has to stop.
@@ -61,7 +63,7 @@ impl Control {
         let control = Control::new(inbox, base, orders);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let inside = control.clone();
-        let run = move || runtime.block_on(Watching { control: inside, checkers: HashMap::new() }.run(receiver));
+        let run = move || runtime.block_on(Watching::new(inside).run(receiver));
         let thread = std::thread::Builder::new().name("control".into()).spawn(run)?;
         Ok(Thread { control, thread: Some(thread) })
     }
@@ -71,7 +73,7 @@ impl Control {
         let control = Control::new(unbounded_channel().0, Base::now(), Orders::default());
         for pool in &plan.pools {
             let mut shared = SharedPool::new(workers, &control.orders, &control.events);
-            shared.reserve(pool);
+            shared.reserve(pool, &pool.endpoints);
             shared.publish(control.now());
             control.pools().insert(pool.name.clone(), shared);
         }
@@ -99,17 +101,32 @@ impl Control {
         self.pools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The present state of a plan's pools, in its order. While the plan changes, a pool may not exist yet: it then has
-    /// no endpoints.
+    /// The present state of a plan's pools, in its order. While the plan changes, a pool may not exist yet: no endpoint of
+    /// it has a state then.
     pub fn snapshot(&self, plan: &Plan) -> Vec<PoolSnapshot> {
         let pools = self.pools();
-        let one = |plan: &Arc<plan::Pool>| pools.get(&plan.name).map(|pool| pool.snapshot(plan)).unwrap_or_default();
+        let one = |plan: &Arc<plan::Pool>| match pools.get(&plan.name) {
+            Some(pool) => pool.snapshot(plan),
+            None => PoolSnapshot::unused(plan),
+        };
+        plan.pools.iter().map(one).collect()
+    }
+
+    /// The pools of a plan as operators see them, without what planes count.
+    pub fn shown(&self, plan: &Plan) -> Vec<evenkeel_view::Pool> {
+        let pools = self.pools();
+        let one = |plan: &Arc<plan::Pool>| pools.get(&plan.name).map_or_else(|| named(plan), |pool| pool.shown(plan));
         plan.pools.iter().map(one).collect()
     }
 
     /// Whether an endpoint waits for the first result of its checks.
     pub fn is_checking_first(&self) -> bool {
         self.pools().values().any(|pool| pool.pool.states().any(|(_, state)| state == State::Unchecked))
+    }
+
+    /// The instant that the clocks of all workers count from.
+    pub fn base(&self) -> Base {
+        self.base
     }
 
     /// The time, as workers count it.
@@ -126,6 +143,11 @@ impl Control {
     /// Pools, endpoints or checks have changed.
     pub fn changed(&self) {
         self.send(Event::Changed);
+    }
+
+    /// These pools have other endpoints.
+    pub fn changed_pools(&self, names: Vec<Arc<str>>) {
+        self.send(Event::Members(names));
     }
 
     fn send(&self, event: Event) {
@@ -152,10 +174,45 @@ impl Drop for Thread {
     }
 }
 
-/// The state of the control thread.
+/// The state of the control thread. What it does for one pool costs nothing for the others.
 struct Watching {
     control: Control,
-    checkers: HashMap<(Arc<str>, EndpointId), Checker>,
+    /// By pool and endpoint.
+    checkers: HashMap<Arc<str>, HashMap<EndpointId, Checker>>,
+    dues: Dues,
+}
+
+/// When something is due next in each pool.
+#[derive(Default)]
+struct Dues {
+    of: HashMap<Arc<str>, Instant>,
+    in_order: BTreeSet<(Instant, Arc<str>)>,
+}
+
+impl Dues {
+    /// Something is due then in a pool, or nothing.
+    fn set(&mut self, pool: &Arc<str>, due: Option<Instant>) {
+        if self.of.get(pool).copied() == due {
+            return;
+        }
+        if let Some(before) = self.of.remove(pool) {
+            self.in_order.remove(&(before, pool.clone()));
+        }
+        if let Some(due) = due {
+            self.of.insert(pool.clone(), due);
+            self.in_order.insert((due, pool.clone()));
+        }
+    }
+
+    /// When something is due first.
+    fn first(&self) -> Option<Instant> {
+        self.in_order.first().map(|(due, _)| *due)
+    }
+
+    /// The pools in which something is due now.
+    fn by(&self, now: Instant) -> Vec<Arc<str>> {
+        self.in_order.iter().take_while(|(due, _)| *due <= now).map(|(_, pool)| pool.clone()).collect()
+    }
 }
 
 /// The task that checks one endpoint.
@@ -171,9 +228,13 @@ impl Drop for Checker {
 }
 
 impl Watching {
+    fn new(control: Control) -> Watching {
+        Watching { control, checkers: HashMap::new(), dues: Dues::default() }
+    }
+
     async fn run(mut self, mut events: UnboundedReceiver<Event>) {
         loop {
-            let due = self.control.pools().values().filter_map(|pool| pool.due()).min();
+            let due = self.dues.first();
             let wake = async {
                 match due {
                     Some(due) => sleep(Duration::from_nanos(due.since(self.control.now()))).await,
@@ -183,42 +244,59 @@ impl Watching {
             tokio::select! {
                 event = events.recv() => match event {
                     None | Some(Event::Stop) => return,
-                    Some(Event::Changed) => self.check_what_there_is(),
-                    Some(Event::Tripped(pool)) => {
-                        let now = self.control.now();
-                        self.control.pools().get_mut(&pool).into_iter().for_each(|pool| pool.poll(now));
-                    }
+                    Some(Event::Changed) => self.look_at_all(),
+                    Some(Event::Members(pools)) => pools.iter().for_each(|pool| self.look_at(pool)),
+                    Some(Event::Tripped(pool)) => self.with(&pool, SharedPool::poll),
                     Some(Event::Checked(pool, id, checked)) => {
-                        let now = self.control.now();
-                        self.control.pools().get_mut(&pool).into_iter().for_each(|pool| pool.on_check(id, &checked, now));
+                        self.with(&pool, |pool, now| pool.on_check(id, &checked, now));
                     }
                 },
                 () = wake => {
-                    let now = self.control.now();
-                    let mut pools = self.control.pools();
-                    pools.values_mut().filter(|pool| pool.due().is_some_and(|due| due <= now)).for_each(|pool| pool.poll(now));
+                    for pool in self.dues.by(self.control.now()) {
+                        self.with(&pool, SharedPool::poll);
+                    }
                 }
             }
         }
     }
 
-    /// Starts new checks, and ends those that are no longer configured; others go on undisturbed.
-    fn check_what_there_is(&mut self) {
-        let wanted: HashMap<_, _> = {
-            let pools = self.control.pools();
-            let of = |(name, pool): (&Arc<str>, &SharedPool)| {
-                let name = name.clone();
-                pool.checkups().map(move |(id, checkup)| ((name.clone(), id), checkup)).collect::<Vec<_>>()
-            };
-            pools.iter().flat_map(of).collect()
+    /// Does something to a pool, which may change when something is due there.
+    fn with(&mut self, name: &Arc<str>, work: impl FnOnce(&mut SharedPool, Instant)) {
+        let now = self.control.now();
+        let mut pools = self.control.pools();
+        let due = pools.get_mut(name).and_then(|pool| {
+            work(pool, now);
+            pool.due()
+        });
+        drop(pools);
+        self.dues.set(name, due);
+    }
+
+    /// Follows a change of every pool.
+    fn look_at_all(&mut self) {
+        let mut names: HashSet<Arc<str>> = self.control.pools().keys().cloned().collect();
+        names.extend(self.checkers.keys().cloned());
+        names.extend(self.dues.of.keys().cloned());
+        names.iter().for_each(|name| self.look_at(name));
+    }
+
+    /// Starts new checks of a pool, and ends those that are no longer configured; others go on undisturbed.
+    fn look_at(&mut self, name: &Arc<str>) {
+        let (due, wanted): (_, HashMap<EndpointId, Checkup>) = match self.control.pools().get(name) {
+            Some(pool) => (pool.due(), pool.checkups().collect()),
+            None => (None, HashMap::new()),
         };
-        self.checkers.retain(|key, checker| wanted.get(key) == Some(&checker.checkup));
-        for (key, checkup) in wanted {
-            let (control, (pool, id)) = (&self.control, key.clone());
-            self.checkers.entry(key).or_insert_with(|| {
-                let task =
-                    tokio::spawn(check_again_and_again(control.clone(), pool, id, checkup.clone())).abort_handle();
-                Checker { checkup, task }
+        self.dues.set(name, due);
+        if wanted.is_empty() {
+            self.checkers.remove(name);
+            return;
+        }
+        let checkers = self.checkers.entry(name.clone()).or_default();
+        checkers.retain(|id, checker| wanted.get(id) == Some(&checker.checkup));
+        for (id, checkup) in wanted {
+            checkers.entry(id).or_insert_with(|| {
+                let check = check_again_and_again(self.control.clone(), name.clone(), id, checkup.clone());
+                Checker { checkup, task: tokio::spawn(check).abort_handle() }
             });
         }
     }
@@ -235,5 +313,25 @@ async fn check_again_and_again(control: Control, pool: Arc<str>, id: EndpointId,
         control.send(Event::Checked(pool.clone(), id, checked));
         let stretch = 1.0 + checkup.check.jitter * (2.0 * rng.unit() - 1.0);
         sleep_until(began + checkup.check.interval.mul_f64(stretch)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_due_first_is_known_without_a_look_at_every_pool() {
+        let (mut dues, [a, b]) = (Dues::default(), ["a", "b"].map(Arc::<str>::from));
+        assert_eq!(dues.first(), None);
+        dues.set(&a, Some(Instant(5)));
+        dues.set(&b, Some(Instant(3)));
+        dues.set(&b, Some(Instant(7)));
+        assert_eq!((dues.first(), dues.by(Instant(4)).len()), (Some(Instant(5)), 0));
+        assert_eq!(dues.by(Instant(7)), [a.clone(), b.clone()]);
+        dues.set(&a, None);
+        assert_eq!((dues.first(), dues.by(Instant(7))), (Some(Instant(7)), vec![b.clone()]));
+        dues.set(&b, None);
+        assert!(dues.of.is_empty() && dues.in_order.is_empty());
     }
 }

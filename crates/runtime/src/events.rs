@@ -2,60 +2,16 @@
 //! follow them.
 #![expect(clippy::disallowed_types, reason = "workers tell nothing here")]
 
+use evenkeel_view::Event;
+use evenkeel_view::events::Kind;
+use evenkeel_view::words::unix_ms;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 use tokio::sync::watch;
 
 /// Events that are kept; older ones are forgotten.
 pub const KEPT_MAX: usize = 2000;
-
-/// What an event is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// An endpoint changed its state.
-    Endpoint,
-    /// A pool began to panic, or is over it.
-    Pool,
-    /// An operator changed something.
-    Operator,
-    /// A configuration was read.
-    Config,
-    /// The process started, takes over or ends.
-    Process,
-}
-
-impl Kind {
-    /// One word.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Endpoint => "endpoint",
-            Kind::Pool => "pool",
-            Kind::Operator => "operator",
-            Kind::Config => "config",
-            Kind::Process => "process",
-        }
-    }
-}
-
-/// Something that happened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
-    /// Counts up from 1.
-    pub id: u64,
-    /// Milliseconds since 1970.
-    pub unix_ms: u64,
-    /// What it is about.
-    pub kind: Kind,
-    /// The pool that it is about, if it is about one.
-    pub pool: Option<Arc<str>>,
-    /// The endpoint of that pool.
-    pub endpoint: Option<Arc<str>>,
-    /// One sentence without a full stop.
-    pub text: String,
-    /// Who did it, if a person or a program did.
-    pub by: Option<String>,
-}
 
 /// The latest events of this process, shared by all that hold it.
 #[derive(Clone, Debug)]
@@ -84,7 +40,8 @@ impl Events {
             kept.pop_front();
         }
         let (pool, endpoint, by) = (about.0.cloned(), about.1.cloned(), by.map(str::to_owned));
-        kept.push_back(Event { id, unix_ms: unix_ms(SystemTime::now()), kind, pool, endpoint, text, by });
+        let (at_ms, kind) = (unix_ms(SystemTime::now()), kind.name().into());
+        kept.push_back(Event { id, at_ms, kind, pool, endpoint, text, by });
         self.latest.send_replace(id);
     }
 
@@ -97,11 +54,6 @@ impl Events {
     pub fn follow(&self) -> watch::Receiver<u64> {
         self.latest.subscribe()
     }
-}
-
-/// A moment as milliseconds since 1970.
-pub fn unix_ms(at: SystemTime) -> u64 {
-    at.duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

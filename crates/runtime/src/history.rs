@@ -1,10 +1,13 @@
 //! What has happened to a pool and its endpoints? Checks, changes of state and panic, for metrics and the log.
 
-use crate::events::{Events, Kind};
+use crate::events::Events;
 use evenkeel_balance::EndpointId;
 use evenkeel_balance::eligible::PanicMode;
 use evenkeel_balance::state::{Change, State};
-use evenkeel_config::plan::{self, Address};
+use evenkeel_config::plan::{Address, Endpoint};
+use evenkeel_view::Check;
+use evenkeel_view::events::Kind;
+use evenkeel_view::words::unix_ms;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -27,20 +30,9 @@ pub struct EndpointHistory {
     /// How often each thing happened.
     pub counts: Counts,
     /// The latest check, if there was one.
-    pub checked: Option<LastCheck>,
-    /// Since when it is in its state.
-    pub since: SystemTime,
-}
-
-/// How a check ended, and when.
-#[derive(Clone, Debug)]
-pub struct LastCheck {
-    /// When it ended.
-    pub at: SystemTime,
-    /// How long it took.
-    pub took: Duration,
-    /// Why it failed, if it did.
-    pub failure: Option<String>,
+    pub checked: Option<Check>,
+    /// Since when it is in its state, milliseconds since 1970.
+    pub since_ms: u64,
 }
 
 impl EndpointHistory {
@@ -75,11 +67,11 @@ pub struct Checked {
 }
 
 impl History {
-    /// Switches to the endpoints of a plan. Those that stay keep their numbers.
-    pub fn apply(&mut self, plan: &plan::Pool) {
-        self.name = plan.name.clone();
+    /// Switches to other endpoints of a pool. Those that stay keep their numbers.
+    pub fn apply(&mut self, pool: &Arc<str>, endpoints: &[Endpoint]) {
+        self.name = pool.clone();
         let mut before = std::mem::take(&mut self.endpoints);
-        let endpoints = plan.endpoints.iter().map(|e| {
+        let endpoints = endpoints.iter().map(|e| {
             let id = EndpointId::of(&e.name);
             let seen = before.remove(&id);
             let (name, addr) = (e.name.clone(), e.addr.clone());
@@ -88,7 +80,7 @@ impl History {
                 addr: addr.clone(),
                 counts: Counts::default(),
                 checked: None,
-                since: SystemTime::now(),
+                since_ms: unix_ms(SystemTime::now()),
             };
             let seen = seen.unwrap_or_else(new);
             (id, EndpointHistory { name, addr, ..seen })
@@ -119,8 +111,11 @@ impl History {
             Err(_) => endpoint.counts.failed += 1,
         }
         endpoint.counts.checking += checked.took;
-        let (at, failure) = (SystemTime::now(), checked.result.clone().err());
-        endpoint.checked = Some(LastCheck { at, took: checked.took, failure });
+        endpoint.checked = Some(Check {
+            at_ms: unix_ms(SystemTime::now()),
+            took_ms: checked.took.as_secs_f64() * 1e3,
+            failure: checked.result.clone().err(),
+        });
     }
 
     /// Counts changes, logs and tells them. `states`: those of all endpoints, after the changes; `mode`: what the pool does in
@@ -137,7 +132,7 @@ impl History {
         for change in changes {
             let Some(endpoint) = self.endpoints.get_mut(&change.id) else { continue };
             endpoint.counts.changes += 1;
-            endpoint.since = SystemTime::now();
+            endpoint.since_ms = unix_ms(SystemTime::now());
             let (name, from, to) = (&*endpoint.name, change.from, change.to);
             let why = match to {
                 State::Down => format!(": {}", endpoint.failure().unwrap_or("never passed a check")),

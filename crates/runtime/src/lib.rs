@@ -1,23 +1,36 @@
-//! In which state are the endpoints? The pools of a plan as every plane shares them. Read the files in this order:
+//! The state that all planes share: the plan that runs, the pools, and what looks after them. Read the files in this order:
 //!
-//! 1. [`pool`]: from configured endpoints to the sets that workers pick from.
-//! 2. [`control`]: the thread that watches them; [`check`]: whether an endpoint is healthy.
-//! 3. [`orders`]: what operators want beside the configuration; [`events`]: what has happened of late.
-//! 4. [`history`]: what has happened to them, for metrics and logs; [`snapshot`]: their present state, for pages and
+//! 1. [`runtime`]: a plan is prepared, installed and published in every [`plane`]; [`generation`]: a plan that runs;
+//!    [`restart`]: keys that stay; [`lost`]: a worker that ended on its own.
+//! 2. [`membership`]: the endpoints that its pools have now; [`pool`]: from configured endpoints to the sets that workers pick from.
+//! 3. [`control`]: the thread that watches them; [`check`]: whether an endpoint is healthy.
+//! 4. [`orders`]: what operators want beside the configuration; [`events`]: what has happened of late.
+//! 5. [`history`]: what has happened to them, for metrics and logs; [`snapshot`]: their present state, for pages and
 //!    tools.
-//! 5. [`journal`]: what every pick depended on.
+//! 6. [`journal`]: what every pick depended on; [`metrics`]: all of that for Prometheus.
 
 pub mod check;
 pub mod control;
 pub mod events;
+pub mod generation;
 pub mod history;
 pub mod journal;
+mod lost;
+pub mod membership;
+pub mod metrics;
 pub mod orders;
+pub mod plane;
 pub mod pool;
+mod restart;
+mod runtime;
 pub mod snapshot;
 
 pub use control::Control;
 pub use events::Events;
+pub use generation::{Generation, Summary};
+pub use metrics::Metrics;
 pub use orders::Orders;
+pub use plane::{Change, Diagnostic, Next, Plane, Prepared, Sending, StartError};
 pub use pool::{Pools, SharedPool};
+pub use runtime::Runtime;
 pub use snapshot::{EndpointSnapshot, PoolSnapshot};

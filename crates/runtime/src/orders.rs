@@ -4,6 +4,7 @@
 
 use evenkeel_balance::EndpointSpec;
 use evenkeel_balance::endpoint::Forced;
+use evenkeel_view::{Drain, Health};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,33 +27,13 @@ pub struct Order {
     pub weight: Option<u32>,
     /// It counts as up or down, whatever its checks say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub health: Option<Word>,
+    pub health: Option<Health>,
     /// Who gave the latest order.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub by: String,
     /// When that was, milliseconds since 1970.
     #[serde(default)]
     pub unix_ms: u64,
-}
-
-/// How an endpoint drains.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Drain {
-    /// Its sticky clients stay.
-    KeepSessions,
-    /// They go elsewhere with their next request.
-    Now,
-}
-
-/// What an operator says of its health.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Word {
-    /// It is up.
-    Up,
-    /// It is down.
-    Down,
 }
 
 /// A change of an endpoint's order.
@@ -63,7 +44,7 @@ pub enum Change {
     /// Another weight, or that of the configuration.
     Weight(Option<u32>),
     /// Up or down, or what its checks say.
-    Health(Option<Word>),
+    Health(Option<Health>),
     /// Everything as the configuration says.
     Clear,
 }
@@ -85,13 +66,19 @@ impl Order {
 
     /// An endpoint as its configuration and this order want it.
     pub fn applied_to(&self, spec: EndpointSpec) -> EndpointSpec {
-        let forced = self.health.map(|word| match word {
-            Word::Up => Forced::Up,
-            Word::Down => Forced::Down,
+        let forced = self.health.map(|health| match health {
+            Health::Up => Forced::Up,
+            Health::Down => Forced::Down,
         });
         let (drain, weight) = (spec.drain || self.drain.is_some(), self.weight.unwrap_or(spec.weight));
         let keeps = self.drain.map_or(spec.keeps_sessions, |drain| drain == Drain::KeepSessions);
         spec.drain(drain).keeps_sessions(keeps).weight(weight).forced(forced)
+    }
+}
+
+impl From<Order> for evenkeel_view::Order {
+    fn from(Order { drain, weight, health, by, unix_ms }: Order) -> evenkeel_view::Order {
+        evenkeel_view::Order { drain, weight, health, by, at_ms: unix_ms }
     }
 }
 
@@ -159,7 +146,7 @@ mod tests {
         let spec = order.applied_to(EndpointSpec::new("a").weight(7));
         assert_eq!((spec.weight, spec.drain, spec.keeps_sessions, spec.forced), (3, true, false, None));
         orders.change("shop", "a", Change::Weight(None), "eve", 3);
-        orders.change("shop", "a", Change::Health(Some(Word::Down)), "eve", 3);
+        orders.change("shop", "a", Change::Health(Some(Health::Down)), "eve", 3);
         let spec = orders.of("shop", "a").expect("it drains").applied_to(EndpointSpec::new("a").weight(7));
         assert_eq!((spec.weight, spec.drain, spec.forced), (7, true, Some(Forced::Down)));
         orders.change("shop", "a", Change::Clear, "eve", 4);

@@ -1,10 +1,10 @@
 //! Which side owns the pools? The control side: it turns configured endpoints into sets, and gives each worker a
 //! balancer and what the worker keeps by slot. The results of checks and requests come together here.
 
-use crate::events::{Events, Kind, unix_ms};
+use crate::events::Events;
 use crate::history::{Checked, History};
 use crate::journal::Journal;
-use crate::orders::{Change, Drain, Order, Orders, Word};
+use crate::orders::{Change, Order, Orders};
 use evenkeel_balance::control::Settings;
 use evenkeel_balance::params::ParamError;
 use evenkeel_balance::state::State;
@@ -13,6 +13,9 @@ use evenkeel_balance::{Balancer, EndpointId, EndpointSpec, Instant, Pool, Seat, 
 use evenkeel_config::plan::{self, Address, HealthCheck, ProxyVersion};
 use evenkeel_net::log_writer::Writer;
 use evenkeel_net::tls::towards::Towards;
+use evenkeel_view::events::Kind;
+use evenkeel_view::words::unix_ms;
+use evenkeel_view::{Drain, Health};
 use rustls::pki_types::ServerName;
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -34,10 +37,10 @@ pub struct SharedPool {
     announce: Option<ProxyVersion>,
     tls: Option<Towards>,
     name: Arc<str>,
-    /// As planned.
+    /// As planned, of the endpoints that were published last.
     planned: Vec<(Arc<str>, EndpointSpec)>,
-    /// As operators want them.
-    specs: Vec<EndpointSpec>,
+    /// As planned, of those that are reserved and not published yet.
+    reserved: Option<Vec<(Arc<str>, EndpointSpec)>>,
     orders: Orders,
     events: Events,
     /// What has happened to the pool and its endpoints.
@@ -84,7 +87,7 @@ impl SharedPool {
             tls: None,
             name: Arc::default(),
             planned: Vec::new(),
-            specs: Vec::new(),
+            reserved: None,
             orders: orders.clone(),
             events: events.clone(),
             history: History::default(),
@@ -111,13 +114,13 @@ impl SharedPool {
         seats.map(balancer).collect()
     }
 
-    /// Gives the endpoints of a plan their slots: no worker may pick a new endpoint before it knows what is in the
+    /// Gives the endpoints of a pool their slots: no worker may pick a new endpoint before it knows what is in the
     /// slot.
-    pub fn reserve(&mut self, plan: &plan::Pool) {
+    pub fn reserve(&mut self, plan: &plan::Pool, endpoints: &[plan::Endpoint]) {
         self.name = plan.name.clone();
-        self.planned = plan.endpoints.iter().map(|e| (e.name.clone(), spec(e, plan))).collect();
-        self.follow_orders();
-        self.pool.reserve(&self.specs);
+        let planned: Vec<_> = endpoints.iter().map(|e| (e.name.clone(), spec(e, plan))).collect();
+        self.pool.reserve(&self.as_ordered(&planned));
+        self.reserved = Some(planned);
         self.settings = settings(plan);
         self.queue_max = plan.queue.max;
         self.announce = plan.proxy_protocol;
@@ -125,7 +128,7 @@ impl SharedPool {
         if self.check.as_deref() != check {
             self.check = check.cloned().map(Arc::new);
         }
-        self.history.apply(plan);
+        self.history.apply(&plan.name, endpoints);
     }
 
     /// Has checks speak TLS, where requests do.
@@ -138,17 +141,20 @@ impl SharedPool {
     pub fn publish(&mut self, now: Instant) {
         self.pool.queue().set_max(self.queue_max);
         self.pool.configure(self.settings, now);
-        self.due = self.pool.update(&self.specs, now);
+        if let Some(reserved) = self.reserved.take() {
+            self.planned = reserved;
+        }
+        self.due = self.pool.update(&self.as_ordered(&self.planned), now);
         self.record();
     }
 
-    /// Makes the endpoints what their orders want them to be.
-    fn follow_orders(&mut self) {
+    /// The endpoints as their orders want them to be.
+    fn as_ordered(&self, planned: &[(Arc<str>, EndpointSpec)]) -> Vec<EndpointSpec> {
         let ordered = |(name, spec): &(Arc<str>, EndpointSpec)| match self.orders.of(&self.name, name) {
             Some(order) => order.applied_to(spec.clone()),
             None => spec.clone(),
         };
-        self.specs = self.planned.iter().map(ordered).collect();
+        planned.iter().map(ordered).collect()
     }
 
     /// Changes what an operator wants of an endpoint, and does it. `by`: who that is.
@@ -166,14 +172,14 @@ impl SharedPool {
             Change::Drain(None) => "drains no longer, unless its configuration says so".to_owned(),
             Change::Weight(Some(weight)) => format!("has weight {weight}"),
             Change::Weight(None) => "has the weight of its configuration".to_owned(),
-            Change::Health(Some(Word::Up)) => "counts as up, whatever its checks say".to_owned(),
-            Change::Health(Some(Word::Down)) => "counts as down, whatever its checks say".to_owned(),
+            Change::Health(Some(Health::Up)) => "counts as up, whatever its checks say".to_owned(),
+            Change::Health(Some(Health::Down)) => "counts as down, whatever its checks say".to_owned(),
             Change::Health(None) => "is up or down as its checks say".to_owned(),
             Change::Clear => "is as its configuration says".to_owned(),
         };
         self.note_order(&name, text, by);
-        self.follow_orders();
-        self.due = self.pool.update(&self.specs, now);
+        // Not of those that are only reserved: workers may be about to learn of them.
+        self.due = self.pool.update(&self.as_ordered(&self.planned), now);
         self.record();
         Ok(())
     }
@@ -203,7 +209,7 @@ impl SharedPool {
     }
 
     fn name_of(&self, endpoint: &str) -> Result<Arc<str>, Refused> {
-        let names = || self.planned.iter().map(|(name, _)| name);
+        let names = || self.planned.iter().chain(self.reserved.iter().flatten()).map(|(name, _)| name);
         names().find(|name| &***name == endpoint).cloned().ok_or_else(|| Refused::Unknown(names().cloned().collect()))
     }
 
@@ -276,9 +282,12 @@ impl SharedPool {
         self.pool.balancer(plan.balance.algorithm, &plan.balance.params, seat, seed(plan) ^ !0)
     }
 
-    /// The endpoints of a plan that have an address, with their slots.
-    pub fn addresses<'p>(&self, plan: &'p plan::Pool) -> impl Iterator<Item = (Slot, SocketAddr, &'p plan::Endpoint)> {
-        plan.endpoints.iter().filter_map(|endpoint| Some((self.slot_of(endpoint)?, address(&endpoint.addr)?, endpoint)))
+    /// Those of some endpoints that have an address, with their slots.
+    pub fn addresses<'p>(
+        &self,
+        endpoints: &'p [plan::Endpoint],
+    ) -> impl Iterator<Item = (Slot, SocketAddr, &'p plan::Endpoint)> {
+        endpoints.iter().filter_map(|endpoint| Some((self.slot_of(endpoint)?, address(&endpoint.addr)?, endpoint)))
     }
 
     /// The slot of an endpoint of a plan, once that is reserved.

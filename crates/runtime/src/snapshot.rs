@@ -1,17 +1,15 @@
-//! What is the state of a pool now, for metrics, a dashboard or an answer to an operator? A copy, so that the lock of
-//! the pools is held only while it is made.
+//! State of a pool now, for metrics and as operators see it. A copy, so that the lock of the pools is held only while it is made.
 
-use crate::history::{Counts, LastCheck};
-use crate::orders::Order;
+use crate::history::Counts;
 use crate::pool::{SharedPool, address};
 use evenkeel_balance::EndpointId;
 use evenkeel_balance::slow_start::FULL;
 use evenkeel_balance::state::State;
 use evenkeel_config::plan;
+use evenkeel_view::words::reason;
+use evenkeel_view::{Endpoint, Order, Pool, Weights};
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 /// One pool.
 #[derive(Clone, Debug, Default)]
@@ -35,24 +33,28 @@ pub struct EndpointSnapshot {
     pub state: Option<State>,
     /// The weight that counts now: 0 while it gets no requests, less than configured during slow start.
     pub weight: f64,
-    /// Where it is.
-    pub addr: Option<SocketAddr>,
     /// The weight of its configuration.
     pub weight_configured: u32,
-    /// Its tier.
-    pub priority: u8,
-    /// Its zone.
-    pub zone: Option<Arc<str>>,
-    /// Since when it is in its state.
-    pub since: Option<SystemTime>,
-    /// Its latest check.
-    pub checked: Option<LastCheck>,
-    /// What operators want of it.
-    pub order: Option<Order>,
-    /// Requests in flight there, over all workers.
-    pub in_flight: u32,
+    /// Since when it is in its state, milliseconds since 1970.
+    pub since_ms: Option<u64>,
     /// How often each thing happened to it.
     pub counts: Counts,
+}
+
+impl PoolSnapshot {
+    /// A pool of a plan that is not in use yet, or no more.
+    pub fn unused(plan: &plan::Pool) -> PoolSnapshot {
+        let endpoint = |endpoint: &plan::Endpoint| EndpointSnapshot {
+            name: endpoint.name.clone(),
+            weight_configured: endpoint.weight.into(),
+            ..EndpointSnapshot::default()
+        };
+        PoolSnapshot {
+            name: plan.name.clone(),
+            endpoints: plan.endpoints.iter().map(endpoint).collect(),
+            ..PoolSnapshot::default()
+        }
+    }
 }
 
 impl SharedPool {
@@ -72,14 +74,8 @@ impl SharedPool {
                 name: endpoint.name.clone(),
                 state: states.get(&id).copied(),
                 weight: part * f64::from(weight),
-                addr: address(&endpoint.addr),
                 weight_configured: configured,
-                priority: endpoint.priority,
-                zone: endpoint.zone.as_deref().map(Into::into),
-                since: seen.map(|seen| seen.since),
-                checked: seen.and_then(|seen| seen.checked.clone()),
-                order,
-                in_flight: self.slot_of(endpoint).map_or(0, |slot| self.pool.in_flight(slot)),
+                since_ms: seen.map(|seen| seen.since_ms),
                 counts: seen.map(|seen| seen.counts).unwrap_or_default(),
             }
         };
@@ -90,4 +86,37 @@ impl SharedPool {
             endpoints: plan.endpoints.iter().map(endpoint).collect(),
         }
     }
+
+    /// The pool as operators see it, without what planes count.
+    pub fn shown(&self, plan: &plan::Pool) -> Pool {
+        let PoolSnapshot { in_panic, waiting, endpoints, .. } = self.snapshot(plan);
+        let weights: f64 = endpoints.iter().map(|endpoint| endpoint.weight).sum();
+        let endpoint = |(snapshot, plan): (&EndpointSnapshot, &plan::Endpoint)| {
+            let order = self.order_of(&plan.name).map(Order::from);
+            let seen = self.history().endpoint(EndpointId::of(&plan.name));
+            let check = seen.and_then(|seen| seen.checked.clone());
+            Endpoint {
+                name: plan.name.to_string(),
+                address: address(&plan.addr).map(|addr| addr.to_string()),
+                state: snapshot.state.map_or("unknown", State::name).into(),
+                reason: snapshot.state.and_then(|state| reason(state, order.as_ref(), check.as_ref())),
+                since_ms: snapshot.since_ms.unwrap_or_default(),
+                weight: Weights { configured: plan.weight.into(), effective: snapshot.weight },
+                priority: plan.priority,
+                zone: plan.zone.as_ref().map(ToString::to_string),
+                in_flight: self.slot_of(plan).map_or(0, |slot| self.pool.in_flight(slot)),
+                fair_share: if weights > 0.0 { snapshot.weight / weights } else { 0.0 },
+                check,
+                order,
+                ..Endpoint::default()
+            }
+        };
+        let endpoints = endpoints.iter().zip(&plan.endpoints).map(endpoint).collect();
+        Pool { in_panic, waiting, endpoints, ..named(plan) }
+    }
+}
+
+/// A pool of which nothing is known yet.
+pub fn named(plan: &plan::Pool) -> Pool {
+    Pool { name: plan.name.to_string(), algorithm: plan.balance.algorithm.name.into(), ..Pool::default() }
 }

@@ -1,5 +1,7 @@
 //! What is to be said of a certificate? Names, dates and what is weak, for `evenkeel check`, the log and metrics.
 
+pub use crate::clock::now;
+
 use crate::authorities::{self, Use};
 use crate::ocsp::{self, Refusal};
 use crate::pair::{self, FileError};
@@ -11,7 +13,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use x509_parser::extensions::ParsedExtension;
 use x509_parser::prelude::{CertificateRevocationList, FromDer, GeneralName, X509Certificate};
 use x509_parser::public_key::PublicKey;
@@ -87,11 +89,6 @@ pub fn facts(der: &CertificateDer<'_>) -> Option<Facts> {
         weak,
         is_authority: certificate.is_ca(),
     })
-}
-
-/// Seconds since 1970.
-pub fn now() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
 }
 
 /// A day, as people write it.

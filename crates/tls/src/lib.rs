@@ -12,6 +12,7 @@
 mod authorities;
 pub mod challenges;
 pub mod clients;
+mod clock;
 pub mod endpoints;
 pub mod identity;
 pub mod inspect;

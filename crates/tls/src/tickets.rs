@@ -2,7 +2,7 @@
 //! workers share, random ones that change, or those of files that several instances have. A session goes on only where clients
 //! have to prove the same as where it began.
 
-use crate::inspect::now;
+use crate::clock::now;
 use crate::pair::FileError;
 use crate::proof;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};

@@ -101,7 +101,7 @@ impl<'a> EndpointHead<'a> {
     /// Appends the fields one by one, but for a `Host` that is not the one that is meant.
     fn write_fields(&self, out: &mut Vec<u8>) {
         let HeadParts { bytes, rows, is_host_new, .. } = self.head;
-        let kept = |field: &&Field| !field.dropped && !(is_host_new && kind(field.name(bytes)) == Kind::Host);
+        let kept = |field: &&Field| !(field.dropped || is_host_new && kind(field.name(bytes)) == Kind::Host);
         for field in rows.iter().filter(kept) {
             append(&[field.name(bytes), b": ", field.value(bytes), b"\r\n"], out);
         }

@@ -4,13 +4,13 @@ use super::access::Caller;
 use super::json::Json;
 use super::problem::{Problem, body};
 use super::running::Process;
-use super::types::config::{Config, Outcome, Proposal, Revision, Rollback, Wish};
 use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::header::{CONTENT_TYPE, ETAG, HeaderMap, IF_MATCH};
 use axum::response::{IntoResponse, Response};
+use evenkeel_view::config::{Config, Outcome, Proposal, Revision, Rollback, Wish};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 

@@ -4,12 +4,12 @@ use super::access::Caller;
 use super::json::Json;
 use super::problem::{Problem, body};
 use super::running::Process;
-use super::types::{Endpoint, Patch, Pool, Status};
 use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::header::{ETAG, HeaderMap, IF_MATCH};
 use axum::response::{IntoResponse, Response};
+use evenkeel_view::{Endpoint, Patch, Pool, Status};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The process with its listeners, pools and endpoints.

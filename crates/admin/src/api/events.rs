@@ -3,11 +3,11 @@
 use super::json::{self, Json};
 use super::problem::Problem;
 use super::running::Process;
-use super::types::Event;
 use axum::extract::{Query, State};
 use axum::http::header::{ACCEPT, HeaderMap};
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
+use evenkeel_view::Event;
 use futures_core::Stream;
 use serde::Deserialize;
 use std::collections::VecDeque;

@@ -3,8 +3,8 @@
 use super::json::Json;
 use super::problem::Problem;
 use super::running::Process;
-use super::types::history::History;
 use axum::extract::{Path, State};
+use evenkeel_view::history::History;
 
 /// What happened at all listeners and pools, by the second.
 #[utoipa::path(get, path = "/v1/history", tag = "state",

@@ -1,7 +1,7 @@
 //! What can programs ask of a running evenkeel, and what can they change? An HTTP API under `/v1`, and its description.
 //!
 //! 1. [`access`]: callers and their rights; [`problem`]: error responses; [`waiting`]: bodies, streams and their limits.
-//! 2. [`types`]: bodies of requests and responses, and [`json`]: their encoding; [`running`]: the process that answers.
+//! 2. [`json`]: the encoding of bodies, whose types are those of `view`; [`running`]: the process that answers.
 //! 3. [`config`], [`endpoints`], [`events`], [`history`], [`picks`], [`process`], [`served`], [`tap`]: what is at which path.
 
 pub mod access;
@@ -16,7 +16,6 @@ pub mod process;
 pub mod running;
 pub mod served;
 pub mod tap;
-pub mod types;
 mod waiting;
 
 use access::Rules;

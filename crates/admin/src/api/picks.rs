@@ -3,11 +3,12 @@
 use super::json::Json;
 use super::problem::{Problem, body};
 use super::running::Process;
-use super::types::Described;
-use super::types::picks::{Armed, Explained, PoolShadows, WouldGo};
 use axum::body::Bytes;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
+use evenkeel_view::Described;
+use evenkeel_view::picks::{Armed, Explained, WouldGo};
+use evenkeel_view::shadows::PoolShadows;
 use serde::Deserialize;
 use utoipa::IntoParams;
 

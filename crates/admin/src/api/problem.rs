@@ -1,10 +1,10 @@
 //! What does a client read that gets no answer? A problem (RFC 9457), in words and with a code for programs.
 
 use super::json::Json;
-use super::types::config::Diagnostic;
 use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use evenkeel_view::config::Diagnostic;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -133,4 +133,24 @@ pub fn body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         return Err(Problem::malformed("the body is to be a JSON object"));
     }
     serde_json::from_slice(bytes).map_err(|error| Problem::malformed(format!("the body: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evenkeel_view::{Drain, Health, Patch};
+
+    #[test]
+    fn a_patch_tells_nothing_from_null() {
+        let patch = |text: &str| body::<Patch>(text.as_bytes());
+        assert_eq!(patch("{}").unwrap(), Patch::default());
+        assert_eq!(patch(r#"{"weight":3.0}"#).unwrap(), Patch { weight: Some(Some(3)), ..Patch::default() });
+        let want = Patch { drain: Some(None), weight: Some(Some(3)), health: None };
+        assert_eq!(patch(r#"{"drain":null,"weight":3}"#).unwrap(), want);
+        let want = Patch { drain: Some(Some(Drain::KeepSessions)), weight: None, health: Some(Some(Health::Down)) };
+        assert_eq!(patch(r#"{"drain":"keep-sessions","health":"down"}"#).unwrap(), want);
+        for wrong in [r#"{"drains":null}"#, r#"{"weight":-1}"#, r#"{"weight":1.5}"#, r#"{"health":"well"}"#, "[]", ""] {
+            assert!(patch(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -1,12 +1,13 @@
 //! What can the API ask of the process? The binary answers.
 
 use super::problem::Problem;
-use super::types::config::{Config, Outcome, Revision, Wish};
-use super::types::history::History;
-use super::types::picks::{Armed, Explained, PoolShadows, WouldGo};
-use super::types::served::{Certificate, Route, Zone};
-use super::types::tap::{Filter, Tapped};
-use super::types::{Described, Endpoint, Event, Patch, Status};
+use evenkeel_view::config::{Config, Outcome, Revision, Wish};
+use evenkeel_view::history::History;
+use evenkeel_view::picks::{Armed, Explained, WouldGo};
+use evenkeel_view::served::{Certificate, Route, Zone};
+use evenkeel_view::shadows::PoolShadows;
+use evenkeel_view::tap::{Filter, Tapped};
+use evenkeel_view::{Described, Endpoint, Event, Patch, Status};
 use futures_core::Stream;
 use std::pin::Pin;
 use std::sync::Arc;

@@ -3,8 +3,8 @@
 use super::json::Json;
 use super::problem::Problem;
 use super::running::Process;
-use super::types::served::{Certificate, Route, Zone};
 use axum::extract::State;
+use evenkeel_view::served::{Certificate, Route, Zone};
 
 /// The routes, in the order of the configuration.
 #[utoipa::path(get, path = "/v1/routes", tag = "state",

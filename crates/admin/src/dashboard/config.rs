@@ -2,10 +2,11 @@
 //! applied; an earlier one is taken again.
 
 use super::page::{Asked, Content, Page};
-use super::shown::{ago, since};
+use super::shown::since;
 use crate::api::config::tag;
 use crate::api::problem::Problem;
-use crate::api::types::config::{Config, Revision, Running};
+use evenkeel_view::config::{Config, Revision, Running};
+use evenkeel_view::words::ago;
 use maud::{Markup, PreEscaped, html};
 
 /// The page. Not followed: what was typed would be lost.

@@ -4,10 +4,11 @@ use super::overview::list;
 use super::page::{Asked, Content, Page};
 use super::plots::{self, Plot};
 use super::pools::{buttons, checked};
-use super::shown::{ago, escaped, milliseconds, or_dash, order, percent, since, state, weight};
+use super::shown::{milliseconds, or_dash, order, percent, since, state, weight};
 use crate::api::problem::Problem;
-use crate::api::types::{Endpoint, Event, LoadReport, Pool};
 use evenkeel_draw::axis::Axis;
+use evenkeel_view::words::{ago, escaped};
+use evenkeel_view::{Endpoint, Event, LoadReport, Pool};
 use maud::{Markup, html};
 
 /// The page.

@@ -1,9 +1,11 @@
 //! Why did a request go there? Those whose picks are kept, and one of them in full.
 
 use super::page::{Asked, Content, Page};
-use super::shown::{ago, brief, escaped, milliseconds, since};
-use crate::api::types::picks::{Candidate, ExplainedTry, Pick};
+use super::shown::{brief, milliseconds, since};
+use evenkeel_view::picks::{Candidate, ExplainedTry, Pick};
+use evenkeel_view::words::{ago, escaped, unix_ms};
 use maud::{Markup, html};
+use std::time::SystemTime;
 
 /// All that are kept.
 pub static PAGE: Page = Page { path: "/ui/explain", name: "Explain", content: kept, is_live: true };
@@ -68,6 +70,10 @@ fn one(asked: Asked) -> Content {
                 "; worker " (one.worker) "; " (nanoseconds(one.queue_ns)) " of it in the queue; ended by " (one.end)
                 " in " (one.phase) "." }
             @if let Some(trace) = &one.trace_id { p { "Trace " code { (trace) } } }
+            @if !one.filters.is_empty() {
+                h2 { "Filters" }
+                ol { @for step in &one.filters { li { (step.name) ": " (step.did) } } }
+            }
             @for (at, try_) in one.tries.iter().enumerate() {
                 h2 { "Try " (at + 1) ": " (endpoint(Some(try_))) " " span.dim { (try_.how) ", after " (nanoseconds(try_.at_ns)) } }
                 @if let Some(why) = &try_.failed { p.bad { "Failed: " (why) } }
@@ -86,15 +92,14 @@ const COLUMNS: [Column; 6] = [
     ("Score", |one| one.score.map(brief)),
     ("Place", |one| one.place.map(|place| place.to_string())),
     ("Tier", |one| one.tier.map(|tier| tier.to_string())),
-    ("Zone", |one| one.zone.clone()),
+    ("Zone", |one| one.zone.as_deref().map(str::to_owned)),
 ];
 
 /// One pick: what was compared, what was left out, and what decided.
 pub fn pick(pick: &Pick) -> Markup {
     // Columns that no candidate has are left out.
     let columns = || COLUMNS.iter().filter(|(_, value)| pick.candidates.iter().any(|one| value(one).is_some()));
-    let now =
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |now| now.as_millis() as u64);
+    let now = unix_ms(SystemTime::now());
     let is_picked = |one: &Candidate| pick.picked.as_ref() == Some(&one.endpoint);
     html! {
         @if let Some(why) = &pick.refused { p.bad { "None: " (why) } }

@@ -2,9 +2,9 @@
 
 use super::page::{Asked, Page, process};
 use super::shown::page_of;
-use crate::api::types::{Pool, Status};
 use evenkeel_draw::flow::{Band, Column, Node, flow};
 use evenkeel_draw::number::many;
+use evenkeel_view::{Pool, Status};
 use maud::{Markup, PreEscaped, html};
 
 /// The page.

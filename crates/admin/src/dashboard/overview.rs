@@ -2,11 +2,12 @@
 
 use super::page::{Asked, Page, process};
 use super::plots::{self, Plot};
-use super::shown::{ago, milliseconds, or_dash, page_of, percent, state};
-use crate::api::types::history::{History, Span};
-use crate::api::types::{Event, Status};
+use super::shown::{milliseconds, or_dash, page_of, percent, state};
 use evenkeel_draw::axis::Axis;
 use evenkeel_draw::number::many;
+use evenkeel_view::history::{History, Span};
+use evenkeel_view::words::ago;
+use evenkeel_view::{Event, Status};
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 

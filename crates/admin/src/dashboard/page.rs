@@ -1,10 +1,11 @@
 //! What is a page? What it is called, what it is asked, and what it shows.
 
-use super::shown::{ago, since};
+use super::shown::since;
 use super::watching::Watch;
 use crate::api::Process;
 use crate::api::access::Caller;
 use crate::api::problem::Problem;
+use evenkeel_view::words::ago;
 use maud::{Markup, html};
 use std::collections::HashMap;
 use std::pin::Pin;

@@ -1,11 +1,11 @@
 //! How does the last quarter of an hour look? The history of the process as plots.
 
-use crate::api::types::Event;
-use crate::api::types::history::{History, Span};
 use evenkeel_draw::axis::Axis;
 use evenkeel_draw::chart::{Chart, Line, Mark, Size};
 use evenkeel_draw::heatmap::{Column, heatmap};
 use evenkeel_draw::spark::spark;
+use evenkeel_view::Event;
+use evenkeel_view::history::{History, Span, Step};
 use maud::{Markup, PreEscaped};
 
 /// Points of a plot: more than there are pixels for would only make the page heavier.
@@ -122,7 +122,7 @@ pub fn sparkline(history: &History) -> Markup {
 /// How latencies were spread.
 pub fn spread(history: &History) -> Markup {
     let step = f64::from(history.step_ms) / 1000.0;
-    let column = |(span, steps): (&Span, &Vec<crate::api::types::history::Step>)| {
+    let column = |(span, steps): (&Span, &Vec<Step>)| {
         let until = span.until_ms as f64 / 1000.0;
         let cells = steps.iter().map(|s| (s.from_ms / 1000.0, s.until_ms / 1000.0, s.responses)).collect();
         Column { from: until - step, until, cells }

@@ -2,10 +2,11 @@
 
 use super::page::{Asked, Page, process};
 use super::plots::sparkline;
-use super::shown::{ago, escaped, milliseconds, or_dash, order, page_of, percent, state, weight};
+use super::shown::{milliseconds, or_dash, order, page_of, percent, state, weight};
 use crate::api::endpoints::version;
-use crate::api::types::{Check, Endpoint, Pool};
 use evenkeel_draw::share::share;
+use evenkeel_view::words::{ago, escaped};
+use evenkeel_view::{Check, Endpoint, Pool};
 use maud::{Markup, PreEscaped, html};
 
 /// The page.

@@ -3,8 +3,8 @@
 use super::explain::pick;
 use super::page::{Asked, Content, Page};
 use crate::api::problem::Problem;
-use crate::api::types::Described;
-use crate::api::types::picks::WouldGo;
+use evenkeel_view::Described;
+use evenkeel_view::picks::WouldGo;
 use maud::{Markup, html};
 
 /// The page. Not followed: what was typed would be lost.

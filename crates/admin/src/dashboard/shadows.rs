@@ -2,8 +2,8 @@
 
 use super::page::{Content, Page};
 use super::shown::{or_dash, percent};
-use crate::api::types::picks::{PoolShadows, Shadow};
 use evenkeel_draw::share::share;
+use evenkeel_view::shadows::{PoolShadows, Shadow};
 use maud::{Markup, PreEscaped, html};
 
 /// The page.

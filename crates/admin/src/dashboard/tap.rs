@@ -1,11 +1,12 @@
 //! Which requests end now? The latest of those that are asked for, with their phases and tries on one scale of time.
 
 use super::page::{Asked, Content, Page};
-use super::shown::{escaped, milliseconds, page_of, since};
+use super::shown::{milliseconds, page_of, since};
 use crate::api::problem::Problem;
-use crate::api::types::Status;
-use crate::api::types::tap::{Filter, Tapped};
 use evenkeel_draw::phases::{Phase, phases};
+use evenkeel_view::Status;
+use evenkeel_view::tap::{Filter, Tapped};
+use evenkeel_view::words::escaped;
 use maud::{Markup, PreEscaped, html};
 use std::str::FromStr;
 use std::time::Duration;

@@ -3,7 +3,7 @@
 use crate::api::Process;
 use crate::api::problem::Problem;
 use crate::api::running::{Requests, Told};
-use crate::api::types::tap::{Filter, Tapped};
+use evenkeel_view::tap::{Filter, Tapped};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,7 +41,7 @@ impl Watch {
     /// It cannot be opened.
     pub async fn look(&self, process: &Process, filter: &Filter) -> Result<Seen, Problem> {
         if self.with(|watching| watching.is_none()) {
-            filter.check()?;
+            filter.check().map_err(Problem::malformed)?;
             let requests = process.tap(filter)?;
             self.with(|watching| *watching = Some(Watching { requests, latest: VecDeque::new(), dropped: 0 }));
         }

@@ -3,7 +3,7 @@
 
 mod again;
 mod choose_k;
-mod part;
+pub mod part;
 
 use crate::endpoints::set::{EndpointSet, Slot};
 use crate::machines::queue::{Queue, Waiting};
@@ -23,8 +23,6 @@ use crate::structures::published::Reader;
 use crate::structures::rng::{Rng, mix};
 use crate::structures::time::Instant;
 use std::sync::Arc;
-
-pub use part::Part;
 
 /// One worker x one pool.
 pub struct Balancer {

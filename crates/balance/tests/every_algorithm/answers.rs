@@ -3,7 +3,7 @@
 
 use crate::support::rows;
 use crate::support::world::weighted;
-use evenkeel_balance::balancer::Part;
+use evenkeel_balance::balancer::part::Part;
 use evenkeel_balance::{Balancer, Instant, NoPick, Pool, Request, Seat, Slot};
 
 const KEYS: u64 = 6_000;

@@ -7,7 +7,7 @@ pub(crate) mod syntax;
 mod words;
 
 use crate::form::Form;
-use crate::table::quote;
+use crate::printable::quote;
 use crate::tree::{TableNode, Tree};
 use evenkeel_balance::algorithms;
 
@@ -190,7 +190,7 @@ fn is_name(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sections::root::ROOT;
+    use crate::root::ROOT;
 
     #[test]
     fn words_are_plain_and_no_key_of_their_table() {

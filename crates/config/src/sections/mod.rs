@@ -10,7 +10,6 @@ pub(crate) mod names;
 pub(crate) mod pool;
 pub(crate) mod resolver;
 pub(crate) mod retry;
-pub(crate) mod root;
 pub(crate) mod route;
 pub(crate) mod runtime;
 pub(crate) mod telemetry;

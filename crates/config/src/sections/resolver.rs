@@ -50,7 +50,7 @@ table! {
 }
 
 /// Reports bounds that no time to live is within.
-pub(super) fn check(resolver: &Section, findings: &mut Findings) {
+pub(crate) fn check(resolver: &Section, findings: &mut Findings) {
     let min_ttl = resolver.duration("min_ttl").unwrap_or_default();
     let max_ttl = resolver.duration("max_ttl").unwrap_or_default();
     if !resolver.is_broken() && min_ttl > max_ttl {

@@ -145,7 +145,8 @@ fn name(route: &Section) -> Arc<str> {
 }
 
 fn write_name(set: &Route, _: &Route, lines: &mut Lines) {
-    if *set.name != *Route::derived_name(&set.hosts, &set.path) {
+    let is_named = !set.name.is_empty();
+    if is_named && *set.name != *Route::derived_name(&set.hosts, &set.path) {
         lines.add("name", quote(&set.name));
     }
 }
@@ -190,6 +191,11 @@ fn write_matches(set: &Route, _: &Route, lines: &mut Lines) {
 }
 
 impl Route {
+    /// A route of every request to a pool, with its timeouts and retries. Its name is made of what it matches.
+    pub fn to(pool: &Pool) -> Route {
+        Route { name: Arc::default(), ..Route::catch_all(pool) }
+    }
+
     /// The route of a plan whose file has none.
     pub(crate) fn catch_all(pool: &Pool) -> Route {
         let t = pool.timeouts;

@@ -1,6 +1,7 @@
 //! What does a table declare? [`table!`]: the fields of a struct and the rows of its keys, side by side.
 
 use super::lines::Lines;
+use super::reader::default_of;
 use super::row::{Absent, Key, Kind, Table};
 use super::section::Section;
 use crate::source::Span;
@@ -18,7 +19,7 @@ pub(crate) trait Declared: PartialEq + Sized {
 
     /// What a table says that sets nothing.
     fn unset() -> Self {
-        Self::of(&Section::new(Self::TABLE, Span::whole(0)))
+        Self::of(&Section::new(Self::TABLE, Span::whole(0), default_of))
     }
 }
 
@@ -56,6 +57,13 @@ macro_rules! table {
         $(#[$meta])*
         $vis struct $name {
             $( $(#[$doc])* pub $field: $ty, )*
+        }
+
+        impl Default for $name {
+            /// The values of a table that sets nothing.
+            fn default() -> Self {
+                $crate::table::Declared::unset()
+            }
         }
 
         $crate::table::table! {

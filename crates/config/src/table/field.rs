@@ -1,10 +1,11 @@
 //! Which types may fields of the plan have? A [`Field`]: how it is read from a value that fits its row, and written.
 
 use super::balance::Balance;
-use super::lines::{Lines, list, quote};
+use super::lines::{Lines, list};
 use super::row::Kind;
 use super::section::{Located, Value};
 use crate::form::{Address, Cidr, Form, Formed, HostPattern, PathPattern, payload_text, status_text};
+use crate::printable::quote;
 use crate::quantity::{duration_text, size_text};
 use evenkeel_balance::algorithms;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -1,7 +1,7 @@
 //! How is a table written? [`Lines`]: each key that is not at its default, in the order of the rows.
 
 use super::row::Kind;
-use crate::printable::is_hidden;
+use crate::printable::quote;
 use std::fmt::Write;
 
 /// The keys of one table and their values, as TOML.
@@ -59,20 +59,4 @@ impl Lines {
 /// An array.
 pub(crate) fn list(items: impl Iterator<Item = String>) -> String {
     format!("[{}]", items.collect::<Vec<_>>().join(", "))
-}
-
-/// A text as a TOML string that no environment variable is put into.
-pub(crate) fn quote(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.replace("${", "$${").chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            c if is_hidden(c) => {
-                let _ = write!(out, "\\U{:08X}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }

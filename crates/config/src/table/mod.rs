@@ -23,10 +23,11 @@ pub use balance::Balance;
 pub use row::{Absent, Key, Kind, Table};
 pub use section::{Named, Section};
 
+pub(crate) use crate::printable::quote;
 pub(crate) use algorithm::kind_of;
 pub(crate) use declare::{Declared, count, joined, table};
 pub(crate) use field::{Field, Payload};
-pub(crate) use lines::{Lines, list, quote};
+pub(crate) use lines::{Lines, list};
 #[cfg(test)]
 pub(crate) use planned::PLANNED;
 pub(crate) use reader::Reader;

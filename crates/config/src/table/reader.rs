@@ -10,7 +10,9 @@ use crate::foreign;
 use crate::form::Form;
 use crate::nearest::{nearest, suggest};
 use crate::source::Span;
-use crate::tree::{Entry, TableNode, Tree, quoted};
+use crate::tree::{self, Entry, TableNode, Tree, quoted};
+use std::cell::RefCell;
+use std::collections::HashMap;
 
 /// Reads trees and reports what does not fit.
 pub(crate) struct Reader<'f> {
@@ -30,7 +32,7 @@ impl<'f> Reader<'f> {
 
     /// Reads one table. `span` is where to point if something is missing from it.
     pub fn table(&mut self, table: &'static Table, node: &TableNode, span: Span) -> Section {
-        let mut section = Section::new(table, span);
+        let mut section = Section::new(table, span, default_of);
         let mut meant = Vec::new();
         for entry in &node.entries {
             match table.key(&entry.key) {
@@ -131,4 +133,33 @@ impl<'f> Reader<'f> {
             None => table.path.to_string(),
         }
     }
+}
+
+/// The table of a default, which stands in none.
+static NOWHERE: Table = Table { path: "", help: "", inherits: false, keys: &[] };
+
+thread_local! {
+    /// What is read of the default of each row: the same for each of thousands of tables.
+    static DEFAULTS: RefCell<HashMap<usize, Option<Value>>> = RefCell::default();
+}
+
+/// Returns the default of a row, read as if it stood in a file.
+pub(super) fn default_of(key: &'static Key) -> Option<Value> {
+    // A row stays where it is, so that its address is its name.
+    let at = std::ptr::from_ref(key) as usize;
+    if let Some(known) = DEFAULTS.with_borrow(|known| known.get(&at).cloned()) {
+        return known;
+    }
+    let read = read_default(key);
+    DEFAULTS.with_borrow_mut(|known| known.insert(at, read.clone()));
+    read
+}
+
+fn read_default(key: &Key) -> Option<Value> {
+    let Absent::Default(text) = key.absent else { return None };
+    let mut findings = Findings::default();
+    let node = tree::parse_value(text)?;
+    let value = Reader::new(&NOWHERE, &mut findings, true).value(key.name, &key.kind, &node);
+    debug_assert!(!findings.has_errors(), "the default of {} does not fit its row: {text}", key.name);
+    Some(value)
 }

@@ -17,7 +17,7 @@ pub fn is_secret(root: &'static Table, key: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sections::root::ROOT;
+    use crate::root::ROOT;
 
     #[test]
     fn names_of_secrets_are_known_and_names_of_their_files_are_not_secret() {

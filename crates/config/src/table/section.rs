@@ -1,16 +1,13 @@
 //! What was set in one table? A [`Section`]: typed values by key, and the table's defaults for the rest.
 
 use super::balance::Balance;
-use super::reader::Reader;
-use super::row::{Absent, Key, Kind, Table};
+use super::row::{Key, Kind, Table};
 use crate::code::Code;
 use crate::diagnostic::Finding;
 use crate::diagnostic::Findings;
 use crate::form::Formed;
 use crate::source::Span;
-use crate::tree;
-use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::time::Duration;
 
 /// A value that fits its row.
@@ -74,11 +71,15 @@ pub struct Section {
     /// Where to point if the table as a whole is meant.
     pub span: Span,
     fields: Vec<(&'static Key, Located)>,
+    defaults: Defaults,
 }
 
+/// Reads the default of a row. Passed in, as what reads values makes sections.
+pub(crate) type Defaults = fn(&'static Key) -> Option<Value>;
+
 impl Section {
-    pub(crate) fn new(table: &'static Table, span: Span) -> Section {
-        Section { table, span, fields: Vec::new() }
+    pub(crate) fn new(table: &'static Table, span: Span, defaults: Defaults) -> Section {
+        Section { table, span, fields: Vec::new(), defaults }
     }
 
     pub(crate) fn push(&mut self, key: &'static Key, value: Located) {
@@ -132,7 +133,7 @@ impl Section {
     pub(crate) fn value(&self, name: &str) -> Value {
         match self.set(name) {
             Some(located) => located.value.clone(),
-            None => self.table.key(name).and_then(default_of).unwrap_or(Value::Broken),
+            None => self.table.key(name).and_then(self.defaults).unwrap_or(Value::Broken),
         }
     }
 
@@ -225,8 +226,8 @@ impl Section {
                     | Kind::TableOrWord { table, .. }
                     | Kind::TableOrBool(table),
                 ),
-            ) => Section::new(table, self.span),
-            _ => Section::new(self.table, self.span),
+            ) => Section::new(table, self.span, self.defaults),
+            _ => Section::new(self.table, self.span, self.defaults),
         }
     }
 
@@ -286,33 +287,4 @@ impl Section {
             None => finding,
         }
     }
-}
-
-/// The table of a default, which stands in none.
-static NOWHERE: Table = Table { path: "", help: "", inherits: false, keys: &[] };
-
-thread_local! {
-    /// What is read of the default of each row: the same for each of thousands of tables.
-    static DEFAULTS: RefCell<HashMap<usize, Option<Value>>> = RefCell::default();
-}
-
-/// The default of a row, read as if it stood in a file.
-pub(crate) fn default_of(key: &'static Key) -> Option<Value> {
-    // A row stays where it is, so that its address is its name.
-    let at = std::ptr::from_ref(key) as usize;
-    if let Some(known) = DEFAULTS.with_borrow(|known| known.get(&at).cloned()) {
-        return known;
-    }
-    let read = read_default(key);
-    DEFAULTS.with_borrow_mut(|known| known.insert(at, read.clone()));
-    read
-}
-
-fn read_default(key: &Key) -> Option<Value> {
-    let Absent::Default(text) = key.absent else { return None };
-    let mut findings = Findings::default();
-    let node = tree::parse_value(text)?;
-    let value = Reader::new(&NOWHERE, &mut findings, true).value(key.name, &key.kind, &node);
-    debug_assert!(!findings.has_errors(), "the default of {} does not fit its row: {text}", key.name);
-    Some(value)
 }

@@ -1,6 +1,6 @@
 //! Is this value what its row asks for? If not: the value seen, the values allowed, and the text to write instead.
 
-use super::reader::Reader;
+use super::reader::{Reader, default_of};
 use super::row::{Kind, Table};
 use super::section::{Located, Section, Value};
 use crate::code::Code;
@@ -73,7 +73,7 @@ impl Reader<'_> {
                 Value::Section(self.table(table, inner, node.span))
             }
             (Kind::TableOrBool(table), Tree::Table(inner)) => Value::Section(self.table(table, inner, node.span)),
-            (Kind::TableOrBool(table), Tree::Bool(true)) => Value::Section(Section::new(table, node.span)),
+            (Kind::TableOrBool(table), Tree::Bool(true)) => Value::Section(Section::new(table, node.span, default_of)),
             (Kind::TableOrBool(_), Tree::Bool(false)) => Value::Bool(false),
             (Kind::TableOrWord { word, .. }, Tree::Text(text)) if text == word => Value::Word(word),
             (Kind::TableOr { table, key }, Tree::Text(_)) if !table.is_number(key) => self.short(table, key, node),
@@ -110,7 +110,7 @@ impl Reader<'_> {
 
     /// A string or number that stands for a table with one key.
     fn short(&mut self, table: &'static Table, key: &str, node: &Node) -> Value {
-        let mut section = Section::new(table, node.span);
+        let mut section = Section::new(table, node.span, default_of);
         if let Some(row) = table.key(key) {
             let value = self.value(key, &row.kind, node);
             section.push(row, Located { span: node.span, value });

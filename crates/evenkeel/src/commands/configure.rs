@@ -1,12 +1,11 @@
 //! How is a running evenkeel given another configuration? By its file, by another one, or by one that ran before.
 
-use super::status::ago;
 use crate::arguments::{Apply, History, Reload, Rollback, Where};
 use crate::commands::client::Client;
 use crate::failure::{Failure, reason};
 use crate::output::{print, table};
-use evenkeel_admin::api::types::config::{Config, Outcome, Revision};
-use evenkeel_runtime::events::unix_ms;
+use evenkeel_view::config::{Config, Outcome, Revision};
+use evenkeel_view::words::{ago, unix_ms};
 use hyper::Method;
 use serde_json::json;
 use std::fs;

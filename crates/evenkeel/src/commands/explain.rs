@@ -2,16 +2,18 @@
 //! people or as JSON.
 
 use super::client::Client;
-use super::status::escaped;
 use crate::arguments::{self, Explain};
 use crate::failure::Failure;
 use crate::output::print;
-use evenkeel_admin::api::types::picks::{Armed, Candidate, Explained, Pick, PoolShadows, Shadow, WouldGo};
+use evenkeel_view::picks::{Armed, Candidate, Explained, Pick, WouldGo};
+use evenkeel_view::shadows::{PoolShadows, Shadow};
+use evenkeel_view::words::{escaped, unix_ms};
 use hyper::Method;
 use serde::Serialize;
 use serde_json::json;
 use std::fmt::Write;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 /// How often it is looked whether the next request has come.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -73,8 +75,8 @@ fn next(client: &Client, pool: &str) -> Result<Explained, Failure> {
     }
 }
 
-fn or_dash(name: Option<&String>) -> &str {
-    name.map_or("-", String::as_str)
+fn or_dash(name: Option<&Arc<str>>) -> &str {
+    name.map_or("-", |name| name)
 }
 
 fn ms(ns: u64) -> String {
@@ -117,6 +119,9 @@ fn explained(one: &Explained) -> String {
     if let Some(trace) = &one.trace_id {
         line!(out, "trace {trace}");
     }
+    for step in &one.filters {
+        line!(out, "filter {}: {}", step.name, step.did);
+    }
     for (i, one) in one.tries.iter().enumerate() {
         line!(out, "try {}: {} ({}, after {})", i + 1, or_dash(one.endpoint.as_ref()), one.how, ms(one.at_ns));
         one.pick.iter().for_each(|made| pick(made, &mut out));
@@ -129,8 +134,7 @@ fn explained(one: &Explained) -> String {
 
 /// Since then, in whole seconds.
 fn ago(ms: u64) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis() as u64);
-    format!("{} s", now.saturating_sub(ms) / 1000)
+    format!("{} s", unix_ms(SystemTime::now()).saturating_sub(ms) / 1000)
 }
 
 fn pick(pick: &Pick, out: &mut String) {
@@ -178,7 +182,7 @@ fn compared(one: &Candidate) -> String {
     add("place", one.place.map(|place| place.to_string()));
     add("ahead by", Some(number(one.ahead)));
     add("tier", one.tier.map(|tier| tier.to_string()));
-    add("zone", one.zone.clone());
+    add("zone", one.zone.as_deref().map(str::to_owned));
     add("answered", one.latency_ns.map(ms));
     what
 }
@@ -254,4 +258,19 @@ fn shadow_of(of: &PoolShadows, shadow: &Shadow, out: &mut String) {
     );
     line!(out, "    p99 to the first byte: {} now, {} predicted", known(of.p99_ns, &time), known(shadow.p99_ns, &time));
     shadow.withheld.iter().for_each(|why| line!(out, "    unknown: {why}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evenkeel_view::picks::FilterStep;
+
+    #[test]
+    fn filters_are_shown_where_one_did_something_and_nowhere_else() {
+        let mut one = Explained::default();
+        assert!(!explained(&one).contains("filter") && json!(one).get("filters").is_none());
+        one.filters.push(FilterStep { name: "hsts".into(), did: "added strict-transport-security".into() });
+        assert!(explained(&one).contains("\nfilter hsts: added strict-transport-security\n"), "{}", explained(&one));
+        assert_eq!(json!(one)["filters"], json!([{ "name": "hsts", "did": "added strict-transport-security" }]));
+    }
 }

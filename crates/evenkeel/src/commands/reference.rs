@@ -7,12 +7,12 @@ use crate::failure::Failure;
 use crate::output::print;
 use crate::registry::{Rooms, registry, render};
 use crate::traces::Metrics as Spans;
-use crate::window::latencies;
+use crate::window::native;
 use evenkeel_config::render_text;
 use evenkeel_discovery::Discovery;
-use evenkeel_dns::metrics::Numbers;
-use evenkeel_proxy::Generation;
-use evenkeel_runtime::control::Control;
+use evenkeel_dns::metrics as dns;
+use evenkeel_proxy::{Numbers, metrics};
+use evenkeel_runtime::{Control, Generation, Metrics};
 use evenkeel_tls::Store;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -56,19 +56,19 @@ discover = { file = 'endpoints.toml' }
 /// Runs `evenkeel metrics`.
 pub fn metrics() -> Result<(), Failure> {
     let outcome = evenkeel_config::parse_str("sample", SAMPLE, &|_| None);
-    let mut plan = outcome.plan.ok_or_else(|| Failure::running(render_text(&outcome.diagnostics, false)))?;
+    let plan = outcome.plan.ok_or_else(|| Failure::running(render_text(&outcome.diagnostics, false)))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| Failure::running(format!("cannot make an event loop: {e}")))?;
     let discovery = Discovery::default();
-    discovery.keep(runtime.block_on(discovery.follow(&mut plan)));
+    discovery.keep(runtime.block_on(discovery.follow(&plan)));
     let certificates = Store::default().next(&plan).map_err(|e| Failure::running(e.to_string()))?;
     let control = Control::unattended(&plan, 1);
-    let answers = watch::channel(Arc::new(Numbers::next(&plan, 1, &Numbers::default()))).1;
-    let running = watch::channel(Arc::new(Generation::first(Arc::new(plan), 1))).1;
+    let answers = watch::channel(Arc::new(dns::Numbers::next(&plan, 1, &dns::Numbers::default()))).1;
+    let generation = Arc::new(Generation::first(Arc::new(plan), Vec::new()));
+    let counted = watch::channel(Arc::new(Numbers::first(generation.clone(), 1))).1;
+    let shared = Metrics::new(watch::channel(generation).1, control);
     let registry = registry(Rooms {
-        running,
-        control,
-        dns: answers,
+        planes: vec![Box::new(shared), Box::new(metrics::Metrics::new(counted)), Box::new(dns::Metrics::new(answers))],
         reloads: Arc::new(Reloads::new()),
         discovery: &discovery,
         certificates: &certificates,
@@ -78,7 +78,7 @@ pub fn metrics() -> Result<(), Failure> {
     });
     let text = render(&registry);
     let mut families = families(&text);
-    let (name, help) = latencies::NATIVE;
+    let (name, help) = native::NATIVE;
     families.push(Family { name, help, kind: "native histogram", labels: vec!["pool", "endpoint"] });
     print(&page(&families))
 }

@@ -2,8 +2,6 @@
 
 use crate::arguments::{Run, everywhere};
 use crate::configured::Configured;
-use crate::configured::revisions::Revision;
-use crate::configured::source::Source;
 use crate::failure::{Failure, color};
 use crate::greeting::{self, Greeting};
 use crate::offered::Offered;
@@ -14,6 +12,8 @@ use crate::window::state;
 use crate::{log, reach};
 use evenkeel_config::plan::{Admin, AdminHttp};
 use evenkeel_config::{Outcome, Plan, render_text};
+use evenkeel_discovery::providers::file::File;
+use evenkeel_discovery::providers::revisions::Handed;
 use evenkeel_net::inherit::Inherited;
 
 /// The port when none is given, as in most tutorials: no other service has it, and no privilege is needed.
@@ -26,19 +26,20 @@ pub fn run(arguments: &Run) -> Result<(), Failure> {
     let handed = state::configuration().map_err(|error| {
         Failure::running(format!("the process before has handed over a configuration that cannot be read: {error}"))
     })?;
-    let mut source = arguments.config.as_deref().map(Source::new);
-    let plan = plan(arguments, source.as_mut(), handed.as_ref())?;
+    let mut file = arguments.config.as_deref().map(File::new);
+    let (plan, wanted) = plan(arguments, file.as_mut(), handed.as_ref())?;
     if arguments.print_config {
         return print(&plan.to_toml());
     }
     log::start(plan.runtime.log);
-    serve(plan, source.map_or(Origin::Addresses, Origin::File), handed, inherited, |_| {})
+    let origin = file.map_or(Origin::Addresses, |file| Origin::File(Box::new((file, wanted))));
+    serve(plan, origin, handed, inherited, |_| {})
 }
 
 /// Where a plan comes from.
 pub enum Origin {
-    /// A file, which can be read again.
-    File(Source),
+    /// A file, which can be read again, and the plan that it gave.
+    File(Box<(File, Plan)>),
     /// Addresses on the command line.
     Addresses,
     /// The demo.
@@ -49,7 +50,7 @@ impl Origin {
     /// What people are told about it.
     fn config(&self) -> String {
         match self {
-            Origin::File(source) => source.file().unwrap_or("".as_ref()).display().to_string(),
+            Origin::File(from) => from.0.path().unwrap_or("".as_ref()).display().to_string(),
             Origin::Addresses => "the same command with --print-config > evenkeel.toml writes it as a file".to_string(),
             Origin::Demo => "evenkeel config reference says what a file can set".to_string(),
         }
@@ -61,7 +62,7 @@ impl Origin {
 pub fn serve(
     mut plan: Plan,
     origin: Origin,
-    handed: Option<Revision>,
+    handed: Option<Handed>,
     mut inherited: Inherited,
     then: impl FnOnce(&Serving),
 ) -> Result<(), Failure> {
@@ -74,17 +75,17 @@ pub fn serve(
         // Who types addresses wants to know whether they are right. What a file names gets requests and checks, and nothing
         // else that was not asked for.
         let tries = matches!(origin, Origin::Addresses);
-        let (source, offered) = match origin {
+        let (file, wanted, offered) = match origin {
             // A file says itself what there is to see, and who may change what.
-            Origin::File(source) => (source, None),
+            Origin::File(from) => (from.0, from.1, None),
             Origin::Addresses | Origin::Demo => {
                 let offered = Offered::new(&mut plan, &mut inherited);
-                (Source::typed(plan.to_toml()), offered)
+                (File::typed(plan.to_toml()), plan.clone(), offered)
             }
         };
         let password = offered.as_ref().map(|offered| offered.password.clone());
-        let serving = Serving::start(plan, inherited, Configured::new(source, handed), offered).await?;
-        let (plan, workers) = (serving.server().plan().clone(), serving.server().stats().len());
+        let serving = Serving::start(plan, inherited, Configured::new(file, wanted, handed), offered).await?;
+        let (plan, workers) = (serving.runtime().now().plan_as_found(), serving.runtime().workers());
         let tried = if tries { Some(reach::try_each(&plan).await) } else { None };
         let unresolved = serving.discovery().unresolved();
         greeting::say(&Greeting { plan: &plan, workers, tried, unresolved, config: &config, password });
@@ -93,10 +94,11 @@ pub fn serve(
     })
 }
 
-fn plan(arguments: &Run, source: Option<&mut Source>, handed: Option<&Revision>) -> Result<Plan, Failure> {
-    let read = source.map(Source::read);
+/// The plan to run, and the one that was read: without what other arguments want.
+fn plan(arguments: &Run, file: Option<&mut File>, handed: Option<&Handed>) -> Result<(Plan, Plan), Failure> {
+    let read = file.map(File::read);
     let Outcome { plan, diagnostics } = match (handed, read) {
-        (Some(handed), _) => handed.texts.load(),
+        (Some(handed), _) => handed.load(),
         (None, Some(read)) => read,
         (None, None) => {
             let listen = arguments.listen.clone().unwrap_or_else(|| everywhere(PORT));
@@ -106,12 +108,13 @@ fn plan(arguments: &Run, source: Option<&mut Source>, handed: Option<&Revision>)
     };
     eprint!("{}", render_text(&diagnostics, color()));
     let wrong = if arguments.config.is_some() { Failure::config } else { Failure::usage };
-    let mut plan = plan.ok_or_else(wrong)?;
+    let wanted = plan.ok_or_else(wrong)?;
+    let mut plan = wanted.clone();
     if let Some(admin) = &arguments.admin {
         // clap had it checked.
         let bind = admin.parse().map_err(|_| Failure::running(format!("--admin {admin} is no address")))?;
         let http = AdminHttp::at(bind);
         plan.admin = Some(Admin { http: Some(http), socket: None });
     }
-    Ok(plan)
+    Ok((plan, wanted))
 }

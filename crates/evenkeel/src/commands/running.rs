@@ -5,8 +5,8 @@ use crate::commands::check::read;
 use crate::commands::client::Client;
 use crate::failure::{Failure, color};
 use crate::output::{print, print_as_it_is};
-use evenkeel_admin::api::types::config::Config;
 use evenkeel_config::{Outcome, Plan, changes, parse_str, render_text};
+use evenkeel_view::config::Config;
 use serde_json::json;
 use std::path::PathBuf;
 

@@ -4,7 +4,8 @@ use crate::arguments::Status as Arguments;
 use crate::commands::client::Client;
 use crate::failure::Failure;
 use crate::output::{print, print_as_it_is, table};
-use evenkeel_admin::api::types::{Endpoint, Pool, Status};
+use evenkeel_view::words::{ago, escaped, milliseconds, weight};
+use evenkeel_view::{Endpoint, LatencyOfLate, Pool, Status};
 use hyper::Method;
 use std::fmt::Write;
 use std::time::Duration;
@@ -38,21 +39,6 @@ pub fn status(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// A name as a part of a path.
-pub fn escaped(name: &str) -> String {
-    let mut escaped = String::new();
-    for byte in name.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b':' => {
-                escaped.push(char::from(byte))
-            }
-            // A String takes everything.
-            _ => _ = write!(escaped, "%{byte:02X}"),
-        }
-    }
-    escaped
-}
-
 fn text(status: &Status) -> String {
     let Status { version, pid, started_ms, now_ms, config, .. } = status;
     let ready = if status.ready { "ready".to_owned() } else { format!("not ready: {}", status.reasons.join(", ")) };
@@ -81,21 +67,15 @@ fn text(status: &Status) -> String {
 }
 
 fn row(endpoint: &Endpoint, now_ms: u64) -> Vec<String> {
-    let weight = &endpoint.weight;
-    let configured = f64::from(weight.configured);
-    let weight = match weight.effective {
-        effective if (effective - configured).abs() < 0.005 => format!("{configured}"),
-        effective => format!("{configured} -> {}", (effective * 100.0).round() / 100.0),
-    };
     let percent = |part: f64| format!("{:.0}%", part * 100.0);
-    let ms = |of: fn(&evenkeel_admin::api::types::LatencyOfLate) -> f64| {
+    let ms = |of: fn(&LatencyOfLate) -> f64| {
         endpoint.latency.as_ref().map_or("-".to_owned(), |latency| milliseconds(of(latency)))
     };
     vec![
         endpoint.name.clone(),
         endpoint.state.clone(),
         ago(now_ms.saturating_sub(endpoint.since_ms)),
-        weight,
+        weight(endpoint, " -> "),
         endpoint.in_flight.to_string(),
         endpoint.share.map_or("-".to_owned(), percent),
         percent(endpoint.fair_share),
@@ -106,30 +86,10 @@ fn row(endpoint: &Endpoint, now_ms: u64) -> Vec<String> {
     ]
 }
 
-/// As few digits as say how long it was.
-pub fn milliseconds(ms: f64) -> String {
-    match ms {
-        ms if ms < 10.0 => format!("{ms:.2}ms"),
-        ms if ms < 1000.0 => format!("{ms:.0}ms"),
-        ms => format!("{:.1}s", ms / 1000.0),
-    }
-}
-
-/// A time in one or two units.
-pub fn ago(ms: u64) -> String {
-    let seconds = ms / 1000;
-    match seconds {
-        0..=59 => format!("{seconds}s"),
-        60..=3599 => format!("{}m{:02}s", seconds / 60, seconds % 60),
-        3600..=86_399 => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
-        _ => format!("{}d{:02}h", seconds / 86_400, seconds / 3600 % 24),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evenkeel_admin::api::types::{LatencyOfLate, Weights};
+    use evenkeel_view::Weights;
 
     #[test]
     fn an_endpoint_that_is_down_says_since_when_and_why() {
@@ -147,12 +107,5 @@ mod tests {
         let row = row(&endpoint, 42_000);
         let want = ["shop-2", "down", "41s", "2 -> 0", "0", "-", "0%", "1.23ms", "2.3s", "3 of 7", "answered 500"];
         assert_eq!(row, want);
-    }
-
-    #[test]
-    fn times_have_two_units_at_most() {
-        let times = [0, 59_999, 61_000, 3_600_000, 90_000_000].map(ago);
-        assert_eq!(times, ["0s", "59s", "1m01s", "1h00m", "1d01h"]);
-        assert_eq!(escaped("a b/c:1"), "a%20b%2Fc:1");
     }
 }

@@ -1,11 +1,11 @@
 //! What may an operator change of a running evenkeel? What counts for an endpoint, until it is taken back.
 
-use super::status::{ago, escaped};
 use crate::arguments::{At, Drain, Events, Reopen, Upgrade, Weight};
 use crate::commands::client::Client;
 use crate::failure::Failure;
 use crate::output::{print, print_more};
-use evenkeel_admin::api::types::{Endpoint, Event};
+use evenkeel_view::words::{ago, escaped, unix_ms};
+use evenkeel_view::{Endpoint, Event};
 use hyper::Method;
 use serde_json::{Value, json};
 use std::time::SystemTime;
@@ -42,7 +42,7 @@ pub fn events(arguments: &Events) -> Result<(), Failure> {
     let client = Client::new(&arguments.place)?;
     let show = |event: &Event| match arguments.json {
         true => serde_json::to_string(event).unwrap_or_default() + "\n",
-        false => line(event, evenkeel_runtime::events::unix_ms(SystemTime::now())),
+        false => line(event, unix_ms(SystemTime::now())),
     };
     if arguments.follow {
         return client.follow("/v1/events", |data| {
@@ -88,8 +88,7 @@ fn done(at: &At, endpoint: &Endpoint) -> Result<(), Failure> {
 }
 
 fn line(event: &Event, now_ms: u64) -> String {
-    let about = [&event.pool, &event.endpoint].into_iter().flatten().cloned().collect::<Vec<_>>().join("  ");
     let by = event.by.as_ref().map_or(String::new(), |by| format!(" ({by})"));
-    let about = if about.is_empty() { event.kind.clone() } else { about };
-    format!("{:>7} ago  {about}  {}{by}\n", ago(now_ms.saturating_sub(event.at_ms)), event.text)
+    let (since, about) = (ago(now_ms.saturating_sub(event.at_ms)), event.about("  "));
+    format!("{since:>7} ago  {about}  {}{by}\n", event.text)
 }

@@ -2,10 +2,10 @@
 
 use crate::arguments::Tap as Arguments;
 use crate::commands::client::Client;
-use crate::commands::status::{escaped, milliseconds};
 use crate::failure::Failure;
 use crate::output::print_more;
-use evenkeel_admin::api::types::tap::Tapped;
+use evenkeel_view::tap::Tapped;
+use evenkeel_view::words::{escaped, milliseconds, time_of_day};
 use std::fmt::Write;
 
 /// Runs `evenkeel tap`.
@@ -54,11 +54,10 @@ fn path(arguments: &Arguments) -> String {
 /// When, what, where, and how long each phase of it took.
 fn line(one: &Tapped) -> String {
     let endpoint = one.tries.last().map_or("-", |last| &last.endpoint);
-    let of_day = one.at_ms / 1000 % 86_400;
-    let (hours, minutes, seconds, ms) = (of_day / 3600, of_day / 60 % 60, of_day % 60, one.at_ms % 1000);
+    let (time, ms) = (time_of_day(one.at_ms), one.at_ms % 1000);
     let status = if one.status == 0 { "-".to_owned() } else { one.status.to_string() };
     let mut line = format!(
-        "{hours:02}:{minutes:02}:{seconds:02}.{ms:03}  {status:<3}  {:>7}  {} {}{}  {}/{endpoint}",
+        "{time}.{ms:03}  {status:<3}  {:>7}  {} {}{}  {}/{endpoint}",
         milliseconds(one.total_ms),
         one.method,
         one.host,
@@ -91,7 +90,7 @@ fn line(one: &Tapped) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evenkeel_admin::api::types::tap::TappedTry;
+    use evenkeel_view::tap::TappedTry;
 
     #[test]
     fn a_line_has_the_way_and_the_times_of_a_request() {

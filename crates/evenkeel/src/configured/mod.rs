@@ -1,84 +1,64 @@
-//! What is asked of the configuration, and what is to run then? A file read again, a text in its place, or what ran before.
-//!
-//! 1. [`texts`]: what files said; [`source`]: those of this process; [`watch`]: whether one was touched.
-//! 2. [`revisions`]: the configurations that were in use.
-//! 3. [`reload`]: how one takes the place of another.
+//! What is asked of the configuration, and what is to run then: plans of providers, or those that were. [`reload`]: how one takes
+//! the place of another.
 
 pub mod reload;
-pub mod revisions;
-pub mod source;
-pub mod texts;
-pub mod watch;
 
 use evenkeel_admin::api::problem::Problem;
-use evenkeel_admin::api::types::config;
-use evenkeel_config::{Diagnostic, Outcome, changes, render_text};
-use evenkeel_runtime::events::unix_ms;
-use revisions::{Revision, Revisions};
-use source::Source;
+use evenkeel_config::{Diagnostic, Plan, ThisMachine, changes, render_text};
+use evenkeel_discovery::providers::Providers;
+use evenkeel_discovery::providers::file::File;
+use evenkeel_discovery::providers::revisions::{Handed, Revision, Revisions};
+use evenkeel_discovery::providers::wanted::{Offer, Provenance, Wanted};
+use evenkeel_tls::WithTls;
+use evenkeel_view::config::{self, Running};
+use evenkeel_view::words::unix_ms;
 use std::sync::Arc;
 use std::time::SystemTime;
-use texts::Texts;
 
-/// Where the configuration comes from, and those that were.
-#[derive(Debug)]
+/// Where plans come from, and those that were.
 pub struct Configured {
-    /// The file, or what was typed.
-    pub source: Source,
+    /// A file, or what was typed in its place.
+    pub providers: Providers,
     /// What was in use.
     pub revisions: Revisions,
 }
 
-/// What is to become a revision.
-pub struct Draft {
-    how: &'static str,
-    texts: Arc<Texts>,
-}
-
 impl Configured {
-    /// One that starts. `handed`: what the process before had applied, if that is not what the source says.
-    pub fn new(source: Source, handed: Option<Revision>) -> Configured {
-        let since_ms = unix_ms(SystemTime::now());
-        let (how, by) = ("start".to_owned(), "the command line".to_owned());
-        let texts = Arc::new(source.texts().clone());
+    /// One that starts with a plan. `handed`: what the process before had applied, if that is not what the file says.
+    pub fn new(file: File, plan: Plan, handed: Option<Handed>) -> Configured {
+        let plan = Arc::new(plan);
         let first = match handed {
-            Some(handed) => Revision { generation: 0, ..handed },
-            None => Revision { generation: 0, since_ms, how, by, changes: Vec::new(), differs: false, texts },
+            Some(handed) => handed.first(plan),
+            None => {
+                let [provider, how, by] =
+                    [if file.path().is_some() { "file" } else { "typed" }, "start", "the command line"];
+                let texts = Some(Arc::new(file.texts().clone()));
+                let (provider, how, by) = (provider.to_owned(), how.to_owned(), by.to_owned());
+                let wanted = Wanted { plan, provenance: Provenance { provider, how, by, texts } };
+                let (since_ms, changes, warnings) = (unix_ms(SystemTime::now()), Vec::new(), Vec::new());
+                Revision { generation: 0, since_ms, wanted, changes, differs: false, warnings }
+            }
         };
-        let revisions = Revisions::new(source.file().map(Into::into), first);
-        Configured { source, revisions }
+        let revisions = Revisions::new(file.path().map(Into::into), first);
+        Configured { providers: Providers::new(file, WithTls(ThisMachine)), revisions }
     }
 
     /// The file, read again.
     ///
     /// # Errors
     /// There is none.
-    pub fn reload(&mut self) -> Result<(Outcome, Draft), Problem> {
-        if self.source.file().is_none() {
-            return Err(Problem::refused("the process was started without a file: there is nothing to read again"));
-        }
-        let outcome = self.source.read();
-        Ok((outcome, Draft { how: "reload", texts: Arc::new(self.source.texts().clone()) }))
+    pub fn reload(&self, by: &str) -> Result<Offer, Problem> {
+        let none = || Problem::refused("the process was started without a file: there is nothing to read again");
+        self.providers.reload(by).ok_or_else(none)
     }
 
-    /// This text in the place of the file.
-    pub fn apply(&self, text: &str) -> (Outcome, Draft) {
-        let (outcome, texts) = self.source.with(text);
-        (outcome, Draft { how: "apply", texts: Arc::new(texts) })
-    }
-
-    /// What ran before, or at this generation. `running`: the one that runs.
+    /// The plan that ran before, or at this generation. `running`: the one that runs.
     ///
     /// # Errors
     /// It is not kept.
-    pub fn rollback(&self, to: Option<u64>, running: u64) -> Result<(Outcome, Draft), Problem> {
-        let texts = self.kept(to, running)?;
-        Ok((texts.load(), Draft { how: "rollback", texts }))
-    }
-
-    fn kept(&self, generation: Option<u64>, running: u64) -> Result<Arc<Texts>, Problem> {
+    pub fn rollback(&self, to: Option<u64>, running: u64, by: &str) -> Result<Offer, Problem> {
         let kept = || self.revisions.all().iter().map(|one| one.generation.to_string()).collect::<Vec<_>>().join(", ");
-        let found = match generation {
+        let found = match to {
             Some(generation) if generation == running => {
                 return Err(Problem::refused(format!("generation {generation} is the one that runs")));
             }
@@ -89,7 +69,7 @@ impl Configured {
                 self.revisions.before().ok_or_else(|| Problem::refused("there is no configuration before this one"))
             }
         };
-        found.map(|revision| revision.texts)
+        found.map(|revision| revision.offer(by))
     }
 
     /// What a text would change, if it is right.
@@ -97,13 +77,11 @@ impl Configured {
     /// # Errors
     /// All that is wrong.
     pub fn check(&self, text: &str, generation: u64) -> Result<config::Outcome, Problem> {
-        let (Outcome { plan, diagnostics }, _) = self.source.with(text);
-        let said = render_text(&diagnostics, false);
-        let plan = plan.ok_or_else(|| Problem::wrong_config(said.clone(), shown(&diagnostics)))?;
-        // Read again: what runs has endpoints, too, that were found.
-        let now = self.revisions.latest().texts.load().plan;
-        let changes = now.map(|now| changes(&now, &plan)).unwrap_or_default();
-        let diagnostics = shown(&diagnostics);
+        let outcome = self.providers.typed(text, "").outcome;
+        let said = render_text(&outcome.diagnostics, false);
+        let diagnostics = shown(&outcome.diagnostics);
+        let plan = outcome.plan.ok_or_else(|| Problem::wrong_config(said.clone(), diagnostics.clone()))?;
+        let changes = changes(&self.revisions.latest().wanted.plan, &plan);
         Ok(config::Outcome {
             result: "checked".into(),
             generation,
@@ -118,25 +96,36 @@ impl Configured {
     ///
     /// # Errors
     /// Why it cannot.
-    pub fn save(&mut self, generation: u64) -> Result<config::Outcome, Problem> {
-        self.source.write(&self.revisions.latest().texts).map_err(Problem::refused)?;
+    pub fn save(&self, generation: u64) -> Result<config::Outcome, Problem> {
+        let texts = self.revisions.latest().wanted.provenance.texts;
+        let texts = texts.ok_or_else(|| Problem::refused("the plan that runs was made without a text"))?;
+        self.providers.save(&texts).map_err(Problem::refused)?;
         self.revisions.saved();
-        let text = format!("{} says what runs\n", self.source.file().unwrap_or("it".as_ref()).display());
+        let text = format!("{} says what runs\n", self.providers.file().unwrap_or_else(|| "it".into()).display());
         Ok(config::Outcome { result: "saved".into(), generation, text, ..Default::default() })
     }
 
-    /// What was proposed runs.
-    pub fn applied(&self, Draft { how, texts }: Draft, generation: u64, by: &str, changes: &[String]) {
-        self.revisions.push(Revision {
-            generation,
-            since_ms: unix_ms(SystemTime::now()),
-            how: how.to_owned(),
-            by: by.to_owned(),
-            changes: changes.to_vec(),
-            differs: texts.files != self.source.texts().files,
-            texts,
-        });
+    /// A plan that was wanted runs. `warnings`: those about it.
+    pub fn applied(&self, wanted: Wanted, generation: u64, changes: &[String], warnings: Vec<Diagnostic>) {
+        let in_file = self.providers.texts();
+        let differs = wanted.provenance.texts.as_ref().is_none_or(|texts| texts.files != in_file.files);
+        let (since_ms, changes) = (unix_ms(SystemTime::now()), changes.to_vec());
+        self.revisions.push(Revision { generation, since_ms, wanted, changes, differs, warnings });
     }
+}
+
+/// A revision without what is of the process alone.
+pub fn revision(revision: &Revision) -> config::Revision {
+    let Provenance { how, by, .. } = revision.wanted.provenance.clone();
+    let Revision { generation, since_ms, changes, .. } = revision.clone();
+    config::Revision { generation, since_ms, how, by, changes }
+}
+
+/// A revision as that which runs. `file`: that of the process.
+pub fn running(revision: &Revision, file: Option<String>) -> Running {
+    let Provenance { how, by, .. } = revision.wanted.provenance.clone();
+    let (generation, since_ms, differs) = (revision.generation, revision.since_ms, revision.differs);
+    Running { generation, draining: 0, file, how, by, since_ms, differs }
 }
 
 /// As the API has them.
@@ -147,7 +136,10 @@ pub fn shown(diagnostics: &[Diagnostic]) -> Vec<config::Diagnostic> {
             code: diagnostic.code.as_str().to_owned(),
             severity: diagnostic.severity().as_str().to_owned(),
             message: diagnostic.message.clone(),
-            file: diagnostic.at.file.clone(),
+            file: match &diagnostic.at.path {
+                Some(path) => format!("{}: {path}", diagnostic.at.file),
+                None => diagnostic.at.file.clone(),
+            },
             line: start.map(|start| start.line),
             col: start.map(|start| start.col),
             help: diagnostic.help.clone(),

@@ -1,13 +1,13 @@
 //! How does a running evenkeel change its configuration, and what does it say about that? All of it or nothing: whatever
 //! is wrong, it goes on with what it has.
 
-use crate::answers;
 use crate::configured::shown;
+use crate::failure::Failure;
 use evenkeel_admin::api::problem::Problem;
-use evenkeel_admin::api::types::config;
 use evenkeel_config::{Diagnostic, Outcome, render_text};
 use evenkeel_discovery::Discovery;
-use evenkeel_proxy::{Server, Summary};
+use evenkeel_runtime::{Runtime, Summary};
+use evenkeel_view::config;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -49,7 +49,8 @@ pub struct Report {
     pub text: String,
     /// The generation that runs now.
     pub generation: u64,
-    diagnostics: Vec<Diagnostic>,
+    /// What is to be said of the plan.
+    pub diagnostics: Vec<Diagnostic>,
     /// What changed, if anything could.
     summary: Option<Summary>,
     /// A line for each difference to what ran before.
@@ -60,19 +61,14 @@ pub struct Report {
 const EVENT_CHANGES: usize = 5;
 
 /// Changes to what was read. What was found by sources that it still has goes on.
-pub async fn change(
-    outcome: Outcome,
-    server: &mut Server,
-    dns: &mut evenkeel_dns::Server,
-    discovery: &Discovery,
-) -> Report {
+pub async fn change(outcome: Outcome, runtime: &mut Runtime, discovery: &Discovery) -> Report {
     let Outcome { plan, diagnostics } = outcome;
-    let before = server.plan();
+    let before = runtime.plan();
     let mut text = render_text(&diagnostics, false);
     let reloaded = match plan {
-        Some(mut plan) => {
-            let following = discovery.follow(&mut plan).await;
-            Some(answers::reload(server, dns, plan).inspect(|_| discovery.keep(following)))
+        Some(plan) => {
+            let following = discovery.follow(&plan).await;
+            Some(runtime.reload_found(plan, following.lists()).inspect(|_| discovery.keep(following)))
         }
         None => None,
     };
@@ -81,15 +77,15 @@ pub async fn change(
         None => (Result::Refused, None),
         Some(Ok(summary)) => {
             let _ = writeln!(text, "{summary}");
-            changes = evenkeel_config::changes(&before, &server.plan());
+            changes = evenkeel_config::changes(&before, &runtime.plan());
             (Result::Applied, Some(summary))
         }
         Some(Err(error)) => {
-            text += &error.text(false);
+            text += &Failure::from(error).text(false);
             (Result::Failed, None)
         }
     };
-    Report { result, text, generation: server.now().number, diagnostics, summary, changes }
+    Report { result, text, generation: runtime.now().number, diagnostics, summary, changes }
 }
 
 impl Report {

@@ -1,23 +1,19 @@
 //! What does the admin listener show of a process that may not run yet?
 
-use super::history::History;
-use super::latencies::{Before, latencies, native};
+use super::native::native;
 use super::state;
 use crate::registry::render;
 use evenkeel_admin::Ready;
 use evenkeel_admin::exposition::Native;
-use evenkeel_proxy::{Generation, Looker};
+use evenkeel_proxy::{Looker, Numbers};
 use evenkeel_runtime::Events;
 use evenkeel_runtime::control::Control;
+use evenkeel_view::timeline::Timeline;
 use prometheus_client::registry::Registry;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 use tokio::sync::watch;
-
-/// Latencies are shown of the time since the last but one of these: half of it, to all of it.
-pub const WINDOW: Duration = Duration::from_secs(30);
 
 /// What the admin listener shows.
 #[derive(Default)]
@@ -29,7 +25,7 @@ pub struct Shown {
     /// As above.
     pub control: OnceLock<Control>,
     /// The plan that runs.
-    pub running: OnceLock<watch::Receiver<Arc<Generation>>>,
+    pub running: OnceLock<watch::Receiver<Arc<Numbers>>>,
     /// When certificates expire.
     pub certificates: OnceLock<Arc<evenkeel_tls::store::Shown>>,
     /// When new ones are ordered.
@@ -37,13 +33,11 @@ pub struct Shown {
     /// What resolvers asked.
     pub answers: OnceLock<watch::Receiver<Arc<evenkeel_dns::metrics::Numbers>>>,
     /// What happened of late.
-    pub history: History,
+    pub timeline: Timeline,
     /// Whether every endpoint was checked once. One that a reload brings is no reason to be taken out of service.
     checked: AtomicBool,
     /// Whether it accepts no more.
     pub draining: AtomicBool,
-    /// Latencies at the end of the last window, and of the one before.
-    windows: Mutex<[Arc<Before>; 2]>,
 }
 
 impl Shown {
@@ -78,29 +72,9 @@ impl Shown {
         self.control.get().map(|control| control.events().clone()).unwrap_or_default()
     }
 
-    /// Where latencies of late begin.
-    pub fn latencies(&self) -> Arc<Before> {
-        self.windows.lock().unwrap_or_else(PoisonError::into_inner)[1].clone()
-    }
-
-    /// Begins the next window.
-    pub fn turn(&self, now: &Generation) {
-        let all = latencies(now);
-        let pools = now.plan.pools.iter().zip(all);
-        let named = pools.flat_map(|(pool, latencies)| {
-            let endpoints = pool.endpoints.iter().zip(latencies);
-            endpoints.map(|(endpoint, latencies)| ((pool.name.clone(), endpoint.name.clone()), latencies))
-        });
-        let new: Arc<Before> = Arc::new(named.collect());
-        let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
-        let [last, _] = &mut *windows;
-        let last = std::mem::replace(last, new);
-        windows[1] = last;
-    }
-
     /// Writes what operators want to the file that keeps it, if there is one.
-    pub fn keep_orders(&self, now: &Generation, control: &Control) -> io::Result<()> {
-        now.plan.runtime.state.as_ref().map_or(Ok(()), |file| state::write(file, &control.orders().all()))
+    pub fn keep_orders(&self, now: &Numbers, control: &Control) -> io::Result<()> {
+        now.plan().runtime.state.as_ref().map_or(Ok(()), |file| state::write(file, &control.orders().all()))
     }
 }
 

@@ -1,8 +1,8 @@
 //! What outlives this process of what operators want? Orders in a file, if `runtime.state` names one; and for the process that takes
 //! over, orders and configuration in variables of its environment.
 
-use crate::configured::revisions::Revision;
 use evenkeel_config::Disk;
+use evenkeel_discovery::providers::revisions::Handed;
 use evenkeel_runtime::orders::Given;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
@@ -83,7 +83,7 @@ pub fn write(file: &Path, given: &Given) -> io::Result<()> {
 ///
 /// # Errors
 /// It is not one of an evenkeel of this version.
-pub fn configuration() -> io::Result<Option<Revision>> {
+pub fn configuration() -> io::Result<Option<Handed>> {
     let parse =
         |text: String| serde_json::from_str(&text).map_err(|error| io::Error::new(ErrorKind::InvalidData, error));
     std::env::var(CONFIGURATION).ok().map(parse).transpose()
@@ -95,7 +95,7 @@ pub struct Left<'a> {
     /// What operators want of endpoints.
     pub orders: &'a Given,
     /// The configuration, if it is not what the file says.
-    pub revision: Option<&'a Revision>,
+    pub revision: Option<&'a Handed>,
 }
 
 impl Left<'_> {

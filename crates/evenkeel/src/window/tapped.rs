@@ -2,11 +2,11 @@
 
 use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::api::running::{Requests, Told};
-use evenkeel_admin::api::types::tap::{self, Tapped, TappedTry};
 use evenkeel_config::plan::Plan;
 use evenkeel_proxy::taps::{Filter, OPEN_MAX, Statuses};
 use evenkeel_proxy::watched::{Try, Watched};
 use evenkeel_proxy::{Looker, Tap};
+use evenkeel_view::tap::{self, Tapped, TappedTry};
 use futures_core::Stream;
 use std::pin::Pin;
 use std::sync::Arc;

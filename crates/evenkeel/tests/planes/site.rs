@@ -72,7 +72,7 @@ pub struct Process(Child);
 impl Process {
     pub fn start(addr: SocketAddr) -> Process {
         let mut command = Command::new(std::env::current_exe().expect("it runs"));
-        command.args(["--exact", "site::serves_as_an_endpoint", "--ignored"]).env(AT, addr.to_string());
+        command.args(["--exact", "planes::site::serves_as_an_endpoint", "--ignored"]).env(AT, addr.to_string());
         let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it starts");
         eventually("a site that serves", || TcpStream::connect(addr).ok());
         Process(child)

@@ -1,114 +1,146 @@
-//! How is evenkeel set up to live with broken endpoints?
+//! A setup in evenkeel's words.
 
-use super::kind::{Kind, Mixed, Reload, Site};
+use super::kind::{Kind, Reload, Site, Text, time};
+use super::setup::{Algorithm, Back, Care, Front, Lasts, Listener, Pool, Reuse, Route, Zone};
 use crate::error::{Error, Result};
 use crate::http;
 use rustix::process::Signal;
 
 pub const KIND: Kind = Kind {
     name: "evenkeel",
-    config_name: "evenkeel.toml",
-    config,
-    more: |_| Vec::new(),
-    arguments: |_, config| vec!["run".into(), "-c".into(), config.display().to_string()],
+    program: "evenkeel",
     version_flag: "--version",
+    files: |site| Ok(vec![("evenkeel.toml", config(site)?)]),
+    arguments: |_, config| ["run", "-c", config].map(str::to_owned).to_vec(),
+    forks: false,
+    logs_to_socket: false,
     reload: Reload::Signal(Signal::HUP),
     upgrades: true,
     generation: |site, _| told(site, "evenkeel_config_generation"),
+    retries: |site| told(site, "evenkeel_retries_total"),
     settings: "Two random draws; checks of /health each 500 ms with 300 ms of patience, 2 to fall and 2 to rise; ejected for \
 5 s, half of them at most, after 3 failed connects, gateway errors or answers of 500 and above in a row, as many as the others, or 2 s of \
 three times the pool's latency, which none of the others can be told to look at; up to 2 retries, elsewhere, after a \
 failed connect, a reset, 1 s without an answer, or a 503, but of a POST only if nothing of it has left, and of a call of gRPC also if \
 it is UNAVAILABLE; full share 3 s after a return; PING after 500 ms to endpoints of HTTP/2, which have 1 s to answer.",
-    retries: |site| told(site, "evenkeel_retries_total"),
 };
 
-fn config(site: &Site) -> String {
-    let spare = site.endpoints[0];
-    let mixed = site.mixed.map_or(String::new(), |mixed| self::mixed(site, mixed));
+fn config(site: &Site) -> Text {
+    let setup = site.setup;
+    let mut text = format!("version = 1\n[runtime]\nworkers = {}\n", setup.workers);
+    if let Some(port) = setup.admin {
+        text += &format!("[admin]\nhttp = {{ bind = \"127.0.0.1:{port}\" }}\n");
+    }
+    if setup.logs {
+        text += &format!("[telemetry]\naccess_log = {{ path = \"{}\", format = \"json\" }}\n", site.log().display());
+    }
+    text += "[defaults.timeouts]\n";
+    let all = &setup.timeouts;
+    let keys = ["connect", "response", "client_header", "client_body"];
+    for (key, set) in keys.into_iter().zip([all.connect, all.response, all.client, all.client]) {
+        text += &set.map_or_else(String::new, |set| format!("{key} = \"{}\"\n", time(set)));
+    }
+    for listener in &setup.listeners {
+        text += &self::listener(site, listener)?;
+    }
+    // A try ends with the head of its response, so streams need no routes of their own.
+    setup.routes.iter().filter(|route| route.lasts == Lasts::Usual).for_each(|of| text += &route(site, of));
+    setup.pools.iter().for_each(|of| text += &pool(of, setup.reuse));
+    Ok(text)
+}
+
+fn listener(site: &Site, listener: &Listener) -> Text {
+    let Listener { name, bind, front, pool, reports_load } = listener;
+    let mut text = format!("[listener.{name}]\nbind = [\"{bind}\"]\n");
+    if let Front::Dns(zone) = front {
+        return Ok(text + &self::zone(name, zone, pool.unwrap_or_default()));
+    }
+    text += match front {
+        Front::Tcp => "mode = \"tcp\"\n",
+        Front::Udp => "mode = \"udp\"\n",
+        Front::H2c => "h2c = true\n",
+        _ => "",
+    };
+    text += &pool.map_or_else(String::new, |pool| format!("pool = \"{pool}\"\n"));
+    text += if *reports_load { "report_load = true\n" } else { "" };
+    if front.is_tls() {
+        let (of, files) = (format!("[listener.{name}.tls]\n"), site.certificate()?);
+        let (certificate, key) = (files.certificate.display(), files.key.display());
+        text += &format!("{of}certificates = [{{ cert = \"{certificate}\", key = \"{key}\" }}]\n");
+    }
+    Ok(text)
+}
+
+fn zone(listener: &str, Zone { name, ttl, answers }: &Zone, pool: &str) -> String {
+    let ttl = ttl.map_or_else(String::new, |ttl| format!("ttl = \"{ttl}\"\n"));
     format!(
-        r#"version = 1
-[runtime]
-workers = 1
-[admin]
-http = {{ bind = "127.0.0.1:{admin}" }}
-[defaults.timeouts]
-connect = "500ms"
-response = "1s"
-[listener.web]
-bind = ["127.0.0.1:{port}"]
-[[route]]
-match = {{ path = "/{{*rest}}" }}
-pool = "app"
-[[route]]
-match = {{ host = ["spare.test"] }}
-pool = "spare"
-{app}[pool.spare]
-endpoints = [{{ addr = "{spare}", weight = {weight} }}]
-{mixed}"#,
-        app = pool(site, "app", ""),
-        admin = site.admin_port,
-        port = site.port,
-        weight = site.weight,
+        "mode = \"dns\"\n[listener.{listener}.zone]\nname = \"{name}\"\n{ttl}responses_per_subnet = 0\n\
+         ns = [{{ name = \"ns1.{name}\", addresses = [\"127.0.0.1\"] }}]\n\
+         records = {{ www = {{ pool = \"{pool}\", answers = {answers} }} }}\n"
     )
 }
 
-/// A pool of all endpoints. `more`: lines of its own.
-fn pool(site: &Site, name: &str, more: &str) -> String {
-    let endpoints = site.each(|_, address| format!("  \"{address}\",\n"));
-    format!(
-        r#"[pool.{name}]
-balance = "random"
-endpoints = [
-{endpoints}]
-{more}[pool.{name}.health]
-http = {{ path = "/health" }}
-interval = "500ms"
-timeout = "300ms"
-fall = 2
-rise = 2
-[pool.{name}.outlier]
-consecutive_connect = 3
-consecutive_gateway = 3
-consecutive_5xx = 3
-eject = "5s"
-eject_at_most = 0.5
-interval = "2s"
-latency = {{ factor = 3.0, min_requests = 20 }}
-[pool.{name}.retry]
-attempts = 2
-on = ["connect", "reset", "timeout", "503", "grpc:unavailable"]
-try_timeout = "1s"
-[pool.{name}.slow_start]
-window = "3s"
-"#
-    )
+fn route(site: &Site, Route { host, path, pool, .. }: &Route) -> String {
+    let mut of = match (host, path.ends_with('/')) {
+        (Some(host), _) => format!("host = [\"{host}\"]"),
+        (None, true) => format!("path = \"{path}{{*rest}}\""),
+        (None, false) => format!("prefix = \"{path}\""),
+    };
+    // Those with a pool of their own need no routes.
+    let all = &site.setup.listeners;
+    let open: Vec<_> = all.iter().filter(|of| of.pool.is_none()).map(|of| format!("\"{}\"", of.name)).collect();
+    if open.len() < all.len() {
+        of += &format!(", listener = [{}]", open.join(", "));
+    }
+    format!("[[route]]\nmatch = {{ {of} }}\npool = \"{pool}\"\n")
 }
 
-fn mixed(site: &Site, mixed: &Mixed) -> String {
-    let Mixed { h2c_port, tls_port, certificate, key, .. } = mixed;
-    let http2 = "protocol = \"h2\"\nhttp2 = { ping_after = \"500ms\", ping_timeout = \"1s\" }\n";
-    format!(
-        r#"[listener.h2c]
-bind = ["127.0.0.1:{h2c_port}"]
-h2c = true
-[listener.tls]
-bind = ["127.0.0.1:{tls_port}"]
-[listener.tls.tls]
-certificates = [{{ cert = "{}", key = "{}" }}]
-[[route]]
-match = {{ path = "/lab.Echo/{{*rest}}" }}
-pool = "grpc"
-{}"#,
-        certificate.display(),
-        key.display(),
-        pool(site, "grpc", http2),
-    )
+fn pool(pool: &Pool, reuse: Reuse) -> String {
+    let Pool { name, weight, back, care, .. } = pool;
+    let mut text = format!("[pool.{name}]\n");
+    text += match pool.algorithm {
+        Algorithm::Usual => "",
+        Algorithm::RoundRobin => "balance = \"round_robin\"\n",
+        Algorithm::LeastConn => "balance = \"leastconn\"\n",
+        Algorithm::Random => "balance = \"random\"\n",
+        Algorithm::OneDraw => "balance = { random = { draws = 1 } }\n",
+        Algorithm::PeakEwma => "balance = \"peak_ewma\"\n",
+        Algorithm::Prequal => "balance = \"prequal\"\n",
+    };
+    let weight = weight.map_or_else(String::new, |weight| format!(", weight = {weight}"));
+    let endpoints = pool.endpoints.iter().map(|address| format!("  {{ addr = \"{address}\"{weight} }},\n"));
+    text += &format!("endpoints = [\n{}]\n", endpoints.collect::<String>());
+    text += if *back == Back::Http1 { "" } else { "protocol = \"h2\"\n" };
+    text += if pool.shares_load { "load_reports = { probe = \"udp\" }\n" } else { "" };
+    let requests = (*care == Care::Checked).then_some("requests_per_endpoint = 10000");
+    let idle = match reuse {
+        Reuse::Usual | Reuse::Always => None,
+        Reuse::Many => Some("idle_per_endpoint = 1024"),
+        Reuse::Never => Some("idle_per_endpoint = 0"),
+    };
+    let limits: Vec<&str> = requests.into_iter().chain(idle).collect();
+    if !limits.is_empty() {
+        text += &format!("limits = {{ {} }}\n", limits.join(", "));
+    }
+    match care {
+        Care::Usual => {}
+        Care::None => text += "outlier = \"off\"\nretry = { attempts = 0 }\n",
+        Care::Checked => text += "health = { tcp = {}, interval = \"2s\" }\n",
+        Care::Full if *back == Back::Http1 => text += FULL,
+        Care::Full => text += &format!("http2 = {{ ping_after = \"500ms\", ping_timeout = \"1s\" }}\n{FULL}"),
+    }
+    text
 }
+
+const FULL: &str = r#"health = { http = { path = "/health" }, interval = "500ms", timeout = "300ms", fall = 2, rise = 2 }
+retry = { attempts = 2, on = ["connect", "reset", "timeout", "503", "grpc:unavailable"], try_timeout = "1s" }
+slow_start = { window = "3s" }
+outlier = { consecutive_connect = 3, consecutive_gateway = 3, consecutive_5xx = 3, eject = "5s", eject_at_most = 0.5, interval = "2s", latency = { factor = 3.0, min_requests = 20 } }
+"#;
 
 /// The sum of a metric's series.
 fn told(site: &Site, metric: &str) -> Result<u64> {
-    let text = http::get(&mut http::connect(site.admin_port)?, "/metrics", "1.1")?;
+    let text = http::get(&mut http::connect(site.admin()?)?, "/metrics", "1.1")?;
     parse(&String::from_utf8_lossy(&text), metric).ok_or_else(|| Error::Wrong(format!("evenkeel tells no {metric}")))
 }
 

@@ -1,117 +1,192 @@
-//! Which load balancers are tested, and how does each run? One row of [`KINDS`] each: its configuration, set up to live
-//! with broken endpoints as well as it can, its command line, and how it is made to reload. The files of the rows say
-//! why they are set up so.
+//! The balancers that the lab compares: one row of [`KINDS`] and one file each, which writes a [`Setup`] down in the words of the program,
+//! runs it, makes it reload, and reads what it says of itself. Experiments say what a balancer is to do, never how a program is told.
 
+mod bare;
 mod envoy;
 mod evenkeel;
 mod haproxy;
 mod kind;
 mod nginx;
+mod setup;
+mod sink;
 
-use crate::child::{self, Child};
+use crate::child::{self, Child, PATIENCE};
 use crate::error::{Error, Result, While};
+use crate::hosts::listens;
 use crate::http;
 use crate::machine;
-use crate::origin;
+use crate::procfs;
 use crate::scratch::Scratch;
 use crate::study::{Options, Versions};
 use kind::{Kind, Site};
-
-pub use kind::{Mixed, Reload};
 use rustix::process::Signal;
+use sink::Sink;
 use std::fs;
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::Duration;
+
+pub use kind::Reload;
+pub use nginx::STREAM_MODULE;
+pub use setup::{Algorithm, Back, Care, Front, Lasts, Listener, Pool, Reuse, Route, Setup, Timeouts, Zone};
 
 /// Every kind, in the order of the tables.
-pub static KINDS: &[Kind] = &[evenkeel::KIND, haproxy::KIND, nginx::KIND, envoy::KIND];
+pub static KINDS: &[Kind] = &[evenkeel::KIND, haproxy::KIND, haproxy::SPLICING, nginx::KIND, envoy::KIND, bare::KIND];
 
 /// The name of the one that the others are beside.
 pub const OURS: &str = evenkeel::KIND.name;
 
+/// The usual ones beside it.
+pub const RIVALS: [&str; 3] = ["haproxy", "nginx", "envoy"];
+
+/// The name of the HAProxy that `HAPROXY_BIN` in the environment names, by a command.
+pub const OTHER: &str = "haproxy-other";
+
 /// A balancer of this machine.
 pub struct Balancer {
-    /// Its row.
+    /// Its name in tables.
+    pub name: &'static str,
+    /// Its row: two programs may be of one.
     pub kind: &'static Kind,
-    /// Its version, as it prints it.
-    pub version: String,
-    program: String,
+    version: String,
+    command: Vec<String>,
+}
+
+/// The balancers of an experiment: evenkeel, and those that are wanted of the `known` ones. One that is not installed is left out, and
+/// named on standard error.
+///
+/// # Errors
+/// If one is unknown, or evenkeel is missing.
+pub fn find(options: &Options, known: &[&str]) -> Result<(Vec<Balancer>, Versions)> {
+    options.beside(&known.iter().copied().filter(|name| *name != OTHER).collect::<Vec<_>>())?;
+    let wanted = |name: &str| known.contains(&name) && options.against.iter().any(|wanted| wanted == name);
+    let mut found = Vec::new();
+    for kind in KINDS.iter().filter(|kind| kind.name == OURS || wanted(kind.name)) {
+        match kind.find(options.evenkeel.as_deref()) {
+            Ok(program) => found.push(Balancer::new(kind.name, kind, vec![program])?),
+            Err(error @ Error::Missing(_)) => eprintln!("left out: {error}"),
+            Err(error) => return Err(error),
+        }
+        if kind.name == haproxy::KIND.name && known.contains(&OTHER) {
+            let words = std::env::var("HAPROXY_BIN").unwrap_or_default();
+            let words: Vec<String> = words.split_ascii_whitespace().map(str::to_owned).collect();
+            match &words[..] {
+                [] => {}
+                [one] if !Path::new(one).is_file() => {
+                    return Err(Error::Wrong(format!("HAPROXY_BIN is `{one}`, which is no file")));
+                }
+                _ => found.push(Balancer::new(OTHER, kind, words)?),
+            }
+        }
+    }
+    let versions = found.iter().map(Balancer::named_version).collect();
+    Ok((found, versions))
+}
+
+/// evenkeel alone: the one that is given, or the one beside this program.
+///
+/// # Errors
+/// If it is missing.
+pub fn find_evenkeel(given: Option<&Path>) -> Result<Balancer> {
+    Balancer::new(OURS, &KINDS[0], vec![KINDS[0].find(given)?])
+}
+
+impl Kind {
+    fn find(&self, evenkeel: Option<&Path>) -> Result<String> {
+        match self.program {
+            OURS => child::find_evenkeel(evenkeel),
+            "evenkeel-lab" => child::this(),
+            program => child::find(program),
+        }
+    }
+
+    /// Writes its files, and returns the path of that of the command line. Each takes the place of the one before as a whole.
+    fn write(&self, site: &Site) -> Result<String> {
+        let files = (self.files)(site)?;
+        for (name, text) in &files {
+            let (path, new) = (site.file(name), site.file(&format!("{name}.new")));
+            fs::write(&new, text).or_say(|| format!("cannot write {}", new.display()))?;
+            fs::rename(&new, &path).or_say(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(site.file(files[0].0).display().to_string())
+    }
+}
+
+/// The files of a kind, one after the other.
+#[cfg(test)]
+pub fn written(kind: &str, setup: &Setup) -> std::result::Result<String, kind::Cannot> {
+    let kind = KINDS.iter().find(|known| known.name == kind).expect("a row of KINDS");
+    let files = (kind.files)(&Site { folder: Path::new("folder"), setup, log_port: 4 })?;
+    Ok(files.into_iter().map(|(_, text)| text).collect())
 }
 
 impl Balancer {
-    /// evenkeel and those that are wanted, and their versions. One that is not installed is left out, and named on standard error.
-    ///
-    /// # Errors
-    /// One is unknown, or evenkeel is missing.
-    pub fn find(options: &Options) -> Result<(Vec<Balancer>, Versions)> {
-        let rivals: Vec<&str> = KINDS.iter().map(|kind| kind.name).filter(|name| *name != OURS).collect();
-        options.beside(&rivals)?;
-        let wanted = |kind: &&'static Kind| kind.name == OURS || options.installed(kind.name);
-        let find = |kind: &'static Kind| {
-            let ours = kind.name == OURS;
-            let program =
-                if ours { child::find_evenkeel(options.evenkeel.as_deref())? } else { child::find(kind.name)? };
-            let version = machine::version(std::slice::from_ref(&program), kind.version_flag)?;
-            Ok(Balancer { kind, version, program })
-        };
-        let balancers = KINDS.iter().filter(wanted).map(find).collect::<Result<Vec<_>>>()?;
-        let versions = balancers.iter().map(|b| (b.kind.name.to_owned(), b.version.clone())).collect();
-        Ok((balancers, versions))
+    fn new(name: &'static str, kind: &'static Kind, command: Vec<String>) -> Result<Balancer> {
+        let version = machine::version(&command, kind.version_flag)?;
+        Ok(Balancer { name, kind, version, command })
     }
 
-    /// Starts it and waits until it answers. `mixed`: it also serves there.
+    /// Its name with its version.
+    pub fn named_version(&self) -> (String, String) {
+        (self.name.to_owned(), self.version.clone())
+    }
+
+    /// The program that runs.
+    pub fn program(&self) -> &str {
+        self.command.last().map_or("", String::as_str)
+    }
+
+    /// Starts it and waits until it listens. `at`: what stands before a command that runs where it shall.
     ///
     /// # Errors
-    /// If it does not.
-    pub fn start(&self, endpoints: &[SocketAddr], mixed: Option<Mixed>) -> Result<Running> {
-        let folder = Scratch::new()?;
-        let [port, admin_port] = origin::free_ports()?;
-        let running = Site { folder: folder.path(), port, admin_port, endpoints, weight: 1, mixed: mixed.as_ref() };
-        write(self.kind, &running)?;
-        let config = folder.path().join(self.kind.config_name);
-        let said = folder.path().join("said");
-        let mut words = vec![self.program.clone()];
-        words.extend((self.kind.arguments)(folder.path(), &config));
-        let process = Child::spawn(self.kind.name, &words, None, &said)?;
-        origin::await_listening(self.kind.name, &process, http::local(port), &said)?;
-        let endpoints = endpoints.to_vec();
-        let running = Running { kind: self.kind, port, admin_port, endpoints, mixed, config, process, folder };
-        running.await_answer()?;
+    /// If it cannot do this, or does not listen.
+    pub fn start(&self, at: Vec<String>, setup: Setup) -> Result<Running> {
+        let running = self.spawn(at, setup)?;
+        running.await_listening(PATIENCE)?;
         Ok(running)
     }
-}
 
-/// Writes its configuration. Each file takes the place of the one before as a whole.
-fn write(kind: &Kind, site: &Site) -> Result<()> {
-    let mut files = (kind.more)(site);
-    files.push((kind.config_name, (kind.config)(site)));
-    for (name, text) in files {
-        let (path, new) = (site.file(name), site.file(&format!("{name}.new")));
-        fs::write(&new, text).or_say(|| format!("cannot write {}", new.display()))?;
-        fs::rename(&new, &path).or_say(|| format!("cannot write {}", path.display()))?;
+    /// Starts it, to be waited for later.
+    ///
+    /// # Errors
+    /// If it cannot do this, or cannot be started.
+    pub fn spawn(&self, mut at: Vec<String>, setup: Setup) -> Result<Running> {
+        let folder = Scratch::new()?;
+        let sink = (setup.logs && self.kind.logs_to_socket).then(Sink::open).transpose()?;
+        let log_port = sink.as_ref().map_or(0, |sink| sink.port);
+        let site = Site { folder: folder.path(), setup: &setup, log_port };
+        let config = self.kind.write(&site)?;
+        at.extend(self.command.iter().cloned().chain((self.kind.arguments)(&site, &config)));
+        let process = Child::spawn(self.name, &at, None, &folder.path().join("said"))?;
+        Ok(Running { name: self.name, kind: self.kind, setup, process, sink, folder })
     }
-    Ok(())
 }
 
-/// A balancer that answers, until dropped.
+/// A balancer that runs, until dropped.
 pub struct Running {
+    /// Its name in tables.
+    pub name: &'static str,
     /// Its row.
     pub kind: &'static Kind,
-    /// Where it listens.
-    pub port: u16,
-    admin_port: u16,
-    endpoints: Vec<SocketAddr>,
-    mixed: Option<Mixed>,
-    config: PathBuf,
+    setup: Setup,
     process: Child,
+    sink: Option<Sink>,
     folder: Scratch,
 }
 
 impl Running {
-    fn site(&self, weight: u32) -> Site<'_> {
-        let (folder, port, admin_port) = (self.folder.path(), self.port, self.admin_port);
-        Site { folder, port, admin_port, endpoints: &self.endpoints, weight, mixed: self.mixed.as_ref() }
+    fn site(&self) -> Site<'_> {
+        let log_port = self.sink.as_ref().map_or(0, |sink| sink.port);
+        Site { folder: self.folder.path(), setup: &self.setup, log_port }
+    }
+
+    /// The setup as it was written last.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// The port of its first listener.
+    pub fn port(&self) -> u16 {
+        self.setup.listeners[0].bind.port()
     }
 
     /// The process that was started.
@@ -119,12 +194,48 @@ impl Running {
         self.process.pid()
     }
 
+    /// The processes that carry requests.
+    pub fn pids(&self) -> Vec<u32> {
+        if self.kind.forks { procfs::children_of(self.pid()) } else { vec![self.pid()] }
+    }
+
+    /// The folder for its files, and for those of its clients.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The end of what it said, for an error message.
+    pub fn last_words(&self) -> String {
+        self.process.last_words()
+    }
+
+    /// Waits until it listens everywhere, and has a worker.
+    ///
+    /// # Errors
+    /// With its last words if it does not.
+    pub fn await_listening(&self, patience: Duration) -> Result<()> {
+        self.process.await_ready(patience, |pid| {
+            for Listener { bind, front, .. } in &self.setup.listeners {
+                listens(pid, if *front == Front::Udp { "udp" } else { "tcp" }, bind.port())?;
+            }
+            if self.pids().is_empty() { Err(Error::Wrong("it has no worker".into())) } else { Ok(()) }
+        })
+    }
+
+    /// Waits until a request is answered: checks of endpoints may have to come first.
+    ///
+    /// # Errors
+    /// With its last words if none is.
+    pub fn await_answer(&self) -> Result<()> {
+        self.process.await_ready(PATIENCE, |_| http::get(&mut http::connect(self.port())?, "/health", "1.1").map(drop))
+    }
+
     /// Retries so far.
     ///
     /// # Errors
     /// If its statistics cannot be read.
     pub fn retries(&self) -> Result<u64> {
-        (self.kind.retries)(&self.site(1))
+        (self.kind.retries)(&self.site())
     }
 
     /// A number that changes when a new configuration is at work.
@@ -132,15 +243,16 @@ impl Running {
     /// # Errors
     /// If it cannot be read.
     pub fn generation(&self) -> Result<u64> {
-        (self.kind.generation)(&self.site(1), self.pid())
+        (self.kind.generation)(&self.site(), self.pid())
     }
 
-    /// Rewrites its configuration, with this weight in a pool that gets no requests.
+    /// Writes its configuration anew, with a change.
     ///
     /// # Errors
-    /// If the file cannot be written.
-    pub fn rewrite(&self, weight: u32) -> Result<()> {
-        write(self.kind, &self.site(weight))
+    /// If a file cannot be written.
+    pub fn rewrite(&mut self, change: impl FnOnce(&mut Setup)) -> Result<()> {
+        change(&mut self.setup);
+        self.kind.write(&self.site()).map(drop)
     }
 
     /// Makes it use what was written.
@@ -156,21 +268,13 @@ impl Running {
         self.process.signal(signal);
     }
 
-    /// Waits until a request is answered: checks of endpoints may have to come first.
-    fn await_answer(&self) -> Result<()> {
-        let deadline = Instant::now() + Duration::from_secs(10);
-        loop {
-            let answer = http::connect(self.port).and_then(|mut stream| http::get(&mut stream, "/health", "1.1"));
-            match answer {
-                Ok(_) => return Ok(()),
-                Err(error) if Instant::now() > deadline => {
-                    let said = child::last_words(&self.folder.path().join("said"));
-                    let text =
-                        format!("{} with {} does not answer: {error}\n{said}", self.kind.name, self.config.display());
-                    return Err(Error::Wrong(text));
-                }
-                Err(_) => child::pause(Duration::from_millis(50))?,
-            }
+    /// Ends it, so that buffered lines are written, and returns the number of lines in its access log.
+    pub fn stop_and_count_log(self) -> u64 {
+        let log = self.site().log();
+        drop(self.process);
+        match self.sink {
+            Some(sink) => sink.close(),
+            None => fs::read(log).map_or(0, |log| log.iter().filter(|&&byte| byte == b'\n').count() as u64),
         }
     }
 }
@@ -178,26 +282,51 @@ impl Running {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
+    use clap::{Args, Command, FromArgMatches};
+    use std::net::SocketAddr;
+
+    fn setup(front: Front, algorithm: Algorithm) -> Setup {
+        let endpoints = [([198, 18, 2, 2], 8080), ([198, 18, 3, 2], 8081)].map(SocketAddr::from);
+        let mut setup = Setup::of_algorithm(algorithm, &endpoints, http::local(1234));
+        setup.listeners[0].front = front;
+        setup
+    }
 
     #[test]
-    fn a_changed_weight_changes_each_configuration_and_nothing_else_does() {
-        let endpoints = [http::local(1001), http::local(1002)];
-        let file = |name: &str| Path::new("folder").join(name);
-        let (certificate, key, both) = (file("crt"), file("key"), file("pem"));
-        let all = Mixed { h2c_port: 3, tls_port: 4, certificate, key, both };
-        for (kind, mixed) in KINDS.iter().flat_map(|kind| [(kind, None), (kind, Some(&all))]) {
-            let folder = Path::new("folder");
-            let site = |weight| Site { folder, port: 1, admin_port: 2, endpoints: &endpoints, weight, mixed };
-            let all = |weight| {
-                let more = (kind.more)(&site(weight)).into_iter().map(|(_, text)| text);
-                more.chain([(kind.config)(&site(weight))]).collect::<String>()
-            };
-            let (one, two) = (all(1), all(2));
-            assert_eq!(one, all(1));
-            let differing = one.lines().zip(two.lines()).filter(|(one, two)| one != two).count();
-            assert_eq!(differing, 1, "{}", kind.name);
-            assert!(one.contains("1001") && one.contains("1002"), "{}", kind.name);
+    fn each_configuration_names_every_endpoint_and_differs_by_algorithm() {
+        for kind in ["evenkeel", "haproxy", "nginx", "envoy"] {
+            let texts = Algorithm::ALL.map(|of| written(kind, &setup(Front::Http1, of)).expect("all have it"));
+            for text in &texts {
+                assert!(["198.18.2.2", "8080", "198.18.3.2", "8081", "1234"].iter().all(|part| text.contains(part)));
+            }
+            assert!(texts[0] != texts[1] && texts[1] != texts[2] && texts[0] != texts[2], "{kind}");
         }
+    }
+
+    #[test]
+    fn a_balancer_says_what_it_cannot_do() {
+        for (kind, front, algorithm) in [
+            ("haproxy", Front::Udp, Algorithm::Random),
+            ("nginx", Front::Http1, Algorithm::PeakEwma),
+            ("envoy", Front::Http1, Algorithm::Prequal),
+            ("haproxy-splice", Front::H2c, Algorithm::Random),
+            ("bare", Front::Http1, Algorithm::Random),
+        ] {
+            let cannot = written(kind, &setup(front, algorithm)).expect_err("it cannot");
+            assert!(!cannot.to_string().is_empty());
+        }
+        assert!(written("evenkeel", &setup(Front::Http1, Algorithm::Prequal)).is_ok());
+    }
+
+    #[test]
+    fn a_balancer_that_was_named_must_be_there_and_known() {
+        assert!(find_evenkeel(Some(Path::new("/no/such/evenkeel"))).is_err());
+        let options = |words: [&str; 2]| {
+            let matches = Options::augment_args(Command::new("lab")).get_matches_from(["lab"].iter().chain(&words));
+            Options::from_arg_matches(&matches).expect("they are known")
+        };
+        let unknown = find(&options(["--against", "heaproxy"]), &RIVALS).err().expect("it is unknown");
+        assert!(unknown.to_string().contains("envoy"));
+        assert!(find(&options(["--evenkeel", "/no/such/evenkeel"]), &[]).is_err());
     }
 }

@@ -1,6 +1,7 @@
-//! How is NGINX set up to live with broken endpoints?
+//! A setup in NGINX's words.
 
-use super::kind::{Kind, Mixed, Reload, Site, newest_worker};
+use super::kind::{Able, Cannot, Kind, Reload, Site, Text, newest_worker, time};
+use super::setup::{Algorithm, Back, Care, Front, Lasts, Listener, Pool, Reuse, Route};
 use crate::error::{Result, While};
 use crate::origin;
 use rustix::process::Signal;
@@ -8,121 +9,183 @@ use std::fs;
 
 pub const KIND: Kind = Kind {
     name: "nginx",
-    config_name: "nginx.conf",
-    config,
-    more: |_| Vec::new(),
-    arguments: |folder, config| origin::nginx_command(String::new(), folder, config).split_off(1),
+    program: "nginx",
     version_flag: "-v",
+    files: |site| Ok(vec![("nginx.conf", config(site)?)]),
+    arguments: |site, config| origin::nginx_arguments(site.folder, config),
+    forks: true,
+    logs_to_socket: false,
     reload: Reload::Signal(Signal::HUP),
     // NGINX can, but ignores the signal in the foreground, where the lab runs it.
     upgrades: false,
     generation: newest_worker,
+    retries,
     settings: "random two least_conn; no active checks, as the open version has none; max_fails=3 fail_timeout=5s; \
 proxy_next_upstream error timeout http_503 with 3 tries, which never sends a POST twice once it has left; \
 proxy_connect_timeout 500ms, proxy_read_timeout 1s; no slow start, as the open version has none; the same of gRPC, whose status it does not look at. Its one worker keeps its \
 view of endpoints to itself, so more of them would each have to learn.",
-    retries,
 };
 
-fn config(site: &Site) -> String {
-    let servers = servers(site);
-    let preamble = origin::nginx_preamble(site.folder);
-    let (listens, upstream, location) = site.mixed.map_or_else(Default::default, |mixed| self::mixed(site, mixed));
-    format!(
-        "{preamble}  log_format tries '$upstream_addr';
-  access_log {log} tries;
-  keepalive_timeout 60s;
-  keepalive_requests 1000000000;
-  client_max_body_size 64m;
-  map $http_upgrade $connection_for {{
-    default upgrade;
-    '' '';
-  }}
-  upstream app {{
-    random two least_conn;
-{servers}    keepalive 256;
-    keepalive_requests 1000000000;
-  }}
-  upstream spare {{
-    server {spare} weight={weight};
-  }}
-{upstream}  proxy_http_version 1.1;
-  proxy_set_header Connection $connection_for;
-  proxy_set_header Upgrade $http_upgrade;
-  proxy_connect_timeout 500ms;
-  proxy_read_timeout 1s;
-  proxy_next_upstream error timeout http_503;
-  proxy_next_upstream_tries 3;
-  server {{
-    listen 127.0.0.1:{port} backlog=4096;
-{listens}    location / {{ proxy_pass http://app; }}
-    location /echo {{
-      proxy_pass http://app;
-      proxy_read_timeout 1h;
-    }}
-{location}  }}
-  server {{
-    listen 127.0.0.1:{port};
-    server_name spare.test;
-    location / {{ proxy_pass http://spare; }}
-  }}
-}}
-",
-        log = site.file(LOG).display(),
-        port = site.port,
-        spare = site.endpoints[0],
-        weight = site.weight,
-    )
-}
+/// Path of NGINX's stream module in Debian.
+pub const STREAM_MODULE: &str = "/usr/lib/nginx/modules/ngx_stream_module.so";
 
-fn servers(site: &Site) -> String {
-    site.each(|_, address| format!("    server {address} max_fails=3 fail_timeout=5s;\n"))
-}
-
-/// What its server listens on more, the endpoints of gRPC, and where they are asked.
-fn mixed(site: &Site, mixed: &Mixed) -> (String, String, String) {
-    let Mixed { h2c_port, tls_port, certificate, key, .. } = mixed;
-    let listens = format!(
-        "    listen 127.0.0.1:{h2c_port} http2 backlog=4096;
-    listen 127.0.0.1:{tls_port} ssl http2 backlog=4096;
-    ssl_protocols TLSv1.2 TLSv1.3;
-    ssl_certificate {};
-    ssl_certificate_key {};
-",
-        certificate.display(),
-        key.display()
-    );
-    let upstream = format!(
-        "  upstream grpc {{
-    random two least_conn;
-{}    keepalive 256;
-    keepalive_requests 1000000000;
-  }}
-",
-        servers(site)
-    );
-    // A request may have no end for as long as its stream lasts.
-    let location = "    location /lab.Echo/ {
-      grpc_pass grpc://grpc;
-      grpc_connect_timeout 500ms;
-      grpc_read_timeout 1s;
-      grpc_next_upstream error timeout http_503;
-      grpc_next_upstream_tries 3;
+fn config(site: &Site) -> Text {
+    let setup = site.setup;
+    let process = origin::nginx_process(site.folder, setup.workers);
+    let upstreams = setup.pools.iter().map(|pool| upstream(site, pool)).collect::<Able<String>>()?;
+    if setup.listeners.iter().any(|listener| matches!(listener.front, Front::Tcp | Front::Udp)) {
+        let servers: String = setup.listeners.iter().map(|listener| sessions(site, listener)).collect();
+        return Ok(format!(
+            "load_module {STREAM_MODULE};\n{process}stream {{\n  access_log off;\n{upstreams}{servers}}}\n"
+        ));
     }
-    location /lab.Echo/Stream {
-      grpc_pass grpc://grpc;
-      client_body_timeout 1h;
-      grpc_read_timeout 1h;
-      grpc_send_timeout 1h;
-    }
-";
-    (listens, upstream, location.to_owned())
+    let servers = site.fronts().map(|of| server(site, of)).collect::<Able<String>>()?;
+    // Frames of 16 kB instead of 8 cost the same or a little less under the loads of `protocol_cost`.
+    let streams = "  http2_max_concurrent_streams 256;\n  http2_chunk_size 16k;\n";
+    Ok(format!(
+        "{process}http {{\n{}{}{}  keepalive_timeout {};\n  keepalive_requests 1000000000;\n{}{}{upstreams}{servers}}}\n",
+        origin::nginx_folders(site.folder),
+        log(site),
+        if setup.reuse == Reuse::Many { streams } else { "" },
+        time(setup.timeouts.idle),
+        if has(site, Lasts::Long) { "  client_max_body_size 64m;\n" } else { "" },
+        if has(site, Lasts::Endless) { UPGRADES } else { "" },
+    ))
 }
 
-const LOG: &str = "tries.log";
+const UPGRADES: &str = "  map $http_upgrade $connection_for {\n    default upgrade;\n    '' '';\n  }\n";
+
+/// True if there are such requests.
+fn has(site: &Site, lasts: Lasts) -> bool {
+    site.setup.routes.iter().any(|route| route.lasts == lasts)
+}
+
+/// The access log. NGINX counts no retries, so where they are asked for it logs the endpoints of each request.
+fn log(site: &Site) -> String {
+    let file = site.log();
+    match site.setup {
+        setup if setup.admin.is_some() => {
+            format!("  log_format tries '$upstream_addr';\n  access_log {} tries;\n", file.display())
+        }
+        setup if setup.logs => format!("  access_log {} combined buffer=64k;\n", file.display()),
+        _ => "  access_log off;\n".to_owned(),
+    }
+}
+
+fn upstream(site: &Site, pool: &Pool) -> Text {
+    let is_http = !site.setup.listeners.iter().any(|listener| matches!(listener.front, Front::Tcp | Front::Udp));
+    let balance = match pool.algorithm {
+        Algorithm::Usual | Algorithm::RoundRobin => "",
+        Algorithm::LeastConn => "    least_conn;\n",
+        Algorithm::Random => "    random two least_conn;\n",
+        Algorithm::OneDraw => "    random;\n",
+        Algorithm::PeakEwma => return Err(Cannot("it has no Peak EWMA")),
+        Algorithm::Prequal => return Err(Cannot("it has no Prequal")),
+    };
+    // Workers balance each by itself, unless a zone shares what they know.
+    let zone = if site.setup.workers > 1 { format!("    zone {} 1m;\n", pool.name) } else { String::new() };
+    let care = match pool.care {
+        Care::Usual | Care::Checked => "",
+        Care::None => " max_fails=0",
+        Care::Full => " max_fails=3 fail_timeout=5s",
+    };
+    let weight = pool.weight.map_or_else(String::new, |weight| format!(" weight={weight}"));
+    let servers = pool.endpoints.iter().map(|address| format!("    server {address}{weight}{care};\n"));
+    let keep = match site.setup.reuse {
+        Reuse::Always if is_http => "    keepalive 256;\n    keepalive_requests 1000000000;\n",
+        Reuse::Many if is_http => "    keepalive 1024;\n    keepalive_requests 1000000000;\n",
+        _ => "",
+    };
+    Ok(format!("  upstream {} {{\n{zone}{balance}{}{keep}  }}\n", pool.name, servers.collect::<String>()))
+}
+
+fn sessions(site: &Site, Listener { bind, front, pool, .. }: &Listener) -> String {
+    let how = if *front == Front::Udp { "udp" } else { "backlog=4096" };
+    let buffer = if site.setup.tuned { "    proxy_buffer_size 32k;\n" } else { "" };
+    let (pool, idle) = (pool.unwrap_or_default(), time(site.setup.timeouts.idle));
+    format!("  server {{\n    listen {bind} {how};\n    proxy_pass {pool};\n    proxy_timeout {idle};\n{buffer}  }}\n")
+}
+
+/// The servers of listeners: one for all hosts, then one for each that has a route.
+fn server(site: &Site, listeners: &[Listener]) -> Text {
+    let whole = listeners[0].pool.map(|pool| Route::new("/", pool));
+    let routes: Vec<&Route> = site.setup.routes.iter().filter(|_| whole.is_none()).chain(&whole).collect();
+    let (deferred, mut listens, mut again) =
+        (if site.setup.tuned { " deferred" } else { "" }, String::new(), String::new());
+    for Listener { bind, front, .. } in listeners {
+        let protocol = match front {
+            Front::Http1 | Front::Tcp | Front::Udp => "",
+            Front::H2c => " http2",
+            Front::Https => " ssl",
+            Front::H2 => " ssl http2",
+            Front::Dns(_) => return Err(Cannot("it answers no queries")),
+        };
+        listens += &format!("    listen {bind}{protocol} backlog=4096{deferred};\n");
+        again += &format!("    listen {bind}{protocol};\n");
+    }
+    let tls = if listeners.iter().any(|listener| listener.front.is_tls()) { tls(site)? } else { String::new() };
+    let one = |listens: &str, host: Option<&str>| {
+        let locations = routes.iter().filter(|route| route.host == host).map(|route| location(site, route));
+        let name = host.map_or_else(String::new, |host| format!("    server_name {host};\n"));
+        Ok(format!("  server {{\n{listens}{name}{tls}{}  }}\n", locations.collect::<Able<String>>()?))
+    };
+    let named = routes.iter().filter_map(|route| route.host).map(|host| one(&again, Some(host)));
+    std::iter::once(one(&listens, None)).chain(named).collect()
+}
+
+/// Sessions resume by tickets, on by default; a cache beside them would only cost.
+fn tls(site: &Site) -> Text {
+    let files = site.certificate()?;
+    let (certificate, key) = (files.certificate.display(), files.key.display());
+    Ok(format!(
+        "    ssl_protocols TLSv1.2 TLSv1.3;\n    ssl_certificate {certificate};\n    ssl_certificate_key {key};\n"
+    ))
+}
+
+fn location(site: &Site, route: &Route) -> Text {
+    let (setup, pool) = (site.setup, site.pool(route.pool)?);
+    if route.lasts == Lasts::Long {
+        // It takes an upload to its end before it asks an endpoint.
+        return Ok(String::new());
+    }
+    let connection = match setup.reuse {
+        _ if has(site, Lasts::Endless) => "$connection_for;\n      proxy_set_header Upgrade $http_upgrade",
+        Reuse::Never => "close",
+        _ => "\"\"",
+    };
+    let mut lines = match pool.back {
+        Back::H2c => return Err(Cannot("it speaks HTTP/2 to endpoints of gRPC only")),
+        Back::Grpc => vec![format!("grpc_pass grpc://{}", pool.name)],
+        Back::Http1 => vec![
+            format!("proxy_pass http://{}", pool.name),
+            "proxy_http_version 1.1".to_owned(),
+            format!("proxy_set_header Connection {connection}"),
+        ],
+    };
+    let what = if pool.back == Back::Grpc { "grpc" } else { "proxy" };
+    lines.extend(setup.timeouts.connect.map(|of| format!("{what}_connect_timeout {}", time(of))));
+    lines.extend(match route.lasts {
+        Lasts::Usual => setup.timeouts.response.map(|of| format!("{what}_read_timeout {}", time(of))),
+        // A request may have no end for as long as its stream lasts.
+        _ => Some(format!("client_body_timeout 1h;\n      {what}_read_timeout 1h;\n      {what}_send_timeout 1h")),
+    });
+    lines.extend(match pool.care {
+        Care::Usual | Care::Checked => None,
+        Care::None => Some(format!("{what}_next_upstream off")),
+        Care::Full => Some(format!("{what}_next_upstream error timeout http_503;\n      {what}_next_upstream_tries 3")),
+    });
+    if setup.tuned && pool.back == Back::Http1 {
+        lines.push(BUFFERS.to_owned());
+    }
+    Ok(format!("    location {} {{\n      {};\n    }}\n", route.path, lines.join(";\n      ")))
+}
+
+/// More buffers cost more under the loads of `protocol_cost`: 1 MB took 850 us through 32 of them and 430 through 8. Without a file to
+/// spill to, a slow client slows the endpoint and spares the disk. `deferred`: 52 -> 41 us where clients close.
+const BUFFERS: &str = "proxy_buffers 8 32k;\n      proxy_busy_buffers_size 64k;\n      proxy_max_temp_file_size 0";
 
 fn retries(site: &Site) -> Result<u64> {
-    let log = site.file(LOG);
+    let log = site.log();
     Ok(parse(&fs::read_to_string(&log).or_say(|| format!("cannot read {}", log.display()))?))
 }
 

@@ -1,9 +1,9 @@
 //! How does a client connect to a balancer? Over TCP or TLS, for HTTP/1.1 or HTTP/2.
 
 use super::http2::Connection;
+use super::tls::{self, Version};
 use crate::error::Result as Outcome;
 use crate::http;
-use crate::load::handshakes::{self, Version};
 use crate::wire::Wire;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -38,7 +38,7 @@ impl Connector {
     /// # Errors
     /// If there are no clients of TLS.
     pub fn new(ports: Ports) -> Outcome<Connector> {
-        let http1 = handshakes::config(Version::Tls13, true)?;
+        let http1 = tls::config(Version::Tls13, true)?;
         let mut http2 = ClientConfig::clone(&*http1);
         http2.alpn_protocols = vec![b"h2".to_vec()];
         Ok(Connector { ports, http1: TlsConnector::from(http1), http2: TlsConnector::from(Arc::new(http2)) })

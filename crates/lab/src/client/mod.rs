@@ -2,6 +2,7 @@
 
 pub mod connector;
 pub mod http2;
+pub mod tls;
 
 use crate::wire::Wire;
 use std::io::{ErrorKind, Result};

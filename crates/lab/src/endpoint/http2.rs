@@ -42,10 +42,8 @@ pub(super) async fn serve(stream: TcpStream, dial: Arc<Dial>, saw: Saw) {
     let line = Line::default();
     let theirs = Arc::clone(&line);
     let served = tokio::spawn(async move {
-        let mut builder = Builder::new();
-        builder.max_concurrent_streams(1024).initial_window_size(1 << 20).initial_connection_window_size(1 << 24);
         // A client that is gone needs no answer.
-        let Ok(mut connection) = builder.handshake::<_, Bytes>(stream).await else { return };
+        let Ok(mut connection) = builder().handshake::<_, Bytes>(stream).await else { return };
         while let Some(Ok((request, respond))) = connection.accept().await {
             let asked = Asked { dial: Arc::clone(&dial), saw: Arc::clone(&saw), line: Arc::clone(&theirs) };
             tokio::spawn(asked.answer(request, respond));
@@ -53,6 +51,13 @@ pub(super) async fn serve(stream: TcpStream, dial: Arc<Dial>, saw: Saw) {
     });
     // Nothing has run since: both are of one thread.
     line.get_or_init(|| served.abort_handle());
+}
+
+/// What connections may take before they wait.
+pub fn builder() -> Builder {
+    let mut builder = Builder::new();
+    builder.max_concurrent_streams(1024).initial_window_size(1 << 20).initial_connection_window_size(1 << 24);
+    builder
 }
 
 /// One request.
@@ -124,7 +129,8 @@ impl Asked {
     }
 }
 
-async fn whole(mut body: RecvStream) -> Option<BytesMut> {
+/// The whole body of a request.
+pub async fn whole(mut body: RecvStream) -> Option<BytesMut> {
     let mut whole = BytesMut::new();
     while let Some(part) = body.data().await {
         let part = part.ok()?;
@@ -156,7 +162,7 @@ fn head(status: u16) -> Response<()> {
 }
 
 /// The head of an answer of gRPC.
-fn grpc() -> Response<()> {
+pub fn grpc() -> Response<()> {
     let mut head = head(200);
     head.headers_mut().insert("content-type", HeaderValue::from_static("application/grpc"));
     head
@@ -169,7 +175,8 @@ fn told(code: &'static str) -> Response<()> {
     head
 }
 
-fn status(code: &'static str) -> HeaderMap {
+/// The trailers of an answer of gRPC.
+pub fn status(code: &'static str) -> HeaderMap {
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", HeaderValue::from_static(code));
     trailers

@@ -73,8 +73,7 @@ impl Endpoint {
     fn spawn(&mut self) -> Result<()> {
         let words = [child::this()?, "endpoint".into(), self.address.to_string(), self.orders.to_string()];
         let said = self.folder.join(format!("endpoint-{}.{}", self.address.ip(), self.lives.len()));
-        let process = Child::spawn("an endpoint", &words, None, &said)?;
-        origin::await_listening("an endpoint", &process, self.orders, &said)?;
+        let process = Child::start("an endpoint", &words, None, &said, |_| http::accepts(self.orders))?;
         self.lives.push(said);
         self.process = Some(process);
         Ok(())

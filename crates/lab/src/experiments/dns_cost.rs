@@ -1,17 +1,20 @@
 //! What does an answer cost, in CPU time of the server? evenkeel, Knot DNS and NSD answer the same questions of the
 //! same generator, in turn.
 
+use crate::balancers::{self, Algorithm, Balancer, Front, Listener, Pool, Setup, Zone};
 use crate::child::{self, Child};
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
+use crate::http;
 use crate::machine::{self, Cores};
 use crate::origin;
 use crate::procfs::{self, Cpu};
 use crate::scratch::Scratch;
-use crate::study::grid::{Bench, Bound, Case, Grid, OURS, Run};
+use crate::study::grid::{Bench, Bound, Case, Grid, Run};
+use crate::study::topology::{column, even, node};
 use crate::study::{self, Found, Meter, Options, Versions};
 use clap::{Args, FromArgMatches};
-use evenkeel_draw::flow::{Band, Column, Node, flow};
+use std::any::Any;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -41,24 +44,16 @@ struct Arguments {
     seconds: Option<u64>,
 }
 
-/// One of the servers that answer.
+/// A server beside evenkeel.
 struct Server {
     name: &'static str,
     program: &'static str,
     version_flag: &'static str,
     /// Its command. The folder has the zone and may get a file; the port is its own.
-    command: fn(&Setting<'_>) -> Result<Vec<String>>,
-}
-
-/// The values for a server's command.
-pub(super) struct Setting<'s> {
-    pub(super) folder: &'s Scratch,
-    pub(super) port: u16,
-    pub(super) evenkeel: &'s str,
+    command: fn(folder: &Scratch, port: u16) -> Result<Vec<String>>,
 }
 
 static SERVERS: &[Server] = &[
-    Server { name: OURS, program: OURS, version_flag: "--version", command: |s| evenkeel(s, 1) },
     Server { name: "knot", program: "knotd", version_flag: "--version", command: knot },
     Server { name: "nsd", program: "nsd", version_flag: "-v", command: nsd },
 ];
@@ -69,39 +64,36 @@ const ZONE: &str = "$TTL 5\n@ SOA ns1 hostmaster 1 3600 600 86400 5\n@ NS ns1\nn
 const QUESTIONS: &str = "www.gslb.example.com A\nnothing.gslb.example.com A\nwww.gslb.example.com A\n";
 
 /// An evenkeel that answers for the zone with so many workers.
-pub(super) fn evenkeel(setting: &Setting<'_>, workers: u8) -> Result<Vec<String>> {
-    let text = format!(
-        "[runtime]\nworkers = {workers}\n[listener.dns]\nbind = ['127.0.0.1:{}']\nmode = 'dns'\n[listener.dns.zone]\n\
-         name = 'gslb.example.com'\nresponses_per_subnet = 0\nns = [{{ name = 'ns1.gslb.example.com', addresses = ['127.0.0.1'] }}]\n\
-         records = {{ www = {{ pool = 'web', answers = 2 }} }}\n[pool.web]\nbalance = 'round_robin'\n\
-         endpoints = ['10.0.0.1:80', '10.0.0.2:80', '10.0.0.3:80']\n",
-        setting.port
-    );
-    let file = setting.folder.write("evenkeel.toml", text)?;
-    Ok(words(&[setting.evenkeel, "run", "-c", &file.display().to_string()]))
+pub(super) fn setup(workers: usize, port: u16) -> Setup {
+    let zone = Zone { name: "gslb.example.com", ttl: None, answers: 2 };
+    let endpoints = [1, 2, 3].map(|last| SocketAddr::from(([10, 0, 0, last], 80))).to_vec();
+    Setup {
+        workers,
+        listeners: vec![Listener::to("web", "dns", http::local(port), Front::Dns(zone))],
+        pools: vec![Pool { name: "web", endpoints, algorithm: Algorithm::RoundRobin, ..Pool::default() }],
+        ..Setup::default()
+    }
 }
 
-fn knot(setting: &Setting<'_>) -> Result<Vec<String>> {
-    let folder = setting.folder.path().display();
+fn knot(scratch: &Scratch, port: u16) -> Result<Vec<String>> {
+    let folder = scratch.path().display();
     let text = format!(
-        "server:\n  listen: 127.0.0.1@{}\n  rundir: {folder}\n  udp-workers: 1\n  tcp-workers: 1\n  background-workers: 1\n\
-         database:\n  storage: {folder}\nzone:\n  - domain: gslb.example.com\n    file: {folder}/zone\n    storage: {folder}\n",
-        setting.port
+        "server:\n  listen: 127.0.0.1@{port}\n  rundir: {folder}\n  udp-workers: 1\n  tcp-workers: 1\n  background-workers: 1\n\
+         database:\n  storage: {folder}\nzone:\n  - domain: gslb.example.com\n    file: {folder}/zone\n    storage: {folder}\n"
     );
-    let file = setting.folder.write("knot.conf", text)?;
+    let file = scratch.write("knot.conf", text)?;
     Ok(words(&[&child::find("knotd")?, "-c", &file.display().to_string()]))
 }
 
-fn nsd(setting: &Setting<'_>) -> Result<Vec<String>> {
-    let folder = setting.folder.path().display();
+fn nsd(scratch: &Scratch, port: u16) -> Result<Vec<String>> {
+    let folder = scratch.path().display();
     let text = format!(
-        "server:\n  ip-address: 127.0.0.1@{}\n  server-count: 1\n  username: \"\"\n  chroot: \"\"\n  zonesdir: \"{folder}\"\n  \
+        "server:\n  ip-address: 127.0.0.1@{port}\n  server-count: 1\n  username: \"\"\n  chroot: \"\"\n  zonesdir: \"{folder}\"\n  \
          pidfile: \"{folder}/nsd.pid\"\n  database: \"\"\n  xfrdfile: \"{folder}/xfrd\"\n  zonelistfile: \"{folder}/zones\"\n  \
          xfrdir: \"{folder}\"\n  rrl-ratelimit: 0\n  reuseport: yes\nremote-control:\n  control-enable: no\n\
-         zone:\n  name: gslb.example.com\n  zonefile: zone\n",
-        setting.port
+         zone:\n  name: gslb.example.com\n  zonefile: zone\n"
     );
-    let file = setting.folder.write("nsd.conf", text)?;
+    let file = scratch.write("nsd.conf", text)?;
     Ok(words(&[&child::find("nsd")?, "-d", "-c", &file.display().to_string()]))
 }
 
@@ -122,8 +114,9 @@ static QUERIES: Case = Case {
 
 /// What servers are measured with.
 struct Costs {
+    evenkeel: Balancer,
+    /// The servers beside it.
     servers: Vec<&'static Server>,
-    evenkeel: String,
     dnsperf: String,
     cores: Cores,
     seconds: u64,
@@ -131,17 +124,14 @@ struct Costs {
 
 fn run(arguments: &Arguments) -> Result<()> {
     let options = &arguments.study;
-    let known = |name: &String| name.is_empty() || SERVERS[1..].iter().any(|server| server.name == name);
+    let known = |name: &String| name.is_empty() || SERVERS.iter().any(|server| server.name == name);
     if let Some(unknown) = options.against.iter().find(|name| !known(name)) {
         return Err(Error::Wrong(format!("unknown server `{unknown}`; there are knot, nsd")));
     }
-    let evenkeel = child::find_evenkeel(options.evenkeel.as_deref())?;
-    let (mut servers, mut versions) = (Vec::new(), Versions::new());
-    for server in
-        SERVERS.iter().filter(|server| server.name == OURS || options.against.iter().any(|n| n == server.name))
-    {
-        let program = if server.name == OURS { Ok(evenkeel.clone()) } else { child::find(server.program) };
-        match program {
+    let evenkeel = balancers::find_evenkeel(options.evenkeel.as_deref())?;
+    let (mut servers, mut versions) = (Vec::new(), vec![evenkeel.named_version()]);
+    for server in SERVERS.iter().filter(|server| options.against.iter().any(|name| name == server.name)) {
+        match child::find(server.program) {
             Ok(program) => {
                 versions.push((server.name.to_owned(), machine::version(&[program], server.version_flag)?));
                 servers.push(server);
@@ -150,7 +140,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     let seconds = arguments.seconds.unwrap_or_else(|| options.seconds());
-    let names = servers.iter().map(|server| server.name.to_owned()).collect();
+    let names = versions.iter().map(|(name, _)| name.clone()).collect();
     let costs = Costs { servers, evenkeel, dnsperf: child::find("dnsperf")?, cores: Cores::divide()?, seconds };
     let grid = Grid::run(names, &[QUERIES], options.rounds(), &costs)?;
     study::present(&found(&grid, versions), options)?;
@@ -158,13 +148,10 @@ fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn found(grid: &Grid, versions: Versions) -> Found {
-    let column = |title: &str, name: &str, text: &str| Column {
-        title: title.into(),
-        nodes: vec![Node { name: name.into(), text: text.into(), link: None }],
-    };
-    let columns =
-        [column("clients", "dnsperf", "the other cores"), column("server", "one of several", "a core of its own")];
-    let topology = flow("The machines", &columns, &[vec![Band { from: 0, to: 0, rate: 1.0, errors: 0.0 }]]);
+    let topology = even(&[
+        column("clients", [node("dnsperf", "the other cores")]),
+        column("server", [node("one of several", "a core of its own")]),
+    ]);
     grid.found("What does an answer of DNS cost?", topology, "knot", EXPERIMENT.docs, versions)
 }
 
@@ -177,18 +164,25 @@ impl Bench for Costs {
 
     /// Of a server that is started for this run.
     fn measure(&self, _: usize, server: usize, (): &mut ()) -> Result<Run> {
-        let server = self.servers[server];
         let folder = Scratch::new()?;
         let questions = folder.write("questions", QUESTIONS)?;
         folder.write("zone", ZONE)?;
         let port = origin::free_ports()?[0];
-        let command = (server.command)(&Setting { folder: &folder, port, evenkeel: &self.evenkeel })?;
-        let said = folder.path().join("said");
-        let process = Child::spawn(server.name, &command, Some(self.cores.proxy), &said)?;
-        origin::await_listening(server.name, &process, SocketAddr::from(([127, 0, 0, 1], port)), &said)?;
+        let (pid, _process): (u32, Box<dyn Any>) = match server.checked_sub(1) {
+            None => {
+                let running = self.evenkeel.start(child::on_core(self.cores.proxy)?, setup(1, port))?;
+                (running.pid(), Box::new(running))
+            }
+            Some(at) => {
+                let (name, command) = (self.servers[at].name, (self.servers[at].command)(&folder, port)?);
+                let (core, said) = (Some(self.cores.proxy), folder.path().join("said"));
+                let process = Child::start(name, &command, core, &said, |_| http::accepts(http::local(port)))?;
+                (process.pid(), Box::new(process))
+            }
+        };
         // Servers that fork have forked once they answer.
         ask(&self.dnsperf, &questions, port, 1)?;
-        let pids: Vec<u32> = [vec![process.pid()], family(process.pid())].concat();
+        let pids: Vec<u32> = [vec![pid], family(pid)].concat();
         pids.iter().try_for_each(|&pid| self.cores.hold(pid))?;
         let meter = Meter::start(vec![("lab", vec![std::process::id()])])?;
         let (before, ended, began) = (Cpu::of(&pids)?, procfs::ended_children()?, Instant::now());

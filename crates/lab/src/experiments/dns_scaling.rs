@@ -1,24 +1,25 @@
 //! Does a second DNS worker answer as much as the first? On a machine where the workers have all cores, so that no
 //! generator may run beside them.
 
-use super::dns_cost::{self, Setting};
-use crate::child::{self, Child};
+use super::dns_cost;
+use crate::balancers::{self, Balancer, Running};
+use crate::child;
 use crate::error::{Error, Result, While};
 use crate::experiment::Experiment;
-use crate::machine;
+use crate::http;
 use crate::origin;
 use crate::procfs;
-use crate::scratch::Scratch;
 use crate::stats::Interval;
 use crate::study::figures::{row, spread, told};
+use crate::study::topology::{column, evenly, node};
 use crate::study::{self, Claim, Finding, Found, Options, Plot, Rounds, Versions};
 use clap::{Args, FromArgMatches};
-use evenkeel_draw::flow::{Band, Column, Node, flow};
+use evenkeel_draw::flow::flow;
 use evenkeel_draw::intervals::intervals;
 use rustix::process::Signal;
 use serde_json::json;
 use std::io::ErrorKind;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::time::Duration;
 
 /// The row of the registry.
@@ -34,10 +35,8 @@ the kernel; it does not show more than two, network cards, or the small batches 
     run: |matches| Options::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|o| run(&o)),
 };
 
-const TWICE: Claim = Claim {
-    text: "Two DNS workers on two cores answer at least 1.7 times as many queries a second as one",
-    source: "evenkeel",
-};
+const TWICE: Claim =
+    Claim::ours("Two DNS workers on two cores answer at least 1.7 times as many queries a second as one");
 
 /// A run takes a quarter of a second: there is time for many in a round.
 const EACH_ROUND: usize = 4;
@@ -53,28 +52,21 @@ const QUIET: Duration = Duration::from_millis(200);
 
 /// A server and its clients.
 struct Asked {
-    process: Child,
+    process: Running,
     clients: Vec<UdpSocket>,
-    _folder: Scratch,
 }
 
 impl Asked {
-    fn start(program: &str, workers: u8, cores: &[usize]) -> Result<Asked> {
-        let folder = Scratch::new()?;
-        let port = origin::free_ports()?[0];
-        let own = dns_cost::evenkeel(&Setting { folder: &folder, port, evenkeel: program }, workers)?;
-        let cores: Vec<String> = cores.iter().map(ToString::to_string).collect();
-        let command = [vec![child::find("taskset")?, "-c".into(), cores.join(",")], own].concat();
-        let said = folder.path().join("said");
-        let process = Child::spawn("evenkeel", &command, None, &said)?;
-        let to = SocketAddr::from(([127, 0, 0, 1], port));
-        origin::await_listening("evenkeel", &process, to, &said)?;
+    /// With a worker on each of these cores.
+    fn start(evenkeel: &Balancer, cores: &[usize]) -> Result<Asked> {
+        let to = http::local(origin::free_ports()?[0]);
+        let process = evenkeel.start(child::on_cores(cores)?, dns_cost::setup(cores.len(), to.port()))?;
         let client = |_| {
             let socket = UdpSocket::bind("127.0.0.1:0").and_then(|s| s.connect(to).map(|()| s));
             socket.and_then(|s| s.set_nonblocking(true).map(|()| s)).or_say(|| "cannot ask".into())
         };
         let clients = (0..CLIENTS).map(client).collect::<Result<_>>()?;
-        Ok(Asked { process, clients, _folder: folder })
+        Ok(Asked { process, clients })
     }
 
     /// Answers for each second that the busiest worker was busy.
@@ -118,8 +110,8 @@ impl Asked {
 }
 
 fn run(options: &Options) -> Result<()> {
-    let program = child::find_evenkeel(options.evenkeel.as_deref())?;
-    let versions = vec![("evenkeel".to_owned(), machine::version(std::slice::from_ref(&program), "--version")?)];
+    let evenkeel = balancers::find_evenkeel(options.evenkeel.as_deref())?;
+    let versions = vec![evenkeel.named_version()];
     let allowed = rustix::thread::sched_getaffinity(None).or_say(|| "cannot ask for the allowed cores".into())?;
     let cores: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
     let [.., one, two] = cores[..] else {
@@ -127,7 +119,7 @@ fn run(options: &Options) -> Result<()> {
     };
     let query = query("www.gslb.example.com");
     // All that run at once would run beside each other: one server is idle while the other is asked.
-    let asked = [Asked::start(&program, 1, &[two])?, Asked::start(&program, 2, &[one, two])?];
+    let asked = [Asked::start(&evenkeel, &[two])?, Asked::start(&evenkeel, &[one, two])?];
     let names = ["1 worker", "2 workers"].map(str::to_owned);
     let rounds = Rounds::run(&names, options.rounds() * EACH_ROUND, |at, _| asked[at].rate(&query))?;
     let rates = |at: usize| rounds.figures(at, |rate| *rate);
@@ -142,22 +134,17 @@ fn found(names: &[String; 2], rates: [&[f64]; 2], versions: Versions) -> Found {
     let title = "Answers for each second that the busiest worker was busy".to_owned();
     let lines: Vec<_> =
         names.iter().zip(rates).enumerate().map(|(at, (name, rates))| row(name, rates, None, at)).collect();
-    let node = |name: &str, text: &str| Node { name: name.into(), text: text.into(), link: None };
     let columns = [
-        Column { title: "clients".into(), nodes: vec![node("256 clients", "ask, then sleep")] },
-        Column {
-            title: "evenkeel".into(),
-            nodes: vec![node("worker 1", "a core"), node("worker 2", "a core, or none")],
-        },
+        column("clients", [node("256 clients", "ask, then sleep")]),
+        column("evenkeel", [node("worker 1", "a core"), node("worker 2", "a core, or none")]),
     ];
-    let band = |to: usize| Band { from: 0, to, rate: 0.5, errors: 0.0 };
     let raw = names
         .iter()
         .zip(rates)
         .map(|(name, rates)| (name.clone(), json!({ "figure": spread(rates), "answers_per_second": rates })));
     Found {
         title: "Does a second DNS worker answer as much as the first?",
-        topology: flow("The machine", &columns, &[vec![band(0), band(1)]]),
+        topology: flow("The machine", &columns, &evenly(&columns)),
         findings: vec![Finding::at_least(TWICE, "answers a second, two workers over one", ratio, 1.7)],
         figures: std::iter::once(header).chain(rows).collect(),
         plots: vec![Plot { svg: intervals(&lines, &title), title }],

@@ -1,24 +1,24 @@
 //! What do balancers lose that know nothing of each other? One, four and sixteen of them in front of the same endpoints, whose speed
 //! changes, with what each knows itself and with shared load; and what the simulator said would come out.
 
+use crate::balancers::{self, Algorithm, Running};
 use crate::child::{self, Child};
 use crate::error::{Error, Result};
-use crate::evenkeel::{self, Running};
 use crate::experiment::Experiment;
 use crate::http;
 use crate::load::generator::Plan;
-use crate::machine;
 use crate::origin;
 use crate::rng::Rng;
 use crate::scratch::Scratch;
+use crate::setups::sidecars;
 use crate::stats::{Interval, Spread};
 use crate::study::comparison::{Case, Comparison};
 use crate::study::figures::{Timed, raw, told};
 use crate::study::prediction::SEEDS;
+use crate::study::topology::{column, even, node};
 use crate::study::{self, Claim, Finding, Found, Meter, Options, Prediction, Rounds, Versions};
 use crate::worker;
 use clap::{Args, FromArgMatches};
-use evenkeel_draw::flow::{Band, Column, Node, flow};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -57,58 +57,40 @@ const WARM_UP: f64 = 1.0;
 const SCENARIO: &str = include_str!("../../scenarios/herd.toml");
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A way to balance: its name, what a pool says, and what the simulator calls it.
+/// A way to balance: its name, the algorithm and whether load is shared, and what the simulator calls it.
 struct Way {
     name: &'static str,
-    pool: &'static str,
+    pool: (Algorithm, bool),
     simulated: &'static str,
 }
 
 const WAYS: [Way; 5] = [
-    Way { name: "random", pool: "balance = \"random\"", simulated: "random" },
-    Way { name: "leastconn", pool: "balance = \"leastconn\"", simulated: "leastconn{samples=0.0}" },
-    Way { name: "peak_ewma", pool: "balance = \"peak_ewma\"", simulated: "peak_ewma" },
-    Way {
-        name: "shared load",
-        pool: "balance = \"leastconn\"\nload_reports = { probe = \"udp\" }",
-        simulated: "leastconn",
-    },
-    Way {
-        name: "shared load, prequal",
-        pool: "balance = \"prequal\"\nload_reports = { probe = \"udp\" }",
-        simulated: "prequal",
-    },
+    Way { name: "random", pool: (Algorithm::Random, false), simulated: "random" },
+    Way { name: "leastconn", pool: (Algorithm::LeastConn, false), simulated: "leastconn{samples=0.0}" },
+    Way { name: "peak_ewma", pool: (Algorithm::PeakEwma, false), simulated: "peak_ewma" },
+    Way { name: "shared load", pool: (Algorithm::LeastConn, true), simulated: "leastconn" },
+    Way { name: "shared load, prequal", pool: (Algorithm::Prequal, true), simulated: "prequal" },
 ];
 /// The ways from here on share load.
 const SHARED: usize = 3;
 
 const GAIN: [Claim; 2] = [
-    Claim {
-        text: "With 4 balancers p99 with shared load is at most 0.7 of that of the best local algorithm",
-        source: "evenkeel",
-    },
-    Claim {
-        text: "With 16 balancers p99 with shared load is at most 0.7 of that of the best local algorithm",
-        source: "evenkeel",
-    },
+    Claim::ours("With 4 balancers p99 with shared load is at most 0.7 of that of the best local algorithm"),
+    Claim::ours("With 16 balancers p99 with shared load is at most 0.7 of that of the best local algorithm"),
 ];
 const CENTRAL: [Claim; 2] = [
-    Claim {
-        text: "With 4 balancers p99 with shared load is at most 1.1 of that of one balancer for all, the best there is",
-        source: "evenkeel",
-    },
-    Claim {
-        text: "With 16 balancers p99 with shared load is at most 1.3 of that of one balancer for all",
-        source: "evenkeel",
-    },
+    Claim::ours(
+        "With 4 balancers p99 with shared load is at most 1.1 of that of one balancer for all, the best there is",
+    ),
+    Claim::ours("With 16 balancers p99 with shared load is at most 1.3 of that of one balancer for all"),
 ];
 
 fn run(options: &Options) -> Result<()> {
-    let program = child::find_evenkeel(options.evenkeel.as_deref())?;
-    let versions = vec![("evenkeel".to_owned(), machine::version(std::slice::from_ref(&program), "--version")?)];
+    let evenkeel = balancers::find_evenkeel(options.evenkeel.as_deref())?;
+    let versions = vec![evenkeel.named_version()];
     // Tails need many requests, and many changes of speed.
     let seconds = if options.quick { 1.0 } else { options.seconds() as f64 * 3.0 };
-    let prediction = Prediction::of(&program, SCENARIO, (RATE * (seconds + WARM_UP)) as u64, SEEDS)?;
+    let prediction = Prediction::of(evenkeel.program(), SCENARIO, (RATE * (seconds + WARM_UP)) as u64, SEEDS)?;
     let folder = Scratch::new()?;
     let mut endpoints: Vec<(SocketAddr, Child)> = Vec::new();
     for _ in 0..ENDPOINTS {
@@ -116,10 +98,8 @@ fn run(options: &Options) -> Result<()> {
         let worker = worker::Arguments { bind, places: PLACES, spin: false, below_ms: None };
         endpoints.push((bind, worker.start(Vec::new(), folder.path())?));
     }
-    let sidecars = endpoints
-        .iter()
-        .map(|(address, _)| evenkeel::start(&program, &evenkeel::beside(*address), None))
-        .collect::<Result<Vec<Running>>>()?;
+    let sidecars =
+        endpoints.iter().map(|(address, _)| sidecars::beside(&evenkeel, *address)).collect::<Result<Vec<Running>>>()?;
     let names: Vec<String> = COUNTS
         .iter()
         .flat_map(|count| WAYS.iter().map(move |way| format!("{count} balancers, {}", way.name)))
@@ -128,13 +108,13 @@ fn run(options: &Options) -> Result<()> {
         let (count, way) = (COUNTS[at / WAYS.len()], &WAYS[at % WAYS.len()]);
         // All ways of a round meet the same.
         let seed = round as u64;
-        let start = |_| evenkeel::start(&program, &evenkeel::in_front(&sidecars, way.pool), None);
+        let start = |_| sidecars::in_front(&evenkeel, &sidecars, way.pool);
         let balancers = (0..count).map(start).collect::<Result<Vec<_>>>()?;
-        let targets = balancers.iter().map(|balancer| format!("127.0.0.1:{}/", balancer.port)).collect();
+        let targets = balancers.iter().map(|balancer| format!("127.0.0.1:{}/", balancer.port())).collect();
         let plan = Plan::open(targets, RATE, seconds, WARM_UP).working(WORK_US, seed);
         let meter = Meter::start(vec![
-            ("balancers", balancers.iter().map(|balancer| balancer.pid).collect()),
-            ("sidecars", sidecars.iter().map(|sidecar| sidecar.pid).collect()),
+            ("balancers", balancers.iter().map(Running::pid).collect()),
+            ("sidecars", sidecars.iter().map(Running::pid).collect()),
             ("endpoints", endpoints.iter().map(|(_, worker)| worker.pid()).collect()),
             ("lab", vec![std::process::id()]),
         ])?;
@@ -265,16 +245,11 @@ impl Measured<'_> {
 }
 
 fn topology() -> String {
-    let node = |name: String, text: &str| Node { name, text: text.into(), link: None };
-    let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
-    let columns = [
-        column("clients", vec![node("open loop".into(), "660 requests/s")]),
-        column("balancers", (1..=4).map(|n| node(format!("evenkeel {n}"), "1, 4 or 16")).collect()),
-        column("endpoints", (1..=ENDPOINTS).map(|n| node(format!("endpoint {n}"), "evenkeel beside it")).collect()),
-    ];
-    let band = |from, to, rate| Band { from, to, rate, errors: 0.0 };
-    let each = (0..4).flat_map(|from| (0..ENDPOINTS).map(move |to| band(from, to, 1.0 / 32.0)));
-    flow("The machines", &columns, &[(0..4).map(|to| band(0, to, 0.25)).collect(), each.collect()])
+    even(&[
+        column("clients", [node("open loop", "660 requests/s")]),
+        column("balancers", (1..=4).map(|n| node(format!("evenkeel {n}"), "1, 4 or 16"))),
+        column("endpoints", (1..=ENDPOINTS).map(|n| node(format!("endpoint {n}"), "evenkeel beside it"))),
+    ])
 }
 
 #[cfg(test)]

@@ -1,22 +1,23 @@
 //! How much longer does a request take through a balancer? Beside the same requests without one, at the same moments, while the
 //! endpoint has little to do, half of what it can, and nearly all.
 
+use crate::balancers::{self, Algorithm, Balancer, OTHER, Running, Setup};
 use crate::child;
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
+use crate::http;
 use crate::load::generator::Plan;
 use crate::machine::Cores;
 use crate::origin;
 use crate::scratch::Scratch;
 use crate::stats::{Interval, Spread};
-use crate::study::balancers::{self, Algorithm, Balancer, Setup};
 use crate::study::comparison::{Case, Comparison};
 use crate::study::figures::{Timed, raw, row};
 use crate::study::prediction::{SEEDS, time, with};
+use crate::study::topology::{column, even, node};
 use crate::study::{self, Claim, Finding, Found, Meter, Options, Plot, Prediction, Rounds, Versions};
 use crate::worker;
 use clap::{Args, FromArgMatches};
-use evenkeel_draw::flow::{Band, Column, Node, flow};
 use evenkeel_draw::intervals::{Row, intervals};
 use serde_json::json;
 use std::net::SocketAddr;
@@ -55,23 +56,14 @@ const SCENARIO: &str = include_str!("../../scenarios/overhead.toml");
 const ALONE: f64 = 0.05;
 
 const LIKE_THE_BEST: [Claim; 3] = [
-    Claim {
-        text: "At 10 % the median through evenkeel is at most that through the best of the others",
-        source: "evenkeel",
-    },
-    Claim {
-        text: "At 50 % the median through evenkeel is at most that through the best of the others",
-        source: "evenkeel",
-    },
-    Claim {
-        text: "At 90 % the median through evenkeel is at most that through the best of the others",
-        source: "evenkeel",
-    },
+    Claim::ours("At 10 % the median through evenkeel is at most that through the best of the others"),
+    Claim::ours("At 50 % the median through evenkeel is at most that through the best of the others"),
+    Claim::ours("At 90 % the median through evenkeel is at most that through the best of the others"),
 ];
 const TAIL: [Claim; 3] = [
-    Claim { text: "At 10 % so is the 99th percentile", source: "evenkeel" },
-    Claim { text: "At 50 % so is the 99th percentile", source: "evenkeel" },
-    Claim { text: "At 90 % so is the 99th percentile", source: "evenkeel" },
+    Claim::ours("At 10 % so is the 99th percentile"),
+    Claim::ours("At 50 % so is the 99th percentile"),
+    Claim::ours("At 90 % so is the 99th percentile"),
 ];
 
 /// What is off when it is off.
@@ -79,14 +71,13 @@ const WHY: &str = "The simulator's core has nothing else to do: no other program
 a queue near its limit feels most, and it does not fall asleep between requests.";
 
 fn run(options: &Options) -> Result<()> {
-    let (found, versions) = balancers::find(options)?;
+    let (found, versions) = balancers::find(options, &["haproxy", OTHER, "nginx", "envoy"])?;
     let cores = Cores::divide()?;
     let folder = Scratch::new()?;
     let [endpoint_port, port] = origin::free_ports()?;
-    let bind = SocketAddr::from(([127, 0, 0, 1], endpoint_port));
-    let taskset = vec![child::find("taskset")?, "-c".into(), cores.proxy.to_string()];
+    let bind = http::local(endpoint_port);
     let arguments = worker::Arguments { bind, places: 1, spin: true, below_ms: None };
-    let endpoint = arguments.start(taskset, folder.path())?;
+    let endpoint = arguments.start(child::on_core(cores.proxy)?, folder.path())?;
     let capacity = capacity(bind, folder.path())?;
     let prediction = predict(&found[0], options, capacity, alone(bind, capacity, folder.path())?)?;
     let ways: Vec<Option<&Balancer>> = std::iter::once(None).chain(found.iter().map(Some)).collect();
@@ -95,18 +86,14 @@ fn run(options: &Options) -> Result<()> {
         .iter()
         .flat_map(|load| ways.iter().map(move |way| format!("{} at {:.0} %", name(way), load * 100.0)))
         .collect();
-    let endpoints = [bind.to_string()];
     let rounds = Rounds::run(&names, options.rounds(), |at, _| {
         let (load, way) = (LOADS[at / ways.len()], ways[at % ways.len()]);
-        let setup = Setup { algorithm: Algorithm::Random, endpoints: &endpoints, workers: 1, port };
-        let running = way.map(|balancer| balancer.start(Vec::new(), &setup)).transpose()?;
-        let target = match &running {
-            Some(_) => SocketAddr::from(([127, 0, 0, 1], port)),
-            None => bind,
-        };
+        let setup = Setup::of_algorithm(Algorithm::Random, &[bind], http::local(port));
+        let running = way.map(|balancer| balancer.start(Vec::new(), setup)).transpose()?;
+        let target = if running.is_some() { http::local(port) } else { bind };
         let plan = Plan::open(vec![format!("{target}/{WORK_US}")], load * capacity, options.seconds() as f64, WARM_UP);
         let groups = vec![
-            ("balancer", running.as_ref().map(balancers::Running::pids).unwrap_or_default()),
+            ("balancer", running.as_ref().map(Running::pids).unwrap_or_default()),
             ("endpoint", vec![endpoint.pid()]),
             ("lab", vec![std::process::id()]),
         ];
@@ -247,15 +234,11 @@ impl Measured<'_> {
 }
 
 fn topology() -> String {
-    let node = |name: &str, text: &str| Node { name: name.into(), text: text.into(), link: None };
-    let column = |title: &str, node: Node| Column { title: title.into(), nodes: vec![node] };
-    let columns = [
-        column("client", node("open loop", "Poisson")),
-        column("balancer", node("one of several, or none", "one worker")),
-        column("endpoint", node("one core", "200 us each")),
-    ];
-    let band = || vec![Band { from: 0, to: 0, rate: 1.0, errors: 0.0 }];
-    flow("The machines", &columns, &[band(), band()])
+    even(&[
+        column("client", [node("open loop", "Poisson")]),
+        column("balancer", [node("one of several, or none", "one worker")]),
+        column("endpoint", [node("one core", "200 us each")]),
+    ])
 }
 
 #[cfg(test)]

@@ -1,24 +1,24 @@
 //! Does Prequal find the machines that have time? Its published claim, live: endpoints whose neighbours take half of their machine, on and
 //! off, with and without overload.
 
-use crate::child::{self, Child};
+use crate::balancers::{self, Algorithm, Running};
+use crate::child::Child;
 use crate::error::{Error, Result};
-use crate::evenkeel::{self, Running};
 use crate::experiment::Experiment;
 use crate::hosts::Group;
 use crate::hosts::antagonist::Antagonist;
 use crate::load::generator::Plan;
-use crate::machine;
 use crate::origin;
 use crate::scratch::Scratch;
+use crate::setups::sidecars;
 use crate::stats::{Interval, Spread};
 use crate::study::comparison::{Case, Comparison};
 use crate::study::figures::{Timed, raw, told};
 use crate::study::prediction::SEEDS;
+use crate::study::topology::{column, even, node};
 use crate::study::{self, Claim, Finding, Found, Meter, Options, Prediction, Rounds, Versions};
 use crate::worker;
 use clap::{Args, FromArgMatches};
-use evenkeel_draw::flow::{Band, Column, Node, flow};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -54,13 +54,13 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Requests a second, and what the simulator calls it.
 const LOADS: [(f64, &str); 2] = [(110.0, "without overload"), (180.0, "near overload")];
 
-/// Its name, what a pool says, and what the simulator calls it.
-const WAYS: [(&str, &str, &str); 5] = [
-    ("round robin", "balance = \"round_robin\"", "round_robin"),
-    ("two choices", "balance = \"random\"", "random"),
-    ("leastconn", "balance = \"leastconn\"", "leastconn{samples=0.0}"),
-    ("leastconn, shared load", "balance = \"leastconn\"\nload_reports = { probe = \"udp\" }", "leastconn"),
-    ("Prequal", "balance = \"prequal\"\nload_reports = { probe = \"udp\" }", "prequal"),
+/// Its name, the algorithm and whether load is shared, and what the simulator calls it.
+const WAYS: [(&str, (Algorithm, bool), &str); 5] = [
+    ("round robin", (Algorithm::RoundRobin, false), "round_robin"),
+    ("two choices", (Algorithm::Random, false), "random"),
+    ("leastconn", (Algorithm::LeastConn, false), "leastconn{samples=0.0}"),
+    ("leastconn, shared load", (Algorithm::LeastConn, true), "leastconn"),
+    ("Prequal", (Algorithm::Prequal, true), "prequal"),
 ];
 const PREQUAL: usize = 4;
 
@@ -81,12 +81,12 @@ endpoint with many requests has up to sixteen beside its neighbour's two and get
 with a single request gets less than predicted, and waits where the quota of 20 ms is used up.";
 
 fn run(options: &Options) -> Result<()> {
-    let program = child::find_evenkeel(options.evenkeel.as_deref())?;
-    let versions = vec![("evenkeel".to_owned(), machine::version(std::slice::from_ref(&program), "--version")?)];
+    let evenkeel = balancers::find_evenkeel(options.evenkeel.as_deref())?;
+    let versions = vec![evenkeel.named_version()];
     let seconds = if options.quick { 1.0 } else { options.seconds() as f64 * 4.0 };
     let requests = |(rate, _): &(f64, &str)| (rate * (seconds + WARM_UP)) as u64;
     // Each load has as many as it sends in that time.
-    let simulated = LOADS.iter().map(|load| Prediction::of(&program, SCENARIO, requests(load), SEEDS));
+    let simulated = LOADS.iter().map(|load| Prediction::of(evenkeel.program(), SCENARIO, requests(load), SEEDS));
     let predictions = simulated.collect::<Result<Vec<_>>>()?;
     let folder = Scratch::new()?;
     let groups =
@@ -97,28 +97,26 @@ fn run(options: &Options) -> Result<()> {
         let worker = worker::Arguments { bind, places: PLACES, spin: true, below_ms: None };
         endpoints.push((bind, worker.start(group.within(), folder.path())?));
     }
-    let sidecars = endpoints
-        .iter()
-        .map(|(address, _)| evenkeel::start(&program, &evenkeel::beside(*address), None))
-        .collect::<Result<Vec<Running>>>()?;
+    let sidecars =
+        endpoints.iter().map(|(address, _)| sidecars::beside(&evenkeel, *address)).collect::<Result<Vec<Running>>>()?;
     let names: Vec<String> =
         LOADS.iter().flat_map(|(_, load)| WAYS.iter().map(move |(way, ..)| format!("{way}, {load}"))).collect();
     let rounds = Rounds::run(&names, options.rounds(), |at, round| {
         let ((rate, _), (_, pool, _)) = (LOADS[at / WAYS.len()], WAYS[at % WAYS.len()]);
         // All ways of a round meet the same.
         let seed = round as u64;
-        let start = |_| evenkeel::start(&program, &evenkeel::in_front(&sidecars, pool), None);
+        let start = |_| sidecars::in_front(&evenkeel, &sidecars, pool);
         let balancers = (0..BALANCERS).map(start).collect::<Result<Vec<_>>>()?;
         let neighbour = |(number, group): (usize, &Group)| {
             let antagonist = Antagonist { threads: 2, mean: 1.0, seed: seed * ENDPOINTS as u64 + number as u64 };
             antagonist.start(group.within(), folder.path())
         };
         let neighbours = groups.iter().enumerate().map(neighbour).collect::<Result<Vec<Child>>>()?;
-        let targets = balancers.iter().map(|balancer| format!("127.0.0.1:{}/", balancer.port)).collect();
+        let targets = balancers.iter().map(|balancer| format!("127.0.0.1:{}/", balancer.port())).collect();
         let plan = Plan::open(targets, rate, seconds, WARM_UP).working(WORK_US, seed);
         let meter = Meter::start(vec![
-            ("balancers", balancers.iter().map(|balancer| balancer.pid).collect()),
-            ("sidecars", sidecars.iter().map(|sidecar| sidecar.pid).collect()),
+            ("balancers", balancers.iter().map(Running::pid).collect()),
+            ("sidecars", sidecars.iter().map(Running::pid).collect()),
             ("endpoints", endpoints.iter().map(|(_, worker)| worker.pid()).collect()),
             ("neighbours", neighbours.iter().map(Child::pid).collect()),
             ("lab", vec![std::process::id()]),
@@ -201,16 +199,11 @@ impl Measured<'_> {
 }
 
 fn topology() -> String {
-    let node = |name: String, text: &str| Node { name, text: text.into(), link: None };
-    let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
-    let columns = [
-        column("clients", vec![node("open loop".into(), "Poisson")]),
-        column("balancers", (1..=BALANCERS).map(|n| node(format!("evenkeel {n}"), "")).collect()),
-        column("endpoints", (1..=ENDPOINTS).map(|n| node(format!("endpoint {n}"), "with a neighbour")).collect()),
-    ];
-    let band = |from, to, rate| Band { from, to, rate, errors: 0.0 };
-    let each = (0..BALANCERS).flat_map(|from| (0..ENDPOINTS).map(move |to| band(from, to, 1.0 / 16.0)));
-    flow("The machines", &columns, &[(0..BALANCERS).map(|to| band(0, to, 0.5)).collect(), each.collect()])
+    even(&[
+        column("clients", [node("open loop", "Poisson")]),
+        column("balancers", (1..=BALANCERS).map(|n| node(format!("evenkeel {n}"), ""))),
+        column("endpoints", (1..=ENDPOINTS).map(|n| node(format!("endpoint {n}"), "with a neighbour"))),
+    ])
 }
 
 #[cfg(test)]

@@ -1,19 +1,20 @@
 //! What do slow clients cost the others, and how much memory do they take? Thousands of them in each state that a
 //! connection can be in, and one more client that is not slow.
 
+use crate::balancers::{self, Balancer, Front, Listener, Pool, Route, Setup, Timeouts};
 use crate::child;
 use crate::error::{Error, Result, While};
-use crate::evenkeel;
 use crate::experiment::Experiment;
 use crate::http;
 use crate::machine::{self, Cores};
-use crate::origin::Origin;
+use crate::origin::{self, Origin};
 use crate::procfs::{self, Cpu};
 use crate::stats::Interval;
 use crate::study::grid::{self, Bench, Case, Grid, OURS, Run};
+use crate::study::topology::{band, column, node};
 use crate::study::{self, Claim, Finding, Found, Options, Versions};
 use clap::{Args, FromArgMatches};
-use evenkeel_draw::flow::{Band, Column, Node, flow};
+use evenkeel_draw::flow::{Band, Node, flow};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -66,7 +67,7 @@ const fn state(
     kib_max: f64,
 ) -> State {
     let case = Case { name, about, unit: "KiB/connection", bounds: &[] };
-    State { case, sends, claim: Claim { text: claim, source: OURS }, kib_max }
+    State { case, sends, claim: Claim::ours(claim), kib_max }
 }
 
 /// What each takes at most is what its buffers add up to: docs/guide/clients.md.
@@ -109,10 +110,8 @@ static STATES: &[State] = &[
     ),
 ];
 
-const UNMOVED: Claim = Claim {
-    text: "The 99th percentile of a client that is not slow is at most 1.5 times what it was without slow ones",
-    source: OURS,
-};
+const UNMOVED: Claim =
+    Claim::ours("The 99th percentile of a client that is not slow is at most 1.5 times what it was without slow ones");
 
 fn part_of_head(len: usize) -> String {
     let begin = format!("GET / HTTP/1.1\r\n{HOST}A: ");
@@ -126,7 +125,7 @@ fn part_of_body() -> String {
 /// What states are measured with.
 struct Slow<'s> {
     states: Vec<&'static State>,
-    program: &'s str,
+    evenkeel: &'s Balancer,
     origin: Origin,
     silent: u16,
     core: usize,
@@ -137,8 +136,8 @@ struct Slow<'s> {
 fn run(arguments: &Arguments) -> Result<()> {
     let options = &arguments.study;
     let states = grid::choose(STATES, &arguments.only, |state| state.case.name)?;
-    let program = child::find_evenkeel(options.evenkeel.as_deref())?;
-    let versions = vec![(OURS.to_owned(), machine::version(std::slice::from_ref(&program), "--version")?)];
+    let evenkeel = balancers::find_evenkeel(options.evenkeel.as_deref())?;
+    let versions = vec![evenkeel.named_version()];
     let cores = Cores::divide()?;
     // A connection to the silent endpoint has two of its ends here, and another two at evenkeel, which inherits the
     // limit.
@@ -149,7 +148,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     let cases: Vec<Case> = states.iter().map(|state| state.case).collect();
     let slow = Slow {
         states,
-        program: &program,
+        evenkeel: &evenkeel,
         origin: Origin::start()?,
         silent: silent_endpoint()?,
         core: cores.proxy,
@@ -176,21 +175,18 @@ impl Slow<'_> {
 }
 
 fn topology(slow: u64) -> String {
-    let node = |name: &str, text: String| Node { name: name.into(), text, link: None };
-    let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
+    machines(node("slow ones", slow.to_string()), 0.0)
+}
+
+/// Clients that do harm beside one that asks; `failing`: the part of their requests that fails.
+pub(super) fn machines(harmful: Node, failing: f64) -> String {
     let columns = [
-        column(
-            "clients",
-            vec![node("one that asks", "1 kB, over and over".into()), node("slow ones", slow.to_string())],
-        ),
-        column("evenkeel", vec![node(OURS, "a core of its own".into())]),
-        column(
-            "endpoints",
-            vec![node("NGINX, twice", "answers".into()), node("silent", "accepts, says nothing".into())],
-        ),
+        column("clients", [node("one that asks", "1 kB, over and over"), harmful]),
+        column("evenkeel", [node(OURS, "a core of its own")]),
+        column("endpoints", [node("NGINX, twice", "answers"), node("silent", "accepts, says nothing")]),
     ];
-    let band = |from, to| Band { from, to, rate: 0.5, errors: 0.0 };
-    flow("The machines", &columns, &[vec![band(0, 0), band(1, 0)], vec![band(0, 0), band(0, 1)]])
+    let sent = vec![band(0, 0, 0.5), Band { errors: failing, ..band(1, 0, 0.5) }];
+    flow("The machines", &columns, &[sent, vec![band(0, 0, 0.5), band(0, 1, 0.5)]])
 }
 
 const QUIET: &str = "p99 before, us";
@@ -204,39 +200,46 @@ impl Bench for Slow<'_> {
     }
 
     fn measure(&self, case: usize, _: usize, (): &mut ()) -> Result<Run> {
-        let evenkeel = evenkeel::start(self.program, &config(&self.origin, self.silent), Some(self.core))?;
-        let mut asking = http::connect(evenkeel.port)?;
+        let hour = Some(Duration::from_secs(3600));
+        let mut setup = setup(&self.origin, self.silent)?;
+        // Every connection stays as it is.
+        setup.timeouts = Timeouts { client: hour, response: hour, ..Timeouts::default() };
+        let evenkeel = self.evenkeel.start(child::on_core(self.core)?, setup)?;
+        let mut asking = http::connect(evenkeel.port())?;
         percentile_us(&mut asking, self.time / 4)?;
         let quiet = percentile_us(&mut asking, self.time)?;
-        let before = procfs::resident_bytes(evenkeel.pid)?;
+        let before = procfs::resident_bytes(evenkeel.pid())?;
         let mut slow = Vec::new();
         for _ in 0..self.connections {
             child::go_on()?;
-            let mut stream = http::connect(evenkeel.port)?;
+            let mut stream = http::connect(evenkeel.port())?;
             match self.states[case].sends {
                 Some(sends) => stream.write_all(sends().as_bytes()).or_say(|| "cannot send".into())?,
                 None => drop(http::get(&mut stream, "/1k", "1.1")?),
             }
             slow.push(stream);
         }
-        settle(evenkeel.pid)?;
+        settle(evenkeel.pid())?;
         let during = percentile_us(&mut asking, self.time)?;
-        let grown = procfs::resident_bytes(evenkeel.pid)?.saturating_sub(before);
+        let grown = procfs::resident_bytes(evenkeel.pid())?.saturating_sub(before);
         let figure = grown as f64 / 1024.0 / slow.len() as f64;
         Ok(Run { figure, beside: vec![(QUIET, quiet), (DURING, during)], ..Run::default() })
     }
 }
 
-/// A configuration with timeouts so long that every connection stays as it is.
-fn config(origin: &Origin, silent: u16) -> String {
-    let [first, second] = origin.ports;
-    format!(
-        "[runtime]\nworkers = 1\n[defaults.timeouts]\nclient_header = \"1h\"\nclient_body = \"1h\"\nresponse = \"1h\"\n\
-         [listener.web]\nbind = [\"127.0.0.1:$PORT\"]\n[[route]]\npool = \"app\"\n\
-         [[route]]\nmatch = {{ path = \"/silent/{{*rest}}\" }}\npool = \"silent\"\n\
-         [pool.app]\nendpoints = [\"127.0.0.1:{first}\", \"127.0.0.1:{second}\"]\n\
-         [pool.silent]\nendpoints = [\"127.0.0.1:{silent}\"]\n"
-    )
+/// A listener before endpoints that answer and, below `/silent/`, one that does not.
+pub(super) fn setup(origin: &Origin, silent: u16) -> Result<Setup> {
+    let pool = |name, ports: &[u16]| Pool {
+        name,
+        endpoints: ports.iter().copied().map(http::local).collect(),
+        ..Pool::default()
+    };
+    Ok(Setup {
+        listeners: vec![Listener::new("web", http::local(origin::free_ports()?[0]), Front::Http1)],
+        routes: vec![Route::new("/", "app"), Route::new("/silent/", "silent")],
+        pools: vec![pool("app", &origin.ports), pool("silent", &[silent])],
+        ..Setup::default()
+    })
 }
 
 /// Waits until evenkeel has nothing more to do: filling the buffers of thousands of clients takes its time too.

@@ -1,18 +1,17 @@
 //! What does a datagram cost? CPU time of evenkeel and of NGINX's stream module for each datagram that they pass on, in
 //! rounds that take turns.
 
-use super::protocol_cost::STREAM_MODULE;
-use crate::child::{self, Child};
+use crate::balancers::{self, Algorithm, Balancer, Front, Listener, Pool, Running, STREAM_MODULE, Setup, Timeouts};
+use crate::child;
 use crate::error::{Error, Result, While};
 use crate::experiment::Experiment;
-use crate::machine::{self, Cores};
-use crate::origin;
-use crate::procfs::{self, Cpu};
-use crate::scratch::Scratch;
+use crate::http;
+use crate::machine::Cores;
+use crate::procfs::Cpu;
 use crate::study::grid::{self, Bench, Bound, Case, Grid, OURS, Run};
+use crate::study::topology::{column, even, node};
 use crate::study::{self, Found, Meter, Options, Versions};
 use clap::{Args, FromArgMatches};
-use evenkeel_draw::flow::{Band, Column, Node, flow};
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -103,29 +102,21 @@ fn run(arguments: &Arguments) -> Result<()> {
     if let Some(unknown) = options.against.iter().find(|name| !NGINX.contains(&name.as_str()) && !name.is_empty()) {
         return Err(Error::Wrong(format!("unknown proxy `{unknown}`; there is nginx")));
     }
-    let evenkeel = child::find_evenkeel(options.evenkeel.as_deref())?;
-    let mut evenkeels = vec![(OURS.to_owned(), evenkeel)];
-    for (at, path) in arguments.also.iter().enumerate() {
-        evenkeels.push((format!("{OURS} {}", at + 2), child::find_evenkeel(Some(path))?));
-    }
-    let nginx = options.installed("nginx").then(|| child::find("nginx")).transpose()?;
-    if nginx.is_some() && !Path::new(STREAM_MODULE).exists() {
+    let (balancers, mut versions) = balancers::find(options, NGINX)?;
+    if balancers.len() > 1 && !Path::new(STREAM_MODULE).exists() {
         return Err(Error::Missing("NGINX's stream module (libnginx-mod-stream)".into()));
+    }
+    let mut named: Vec<_> = balancers.into_iter().map(|balancer| (balancer.name.to_owned(), balancer)).collect();
+    for (at, path) in arguments.also.iter().enumerate() {
+        let (name, balancer) = (format!("{OURS} {}", at + 2), balancers::find_evenkeel(Some(path))?);
+        versions.insert(at + 1, (name.clone(), balancer.named_version().1));
+        named.insert(at + 1, (name, balancer));
     }
     let loads = grid::choose(LOADS, &arguments.only, |load| load.case.name)?;
     let cores = Cores::divide()?;
     let endpoints = [endpoint()?, endpoint()?];
-    let (mut names, mut proxies, mut versions) = (Vec::new(), Vec::new(), Versions::new());
-    for (name, program) in evenkeels {
-        versions.push((name.clone(), machine::version(std::slice::from_ref(&program), "--version")?));
-        proxies.push(Running::evenkeel(&program, endpoints, cores.proxy)?);
-        names.push(name);
-    }
-    if let Some(nginx) = nginx {
-        versions.push(("nginx".into(), machine::version(std::slice::from_ref(&nginx), "-v")?));
-        proxies.push(Running::nginx(&nginx, endpoints, cores.proxy)?);
-        names.push("nginx".into());
-    }
+    let proxies = named.iter().map(|(_, one)| start(one, endpoints, cores.proxy)).collect::<Result<Vec<_>>>()?;
+    let names = named.into_iter().map(|(name, _)| name).collect();
     let cases: Vec<Case> = loads.iter().map(|load| load.case).collect();
     let time = Duration::from_secs(arguments.seconds.unwrap_or_else(|| options.seconds()));
     let grid = Grid::run(names, &cases, options.rounds(), &Costs { loads, proxies, time })?;
@@ -134,15 +125,11 @@ fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn found(grid: &Grid, versions: Versions) -> Found {
-    let node = |name: &str, text: &str| Node { name: name.into(), text: text.into(), link: None };
-    let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
-    let columns = [
-        column("clients", vec![node("the lab", "datagrams of 200 bytes")]),
-        column("proxy", vec![node("one of several", "a core of its own")]),
-        column("endpoints", vec![node("endpoint 1", "sends back"), node("endpoint 2", "sends back")]),
-    ];
-    let band = |to: usize, rate: f64| Band { from: 0, to, rate, errors: 0.0 };
-    let topology = flow("The machines", &columns, &[vec![band(0, 1.0)], vec![band(0, 0.5), band(1, 0.5)]]);
+    let topology = even(&[
+        column("clients", [node("the lab", "datagrams of 200 bytes")]),
+        column("proxy", [node("one of several", "a core of its own")]),
+        column("endpoints", (1..=2).map(|n| node(format!("endpoint {n}"), "sends back"))),
+    ]);
     grid.found("What does a datagram cost?", topology, "nginx", EXPERIMENT.docs, versions)
 }
 
@@ -158,73 +145,29 @@ impl Bench for Costs {
     }
 }
 
-/// A proxy that passes datagrams on, until dropped.
-struct Running {
-    port: u16,
-    pids: Vec<u32>,
-    _process: Child,
-    _folder: Scratch,
-}
-
-impl Running {
-    fn evenkeel(program: &str, endpoints: [u16; 2], core: usize) -> Result<Running> {
-        let [first, second] = endpoints;
-        let config = |_: &Path, port: u16| {
-            format!(
-                "[runtime]\nworkers = 1\n[listener.app]\nbind = [\"127.0.0.1:{port}\"]\nmode = \"udp\"\npool = \"app\"\n\
-                 [pool.app]\nendpoints = [\"127.0.0.1:{first}\", \"127.0.0.1:{second}\"]\n"
-            )
-        };
-        let command =
-            |_: &Path, config: &Path| [program, "run", "-c", &config.display().to_string()].map(str::to_owned).into();
-        Running::start("evenkeel.toml", config, command, core)
-    }
-
-    fn nginx(program: &str, endpoints: [u16; 2], core: usize) -> Result<Running> {
-        let [first, second] = endpoints;
-        let config = |folder: &Path, port: u16| {
-            let preamble = origin::nginx_preamble(folder);
-            format!(
-                "load_module {STREAM_MODULE};\n{preamble}  access_log off;\n}}\nstream {{\n  access_log off;\n  \
-                 upstream app {{ random two least_conn; server 127.0.0.1:{first}; server 127.0.0.1:{second}; }}\n  \
-                 server {{ listen 127.0.0.1:{port} udp; proxy_pass app; proxy_timeout 30s; }}\n}}\n"
-            )
-        };
-        let command = |folder: &Path, config: &Path| origin::nginx_command(program.to_owned(), folder, config);
-        let mut running = Running::start("nginx.conf", config, command, core)?;
-        running.pids = procfs::children_of(running.pids[0]);
-        Ok(running)
-    }
-
-    fn start(
-        name: &str,
-        config: impl Fn(&Path, u16) -> String,
-        command: impl Fn(&Path, &Path) -> Vec<String>,
-        core: usize,
-    ) -> Result<Running> {
-        let (folder, port) = (Scratch::new()?, open()?.1);
-        let config = folder.write(name, config(folder.path(), port))?;
-        let said = folder.path().join("said");
-        let process = Child::spawn(name, &command(folder.path(), &config), Some(core), &said)?;
-        let (client, deadline) = (client(port)?, Instant::now() + Duration::from_secs(10));
-        // Only an answer shows that a port is open.
-        while client.send(&[0; LEN]).is_err() || client.recv(&mut [0; LEN]).is_err() {
-            if process.has_ended() || Instant::now() > deadline {
-                return Err(Error::Wrong(format!("{name} passes nothing on:\n{}", child::last_words(&said))));
-            }
-            child::pause(Duration::from_millis(20))?;
-        }
-        Ok(Running { port, pids: vec![process.pid()], _process: process, _folder: folder })
-    }
+/// Starts a proxy that passes datagrams on.
+fn start(balancer: &Balancer, endpoints: [u16; 2], core: usize) -> Result<Running> {
+    let setup = Setup {
+        listeners: vec![Listener::to("app", "app", http::local(open()?.1), Front::Udp)],
+        pools: vec![Pool {
+            name: "app",
+            endpoints: endpoints.map(http::local).to_vec(),
+            algorithm: Algorithm::Random,
+            ..Pool::default()
+        }],
+        timeouts: Timeouts { idle: Duration::from_secs(30), ..Timeouts::default() },
+        ..Setup::default()
+    };
+    balancer.start(child::on_core(core)?, setup)
 }
 
 /// CPU time of each datagram passed on, and how many were lost.
 fn round(load: &Load, proxy: &Running, time: Duration) -> Result<Run> {
-    let clients = (0..load.clients).map(|_| client(proxy.port)).collect::<Result<Vec<_>>>()?;
+    let clients = (0..load.clients).map(|_| client(proxy.port())).collect::<Result<Vec<_>>>()?;
     // Flows begin outside the measured time.
     exchange(&clients, 1);
     let meter = Meter::start(vec![("clients and endpoints", vec![std::process::id()])])?;
-    let (before, began) = (Cpu::of(&proxy.pids)?, Instant::now());
+    let (before, began) = (Cpu::of(&proxy.pids())?, Instant::now());
     let (mut answered, mut lost) = (0, 0);
     while began.elapsed() < time {
         child::go_on()?;
@@ -232,7 +175,7 @@ fn round(load: &Load, proxy: &Running, time: Duration) -> Result<Run> {
         answered += back;
         lost += (load.clients * load.burst) as u64 - back;
     }
-    let (own, took, mut used) = (Cpu::of(&proxy.pids)?.since(&before), began.elapsed(), meter.used()?);
+    let (own, took, mut used) = (Cpu::of(&proxy.pids())?.since(&before), began.elapsed(), meter.used()?);
     if answered < 1000 {
         return Err(Error::Refused(format!("only {answered} datagrams came back")));
     }

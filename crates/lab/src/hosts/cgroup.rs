@@ -3,7 +3,7 @@
 
 use super::left::{PREFIX, left_behind};
 use crate::error::{Result, While};
-use crate::requirements;
+use crate::machine;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,7 +25,7 @@ impl Group {
     /// # Errors
     /// It is not allowed, or the system cannot do it.
     pub fn new(name: &str, part: f64, period: Duration) -> Result<Group> {
-        requirements::root("control groups")?;
+        machine::needs_root("control groups")?;
         let first = Path::new(FIRST).join("cpu.cfs_quota_us").exists();
         let root = Path::new(if first { FIRST } else { SECOND });
         let folder = root.join(format!("{PREFIX}-{}-{name}", std::process::id()));

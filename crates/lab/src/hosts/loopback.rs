@@ -4,7 +4,7 @@
 use super::left::PREFIX;
 use crate::child;
 use crate::error::{Error, Result, While};
-use crate::requirements;
+use crate::machine;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::net::SocketAddr;
@@ -32,7 +32,7 @@ impl Loopback {
     /// # Errors
     /// With what is missing.
     pub fn enter() -> Result<Loopback> {
-        requirements::root("rules that drop packets")?;
+        machine::needs_root("rules that drop packets")?;
         let (ip, nft) = (child::find("ip")?, child::find("nft")?);
         let before = open(Path::new("/proc/thread-self/ns/net"))?;
         let name = format!("{PREFIX}-{}-lo", std::process::id());

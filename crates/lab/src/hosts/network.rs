@@ -5,8 +5,9 @@
 use super::left::{PREFIX, left_behind};
 use crate::child;
 use crate::error::{Error, Result, While};
-use crate::requirements;
+use crate::machine;
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ impl Network {
     /// # Errors
     /// It is not allowed, or a program is missing.
     pub fn star(hosts: usize) -> Result<Network> {
-        requirements::root("network namespaces")?;
+        machine::needs_root("network namespaces")?;
         let (ip, tc) = (child::find("ip")?, child::find("tc")?);
         let mut network = Network { ip, tc, names: Vec::new() };
         let process = std::process::id();
@@ -50,7 +51,7 @@ impl Network {
         for host in 1..=hosts {
             let (name, link) = (network.names[host].clone(), format!("h{host}"));
             network.run(&["-n", &hub, "link", "add", &link, "type", "veth", "peer", "name", "eth0", "netns", &name])?;
-            for (of, device, address) in [(&hub, &*link, gateway(host)), (&name, "eth0", address(host))] {
+            for (of, device, address) in [(&hub, &*link, gateway(host)), (&name, "eth0", address(host).to_string())] {
                 network.run(&["-n", of, "addr", "add", &format!("{address}/24"), "dev", device])?;
                 network.run(&["-n", of, "link", "set", device, "up"])?;
             }
@@ -145,8 +146,8 @@ impl Drop for Network {
 }
 
 /// The address of a host.
-pub fn address(host: usize) -> String {
-    format!("198.18.{host}.2")
+pub fn address(host: usize) -> Ipv4Addr {
+    Ipv4Addr::new(198, 18, u8::try_from(host).unwrap_or(u8::MAX), 2)
 }
 
 /// The address of the hub, as a host sees it.
@@ -166,19 +167,24 @@ pub fn sweep() -> Result<()> {
     Ok(())
 }
 
-/// Whether a process listens at a port, wherever its network is.
-pub fn listens(pid: u32, port: u16) -> bool {
-    let tables =
-        ["tcp", "tcp6"].map(|table| fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default());
-    tables.iter().any(|table| has_listener(table, port))
+/// Checks that a process listens at a port, wherever its network is. `protocol`: tcp or udp.
+///
+/// # Errors
+/// If it does not.
+pub fn listens(pid: u32, protocol: &str, port: u16) -> Result<()> {
+    let there = ["", "6"].iter().any(|version| {
+        let table = fs::read_to_string(format!("/proc/{pid}/net/{protocol}{version}"));
+        has_listener(&table.unwrap_or_default(), port)
+    });
+    there.then_some(()).ok_or_else(|| Error::Wrong(format!("nothing listens at port {port}")))
 }
 
-/// proc(5): `sl local_address rem_address st`, where 0A is LISTEN.
+/// proc(5): `sl local_address rem_address st`, where 0A is LISTEN, and 07 is a socket of UDP that has no peer.
 fn has_listener(table: &str, port: u16) -> bool {
     let is_it = |line: &str| {
         let mut words = line.split_ascii_whitespace().skip(1);
         let local = words.next().and_then(|local| local.rsplit_once(':')).map(|(_, port)| port.to_owned());
-        local == Some(format!("{port:04X}")) && words.nth(1) == Some("0A")
+        local == Some(format!("{port:04X}")) && matches!(words.nth(1), Some("0A" | "07"))
     };
     table.lines().any(is_it)
 }
@@ -190,7 +196,7 @@ mod tests {
     #[test]
     fn a_listener_of_this_process_is_seen() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-        assert!(listens(std::process::id(), listener.local_addr().expect("it is bound").port()));
+        assert!(listens(std::process::id(), "tcp", listener.local_addr().expect("it is bound").port()).is_ok());
     }
 
     #[test]

@@ -12,6 +12,13 @@ pub struct Claim {
     pub source: &'static str,
 }
 
+impl Claim {
+    /// One of the project's own.
+    pub const fn ours(text: &'static str) -> Claim {
+        Claim { text, source: "evenkeel" }
+    }
+}
+
 /// What became of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {

@@ -25,23 +25,19 @@ pub struct Figure {
     pub claim: Claim,
 }
 
-const fn claim(text: &'static str) -> Claim {
-    Claim { text, source: "evenkeel" }
-}
-
 /// The median latency.
 pub const P50: Figure = Figure {
     name: "p50, milliseconds",
     metric: "p50",
     scale: 1e3,
-    claim: claim("The median is within 20 % of what the simulator said, in every case, or the page says why not"),
+    claim: Claim::ours("The median is within 20 % of what the simulator said, in every case, or the page says why not"),
 };
 /// The latency that one of a hundred exceeds.
 pub const P99: Figure = Figure {
     name: "p99, milliseconds",
     metric: "p99",
     scale: 1e3,
-    claim: claim(
+    claim: Claim::ours(
         "The 99th percentile is within 20 % of what the simulator said, in every case, or the page says why not",
     ),
 };
@@ -50,7 +46,7 @@ pub const RATE: Figure = Figure {
     name: "requests a second",
     metric: "throughput",
     scale: 1.0,
-    claim: claim(
+    claim: Claim::ours(
         "Requests a second are within 20 % of what the simulator said, in every case, or the page says why not",
     ),
 };

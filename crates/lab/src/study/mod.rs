@@ -1,7 +1,6 @@
 //! How is an experiment run again that others have published? With the same options for each, in interleaved rounds, and with a
 //! verdict on each claim: as text, as JSON and as one page.
 
-pub mod balancers;
 mod claim;
 pub mod comparison;
 pub mod figures;
@@ -13,6 +12,7 @@ pub mod perf;
 mod plot;
 pub mod prediction;
 mod rounds;
+pub mod topology;
 
 pub use claim::{Claim, Finding, Says};
 pub use comparison::Comparison;

@@ -1,6 +1,5 @@
 //! What does the command line say of every such experiment?
 
-use crate::child;
 use crate::error::{Error, Result};
 use crate::stats::RUNS_MIN;
 use clap::{Args, Command};
@@ -49,17 +48,6 @@ impl Options {
             Some(unknown) => Err(Error::Wrong(format!("unknown balancer `{unknown}`; there are {}", known.join(", ")))),
             None => Ok(()),
         }
-    }
-
-    /// Whether a balancer is wanted and installed. If it is wanted but not there, that is said.
-    pub fn installed(&self, name: &str) -> bool {
-        self.against.iter().any(|wanted| wanted == name)
-            && child::find(name).inspect_err(|error| eprintln!("left out: {error}")).is_ok()
-    }
-
-    /// The same without other balancers.
-    pub fn alone(&self) -> Options {
-        Options { against: Vec::new(), ..self.clone() }
     }
 
     /// Rounds.

@@ -1,5 +1,5 @@
-//! Which file of a crate uses which other file of it? Read off `use` and paths in the code, through re-exports to the
-//! file that has the thing. A facade that only passes names on uses nothing itself.
+//! Imports between the files of a crate, read off `use` and paths in the code: through re-exports to the file that has the
+//! thing. A facade uses what it re-exports, too.
 
 use crate::rule::File;
 use crate::source::{Token, tokens};
@@ -27,7 +27,7 @@ struct Module {
     globs: Vec<Path>,
 }
 
-/// A path in the code: from which module, and whether that module only passes it on.
+/// A path in the code, and the module that it is in.
 #[derive(Debug)]
 struct Seen {
     module: Path,
@@ -114,10 +114,9 @@ impl Reading {
                 }
                 // In a bound (`impl Trait + use<'a>`) it imports nothing.
                 "use" if word(i + 1) != "<" => {
-                    let is_public = matches!(word(i.wrapping_sub(1)), "pub" | ")");
                     let (trees, end) = use_tree(tokens, i + 1, &Path::new());
                     for (path, name) in trees {
-                        imports.push((here.clone(), path, name, tokens[i].line, is_public));
+                        imports.push((here.clone(), path, name, tokens[i].line));
                     }
                     i = end + 1;
                     continue;
@@ -138,17 +137,14 @@ impl Reading {
             }
             i += 1;
         }
-        let used = |name: &str| tokens.iter().filter(|token| token.text == name).count() > 1;
-        for (module, path, name, line, is_public) in imports {
+        for (module, path, name, line) in imports {
             let entry = self.modules.entry(module.clone()).or_default();
             let is_glob = name == "*";
             match is_glob {
                 true => entry.globs.push(path.clone()),
                 false => drop(entry.imports.insert(name.clone(), path.clone())),
             }
-            if !is_public || (!is_glob && used(&name)) {
-                paths.push(Seen { module, path, line, is_glob });
-            }
+            paths.push(Seen { module, path, line, is_glob });
         }
         self.seen.extend(paths);
         children
@@ -181,9 +177,11 @@ impl Reading {
             let Some(next) = rest.first() else { return Some((at, Path::new())) };
             let child = [&at[..], std::slice::from_ref(next)].concat();
             let module = self.modules.get(&at)?;
+            // A function may have the name of its file.
+            let is_item = rest.len() == 1 && module.imports.get(next).is_some_and(|target| target.len() > 1);
             if next == "super" {
                 at.pop()?;
-            } else if self.modules.contains_key(&child) {
+            } else if !is_item && self.modules.contains_key(&child) {
                 at = child;
             } else if module.declares.contains(next) {
                 return Some((at, rest.to_vec()));
@@ -266,17 +264,20 @@ fn imports_are_found_in_every_form() {
         ("use std::a::T;\n// crate::b::b()\nconst S: &str = \"crate::c::c()\";", ""),
         ("#[cfg(test)]\nmod tests { use crate::a::a; }\nfn f() {}", ""),
         ("pub(in crate::a) fn f() {}", ""),
-        ("pub use crate::b::T;", ""),
-        ("pub use crate::b::T;\nfn f(_: T) {}", "b"),
+        ("pub use crate::b::T;", "b"),
+        ("use crate::named;\nfn f() { named::item() }", "named/item"),
     ] {
         let mut files = vec![
-            ("crates/x/src/lib.rs", "mod a; mod b; mod c; mod d; mod user; mod passed; pub use d::T;"),
+            ("crates/x/src/lib.rs", "mod a; mod b; mod c; mod d; mod named; mod user; mod passed; pub use d::T;"),
             ("crates/x/src/passed.rs", "pub use crate::c::T;"),
+            ("crates/x/src/named/mod.rs", "mod item; pub use item::item;"),
+            ("crates/x/src/named/item.rs", "pub fn item() {}"),
             ("crates/x/src/user.rs", text),
         ];
         files.extend(others.iter().map(|(path, text)| (path.as_str(), text.as_str())));
         let mut wanted: Vec<String> = wanted.split_whitespace().map(|to| format!("user.rs {to}.rs")).collect();
         let mut got = uses(&files);
+        got.retain(|uses| uses.starts_with("user.rs "));
         wanted.sort();
         got.sort();
         assert_eq!(got, wanted, "{text}");

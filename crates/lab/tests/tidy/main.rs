@@ -9,6 +9,7 @@ mod imports;
 mod manifests;
 mod names;
 mod order;
+mod orders;
 mod paths;
 mod prose;
 mod registries;
@@ -16,7 +17,7 @@ mod rule;
 mod sizes;
 mod source;
 
-use rule::{Finding, Rule, sample, tree};
+use rule::{File, Finding, Rule, sample, tree};
 use std::path::Path;
 
 fn rules() -> impl Iterator<Item = &'static Rule> {
@@ -34,13 +35,18 @@ fn rules() -> impl Iterator<Item = &'static Rule> {
     all.into_iter().flatten()
 }
 
-#[test]
-fn the_house_is_in_order() {
+fn house() -> Vec<File> {
     let mut files = Vec::new();
     tree(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."), "", &mut files);
     let all = files.len();
     files.retain(|file| !file.path.starts_with("crates/lab/tests/tidy/")); // its samples break the rules on purpose
     assert!(files.len() < all, "it looks at its own repository");
+    files
+}
+
+#[test]
+fn the_house_is_in_order() {
+    let files = house();
     let (warnings, mut findings) = sizes::lengths(&files);
     findings.extend(rules().flat_map(|rule| (rule.check)(&files)));
     // The checks of two rules may be the same function.
@@ -49,6 +55,13 @@ fn the_house_is_in_order() {
     report.dedup();
     warnings.iter().for_each(|warning| println!("{warning}"));
     assert!(report.is_empty(), "{} findings\n{}", report.len(), report.join("\n"));
+}
+
+#[test]
+fn no_table_names_what_is_gone() {
+    let files = house();
+    let stale = [order::stale(&files), manifests::stale(&files)].concat();
+    assert!(stale.is_empty(), "{} names\n{}", stale.len(), stale.join("\n"));
 }
 
 #[test]

@@ -50,13 +50,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("tls", &["config", "peers"]),
     ("acme", &["config", "tls"]),
     ("net", &["balance", "peers", "wire"]),
-    ("runtime", &["balance", "config", "net", "wire"]),
+    ("view", &["balance"]),
+    ("runtime", &["balance", "config", "net", "view", "wire"]),
     ("discovery", &["balance", "config", "peers"]),
-    ("proxy", &["balance", "config", "net", "peers", "runtime", "tls", "wire"]),
-    ("kernel", &["balance", "config", "net", "runtime", "wire"]),
-    ("dns", &["balance", "config", "net", "runtime", "wire"]),
+    ("proxy", &["balance", "config", "net", "peers", "runtime", "tls", "view", "wire"]),
+    ("dns", &["balance", "config", "net", "runtime", "view"]),
     ("draw", &[]),
-    ("admin", &["balance", "config", "draw", "runtime"]),
+    ("admin", &["config", "draw", "view"]),
     ("sim", &["balance", "config", "draw"]),
     ("tower", &["balance"]),
     (
@@ -64,19 +64,17 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "balance",
             "config",
-            "wire",
             "net",
             "runtime",
             "discovery",
             "proxy",
-            "kernel",
             "dns",
             "admin",
             "sim",
             "tls",
             "acme",
-            "tower",
             "peers",
+            "view",
         ],
     ),
     ("lab", &["draw", "peers", "sim", "tower"]),
@@ -105,6 +103,22 @@ fn import_directions(files: &[File]) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Crates that are not there, and imports that no manifest has.
+pub fn stale(files: &[File]) -> Vec<String> {
+    let mut stale = Vec::new();
+    for (krate, allowed) in MAY_IMPORT {
+        let Some((_, file)) = manifests(files).find(|(name, _)| name == krate) else {
+            stale.push(format!("MAY_IMPORT has a row for `{krate}`, which is not there"));
+            continue;
+        };
+        let all = dependencies(&file.text, |section| section.ends_with("dependencies"));
+        let imports: Vec<&str> = all.into_iter().filter_map(|(_, name)| name.strip_prefix("evenkeel-")).collect();
+        let unused = allowed.iter().filter(|allowed| !imports.contains(allowed));
+        stale.extend(unused.map(|unused| format!("MAY_IMPORT lets `{krate}` import `{unused}`, which it does not")));
+    }
+    stale
 }
 
 fn balance_depends_on_nothing(files: &[File]) -> Vec<Finding> {

@@ -1,28 +1,21 @@
-//! Do the files of a crate use each other in one direction?
+//! Order inside of crates: no circles of imports, and none that go up.
 
 use crate::imports::{Crate, crates};
+use crate::orders::ORDERS;
 use crate::rule::{File, Finding, Rule};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Files that may use each other in a circle: a thing and its part.
 const CIRCLE_MAX: usize = 2;
 
-/// The order inside of crates, from top to bottom: each folder, or file beside them, may use itself and those below it.
-/// The root (`lib.rs`, `main.rs`) stands above all.
-const FOLDERS: &[(&str, &[&str])] = &[
-    (
-        "discovery",
-        &["metrics", "following", "sources", "context", "polling", "out", "kept", "ask", "message", "system"],
-    ),
-    ("runtime", &["control", "check", "snapshot", "pool", "history", "events", "orders", "journal"]),
-    (
-        "proxy",
-        &[
-            "plan", "serve", "forward", "pipeline", "record", "tcp", "udp", "listener", "load", "upstream", "http2",
-            "body", "core", "observe", "peer",
-        ],
-    ),
-    ("wire", &["endpoint_head", "proxy_protocol", "tls_hello", "h2", "http1", "grpc", "orca", "trace_context", "head"]),
-];
+/// Crates of which each folder has an order, and not only the crate itself.
+const EVERY_FOLDER: &[&str] = &["proxy"];
+
+/// Crates with larger circles still.
+const IN_CIRCLES: &[&str] = &["lab"];
+
+/// Folders without an order still, with those in them.
+const WITHOUT_ORDER: &[&str] = &[];
 
 /// The rules of this file.
 pub static RULES: &[Rule] = &[
@@ -43,8 +36,25 @@ pub static RULES: &[Rule] = &[
         ],
     },
     Rule {
+        name: "a facade uses what it re-exports",
+        check: circles,
+        kept_by: &[
+            ("crates/sim/src/lib.rs", "mod a;"),
+            ("crates/sim/src/a/mod.rs", "mod b; mod c; mod d;\npub use b::B;\npub use c::C;\npub use d::D;"),
+            ("crates/sim/src/a/b.rs", "use super::{C, D};\npub struct B(C, D);"),
+            ("crates/sim/src/a/c.rs", "use super::D;\npub struct C(D);"),
+            ("crates/sim/src/a/d.rs", "pub struct D;"),
+        ],
+        broken_by: &[
+            ("crates/sim/src/lib.rs", "mod a;"),
+            ("crates/sim/src/a/mod.rs", "mod b; mod c;\npub use b::B;\npub use c::C;\npub struct D;"),
+            ("crates/sim/src/a/b.rs", "use super::{C, D};\npub struct B(C, D);"),
+            ("crates/sim/src/a/c.rs", "use super::D;\npub struct C(D);"),
+        ],
+    },
+    Rule {
         name: "folders of a crate use only those below them",
-        check: folders,
+        check: orders,
         kept_by: &[
             ("crates/discovery/src/lib.rs", "mod out; mod kept; use out::Out;"),
             ("crates/discovery/src/out.rs", "use crate::kept::Kept;\npub struct Out;"),
@@ -57,17 +67,72 @@ pub static RULES: &[Rule] = &[
         ],
     },
     Rule {
+        name: "a crate's root stands above all of it",
+        check: orders,
+        kept_by: &[
+            ("crates/discovery/src/lib.rs", "mod kept;\nuse kept::K;"),
+            ("crates/discovery/src/kept.rs", "pub struct K;"),
+        ],
+        broken_by: &[
+            ("crates/discovery/src/lib.rs", "mod kept;\npub struct K;"),
+            ("crates/discovery/src/kept.rs", "use crate::K;"),
+        ],
+    },
+    Rule {
+        name: "files of a folder use only those below them",
+        check: orders,
+        kept_by: &[
+            ("crates/wire/src/lib.rs", "mod grpc; mod h2;"),
+            ("crates/wire/src/h2/mod.rs", "mod send; mod frame;"),
+            ("crates/wire/src/h2/send.rs", "use super::frame::Frame;"),
+            ("crates/wire/src/h2/frame.rs", "pub struct Frame;"),
+        ],
+        broken_by: &[
+            ("crates/wire/src/lib.rs", "mod h2;"),
+            ("crates/wire/src/h2/mod.rs", "mod send; mod frame;"),
+            ("crates/wire/src/h2/send.rs", "pub struct Send;"),
+            ("crates/wire/src/h2/frame.rs", "use super::send::Send;"),
+        ],
+    },
+    Rule {
         name: "each file of an ordered crate has its place",
-        check: folders,
+        check: orders,
         kept_by: &[("crates/discovery/src/lib.rs", "mod kept;"), ("crates/discovery/src/kept.rs", "")],
         broken_by: &[("crates/discovery/src/lib.rs", "mod attic;"), ("crates/discovery/src/attic.rs", "")],
+    },
+    Rule {
+        name: "each crate has an order",
+        check: orders,
+        kept_by: &[("crates/attic/src/lib.rs", "mod a;"), ("crates/attic/src/a.rs", "")],
+        broken_by: &[
+            ("crates/attic/src/lib.rs", "mod a; mod b;"),
+            ("crates/attic/src/a.rs", ""),
+            ("crates/attic/src/b.rs", ""),
+        ],
+    },
+    Rule {
+        name: "each folder of the proxy has an order",
+        check: orders,
+        kept_by: &[
+            ("crates/proxy/src/lib.rs", "mod udp;"),
+            ("crates/proxy/src/udp/mod.rs", "mod table; mod flow;"),
+            ("crates/proxy/src/udp/table.rs", ""),
+            ("crates/proxy/src/udp/flow.rs", ""),
+        ],
+        broken_by: &[
+            ("crates/proxy/src/lib.rs", "mod udp;"),
+            ("crates/proxy/src/udp/mod.rs", "mod table;"),
+            ("crates/proxy/src/udp/table/mod.rs", "mod a; mod b;"),
+            ("crates/proxy/src/udp/table/a.rs", ""),
+            ("crates/proxy/src/udp/table/b.rs", ""),
+        ],
     },
 ];
 
 fn circles(files: &[File]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for krate in crates(files) {
-        for circle in circles_of(&krate).into_iter().filter(|circle| circle.len() > CIRCLE_MAX) {
+    for krate in crates(files).iter().filter(|krate| !IN_CIRCLES.contains(&krate.name)) {
+        for circle in circles_of(krate).into_iter().filter(|circle| circle.len() > CIRCLE_MAX) {
             let uses = krate.uses.iter().filter(|((from, to), _)| circle.contains(from) && circle.contains(to));
             let uses: Vec<String> = uses
                 .map(|((from, to), line)| format!("{}:{line} uses {}", krate.path(*from), krate.path(*to)))
@@ -105,28 +170,131 @@ fn circles_of(krate: &Crate<'_>) -> Vec<Vec<usize>> {
     circles
 }
 
-fn folders(files: &[File]) -> Vec<Finding> {
+/// A crate, or a folder of it: what is in there, each folder as a whole.
+struct Level<'k> {
+    krate: &'k Crate<'k>,
+    /// The path of the folder below `src/`, with a slash at its end; empty for the crate.
+    prefix: &'k str,
+}
+
+impl<'k> Level<'k> {
+    /// The crate itself and its folders.
+    fn all(krate: &'k Crate<'k>) -> Vec<Level<'k>> {
+        let paths = (0..krate.files.len()).map(|file| krate.path(file));
+        let folders = paths.flat_map(|path| path.match_indices('/').map(|(at, _)| &path[..=at]));
+        let prefixes: BTreeSet<&str> = folders.chain([""]).collect();
+        prefixes.into_iter().map(|prefix| Level { krate, prefix }).collect()
+    }
+
+    /// The name of its row.
+    fn name(&self) -> String {
+        format!("{}/{}", self.krate.name, self.prefix).trim_end_matches('/').to_string()
+    }
+
+    /// The file or folder of this level that a file is in. None is what holds the rest together: `mod.rs`, and at the top
+    /// `lib.rs` or `main.rs`.
+    fn part(&self, file: usize) -> Option<&'k str> {
+        let path = self.krate.path(file).strip_prefix(self.prefix)?;
+        let part = path.split_once('/').map_or(path.trim_end_matches(".rs"), |(folder, _)| folder);
+        (!matches!(path, "mod.rs" | "lib.rs" | "main.rs")).then_some(part)
+    }
+
+    fn is_root(&self, file: usize) -> bool {
+        self.prefix.is_empty() && self.part(file).is_none()
+    }
+
+    /// Its parts, each with a file of it.
+    fn parts(&self) -> BTreeMap<&'k str, usize> {
+        (0..self.krate.files.len()).filter_map(|file| Some((self.part(file)?, file))).collect()
+    }
+
+    /// Uses of one part by another: from and to, and the file and line.
+    fn uses(&self) -> impl Iterator<Item = (&'k str, &'k str, (usize, usize), usize)> {
+        let between = |((from, to), line): (&(usize, usize), &usize)| {
+            Some((self.part(*from)?, self.part(*to)?, (*from, *to), *line))
+        };
+        self.krate.uses.iter().filter_map(between).filter(|(from, to, ..)| from != to)
+    }
+
+    /// A row for it as the code is: parts in a circle stand in one place.
+    fn proposal(&self) -> String {
+        let mut left: BTreeSet<&str> = self.parts().into_keys().collect();
+        let mut row = Vec::new();
+        while !left.is_empty() {
+            let uses: Vec<_> = self.uses().filter(|(from, to, ..)| left.contains(from) && left.contains(to)).collect();
+            // What reaches a part, the part itself included.
+            let above = |part: &'k str| {
+                let (mut above, mut open) = (BTreeSet::from([part]), vec![part]);
+                while let Some(at) = open.pop() {
+                    let users = uses.iter().filter(|(_, to, ..)| *to == at).map(|(from, ..)| *from);
+                    open.extend(users.filter(|from| above.insert(*from)));
+                }
+                above
+            };
+            let next = left.iter().map(|part| above(part)).min_by_key(BTreeSet::len).expect("some are left");
+            left.retain(|part| !next.contains(part));
+            row.push(format!("\"{}\"", next.into_iter().collect::<Vec<_>>().join(" ")));
+        }
+        format!("(\"{}\", &[{}])", self.name(), row.join(", "))
+    }
+
+    fn check(&self, findings: &mut Vec<Finding>) {
+        let (parts, name) = (self.parts(), self.name());
+        let Some((_, order)) = ORDERS.iter().find(|(row, _)| *row == name) else {
+            let is_needed = self.prefix.is_empty() || EVERY_FOLDER.contains(&self.krate.name);
+            let is_later = WITHOUT_ORDER.iter().any(|folder| format!("{name}/").starts_with(folder));
+            if parts.len() > 1 && is_needed && !is_later {
+                let file = self.krate.files[parts.into_values().next().expect("it has two parts")];
+                let error = format!("`{name}` has no row in ORDERS; as it is: {}", self.proposal());
+                findings.push(file.finding(0, error, "a row there, with the order that it should have"));
+            }
+            return;
+        };
+        let place = |part: &str| order.iter().position(|names| names.split(' ').any(|name| name == part));
+        for (part, file) in parts.iter().filter(|(part, _)| place(part).is_none()) {
+            let error = format!("`{part}` has no place in the row of `{name}`; as it is: {}", self.proposal());
+            findings.push(self.krate.files[*file].finding(0, error, "its name there"));
+        }
+        let up = |above: &str, (from, to): (usize, usize), line: usize| {
+            let error = format!("uses {}, which stands above it in `{above}`", self.krate.path(to));
+            self.krate.files[from].finding(line, error, "move what both need down, or pass it in")
+        };
+        let is_up = |from, to| place(from).is_some_and(|from| place(to).is_some_and(|to| to < from));
+        findings.extend(
+            self.uses().filter(|(from, to, ..)| is_up(from, to)).map(|(.., files, line)| up(&name, files, line)),
+        );
+        let of_root = self.krate.uses.iter().filter(|((from, to), _)| self.is_root(*to) && !self.is_root(*from));
+        findings.extend(of_root.map(|(files, line)| up(&name, *files, *line)));
+    }
+}
+
+fn orders(files: &[File]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for krate in crates(files) {
-        let Some((_, order)) = FOLDERS.iter().find(|(name, _)| *name == krate.name) else { continue };
-        let place = |file: usize| {
-            let path = krate.path(file);
-            let is_root = matches!(path, "lib.rs" | "main.rs");
-            // In several, as folders are in each other, the innermost one.
-            let of =
-                |name: &&&str| path.strip_prefix(**name).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'));
-            let innermost = order.iter().filter(of).max_by_key(|name| name.len());
-            if is_root { Some(0) } else { order.iter().position(|name| Some(name) == innermost).map(|place| place + 1) }
-        };
-        for file in (0..krate.files.len()).filter(|file| place(*file).is_none()) {
-            findings.push(krate.files[file].finding(0, "no place in the order of the crate", "a name in FOLDERS"));
-        }
-        for ((from, to), line) in &krate.uses {
-            if place(*from).is_some_and(|from| place(*to).is_some_and(|to| to < from)) {
-                let error = format!("uses {}, which stands above it", krate.path(*to));
-                findings.push(krate.files[*from].finding(*line, error, "move what both need down, or pass it in"));
-            }
-        }
+        Level::all(&krate).iter().for_each(|level| level.check(&mut findings));
     }
     findings
+}
+
+/// Names that stand for nothing any more.
+pub fn stale(files: &[File]) -> Vec<String> {
+    let krates = crates(files);
+    let levels: Vec<_> = krates.iter().flat_map(Level::all).map(|level| (level.name(), level.parts())).collect();
+    let mut stale = Vec::new();
+    for (row, order) in ORDERS {
+        let parts = levels.iter().find(|(name, _)| name == row).map(|(_, parts)| parts);
+        let names = order.iter().flat_map(|names| names.split(' '));
+        let gone = names.filter(|name| !parts.is_some_and(|parts| parts.contains_key(name)));
+        stale.extend(gone.map(|name| format!("the row of `{row}` in ORDERS names `{name}`, which is not there")));
+    }
+    stale
+}
+
+#[test]
+fn a_place_is_shared_by_two_at_most() {
+    for (row, order) in ORDERS {
+        for names in *order {
+            assert!(names.split(' ').count() <= CIRCLE_MAX, "{row}: {names} share a place");
+        }
+    }
 }

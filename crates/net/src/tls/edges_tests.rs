@@ -7,7 +7,9 @@ use crate::transport::Transport;
 use rustls::server::ProducesTickets;
 use rustls::version::{TLS12, TLS13};
 use std::future::poll_fn;
+use std::io::ErrorKind;
 use std::sync::Arc;
+use std::task::Poll;
 
 /// Issues tickets of 30 KB each, as for clients with long chains of certificates, and accepts none.
 #[derive(Debug)]
@@ -104,6 +106,45 @@ fn an_idle_connection_with_the_front_of_a_record_is_not_quiet() {
                 assert!(!client.is_quiet(), "{front:?}");
             }
         }
+    })
+    .unwrap();
+}
+
+/// A ticket for which the reader has no room is opened beside it. The data behind it came with it, and nothing more may come.
+#[test]
+fn data_behind_tickets_is_read_however_little_room_there_is() {
+    run(async {
+        for room in [1, 10, 40, 100] {
+            let [server, client] = shaken(&configs("a.test", &[&TLS13])).await;
+            server.write_all(&mut Buf::holding(b"behind the tickets")).await.unwrap();
+            let below = client.as_tls().unwrap().socket();
+            poll_fn(|cx| below.poll_peek(cx)).await.unwrap();
+            let mut buf = Buf::take();
+            let taken = buf.spare().len() - room;
+            buf.fill(taken);
+            let read = poll_fn(|cx| Poll::Ready(client.poll_read(cx, &mut buf))).await;
+            assert!(matches!(read, Poll::Ready(Ok(n)) if n == room.min(18)), "{room} bytes of room: {read:?}");
+        }
+    })
+    .unwrap();
+}
+
+/// RFC 8446 section 6.2: behind a fatal alert both sides close the connection.
+#[test]
+fn nothing_follows_a_fatal_alert() {
+    run(async {
+        let [server, client] = shaken(&configs("a.test", &[&TLS13])).await;
+        let peer = client.as_tls().unwrap().socket();
+        peer.send_now(&[[23, 3, 3, 0, 40].as_slice(), &[7; 40]].concat());
+        assert_eq!(server.read_some().await.unwrap_err().kind(), ErrorKind::InvalidData);
+        assert_eq!(server.write_some(b"more").await.unwrap_err().kind(), ErrorKind::BrokenPipe);
+        server.shutdown_write();
+        assert_eq!(client.read_some().await.unwrap_err().kind(), ErrorKind::ConnectionAborted);
+        assert_eq!(client.write_some(b"more").await.unwrap_err().kind(), ErrorKind::BrokenPipe);
+        drop(client);
+        // Neither has sent a close_notify behind it.
+        let mut left = Buf::take();
+        assert_eq!(server.as_tls().unwrap().socket().read(&mut left).await.unwrap(), 0);
     })
     .unwrap();
 }

@@ -11,8 +11,8 @@
 pub mod error;
 pub mod handshake;
 pub mod info;
-mod record;
-mod session;
+pub mod record;
+pub mod session;
 mod state;
 pub mod stream;
 pub mod towards;

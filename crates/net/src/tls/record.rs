@@ -38,6 +38,8 @@ pub enum Fault {
     Unexpected,
     /// A message in it breaks the rules.
     Malformed,
+    /// A message in it has a value that there is not.
+    Illegal,
     /// The peer wants to shake hands again, which TLS 1.2 allows.
     Renegotiation,
     /// A key has sealed as much as it may.
@@ -52,6 +54,7 @@ impl Fault {
             Fault::Overflow => 22,
             Fault::Unexpected => 10,
             Fault::Malformed => 50,
+            Fault::Illegal => 47,
             Fault::Renegotiation => 100,
             Fault::Exhausted => 80,
         }
@@ -64,6 +67,7 @@ impl Fault {
             Fault::Overflow => "a record of TLS is larger than 16 KiB",
             Fault::Unexpected => "a message of TLS came where it has no place",
             Fault::Malformed => "a message of TLS is malformed",
+            Fault::Illegal => "a message of TLS has a value that is not allowed",
             Fault::Renegotiation => "the peer wants to renegotiate, which is not supported",
             Fault::Exhausted => "a key of TLS has sealed as much as it may",
         }
@@ -118,11 +122,11 @@ impl Key {
         nonce
     }
 
-    /// TLS 1.2 authenticates more than is in the header.
-    fn aad_12(&self, kind: u8, len: usize) -> [u8; 13] {
+    /// TLS 1.2 authenticates the number of the record, type and version of its header, and the length of the plaintext.
+    fn aad_12(&self, header: [u8; HEADER], len: usize) -> [u8; 13] {
         let mut aad = [0; 13];
         aad[..8].copy_from_slice(&self.seq.to_be_bytes());
-        aad[8..11].copy_from_slice(&[kind, 3, 3]);
+        aad[8..11].copy_from_slice(&header[..3]);
         aad[11..].copy_from_slice(&(len as u16).to_be_bytes());
         aad
     }
@@ -144,7 +148,7 @@ impl Key {
         let sealed = if self.is_13 {
             self.key.seal_out_of_place_scatter(nonce, Aad::from(header), plain, cipher, &[kind], behind)
         } else {
-            let aad = Aad::from(self.aad_12(kind, plain.len()));
+            let aad = Aad::from(self.aad_12(header, plain.len()));
             self.key.seal_out_of_place_scatter(nonce, aad, plain, cipher, &[], behind)
         };
         sealed.map_err(|_| Fault::Exhausted)?;
@@ -173,7 +177,7 @@ impl Key {
         nonce[NONCE - self.explicit..].copy_from_slice(explicit);
         let nonce = Nonce::assume_unique_for_key(nonce);
         if !self.is_13 {
-            let aad = Aad::from(self.aad_12(header[0], len));
+            let aad = Aad::from(self.aad_12(header, len));
             self.key.open_separate_gather(nonce, aad, cipher, tag, out).map_err(|_| Fault::BadMac)?;
             self.seq += 1;
             return Ok((header[0], 0..len));
@@ -235,8 +239,8 @@ mod tests {
             let mut record = vec![0; 4 + seal.overhead()];
             seal.seal(DATA, b"text", &mut record).unwrap();
             let mut out = [0; 64];
-            // The length says where the record ends: who cuts it out has looked at it. TLS 1.2 knows its version itself.
-            for at in (0..record.len()).filter(|at| !(1..HEADER).contains(at)) {
+            // The length says where the record ends: who cuts it out has looked at it.
+            for at in (0..record.len()).filter(|at| !(3..HEADER).contains(at)) {
                 record[at] ^= 1;
                 assert!(open.open(&record, &mut out).is_err(), "byte {at}");
                 record[at] ^= 1;

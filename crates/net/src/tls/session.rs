@@ -118,11 +118,17 @@ impl Session {
             }
             let needs = self.opening.needs(end);
             if out.spare().len() < needs {
-                if out.len() == before {
-                    self.open_beside(&wire.filled()[..end], out, rest);
-                    wire.consume(end);
+                if out.len() > before {
+                    return;
                 }
-                return;
+                self.open_beside(&wire.filled()[..end], out, rest);
+                wire.consume(end);
+                charge(1);
+                if !rest.is_empty() {
+                    return;
+                }
+                // A ticket or a new key, mostly: data may be behind it.
+                continue;
             }
             let opened = self.open_one(&wire.filled()[..end], out.spare());
             wire.consume(end);
@@ -153,7 +159,8 @@ impl Session {
     fn open_one(&mut self, record: &[u8], out: &mut [u8]) -> Result<usize, Fault> {
         let (kind, at) = self.opening.open(record, out)?;
         let plain = &out[at];
-        if kind == DATA && !self.partial.is_empty() {
+        // Nothing may come within a message (RFC 8446 section 5.1).
+        if kind != HANDSHAKE && !self.partial.is_empty() {
             return Err(Fault::Unexpected);
         }
         if kind == DATA && !plain.is_empty() {
@@ -179,7 +186,7 @@ impl Session {
         let &[level, alert] = plain else { return Err(Fault::Malformed) };
         match alert {
             CLOSE_NOTIFY => self.end = End::Closed,
-            USER_CANCELED => {}
+            USER_CANCELED if level == WARNING => {}
             _ if level == WARNING && !self.is_13 => {}
             _ => self.end = End::Alerted(alert),
         }
@@ -236,7 +243,7 @@ impl Session {
                 let asks = match message {
                     [0] => false,
                     [1] => true,
-                    _ => return Err(Fault::Malformed),
+                    _ => return Err(Fault::Illegal),
                 };
                 self.opening = Key::new(true, kernel.next(false).map_err(|_| Fault::Malformed)?)?;
                 // One answer is enough for however many that come before it leaves.
@@ -332,6 +339,11 @@ impl Session {
             out.fill(n);
         }
         true
+    }
+
+    /// False behind a fatal alert of either side: nothing may follow it (RFC 8446 section 6.2).
+    pub fn may_send(&self) -> bool {
+        matches!(self.end, End::Open | End::Closed | End::Truncated)
     }
 
     /// True while a message of TLS has come in part only.

@@ -162,9 +162,9 @@ impl State {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends the `close_notify`: at once if the kernel takes it, or else behind what is still to be sent.
+    /// Sends the `close_notify`, if one may be sent: at once if the kernel takes it, or else behind what is still to be sent.
     pub(super) fn end(&mut self, socket: &Stream) {
-        if !std::mem::replace(&mut self.ended, true) {
+        if !std::mem::replace(&mut self.ended, true) && self.session.may_send() {
             self.end_due = true;
             self.tell(socket);
         }

@@ -199,7 +199,7 @@ impl TlsStream {
             state.say_awaited(&self.socket);
             return Poll::Ready(Ok(0));
         }
-        if state.ended {
+        if state.ended || !state.session.may_send() {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
         loop {

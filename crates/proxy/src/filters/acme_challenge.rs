@@ -1,7 +1,8 @@
 //! The answer to an authority that looks whether a name of a certificate leads here (RFC 8555 section 8.3).
 
-use super::table::Build;
-use super::{Exchange, Filter, RequestHead, Verdict};
+use super::exchange::Exchange;
+use super::filter::{Filter, RequestHead, Verdict};
+use super::row::Build;
 use crate::body::response::Response;
 use evenkeel_tls::Challenges;
 use std::sync::Arc;

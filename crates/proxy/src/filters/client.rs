@@ -1,7 +1,8 @@
 //! The client behind trusted proxies, by `X-Forwarded-*` and `Forwarded`.
 
-use super::table::Build;
-use super::{Exchange, Filter, RequestHead, Verdict};
+use super::exchange::Exchange;
+use super::filter::{Filter, RequestHead, Verdict};
+use super::row::Build;
 use crate::peer::admission::Admission;
 use crate::peer::forwarded;
 use std::borrow::Cow;

@@ -17,35 +17,35 @@ use std::rc::Rc;
 /// A request and its response.
 pub struct Exchange<'c> {
     /// The thread that serves it.
-    pub core: &'c Core,
+    pub(crate) core: &'c Core,
     /// The peer that sent it.
-    pub peer: &'c Peer<'c>,
+    pub(crate) peer: &'c Peer<'c>,
     /// The numbers of its listener.
-    pub stats: &'c ListenerStats,
+    pub(crate) stats: &'c ListenerStats,
     /// When its head was there.
-    pub began: Instant,
+    pub(crate) began: Instant,
     /// False if it cannot have passed a proxy before.
-    pub has_passed_proxies: bool,
+    pub(crate) has_passed_proxies: bool,
     /// The origin of the request as trusted proxies state it.
-    pub said: Option<Box<Origin>>,
+    pub(crate) said: Option<Box<Origin>>,
     /// The client, if a trusted proxy sent the request for it.
-    pub origin: Option<IpAddr>,
+    pub(crate) origin: Option<IpAddr>,
     /// The pool of its route.
-    pub pool: Option<&'c WorkerPool>,
+    pub(crate) pool: Option<&'c WorkerPool>,
     /// The endpoint that was picked.
-    pub endpoint: Option<Rc<Endpoint>>,
+    pub(crate) endpoint: Option<Rc<Endpoint>>,
     /// The session of its client, where sessions are kept.
-    pub session: Option<Session>,
+    pub(crate) session: Option<Session>,
     /// Its place among the requests in flight through its listener, where that is reported.
-    pub working: Option<Working<'c>>,
+    pub(crate) working: Option<Working<'c>>,
     /// The trace that it belongs to, where traces are told of.
-    pub trace: Option<Box<Trace>>,
+    pub(crate) trace: Option<Box<Trace>>,
     pub(super) id: OnceCell<RequestId>,
 }
 
 impl<'c> Exchange<'c> {
     /// A request whose head has just come.
-    pub fn new(core: &'c Core, peer: &'c Peer<'c>, stats: &'c ListenerStats) -> Exchange<'c> {
+    pub(crate) fn new(core: &'c Core, peer: &'c Peer<'c>, stats: &'c ListenerStats) -> Exchange<'c> {
         Exchange {
             core,
             peer,
@@ -64,7 +64,7 @@ impl<'c> Exchange<'c> {
     }
 
     /// The name of the request in logs and traces.
-    pub fn request_id(&self) -> &RequestId {
+    pub(crate) fn request_id(&self) -> &RequestId {
         self.id.get_or_init(|| self.core.next_request_id())
     }
 

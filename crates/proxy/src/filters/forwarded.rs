@@ -1,7 +1,8 @@
 //! What endpoints learn of the client: its address, scheme, host and certificate, and what trusted proxies said of them.
 
-use super::table::Build;
-use super::{Exchange, Filter, RequestHead, Verdict};
+use super::exchange::Exchange;
+use super::filter::{Filter, RequestHead, Verdict};
+use super::row::Build;
 use evenkeel_wire::http1::fields::append;
 
 struct Forwarded;

@@ -1,8 +1,9 @@
-//! `Strict-Transport-Security`: browsers that have seen it come by TLS alone for so long. It is on every response over TLS, whoever
-//! it is from (RFC 6797 section 7.1).
+//! `Strict-Transport-Security`: browsers that have seen it come by TLS alone for so long. It is on every response over TLS, wherever
+//! it comes from (RFC 6797 section 7.1).
 
-use super::table::Build;
-use super::{Exchange, Filter, ResponseHead};
+use super::exchange::Exchange;
+use super::filter::{Filter, ResponseHead};
+use super::row::Build;
 
 struct Hsts(Box<str>);
 

@@ -1,7 +1,8 @@
 //! The redirect of clients without TLS to the same place over TLS, at the port that is usual for it.
 
-use super::table::Build;
-use super::{Exchange, Filter, RequestHead, Verdict};
+use super::exchange::Exchange;
+use super::filter::{Filter, RequestHead, Verdict};
+use super::row::Build;
 use crate::body::response::Response;
 
 struct Redirect;

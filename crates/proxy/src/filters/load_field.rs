@@ -1,7 +1,8 @@
 //! The field that tells balancers in front how busy the listener is beside a request.
 
-use super::table::Build;
-use super::{Exchange, Filter, RequestHead, ResponseHead, Verdict};
+use super::exchange::Exchange;
+use super::filter::{Filter, RequestHead, ResponseHead, Verdict};
+use super::row::Build;
 use crate::load::load_report::{self, Reporter};
 use evenkeel_balance::{Clock, Outcome};
 use std::rc::Rc;

@@ -1,7 +1,8 @@
 //! The page that tells balancers in front how busy the listener is. It needs no route, but has limits like any request.
 
-use super::table::Build;
-use super::{Exchange, Filter, RequestHead, Verdict};
+use super::exchange::Exchange;
+use super::filter::{Filter, RequestHead, Verdict};
+use super::row::Build;
 use crate::body::response::Response;
 use crate::load::load_report::{self, Reporter};
 use evenkeel_balance::Clock;

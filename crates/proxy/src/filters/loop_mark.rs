@@ -4,8 +4,9 @@
 //! The field is that of RFC 8586, which no server takes for anything else. `Via` says the same, but NGINX compresses no
 //! response to a request that has one (`gzip_proxied`), and other servers do likewise.
 
-use super::table::Build;
-use super::{Exchange, Filter, RequestHead, Verdict};
+use super::exchange::Exchange;
+use super::filter::{Filter, RequestHead, Verdict};
+use super::row::Build;
 use crate::body::response::Response;
 use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_wire::head::Request;

@@ -1,7 +1,8 @@
 //! The hops that OPTIONS and TRACE may still take (RFC 9110 section 7.6.2).
 
-use super::table::Build;
-use super::{Exchange, Filter, RequestHead, Verdict};
+use super::exchange::Exchange;
+use super::filter::{Filter, RequestHead, Verdict};
+use super::row::Build;
 use crate::body::response::Response;
 use evenkeel_wire::head::Request;
 use evenkeel_wire::http1::max_forwards::{self, Hops};

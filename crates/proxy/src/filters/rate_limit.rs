@@ -1,7 +1,8 @@
 //! The limit on requests of one client address.
 
-use super::table::Build;
-use super::{Exchange, Filter, RequestHead, Verdict};
+use super::exchange::Exchange;
+use super::filter::{Filter, RequestHead, Verdict};
+use super::row::Build;
 use crate::body::response::Response;
 use crate::peer::admission::Admission;
 use evenkeel_balance::Clock;

@@ -1,7 +1,8 @@
 //! The id of a request: taken over from a trusted proxy or made here, and told to the endpoint and, if wanted, to the client.
 
-use super::table::Build;
-use super::{Exchange, Filter, RequestHead, ResponseHead, Verdict};
+use super::exchange::Exchange;
+use super::filter::{Filter, RequestHead, ResponseHead, Verdict};
+use super::row::Build;
 use crate::observe::request_id::RequestId;
 use evenkeel_config::plan::RequestIdField;
 use evenkeel_wire::head::Fields;

@@ -1,7 +1,8 @@
 //! The session of a client: the endpoint where it was before, and the cookie that names it.
 
-use super::table::Build;
-use super::{Exchange, Filter, RequestHead, ResponseHead, Verdict};
+use super::exchange::Exchange;
+use super::filter::{Filter, RequestHead, ResponseHead, Verdict};
+use super::row::Build;
 use std::borrow::Cow;
 
 struct Sessions;

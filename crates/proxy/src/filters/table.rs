@@ -1,66 +1,15 @@
 //! The table of filters: which there are, in which order, and by which keys they are configured.
 
-use super::{Filter, Filters};
+use super::list::Filters;
+use super::row::{Build, LooksAt, Row, Stage};
 use super::{
     acme_challenge, client, forwarded, hsts, https_redirect, load_field, load_report, loop_mark, max_forwards,
     rate_limit, request_id, sticky, trace,
 };
-use crate::load::load_report::Reporter;
-use crate::peer::admission::Admission;
-use crate::upstream::pool::WorkerPool;
-use evenkeel_config::plan;
-use evenkeel_tls::Challenges;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::OnceLock;
 
-/// A filter.
-pub struct Row {
-    /// Its name.
-    pub name: &'static str,
-    /// Which requests pass it.
-    pub stage: Stage,
-    /// The key that configures it; empty if it always is there.
-    pub key: &'static str,
-    /// What it does.
-    pub summary: &'static str,
-    /// True if it looks at responses, too.
-    pub looks_at_responses: bool,
-    /// Builds it; `None` where it is not configured.
-    pub build: fn(&Build<'_>) -> Option<Box<dyn Filter>>,
-}
-
-/// The requests that pass a filter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// Each request of the listener, before its route is looked for; and each response.
-    Listener,
-    /// Each request of a route; and its response.
-    Route,
-}
-
-/// What filters are built from.
-pub struct Build<'b> {
-    /// The listener as planned.
-    pub listener: &'b plan::Listener,
-    /// The client addresses that are trusted, and the limits of each other one.
-    pub admission: &'b Arc<Admission>,
-    /// Answers for authorities that issue certificates.
-    pub challenges: Option<&'b Arc<Challenges>>,
-    /// The load of the listener, where that is reported.
-    pub reporter: Option<&'b Rc<Reporter>>,
-    /// The route, for filters of one.
-    pub route: Option<Route<'b>>,
-}
-
-/// The route that filters are built for.
-pub struct Route<'b> {
-    /// Its name.
-    pub name: &'b str,
-    /// Its pool.
-    pub pool: &'b WorkerPool,
-    /// Which evenkeel this is.
-    pub instance: u64,
-}
+const REQUESTS: LooksAt = LooksAt { responses: false, bodies: false };
+const RESPONSES: LooksAt = LooksAt { responses: true, bodies: false };
 
 /// Every filter, in the order in which requests pass them. Responses pass them in the other direction.
 pub static FILTERS: &[Row] = &[
@@ -69,7 +18,7 @@ pub static FILTERS: &[Row] = &[
         stage: Stage::Listener,
         key: "request_id of [listener.NAME]",
         summary: "Takes the request's id over from a trusted proxy or makes one, and tells the endpoint and, if wanted, the client.",
-        looks_at_responses: true,
+        looks_at: RESPONSES,
         build: request_id::build,
     },
     Row {
@@ -77,7 +26,7 @@ pub static FILTERS: &[Row] = &[
         stage: Stage::Listener,
         key: "[telemetry.traces]",
         summary: "Continues the client's trace or begins one. Each try is a span of its own.",
-        looks_at_responses: false,
+        looks_at: REQUESTS,
         build: trace::build,
     },
     Row {
@@ -85,7 +34,7 @@ pub static FILTERS: &[Row] = &[
         stage: Stage::Listener,
         key: "trusted_proxies of [listener.NAME]",
         summary: "Finds the client behind trusted proxies.",
-        looks_at_responses: false,
+        looks_at: REQUESTS,
         build: client::build,
     },
     Row {
@@ -93,7 +42,7 @@ pub static FILTERS: &[Row] = &[
         stage: Stage::Listener,
         key: "limits.requests_per_address of [listener.NAME]",
         summary: "Answers 429 to an address that sends too many requests.",
-        looks_at_responses: false,
+        looks_at: REQUESTS,
         build: rate_limit::build,
     },
     Row {
@@ -101,7 +50,7 @@ pub static FILTERS: &[Row] = &[
         stage: Stage::Listener,
         key: "",
         summary: "Counts the hops of OPTIONS and TRACE, and answers those that may go no further.",
-        looks_at_responses: false,
+        looks_at: REQUESTS,
         build: max_forwards::build,
     },
     Row {
@@ -109,7 +58,7 @@ pub static FILTERS: &[Row] = &[
         stage: Stage::Listener,
         key: "report_load of [listener.NAME]",
         summary: "Answers balancers that ask how busy the listener is.",
-        looks_at_responses: false,
+        looks_at: REQUESTS,
         build: load_report::build,
     },
     Row {
@@ -117,7 +66,7 @@ pub static FILTERS: &[Row] = &[
         stage: Stage::Listener,
         key: "[acme]",
         summary: "Answers an authority that issues a certificate.",
-        looks_at_responses: false,
+        looks_at: REQUESTS,
         build: acme_challenge::build,
     },
     Row {
@@ -125,7 +74,7 @@ pub static FILTERS: &[Row] = &[
         stage: Stage::Listener,
         key: "redirect_https of [listener.NAME]",
         summary: "Sends clients without TLS to where it is spoken.",
-        looks_at_responses: false,
+        looks_at: REQUESTS,
         build: https_redirect::build,
     },
     Row {
@@ -133,7 +82,7 @@ pub static FILTERS: &[Row] = &[
         stage: Stage::Listener,
         key: "tls.hsts of [listener.NAME]",
         summary: "Has browsers come by TLS alone from now on.",
-        looks_at_responses: true,
+        looks_at: RESPONSES,
         build: hsts::build,
     },
     Row {
@@ -141,7 +90,7 @@ pub static FILTERS: &[Row] = &[
         stage: Stage::Route,
         key: "detect_loops of [listener.NAME]",
         summary: "Marks requests, and answers 508 to one that comes back.",
-        looks_at_responses: false,
+        looks_at: REQUESTS,
         build: loop_mark::build,
     },
     Row {
@@ -149,7 +98,7 @@ pub static FILTERS: &[Row] = &[
         stage: Stage::Route,
         key: "report_load.header of [listener.NAME]",
         summary: "Counts the request in flight, and adds the listener's load to its response.",
-        looks_at_responses: true,
+        looks_at: RESPONSES,
         build: load_field::build,
     },
     Row {
@@ -157,7 +106,7 @@ pub static FILTERS: &[Row] = &[
         stage: Stage::Route,
         key: "[pool.NAME.sticky]",
         summary: "Finds the endpoint of the client's session, and names it to the client by a cookie.",
-        looks_at_responses: true,
+        looks_at: RESPONSES,
         build: sticky::build,
     },
     Row {
@@ -165,14 +114,24 @@ pub static FILTERS: &[Row] = &[
         stage: Stage::Route,
         key: "",
         summary: "Tells the endpoint who the client is, and what it has proved of itself.",
-        looks_at_responses: false,
+        looks_at: REQUESTS,
         build: forwarded::build,
     },
 ];
 
+/// Filters of a program that embeds the proxy.
+static ADDED: OnceLock<&[Row]> = OnceLock::new();
+
+/// Adds filters of a program that embeds the proxy, behind those of the table. Returns false, and does nothing, if some were added
+/// before. Servers that run already do not see them.
+pub fn add(rows: &'static [Row]) -> bool {
+    ADDED.set(rows).is_ok()
+}
+
 /// Builds the filters of a stage.
 pub fn build(stage: Stage, from: &Build<'_>) -> Filters {
-    let rows = FILTERS.iter().filter(|row| row.stage == stage);
+    let added = ADDED.get().copied().unwrap_or_default();
+    let rows = FILTERS.iter().chain(added).filter(|row| row.stage == stage);
     Filters::new(rows.filter_map(|row| Some((row, (row.build)(from)?))).collect())
 }
 

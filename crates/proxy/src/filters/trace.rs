@@ -1,8 +1,9 @@
 //! The trace of a request: that of its client, or one that begins here. Endpoints get its fields with each try, as each is a span of
 //! its own.
 
-use super::table::Build;
-use super::{Exchange, Filter, RequestHead, Verdict};
+use super::exchange::Exchange;
+use super::filter::{Filter, RequestHead, Verdict};
+use super::row::Build;
 use crate::observe::trace::Trace;
 use evenkeel_wire::trace_context::{self, Came, Format, Sampled, Span};
 use std::borrow::Cow;

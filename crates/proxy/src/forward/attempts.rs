@@ -9,9 +9,9 @@ use crate::forward::tried::Failed;
 use crate::listener::client::Client;
 use crate::observe::end::Cause;
 use crate::pipeline::route::Opened;
+use crate::record::Record;
 use crate::record::try_end::How;
 use crate::record::why::Why;
-use crate::record::{Record, grpc};
 use crate::upstream::pick::{self, InFlight, NoPlace, Wait};
 use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::{self, Left, Tries};
@@ -67,7 +67,7 @@ pub async fn send<'r, D: Downstream>(
             limit.saturating_sub(used).min(left)
         });
         opened.route.call_left = call_left;
-        begin_try(record, call_left, out);
+        out.begin_try(|lines| record.write_try(call_left, lines));
         let failed = match attempt::run(client, down, record, opened, out, &tries, ticket).await {
             Ok(answered) => return Ok(answered),
             Err(failed) => failed,
@@ -103,16 +103,6 @@ pub async fn send<'r, D: Downstream>(
             }
         }
     }
-}
-
-/// Writes down what the endpoint of the try at hand alone gets: of which span it is, and how long the client of a call still waits.
-pub fn begin_try(record: &Record<'_>, call_left: Option<Duration>, out: &mut Outgoing<'_>) {
-    out.begin_try(|lines| {
-        record.write_trace(record.began_try.number, lines);
-        if let Some(left) = call_left {
-            grpc::write_timeout(left, lines);
-        }
-    });
 }
 
 /// True if the client of a gRPC call no longer waits. Such a short deadline needs an exact clock.

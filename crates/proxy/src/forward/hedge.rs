@@ -3,7 +3,6 @@
 
 use crate::body::downstream::Downstream;
 use crate::body::fault::{Due, Fault};
-use crate::forward::attempts::begin_try;
 use crate::forward::outgoing::Outgoing;
 use crate::forward::tried::give_up;
 use crate::pipeline::route::Opened;
@@ -78,7 +77,7 @@ pub async fn race<'r, D: Downstream, L: Lane>(
     tries.tried.borrow_mut().push(second.slot());
     let first_began = record.began_try;
     record.begin_try(second.began(), How::Hedge);
-    begin_try(record, opened.route.call_left, request);
+    request.begin_try(|lines| record.write_try(opened.route.call_left, lines));
     if request.message().is_none() {
         request.write();
     }

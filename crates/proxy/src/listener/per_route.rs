@@ -1,7 +1,7 @@
 //! What does a worker keep for each route? It is made at the route's first request: of a large plan's routes, most see none
 //! on most workers.
 
-use crate::filters::Filters;
+use crate::filters::list::Filters;
 use crate::listener::route::RouteId;
 use crate::observe::access_log::Named;
 use crate::observe::stats::{RouteStats, RouteTable};

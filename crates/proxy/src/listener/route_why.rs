@@ -3,33 +3,8 @@
 use super::route::Router;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{HostPattern, Mode, PathPattern, Route};
+use evenkeel_view::picks::{Considered, Routed};
 use std::sync::Arc;
-
-/// What becomes of a request at one listener.
-#[derive(Clone, Debug, Default)]
-pub struct Routed {
-    /// The listener.
-    pub listener: Arc<str>,
-    /// The route that takes it, if one does.
-    pub route: Option<Arc<str>>,
-    /// Its pool.
-    pub pool: Option<Arc<str>>,
-    /// All routes, in the order of the plan.
-    pub routes: Vec<Considered>,
-}
-
-/// One route.
-#[derive(Clone, Debug, Default)]
-pub struct Considered {
-    /// Its name.
-    pub route: Arc<str>,
-    /// Its pool.
-    pub pool: Arc<str>,
-    /// Whether it takes the request.
-    pub taken: bool,
-    /// Why, or why not.
-    pub why: String,
-}
 
 /// What becomes of a request for this host (as a client writes it) and path at a listener: that of the name, or else the first
 /// for HTTP.

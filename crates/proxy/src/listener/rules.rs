@@ -5,8 +5,9 @@ use super::compiled::Compiled;
 use super::handshakes::Places;
 use super::per_route::{Noted, PerRoute, Routes};
 use crate::core::Core;
-use crate::filters::Filters;
-use crate::filters::table::{self, Build, Stage};
+use crate::filters::list::Filters;
+use crate::filters::row::{self, Build, Stage};
+use crate::filters::table;
 use crate::listener::route::RouteId;
 use crate::load::load_report::{Reporter, SharedLoad};
 use crate::load::probe::Prober;
@@ -165,7 +166,7 @@ impl Rules {
         let (Some(route), Some(pool)) = (self.routes.planned.get(id), self.routes.pool(id)) else {
             return Filters::default();
         };
-        let route = Some(table::Route { name: &route.name, pool, instance: self.noted.instance });
+        let route = Some(row::Route { name: &route.name, pool, instance: self.noted.instance });
         let (listener, compiled) = (&*self.plan, &*self.compiled);
         let build = Build {
             listener,

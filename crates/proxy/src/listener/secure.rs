@@ -51,9 +51,9 @@ async fn shake<'t, 'c>(
     timer: &Timer,
     early: Option<Buf>,
 ) -> Result<&'t Info, HandshakeError> {
-    let settings = client.listener.peek().compiled.tls.clone();
+    let compiled = client.listener.peek().compiled.clone();
     // The next plan may have none for those that came before it.
-    let Some(settings) = settings else { return Err(HandshakeError::new(Cause::Internal)) };
+    let Some(settings) = &compiled.tls else { return Err(HandshakeError::new(Cause::Internal)) };
     let (listener, ip) = (client.listener, client.peer.ip);
     let counts = &listener.stats.tls;
     let take = |places: &'c Places, most, count| {
@@ -62,12 +62,12 @@ async fn shake<'t, 'c>(
     // A client costs next to nothing before its ClientHello is whole, and a key exchange and a signature from there on.
     let place = RefCell::new(take(&listener.hellos, settings.hellos_max(), &counts.waiting)?);
     let begins = || {
-        let begun = take(&listener.handshakes, settings.handshakes_max, &counts.active)?;
+        let begun = take(&listener.handshakes, settings.plan.handshakes, &counts.active)?;
         drop(place.replace(begun));
         Ok(())
     };
-    timer.set(timer.tick_after(settings.timeout));
-    let asks = settings.asks;
+    timer.set(timer.tick_after(settings.plan.handshake_timeout));
+    let asks = settings.plan.client_auth.is_some();
     let proof = asks.then(Proof::default);
     let note = |info: &Info| if asks { of_certificate(info) } else { Note::default() };
     let mut accepted = pin!(tls.accept(settings.config(), early, begins, note));

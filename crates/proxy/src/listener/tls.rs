@@ -1,10 +1,10 @@
 //! What does a listener need to speak TLS? What handshakes are agreed by, which may be another one for each, and how many
 //! there may be at once.
 
+use evenkeel_config::plan;
 use rustls::ServerConfig;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Gives the configuration for the next handshake.
 pub type Current = dyn Fn() -> Arc<ServerConfig> + Send + Sync;
@@ -17,28 +17,19 @@ const HELLOS: usize = 4;
 #[derive(Clone)]
 pub struct ListenerTls {
     current: Arc<Current>,
-    /// How long a handshake may take.
-    pub timeout: Duration,
-    /// Handshakes under way at one worker, from a whole ClientHello on.
-    pub handshakes_max: usize,
-    /// Whether clients are asked for certificates.
-    pub asks: bool,
+    /// The keys of the listener's `tls`.
+    pub plan: plan::ListenerTls,
 }
 
 impl ListenerTls {
     /// With whatever `current` gives when a client comes.
-    pub fn new(current: Arc<Current>, timeout: Duration, handshakes_max: usize) -> ListenerTls {
-        ListenerTls { current, timeout, handshakes_max, asks: false }
-    }
-
-    /// The same, with clients that are asked for certificates.
-    pub fn asking(self, asks: bool) -> ListenerTls {
-        ListenerTls { asks, ..self }
+    pub fn new(current: Arc<Current>, plan: plan::ListenerTls) -> ListenerTls {
+        ListenerTls { current, plan }
     }
 
     /// Clients at one worker whose ClientHello has not come whole.
     pub fn hellos_max(&self) -> usize {
-        self.handshakes_max.saturating_mul(HELLOS)
+        self.plan.handshakes.saturating_mul(HELLOS)
     }
 
     /// For the next handshake.

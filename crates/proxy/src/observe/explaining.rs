@@ -1,9 +1,9 @@
 //! Which requests are explained, and which were? A worker's own sampler and its ring of explanations: nothing is shared, and
 //! other threads ask the worker.
 
-use super::explanations::Explained;
 use evenkeel_balance::Rng;
 use evenkeel_config::plan::Explain;
+use evenkeel_view::picks::Explained;
 use evenkeel_wire::head::Request;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

@@ -123,8 +123,6 @@ pub struct WorkerStats {
     pub routes: Vec<Arc<RouteTable>>,
     /// By pool.
     pub pools: Vec<Arc<PoolStats>>,
-    /// By pool, then by endpoint.
-    pub endpoints: Vec<Vec<Arc<EndpointStats>>>,
     /// What asking endpoints for their load costs.
     pub probing: Arc<ProbingStats>,
     /// Access-log lines that were dropped: the disk was full, or too slow.
@@ -408,7 +406,6 @@ impl WorkerStats {
             listeners: Vec::new(),
             routes: Vec::new(),
             pools: Vec::new(),
-            endpoints: Vec::new(),
             probing: before.map(|(_, old)| old.probing.clone()).unwrap_or_default(),
             log_lines_dropped: before.map(|(_, old)| old.log_lines_dropped.clone()).unwrap_or_default(),
         };
@@ -424,13 +421,8 @@ impl WorkerStats {
         }
         let old_pools = by_name(before.map_or(&[], |(plan, _)| &plan.pools[..]), |p| &p.name);
         for pool in &plan.pools {
-            let old = before.and_then(|(plan, old)| Some((*old_pools.get(&*pool.name)?, plan, old)));
-            let numbers = old.map(|(at, _, old)| old.pools[at].clone());
+            let numbers = before.and_then(|(_, old)| Some(old.pools[*old_pools.get(&*pool.name)?].clone()));
             stats.pools.push(numbers.unwrap_or_else(|| PoolStats::new(&bounds).into()));
-            let old_endpoints = by_name(old.map_or(&[], |(at, plan, _)| &plan.pools[at].endpoints[..]), |e| &e.name);
-            let kept =
-                |name: &str| old.and_then(|(at, _, old)| Some(old.endpoints[at][*old_endpoints.get(name)?].clone()));
-            stats.endpoints.push(pool.endpoints.iter().map(|e| kept(&e.name).unwrap_or_default()).collect());
         }
         stats
     }

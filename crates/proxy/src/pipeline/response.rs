@@ -1,7 +1,7 @@
 //! The door that every response leaves by: those of endpoints and those of this side's own pass the same filters.
 
 use crate::body::response::{Content, Response, TEXT};
-use crate::filters::ResponseHead;
+use crate::filters::filter::ResponseHead;
 use crate::observe::end::Cause;
 use crate::record::Record;
 use crate::record::grpc::{self, Call};

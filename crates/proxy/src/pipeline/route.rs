@@ -2,7 +2,7 @@
 //! those of the route. Then [`attempts`](crate::forward::attempts) send it.
 
 use crate::body::response::Response;
-use crate::filters::{RequestHead, Resume, Verdict, Waiting};
+use crate::filters::filter::{RequestHead, Resume, Verdict, Waiting};
 use crate::peer::hash_key;
 use crate::record::Record;
 use crate::record::why::Why;
@@ -128,14 +128,8 @@ pub fn route<'r>(
         call_timeout: None,
         call_left: None,
         is_deadline_of_call: false,
-        wants_body: wants_body(&rules.plan.name),
+        wants_body: rules.filters.look_at_bodies() || rules.filters_of(id).look_at_bodies(),
     })
-}
-
-/// True if a filter of a route wants the content of bodies. None does so far, but for tests on a listener of such a name.
-#[inline]
-fn wants_body(listener: &str) -> bool {
-    cfg!(test) && listener.starts_with("parts")
 }
 
 #[inline]

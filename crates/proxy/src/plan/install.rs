@@ -5,7 +5,8 @@ use super::accept;
 use super::installed::{Installed, Worker};
 use super::parts::{Parts, PoolParts, Slots, Update};
 use crate::core::Core;
-use crate::filters::table::{self, Build, Stage};
+use crate::filters::row::{Build, Stage};
+use crate::filters::table;
 use crate::listener::compiled::Compiled;
 use crate::listener::per_route::{PerRoute, Routes};
 use crate::listener::probe_answers;
@@ -35,9 +36,8 @@ pub fn apply(worker: &Rc<Worker>, update: Update, _applied: Applied) {
         Update::Endpoints { pools, drain_timeout } => {
             let installed = worker.installed.borrow();
             let mut left = Vec::new();
-            let by_name = by_name(&installed.pools);
-            for (name, endpoints) in pools {
-                if let Some(pool) = by_name.get(&*name) {
+            for (at, endpoints) in pools {
+                if let Some(pool) = installed.pools.get(at) {
                     left.extend(pool.endpoints.change(table(&worker.core, endpoints)));
                 }
             }

@@ -4,21 +4,22 @@
 
 use super::installed::Worker;
 use super::parts::Update;
-use crate::listener::route_why::{self, Routed};
-use crate::observe::explanations::{Explained, Pick};
-use crate::observe::generation::Generation;
+use crate::listener::route_why;
+use crate::observe::numbers::Numbers;
 use crate::peer::hash_key;
 use evenkeel_balance::recent::Recent;
 use evenkeel_balance::{Clock, EndpointId, Explanation, Request};
 use evenkeel_config::plan;
 use evenkeel_net::workers::Door;
 use evenkeel_runtime::Control;
+use evenkeel_view::described::Parts;
+use evenkeel_view::picks::{Explained, Pick, WouldGo};
 use evenkeel_wire::head::{self, Table};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 
 /// How long a worker is waited for. One that is busy for longer is left out of the answer.
@@ -27,36 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Asks workers.
 pub struct Looker {
     doors: Vec<Door<Update>>,
-    running: watch::Receiver<Arc<Generation>>,
+    running: watch::Receiver<Arc<Numbers>>,
     control: Control,
-}
-
-/// A request that is described, and not sent.
-#[derive(Clone, Debug)]
-pub struct Described {
-    /// As sent.
-    pub method: String,
-    /// As a client would write it, with its port if it has one.
-    pub host: String,
-    /// Path and query.
-    pub target: String,
-    /// Names and values.
-    pub fields: Vec<(String, String)>,
-    /// Where it would come in; the first listener for HTTP if that is not said.
-    pub listener: Option<String>,
-    /// The client that would send it.
-    pub client: Option<IpAddr>,
-}
-
-/// What would become of it.
-#[derive(Clone, Debug)]
-pub struct WouldGo {
-    /// Which route takes it, and why the others do not.
-    pub routed: Routed,
-    /// What the pool would pick now, by one of its workers.
-    pub pick: Option<Pick>,
-    /// The worker that says so.
-    pub worker: Option<usize>,
 }
 
 /// Requests to a pool that has shadows, as its workers remember them.
@@ -74,7 +47,7 @@ pub struct Remembered {
 type OfWorker = (Recent, Vec<(EndpointId, Arc<str>)>);
 
 impl Looker {
-    pub(crate) fn new(doors: Vec<Door<Update>>, running: watch::Receiver<Arc<Generation>>, control: Control) -> Looker {
+    pub(crate) fn new(doors: Vec<Door<Update>>, running: watch::Receiver<Arc<Numbers>>, control: Control) -> Looker {
         Looker { doors, running, control }
     }
 
@@ -83,7 +56,7 @@ impl Looker {
         &self.doors
     }
 
-    fn now(&self) -> Arc<Generation> {
+    fn now(&self) -> Arc<Numbers> {
         self.running.borrow().clone()
     }
 
@@ -118,17 +91,21 @@ impl Looker {
 
     /// Adds tiers, zones, and since when endpoints are in their state. What is left out for another reason by now, says so
     /// by a state that is younger than the pick.
-    fn fill(&self, now: &Generation, all: &mut [Explained]) {
-        let since: BTreeMap<_, _> = now.plan.pools.iter().map(|pool| (pool.name.clone(), self.since(pool))).collect();
+    fn fill(&self, now: &Numbers, all: &mut [Explained]) {
+        let plan = now.generation.plan_as_found();
+        let since: BTreeMap<_, _> = plan.pools.iter().map(|pool| (pool.name.clone(), self.since(pool))).collect();
         let since_ms = |pool: &str, endpoint: &str| since.get(pool)?.get(endpoint).copied();
-        all.iter_mut().for_each(|one| one.fill(&now.plan, since_ms));
+        for one in all {
+            let Some(pool) = plan.pools.iter().find(|pool| pool.name == one.pool) else { continue };
+            let picks = one.tries.iter_mut().filter_map(|tried| tried.pick.as_mut());
+            picks.for_each(|pick| fill(pick, pool, |endpoint| since_ms(&pool.name, endpoint)));
+        }
     }
 
     fn since(&self, pool: &plan::Pool) -> BTreeMap<Arc<str>, u64> {
         let pools = self.control.pools();
         let snapshot = pools.get(&pool.name).map(|shared| shared.snapshot(pool)).unwrap_or_default();
-        let ms = |since: SystemTime| since.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-        snapshot.endpoints.into_iter().filter_map(|e| Some((e.name, ms(e.since?)))).collect()
+        snapshot.endpoints.into_iter().filter_map(|e| Some((e.name, e.since_ms?))).collect()
     }
 
     /// The next request of this pool is explained, whichever worker serves it.
@@ -145,9 +122,9 @@ impl Looker {
         Ok(())
     }
 
-    fn pool<'g>(&self, now: &'g Generation, name: &str) -> Result<&'g Arc<plan::Pool>, String> {
-        now.plan.pools.iter().find(|pool| *pool.name == *name).ok_or_else(|| {
-            let names: Vec<&str> = now.plan.pools.iter().map(|pool| &*pool.name).take(20).collect();
+    fn pool<'g>(&self, now: &'g Numbers, name: &str) -> Result<&'g Arc<plan::Pool>, String> {
+        now.plan().pools.iter().find(|pool| *pool.name == *name).ok_or_else(|| {
+            let names: Vec<&str> = now.plan().pools.iter().map(|pool| &*pool.name).take(20).collect();
             format!("no pool is called \"{name}\"; there are: {}", names.join(", "))
         })
     }
@@ -156,14 +133,14 @@ impl Looker {
     ///
     /// # Errors
     /// There is no such listener.
-    pub async fn would_go(&self, described: Described) -> Result<WouldGo, String> {
+    pub async fn would_go(&self, described: Parts) -> Result<WouldGo, String> {
         let now = self.now();
         let path = described.target.split('?').next().unwrap_or_default();
-        let routed = route_why::explain(&now.plan, described.listener.as_deref(), &described.host, path)?;
+        let routed = route_why::explain(now.plan(), described.listener.as_deref(), &described.host, path)?;
         let Some(name) = routed.pool.clone() else { return Ok(WouldGo { routed, pick: None, worker: None }) };
         let look = {
             let name = name.clone();
-            move |worker: &Worker| (worker.core.index, would_pick(worker, &name, &described))
+            move |worker: &Worker| (worker.core.index as u64, would_pick(worker, &name, &described))
         };
         let mut answer = None;
         for door in &self.doors {
@@ -177,7 +154,7 @@ impl Looker {
         let mut pick = pick.flatten();
         if let (Some(pick), Ok(pool)) = (&mut pick, self.pool(&now, &name)) {
             let since = self.since(pool);
-            pick.fill(pool, |endpoint| since.get(endpoint).copied());
+            fill(pick, pool, |endpoint| since.get(endpoint).copied());
         }
         Ok(WouldGo { routed, pick, worker })
     }
@@ -189,7 +166,7 @@ impl Looker {
     pub async fn remembered(&self, pool: Option<&str>) -> Result<Vec<Remembered>, String> {
         let now = self.now();
         pool.map_or(Ok(()), |name| self.pool(&now, name).map(drop))?;
-        let wanted = now.plan.pools.iter().filter(|of| pool.is_none_or(|name| *of.name == *name));
+        let wanted = now.plan().pools.iter().filter(|of| pool.is_none_or(|name| *of.name == *name));
         let mut all = Vec::new();
         for pool in wanted.filter(|pool| !pool.shadow.is_empty()) {
             let name = pool.name.clone();
@@ -205,6 +182,18 @@ impl Looker {
     }
 }
 
+/// Adds what is known outside of workers: tiers and zones by the plan, and since when endpoints are as they are.
+fn fill(pick: &mut Pick, plan: &plan::Pool, since_ms: impl Fn(&str) -> Option<u64>) {
+    for candidate in &mut pick.candidates {
+        if let Some(endpoint) = plan.endpoints.iter().find(|endpoint| endpoint.name == candidate.endpoint) {
+            (candidate.tier, candidate.zone) = (Some(endpoint.priority), endpoint.zone.clone());
+        }
+    }
+    for excluded in &mut pick.excluded {
+        excluded.since_ms = since_ms(&excluded.endpoint);
+    }
+}
+
 fn ask<T: Send + 'static>(
     door: &Door<Update>,
     look: impl FnOnce(&Worker) -> T + Send + 'static,
@@ -214,7 +203,7 @@ fn ask<T: Send + 'static>(
     door.send(Update::Look(Box::new(move |worker| _ = answer.send(look(worker))))).then_some(answered)
 }
 
-fn would_pick(worker: &Worker, pool: &str, described: &Described) -> Option<Pick> {
+fn would_pick(worker: &Worker, pool: &str, described: &Parts) -> Option<Pick> {
     let installed = worker.installed.borrow();
     let pool = installed.pools.iter().find(|of| *of.name == *pool)?;
     let mut table: Table =

@@ -31,8 +31,8 @@ pub enum Update {
     Plan(Box<Parts>),
     /// Other endpoints of some pools; all else stays as it is.
     Endpoints {
-        /// By name.
-        pools: Vec<(Arc<str>, Slots)>,
+        /// By index in the plan that was sent last.
+        pools: Vec<(usize, Slots)>,
         /// How long the sessions of those that left may go on.
         drain_timeout: Duration,
     },

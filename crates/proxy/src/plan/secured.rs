@@ -34,9 +34,8 @@ impl Secured {
         next.pools.extend(self.pools.iter().filter(|(n, _)| is_given(n)).map(|(n, p)| (n.clone(), p.clone())));
         for (name, settings, current) in next.store.listeners() {
             let current = current.clone();
-            let tls =
-                ListenerTls::new(Arc::new(move || current.get()), settings.handshake_timeout, settings.handshakes);
-            next.listeners.insert(name.clone(), tls.asking(settings.client_auth.is_some()));
+            let tls = ListenerTls::new(Arc::new(move || current.get()), settings.clone());
+            next.listeners.insert(name.clone(), tls);
         }
         for (name, settings, current) in next.store.pools() {
             let mut before = self.store.pools().filter(|(other, ..)| *other == name);

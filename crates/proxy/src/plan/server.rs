@@ -1,48 +1,46 @@
-//! How does a plan become a running proxy, and how does the next plan take its place? What can fail comes first (sockets,
-//! the access log, balancers), so that an error changes nothing; then every worker is given its part.
+//! The proxy as a plane of a runtime: what can fail of a plan comes first (sockets, the access log, balancers); then every
+//! worker is given its part.
 
 mod prepare;
-mod restart;
 
 use super::look::Looker;
 use super::parts::{EndpointParts, Parts, PoolParts, Slots, Update, protocol_of};
 use super::secured::Secured;
-use super::start_error::StartError;
 use super::worker::{self, WorkerConfig};
-use crate::core::Command;
 use crate::core::handoff::Peers;
 use crate::listener::compiled::{self, Compiled};
 use crate::listener::rules::Shared;
 use crate::observe::access_log::{AccessLog, Lines};
-use crate::observe::generation::{Generation, Summary};
-use crate::observe::stats::WorkerStats;
+use crate::observe::metrics::Metrics;
+use crate::observe::numbers::{Members, Numbers};
 use crate::observe::traces;
 use crate::observe::watched::Watched;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{self, LineSink, LogTarget, Mode, SyslogAddress};
-use evenkeel_net::clock::Base;
 use evenkeel_net::inherit::Inherited;
 use evenkeel_net::listen::{ListenFd, Protocol};
 use evenkeel_net::log_writer::{Logger, Sink, Writer};
-use evenkeel_net::workers::{Applying, Interrupt, Interrupted, Workers};
-use evenkeel_runtime::Orders;
-use evenkeel_runtime::control::{self, Control};
-use evenkeel_runtime::pool::{Pools, SharedPool, address};
+use evenkeel_net::workers::{Threads, Workers};
+use evenkeel_runtime::pool::address;
+use evenkeel_runtime::{
+    Change, Control, Diagnostic, Next, Plane, Pools, Prepared, Runtime, Sending, SharedPool, StartError,
+};
 use evenkeel_tls::Store;
-use prepare::Prepared;
-use restart::keep_until_restart;
+use prometheus_client::collector::Collector;
 use rustix::fd::OwnedFd;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
 use tokio::sync::{mpsc, watch};
 
-/// A running proxy: the control side of its workers.
-pub struct Server {
-    running: watch::Sender<Arc<Generation>>,
-    control: control::Thread,
+/// The proxy as a plane: the control side of its workers.
+pub struct Proxy {
+    /// Under the plan that runs.
+    numbers: watch::Sender<Arc<Numbers>>,
+    /// Certificates and keys of the plan that runs.
+    certificates: watch::Sender<Arc<Store>>,
+    control: Control,
     /// By listener.
     shared: HashMap<Arc<str>, Shared>,
     /// The sockets at each address, by worker, for as long as the worker has them.
@@ -58,87 +56,58 @@ pub struct Server {
     journal: Option<Writer>,
     /// Requests that are recorded, on their way to who exports them.
     recorded: (mpsc::Sender<Arc<Watched>>, Option<mpsc::Receiver<Arc<Watched>>>),
+    /// The numbers of a plan that workers were sent, until all of them have applied it.
+    sent: Option<Arc<Numbers>>,
+    /// By pool: those of endpoints that workers were sent.
+    changed: Vec<(usize, Arc<Members>)>,
+    /// What is to be let go when they have applied a plan.
+    left: Option<Left>,
 }
 
-impl Server {
-    /// Starts the workers; when this returns, every listener accepts.
+/// What a plan leaves behind.
+struct Left {
+    /// The access log before this one, if that is another.
+    log: Option<Writer>,
+}
+
+impl Proxy {
+    /// Starts the workers of a runtime's plan, which serve nothing yet. `secured`: where TLS is spoken beside what plans name.
     ///
     /// # Errors
-    /// Why not; then nothing runs.
-    pub fn start(plan: Plan) -> Result<Server, StartError> {
-        Server::start_with(plan, &mut Inherited::default(), Orders::default())
-    }
-
-    /// The same, with sockets that came with the process, and with what operators want of endpoints.
-    ///
-    /// # Errors
-    /// Why not; then nothing runs.
-    pub fn start_with(plan: Plan, inherited: &mut Inherited, orders: Orders) -> Result<Server, StartError> {
-        Server::start_all(plan, inherited, Secured::default(), orders)
-    }
-
-    /// The same, where TLS is spoken.
-    ///
-    /// # Errors
-    /// Why not; then nothing runs.
-    pub fn start_secured(plan: Plan, inherited: &mut Inherited, secured: Secured) -> Result<Server, StartError> {
-        Server::start_all(plan, inherited, secured, Orders::default())
-    }
-
-    fn start_all(
-        plan: Plan,
-        inherited: &mut Inherited,
-        secured: Secured,
-        orders: Orders,
-    ) -> Result<Server, StartError> {
-        let workers = match plan.runtime.workers {
-            plan::Workers::Auto => std::thread::available_parallelism().map_or(1, usize::from),
-            plan::Workers::Count(n) => usize::from(n),
-        };
-        let open = |journal: &plan::Journal| {
-            Writer::open(&journal_sink(&journal.to), "journal")
-                .map_err(|error| StartError::Journal(journal.to.clone(), error))
-        };
-        let journal = plan.telemetry.journal.as_ref().map(open).transpose()?;
-        let first = Arc::new(Generation::first(Arc::new(plan), workers));
-        let base = Base::now();
+    /// The journal cannot be opened, or a thread cannot be made.
+    pub fn start(runtime: &Runtime, secured: Secured) -> Result<Proxy, StartError> {
+        let (generation, workers) = (runtime.now(), runtime.workers());
+        let journal = generation.plan.telemetry.journal.as_ref().map(open_journal).transpose()?;
+        let base = runtime.control().base();
+        let first = Arc::new(Numbers::first(generation, workers));
         let (recorded, record) = mpsc::channel(traces::WAITING_MAX);
-        let mut server = Server {
-            running: watch::channel(first.clone()).0,
-            control: Control::start(base, orders).map_err(StartError::Thread)?,
+        let mut proxy = Proxy {
+            numbers: watch::channel(first.clone()).0,
+            certificates: watch::channel(secured.store().clone()).0,
+            control: runtime.control().clone(),
             shared: HashMap::new(),
             sockets: HashMap::new(),
             probed: Vec::new(),
             workers: Workers::default(),
-            instance: inherited.instance(),
+            instance: runtime.instance(),
             log: None,
             secured,
             journal,
             recorded: (recorded, Some(record)),
+            sent: None,
+            changed: Vec::new(),
+            left: None,
         };
-        let prepared = server.prepare(&first.plan, None, inherited)?;
         let (doors, handed): (Vec<_>, Vec<_>) = (0..workers).map(|_| mpsc::unbounded_channel()).unzip();
         let peers = Arc::new(Peers::new(doors));
         for (index, handed) in handed.into_iter().enumerate() {
             let (peers, probing) = (peers.clone(), first.workers[index].probing.clone());
             let serve = move |link| worker::serve(index, base, WorkerConfig { link, peers, handed, probing });
-            let worker = server.workers.spawn(format!("worker-{index}"), serve).map_err(StartError::Thread)?;
-            server.workers.add(worker);
+            let no_thread = |error| Diagnostic::machine(format!("cannot start a worker: {error}"));
+            let worker = proxy.workers.spawn(format!("worker-{index}"), serve).map_err(no_thread)?;
+            proxy.workers.add(worker);
         }
-        server.apply(first, prepared, |_, _| {})?;
-        Ok(server)
-    }
-
-    /// Changes to another plan while everything runs. What both plans name goes on: connections, requests, idle
-    /// connections to endpoints, counts. Requests that run end by the plan that they began with. When this returns,
-    /// every worker follows the new plan.
-    ///
-    /// Some keys stay as they were at the start; [`Summary::at_restart`] names those that the new plan changes.
-    ///
-    /// # Errors
-    /// Why not; then nothing has changed.
-    pub fn reload(&mut self, plan: Plan) -> Result<Summary, StartError> {
-        self.reload_telling(plan, |_, _| {})
+        Ok(proxy)
     }
 
     /// The requests that are recorded, as they end; once.
@@ -146,114 +115,48 @@ impl Server {
         self.recorded.1.take()
     }
 
-    /// Certificates and keys of the plan that runs.
-    pub fn certificates(&self) -> &Arc<Store> {
-        self.secured.store()
+    /// Certificates and keys of the plan that runs, now and later.
+    pub fn certificates(&self) -> watch::Receiver<Arc<Store>> {
+        self.certificates.subscribe()
     }
 
-    /// The same. `tell` is given the pools with those of the plan that there were before, as [`apply_endpoints`](Self::apply_endpoints) does
-    /// it: what they have new can be picked only behind it.
-    ///
-    /// # Errors
-    /// As [`reload`](Self::reload); then `tell` is not called.
-    pub fn reload_telling(
-        &mut self,
-        mut plan: Plan,
-        tell: impl FnOnce(&Pools, &[&plan::Pool]),
-    ) -> Result<Summary, StartError> {
-        let now = self.now();
-        let at_restart = keep_until_restart(&now.plan, &mut plan);
-        let next = Arc::new(now.next(Arc::new(plan)));
-        let prepared = self.prepare(&next.plan, Some(&now.plan), &mut Inherited::default())?;
-        self.apply(next.clone(), prepared, tell)?;
-        Ok(Summary::new(&now.plan, &next.plan, next.number, at_restart))
+    /// The numbers of the workers, now and later.
+    pub fn numbers(&self) -> watch::Receiver<Arc<Numbers>> {
+        self.numbers.subscribe()
     }
 
-    /// Applies other endpoints of some pools, by name, while everything else stays as it is: those that stay keep what
-    /// they have, those that left end with the requests that they have. When this returns, every worker knows them. Pools
-    /// that are not there, or have these endpoints already, cost nothing.
-    ///
-    /// `tell` is given the pools with those of the plan that have others now, when these have their slots, but no
-    /// worker can pick them yet: for other planes that have balancers of these pools.
-    ///
-    /// # Errors
-    /// The wait for the workers was interrupted, as the process is to end.
-    pub fn apply_endpoints(
-        &mut self,
-        found: Vec<(Arc<str>, Vec<plan::Endpoint>)>,
-        tell: impl FnOnce(&Pools, &[&plan::Pool]),
-    ) -> Result<(), Interrupted> {
-        let now = self.now();
-        let pool_index = pools_by_name(&now.plan);
-        let other = found.into_iter().filter_map(|(name, endpoints)| Some((*pool_index.get(&*name)?, endpoints)));
-        let other: Vec<_> = other.filter(|(at, endpoints)| now.plan.pools[*at].endpoints != *endpoints).collect();
-        if other.is_empty() {
-            return Ok(());
-        }
-        let at: Vec<usize> = other.iter().map(|(at, _)| *at).collect();
-        let mut plan = Plan::clone(&now.plan);
-        other.into_iter().for_each(|(at, endpoints)| Arc::make_mut(&mut plan.pools[at]).endpoints = endpoints);
-        let next = Arc::new(now.with_endpoints(Arc::new(plan)));
-        let changed: Vec<_> = at.iter().map(|&at| &*next.plan.pools[at]).collect();
-
-        let mut shared = self.control.pools();
-        for pool in &changed {
-            shared.get_mut(&pool.name).expect("every pool of the plan is there").reserve(pool);
-        }
-        let applying = Applying::default();
-        for (worker, stats) in next.workers.iter().enumerate() {
-            let pools = at
-                .iter()
-                .zip(&changed)
-                .map(|(&at, pool)| (pool.name.clone(), endpoints(&shared[&pool.name], pool, at, stats)));
-            let (pools, drain_timeout) = (pools.collect(), next.plan.runtime.drain_timeout);
-            self.workers.send(worker, Update::Endpoints { pools, drain_timeout }, &applying);
-        }
-        tell(&shared, &changed);
-        // Control goes on looking after the pools meanwhile.
-        drop(shared);
-        self.workers.wait(applying)?;
-        let mut shared = self.control.pools();
-        for pool in &changed {
-            shared.get_mut(&pool.name).expect("every pool of the plan is there").publish(self.control.now());
-        }
-        drop(shared);
-        self.control.changed();
-        self.running.send_replace(next);
-        Ok(())
+    /// Reads of the workers why requests went where they went.
+    pub fn looker(&self) -> Looker {
+        Looker::new(self.workers.doors(), self.numbers(), self.control.clone())
     }
 
-    /// Does the rest: gives every worker its part, waits until all of them use it, and lets go of what was before.
-    fn apply(
-        &mut self,
-        next: Arc<Generation>,
-        prepared: Prepared,
-        tell: impl FnOnce(&Pools, &[&plan::Pool]),
-    ) -> Result<(), StartError> {
-        let Prepared {
+    fn now(&self) -> Arc<Numbers> {
+        self.numbers.borrow().clone()
+    }
+}
+
+impl Plane for Proxy {
+    fn prepare(&self, next: &Next<'_>, inherited: &mut Inherited) -> Result<Prepared, Vec<Diagnostic>> {
+        prepare::prepare(self, next, inherited).map(Prepared::new)
+    }
+
+    fn install(&mut self, prepared: Prepared, shared_pools: &mut Pools, sending: &Sending<'_>) {
+        let prepare::Prepared {
             mut sockets,
             mut probed,
-            pools: new_pools,
             mut balancers,
             pool_rules,
             error_pages,
             secured,
             log,
             explain,
-        } = prepared;
+        } = prepared.into();
         self.secured = secured;
-        let plan = &next.plan;
-        let new: HashSet<_> = new_pools.keys().cloned().collect();
-        let mut shared_pools = self.control.pools();
-        shared_pools.extend(new_pools);
+        let next = Arc::new(self.now().next(sending.generation.clone()));
+        let (plan, members) = (&next.generation.plan, next.all_members());
         for pool in &plan.pools {
-            let shared = shared_pools.get_mut(&pool.name).expect("every pool is there or was prepared");
-            shared.reserve(pool);
+            let shared = shared_pools.get_mut(&pool.name).expect("every pool of the plan is there");
             shared.secure(self.secured.pools.get(&pool.name));
-            // No worker knows it yet, so none can pick too early.
-            if new.contains(&pool.name) {
-                shared.publish(self.control.now());
-            }
         }
         for (&at, sockets) in &sockets {
             self.sockets.insert(at, sockets.iter().flatten().map(Arc::downgrade).collect());
@@ -272,26 +175,25 @@ impl Server {
         let prepared = compiled::Prepared { tls: &self.secured.listeners, challenges, error_pages };
         let compiled = Compiled::of_plan(plan, &prepared, &shared);
         let listeners: Arc<[_]> = compiled.into_iter().zip(shared).collect();
-        let lines = plan.telemetry.access_log.as_ref().map(|log| Arc::new(Lines::new(log, next.number)));
-        let applying = Applying::default();
+        let lines = plan.telemetry.access_log.as_ref().map(|log| Arc::new(Lines::new(log, next.generation.number)));
         // From the last worker to the first, as that is the order in which sockets and balancers can be taken.
         for (worker, stats) in next.workers.iter().enumerate().rev() {
             let pools = plan.pools.iter().enumerate().map(|(index, pool)| PoolParts {
                 rules: pool_rules[index].clone(),
                 balancer: balancers[index].as_mut().and_then(Vec::pop),
-                endpoints: self::endpoints(&shared_pools[&pool.name], pool, index, stats),
+                endpoints: slots(&shared_pools[&pool.name], &members[index], worker),
             });
             let pools = pools.collect();
             let all = plan.listeners.iter().enumerate().flat_map(|(i, l)| addresses(l).map(move |at| (i, at)));
             let mine = all.map(|(i, at)| (at, i, sockets.get_mut(&at).and_then(Vec::pop).unwrap_or_default()));
             let probed = probed_at(plan).map(|(i, addr)| (addr, i, probed.get_mut(&addr).and_then(Vec::pop)));
             let parts = Parts {
-                number: next.number,
+                number: next.generation.number,
                 plan: plan.clone(),
                 workers: next.workers.len(),
                 instance: self.instance,
                 stats: stats.clone(),
-                control: (*self.control).clone(),
+                control: self.control.clone(),
                 listeners: listeners.clone(),
                 pools,
                 pool_of_route: pool_of_route.clone(),
@@ -307,58 +209,56 @@ impl Server {
                     .traces
                     .as_ref()
                     .map(|traces| (traces::Rules::new(traces), self.recorded.0.clone())),
-                generation: next.in_use.clone(),
+                generation: next.generation.in_use(),
             };
-            self.workers.send(worker, Update::Plan(Box::new(parts)), &applying);
+            self.workers.send(worker, Update::Plan(Box::new(parts)), sending.applying);
         }
-        let stay: Vec<&plan::Pool> =
-            plan.pools.iter().map(|pool| &**pool).filter(|pool| !new.contains(&pool.name)).collect();
-        tell(&shared_pools, &stay);
-        // Control goes on looking after the pools meanwhile.
-        drop(shared_pools);
-        self.workers.wait(applying).map_err(|Interrupted| StartError::Interrupted)?;
-        let mut shared_pools = self.control.pools();
-        for pool in stay {
-            if let Some(shared) = shared_pools.get_mut(&pool.name) {
-                shared.publish(self.control.now());
-            }
-        }
-        shared_pools.retain(|name, _| pool_index.contains_key(&**name));
-        drop(shared_pools);
-        self.control.changed();
-        self.shared.retain(|name, _| plan.listener(name).is_some());
-        self.probed = probed_at(plan).map(|(_, addr)| addr).collect();
-        self.sockets
-            .retain(|at, _| plan.listeners.iter().flat_map(|listener| addresses(listener)).any(|other| other == *at));
-        if let Some(log) = log
-            && let Some(before) = std::mem::replace(&mut self.log, log)
-        {
-            before.finish();
-        }
-        self.running.send_replace(next);
-        Ok(())
+        let log = log.and_then(|log| std::mem::replace(&mut self.log, log));
+        (self.sent, self.left) = (Some(next), Some(Left { log }));
     }
 
-    /// Opens the files of the access log and of the journal again, as they were moved away: lines go to new ones of their
-    /// names.
-    ///
-    /// # Errors
-    /// One cannot be opened; then its lines go on to where they went.
-    pub fn reopen_log(&self) -> Result<(), StartError> {
-        let telemetry = &self.plan().telemetry;
-        if let (Some(log), Some(plan)) = (&self.log, &telemetry.access_log) {
-            log.reopen(&line_sink(plan)).map_err(|error| StartError::AccessLog(plan.to.clone(), error))?;
+    fn endpoints(&mut self, changes: &[Change<'_>], sending: &Sending<'_>) {
+        let now = self.now();
+        let next = |change: &Change<'_>| Arc::new(now.members(change.at).next(change.endpoints.clone()));
+        let members: Vec<Arc<Members>> = changes.iter().map(next).collect();
+        let drain_timeout = sending.generation.plan.runtime.drain_timeout;
+        for worker in 0..now.workers.len() {
+            let pools = changes.iter().zip(&members);
+            let pools = pools.map(|(change, members)| (change.at, slots(change.shared, members, worker)));
+            self.workers.send(worker, Update::Endpoints { pools: pools.collect(), drain_timeout }, sending.applying);
         }
-        if let (Some(journal), Some(plan)) = (&self.journal, &telemetry.journal) {
-            journal.reopen(&journal_sink(&plan.to)).map_err(|error| StartError::Journal(plan.to.clone(), error))?;
-        }
-        Ok(())
+        self.changed = changes.iter().map(|change| change.at).zip(members).collect();
     }
 
-    /// Every listening socket with the name of its listener, for a process that takes over.
-    pub fn sockets(&self) -> Vec<(String, ListenFd)> {
+    fn applied(&mut self) {
+        for (pool, members) in self.changed.drain(..) {
+            self.numbers.borrow().change(pool, members);
+        }
+        let Some(next) = self.sent.take() else { return };
+        if let Some(left) = self.left.take() {
+            let plan = &next.generation.plan;
+            self.shared.retain(|name, _| plan.listener(name).is_some());
+            self.probed = probed_at(plan).map(|(_, addr)| addr).collect();
+            self.sockets.retain(|at, _| {
+                plan.listeners.iter().flat_map(|listener| addresses(listener)).any(|other| other == *at)
+            });
+            left.log.into_iter().for_each(Writer::finish);
+            self.certificates.send_replace(self.secured.store().clone());
+        }
+        self.numbers.send_replace(next);
+    }
+
+    fn workers(&self) -> &Threads {
+        self.workers.threads()
+    }
+
+    fn workers_mut(&mut self) -> &mut Threads {
+        self.workers.threads_mut()
+    }
+
+    fn sockets(&self) -> Vec<(String, ListenFd)> {
         let mut all: Vec<(String, ListenFd)> = Vec::new();
-        for listener in &self.plan().listeners {
+        for listener in &self.now().plan().listeners {
             let here = addresses(listener).filter_map(|at| self.sockets.get(&at)).flatten();
             for socket in here.filter_map(Weak::upgrade) {
                 // Workers may share one.
@@ -370,85 +270,47 @@ impl Server {
         all
     }
 
-    /// What distinguishes it from any other, but not from the process that takes over.
-    pub fn instance(&self) -> u64 {
-        self.instance
+    fn collector(&self) -> Box<dyn Collector> {
+        Box::new(Metrics::new(self.numbers()))
     }
 
-    /// Returns the name of each worker, and a number that goes up between two calls if its event loop turns.
-    pub fn beats(&self) -> impl Iterator<Item = (&str, u64)> {
-        self.workers.beats()
+    fn open(&self) -> u64 {
+        let now = self.now();
+        let listeners = now.workers.iter().flat_map(|worker| &worker.listeners);
+        listeners.fold(0, |sum, listener| sum.wrapping_add(listener.active.get()))
     }
 
-    /// The control thread of the pools.
-    pub fn control(&self) -> &Control {
-        &self.control
+    fn reopen(&self) -> Result<(), String> {
+        let now = self.now();
+        let telemetry = &now.plan().telemetry;
+        if let (Some(log), Some(plan)) = (&self.log, &telemetry.access_log) {
+            log.reopen(&line_sink(plan)).map_err(|error| match &plan.to {
+                LineSink::File(path) => format!("access log: cannot open {}: {error}", path.display()),
+                _ => format!("access log: {error}"),
+            })?;
+        }
+        if let (Some(journal), Some(plan)) = (&self.journal, &telemetry.journal) {
+            journal.reopen(&journal_sink(&plan.to)).map_err(|error| cannot_open_journal(plan, &error))?;
+        }
+        Ok(())
     }
 
-    /// What runs now.
-    pub fn now(&self) -> Arc<Generation> {
-        self.running.borrow().clone()
-    }
-
-    /// What runs, now and later.
-    pub fn running(&self) -> watch::Receiver<Arc<Generation>> {
-        self.running.subscribe()
-    }
-
-    /// The plan it runs.
-    pub fn plan(&self) -> Arc<Plan> {
-        self.now().plan.clone()
-    }
-
-    /// The numbers of each worker.
-    pub fn stats(&self) -> Vec<Arc<WorkerStats>> {
-        self.now().workers.clone()
-    }
-
-    /// Where it listens.
-    pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.plan().listeners.iter().flat_map(|l| l.bind.clone()).collect()
-    }
-
-    /// Reads of the workers why requests went where they went.
-    pub fn looker(&self) -> Looker {
-        Looker::new(self.workers.doors(), self.running(), (*self.control).clone())
-    }
-
-    /// Interrupts waits for the workers.
-    pub fn interrupt(&self) -> Interrupt {
-        self.workers.interrupt()
-    }
-
-    /// The names of workers that have not ended.
-    pub fn still_running(&self) -> impl Iterator<Item = &str> {
-        self.workers.running()
-    }
-
-    /// Tells the workers to drain or to stop.
-    pub fn command(&self, command: Command) {
-        self.workers.command(command);
-    }
-
-    /// Waits until the thread of a worker is about to end.
-    pub async fn worker_ends(&self) {
-        self.workers.ends().await;
-    }
-
-    /// The thread of a worker that has ended, if there is one: see [`Workers::take_ended`].
-    pub fn take_ended(&mut self) -> Option<JoinHandle<io::Result<()>>> {
-        self.workers.take_ended()
-    }
-
-    /// Whether every worker has ended.
-    pub fn has_ended(&self) -> bool {
-        self.workers.has_ended()
-    }
-
-    /// Waits until every worker has ended and the log is written.
-    pub fn join(self) {
+    fn join(self: Box<Self>) {
         self.workers.join();
         [self.log, self.journal].into_iter().flatten().for_each(Writer::finish);
+    }
+}
+
+/// Opens the journal of a pool.
+fn open_journal(plan: &plan::Journal) -> Result<Writer, Diagnostic> {
+    let opened = Writer::open(&journal_sink(&plan.to), "journal");
+    opened.map_err(|error| Diagnostic::machine(cannot_open_journal(plan, &error)))
+}
+
+fn cannot_open_journal(plan: &plan::Journal, error: &io::Error) -> String {
+    match &plan.to {
+        LogTarget::File(path) => format!("journal: cannot open {}: {error}", path.display()),
+        LogTarget::Stdout => format!("journal: {error}"),
     }
 }
 
@@ -479,13 +341,13 @@ fn pools_by_name(plan: &Plan) -> HashMap<&str, usize> {
     plan.pools.iter().enumerate().map(|(index, pool)| (&*pool.name, index)).collect()
 }
 
-/// What a worker keeps of the endpoints of a plan, the pool number `index` of it, for which slots are reserved.
-fn endpoints(shared: &SharedPool, plan: &plan::Pool, index: usize, stats: &WorkerStats) -> Slots {
+/// What a worker keeps of the endpoints of a pool, for which slots are reserved.
+fn slots(shared: &SharedPool, members: &Members, worker: usize) -> Slots {
     let one = |(endpoint, stats): (&plan::Endpoint, &_)| {
         let (slot, addr) = (shared.slot_of(endpoint)?, address(&endpoint.addr));
         Some((slot, EndpointParts { name: endpoint.name.clone(), addr, stats: Arc::clone(stats) }))
     };
-    plan.endpoints.iter().zip(&stats.endpoints[index]).filter_map(one).collect()
+    members.endpoints.iter().zip(&members.workers[worker]).filter_map(one).collect()
 }
 
 /// Where a listener is reached that is served here: DNS is a plane of its own.

@@ -103,17 +103,24 @@ fn on_tick(worker: Rc<Worker>) -> impl FnMut(Duration) -> Option<Duration> {
         worker.prober.sweep(now);
         let installed = worker.installed.borrow();
         installed.datagrams.iter().for_each(|serving| serving.expire(&worker.core, now));
-        if at >= sweep_at {
+        let is_due = at >= sweep_at;
+        if is_due {
             sweep_at = at + SWEEP_EVERY;
             installed.pools.iter().for_each(|pool| pool.sweep(now));
             installed.datagrams.iter().for_each(|serving| serving.look(now));
             worker.core.flush_log();
         }
         let probes = worker.prober.is_asking().then_some(at + TICK);
-        let swept = installed.pools.iter().any(|pool| pool.needs_sweep()) || worker.core.has_flows();
+        // Every turn of the loop comes by here, and there may be thousands of pools: only after a sweep is it known that there is
+        // nothing for the next one.
+        let swept = !is_due || installed.pools.iter().any(|pool| pool.needs_sweep()) || worker.core.has_flows();
         let sweep = (swept || worker.core.holds_lines()).then_some(sweep_at);
         let flows = installed.datagrams.iter().filter_map(Serving::expires_at).min();
         let flows = flows.map(|at| Duration::from_nanos(at.0));
         [worker.core.wheel.next_due(), probes, sweep, flows].into_iter().flatten().min()
     }
 }
+
+#[cfg(test)]
+#[path = "worker_tests.rs"]
+mod tests;

@@ -8,13 +8,12 @@ mod watch;
 pub mod why;
 
 use crate::body::response::Response;
-use crate::filters::Exchange;
+use crate::filters::exchange::Exchange;
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::load::reports::Received;
 use crate::observe::access_log::{AccessLog, Line, NOWHERE};
 use crate::observe::end::{Cause, Phase};
-use crate::observe::explanations::Explained;
 use crate::observe::{stats, taps};
 use crate::peer::address_text::AddressText;
 use crate::record::grpc::Call;
@@ -22,6 +21,7 @@ use crate::record::try_end::{Began, How, TryEnd};
 use crate::record::why::Why;
 use evenkeel_balance::{Clock, Instant};
 use evenkeel_config::plan::Errors;
+use evenkeel_view::picks::{Explained, FilterStep};
 use evenkeel_wire::grpc::Status;
 use evenkeel_wire::h2::Malformed;
 use evenkeel_wire::head::Request;
@@ -238,17 +238,20 @@ impl Record<'_> {
         let mut explained = Explained {
             request_id: self.request_id().to_string(),
             trace_id: self.trace.as_ref().map(|trace| trace.id_text()),
-            worker: core.index,
+            worker: core.index as u64,
             listener: self.client.listener.name.clone(),
             route: route.map(|route| route.name.clone()).unwrap_or_default(),
             pool: self.pool.map(|pool| pool.name.clone()).unwrap_or_default(),
             queue_ns: self.queue_ns.get(),
             status: self.status.get(),
-            end: Cause::LABELS[self.cause.get() as usize],
-            phase: Phase::LABELS[self.phase.get() as usize],
+            end: Cause::LABELS[self.cause.get() as usize].into(),
+            phase: Phase::LABELS[self.phase.get() as usize].into(),
             total_ns,
             ..Explained::default()
         };
+        let of_listener = self.rules.filters.steps(&self.exchange);
+        let steps = of_listener.chain(self.rules.filters_of(self.route).steps(&self.exchange));
+        explained.filters = steps.map(|(name, did)| FilterStep { name: name.into(), did }).collect();
         why.fill(&mut explained);
         core.explaining.keep(explained);
     }

@@ -1,11 +1,11 @@
-//! Which trace does a request belong to, and who is told? It goes on with the trace that its client says, or begins one; each
-//! try is told of as a span of its own. Where traces are off all of it is a branch.
+//! The tries of a request, and what the endpoint of each alone is told: of which span it is, and how much time is left.
 
 use crate::observe::taps;
-use crate::record::Record;
 use crate::record::try_end::{Began, How};
+use crate::record::{Record, grpc};
 use evenkeel_balance::Instant;
 use evenkeel_wire::head::Request;
+use std::time::Duration;
 
 impl Record<'_> {
     /// What is kept of its head for its span.
@@ -15,11 +15,15 @@ impl Record<'_> {
         is_recorded.then(|| taps::Head::of(request, Vec::new()))
     }
 
-    /// Appends the fields that tell the endpoint of try number `number` of the trace, where there are any.
+    /// Appends the fields that the endpoint of the try at hand alone gets: of which span it is, and how long the client of a call
+    /// still waits.
     #[inline]
-    pub fn write_trace(&self, number: u32, lines: &mut Vec<u8>) {
+    pub fn write_try(&self, call_left: Option<Duration>, lines: &mut Vec<u8>) {
         if let Some(trace) = &self.trace {
-            trace.write(number, lines);
+            trace.write(self.began_try.number, lines);
+        }
+        if let Some(left) = call_left {
+            grpc::write_timeout(left, lines);
         }
     }
 

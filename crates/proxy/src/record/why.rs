@@ -1,12 +1,12 @@
 //! Why did a request go where it went? Noted try by try for those that are explained; all others pay a branch.
 
 use crate::observe::explaining::Asked;
-use crate::observe::explanations::{Explained, Pick, Try};
 use crate::upstream::pick::InFlight;
 use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::Tries;
 use evenkeel_balance::{Clock, Explanation, Instant, NoPick, Request as Tried, Slot};
 use evenkeel_net::clock::CachedClock;
+use evenkeel_view::picks::{Explained, ExplainedTry, Pick};
 use evenkeel_wire::head::Request;
 use std::cell::RefCell;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -25,7 +25,7 @@ pub struct Why {
     method: String,
     host: String,
     path: String,
-    tries: RefCell<Vec<(Option<Slot>, Try)>>,
+    tries: RefCell<Vec<(Option<Slot>, ExplainedTry)>>,
     /// Of the pick that is waited for.
     waiting: RefCell<Explanation>,
 }
@@ -116,7 +116,8 @@ impl Why {
         let mut tries = self.tries.borrow_mut();
         if tries.len() < TRIES_MAX {
             let endpoint = slot.map(|slot| pool.endpoints.name_of(slot));
-            tries.push((slot, Try { at_ns: now.since(self.began), how, endpoint, pick, failed: None }));
+            let at_ns = now.since(self.began);
+            tries.push((slot, ExplainedTry { at_ns, how: how.into(), endpoint, pick, failed: None }));
         }
     }
 
@@ -132,7 +133,7 @@ impl Why {
     #[cold]
     pub fn fill(self: Box<Why>, explained: &mut Explained) {
         let Why { asked, at_ms, method, host, path, tries, .. } = *self;
-        (explained.asked, explained.at_ms) = (asked.name(), at_ms);
+        (explained.asked, explained.at_ms) = (asked.name().into(), at_ms);
         (explained.method, explained.host, explained.path) = (method, host, path);
         explained.tries = tries.into_inner().into_iter().map(|(_, one)| one).collect();
     }

@@ -28,16 +28,6 @@ use std::task::Poll;
 
 /// Serves a client from its accept to its end; at the latest until the time of its listener is over.
 pub fn start(core: &Rc<Core>, listener: &Rc<Listener>, fd: OwnedFd, addr: SocketAddr) {
-    #[cfg(test)]
-    if let Some(scenario) = crate::serve::memory::scenario_of(&listener.name) {
-        let (core, listener) = (core.clone(), listener.clone());
-        event_loop::spawn(async move {
-            let _open = Open::new(core.clone(), listener.clone());
-            let transport = Stream::new(fd).into();
-            scenario(&Client::new(&core, &listener, &transport, addr)).await;
-        });
-        return;
-    }
     let (is_tcp, is_tls) = listener.is_tcp_is_tls();
     let (core, listener) = (core.clone(), listener.clone());
     let transport = move || {
@@ -132,7 +122,3 @@ async fn requests(client: &mut Client<'_>, down: &H1, place: &mut Option<OpenCon
         }
     }
 }
-
-#[cfg(test)]
-#[path = "connection_tests.rs"]
-mod tests;

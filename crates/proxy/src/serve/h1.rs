@@ -7,7 +7,7 @@ use crate::body::message::Message;
 use crate::body::response::{Content, Response, TEXT};
 use crate::core::Core;
 use crate::core::linger::LINGER;
-use crate::filters::{RequestHead, Resume, Waiting};
+use crate::filters::filter::{RequestHead, Resume, Waiting};
 use crate::forward::attempts;
 use crate::forward::outgoing::{Head, Outfit, Outgoing};
 use crate::listener::client::Client;

@@ -6,7 +6,7 @@ use crate::body::message::Message;
 use crate::body::part::Part;
 use crate::body::response::Response;
 use crate::core::linger::LINGER;
-use crate::filters::RequestHead;
+use crate::filters::filter::RequestHead;
 use crate::forward::attempts;
 use crate::forward::outgoing::{Head, Outfit, Outgoing};
 use crate::listener::client::Client;

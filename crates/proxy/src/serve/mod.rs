@@ -1,22 +1,17 @@
-//! Where did a request come from, and where does its response go? A [`Downstream`]:
-//! one request of a client connection. No code
-//! above it sees a socket. With HTTP/1 ([`h1`]) it has the connection to itself; where requests come as [`message`]s, many
+//! The client's side of connections: bytes to a request's head, and its response back. No code below it sees a client's socket but as
+//! a [`Downstream`]. With HTTP/1 ([`h1`]) it has the connection to itself; where requests come as [`message`]s, many
 //! share one, as with HTTP/2 ([`h2`]).
 
 pub mod connection;
 pub mod h1;
 mod h1_parts;
 pub mod h2;
-#[cfg(test)]
-pub mod memory;
 pub mod message;
 mod open;
-#[cfg(test)]
-mod parts_tests;
 mod websocket;
 
 use crate::body::downstream::Downstream;
-use crate::filters::Resume;
+use crate::filters::filter::Resume;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;

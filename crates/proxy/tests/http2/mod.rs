@@ -1,11 +1,13 @@
 //! Do requests of clients that speak HTTP/2 pass whole, whatever either side does?
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
+mod calls;
 mod ends;
 mod floods;
 mod messages;
 mod pressure;
 mod real_clients;
+mod tries;
 mod websocket;
 
 use crate::support::Proxy;

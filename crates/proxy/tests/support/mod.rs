@@ -1,14 +1,13 @@
 //! What the socket tests share: a proxy in this process, endpoints that follow a script byte for byte, and a client that
 //! sends and reads bytes. Nothing waits by sleeping: everything that is waited for has a deadline, after which the test
 //! fails and says what did not come.
-// Each test uses a part of it.
-#![allow(dead_code, unused_imports)]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 pub mod certificate;
 pub mod client;
 pub mod datagrams;
 pub mod endpoint;
+pub mod filters;
 pub mod h2_client;
 pub mod h2_frames;
 pub mod h2_server;

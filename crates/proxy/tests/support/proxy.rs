@@ -1,9 +1,9 @@
 //! A proxy in this process.
 
 use super::{Client, wait_until};
-use evenkeel_net::inherit::Inherited;
-use evenkeel_proxy::stats::{EndpointStats, ListenerStats, PoolStats, RouteStats, WorkerStats};
-use evenkeel_proxy::{Command, Secured, Server, StartError, Summary};
+use evenkeel_proxy::stats::{EndpointStats, ListenerStats, PoolStats, RouteStats};
+use evenkeel_proxy::{Command, Secured, Server};
+use evenkeel_runtime::{Diagnostic, StartError, Summary};
 use std::fmt::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
@@ -47,16 +47,17 @@ impl Proxy {
     #[track_caller]
     pub fn start_secured(config: &str, secured: &Secured) -> Proxy {
         let _alone = STARTING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        evenkeel_proxy::table::add(super::filters::FILTERS);
         for _ in 0..100 {
             let free = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
             let text = config.replace("$BIND", &free.to_string());
             let outcome = evenkeel_config::parse_str("test.toml", &text, &|_| None);
             let said = evenkeel_config::render_text(&outcome.diagnostics, false);
             let plan = outcome.plan.unwrap_or_else(|| panic!("{said}"));
-            match Server::start_secured(plan, &mut Inherited::default(), secured.clone()) {
+            match Server::start_secured(plan, secured.clone()) {
                 Ok(server) => return Proxy { server: Some(server), bind: free },
                 // Somebody was faster.
-                Err(StartError::Listen(..)) => {}
+                Err(StartError(why)) if matches!(why[..], [Diagnostic::Listen(_)]) => {}
                 Err(error) => panic!("{error}"),
             }
         }
@@ -81,7 +82,7 @@ impl Proxy {
         self.server
             .as_mut()
             .expect("it runs until it is dropped")
-            .apply_endpoints(found, |_, _| {})
+            .apply_endpoints(found)
             .expect("nothing interrupts it");
     }
 
@@ -116,7 +117,7 @@ impl Proxy {
 
     /// Of an endpoint of its first pool, over all workers.
     pub fn endpoint(&self, index: usize, what: impl Fn(&EndpointStats) -> u64) -> u64 {
-        self.server().stats().iter().map(|w| what(&w.endpoints[0][index])).sum()
+        self.server().numbers().members(0).stats(index).map(what).sum()
     }
 
     /// What an endpoint of the pool "web" is, in a word of the metrics.
@@ -147,8 +148,9 @@ impl Proxy {
 
     /// Requests in flight, over all workers, pools and endpoints.
     pub fn in_flight(&self) -> u64 {
-        let in_flight = |w: &Arc<WorkerStats>| w.endpoints.iter().flatten().map(|e| e.active.get()).sum::<u64>();
-        self.server().stats().iter().map(in_flight).sum()
+        let members = self.server().numbers().all_members();
+        let endpoints = members.iter().flat_map(|members| &members.workers).flatten();
+        endpoints.map(|endpoint| endpoint.active.get()).sum()
     }
 
     /// Requests that ended with this status, whatever their route and method.

@@ -11,7 +11,7 @@ use rustls::{
     ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned,
     SupportedProtocolVersion, version,
 };
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
@@ -144,7 +144,15 @@ impl Trusting {
 /// TLS at the listener `web`.
 pub fn at_listener(config: Arc<ServerConfig>, timeout: Duration) -> Secured {
     let mut secured = Secured::default();
-    let tls = ListenerTls::new(Arc::new(move || config.clone()), timeout, 100);
+    let text = format!(
+        "[listener.web]\nbind = ['127.0.0.1:1']\n[pool.web]\nendpoints = ['127.0.0.1:2']\n\
+         [listener.web.tls]\nself_signed = true\nhandshake_timeout = '{}ms'\nhandshakes = 100",
+        timeout.as_millis()
+    );
+    let outcome = evenkeel_config::parse_str("tls.toml", &text, &|_| None);
+    let plan = outcome.plan.unwrap_or_else(|| panic!("{:?}", outcome.diagnostics));
+    let settings = plan.listeners[0].tls.clone().expect("it is set");
+    let tls = ListenerTls::new(Arc::new(move || config.clone()), settings);
     secured.listeners.insert("web".into(), tls);
     secured
 }

@@ -301,8 +301,8 @@ fn a_session_of_which_one_half_is_open_ends_after_a_time_of_its_own() {
         } else {
             assert_eq!(conn.rest(), b"lient's half");
         }
-        // It has no end of its own.
-        let _ = may_let_go.lock().unwrap().recv();
+        // It has no end of its own, but one: a check that fails below waits for this script.
+        let _ = may_let_go.lock().unwrap().recv_timeout(SOON);
     });
     let timeouts = "timeouts = { idle = \"1h\", half_closed = \"300ms\" }";
     let proxy = passing(&[endpoint.addr], "", timeouts);

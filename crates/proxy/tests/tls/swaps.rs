@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 fn metrics(proxy: &Proxy) -> String {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Metrics::new(proxy.server().certificates())));
+    registry.register_collector(Box::new(Metrics::new(&proxy.server().certificates())));
     let mut text = String::new();
     encode(&mut text, &registry).unwrap();
     text

@@ -1,6 +1,6 @@
 //! The OCSP response of a certificate, from its file until its nextUpdate.
 
-use crate::inspect;
+use crate::clock;
 use crate::ocsp::{self, Refusal};
 use crate::pair::{self, FileError};
 use rustls::pki_types::CertificateDer;
@@ -38,7 +38,7 @@ impl Staple {
         chain: &[CertificateDer<'_>],
         before: &[Arc<Staple>],
     ) -> Result<Staple, FileError> {
-        let (der, now) = (pair::ocsp(file)?, inspect::now());
+        let (der, now) = (pair::ocsp(file)?, clock::now());
         let response = match ocsp::verify(&der, chain, now) {
             Ok(next_update) => Some(Response { der, next_update }),
             Err(Refusal { why, is_denial }) => {

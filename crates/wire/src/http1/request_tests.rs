@@ -146,7 +146,7 @@ fn only_two_versions_are_spoken() {
     for later in 2..=9 {
         let head = format!("GET / HTTP/1.{later}\r\nHost: a\r\n\r\n");
         assert_eq!(read(head.as_bytes(), |r| (r.version, r.keep_alive)), Ok((Version::V11, true)));
-        assert_eq!(forwarded(head.as_bytes()), format!("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert_eq!(forwarded(head.as_bytes()), "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     }
     assert_eq!(refusal(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), Some(Reject::Version));
     assert_eq!(read(b"GET / HTTP/1.0\r\n\r\n", |r| r.version), Ok(Version::V10));
@@ -394,7 +394,7 @@ fn the_host_of_an_absolute_target_goes_on() {
     assert_eq!(forwarded(b"GET http://a/x HTTP/1.0\r\nHost:\r\n\r\n"), format!("{want}\r\n"));
     assert_eq!(forwarded(b"GET http://a/x HTTP/1.1\r\nHost: \r\n\r\n"), format!("{want}\r\n"));
     assert_eq!(forwarded(b"GET http://a/x HTTP/1.1\r\nB: c\r\nHost: a\r\n\r\n"), {
-        format!("GET /x HTTP/1.1\r\nB: c\r\nHost: a\r\n\r\n")
+        "GET /x HTTP/1.1\r\nB: c\r\nHost: a\r\n\r\n"
     });
 }
 
@@ -404,7 +404,7 @@ fn a_request_that_names_no_host_gets_one() {
     assert_eq!(forwarded(b"GET / HTTP/1.0\r\nB: c\r\n\r\n"), want);
     assert_eq!(forwarded(b"GET / HTTP/1.0\r\nHost: \r\nB: c\r\n\r\n"), want);
     assert_eq!(forwarded(b"GET / HTTP/1.1\r\nB: c\r\nHost:\r\n\r\n"), want);
-    assert_eq!(forwarded(b"GET / HTTP/1.0\r\nHost: a\r\n\r\n"), format!("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
+    assert_eq!(forwarded(b"GET / HTTP/1.0\r\nHost: a\r\n\r\n"), "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
 }
 
 #[test]
@@ -523,7 +523,7 @@ fn a_client_keeps_its_connection_if_it_says_so() {
 
 #[test]
 fn empty_lines_before_a_request_do_not_count() {
-    assert_eq!(forwarded(b"\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n"), format!("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
+    assert_eq!(forwarded(b"\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n"), "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(read(b"\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", |r| r.head_len), Ok(29));
 }
 

@@ -203,8 +203,24 @@ fn behind_token(bytes: &[u8]) -> &[u8] {
     behind(bytes, |b| (b | 0x20).is_ascii_lowercase() || b == b'-', |b| IN_TOKEN[usize::from(b)])
 }
 
+/// The letters, the digits and `others`, as a table.
+pub(super) const fn alphanumeric_and(others: &[u8]) -> [bool; 256] {
+    let mut table = [false; 256];
+    let mut b = 0;
+    while b < 128 {
+        table[b] = (b as u8).is_ascii_alphanumeric();
+        b += 1;
+    }
+    let mut i = 0;
+    while i < others.len() {
+        table[others[i] as usize] = true;
+        i += 1;
+    }
+    table
+}
+
 /// What a token may be made of (RFC 9110 section 5.6.2).
-const IN_TOKEN: [bool; 256] = super::alphanumeric_and(b"!#$%&'*+-.^_`|~");
+const IN_TOKEN: [bool; 256] = alphanumeric_and(b"!#$%&'*+-.^_`|~");
 
 #[cfg(test)]
 #[path = "tokens_tests.rs"]

@@ -297,6 +297,13 @@ fn write_burst(set: &ListenerLimits, _: &ListenerLimits, lines: &mut Lines) {
     }
 }
 
+impl Listener {
+    /// A listener of this name at an address, otherwise as a table that sets nothing.
+    pub fn new(name: &str, bind: SocketAddr) -> Listener {
+        Listener { name: name.into(), bind: vec![bind], ..Listener::default() }
+    }
+}
+
 /// The listeners of a file, and what is wrong with each.
 pub(crate) fn listeners(
     root: &Section,

@@ -143,6 +143,13 @@ fn write_min_ttl(set: &Dns, _: &Dns, lines: &mut Lines) {
     lines.add("min_ttl", set.min_ttl.write(&Duration::ZERO, &Kind::Bool));
 }
 
+impl Dns {
+    /// The addresses of a name, at a port; they are used for as long as names of endpoints are.
+    pub fn addresses(name: &str, port: u16) -> Dns {
+        Dns { name: name.into(), records: Records::Addresses, port, min_ttl: Resolver::default().min_ttl }
+    }
+}
+
 impl Discover {
     /// Takes from `[resolver]` what `discover` of `pool` does not set.
     pub(super) fn start_from(&mut self, resolver: &Resolver, pool: &Section) {

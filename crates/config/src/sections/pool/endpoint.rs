@@ -7,6 +7,7 @@ use crate::sections::names::check_name;
 use crate::source::Span;
 use crate::table::{Absent, Declared, Key, Kind, Lines, Section, Table, quote, table, words};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 table! {
@@ -88,6 +89,13 @@ words! {
         First = "first",
         /// An endpoint for each.
         All = "all",
+    }
+}
+
+impl Endpoint {
+    /// An endpoint that listens here and is named for it, otherwise as one that sets nothing.
+    pub fn at(addr: SocketAddr) -> Endpoint {
+        Endpoint { addr: Address::Ip(addr), name: addr.to_string().into(), ..Endpoint::default() }
     }
 }
 

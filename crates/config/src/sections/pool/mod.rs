@@ -359,6 +359,13 @@ fn write_keepalive(set: &Pool, base: &Pool, lines: &mut Lines) {
     }
 }
 
+impl Pool {
+    /// A pool of this name without endpoints, otherwise as a table that sets nothing.
+    pub fn new(name: &str) -> Pool {
+        Pool { name: name.into(), ..Pool::default() }
+    }
+}
+
 /// The pools of a file, and what is wrong with each.
 pub(crate) fn pools(
     root: &Section,

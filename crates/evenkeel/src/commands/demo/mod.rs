@@ -85,7 +85,7 @@ fn stay(endpoints: &Endpoints) -> Result<(), Failure> {
     log::start(plan.runtime.log);
     eprintln!("\nStill serving. Your own endpoints go the same way: evenkeel run 127.0.0.1:8081 127.0.0.1:8082");
     run::serve(plan, Origin::Demo, None, Default::default(), |serving: &Serving| {
-        let plan = serving.server().plan();
+        let plan = serving.runtime().plan();
         let addresses = plan
             .listeners
             .iter()

@@ -6,7 +6,8 @@ use crate::failure::{Failure, color};
 use evenkeel_balance::params::Kind;
 use evenkeel_balance::picker::Algorithm;
 use evenkeel_config::{Plan, parse_str, render_text};
-use evenkeel_proxy::{Command, Server, StartError};
+use evenkeel_proxy::{Command, Server};
+use evenkeel_runtime::{Diagnostic, StartError};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fmt::Write;
 use std::io::{self, ErrorKind, IsTerminal};
@@ -60,10 +61,15 @@ pub fn start(endpoints: &Endpoints, algorithm: &Algorithm, more: &str) -> Result
         let plan = plan(&format!("{text}{more}"))?;
         tries -= 1;
         match Server::start(plan) {
-            Err(StartError::Listen(cannot)) if cannot.error.kind() == ErrorKind::AddrInUse && tries > 0 => {}
+            Err(error) if is_in_use(&error) && tries > 0 => {}
             started => return Ok(started?),
         }
     }
+}
+
+/// True if all that is wrong is that another process was faster.
+fn is_in_use(StartError(why): &StartError) -> bool {
+    matches!(&why[..], [Diagnostic::Listen(cannot)] if cannot.error.kind() == ErrorKind::AddrInUse)
 }
 
 /// A free port of loopback: this one, or one that the system chooses.

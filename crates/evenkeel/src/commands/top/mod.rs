@@ -35,7 +35,7 @@ pub fn top(arguments: &Top) -> Result<(), Failure> {
     let (tell, told) = channel();
     let (orders, ordered) = channel();
     // One that cannot be asked at all is not worth a page.
-    let _: evenkeel_admin::api::types::Status = client.get("/v1/status")?;
+    let _: evenkeel_view::Status = client.get("/v1/status")?;
     let (asks, signals) = (tell.clone(), tell.clone());
     std::thread::spawn(move || asking::ask(&client, &ordered, &asks));
     std::thread::spawn(move || asking::signals(&signals));

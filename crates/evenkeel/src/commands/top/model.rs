@@ -1,9 +1,9 @@
 //! What is shown? What the running process said last, and what the person before it has chosen.
 
 use super::order::Order;
-use evenkeel_admin::api::types::history::{History, Span};
-use evenkeel_admin::api::types::tap::Tapped;
-use evenkeel_admin::api::types::{Endpoint, Event, Pool, Status};
+use evenkeel_view::history::{History, Span};
+use evenkeel_view::tap::Tapped;
+use evenkeel_view::{Endpoint, Event, Pool, Status};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Instant;
 
@@ -298,7 +298,7 @@ impl Model {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use evenkeel_admin::api::types::LatencyOfLate;
+    use evenkeel_view::LatencyOfLate;
     use std::time::Duration;
 
     /// A pool of two endpoints, of which the second is down.

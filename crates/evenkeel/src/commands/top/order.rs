@@ -1,8 +1,8 @@
 //! What is ordered of an endpoint? What it says to the person who has to confirm it, and what to the API.
 
-use crate::commands::status::escaped;
 use evenkeel_admin::api::endpoints::version;
-use evenkeel_admin::api::types::{Endpoint, Pool};
+use evenkeel_view::words::escaped;
+use evenkeel_view::{Endpoint, Pool};
 use hyper::Method;
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! What does the simulator say should come through? Each algorithm as that balancer has it.
 
-use crate::study::balancers::Algorithm;
+use crate::balancers::Algorithm;
 use crate::study::comparison::{Case, Figure, RATE};
 use crate::study::{Comparison, Prediction};
 

@@ -1,8 +1,8 @@
 //! How is it known that a balancer was picking an endpoint? By the source files of the functions on its stack, where most are inlined; by
 //! their names, where those are all that a program has.
 
+use crate::balancers::Balancer;
 use crate::error::Result;
-use crate::study::balancers::Balancer;
 use crate::study::perf::{Frame, Lines, Sample};
 use std::path::Path;
 
@@ -21,7 +21,7 @@ impl How {
     /// It cannot be read, or a program is missing.
     pub fn of(balancer: &Balancer) -> Result<How> {
         let lines = Lines::of(balancer.program())?;
-        Ok(if balancer.kind() == "evenkeel" { How::Lines(lines) } else { How::Names(lines.program().to_owned()) })
+        Ok(if balancer.kind.name == "evenkeel" { How::Lines(lines) } else { How::Names(lines.program().to_owned()) })
     }
 
     /// Looks up what is not known yet of these samples.

@@ -7,6 +7,7 @@ mod picking;
 
 mod beside;
 
+use crate::balancers::{self, Algorithm, Balancer, OTHER, Running, Setup};
 use crate::child::{self, Child};
 use crate::error::{Error, Result, While};
 use crate::experiment::Experiment;
@@ -14,11 +15,11 @@ use crate::hosts::{Network, address, gateway};
 use crate::load::Load;
 use crate::origin;
 use crate::scratch::Scratch;
-use crate::study::balancers::{self, Algorithm, Balancer, PORT, Running, Setup};
 use crate::study::{self, Options, Prediction, Rounds};
 use clap::{Args, FromArgMatches};
 use outcome::Outcome;
 use picking::Picking;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 /// The row of the registry.
@@ -59,6 +60,8 @@ const CLIENT: usize = 1;
 /// The server whose link is slowed.
 const SLOW: usize = 2;
 const SERVER_PORT: u16 = 8080;
+/// The port of the balancer.
+const PORT: u16 = 8000;
 /// Few enough that what waits at the slow link is there before TCP sends it again, at 8.3 and at 4.1 %.
 const CONNECTIONS: u32 = 64;
 /// Bytes a second that the client's link takes: some thousands of answers.
@@ -74,15 +77,13 @@ const END: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn run(options: &Options) -> Result<()> {
-    let (balancers, mut versions) = balancers::find(options)?;
+    let (balancers, mut versions) = balancers::find(options, &["haproxy", OTHER, "nginx", "envoy"])?;
     let arms: Vec<Arm> = balancers.iter().flat_map(Arm::all).collect();
     let network = Network::star(1 + SERVERS)?;
     let folder = Scratch::new()?;
-    let nginx = child::find("nginx")?;
     versions.push(("wrk".into(), crate::machine::version(&[child::find("wrk")?], "-v").unwrap_or_default()));
-    let servers =
-        (0..SERVERS).map(|number| server(&network, &nginx, number, folder.path())).collect::<Result<Vec<_>>>()?;
-    let addresses: Vec<String> = (0..SERVERS).map(|n| format!("{}:{SERVER_PORT}", address(2 + n))).collect();
+    let servers = (0..SERVERS).map(|number| server(&network, number, folder.path())).collect::<Result<Vec<_>>>()?;
+    let addresses: Vec<SocketAddr> = (0..SERVERS).map(|n| SocketAddr::from((address(2 + n), SERVER_PORT))).collect();
     let bench = Bench { network: &network, servers: &addresses, seconds: options.seconds().max(2) };
     network.limit_to(CLIENT, Some(CLIENT_RATE))?;
     // How many bytes the servers send at the whole rate.
@@ -128,16 +129,16 @@ impl Arm<'_> {
     }
 
     /// Starts it at the hub.
-    fn start(&self, network: &Network, endpoints: &[String]) -> Result<Running> {
-        let setup = Setup { algorithm: self.algorithm, endpoints, workers: 1, port: PORT };
-        self.balancer.start(network.at(0), &setup)
+    fn start(&self, network: &Network, endpoints: &[SocketAddr]) -> Result<Running> {
+        let bind = SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT));
+        self.balancer.start(network.at(0), Setup::of_algorithm(self.algorithm, endpoints, bind))
     }
 }
 
 /// What runs are measured with.
 struct Bench<'b> {
     network: &'b Network,
-    servers: &'b [String],
+    servers: &'b [SocketAddr],
     /// With the warm-up and the end.
     seconds: u64,
 }
@@ -179,22 +180,12 @@ impl Bench<'_> {
 }
 
 /// One of the servers: NGINX with a file of 1 kB.
-fn server(network: &Network, nginx: &str, number: usize, folder: &std::path::Path) -> Result<Child> {
+fn server(network: &Network, number: usize, folder: &std::path::Path) -> Result<Child> {
     let folder = folder.join(format!("server-{number}"));
-    let write = |name: &str, text: &[u8]| {
-        std::fs::write(folder.join(name), text).map_err(|error| Error::Os(format!("cannot write {name}"), error))
-    };
-    std::fs::create_dir_all(&folder).map_err(|error| Error::Os("cannot make a folder".into(), error))?;
-    write("1k", &origin::content(1 << 10))?;
-    let text = format!(
-        "{}  access_log off;\n  keepalive_requests 1000000000;\n  server {{ listen 0.0.0.0:{SERVER_PORT} backlog=4096; root {}; }}\n}}\n",
-        origin::nginx_preamble(&folder),
-        folder.display()
-    );
-    write("nginx.conf", text.as_bytes())?;
-    let mut command = network.at(2 + number);
-    command.extend(origin::nginx_command(nginx.to_owned(), &folder, &folder.join("nginx.conf")));
-    balancers::start("a server's nginx", &command, SERVER_PORT, &folder)
+    std::fs::create_dir_all(&folder).or_say(|| "cannot make a folder".into())?;
+    std::fs::write(folder.join("1k"), origin::content(1 << 10)).or_say(|| "cannot write 1k".into())?;
+    let lines = format!("  server {{ listen 0.0.0.0:{SERVER_PORT} backlog=4096; root {}; }}\n", folder.display());
+    origin::start_nginx(network.at(2 + number), &folder, 1, &lines, SERVER_PORT)
 }
 
 #[cfg(test)]

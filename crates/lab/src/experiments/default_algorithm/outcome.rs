@@ -3,10 +3,11 @@
 use super::beside;
 use super::picking::Picking;
 use super::{ALGORITHMS, Arm, CONNECTIONS, EXPERIMENT, SERVERS, SHARES};
+use crate::balancers::Algorithm;
 use crate::stats::{Interval, Spread};
-use crate::study::balancers::Algorithm;
+use crate::study::topology::{band, column, node};
 use crate::study::{Claim, Finding, Found, Rounds, Versions};
-use evenkeel_draw::flow::{Band, Column, Node, flow};
+use evenkeel_draw::flow::flow;
 use serde_json::json;
 
 const THIRD: Claim = Claim {
@@ -17,10 +18,9 @@ const WHOLE: [Claim; 2] = [
     Claim { text: "At 8.3 % leastconn brings all of it", source: "HAProxy mailing list, 1,300,000" },
     Claim { text: "At 8.3 % random brings all of it", source: "HAProxy mailing list, 1,300,000" },
 ];
-const OURS: Claim = Claim {
-    text: "evenkeel's random and leastconn bring all of it at 4.1 and 1.5 % too, as two draws are of two endpoints",
-    source: "evenkeel",
-};
+const OURS: Claim = Claim::ours(
+    "evenkeel's random and leastconn bring all of it at 4.1 and 1.5 % too, as two draws are of two endpoints",
+);
 const REPLACED: Claim = Claim {
     text: "HAProxy's random, whose two draws may be of one server, falls to at most 0.75 at 4.1 % and 0.35 at 1.5 %",
     source: "arithmetic: one of 16 pairs is the slow server twice",
@@ -51,7 +51,7 @@ impl Outcome<'_> {
         let row = |(share, at): (usize, usize)| {
             let (Arm { name, balancer, algorithm }, (runs, base)) = (&self.arms[at], self.runs(at, share));
             let through = runs.iter().zip(base).map(|(run, base)| run / base).collect();
-            beside::Row { name, balancer: balancer.kind(), algorithm: *algorithm, share: SHARES[share], through }
+            beside::Row { name, balancer: balancer.kind.name, algorithm: *algorithm, share: SHARES[share], through }
         };
         each.map(row).collect()
     }
@@ -158,18 +158,12 @@ impl Outcome<'_> {
 
 /// A client, the balancer and four servers; the link of one is slow.
 fn topology() -> String {
-    let node = |name: &str, text: &str| Node { name: name.into(), text: text.into(), link: None };
-    let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
-    let servers = (0..SERVERS).map(|n| node(&format!("NGINX {n}"), if n == 0 { "1 kB, slow link" } else { "1 kB" }));
+    let servers = (0..SERVERS).map(|n| node(format!("NGINX {n}"), if n == 0 { "1 kB, slow link" } else { "1 kB" }));
     let columns = [
-        column("client", vec![node("wrk", &format!("{CONNECTIONS} connections"))]),
-        column("balancer", vec![node("one of several", "its link is the limit")]),
-        column("servers", servers.collect()),
+        column("client", [node("wrk", format!("{CONNECTIONS} connections"))]),
+        column("balancer", [node("one of several", "its link is the limit")]),
+        column("servers", servers),
     ];
-    let band = |to: usize| Band { from: 0, to, rate: if to == 0 { 0.083 } else { 0.3 }, errors: 0.0 };
-    flow(
-        "The machines",
-        &columns,
-        &[vec![Band { from: 0, to: 0, rate: 1.0, errors: 0.0 }], (0..SERVERS).map(band).collect()],
-    )
+    let sent = (0..SERVERS).map(|to| band(0, to, if to == 0 { 0.083 } else { 0.3 }));
+    flow("The machines", &columns, &[vec![band(0, 0, 1.0)], sent.collect()])
 }

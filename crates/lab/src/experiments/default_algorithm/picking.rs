@@ -2,6 +2,7 @@
 //! picks, by algorithm and by workers.
 
 use super::known::How;
+use crate::balancers::{Algorithm, Balancer, Setup};
 use crate::child::{self, Child};
 use crate::error::{Result, While};
 use crate::http;
@@ -9,13 +10,13 @@ use crate::load::Load;
 use crate::origin;
 use crate::scratch::Scratch;
 use crate::stats::{Interval, Spread};
-use crate::study::balancers::{Algorithm, Balancer, Setup};
 use crate::study::figures::told;
 use crate::study::perf::{self, Sample};
 use crate::study::{Claim, Failed, Finding, Options, Plot, Rounds};
 use evenkeel_draw::axis::Axis;
 use evenkeel_draw::chart::{Chart, Line, Size};
 use serde_json::{Value, json};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// More of them than cores take turns.
@@ -29,8 +30,7 @@ const CORES_MIN: usize = 32;
 const WARM_UP: Duration = Duration::from_millis(400);
 const PATIENCE: Duration = Duration::from_secs(20);
 
-const UNDER_ONE: Claim =
-    Claim { text: "Picking costs evenkeel under 1 % of its CPU at every worker count", source: "evenkeel" };
+const UNDER_ONE: Claim = Claim::ours("Picking costs evenkeel under 1 % of its CPU at every worker count");
 /// With what was published of each algorithm, percent.
 const LB_CPU: [(Claim, f64); 3] = [
     (
@@ -119,7 +119,7 @@ impl Picking {
             return Ok(picking);
         }
         let told: Vec<&Balancer> =
-            balancers.iter().filter(|one| ["evenkeel", "haproxy"].contains(&one.kind())).collect();
+            balancers.iter().filter(|one| ["evenkeel", "haproxy"].contains(&one.kind.name)).collect();
         let more = Some(cores.min(WORKERS_MAX)).filter(|cores| *cores > WORKERS[WORKERS.len() - 1]);
         let mut workers: Vec<usize> = WORKERS.into_iter().chain(more).collect();
         if options.quick {
@@ -138,13 +138,10 @@ impl Picking {
         // A share is known well after some seconds in all.
         let seconds = options.seconds().div_ceil(3);
         let rounds = Rounds::run(&names, options.rounds_of_many(), |at, _| {
-            let setup = Setup {
-                algorithm: picking.cells[at].algorithm,
-                endpoints: &endpoints.addresses,
-                workers: picking.cells[at].workers,
-                port: origin::free_ports()?[0],
-            };
-            run(told[at / each], &setup, &mut how[at / each], seconds, cores)
+            let Cell { algorithm, workers, .. } = picking.cells[at];
+            let bind = http::local(origin::free_ports()?[0]);
+            let setup = Setup { workers, ..Setup::of_algorithm(algorithm, &endpoints.addresses, bind) };
+            run(told[at / each], setup, &mut how[at / each], seconds, cores)
         })?;
         for (at, of) in how.iter().enumerate() {
             if (at * each..(at + 1) * each).all(|cell| rounds.of(cell).all(|run| run.picking.is_none())) {
@@ -278,20 +275,21 @@ take turns; what 64 at once wait for each other cannot show here",
 }
 
 /// One run: the balancer under as much load as goes, sampled meanwhile.
-fn run(balancer: &Balancer, setup: &Setup, how: &mut How, seconds: u64, cores: usize) -> Result<Run> {
+fn run(balancer: &Balancer, setup: Setup, how: &mut How, seconds: u64, cores: usize) -> Result<Run> {
+    let workers = setup.workers;
     let running = balancer.start(Vec::new(), setup)?;
     let folder = running.folder();
     let threads = (cores / 4).max(1);
     // With more workers than connections some would have nothing to do.
-    let connections = 64 * threads.max(setup.workers / 16);
+    let connections = 64 * threads.max(workers / 16);
     let load = Load::KeepAlive(u32::try_from(connections).unwrap_or(u32::MAX));
-    let mut command = load.command(&format!("http://127.0.0.1:{}/1k", setup.port), seconds + 1)?;
+    let mut command = load.command(&format!("http://127.0.0.1:{}/1k", running.port()), seconds + 1)?;
     command.iter_mut().filter(|word| *word == "-t1").for_each(|word| *word = format!("-t{threads}"));
     let said = folder.join("load");
     let client = Child::spawn("wrk", &command, None, &said)?;
     child::pause(WARM_UP)?;
     let pid = running.pids()[0];
-    let samples = perf::record(pid, setup.workers.min(cores), seconds, folder)?;
+    let samples = perf::record(pid, workers.min(cores), seconds, folder)?;
     client.ends(PATIENCE)?;
     let text = std::fs::read_to_string(&said).or_say(|| "cannot read what wrk said".into())?;
     let answered = load.answered(&text)?;
@@ -316,7 +314,7 @@ fn percent(share: Option<f64>) -> f64 {
 
 /// NGINX that answers 1 kB at four ports of this machine, with enough workers for its cores.
 struct Endpoints {
-    addresses: Vec<String>,
+    addresses: Vec<SocketAddr>,
     _process: Child,
     _folder: Scratch,
 }
@@ -327,18 +325,9 @@ impl Endpoints {
         folder.write("1k", origin::content(1 << 10))?;
         let ports: Vec<u16> = (0..ENDPOINTS / 2).map(|_| origin::free_ports()).collect::<Result<Vec<_>>>()?.concat();
         let listen: String = ports.iter().map(|port| format!("listen 127.0.0.1:{port} backlog=4096; ")).collect();
-        let workers = format!("worker_processes {};", (cores / 2).max(1));
-        let text = format!(
-            "{}  access_log off;\n  keepalive_requests 1000000000;\n  server {{ {listen}root {}; }}\n}}\n",
-            origin::nginx_preamble(folder.path()).replace("worker_processes 1;", &workers),
-            folder.path().display()
-        );
-        let config = folder.write("nginx.conf", text)?;
-        let command = origin::nginx_command(child::find("nginx")?, folder.path(), &config);
-        let said = folder.path().join("said");
-        let process = Child::spawn("the endpoints' nginx", &command, None, &said)?;
-        origin::await_listening("the endpoints' nginx", &process, http::local(ports[0]), &said)?;
-        let addresses = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        let lines = format!("  server {{ {listen}root {}; }}\n", folder.path().display());
+        let process = origin::start_nginx(Vec::new(), folder.path(), (cores / 2).max(1), &lines, ports[0])?;
+        let addresses = ports.into_iter().map(http::local).collect();
         Ok(Endpoints { addresses, _process: process, _folder: folder })
     }
 }

@@ -5,17 +5,17 @@
 use super::measure::{Course, Felt, Lived, Second, Struck};
 use super::schedule::Lap;
 use super::traffic::{self, KINDS, Outcome, Record, Request};
-use crate::balancers::{Balancer, Mixed, Running};
+use crate::balancers::{Balancer, Running};
+use crate::certificates::Certificates;
 use crate::child;
-use crate::client::connector::{Connector, Ports};
+use crate::client::connector::Connector;
 use crate::clock;
 use crate::endpoint::{Arrival, Endpoint};
 use crate::error::{Error, Result};
-use crate::experiments::protocol_cost::{Certificate, Certificates};
 use crate::hosts::Loopback;
-use crate::origin;
 use crate::progress::Progress;
 use crate::scratch::Scratch;
+use crate::setups::mixed;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
@@ -72,14 +72,9 @@ pub struct Stage<'s> {
 impl Stage<'_> {
     fn start(&self, endpoints: &[Endpoint]) -> Result<(Vec<Running>, Vec<Connector>)> {
         let addresses: Vec<_> = endpoints.iter().map(|endpoint| endpoint.address).collect();
-        let files = self.certificates.of(Certificate::P256);
         let one = |balancer: &Balancer| {
-            let [h2c, tls] = origin::free_ports()?;
-            let (certificate, key, both) = (files.certificate.clone(), files.key.clone(), files.both.clone());
-            let mixed = Mixed { h2c_port: h2c, tls_port: tls, certificate, key, both };
-            let running = balancer.start(&addresses, Some(mixed))?;
-            let connector = Connector::new(Ports { clear: running.port, h2c, tls })?;
-            Ok((running, connector))
+            let (running, ports) = mixed::start(balancer, &addresses, self.certificates)?;
+            Ok((running, Connector::new(ports)?))
         };
         self.balancers.iter().map(one).collect()
     }
@@ -168,7 +163,7 @@ impl Watch<'_> {
             }
             let failed = |records: &Vec<Record>| records.iter().filter(|r| r.outcome != Outcome::Good).count();
             let failed: Vec<String> = (running.iter().zip(&self.records))
-                .map(|(running, records)| format!("{} {}", running.kind.name, failed(records)))
+                .map(|(running, records)| format!("{} {}", running.name, failed(records)))
                 .collect();
             let done = Duration::from_nanos(now_ns.saturating_sub(self.begin_ns)).as_secs_f64();
             let (round, rounds) = self.stage.round;

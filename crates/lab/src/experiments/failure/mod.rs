@@ -10,8 +10,8 @@ mod traffic;
 use self::conduct::Stage;
 use self::outcome::Measured;
 use self::schedule::{FAULTS, Fault, LAP_MIN, LEAD_IN};
-use super::protocol_cost::Certificates;
-use crate::balancers::Balancer;
+use crate::balancers::{self, RIVALS};
+use crate::certificates::Certificates;
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
 use crate::hosts::Loopback;
@@ -82,7 +82,7 @@ impl Arguments {
 
 fn run(arguments: &Arguments) -> Result<()> {
     let options = &arguments.study;
-    let (balancers, versions) = Balancer::find(options)?;
+    let (balancers, versions) = balancers::find(options, &RIVALS)?;
     machine::allow_files(20_000);
     let certificates = Certificates::make()?;
     let network = Loopback::enter();

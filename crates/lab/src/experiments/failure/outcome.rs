@@ -9,31 +9,23 @@ use super::{ENDPOINTS, EXPERIMENT};
 use crate::balancers::{Balancer, OURS};
 use crate::stats::{Interval, Spread};
 use crate::study::figures::{row, told};
+use crate::study::topology::{band, column, node};
 use crate::study::{Claim, Finding, Found, Plot, Versions};
-use evenkeel_draw::flow::{Band, Column, Node, flow};
+use evenkeel_draw::flow::flow;
 use evenkeel_draw::intervals::intervals;
 use evenkeel_draw::panels::{Panel, Series, Shade, panels};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 const WHOLE: [Claim; 2] = [
-    Claim {
-        text: "All faults: through evenkeel at most as many requests fail as through the best of the others",
-        source: "evenkeel",
-    },
-    Claim {
-        text: "All faults: the 99th percentile through evenkeel is at most that through the best of the others",
-        source: "evenkeel",
-    },
+    Claim::ours("All faults: through evenkeel at most as many requests fail as through the best of the others"),
+    Claim::ours("All faults: the 99th percentile through evenkeel is at most that through the best of the others"),
 ];
 const OVER: [Claim; KINDS.len()] = [
-    Claim {
-        text: "Over HTTP/1.1 evenkeel fails at most as many requests as the best of the others",
-        source: "evenkeel",
-    },
-    Claim { text: "So it does over HTTP/1.1 and TLS", source: "evenkeel" },
-    Claim { text: "So it does over HTTP/2 and TLS", source: "evenkeel" },
-    Claim { text: "So it does of calls of gRPC", source: "evenkeel" },
+    Claim::ours("Over HTTP/1.1 evenkeel fails at most as many requests as the best of the others"),
+    Claim::ours("So it does over HTTP/1.1 and TLS"),
+    Claim::ours("So it does over HTTP/2 and TLS"),
+    Claim::ours("So it does of calls of gRPC"),
 ];
 
 /// Seconds by which a time to steer away may be longer: an endpoint gets a request every 24 ms.
@@ -110,7 +102,7 @@ impl Measured<'_> {
 
     fn finding(&self, claim: Claim, what: &str, by: By, of: impl Fn(usize) -> Vec<f64>) -> Finding {
         let median = |balancer: usize| Spread::of(&of(balancer)).map_or(f64::INFINITY, |of| of.median);
-        let is_ours = |balancer: &usize| self.balancers[*balancer].kind.name == OURS;
+        let is_ours = |balancer: &usize| self.balancers[*balancer].name == OURS;
         let all = 0..self.balancers.len();
         let (Some(ours), Some(best)) = (
             all.clone().find(is_ours),
@@ -118,7 +110,7 @@ impl Measured<'_> {
         ) else {
             return Finding::not_shown(claim, "no other balancer ran".into());
         };
-        let (ours, theirs, name) = (of(ours), of(best), self.balancers[best].kind.name);
+        let (ours, theirs, name) = (of(ours), of(best), self.balancers[best].name);
         match by {
             By::Difference(most) => {
                 let runs: Vec<f64> = ours.iter().zip(&theirs).map(|(ours, theirs)| ours - theirs).collect();
@@ -166,7 +158,7 @@ impl Measured<'_> {
     fn row(&self, part: Part, balancer: usize) -> Vec<String> {
         let felt = |figure: fn(&Felt) -> f64, digits| told(&self.felt(part, balancer, figure), digits);
         let mut row = vec![
-            format!("{}: {}", part.name(), self.balancers[balancer].kind.name),
+            format!("{}: {}", part.name(), self.balancers[balancer].name),
             felt(|felt| felt.gets as f64, 0),
             felt(|felt| felt.posts as f64, 0),
             felt(|felt| felt.calls as f64, 0),
@@ -217,9 +209,8 @@ impl Measured<'_> {
 
     fn plots(&self) -> Vec<Plot> {
         let compared = |title: &str, figure: fn(&Felt) -> f64| {
-            let of = |(at, balancer): (usize, &Balancer)| {
-                row(balancer.kind.name, &self.felt(Part::Whole, at, figure), None, at)
-            };
+            let of =
+                |(at, balancer): (usize, &Balancer)| row(balancer.name, &self.felt(Part::Whole, at, figure), None, at);
             let rows: Vec<_> = self.balancers.iter().enumerate().map(of).collect();
             Plot { svg: intervals(&rows, title), title: title.into() }
         };
@@ -228,7 +219,7 @@ impl Measured<'_> {
         for fault in FAULTS.iter().filter(|fault| self.rounds.iter().any(|ran| place(ran, fault).is_some())) {
             let title = format!("Failed requests, {}: {}", fault.name, fault.about);
             let of = |(at, balancer): (usize, &Balancer)| {
-                row(balancer.kind.name, &self.felt(Part::Fault(fault), at, failed), None, at)
+                row(balancer.name, &self.felt(Part::Fault(fault), at, failed), None, at)
             };
             let rows: Vec<_> = self.balancers.iter().enumerate().map(of).collect();
             all.push(Plot { svg: intervals(&rows, &title), title });
@@ -242,9 +233,7 @@ impl Measured<'_> {
     /// All of it, for the reader.
     pub fn found(&self, versions: Versions) -> Found {
         let mut method: Vec<String> = EXPERIMENT.docs.split("\n\n").map(str::to_owned).collect();
-        method.extend(
-            self.balancers.iter().map(|balancer| format!("{}: {}", balancer.kind.name, balancer.kind.settings)),
-        );
+        method.extend(self.balancers.iter().map(|balancer| format!("{}: {}", balancer.name, balancer.kind.settings)));
         Found {
             title: "How do load balancers live with endpoints that break?",
             topology: topology(self.balancers, self.rate),
@@ -278,7 +267,7 @@ impl Measured<'_> {
         let took = |(balancer, took): (&Balancer, &Took)| {
             let over = KINDS.iter().zip(&took.over).map(|((_, name, _), felt)| ((*name).to_owned(), felt_json(felt)));
             json!({
-                "name": balancer.kind.name,
+                "name": balancer.name,
                 "whole": felt_json(&took.felt),
                 "over": over.collect::<serde_json::Map<_, _>>(),
                 "retries": took.retries,
@@ -331,7 +320,7 @@ fn course(balancer: &Balancer, took: &Took, ran: &Ran) -> Plot {
     let all = ran.took.iter().flat_map(|took| &took.seconds);
     let most = all.map(|second| second.failed.iter().sum::<usize>()).max().unwrap_or(0).max(1) as f64;
     let p99 = took.seconds.iter().map(|second| second.p99_ms).collect();
-    let title = format!("The first round of {}, second by second", balancer.kind.name);
+    let title = format!("The first round of {}, second by second", balancer.name);
     let drawn = [
         Panel::Bars { title: "failed a second".into(), series: failures, most },
         Panel::Line { title: "99th percentile, milliseconds".into(), values: p99, ends: (5.0, 10_000.0) },
@@ -342,19 +331,14 @@ fn course(balancer: &Balancer, took: &Took, ran: &Ran) -> Plot {
 }
 
 fn topology(balancers: &[Balancer], rate: u32) -> String {
-    let node = |name: String, text: String| Node { name, text, link: None };
-    let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
-    let kinds =
-        KINDS.iter().map(|(_, name, share)| node((*name).into(), format!("{:.0} % of {rate}/s", share * 100.0)));
     let columns = [
-        column("clients", kinds.collect()),
         column(
-            "balancers, all at once",
-            balancers.iter().map(|b| node(b.kind.name.into(), format!("{rate}/s each"))).collect(),
+            "clients",
+            KINDS.iter().map(|(_, name, share)| node(*name, format!("{:.0} % of {rate}/s", share * 100.0))),
         ),
-        column("endpoints", (1..=ENDPOINTS).map(|n| node(format!("endpoint {n}"), "8 to 12 ms each".into())).collect()),
+        column("balancers, all at once", balancers.iter().map(|b| node(b.name, format!("{rate}/s each")))),
+        column("endpoints", (1..=ENDPOINTS).map(|n| node(format!("endpoint {n}"), "8 to 12 ms each"))),
     ];
-    let band = |from, to, rate| Band { from, to, rate, errors: 0.0 };
     let rate = f64::from(rate);
     let (many, endpoints) = (balancers.len(), usize::from(ENDPOINTS));
     let sent = (0..KINDS.len()).flat_map(|from| (0..many).map(move |to| band(from, to, rate * KINDS[from].2)));

@@ -35,24 +35,15 @@ enum How {
 macro_rules! claims {
     ($name:literal) => {
         [
-            Claim {
-                text: concat!(
-                    $name,
-                    ": through evenkeel at most as many requests fail as through the best of the others"
-                ),
-                source: "evenkeel",
-            },
-            Claim {
-                text: concat!($name, ": evenkeel steers away as soon as the best of the others"),
-                source: "evenkeel",
-            },
-            Claim {
-                text: concat!(
-                    $name,
-                    ": the 99th percentile through evenkeel is at most that through the best of the others"
-                ),
-                source: "evenkeel",
-            },
+            Claim::ours(concat!(
+                $name,
+                ": through evenkeel at most as many requests fail as through the best of the others"
+            )),
+            Claim::ours(concat!($name, ": evenkeel steers away as soon as the best of the others")),
+            Claim::ours(concat!(
+                $name,
+                ": the 99th percentile through evenkeel is at most that through the best of the others"
+            )),
         ]
     };
 }

@@ -4,11 +4,11 @@
 mod attacker;
 mod attacks;
 
-use super::protocol_cost::{Certificate, Certificates};
-use super::slow_clients::{percentile_us, silent_endpoint};
+use super::slow_clients::{machines, percentile_us, setup, silent_endpoint};
+use crate::balancers::{self, Balancer, Front, Listener, Running};
+use crate::certificates::{Certificate, Certificates};
 use crate::child;
 use crate::error::{Error, Result};
-use crate::evenkeel;
 use crate::experiment::Experiment;
 use crate::http;
 use crate::machine::{self, Cores};
@@ -16,11 +16,11 @@ use crate::origin::{self, Origin};
 use crate::procfs;
 use crate::stats::{Interval, Spread};
 use crate::study::grid::{Bench, Case, Grid, OURS, Run};
+use crate::study::topology::node;
 use crate::study::{self, Claim, Finding, Found, Options, Versions};
 use attacker::Attackers;
 use attacks::Attack;
 use clap::{Args, FromArgMatches};
-use evenkeel_draw::flow::{Band, Column, Node, flow};
 use serde_json::json;
 use std::time::Duration;
 
@@ -60,24 +60,20 @@ const OPENED: &str = "opened";
 const ENDED: &str = "ended";
 const COUNTED: &str = "counted";
 
-const fn claim(text: &'static str) -> Claim {
-    Claim { text, source: OURS }
-}
-
 const UNMOVED: Claim =
-    claim("The 99th percentile of a client beside any attack is at most twice that of its quiet turns");
-const SMALL: Claim = claim("An attacking connection takes at most 6 MiB of memory, whatever the attack");
-const ALL_COUNTED: Claim = claim("Each attack moves the counter that is to show it");
-const ALL_ENDED: Claim = claim("Of each flood, connections are ended");
+    Claim::ours("The 99th percentile of a client beside any attack is at most twice that of its quiet turns");
+const SMALL: Claim = Claim::ours("An attacking connection takes at most 6 MiB of memory, whatever the attack");
+const ALL_COUNTED: Claim = Claim::ours("Each attack moves the counter that is to show it");
+const ALL_ENDED: Claim = Claim::ours("Of each flood, connections are ended");
 
 /// What attacks are measured with.
 struct Attacked {
     attacks: Vec<&'static Attack>,
-    program: String,
+    balancer: Balancer,
     origin: Origin,
     silent: u16,
-    /// The keys of a listener with TLS, if an attack needs one.
-    tls: Option<String>,
+    /// Only there if an attack needs them.
+    certificates: Option<Certificates>,
     core: usize,
     connections: u64,
     time: Duration,
@@ -85,8 +81,8 @@ struct Attacked {
 
 fn run(arguments: &Arguments) -> Result<()> {
     let options = &arguments.study;
-    let program = child::find_evenkeel(options.evenkeel.as_deref())?;
-    let versions = vec![(OURS.to_owned(), machine::version(std::slice::from_ref(&program), "--version")?)];
+    let balancer = balancers::find_evenkeel(options.evenkeel.as_deref())?;
+    let versions = vec![balancer.named_version()];
     let cores = Cores::divide()?;
     machine::allow_files(4 * arguments.connections + 1000);
     let wanted =
@@ -99,13 +95,12 @@ fn run(arguments: &Arguments) -> Result<()> {
     let (origin, silent) = (Origin::start()?, silent_endpoint()?);
     let preferred = prefer_the_client();
     let certificates = attacks.iter().any(|attack| attack.tls).then(Certificates::make).transpose()?;
-    let tls = certificates.as_ref().map(keys);
     let case =
         |attack: &&Attack| Case { name: attack.name, about: attack.about(), unit: "of the quiet p99", bounds: &[] };
     let cases: Vec<Case> = attacks.iter().map(case).collect();
     let time = Duration::from_secs(arguments.seconds.unwrap_or_else(|| options.seconds()));
     let connections = arguments.connections;
-    let bench = Attacked { attacks, program, origin, silent, tls, core: cores.proxy, connections, time };
+    let bench = Attacked { attacks, balancer, origin, silent, certificates, core: cores.proxy, connections, time };
     let grid = Grid::run(vec![OURS.to_owned()], &cases, options.rounds(), &bench)?;
     let mut found = found(&grid, connections, versions);
     if !preferred {
@@ -145,29 +140,12 @@ fn least(grid: &Grid, claim: Claim, what: &str, figure: impl Fn(&Run) -> Option<
 }
 
 fn topology(attackers: u64) -> String {
-    let node = |name: &str, text: String| Node { name: name.into(), text, link: None };
-    let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
-    let columns = [
-        column(
-            "clients",
-            vec![
-                node("one that asks", "1 kB, over and over".into()),
-                node("attackers", format!("{attackers} connections")),
-            ],
-        ),
-        column("evenkeel", vec![node(OURS, "a core of its own".into())]),
-        column(
-            "endpoints",
-            vec![node("NGINX, twice", "answers".into()), node("silent", "accepts, says nothing".into())],
-        ),
-    ];
-    let band = |from, to, errors| Band { from, to, rate: 0.5, errors };
-    flow("The machines", &columns, &[vec![band(0, 0, 0.0), band(1, 0, 1.0)], vec![band(0, 0, 0.0), band(0, 1, 0.0)]])
+    machines(node("attackers", format!("{attackers} connections")), 1.0)
 }
 
 /// An evenkeel that is attacked in every round, and where.
 struct Kept {
-    evenkeel: evenkeel::Running,
+    evenkeel: Running,
     port: u16,
     admin: u16,
 }
@@ -178,17 +156,22 @@ impl Bench for Attacked {
     fn open(&self, case: usize, _: usize) -> Result<Kept> {
         let attack = self.attacks[case];
         let [tls_port, admin] = origin::free_ports()?;
-        let tls = self.tls.as_deref().filter(|_| attack.tls).map(|tables| (tables, tls_port));
-        let config = config(&self.origin, self.silent, admin, tls);
-        let evenkeel = evenkeel::start(&self.program, &config, Some(self.core))?;
-        let port = if attack.tls { tls_port } else { evenkeel.port };
+        let mut setup = setup(&self.origin, self.silent)?;
+        setup.admin = Some(admin);
+        setup.listeners[0].front = Front::H2c;
+        if attack.tls {
+            setup.certificate = self.certificates.as_ref().map(|files| files.of(Certificate::P256).clone());
+            setup.listeners.push(Listener::new("tls", http::local(tls_port), Front::H2));
+        }
+        let evenkeel = self.balancer.start(child::on_core(self.core)?, setup)?;
+        let port = if attack.tls { tls_port } else { evenkeel.port() };
         Ok(Kept { evenkeel, port, admin })
     }
 
     /// A quiet turn, then one beside the attack.
     fn measure(&self, case: usize, _: usize, kept: &mut Kept) -> Result<Run> {
-        let (attack, pid) = (self.attacks[case], kept.evenkeel.pid);
-        let mut asking = http::connect(kept.evenkeel.port)?;
+        let (attack, pid) = (self.attacks[case], kept.evenkeel.pid());
+        let mut asking = http::connect(kept.evenkeel.port())?;
         percentile_us(&mut asking, self.time / 4)?;
         let quiet = percentile_us(&mut asking, self.time)?;
         let (memory, counted) = (procfs::resident_bytes(pid)?, counter(kept.admin, attack)?);
@@ -200,7 +183,7 @@ impl Bench for Attacked {
         attackers.stop();
         let beside = beside?;
         // A new client is served as before.
-        http::get(&mut http::connect(kept.evenkeel.port)?, "/1k", "1.1")?;
+        http::get(&mut http::connect(kept.evenkeel.port())?, "/1k", "1.1")?;
         let figures = vec![
             (QUIET, quiet),
             (BESIDE, beside),
@@ -239,26 +222,6 @@ fn sum(metrics: &str, (name, labels): (&str, &[&str])) -> f64 {
     let lines = metrics.lines().filter_map(|line| line.strip_prefix(name)).filter(|rest| rest.starts_with(['{', ' ']));
     let lines = lines.filter(|rest| labels.iter().all(|label| rest.contains(label)));
     lines.filter_map(|rest| rest.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
-}
-
-fn config(origin: &Origin, silent: u16, admin: u16, tls: Option<(&str, u16)>) -> String {
-    let [first, second] = origin.ports;
-    let tls = tls.map_or(String::new(), |(tables, port)| {
-        format!("[listener.tls]\nbind = [\"127.0.0.1:{port}\"]\n[listener.tls.tls]\n{tables}\n")
-    });
-    format!(
-        "[runtime]\nworkers = 1\n[admin]\nhttp = {{ bind = \"127.0.0.1:{admin}\" }}\n\
-         [listener.web]\nbind = [\"127.0.0.1:$PORT\"]\nh2c = true\n{tls}\
-         [[route]]\npool = \"app\"\n[[route]]\nmatch = {{ path = \"/silent/{{*rest}}\" }}\npool = \"silent\"\n\
-         [pool.app]\nendpoints = [\"127.0.0.1:{first}\", \"127.0.0.1:{second}\"]\n\
-         [pool.silent]\nendpoints = [\"127.0.0.1:{silent}\"]\n"
-    )
-}
-
-/// The keys of a listener that name a certificate.
-fn keys(certificates: &Certificates) -> String {
-    let files = certificates.of(Certificate::P256);
-    format!("certificates = [{{ cert = \"{}\", key = \"{}\" }}]", files.certificate.display(), files.key.display())
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use super::balancer::Balancing;
 use super::run::Run;
 use super::system::{LEVELS, SERVICES};
+use crate::balancers::Algorithm;
 use crate::error::Result;
 use crate::stats::Spread;
 use crate::study::comparison::{Case, Figure, RATE};
@@ -22,10 +23,7 @@ const PEAKS: Figure = Figure {
     name: "peaks of all services, over leastconn's",
     metric: "peak_mean",
     scale: 1.0,
-    claim: Claim {
-        text: "Peaks are within 20 % of what the simulator said, in every case, or the page says why not",
-        source: "evenkeel",
-    },
+    claim: Claim::ours("Peaks are within 20 % of what the simulator said, in every case, or the page says why not"),
 };
 /// Calls of each of [`SERVICES`] to others in one execution.
 const CALLS: [f64; 4] = [0.0, 0.0, 2.0, 3.0];
@@ -43,11 +41,11 @@ back a second later.";
 fn simulated(way: &Balancing) -> &'static str {
     match way.algorithm {
         _ if way.external => "leastconn{samples=0.0}",
-        "leastconn" if way.shared => "leastconn",
-        "leastconn" => "leastconn{samples=0.0}",
-        "random(1)" => "random{draws=1}",
+        Algorithm::LeastConn if way.shared => "leastconn",
+        Algorithm::LeastConn => "leastconn{samples=0.0}",
+        Algorithm::OneDraw => "random{draws=1}",
         // HAProxy's draws may be of the same server, which the simulator has only for balancers that know all of them.
-        "random" | "random(2)" => "random",
+        Algorithm::Random => "random",
         _ => "round_robin",
     }
 }

@@ -7,6 +7,7 @@ mod outcome;
 mod run;
 mod system;
 
+use crate::balancers::{self, Running};
 use crate::child;
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
@@ -14,7 +15,6 @@ use crate::hosts::address;
 use crate::load::generator::Plan;
 use crate::machine;
 use crate::study::{self, Meter, Options, Rounds};
-use balancer::Balancing;
 use clap::{Args, FromArgMatches};
 use run::Run;
 use std::time::Duration;
@@ -51,15 +51,9 @@ in both. The table has the figures as they were measured.",
 const PATIENCE: Duration = Duration::from_secs(180);
 
 fn run(options: &Options) -> Result<()> {
-    options.beside(&["haproxy"])?;
-    let haproxy = options.installed("haproxy");
-    let balancings = balancer::all(haproxy, options.evenkeel.as_deref())?;
-    let mut versions = vec![("python3".to_owned(), machine::version(&[child::find("python3")?], "--version")?)];
-    for (ours, name, flag) in [(true, "evenkeel", "--version"), (false, "haproxy", "-v")] {
-        if let Some(one) = balancings.iter().find(|one| one.ours == ours) {
-            versions.push((name.to_owned(), machine::version(std::slice::from_ref(&one.program), flag)?));
-        }
-    }
+    let (balancers, mut versions) = balancers::find(options, &["haproxy"])?;
+    let balancings = balancer::all(&balancers);
+    versions.insert(0, ("python3".to_owned(), machine::version(&[child::find("python3")?], "--version")?));
     machine::allow_files(20_000);
     let requests = if options.quick { 1 } else { options.seconds() + 1 };
     let mut system = System::start()?;
@@ -69,20 +63,18 @@ fn run(options: &Options) -> Result<()> {
         .collect();
     let rounds = Rounds::run(&names, options.rounds(), |at, _| {
         system.set_level(at / balancings.len())?;
-        measure(&system, &balancings[at % balancings.len()], requests)
+        measure(&system, system.balance(&balancings[at % balancings.len()], &balancers)?, requests)
     })?;
     drop(system);
-    let evenkeel = child::find_evenkeel(options.evenkeel.as_deref())?;
-    let beside = beside::beside(&balancings, &rounds, &evenkeel, u64::from(CLIENTS) * requests)?;
+    let beside = beside::beside(&balancings, &rounds, balancers[0].program(), u64::from(CLIENTS) * requests)?;
     study::present_beside(&outcome::found(&balancings, &names, &rounds, EXPERIMENT.docs, versions), &beside, options)
 }
 
-fn measure(system: &System, balancing: &Balancing, requests: u64) -> Result<Run> {
-    let balancers = system.balance(balancing)?;
+fn measure(system: &System, balancers: Vec<Running>, requests: u64) -> Result<Run> {
     // What earlier runs left is forgotten.
     system.take_peaks()?;
-    let (edge, beside) = balancers.split_last().ok_or_else(|| Error::Wrong("no balancers".into()))?;
-    let pids: Vec<u32> = beside.iter().map(|one| one.process.pid()).collect();
+    let (edge, sidecars) = balancers.split_last().ok_or_else(|| Error::Wrong("no balancers".into()))?;
+    let pids: Vec<u32> = sidecars.iter().map(Running::pid).collect();
     let kind = |(kind, name): (usize, &&'static str)| {
         let of = |pids: &[u32]| pids.iter().copied().skip(kind).step_by(SERVICES.len()).collect::<Vec<_>>();
         (*name, [of(&system.pids()), of(&pids)].concat())
@@ -91,10 +83,10 @@ fn measure(system: &System, balancing: &Balancing, requests: u64) -> Result<Run>
     let meter = Meter::start(vec![
         ("services", system.pids()),
         ("balancers beside services", pids.clone()),
-        ("edge", vec![edge.process.pid()]),
+        ("edge", vec![edge.pid()]),
         ("lab", vec![std::process::id()]),
     ])?;
-    let target = format!("{}:{}/MyTime/bob", address(EDGE), edge.port);
+    let target = format!("{}:{}/MyTime/bob", address(EDGE), balancer::inbound(3));
     let load = Plan::closed(vec![target], CLIENTS, requests).start(system.clients(), &system.file("load"))?;
     let load = load.end(PATIENCE)?;
     let mut used = meter.used()?;

@@ -4,8 +4,8 @@ use super::balancer::Balancing;
 use super::run::Run;
 use super::system::{CLIENTS, LEVELS, NODES, SERVICES};
 use crate::stats::{Interval, Spread};
+use crate::study::topology::{column, even, node};
 use crate::study::{Claim, Finding, Found, Plot, Rounds, Says, Versions};
-use evenkeel_draw::flow::{Band, Column, Node, flow};
 use evenkeel_draw::intervals::{Row, intervals};
 use serde_json::{Value, json};
 
@@ -241,24 +241,11 @@ fn capital(text: &str) -> String {
 
 /// Clients, the edge, the nodes and, once more, the nodes that are called.
 fn topology() -> String {
-    let node = |name: String, text: &str| Node { name, text: text.into(), link: None };
-    let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
-    let nodes = |text: &str| (1..=NODES).map(|n| node(format!("node {n}"), text)).collect::<Vec<_>>();
-    let columns = [
-        column("clients", vec![node("clients".into(), &format!("{CLIENTS} at once"))]),
-        column("edge", vec![node("balancer".into(), "leastconn")]),
+    let nodes = |text: &'static str| (1..=NODES).map(move |n| node(format!("node {n}"), text));
+    even(&[
+        column("clients", [node("clients", format!("{CLIENTS} at once"))]),
+        column("edge", [node("balancer", "leastconn")]),
         column("a node's MyTime", nodes("MyTime and its sidecar")),
         column("what it calls", nodes("User, Time, Log")),
-    ];
-    let band = |from, to, rate| Band { from, to, rate, errors: 0.0 };
-    let each = 1.0 / NODES as f64;
-    flow(
-        "The machines",
-        &columns,
-        &[
-            vec![band(0, 0, 1.0)],
-            (0..NODES).map(|to| band(0, to, each)).collect(),
-            (0..NODES).flat_map(|from| (0..NODES).map(move |to| band(from, to, each / 6.0))).collect(),
-        ],
-    )
+    ])
 }

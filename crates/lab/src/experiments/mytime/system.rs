@@ -1,7 +1,8 @@
 //! Which machines and processes is the application made of? Six nodes, each a network namespace with one process of every service;
 //! what a node has of processors are control groups with a quota, which its services share or not.
 
-use super::balancer::{Balancing, Place, Running};
+use super::balancer::{Balancing, Place, outbound};
+use crate::balancers::{Balancer, Running};
 use crate::child::{self, Child};
 use crate::error::{Error, Result, While};
 use crate::hosts::Group;
@@ -82,7 +83,7 @@ impl System {
                     program.display().to_string(),
                     (*name).to_owned(),
                     service_port(kind).to_string(),
-                    Place::Beside { kind }.outbound().to_string(),
+                    outbound(kind).to_string(),
                     users.display().to_string(),
                 ]);
                 let process = Child::spawn(name, &command, None, &said)?;
@@ -90,7 +91,8 @@ impl System {
             }
         }
         for service in &services {
-            await_listening(&service.process, service_port(service.kind), &service.said)?;
+            let port = service_port(service.kind);
+            service.process.await_ready(PATIENCE, |pid| listens(pid, "tcp", port))?;
         }
         let mut system = System { services, groups, network, folder, level: 0 };
         system.set_level(0)?;
@@ -115,17 +117,17 @@ impl System {
     ///
     /// # Errors
     /// One does not listen.
-    pub fn balance(&self, balancing: &Balancing) -> Result<Vec<Running>> {
+    pub fn balance(&self, balancing: &Balancing, balancers: &[Balancer]) -> Result<Vec<Running>> {
         let mut running = Vec::new();
         for node in 1..=NODES {
             for kind in 0..SERVICES.len() {
                 let mut at = self.group(node, kind).within();
                 at.extend(self.network.at(node));
-                running.push(balancing.start(Place::Beside { kind }, at)?);
+                running.push(balancing.start(balancers, Place::Beside { kind }, at)?);
             }
         }
-        running.push(balancing.start(Place::Edge, self.network.at(EDGE))?);
-        running.iter().try_for_each(|one| await_listening(&one.process, one.port, &one.said()))?;
+        running.push(balancing.start(balancers, Place::Edge, self.network.at(EDGE))?);
+        running.iter().try_for_each(|one| one.await_listening(PATIENCE))?;
         Ok(running)
     }
 
@@ -157,7 +159,7 @@ impl System {
         for (service, before) in self.services.iter().zip(before) {
             while lines(service) == before {
                 if Instant::now() > deadline {
-                    let said = child::last_words(&service.said);
+                    let said = service.process.last_words();
                     return Err(Error::Wrong(format!("{} does not tell its peak:\n{said}", SERVICES[service.kind])));
                 }
                 child::pause(Duration::from_millis(2))?;
@@ -168,15 +170,4 @@ impl System {
         }
         Ok(peaks)
     }
-}
-
-fn await_listening(process: &Child, port: u16, said: &std::path::Path) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    while !listens(process.pid(), port) {
-        if process.has_ended() || Instant::now() > deadline {
-            return Err(Error::Wrong(format!("a process does not listen:\n{}", child::last_words(said))));
-        }
-        child::pause(Duration::from_millis(5))?;
-    }
-    Ok(())
 }

@@ -1,15 +1,12 @@
 //! How is a run measured? Between two moments while a load goes on: requests by the endpoints' own count, CPU time by process.
 
-use crate::child::{self, Child};
+use crate::child;
 use crate::error::{Error, Result};
-use crate::http;
 use crate::load::Answered;
 use crate::machine::Cores;
-use crate::origin::{self, Origin};
+use crate::origin::Origin;
 use crate::procfs;
-use crate::scratch::Scratch;
 use crate::study::{Meter, Used};
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// At once.
@@ -35,38 +32,6 @@ impl Run {
     pub fn us(&self, group: Option<&str>) -> f64 {
         let time = group.map_or(self.used.machine, |name| self.used.of(name));
         time.as_secs_f64() * 1e6 / self.requests.max(1.0)
-    }
-}
-
-/// An evenkeel that answers with the addresses at which the endpoints listen.
-pub struct Dns {
-    /// Where.
-    pub address: SocketAddr,
-    /// It.
-    pub process: Child,
-    _folder: Scratch,
-}
-
-impl Dns {
-    /// Starts it on a core. `port`: that of the endpoints.
-    ///
-    /// # Errors
-    /// It does not listen.
-    pub fn start(evenkeel: String, port: u16, core: usize) -> Result<Dns> {
-        let folder = Scratch::new()?;
-        let address = http::local(origin::free_ports()?[0]);
-        let endpoints = origin::ELSEWHERE.map(|ip| format!("\"{ip}:{port}\"")).join(", ");
-        let text = format!(
-            "version = 1\n[runtime]\nworkers = 1\n[listener.dns]\nbind = [\"{address}\"]\nmode = \"dns\"\n[listener.dns.zone]\n\
-             name = \"lab.test\"\nttl = \"0s\"\nresponses_per_subnet = 0\nns = [{{ name = \"ns.lab.test\", addresses = [\"127.0.0.1\"] }}]\n\
-             [listener.dns.zone.records]\nwww = {{ pool = \"web\", answers = 1 }}\n[pool.web]\nbalance = \"random\"\nendpoints = [{endpoints}]\n"
-        );
-        let config = folder.write("evenkeel.toml", text)?;
-        let said = folder.path().join("said");
-        let command = [evenkeel, "run".into(), "-c".into(), config.display().to_string()];
-        let process = Child::spawn("evenkeel", &command, Some(core), &said)?;
-        origin::await_listening("evenkeel", &process, address, &said)?;
-        Ok(Dns { address, process, _folder: folder })
     }
 }
 

@@ -5,21 +5,25 @@ mod beside;
 mod measure;
 mod outcome;
 
-use super::protocol_cost::{self, Back, Certificates, Front};
+use super::protocol_cost::proxy;
+use crate::balancers::{self, Algorithm, Back, Balancer, Front, Listener, Pool, Running, Setup, Zone};
+use crate::certificates::{Certificate, Certificates};
 use crate::child;
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
+use crate::http;
 use crate::load::generator::Plan;
 use crate::load::h2load::Streams;
 use crate::load::{Answered, Load};
 use crate::machine::{self, Cores};
-use crate::origin::Origin;
+use crate::origin::{self, Origin};
 use crate::scratch::Scratch;
-use crate::study::{self, Options, Rounds, Versions};
+use crate::study::{self, Options, Rounds};
 use beside::Row;
 use clap::{Args, FromArgMatches};
-use measure::{Bench, CONNECTIONS, Dns};
+use measure::{Bench, CONNECTIONS};
 use outcome::Measured;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// The row of the registry.
@@ -56,10 +60,6 @@ enum Way {
     Direct,
     /// Through a proxy of HTTP or of TCP.
     Proxy(&'static str, Front),
-    /// Through evenkeel with TLS.
-    Tls,
-    /// Through evenkeel over HTTP/2 with TLS.
-    H2,
     /// Directly, by the lab's own client, which looks the name up for each connection, at an evenkeel; or does not.
     Lab {
         resolves: bool,
@@ -71,11 +71,11 @@ const WAYS: [(&str, Way); 11] = [
     ("evenkeel TCP", Way::Proxy("evenkeel", Front::Tcp)),
     ("haproxy TCP", Way::Proxy("haproxy", Front::Tcp)),
     ("nginx stream", Way::Proxy("nginx", Front::Tcp)),
-    ("evenkeel HTTP", Way::Proxy("evenkeel", Front::PLAIN)),
-    ("haproxy HTTP", Way::Proxy("haproxy", Front::PLAIN)),
-    ("nginx HTTP", Way::Proxy("nginx", Front::PLAIN)),
-    ("evenkeel HTTPS", Way::Tls),
-    ("evenkeel HTTP/2", Way::H2),
+    ("evenkeel HTTP", Way::Proxy("evenkeel", Front::Http1)),
+    ("haproxy HTTP", Way::Proxy("haproxy", Front::Http1)),
+    ("nginx HTTP", Way::Proxy("nginx", Front::Http1)),
+    ("evenkeel HTTPS", Way::Proxy("evenkeel", Front::Https)),
+    ("evenkeel HTTP/2", Way::Proxy("evenkeel", Front::H2)),
     ("direct, the lab's client", Way::Lab { resolves: false }),
     ("evenkeel DNS, the lab's client", Way::Lab { resolves: true }),
 ];
@@ -90,22 +90,20 @@ struct Arm {
 }
 
 fn run(options: &Options) -> Result<()> {
-    options.beside(&["haproxy", "nginx"])?;
-    let evenkeel = child::find_evenkeel(options.evenkeel.as_deref())?;
+    let (proxies, versions) = balancers::find(options, &["haproxy", "nginx"])?;
+    let evenkeel = &proxies[0];
     let cores = Cores::divide()?;
     machine::allow_files(50_000);
-    let mut names = vec!["evenkeel".to_owned()];
-    names.extend(["haproxy", "nginx"].into_iter().filter(|name| options.installed(name)).map(str::to_owned));
-    let proxies = protocol_cost::Proxy::find(&names, Some(evenkeel.as_ref()))?;
     let certificates = Certificates::make()?;
-    let versions: Versions = proxies.iter().map(|proxy| (proxy.name.clone(), proxy.version.clone())).collect();
     let there = |way: &Way| match way {
         Way::Proxy(name, _) => proxies.iter().any(|proxy| proxy.name == *name),
         _ => true,
     };
     let arm = |kept: bool| {
         // A connection for each request is not what HTTP/2 is for, and a kept one is never looked up again.
-        let fits = move |way: &Way| if kept { !matches!(way, Way::Lab { .. }) } else { *way != Way::H2 };
+        let fits = move |way: &Way| {
+            if kept { !matches!(way, Way::Lab { .. }) } else { !matches!(way, Way::Proxy(_, Front::H2)) }
+        };
         let ways = WAYS.iter().filter(move |(_, way)| fits(way));
         ways.filter(|(_, way)| there(way)).map(move |&(name, way)| Arm { name, way, kept })
     };
@@ -117,23 +115,27 @@ fn run(options: &Options) -> Result<()> {
     let rounds = Rounds::run(&names, options.rounds(), |at, _| {
         let arm = &arms[at];
         let load = if arm.kept { Load::KeepAlive(CONNECTIONS) } else { Load::Close(CONNECTIONS) };
-        let http = |port: u16| format!("http://127.0.0.1:{port}{PATH}");
         match arm.way {
             Way::Direct => {
-                let url = http(origin.ports[0]);
+                let url = proxy::url(Front::Http1, origin.ports[0], PATH);
                 bench.measure(&[], |seconds| load.run_at(&url, seconds))
             }
             Way::Proxy(name, front) => {
                 let proxy = proxies.iter().find(|proxy| proxy.name == name);
                 let proxy = proxy.ok_or_else(|| Error::Missing(name.into()))?;
-                let running = proxy.start(origin.ports, front, Back::Http1, None, cores.proxy)?;
-                let url = http(running.port);
-                bench.measure(&running.pids, |seconds| load.run_at(&url, seconds))
+                let certificate = Some(certificates.of(Certificate::P256).clone());
+                let setup = Setup { certificate, ..proxy::setup(front, Back::Http1, origin.ports)? };
+                let running = proxy::start(proxy, setup, cores.proxy)?;
+                let url = proxy::url(front, running.port(), PATH);
+                bench.measure(&running.pids(), |seconds| match front {
+                    Front::H2 => Streams { clients: CONNECTIONS, streams: 1 }.run(&url, None, seconds),
+                    _ => load.run_at(&url, seconds),
+                })
             }
             Way::Lab { resolves } => {
-                let dns = resolves.then(|| Dns::start(evenkeel.clone(), origin.ports[0], cores.proxy)).transpose()?;
-                let resolve = dns.as_ref().map(|dns| format!("{}/www.lab.test", dns.address));
-                let pids: Vec<u32> = dns.iter().map(|dns| dns.process.pid()).collect();
+                let dns = resolves.then(|| dns(evenkeel, origin.ports[0], cores.proxy)).transpose()?;
+                let resolve = dns.as_ref().map(|dns| format!("127.0.0.1:{}/www.lab.test", dns.port()));
+                let pids: Vec<u32> = dns.iter().map(Running::pid).collect();
                 let target = format!("127.0.0.1:{}{PATH}", origin.ports[0]);
                 bench.measure(&pids, |seconds| {
                     let folder = Scratch::new()?;
@@ -143,21 +145,6 @@ fn run(options: &Options) -> Result<()> {
                         0 => Ok(Answered { requests: load.answered, seconds: load.seconds }),
                         _ => Err(Error::Refused(format!("requests failed: {:?}", load.failed))),
                     }
-                })
-            }
-            Way::Tls | Way::H2 => {
-                let kind = protocol_cost::Certificate::P256;
-                let front = match arm.way {
-                    Way::Tls => Front::Https(kind),
-                    _ => Front::H2(kind),
-                };
-                let files = Some(certificates.of(kind));
-                let running = proxies[0].start(origin.ports, front, Back::Http1, files, cores.proxy)?;
-                let url = format!("https://127.0.0.1:{}{PATH}", running.port);
-                let over_tls = arm.way == Way::Tls;
-                bench.measure(&running.pids, |seconds| match over_tls {
-                    true => load.run_at(&url, seconds),
-                    false => Streams { clients: CONNECTIONS, streams: 1 }.run(&url, None, seconds),
                 })
             }
         }
@@ -172,6 +159,19 @@ fn run(options: &Options) -> Result<()> {
             runs: rounds.of(at).collect(),
         })
         .collect();
-    let beside = beside::beside(&rows, &evenkeel, cores.load.len())?;
+    let beside = beside::beside(&rows, evenkeel.program(), cores.load.len())?;
     study::present_beside(&measured.found(versions), &beside, options)
+}
+
+/// An evenkeel on a core that answers with the addresses at which the endpoints listen.
+fn dns(evenkeel: &Balancer, port: u16, core: usize) -> Result<Running> {
+    let zone = Zone { name: "lab.test", ttl: Some("0s"), answers: 1 };
+    let bind = http::local(origin::free_ports()?[0]);
+    let endpoints = origin::ELSEWHERE.map(|ip| SocketAddr::from((ip, port))).to_vec();
+    let setup = Setup {
+        listeners: vec![Listener::to("web", "dns", bind, Front::Dns(zone))],
+        pools: vec![Pool { name: "web", endpoints, algorithm: Algorithm::Random, ..Pool::default() }],
+        ..Setup::default()
+    };
+    evenkeel.start(child::on_core(core)?, setup)
 }

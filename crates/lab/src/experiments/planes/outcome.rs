@@ -3,10 +3,10 @@
 use super::measure::Run;
 use super::{Arm, DIRECT, EXPERIMENT};
 use crate::study::figures::{row, told};
+use crate::study::topology::{column, even, node};
 use crate::study::{Claim, Finding, Found, Plot, Rounds, Says, Versions};
 use evenkeel_draw::axis::Axis;
 use evenkeel_draw::chart::{Chart, Line, Size};
-use evenkeel_draw::flow::{Band, Column, Node, flow};
 use evenkeel_draw::intervals::{Row, intervals};
 use serde_json::json;
 
@@ -28,26 +28,32 @@ const KERNEL: Claim = Claim {
 };
 const OURS: [(Claim, &str, &str, bool); 6] = [
     (
-        claim("evenkeel's HTTP costs less than HAProxy's, a connection for each request"),
+        Claim::ours("evenkeel's HTTP costs less than HAProxy's, a connection for each request"),
         "evenkeel HTTP",
         "haproxy HTTP",
         false,
     ),
-    (claim("evenkeel's HTTP costs less than HAProxy's, on kept connections"), "evenkeel HTTP", "haproxy HTTP", true),
     (
-        claim("evenkeel's TCP costs less than HAProxy's, a connection for each request"),
+        Claim::ours("evenkeel's HTTP costs less than HAProxy's, on kept connections"),
+        "evenkeel HTTP",
+        "haproxy HTTP",
+        true,
+    ),
+    (
+        Claim::ours("evenkeel's TCP costs less than HAProxy's, a connection for each request"),
         "evenkeel TCP",
         "haproxy TCP",
         false,
     ),
-    (claim("evenkeel's TCP costs less than HAProxy's, on kept connections"), "evenkeel TCP", "haproxy TCP", true),
-    (claim("evenkeel's HTTP costs less than NGINX's, on kept connections"), "evenkeel HTTP", "nginx HTTP", true),
-    (claim("evenkeel's TCP costs less than NGINX's stream, on kept connections"), "evenkeel TCP", "nginx stream", true),
+    (Claim::ours("evenkeel's TCP costs less than HAProxy's, on kept connections"), "evenkeel TCP", "haproxy TCP", true),
+    (Claim::ours("evenkeel's HTTP costs less than NGINX's, on kept connections"), "evenkeel HTTP", "nginx HTTP", true),
+    (
+        Claim::ours("evenkeel's TCP costs less than NGINX's stream, on kept connections"),
+        "evenkeel TCP",
+        "nginx stream",
+        true,
+    ),
 ];
-
-const fn claim(text: &'static str) -> Claim {
-    Claim { text, source: "evenkeel" }
-}
 
 /// What was measured.
 pub struct Measured<'m> {
@@ -182,13 +188,9 @@ fn managed() -> Plot {
 }
 
 fn topology() -> String {
-    let node = |name: &str, text: &str| Node { name: name.into(), text: text.into(), link: None };
-    let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
-    let columns = [
-        column("load", vec![node("ab, wrk, h2load", "200 connections")]),
-        column("balancer", vec![node("one of several, or none", "a core of its own")]),
-        column("endpoints", vec![node("NGINX 1", "4 kB"), node("NGINX 2", "4 kB")]),
-    ];
-    let band = |to: usize, rate: f64| Band { from: 0, to, rate, errors: 0.0 };
-    flow("The machines", &columns, &[vec![band(0, 1.0)], vec![band(0, 0.5), band(1, 0.5)]])
+    even(&[
+        column("load", [node("ab, wrk, h2load", "200 connections")]),
+        column("balancer", [node("one of several, or none", "a core of its own")]),
+        column("endpoints", [node("NGINX 1", "4 kB"), node("NGINX 2", "4 kB")]),
+    ])
 }

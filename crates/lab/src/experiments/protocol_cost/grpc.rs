@@ -4,14 +4,14 @@
 use crate::child::{self, Child};
 use crate::endpoint::http2;
 use crate::error::{Result, While};
-use crate::http::local;
+use crate::http::{accepts, local};
 use crate::origin;
 use crate::scratch::Scratch;
-use ::http::{HeaderMap, HeaderValue, Request, Response};
-use bytes::{Bytes, BytesMut};
+use ::http::Request;
+use bytes::Bytes;
 use clap::{Arg, ArgMatches, Command, value_parser};
 use h2::RecvStream;
-use h2::server::{Builder, SendResponse};
+use h2::server::SendResponse;
 use tokio::net::{TcpListener, TcpStream};
 
 /// The name of the hidden subcommand.
@@ -43,8 +43,7 @@ impl Endpoint {
         let ports = origin::free_ports()?;
         let said = folder.path().join("said");
         let command = [child::this()?, NAME.into(), ports[0].to_string(), ports[1].to_string()];
-        let process = Child::spawn("the gRPC endpoint", &command, None, &said)?;
-        origin::await_listening("the gRPC endpoint", &process, local(ports[1]), &said)?;
+        let process = Child::start("the gRPC endpoint", &command, None, &said, |_| accepts(local(ports[1])))?;
         Ok(Endpoint { ports, process, _folder: folder })
     }
 
@@ -89,10 +88,8 @@ async fn accept(listener: TcpListener) {
 async fn serve(stream: TcpStream) {
     // Without it, an answer waits for the one before to be acknowledged; if that fails, the connection is gone.
     let _ = stream.set_nodelay(true);
-    let mut builder = Builder::new();
-    builder.max_concurrent_streams(1024).initial_window_size(1 << 20).initial_connection_window_size(1 << 24);
     // A client that is gone needs no answer.
-    let Ok(mut connection) = builder.handshake::<_, Bytes>(stream).await else { return };
+    let Ok(mut connection) = http2::builder().handshake::<_, Bytes>(stream).await else { return };
     while let Some(Ok((request, respond))) = connection.accept().await {
         tokio::spawn(answer(request, respond));
     }
@@ -100,26 +97,8 @@ async fn serve(stream: TcpStream) {
 
 /// Sends the body back. A stream that ends early is its client's choice.
 async fn answer(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) -> Option<()> {
-    let mut body = request.into_body();
-    let mut message = BytesMut::new();
-    while let Some(part) = body.data().await {
-        let part = part.ok()?;
-        body.flow_control().release_capacity(part.len()).ok()?;
-        message.extend_from_slice(&part);
-    }
-    let mut send = respond.send_response(head(), false).ok()?;
+    let message = http2::whole(request.into_body()).await?;
+    let mut send = respond.send_response(http2::grpc(), false).ok()?;
     send.send_data(message.freeze(), false).ok()?;
-    send.send_trailers(trailers()).ok()
-}
-
-fn head() -> Response<()> {
-    let mut head = Response::new(());
-    head.headers_mut().insert("content-type", HeaderValue::from_static("application/grpc"));
-    head
-}
-
-fn trailers() -> HeaderMap {
-    let mut trailers = HeaderMap::new();
-    trailers.insert("grpc-status", HeaderValue::from_static("0"));
-    trailers
+    send.send_trailers(http2::status("0")).ok()
 }

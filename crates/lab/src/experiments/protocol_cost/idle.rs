@@ -1,11 +1,11 @@
 //! How are connections held that asked once and then do nothing? Over HTTP/1.1 by clients that block, over HTTP/2 by tasks of one
 //! thread.
 
-use super::cases::Front;
+use crate::balancers::Front;
 use crate::child;
+use crate::client::tls::{self, Tls, Version};
 use crate::error::{Error, Result, While};
 use crate::http::{self, local};
-use crate::load::handshakes::{self, Tls, Version};
 use bytes::Bytes;
 use h2::client::SendRequest;
 use std::net::TcpStream;
@@ -29,13 +29,13 @@ impl Idle {
     /// If the system refuses what they need, or idle connections of this kind are not known.
     pub fn none(front: Front) -> Result<Idle> {
         match front {
-            Front::Http1(_) | Front::Tcp => Ok(Idle::Http1(Vec::new())),
-            Front::Https(_) => Ok(Idle::Https(Vec::new())),
+            Front::Http1 | Front::Tcp => Ok(Idle::Http1(Vec::new())),
+            Front::Https => Ok(Idle::Https(Vec::new())),
             Front::H2c => {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
                 Ok(Idle::H2c(runtime.or_say(|| "cannot run clients of HTTP/2".into())?, Vec::new()))
             }
-            Front::H2(_) => Err(Error::Wrong("there are no idle clients of HTTP/2 over TLS".into())),
+            _ => Err(Error::Wrong("there are no idle clients of this kind".into())),
         }
     }
 
@@ -55,10 +55,10 @@ impl Idle {
             }
             Idle::Https(held) => {
                 // Tickets are for later connections, which there are not.
-                let config = handshakes::config(Version::Tls13, false)?;
+                let config = tls::config(Version::Tls13, false)?;
                 for _ in 0..count {
                     child::go_on()?;
-                    let mut stream = handshakes::connect(port, &config)?;
+                    let mut stream = tls::connect(port, &config)?;
                     http::get(&mut stream, path, "1.1")?;
                     held.push(stream);
                 }

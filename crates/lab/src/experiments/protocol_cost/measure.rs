@@ -1,11 +1,12 @@
 //! How is one figure taken? Everything is read from the proxy's processes before and after a load, and the endpoints' counts show
 //! whether it reused connections as the case says.
 
-use super::cases::{Back, Case, Count, Front, Setup, Work};
-use super::certificates::Certificates;
+use super::cases::{Case, Count, Work};
 use super::grpc;
 use super::idle::Idle;
-use super::proxy::{Proxy, Running, url};
+use super::proxy::{self, url};
+use crate::balancers::{Back, Balancer, Front, Reuse, Running};
+use crate::certificates::Certificates;
 use crate::error::{Error, Result};
 use crate::load::{Answered, Load};
 use crate::machine;
@@ -44,7 +45,7 @@ pub struct Costs<'c> {
     /// The rows.
     pub cases: &'c [&'static Case],
     /// The proxies.
-    pub proxies: &'c [Proxy],
+    pub proxies: &'c [Balancer],
     /// Those behind them.
     pub endpoints: &'c Endpoints,
     /// Only there if a case needs them.
@@ -63,17 +64,21 @@ pub struct Kept {
 
 impl Costs<'_> {
     fn start(&self, case: &Case, proxy: usize) -> Result<Running> {
-        let certificate = case.front.certificate().and_then(|kind| Some(self.certificates?.of(kind)));
-        let ports = self.endpoints.ports(case.back)?;
-        self.proxies[proxy].start(ports, case.front, case.back, certificate, self.core)
+        let mut setup = proxy::setup(case.front, case.back, self.endpoints.ports(case.back)?)?;
+        setup.certificate = self.certificates.map(|files| files.of(case.certificate).clone());
+        setup.logs = case.logs;
+        if case.closes {
+            setup.reuse = Reuse::Never;
+        }
+        proxy::start(&self.proxies[proxy], setup, self.core)
     }
 
     fn cpu(&self, case: &Case, proxy: &Running) -> Result<(Run, u64)> {
         let seen = self.endpoints.files.seen()?;
         let meter = Meter::start(vec![("endpoints", self.endpoints.pids()), ("lab", vec![std::process::id()])])?;
-        let (before, ended) = (Cpu::of(&proxy.pids)?, procfs::ended_children()?);
+        let (before, ended) = (Cpu::of(&proxy.pids())?, procfs::ended_children()?);
         let answered = load(case, proxy, self.seconds)?;
-        let own = Cpu::of(&proxy.pids)?.since(&before);
+        let own = Cpu::of(&proxy.pids())?.since(&before);
         let mut used = meter.used()?;
         used.groups.push(("proxy", own.time));
         used.groups.push(("load", procfs::ended_children()?.saturating_sub(ended)));
@@ -92,7 +97,7 @@ impl Costs<'_> {
     }
 
     fn syscalls(&self, case: &Case, proxy: &Running) -> Result<(Run, u64)> {
-        let (calls, answered) = strace::count(&proxy.pids, proxy.folder(), || load(case, proxy, self.seconds))?;
+        let (calls, answered) = strace::count(&proxy.pids(), proxy.folder(), || load(case, proxy, self.seconds))?;
         let total: u64 = calls.iter().map(|(_, count)| count).sum();
         let often: Vec<_> = calls.into_iter().filter(|(_, count)| *count * 200 >= answered.requests).collect();
         let each = often.iter().map(|(name, count)| (name, *count as f64 / answered.requests as f64));
@@ -116,11 +121,11 @@ impl Costs<'_> {
         let count = wanted.min(u32::try_from(allowed).unwrap_or(u32::MAX));
         let few = || format!("{count} connections instead of {wanted}: the limit of open files allows no more");
         let process = self.start(case, proxy)?;
-        let resident = || process.pids.iter().map(|&pid| procfs::resident_bytes(pid)).sum::<Result<u64>>();
+        let resident = || process.pids().into_iter().map(procfs::resident_bytes).sum::<Result<u64>>();
         let mut idle = Idle::none(case.front)?;
-        idle.open(1, process.port, case.path)?;
+        idle.open(1, process.port(), case.path)?;
         let before = resident()?;
-        idle.open(count, process.port, case.path)?;
+        idle.open(count, process.port(), case.path)?;
         let grown = resident()?.saturating_sub(before);
         // A proxy that had closed some of them meanwhile would seem to need little memory.
         idle.ask_again(case.path)?;
@@ -160,20 +165,20 @@ impl Bench for Costs<'_> {
     fn close(&self, case: usize, _: usize, kept: Option<Kept>) -> Result<Option<String>> {
         let Some(Kept { process, answered }) = kept else { return Ok(None) };
         let logged = process.stop_and_count_log();
-        if self.cases[case].front.setup() == Setup::Logged { check_log(logged, answered) } else { Ok(None) }
+        if self.cases[case].logs { check_log(logged, answered) } else { Ok(None) }
     }
 }
 
 fn load(case: &Case, proxy: &Running, seconds: u64) -> Result<Answered> {
-    let url = url(case.front, proxy.port, case.path);
+    let url = url(case.front, proxy.port(), case.path);
     match case.work {
         Work::Streams(streams) => {
-            let message = if case.back == Back::Grpc { Some(proxy.message()?) } else { None };
+            let message = if case.back == Back::Grpc { Some(proxy::message(proxy.folder())?) } else { None };
             streams.run(&url, message.as_deref(), seconds)
         }
         Work::Kept(clients) => Load::KeepAlive(clients).run_at(&url, seconds),
         Work::Closed(clients) => Load::Close(clients).run_at(&url, seconds),
-        Work::Handshakes(handshakes) => handshakes.run(proxy.port, case.path, seconds),
+        Work::Handshakes(handshakes) => handshakes.run(proxy.port(), case.path, seconds),
         Work::Idle(_) => Err(Error::Wrong("idle connections are no load".into())),
     }
 }
@@ -185,7 +190,7 @@ fn check_reuse(case: &Case, before: Seen, after: Seen, answered: u64) -> Result<
     let opened = after.connections.saturating_sub(before.connections + 1);
     let each = opened as f64 / asked.max(1) as f64;
     let (meant, wanted) = match case.front {
-        Front::Http1(Setup::CloseUpstream) => (each > 0.99, "one"),
+        _ if case.closes => (each > 0.99, "one"),
         // Each session has one, and how many there are is the client's choice.
         Front::Tcp => (each < 1.1, "at most one"),
         // Some are opened as concurrency peaks at each endpoint, or replaced when they stood idle.

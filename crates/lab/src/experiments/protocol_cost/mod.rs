@@ -2,29 +2,23 @@
 //! NGINX and Envoy, each with one worker on a core of its own, in front of the same endpoints.
 
 mod cases;
-mod certificates;
 mod grpc;
 mod idle;
 mod measure;
-mod proxy;
-mod rivals;
-mod sink;
+pub mod proxy;
 
 use self::cases::{Case, Work};
 use self::measure::{Costs, Endpoints};
+use crate::balancers::{self, Back, KINDS, OURS};
+use crate::certificates::Certificates;
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
 use crate::machine::{self, Cores};
 use crate::origin::Origin;
 use crate::study::grid::{self, Grid};
+use crate::study::topology::{column, even, node};
 use crate::study::{self, Options};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use evenkeel_draw::flow::{Band, Column, Node, flow};
-
-pub use self::cases::{Back, Certificate, Front};
-pub use self::certificates::Certificates;
-pub use self::proxy::Proxy;
-pub use self::rivals::STREAM_MODULE;
 
 pub use self::grpc::{NAME as ENDPOINT, arguments as endpoint_arguments, run as run_endpoint};
 
@@ -103,9 +97,14 @@ struct Arguments {
     list: bool,
 }
 
+/// Every proxy but evenkeel.
+fn rivals() -> Vec<&'static str> {
+    KINDS.iter().map(|kind| kind.name).filter(|name| *name != OURS).collect()
+}
+
 /// `against`: the proxies beside evenkeel unless others are named.
 fn arguments(command: Command, against: &'static str) -> Command {
-    let known: Vec<&str> = rivals::KINDS.iter().map(|kind| kind.name).filter(|name| *name != grid::OURS).collect();
+    let known: Vec<&str> = rivals();
     let help =
         format!("Proxies beside evenkeel, of {}. One that is not installed is named, and left out", known.join(", "));
     Arguments::augment_args(command).mut_arg("against", |arg| arg.default_value(against).help(help))
@@ -118,10 +117,10 @@ fn run(experiment: &Experiment, title: &'static str, matches: &ArgMatches, all: 
         return Ok(());
     }
     let (options, cases) = (&arguments.study, grid::choose(all, &arguments.only, |case| case.name)?);
-    let proxies = Proxy::wanted(options)?;
+    let (proxies, versions) = balancers::find(options, &[rivals(), vec![balancers::OTHER]].concat())?;
     let cores = Cores::divide()?;
     machine::allow_files(50_000);
-    let secured = cases.iter().any(|case| case.front.certificate().is_some());
+    let secured = cases.iter().any(|case| case.front.is_tls());
     let certificates = secured.then(Certificates::make).transpose()?;
     let calls = cases.iter().any(|case| case.back == Back::Grpc);
     let endpoints = Endpoints { files: Origin::start()?, grpc: calls.then(grpc::Endpoint::start).transpose()? };
@@ -134,9 +133,8 @@ fn run(experiment: &Experiment, title: &'static str, matches: &ArgMatches, all: 
         core: cores.proxy,
     };
     let told: Vec<grid::Case> = cases.iter().map(|case| case.told()).collect();
-    let things = proxies.iter().map(|proxy| proxy.name.clone()).collect();
+    let things = proxies.iter().map(|proxy| proxy.name.to_owned()).collect();
     let grid = Grid::run(things, &told, options.rounds(), &costs)?;
-    let versions = proxies.iter().map(|proxy| (proxy.name.clone(), proxy.version.clone())).collect();
     let mut found = grid.found(title, topology(&cases), "haproxy", experiment.docs, versions);
     found.method.push(format!("The proxy ran on core {}, load and endpoints on {:?}.", cores.proxy, cores.load));
     study::present(&found, options)?;
@@ -156,13 +154,9 @@ fn topology(cases: &[&Case]) -> String {
             loads.push(load);
         }
     }
-    let node = |name: &str, text: &str| Node { name: name.into(), text: text.into(), link: None };
-    let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
-    let columns = [
-        column("load", vec![node(&loads.join(", "), "the other cores")]),
-        column("proxy", vec![node("one of several", "a core of its own")]),
-        column("endpoints", vec![node("endpoint 1", "the other cores"), node("endpoint 2", "the other cores")]),
-    ];
-    let band = |to: usize, rate: f64| Band { from: 0, to, rate, errors: 0.0 };
-    flow("The machines", &columns, &[vec![band(0, 1.0)], vec![band(0, 0.5), band(1, 0.5)]])
+    even(&[
+        column("load", [node(loads.join(", "), "the other cores")]),
+        column("proxy", [node("one of several", "a core of its own")]),
+        column("endpoints", (1..=2).map(|n| node(format!("endpoint {n}"), "the other cores"))),
+    ])
 }

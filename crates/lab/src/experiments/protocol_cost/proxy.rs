@@ -1,172 +1,83 @@
-//! How is a proxy found, run and checked? What is known of each is in its row of [`KINDS`].
+//! The setup of a proxy whose costs are measured, and the check that it passes answers on as they are: one worker, connections to
+//! endpoints kept, session tickets on, nothing logged but where a case says so, and no limit that the load could reach.
 
-use super::cases::{Back, Front, METHOD, Setup};
-use super::certificates::Files;
+use super::cases::METHOD;
 use super::grpc;
-use super::rivals::{KINDS, Kind, Site};
-use super::sink::Sink;
-use crate::child::{self, Child};
+use crate::balancers::{
+    Algorithm, Back, Balancer, Care, Front, Listener, Pool, Reuse, Route, Running, Setup, Timeouts,
+};
+use crate::child;
 use crate::error::{Error, Result, While};
 use crate::http::local;
-use crate::machine;
 use crate::origin;
-use crate::procfs;
-use crate::scratch::Scratch;
-use crate::study::Options;
-use crate::study::grid::OURS;
-use std::env;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A proxy of this machine.
-pub struct Proxy {
-    /// Its name in the table.
-    pub name: String,
-    /// Its version, as it prints it.
-    pub version: String,
-    kind: &'static Kind,
-    command: Vec<String>,
+/// A setup between such clients and such endpoints.
+///
+/// # Errors
+/// If the system has no port.
+pub fn setup(front: Front, back: Back, endpoints: [u16; 2]) -> Result<Setup> {
+    let bind = local(origin::free_ports()?[0]);
+    let pool = Pool {
+        name: "app",
+        endpoints: endpoints.map(local).to_vec(),
+        algorithm: Algorithm::Random,
+        back,
+        care: Care::Checked,
+        ..Pool::default()
+    };
+    let setup = Setup { pools: vec![pool], tuned: true, ..Setup::default() };
+    if front == Front::Tcp {
+        let timeouts = Timeouts { idle: Duration::from_secs(300), ..Timeouts::default() };
+        let listeners = vec![Listener::to("app", "web", bind, front)];
+        return Ok(Setup { connections: 24_000, listeners, timeouts, ..setup });
+    }
+    Ok(Setup {
+        listeners: vec![Listener::new("web", bind, front)],
+        routes: vec![Route::new("/", "app")],
+        reuse: if front == Front::Http1 { Reuse::Always } else { Reuse::Many },
+        ..setup
+    })
 }
 
-impl Proxy {
-    /// evenkeel and those that are wanted, and `HAPROXY_BIN` beside Debian's HAProxy. One that is not installed is left out, and
-    /// named on standard error.
-    ///
-    /// # Errors
-    /// One is unknown, or evenkeel is missing.
-    pub fn wanted(options: &Options) -> Result<Vec<Proxy>> {
-        let mut proxies = Proxy::find(&[OURS.to_owned()], options.evenkeel.as_deref())?;
-        for name in options.against.iter().filter(|name| !name.is_empty() && *name != OURS) {
-            match Proxy::find(std::slice::from_ref(name), None) {
-                Ok(found) => proxies.extend(found),
-                Err(Error::Missing(program)) => eprintln!("left out: {}", Error::Missing(program)),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(proxies)
-    }
-
-    /// The proxies with these names, and `HAPROXY_BIN` beside Debian's HAProxy.
-    ///
-    /// # Errors
-    /// If one is unknown or missing.
-    pub fn find(names: &[String], evenkeel: Option<&Path>) -> Result<Vec<Proxy>> {
-        let mut proxies = Vec::new();
-        for name in names {
-            let kind = KINDS.iter().find(|kind| kind.name == name).ok_or_else(|| {
-                let known: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
-                Error::Wrong(format!("unknown proxy `{name}`; there are {}", known.join(", ")))
-            })?;
-            let command = match kind.program {
-                OURS => child::find_evenkeel(evenkeel)?,
-                "evenkeel-lab" => child::this()?,
-                program => child::find(program)?,
-            };
-            proxies.push(Proxy::new(kind.name, kind, vec![command])?);
-            if let (true, Ok(other)) = (kind.name == "haproxy", env::var("HAPROXY_BIN")) {
-                let words: Vec<String> = other.split_ascii_whitespace().map(str::to_owned).collect();
-                if !words.is_empty() {
-                    proxies.push(Proxy::new("haproxy-other", kind, words)?);
-                }
-            }
-        }
-        Ok(proxies)
-    }
-
-    fn new(name: &str, kind: &'static Kind, command: Vec<String>) -> Result<Proxy> {
-        let version = machine::version(&command, kind.version_flag)?;
-        Ok(Proxy { name: name.to_owned(), version, kind, command })
-    }
-
-    /// Starts it on its core and checks that it passes answers on byte for byte, in the protocol of the clients.
-    ///
-    /// # Errors
-    /// If it cannot do this, does not come up, or changes an answer.
-    pub fn start(
-        &self,
-        endpoints: [u16; 2],
-        front: Front,
-        back: Back,
-        certificate: Option<&Files>,
-        core: usize,
-    ) -> Result<Running> {
-        if let Some(reason) = (self.kind.cannot)(front, back) {
-            return Err(Error::Wrong(reason.into()));
-        }
-        let (name, folder) = (&self.name, Scratch::new()?);
-        let logs = front.setup() == Setup::Logged && self.kind.logs_to_socket;
-        let sink = logs.then(Sink::open).transpose()?;
-        let log_port = sink.as_ref().map_or(0, |sink| sink.port);
-        let port = origin::free_ports()?[0];
-        let site = Site { folder: folder.path(), port, endpoints, front, back, certificate, log_port };
-        let log = site.log();
-        let config = folder.write(self.kind.config_name, (self.kind.config)(&site))?;
-        let said = folder.path().join("said");
-        let command = (self.kind.arguments)(&self.command, folder.path(), &config);
-        let process = Child::spawn(name, &command, Some(core), &said)?;
-        origin::await_listening(name, &process, local(port), &said)?;
-        let last_words = || child::last_words(&said);
-        verify(port, front, back, folder.path())
-            .map_err(|error| Error::Refused(format!("{name}: {error}\n{}", last_words())))?;
-        let pids = if self.kind.forks { procfs::children_of(process.pid()) } else { vec![process.pid()] };
-        if pids.is_empty() {
-            return Err(Error::Wrong(format!("{name} has no worker:\n{}", last_words())));
-        }
-        Ok(Running { port, pids, process, log, sink, folder })
-    }
+/// Starts a proxy on a core and checks that it passes answers on byte for byte, in the protocol of the clients.
+///
+/// # Errors
+/// If it cannot do this, does not come up, or changes an answer.
+pub fn start(balancer: &Balancer, setup: Setup, core: usize) -> Result<Running> {
+    let running = balancer.start(child::on_core(core)?, setup)?;
+    let changed = |error| Error::Refused(format!("{}: {error}\n{}", running.name, running.last_words()));
+    verify(&running).map_err(changed)?;
+    Ok(running)
 }
 
-/// A proxy that listens, until dropped.
-pub struct Running {
-    /// Where.
-    pub port: u16,
-    /// The processes that carry requests.
-    pub pids: Vec<u32>,
-    process: Child,
-    log: PathBuf,
-    sink: Option<Sink>,
-    folder: Scratch,
-}
-
-impl Running {
-    /// Where it may write.
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
-    }
-
-    /// The file with the message of gRPC.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn message(&self) -> Result<PathBuf> {
-        self.folder.write("message", grpc::message())
-    }
-
-    /// Ends it, so that buffered lines are written, and returns the number of lines in its access log.
-    pub fn stop_and_count_log(self) -> u64 {
-        drop(self.process);
-        match self.sink {
-            Some(sink) => sink.close(),
-            None => std::fs::read(&self.log).map_or(0, |log| log.iter().filter(|&&byte| byte == b'\n').count() as u64),
-        }
-    }
+/// The file with the message of gRPC.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn message(folder: &Path) -> Result<PathBuf> {
+    let path = folder.join("message");
+    std::fs::write(&path, grpc::message()).or_say(|| format!("cannot write {}", path.display()))?;
+    Ok(path)
 }
 
 /// The URL of a path.
 pub fn url(front: Front, port: u16, path: &str) -> String {
-    let scheme = if front.certificate().is_some() { "https" } else { "http" };
+    let scheme = if front.is_tls() { "https" } else { "http" };
     format!("{scheme}://127.0.0.1:{port}{path}")
 }
 
 /// Asks for each file, or calls the method, in the protocol of the clients.
-fn verify(port: u16, front: Front, back: Back, folder: &Path) -> Result<()> {
-    if back == Back::Grpc {
+fn verify(running: &Running) -> Result<()> {
+    let (front, port, folder) = (running.setup().listeners[0].front, running.port(), running.folder());
+    if running.setup().pools[0].back == Back::Grpc {
         let sent = grpc::message();
-        let head = ask(port, front, METHOD, Some(&sent), folder, &sent)?;
+        let head = ask(port, front, METHOD, Some(&message(folder)?), folder, &sent)?;
         let good = head.lines().any(|line| line.eq_ignore_ascii_case("grpc-status: 0"));
         return if good { Ok(()) } else { Err(Error::Refused(format!("the trailers are lost:\n{head}"))) };
     }
-    if matches!(front, Front::Http1(_) | Front::Tcp) {
+    if matches!(front, Front::Http1 | Front::Tcp) {
         return origin::verify(port);
     }
     for (path, size) in origin::FILES {
@@ -175,22 +86,21 @@ fn verify(port: u16, front: Front, back: Back, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// One request by curl. Returns the fields of the head and of the trailers.
-fn ask(port: u16, front: Front, path: &str, message: Option<&[u8]>, folder: &Path, wanted: &[u8]) -> Result<String> {
-    let (head, body, sent) = (folder.join("head"), folder.join("body"), folder.join("sent"));
+/// Sends a request by curl. Returns the fields of the head and of the trailers.
+fn ask(port: u16, front: Front, path: &str, message: Option<&Path>, folder: &Path, wanted: &[u8]) -> Result<String> {
+    let (head, body) = (folder.join("head"), folder.join("body"));
     let (protocol, version) = match front {
         Front::H2c => ("--http2-prior-knowledge", "HTTP/2 200"),
-        Front::H2(_) => ("--http2", "HTTP/2 200"),
-        Front::Http1(_) | Front::Tcp | Front::Https(_) => ("--http1.1", "HTTP/1.1 200"),
+        Front::H2 => ("--http2", "HTTP/2 200"),
+        _ => ("--http1.1", "HTTP/1.1 200"),
     };
     let mut command = vec![child::find("curl")?];
     command.extend(["-s", "-S", "-k", "--max-time", "10", protocol, "-D"].map(str::to_owned));
     command.extend([head.display().to_string(), "-o".into(), body.display().to_string()]);
     if let Some(message) = message {
-        std::fs::write(&sent, message).or_say(|| format!("cannot write {}", sent.display()))?;
         command
             .extend(["-H", "content-type: application/grpc", "-H", "te: trailers", "--data-binary"].map(String::from));
-        command.push(format!("@{}", sent.display()));
+        command.push(format!("@{}", message.display()));
     }
     let url = url(front, port, path);
     command.push(url.clone());
@@ -212,12 +122,44 @@ fn ask(port: u16, front: Front, path: &str, message: Option<&[u8]>, folder: &Pat
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::balancers::{KINDS, written};
+    use crate::certificates::Files;
+
+    /// Protocols of clients and of endpoints, whether connections to these are closed, and whether requests are logged.
+    const PAIRS: [(Front, Back, bool, bool); 9] = [
+        (Front::Http1, Back::Http1, false, false),
+        (Front::Http1, Back::Http1, true, false),
+        (Front::Http1, Back::Http1, false, true),
+        (Front::H2c, Back::Http1, false, false),
+        (Front::H2c, Back::H2c, false, false),
+        (Front::H2c, Back::Grpc, false, false),
+        (Front::H2, Back::Http1, false, false),
+        (Front::Https, Back::Http1, false, false),
+        (Front::Tcp, Back::Http1, false, false),
+    ];
 
     #[test]
-    fn a_proxy_that_was_named_must_be_there_and_known() {
-        let nowhere = Some(Path::new("/no/such/evenkeel"));
-        assert!(Proxy::find(&[OURS.into()], nowhere).is_err());
-        assert!(Proxy::find(&["heaproxy".into()], nowhere).err().expect("it is unknown").to_string().contains("envoy"));
-        assert!(Proxy::find(&[], nowhere).expect("none is named").is_empty());
+    fn each_pair_of_protocols_has_its_configuration_and_names_the_endpoints() {
+        let files = Files { certificate: "some.crt".into(), key: "some.key".into(), both: "some.pem".into() };
+        for kind in KINDS {
+            let mut texts: Vec<String> = Vec::new();
+            for (front, back, closes, logs) in PAIRS {
+                let setup = setup(front, back, [20001, 20002]).expect("there are ports");
+                let reuse = if closes { Reuse::Never } else { setup.reuse };
+                let mut setup = Setup { certificate: Some(files.clone()), reuse, logs, ..setup };
+                setup.listeners[0].bind = local(1);
+                let Ok(text) = written(kind.name, &setup) else { continue };
+                assert!(text.contains("20001") && text.contains("20002"), "{}: {text}", kind.name);
+                assert_eq!(text.contains("some."), front.is_tls(), "{}: {text}", kind.name);
+                let log = text.contains("127.0.0.1:4 ") || text.contains("access.log");
+                assert_eq!(log, logs, "{}: {text}", kind.name);
+                texts.push(text);
+            }
+            // A proxy may need no word for gRPC, or for HTTP/2 over TLS.
+            let all = texts.len();
+            texts.sort_unstable();
+            texts.dedup();
+            assert!(!texts.is_empty() && texts.len() + 2 >= all, "{}: {} of {all}", kind.name, texts.len());
+        }
     }
 }

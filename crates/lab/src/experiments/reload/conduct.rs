@@ -1,16 +1,15 @@
 //! How is one balancer reloaded and upgraded under load, and how is that observed?
 
-use super::super::protocol_cost::{Certificate, Certificates};
 use super::traffic::{Clients, Count, KINDS};
-use crate::balancers::{Balancer, Mixed, Reload, Running};
+use crate::balancers::{Balancer, Reload, Running};
+use crate::certificates::Certificates;
 use crate::child::{self, Adopted};
-use crate::client::connector::Ports;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
-use crate::origin;
 use crate::procfs;
 use crate::progress::Progress;
 use crate::scratch::Scratch;
+use crate::setups::mixed;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
@@ -51,22 +50,17 @@ pub fn conduct(balancer: &Balancer, reloads: u32) -> Result<Went> {
     let endpoints = (0..3).map(|number| Endpoint::start(number, folder.path())).collect::<Result<Vec<_>>>()?;
     let addresses: Vec<_> = endpoints.iter().map(|endpoint| endpoint.address).collect();
     let certificates = Certificates::make()?;
-    let [h2c, tls] = origin::free_ports()?;
-    let files = certificates.of(Certificate::P256).clone();
-    let (certificate, key, both) = (files.certificate, files.key, files.both);
-    let mixed = Mixed { h2c_port: h2c, tls_port: tls, certificate, key, both };
-    let running = balancer.start(&addresses, Some(mixed))?;
-    let clients = Clients::start(Ports { clear: running.port, h2c, tls })?;
+    let (mut running, ports) = mixed::start(balancer, &addresses, &certificates)?;
+    let clients = Clients::start(ports)?;
     let progress = Progress::new();
-    let tell =
-        |done: u32| progress.tell(f64::from(done), f64::from(reloads), &format!("{} reloads", balancer.kind.name));
+    let tell = |done: u32| progress.tell(f64::from(done), f64::from(reloads), &format!("{} reloads", balancer.name));
     child::pause(SETTLE)?;
     let before = processes(&running);
     let (mut took, mut lost) = (Vec::new(), 0);
     for number in 0..reloads {
         tell(number);
         let began = Instant::now();
-        took.push(reload(&running, 2 + number % 99, &mut lost)?);
+        took.push(reload(&mut running, 2 + number % 99, &mut lost)?);
         child::pause(BETWEEN.saturating_sub(began.elapsed()))?;
     }
     child::pause(SETTLE)?;
@@ -74,7 +68,7 @@ pub fn conduct(balancer: &Balancer, reloads: u32) -> Result<Went> {
     let counted = clients.counts();
     let mut successor = None;
     if running.kind.upgrades {
-        progress.tell(1.0, 1.0, &format!("{}: a new binary", balancer.kind.name));
+        progress.tell(1.0, 1.0, &format!("{}: a new binary", balancer.name));
         successor = Some(upgrade(&running)?);
         child::pause(SETTLE)?;
     }
@@ -87,10 +81,10 @@ pub fn conduct(balancer: &Balancer, reloads: u32) -> Result<Went> {
 }
 
 /// Reloads once. Returns the time from the signal that had an effect, and counts those that had none.
-fn reload(running: &Running, weight: u32, lost: &mut usize) -> Result<Duration> {
+fn reload(running: &mut Running, weight: u32, lost: &mut usize) -> Result<Duration> {
     let before = running.generation()?;
     let (mut asked, mut patience) = (Instant::now(), LOST);
-    running.rewrite(weight)?;
+    running.rewrite(|setup| mixed::set_weight(setup, weight))?;
     running.reload();
     let signals = running.kind.reload != Reload::Files;
     await_change(
@@ -103,7 +97,7 @@ fn reload(running: &Running, weight: u32, lost: &mut usize) -> Result<Duration> 
             }
             Ok(running.generation()? != before)
         },
-        || format!("{} did not reload", running.kind.name),
+        || format!("{} did not reload", running.name),
     )?;
     Ok(asked.elapsed())
 }
@@ -119,7 +113,7 @@ fn upgrade(running: &Running) -> Result<Adopted> {
             successor = new.map(Adopted::new);
             Ok(successor.is_some())
         },
-        || format!("{} started no successor", running.kind.name),
+        || format!("{} started no successor", running.name),
     )?;
     successor.ok_or_else(|| Error::Wrong("a change that was seen is gone".into()))
 }

@@ -6,7 +6,7 @@ mod outcome;
 mod traffic;
 
 use self::outcome::Measured;
-use crate::balancers::Balancer;
+use crate::balancers::{self, RIVALS};
 use crate::child;
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
@@ -44,11 +44,11 @@ struct Arguments {
 
 fn run(arguments: &Arguments) -> Result<()> {
     let options = &arguments.study;
-    let (balancers, versions) = Balancer::find(options)?;
+    let (balancers, versions) = balancers::find(options, &RIVALS)?;
     machine::allow_files(20_000);
     child::adopt_orphans()?;
     let reloads = arguments.reloads.unwrap_or(if options.quick { 3 } else { 100 });
-    let names: Vec<String> = balancers.iter().map(|balancer| balancer.kind.name.to_owned()).collect();
+    let names: Vec<String> = balancers.iter().map(|balancer| balancer.name.to_owned()).collect();
     let rounds = Rounds::run(&names, options.rounds(), |at, _| conduct::conduct(&balancers[at], reloads))?;
     study::present(&Measured { balancers: &balancers, rounds: &rounds, reloads }.found(versions), options)
 }

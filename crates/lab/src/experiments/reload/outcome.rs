@@ -7,8 +7,9 @@ use super::traffic::{Count, KINDS, Row};
 use crate::balancers::{Balancer, OURS};
 use crate::stats::{Interval, Spread};
 use crate::study::figures::{row, told};
+use crate::study::topology::{band, column, node};
 use crate::study::{Claim, Finding, Found, Plot, Rounds, Versions};
-use evenkeel_draw::flow::{Band, Column, Node, flow};
+use evenkeel_draw::flow::flow;
 use evenkeel_draw::intervals::intervals;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -20,8 +21,8 @@ static CLAIMS: [(&str, [Claim; 2]); 4] = [
     (
         "evenkeel",
         [
-            Claim { text: "evenkeel: no request fails while it reloads", source: "evenkeel" },
-            Claim { text: "evenkeel: no stream drops while it reloads", source: "evenkeel" },
+            Claim::ours("evenkeel: no request fails while it reloads"),
+            Claim::ours("evenkeel: no stream drops while it reloads"),
         ],
     ),
     (
@@ -52,10 +53,8 @@ static CLAIMS: [(&str, [Claim; 2]); 4] = [
         ],
     ),
 ];
-const UPGRADE: Claim =
-    Claim { text: "evenkeel: no request fails and no stream drops while its binary is replaced", source: "evenkeel" };
-const SOON: Claim =
-    Claim { text: "A reload of evenkeel is at work as soon as one of the best of the others", source: "evenkeel" };
+const UPGRADE: Claim = Claim::ours("evenkeel: no request fails and no stream drops while its binary is replaced");
+const SOON: Claim = Claim::ours("A reload of evenkeel is at work as soon as one of the best of the others");
 
 /// What was measured.
 pub struct Measured<'m> {
@@ -82,7 +81,7 @@ impl Measured<'_> {
     fn findings(&self) -> Vec<Finding> {
         let mut all = Vec::new();
         for (at, balancer) in self.balancers.iter().enumerate() {
-            let claims = CLAIMS.iter().find(|(name, _)| *name == balancer.kind.name);
+            let claims = CLAIMS.iter().find(|(name, _)| *name == balancer.name);
             for (claim, streams) in
                 claims.iter().flat_map(|(_, [requests, streams])| [(requests, false), (streams, true)])
             {
@@ -92,7 +91,7 @@ impl Measured<'_> {
                 all.push(Finding::at_most(*claim, &what, Interval::of(&runs), 0.0));
             }
         }
-        let Some(ours) = self.balancers.iter().position(|balancer| balancer.kind.name == OURS) else { return all };
+        let Some(ours) = self.balancers.iter().position(|balancer| balancer.name == OURS) else { return all };
         let both = |counts: &[Count; KINDS.len()]| lost(counts, false) + lost(counts, true);
         let upgrades: Vec<f64> = self.rounds.of(ours).filter_map(|went| went.upgrade.as_ref().map(both)).collect();
         all.push(Finding::at_most(UPGRADE, "failed requests and dropped streams", Interval::of(&upgrades), 0.0));
@@ -101,7 +100,7 @@ impl Measured<'_> {
         let rivals = (0..self.balancers.len()).filter(|at| *at != ours);
         all.push(match rivals.min_by(|a, b| median(a).total_cmp(&median(b))) {
             Some(best) => {
-                let what = format!("its time over that of {}", self.balancers[best].kind.name);
+                let what = format!("its time over that of {}", self.balancers[best].name);
                 Finding::at_most(SOON, &what, Interval::of_ratios(&took(ours), &took(best)), 1.05)
             }
             None => Finding::not_shown(SOON, "no other balancer ran".into()),
@@ -130,7 +129,7 @@ impl Measured<'_> {
         }
         for (kind, of) in KINDS.iter().enumerate() {
             rows.extend((0..self.balancers.len()).map(|at| {
-                let name = format!("{} ({}): {}", of.name, clients(of.clients), self.balancers[at].kind.name);
+                let name = format!("{} ({}): {}", of.name, clients(of.clients), self.balancers[at].name);
                 let mut row = vec![name];
                 row.extend(self.counted(at, &[kind]));
                 row.extend((0..6).map(|_| String::new()));
@@ -145,7 +144,7 @@ impl Measured<'_> {
     fn whole(&self, at: usize) -> Vec<String> {
         let all: Vec<usize> = (0..KINDS.len()).collect();
         let of = |figure: fn(&Went) -> f64, digits| told(&self.rounds.figures(at, figure), digits);
-        let mut row = vec![format!("all: {}", self.balancers[at].kind.name)];
+        let mut row = vec![format!("all: {}", self.balancers[at].name)];
         row.extend(self.counted(at, &all));
         row.push(of(at_work, 0));
         row.push(of(|went| went.took.last().copied().unwrap_or_default().as_secs_f64() * 1e3, 0));
@@ -183,9 +182,8 @@ impl Measured<'_> {
 
     fn plots(&self) -> Vec<Plot> {
         let plot = |title: &str, figure: fn(&Went) -> f64| {
-            let of = |(at, balancer): (usize, &Balancer)| {
-                row(balancer.kind.name, &self.rounds.figures(at, figure), None, at)
-            };
+            let of =
+                |(at, balancer): (usize, &Balancer)| row(balancer.name, &self.rounds.figures(at, figure), None, at);
             let rows: Vec<_> = self.balancers.iter().enumerate().map(of).collect();
             Plot { svg: intervals(&rows, title), title: title.into() }
         };
@@ -225,19 +223,16 @@ fn clients(count: usize) -> String {
 }
 
 fn topology(balancers: &[Balancer]) -> String {
-    let node = |name: String, text: String| Node { name, text, link: None };
-    let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
-    let names: Vec<&str> = balancers.iter().map(|balancer| balancer.kind.name).collect();
+    let names: Vec<&str> = balancers.iter().map(|balancer| balancer.name).collect();
     let of = |row: &Row| {
         let over = if row.tls { " over TLS" } else { "" };
-        node(row.kind.short().into(), clients(row.clients) + over)
+        node(row.kind.short(), clients(row.clients) + over)
     };
     let columns = [
-        column("clients", KINDS.iter().map(of).collect()),
-        column(&format!("{}, in turns", names.join(", ")), vec![node("balancer".into(), String::new())]),
-        column("endpoints", (1..=3).map(|n| node(format!("endpoint {n}"), "8 to 12 ms each".into())).collect()),
+        column("clients", KINDS.iter().map(of)),
+        column(&format!("{}, in turns", names.join(", ")), [node("balancer", "")]),
+        column("endpoints", (1..=3).map(|n| node(format!("endpoint {n}"), "8 to 12 ms each"))),
     ];
-    let band = |from, to, rate| Band { from, to, rate, errors: 0.0 };
     let clients: usize = KINDS.iter().map(|kind| kind.clients).sum();
     let sent = KINDS.iter().enumerate().map(|(from, kind)| band(from, 0, kind.clients as f64)).collect();
     flow("The machines", &columns, &[sent, (0..3).map(|to| band(0, to, clients as f64 / 3.0)).collect()])
@@ -250,7 +245,7 @@ fn one_json(balancer: &Balancer, went: &Went) -> Value {
         Value::Object(rows.collect())
     };
     json!({
-        "name": balancer.kind.name,
+        "name": balancer.name,
         "reloads": counts(&went.reloads),
         "upgrade": went.upgrade.as_ref().map(counts),
         "took_effect_ms": went.took.iter().map(|time| time.as_secs_f64() * 1e3).collect::<Vec<_>>(),

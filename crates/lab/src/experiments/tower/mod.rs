@@ -3,24 +3,24 @@
 mod stack;
 mod table;
 
+use crate::balancers::{self, Algorithm, Balancer, Setup};
 use crate::child::Child;
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
+use crate::http;
 use crate::load::generator::Plan;
 use crate::origin;
 use crate::scratch::Scratch;
 use crate::stats::{Interval, Spread, quantile};
-use crate::study::balancers::{self, Algorithm, Balancer, Setup};
 use crate::study::comparison::{Case, Comparison};
 use crate::study::figures::{row, told};
+use crate::study::topology::{column, even, node};
 use crate::study::{self, Claim, Finding, Found, Options, Plot, Prediction, Rounds, Versions};
 use crate::worker;
 use clap::{Args, FromArgMatches};
-use evenkeel_draw::flow::{Band, Column, Node, flow};
 use evenkeel_draw::intervals::intervals;
 use serde_json::json;
 use stack::Stack;
-use std::net::SocketAddr;
 use std::time::Duration;
 use table::{ALL, ROWS, SHARES, Table};
 
@@ -100,9 +100,8 @@ const LEAST_SECOND: [Claim; 3] = [
 type Run = [f64; 5];
 
 fn run(options: &Options) -> Result<()> {
-    let (found, mut versions) = balancers::find(&options.alone())?;
-    versions.push(("tower".into(), "0.5, built in".into()));
-    let evenkeel = &found[0];
+    let evenkeel = &balancers::find_evenkeel(options.evenkeel.as_deref())?;
+    let versions = vec![evenkeel.named_version(), ("tower".into(), "0.5, built in".into())];
     let arms: Vec<Arm> = (0..ALL.len())
         .flat_map(|table| WAYS.iter().map(move |&(name, row, way)| Arm { table, row, name, way }))
         .filter(|arm| ALL[arm.table].over_sockets || matches!(arm.way, Way::Stack(_)))
@@ -133,17 +132,16 @@ fn over_sockets(evenkeel: &Balancer, algorithm: Algorithm, table: &Table, reques
     let folder = Scratch::new()?;
     let mut endpoints = Vec::new();
     let start = |&below_ms: &u64| -> Result<Child> {
-        let bind = SocketAddr::from(([127, 0, 0, 1], origin::free_ports()?[0]));
-        endpoints.push(bind.to_string());
+        let bind = http::local(origin::free_ports()?[0]);
+        endpoints.push(bind);
         worker::Arguments { bind, places: PLACES, spin: false, below_ms: Some(below_ms) }
             .start(Vec::new(), folder.path())
     };
     let _workers = table.below_ms.iter().map(start).collect::<Result<Vec<_>>>()?;
-    let port = origin::free_ports()?[0];
-    let setup = Setup { algorithm, endpoints: &endpoints, workers: 1, port };
-    let _running = evenkeel.start(Vec::new(), &setup)?;
+    let front = http::local(origin::free_ports()?[0]);
+    let _running = evenkeel.start(Vec::new(), Setup::of_algorithm(algorithm, &endpoints, front))?;
     let each = (requests / table.at_once) as u64;
-    let plan = Plan::closed(vec![format!("127.0.0.1:{port}/")], table.at_once as u32, each);
+    let plan = Plan::closed(vec![format!("{front}/")], table.at_once as u32, each);
     let load = plan.start(Vec::new(), &folder.path().join("load"))?.end(PATIENCE)?;
     match load.failures() {
         0 => Ok(SHARES.map(|share| load.quantile(share))),
@@ -270,14 +268,9 @@ impl Measured<'_> {
 }
 
 fn topology() -> String {
-    let node = |name: String, text: &str| Node { name, text: text.into(), link: None };
-    let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
-    let below = ALL[0].below_ms;
-    let columns = [
-        column("load", vec![node("50 at once".into(), "the first table")]),
-        column("balancer", vec![node("one of several".into(), "")]),
-        column("endpoints", below.iter().map(|ms| node(format!("below {ms} ms"), "")).collect()),
-    ];
-    let band = |to: usize, rate: f64| Band { from: 0, to, rate, errors: 0.0 };
-    flow("The machines", &columns, &[vec![band(0, 1.0)], (0..below.len()).map(|to| band(to, 0.1)).collect()])
+    even(&[
+        column("load", [node("50 at once", "the first table")]),
+        column("balancer", [node("one of several", "")]),
+        column("endpoints", ALL[0].below_ms.iter().map(|ms| node(format!("below {ms} ms"), ""))),
+    ])
 }

@@ -39,7 +39,7 @@ pub struct Bound {
 impl Bound {
     /// A claim of the project's own.
     pub const fn new(text: &'static str, of: &'static [&'static str], at_most: f64) -> Bound {
-        Bound { claim: Claim { text, source: OURS }, of, at_most }
+        Bound { claim: Claim::ours(text), of, at_most }
     }
 }
 

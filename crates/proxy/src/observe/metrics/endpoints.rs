@@ -58,7 +58,7 @@ impl Shown<'_> {
         label: (&'static str, &[&'static str]),
         counter: fn(&EndpointStats, usize) -> &Counter,
     ) -> fmt::Result {
-        self.by_endpoint(encoder, family, speaks, label, |p, e, i| self.sum(|w| counter(&w.endpoints[p][e], i)))
+        self.by_endpoint(encoder, family, speaks, label, |p, e, i| self.sum_of(p, e, |stats| counter(stats, i)))
     }
 
     /// The same where endpoints may speak HTTP/2.
@@ -71,7 +71,7 @@ impl Shown<'_> {
     ) -> fmt::Result {
         self.by_endpoint(encoder, family, is_http, label, |p, e, i| {
             let may_speak = self.plan.pools[p].protocol != EndpointProtocol::Http1;
-            may_speak.then(|| self.sum(|w| counter(&w.endpoints[p][e], i)))
+            may_speak.then(|| self.sum_of(p, e, |stats| counter(stats, i)))
         })
     }
 }

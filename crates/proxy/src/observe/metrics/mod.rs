@@ -5,7 +5,6 @@
 //! and status start with `GET` and `200` (for requests without a route, `404`) and show others once they occur. What a
 //! listener or a pool can never count, for what is spoken there, has no series.
 
-mod condition;
 mod endpoints;
 mod listeners;
 mod modes;
@@ -15,13 +14,12 @@ mod reports;
 mod tests;
 mod udp;
 
-use crate::observe::generation::Generation;
-use crate::observe::stats::{CLASSES, Counter, Histogram, WorkerStats};
+use crate::observe::numbers::{Members, Numbers};
+use crate::observe::stats::{CLASSES, Counter, EndpointStats, Histogram, WorkerStats};
 use crate::observe::taps;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::Mode;
 use evenkeel_net::accept_pause;
-use evenkeel_runtime::control::Control;
 use modes::Speaks;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
@@ -40,8 +38,7 @@ const CLASS_LABELS: [&str; CLASSES] = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"
 /// The metrics of a running proxy, to be registered without a prefix.
 #[derive(Debug)]
 pub struct Metrics {
-    running: watch::Receiver<Arc<Generation>>,
-    control: Control,
+    running: watch::Receiver<Arc<Numbers>>,
 }
 
 /// What is shown once.
@@ -50,6 +47,8 @@ struct Shown<'g> {
     /// Of the listeners that lead to each pool.
     modes: Vec<Vec<Mode>>,
     workers: &'g [Arc<WorkerStats>],
+    /// The endpoints of each pool.
+    members: Vec<Arc<Members>>,
 }
 
 type Labels<'a> = Vec<(&'static str, &'a str)>;
@@ -61,9 +60,9 @@ type Family<S, N> = (&'static str, &'static str, fn(&S) -> &N);
 type Row<'a> = (usize, Labels<'a>, Range<usize>);
 
 impl Metrics {
-    /// Metrics of whatever runs when they are asked for, and of the pools as `control` knows them.
-    pub fn new(running: watch::Receiver<Arc<Generation>>, control: Control) -> Metrics {
-        Metrics { running, control }
+    /// Metrics of whatever runs when they are asked for.
+    pub fn new(running: watch::Receiver<Arc<Numbers>>) -> Metrics {
+        Metrics { running }
     }
 }
 
@@ -71,6 +70,11 @@ impl Shown<'_> {
     /// The sum of one number over the workers. Wrapping: a number that went up here may go down there.
     fn sum<'w>(&'w self, counter: impl Fn(&'w WorkerStats) -> &'w Counter) -> u64 {
         self.workers.iter().fold(0, |sum, worker| sum.wrapping_add(counter(worker).get()))
+    }
+
+    /// The sum of one number of an endpoint over the workers.
+    fn sum_of(&self, pool: usize, endpoint: usize, counter: impl Fn(&EndpointStats) -> &Counter) -> u64 {
+        self.members[pool].stats(endpoint).fold(0, |sum, stats| sum.wrapping_add(counter(stats).get()))
     }
 
     /// The sum of the histograms of the workers that have one.
@@ -96,13 +100,16 @@ impl Shown<'_> {
     fn rows(&self, speaks: Speaks) -> Vec<Row<'_>> {
         let mut rows = Vec::new();
         for (p, pool) in self.pools_of(speaks) {
-            let endpoints = pool.endpoints.iter().enumerate();
+            let endpoints = &self.members[p].endpoints;
             if self.plan.telemetry.metrics.per_endpoint {
                 rows.extend(
-                    endpoints.map(|(e, it)| (p, vec![("pool", &*pool.name), ("endpoint", &*it.name)], e..e + 1)),
+                    endpoints
+                        .iter()
+                        .enumerate()
+                        .map(|(e, it)| (p, vec![("pool", &*pool.name), ("endpoint", &*it.name)], e..e + 1)),
                 );
             } else {
-                rows.push((p, vec![("pool", &*pool.name)], 0..pool.endpoints.len()));
+                rows.push((p, vec![("pool", &*pool.name)], 0..endpoints.len()));
             }
         }
         rows
@@ -146,7 +153,8 @@ const NO_LABEL: (&str, &[&str]) = ("", &[""]);
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let running = self.running.borrow().clone();
-        let shown = Shown { plan: &running.plan, modes: running.plan.modes(), workers: &running.workers };
+        let members = running.all_members();
+        let shown = Shown { plan: running.plan(), modes: running.plan().modes(), workers: &running.workers, members };
         shown.listeners(&mut encoder)?;
         shown.sessions(&mut encoder)?;
         shown.connections(&mut encoder)?;
@@ -154,7 +162,6 @@ impl Collector for Metrics {
         shown.udp(&mut encoder)?;
         shown.endpoints(&mut encoder)?;
         shown.pools(&mut encoder)?;
-        shown.condition(&mut encoder, &self.control)?;
         shown.reports(&mut encoder)?;
         let name = "evenkeel_access_log_lines_dropped";
         let help = "Lines of the access log that were dropped as its disk was full or too slow";
@@ -170,12 +177,6 @@ impl Collector for Metrics {
         let name = "evenkeel_accept_pauses";
         let help = "Pauses of accepting connections, as the process had no descriptor or no memory for one more";
         let family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        ConstCounter::new(accept_pause::count()).encode(family)?;
-        let help = "How often the configuration was changed since the start";
-        let family = encoder.encode_descriptor("evenkeel_config_generation", help, None, MetricType::Gauge)?;
-        ConstGauge::new(running.number).encode(family)?;
-        let help = "Earlier configurations by which requests still run";
-        let family = encoder.encode_descriptor("evenkeel_generations_draining", help, None, MetricType::Gauge)?;
-        ConstGauge::new(running.draining()).encode(family)
+        ConstCounter::new(accept_pause::count()).encode(family)
     }
 }

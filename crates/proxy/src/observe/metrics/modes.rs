@@ -29,10 +29,6 @@ pub(super) fn forwards(mode: Mode) -> bool {
     mode != Mode::Dns
 }
 
-pub(super) fn any(_: Mode) -> bool {
-    true
-}
-
 impl Shown<'_> {
     /// Each listener that is meant, with its index.
     pub(super) fn speaking(&self, speaks: Speaks) -> impl Iterator<Item = (usize, &Arc<Listener>)> {

@@ -61,7 +61,7 @@ impl Shown<'_> {
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for (p, labels, endpoints) in self.rows(is_http) {
             for e in endpoints {
-                let said = self.workers.iter().map(|w| &w.endpoints[p][e].reported);
+                let said = self.members[p].stats(e).map(|stats| &stats.reported);
                 let last = said.max_by_key(|reported| reported.at_ns.get());
                 let value = last.map_or(0, |reported| of(reported).get()) as f64 * unit;
                 ConstGauge::new(value).encode(family.encode_family(&labels)?)?;

@@ -1,6 +1,7 @@
 //! Is every number where Prometheus looks for it?
 
 use super::*;
+use evenkeel_runtime::{Control, Generation};
 use prometheus_client::registry::Registry;
 
 const PLAN: &str = "
@@ -17,18 +18,19 @@ const PLAN: &str = "
     limits = { requests_per_endpoint = 1 }
 ";
 
-fn shown(extra: &str, count: impl Fn(&[Arc<WorkerStats>])) -> String {
+fn shown(extra: &str, count: impl Fn(&Numbers)) -> String {
     of_plan(&format!("{extra}{PLAN}"), count)
 }
 
-fn of_plan(text: &str, count: impl Fn(&[Arc<WorkerStats>])) -> String {
+fn of_plan(text: &str, count: impl Fn(&Numbers)) -> String {
     let outcome = evenkeel_config::parse_str("plan", text, &|_| None);
     let plan = Arc::new(outcome.plan.unwrap_or_else(|| panic!("{:?}", outcome.diagnostics)));
-    let running = Generation::first(plan, 2);
-    count(&running.workers);
+    let running = Numbers::first(Arc::new(Generation::first(plan, Vec::new())), 2);
+    count(&running);
     let mut registry = Registry::default();
-    let control = Control::unattended(&running.plan, 2);
-    registry.register_collector(Box::new(Metrics::new(watch::channel(Arc::new(running)).1, control)));
+    let (control, generation) = (Control::unattended(running.plan(), 2), watch::channel(running.generation.clone()).1);
+    registry.register_collector(Box::new(evenkeel_runtime::Metrics::new(generation, control)));
+    registry.register_collector(Box::new(Metrics::new(watch::channel(Arc::new(running)).1)));
     let mut out = String::new();
     prometheus_client::encoding::text::encode(&mut out, &registry).expect("a String takes everything");
     out
@@ -68,15 +70,15 @@ fn every_series_is_there_at_zero() {
 
 #[test]
 fn workers_add_up() {
-    let text = shown("", |workers| {
-        for worker in workers {
+    let text = shown("", |numbers| {
+        for worker in &numbers.workers {
             let route = worker.routes[0].of(&Arc::from("only \"a\""));
             route.count(0, 200, 3_000_000);
             route.count(2, 503, 20_000_000_000);
             worker.listeners[0].active.add(2);
-            worker.endpoints[0][1].requests[1].add(4);
         }
-        workers[0].listeners[0].active.sub(1);
+        numbers.members(0).stats(1).for_each(|endpoint| endpoint.requests[1].add(4));
+        numbers.workers[0].listeners[0].active.sub(1);
     });
     let route = r#"listener="a",route="only \"a\"""#;
     has(&text, &format!(r#"evenkeel_http_requests_total{{{route},method="GET",code="200"}} 2"#));
@@ -93,8 +95,8 @@ fn workers_add_up() {
 
 #[test]
 fn endpoints_are_summed_where_they_are_not_told_apart() {
-    let text = shown("[telemetry]\nmetrics = { per_endpoint = false }\n", |workers| {
-        for endpoint in &workers[1].endpoints[0] {
+    let text = shown("[telemetry]\nmetrics = { per_endpoint = false }\n", |numbers| {
+        for endpoint in &numbers.members(0).workers[1] {
             endpoint.requests[1].add(4);
             endpoint.idle.add(1);
         }

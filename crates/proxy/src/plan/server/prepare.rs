@@ -1,23 +1,26 @@
 //! What of a plan can fail? Sockets, the access log, balancers, keys, pages: all of it is made before anything is changed.
 
-use super::{Server, addresses, line_sink, probed_at};
+use super::{Proxy, addresses, line_sink, probed_at};
 use crate::listener::error_pages::ErrorPages;
 use crate::listener::probe_answers;
 use crate::observe::explaining::Wanted;
 use crate::plan::secured::Secured;
-use crate::plan::start_error::StartError;
 use crate::upstream::rules::{Compiled, PoolRules};
 use crate::upstream::sticky::Sticky;
 use evenkeel_balance::Balancer;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{self, Pool, SpeakAs};
+use evenkeel_config::plan::{self, LineSink, Pool, SpeakAs};
 use evenkeel_net::dial::check_transparent;
 use evenkeel_net::inherit::Inherited;
 use evenkeel_net::listen::{self, CannotListen, ListenFd, Protocol};
 use evenkeel_net::log_writer::Writer;
-use evenkeel_runtime::{Pools, SharedPool};
+use evenkeel_net::tls::towards::Towards;
+use evenkeel_runtime::plane::reason;
+use evenkeel_runtime::{Diagnostic, Next};
 use std::collections::HashMap;
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What of a plan can fail, before anything is changed.
@@ -26,8 +29,6 @@ pub(super) struct Prepared {
     pub(super) sockets: HashMap<(Protocol, SocketAddr), Vec<Vec<ListenFd>>>,
     /// New sockets for probes, by address and by worker.
     pub(super) probed: HashMap<SocketAddr, Vec<UdpSocket>>,
-    /// Pools that there were not.
-    pub(super) pools: Pools,
     /// By pool: new balancers by worker, if it needs any.
     pub(super) balancers: Vec<Option<Vec<Balancer>>>,
     /// By pool.
@@ -42,87 +43,143 @@ pub(super) struct Prepared {
     pub(super) log: Option<Option<Writer>>,
 }
 
-impl Server {
-    /// Does what can fail.
-    pub(super) fn prepare(
-        &self,
-        plan: &Plan,
-        before: Option<&Plan>,
-        inherited: &mut Inherited,
-    ) -> Result<Prepared, StartError> {
-        let workers = self.now().workers.len();
-        let mut sockets = HashMap::new();
-        for listener in &plan.listeners {
-            for at in addresses(listener).filter(|at| !self.sockets.contains_key(at)) {
-                let (given, addr) = (inherited.at(at), at.1);
-                let opened = match at.0 {
-                    Protocol::Tcp => listen::tcp(addr, workers, given),
-                    Protocol::Udp => listen::udp(addr, workers, given, true),
-                };
-                let fail = |error| StartError::Listen(CannotListen { listener: listener.name.clone(), addr, error });
-                sockets.insert(at, opened.map_err(fail)?);
-            }
+/// Does what can fail.
+///
+/// # Errors
+/// All that did.
+pub(super) fn prepare(proxy: &Proxy, next: &Next<'_>, inherited: &mut Inherited) -> Result<Prepared, Vec<Diagnostic>> {
+    let (plan, before, workers) = (next.plan(), next.before, proxy.workers.len());
+    let mut wrong = Wrong::default();
+    let sockets = sockets(proxy, plan, inherited, &mut wrong);
+    if let Some(pool) = plan.pools.iter().find(|pool| pool.source == SpeakAs::Client) {
+        wrong.note(check_transparent().map_err(|error| no_source(pool, &error)));
+    }
+    let mut probed = HashMap::new();
+    for (_, addr) in probed_at(plan).filter(|(_, addr)| !proxy.probed.contains(addr)) {
+        let opened = probe_answers::open(addr, workers);
+        let opened = opened.map_err(|error| machine(format!("cannot take probes by datagram at {addr}: {error}")));
+        probed.extend(wrong.note(opened).map(|sockets| (addr, sockets)));
+    }
+    let now = plan.telemetry.access_log.as_ref();
+    let log = match before.and_then(|plan| plan.telemetry.access_log.as_ref()) {
+        before if before == now => Some(None),
+        _ => wrong.note(now.map(open_log).transpose()).map(Some),
+    };
+    let balancers = balancers(proxy, next, &mut wrong);
+    let error_pages = wrong.note(ErrorPages::read(plan).map_err(|(path, error)| no_page(&path, &error)));
+    let explain = Wanted::read(&plan.telemetry.explain, workers);
+    let no_secret = |(path, error): (PathBuf, _)| machine(format!("telemetry.explain: {}: {error}", path.display()));
+    let explain = wrong.note(explain.map_err(no_secret));
+    let secured = wrong.note(proxy.secured.next(plan).map_err(|problem| machine(problem.to_string())));
+    let tls = |pool: &Pool| secured.as_ref().and_then(|secured| secured.pools.get(&pool.name)).cloned();
+    let pool_rules = plan.pools.iter().filter_map(|pool| wrong.note(pool_rules(pool, tls(pool)))).collect();
+    match (log, error_pages, explain, secured) {
+        (Some(log), Some(error_pages), Some(explain), Some(secured)) if wrong.0.is_empty() => {
+            let error_pages = Arc::new(error_pages);
+            Ok(Prepared { secured, sockets, probed, balancers, pool_rules, error_pages, log, explain })
         }
-        if let Some(pool) = plan.pools.iter().find(|pool| pool.source == SpeakAs::Client) {
-            check_transparent().map_err(|error| StartError::Source(pool.name.clone(), error))?;
-        }
-        let mut probed = HashMap::new();
-        for (_, addr) in probed_at(plan).filter(|(_, addr)| !self.probed.contains(addr)) {
-            probed.insert(addr, probe_answers::open(addr, workers).map_err(|error| StartError::Probes(addr, error))?);
-        }
-        let now = plan.telemetry.access_log.as_ref();
-        let log = match before.and_then(|plan| plan.telemetry.access_log.as_ref()) {
-            before if before == now => None,
-            _ => {
-                let open = |log: &plan::AccessLog| {
-                    let opened = Writer::open(&line_sink(log), "access-log");
-                    opened.map_err(|error| StartError::AccessLog(log.to.clone(), error))
-                };
-                Some(now.map(open).transpose()?)
-            }
-        };
-        let (mut pools, mut balancers) = (HashMap::new(), Vec::new());
-        let old_pools: HashMap<&str, &Arc<Pool>> =
-            before.iter().flat_map(|plan| &plan.pools).map(|pool| (&*pool.name, pool)).collect();
-        let there = self.control.pools();
-        for pool in &plan.pools {
-            let new = || SharedPool::new(workers, self.control.orders(), self.control.events());
-            let shared = match there.get(&pool.name) {
-                Some(shared) => shared,
-                None => pools.entry(pool.name.clone()).or_insert_with(new),
-            };
-            // Balancers do not know which shadows there are, only whether there are any.
-            let same = old_pools
-                .get(&*pool.name)
-                .is_some_and(|old| old.balance == pool.balance && old.shadow.is_empty() == pool.shadow.is_empty());
-            let recorded = plan.telemetry.journal.as_ref().is_some_and(|journal| *journal.pool == *pool.name);
-            let journal = self.journal.as_ref().filter(|_| recorded);
-            let made = (!same).then(|| shared.balancers(pool, journal)).transpose();
-            balancers.push(made.map_err(|e| StartError::Balance(pool.name.clone(), e))?);
-        }
-        drop(there);
-        let error_pages = ErrorPages::read(plan).map_err(|(path, error)| StartError::ErrorPage(path, error))?;
-        let explain =
-            Wanted::read(&plan.telemetry.explain, workers).map_err(|(path, error)| StartError::Explain(path, error))?;
-        let secured = self.secured.next(plan).map_err(StartError::Tls)?;
-        let pool_rules = plan.pools.iter().map(|pool| pool_rules(pool, &secured)).collect::<Result<_, _>>()?;
-        Ok(Prepared {
-            secured,
-            sockets,
-            probed,
-            pools,
-            balancers,
-            pool_rules,
-            error_pages: Arc::new(error_pages),
-            log,
-            explain,
-        })
+        _ => Err(wrong.0),
     }
 }
 
-fn pool_rules(plan: &Arc<Pool>, secured: &Secured) -> Result<PoolRules, StartError> {
+/// All that stands in the way of a plan, as far as it was found.
+#[derive(Default)]
+struct Wrong(Vec<Diagnostic>);
+
+impl Wrong {
+    /// What was done, if it could be.
+    fn note<T>(&mut self, done: Result<T, Diagnostic>) -> Option<T> {
+        done.map_err(|diagnostic| self.0.push(diagnostic)).ok()
+    }
+}
+
+/// Opens sockets where there are none yet.
+fn sockets(
+    proxy: &Proxy,
+    plan: &Plan,
+    inherited: &mut Inherited,
+    wrong: &mut Wrong,
+) -> HashMap<(Protocol, SocketAddr), Vec<Vec<ListenFd>>> {
+    let (mut sockets, workers) = (HashMap::new(), proxy.workers.len());
+    for listener in &plan.listeners {
+        for at in addresses(listener).filter(|at| !proxy.sockets.contains_key(at)) {
+            let (given, addr) = (inherited.at(at), at.1);
+            let opened = match at.0 {
+                Protocol::Tcp => listen::tcp(addr, workers, given),
+                Protocol::Udp => listen::udp(addr, workers, given, true),
+            };
+            let fail = |error| Diagnostic::Listen(CannotListen { listener: listener.name.clone(), addr, error });
+            sockets.extend(wrong.note(opened.map_err(fail)).map(|opened| (at, opened)));
+        }
+    }
+    sockets
+}
+
+/// By pool: new balancers by worker, if it needs any.
+fn balancers(proxy: &Proxy, next: &Next<'_>, wrong: &mut Wrong) -> Vec<Option<Vec<Balancer>>> {
+    let plan = next.plan();
+    let old_pools: HashMap<&str, &Pool> =
+        next.before.iter().flat_map(|plan| &plan.pools).map(|pool| (&*pool.name, &**pool)).collect();
+    let pools = next.pools();
+    let balancers = plan.pools.iter().map(|pool| {
+        // Balancers do not know which shadows there are, only whether there are any.
+        let same = old_pools
+            .get(&*pool.name)
+            .is_some_and(|old| old.balance == pool.balance && old.shadow.is_empty() == pool.shadow.is_empty());
+        let recorded = plan.telemetry.journal.as_ref().is_some_and(|journal| *journal.pool == *pool.name);
+        let journal = proxy.journal.as_ref().filter(|_| recorded);
+        let made = (!same).then(|| pools.get(&pool.name).balancers(pool, journal)).transpose();
+        wrong.note(made.map_err(|error| Diagnostic::Plan(format!("pool \"{}\": {error}", pool.name)))).flatten()
+    });
+    balancers.collect()
+}
+
+fn machine(problem: String) -> Diagnostic {
+    Diagnostic::machine(problem)
+}
+
+fn open_log(log: &plan::AccessLog) -> Result<Writer, Diagnostic> {
+    Writer::open(&line_sink(log), "access-log").map_err(|error| match &log.to {
+        LineSink::File(path) => Diagnostic::Machine {
+            problem: format!("access log: cannot open {}: {}", path.display(), reason(&error)),
+            help: Some(log_help(path, &error)),
+        },
+        _ => machine(format!("access log: {error}")),
+    })
+}
+
+fn log_help(path: &Path, error: &io::Error) -> String {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
+    match (error.kind(), folder) {
+        (ErrorKind::NotFound, Some(folder)) => {
+            format!("there is no folder {}; make it, or set telemetry.access_log", folder.display())
+        }
+        (ErrorKind::PermissionDenied, _) => {
+            "the user that runs evenkeel must be able to write there; set telemetry.access_log to another file, or to \"-\" for \
+             standard output"
+                .to_string()
+        }
+        _ => "set telemetry.access_log to another file, or to \"-\" for standard output".to_string(),
+    }
+}
+
+fn no_source(pool: &Pool, error: &io::Error) -> Diagnostic {
+    machine(format!(
+        "pool \"{}\": source = \"client\" takes CAP_NET_ADMIN or CAP_NET_RAW, which this process lacks: {error}",
+        pool.name
+    ))
+}
+
+fn no_page(path: &Path, error: &io::Error) -> Diagnostic {
+    Diagnostic::Machine {
+        problem: format!("error page {}: {}", path.display(), reason(error)),
+        help: Some("the user that runs evenkeel must be able to read it; see error_pages".to_string()),
+    }
+}
+
+fn pool_rules(plan: &Arc<Pool>, tls: Option<Towards>) -> Result<PoolRules, Diagnostic> {
     let sticky = plan.sticky.as_ref().map(|sticky| Sticky::new(sticky, &plan.name)).transpose();
-    let sticky = sticky.map_err(|error| StartError::Sticky(plan.name.clone(), error))?;
-    let tls = secured.pools.get(&plan.name).cloned();
-    Ok(PoolRules { plan: plan.clone(), compiled: Arc::new(Compiled { tls, sticky }) })
+    let no_key = |error| machine(format!("pool \"{}\": the key of its sticky sessions: {error}", plan.name));
+    let compiled = Compiled { tls, sticky: sticky.map_err(no_key)? };
+    Ok(PoolRules { plan: plan.clone(), compiled: Arc::new(compiled) })
 }

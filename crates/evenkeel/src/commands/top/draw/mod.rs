@@ -7,8 +7,8 @@ mod tap;
 
 use super::keys::KEYS;
 use super::model::{Entry, Model, Screen};
-use crate::commands::status::ago;
 use colours::BAD;
+use evenkeel_view::words::ago;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style, Stylize};
@@ -107,7 +107,7 @@ mod tests {
     use super::super::model::tests::seen;
     use super::super::model::{Message, Model};
     use super::*;
-    use evenkeel_admin::api::types::tap::{Tapped, TappedTry};
+    use evenkeel_view::tap::{Tapped, TappedTry};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use std::time::Instant;

@@ -1,10 +1,10 @@
 //! The figures of now, those of the last minutes, each endpoint that is not up, and what happened.
 
 use super::colours::{BAD, state};
-use crate::commands::status::{ago, milliseconds};
 use crate::commands::top::model::Model;
-use evenkeel_admin::api::types::history::Span as Second;
-use evenkeel_admin::api::types::{Event, Status};
+use evenkeel_view::history::Span as Second;
+use evenkeel_view::words::{ago, milliseconds};
+use evenkeel_view::{Event, Status};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Stylize;
@@ -88,9 +88,7 @@ fn states(status: &Status) -> Vec<Line<'static>> {
 }
 
 fn happened(event: &Event, now_ms: u64) -> Line<'static> {
-    let about = [&event.pool, &event.endpoint].into_iter().flatten().cloned().collect::<Vec<_>>().join(" ");
-    let about = if about.is_empty() { event.kind.clone() } else { about };
     let by = event.by.as_ref().map_or(String::new(), |by| format!(" ({by})"));
     let when = format!("{:>7} ago  ", ago(now_ms.saturating_sub(event.at_ms)));
-    Line::from(vec![when.dim(), format!("{about}  {}{by}", event.text).into()])
+    Line::from(vec![when.dim(), format!("{}  {}{by}", event.about(" "), event.text).into()])
 }

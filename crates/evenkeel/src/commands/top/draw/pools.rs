@@ -1,9 +1,9 @@
 //! Every endpoint: state, weight, share, rate, latency, and what is ordered of it; or all that is known of one.
 
 use super::colours::{BAD, state};
-use crate::commands::status::{ago, milliseconds};
 use crate::commands::top::model::{Column, Model, Row as Shown};
-use evenkeel_admin::api::types::{Endpoint, LatencyOfLate, Pool};
+use evenkeel_view::words::{ago, milliseconds, weight};
+use evenkeel_view::{Endpoint, LatencyOfLate, Pool};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style, Stylize};
@@ -86,7 +86,7 @@ fn cells(model: &Model, pool: &Pool, one: &Endpoint, now_ms: u64) -> Vec<Cell<'s
         Cell::from(format!("  {}", one.name)),
         Cell::from(state(one)),
         ago(now_ms.saturating_sub(one.since_ms)).into(),
-        weight(one).into(),
+        weight(one, "\u{2192}").into(),
         share.into(),
         format!("{:.1}", rate.requests).into(),
         if rate.failed > 0.0 { Span::styled(errors, BAD).into() } else { errors.into() },
@@ -95,15 +95,6 @@ fn cells(model: &Model, pool: &Pool, one: &Endpoint, now_ms: u64) -> Vec<Cell<'s
         latency(|latency| latency.p99_ms).into(),
         one.reason.clone().unwrap_or_default().into(),
     ]
-}
-
-/// Weights, configured and effective.
-fn weight(one: &Endpoint) -> String {
-    let configured = f64::from(one.weight.configured);
-    match one.weight.effective {
-        effective if (effective - configured).abs() < 0.005 => format!("{configured}"),
-        effective => format!("{configured}\u{2192}{}", (effective * 100.0).round() / 100.0),
-    }
 }
 
 /// All that is known of an endpoint.

@@ -1,9 +1,9 @@
 //! Requests as they end, the latest first; or the phases and the tries of one.
 
 use super::colours::BAD;
-use crate::commands::status::milliseconds;
 use crate::commands::top::model::Model;
-use evenkeel_admin::api::types::tap::Tapped;
+use evenkeel_view::tap::Tapped;
+use evenkeel_view::words::{milliseconds, time_of_day};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style, Stylize};
@@ -21,7 +21,7 @@ pub fn draw(frame: &mut Frame<'_>, model: &Model, area: Rect) {
     let rows = requests.iter().map(|one| {
         let endpoint = one.tries.last().map_or("-", |last| &last.endpoint);
         Row::new([
-            Cell::from(time(one.at_ms)),
+            Cell::from(format!("{}.{:03}", time_of_day(one.at_ms), one.at_ms % 1000)),
             Cell::from(status(one)),
             milliseconds(one.total_ms).into(),
             one.tries.len().to_string().into(),
@@ -55,11 +55,6 @@ fn how(model: &Model, shown: usize) -> Vec<Span<'static>> {
         line.push(format!(", {} came too fast to be shown", model.dropped).yellow());
     }
     line
-}
-
-fn time(at_ms: u64) -> String {
-    let second = at_ms / 1000 % 86_400;
-    format!("{:02}:{:02}:{:02}.{:03}", second / 3600, second / 60 % 60, second % 60, at_ms % 1000)
 }
 
 fn status(one: &Tapped) -> Span<'static> {

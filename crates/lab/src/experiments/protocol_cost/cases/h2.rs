@@ -1,6 +1,7 @@
 //! The cases of `h2-cost`: HTTP/2 and gRPC.
 
-use super::{Back, Bound, Case, Certificate, Count, Front, HAPROXY_AND_NGINX, Streams, THE_BEST, Work};
+use super::{Bound, Case, Streams, USUAL, Work, best, both, haproxy};
+use crate::balancers::{Back, Front};
 
 /// The path of the gRPC method.
 pub const METHOD: &str = "/lab.Echo/Say";
@@ -9,15 +10,9 @@ const MANY_STREAMS: Case = Case {
     name: "h2c-16x32",
     about: "1 kB, 16 connections with 32 streams each (h2load), HTTP/2 without TLS",
     front: Front::H2c,
-    back: Back::Http1,
     work: Work::Streams(Streams { clients: 16, streams: 32 }),
-    count: Count::Cpu,
-    path: "/1k",
-    bounds: &[Bound::new(
-        "16 x 32 streams, 1 kB: evenkeel's CPU time per request is at most 0.85 of HAProxy's",
-        &["haproxy"],
-        0.85,
-    )],
+    bounds: &[haproxy(0.85, "16 x 32 streams, 1 kB: evenkeel's CPU time per request is at most 0.85 of HAProxy's")],
+    ..USUAL
 };
 
 /// In the order in which they run.
@@ -27,11 +22,7 @@ pub static CASES: &[Case] = &[
         name: "h2c-64x1",
         about: "1 kB, 64 connections with one stream each (h2load), HTTP/2 without TLS",
         work: Work::Streams(Streams { clients: 64, streams: 1 }),
-        bounds: &[Bound::new(
-            "64 x 1 streams, 1 kB: evenkeel's CPU time per request is at most 0.85 of HAProxy's",
-            &["haproxy"],
-            0.85,
-        )],
+        bounds: &[haproxy(0.85, "64 x 1 streams, 1 kB: evenkeel's CPU time per request is at most 0.85 of HAProxy's")],
         ..MANY_STREAMS
     },
     Case {
@@ -39,21 +30,16 @@ pub static CASES: &[Case] = &[
         about: "64 kB, 8 connections with 8 streams each (h2load), HTTP/2 without TLS",
         work: Work::Streams(Streams { clients: 8, streams: 8 }),
         path: "/64k",
-        bounds: &[Bound::new(
-            "64 kB: evenkeel's CPU time per request is at most 0.8 of the best of the others",
-            THE_BEST,
-            0.8,
-        )],
+        bounds: &[best(0.8, "64 kB: evenkeel's CPU time per request is at most 0.8 of the best of the others")],
         ..MANY_STREAMS
     },
     Case {
         name: "h2-tls-16x32",
         about: "as h2c-16x32, over TLS 1.3",
-        front: Front::H2(Certificate::P256),
-        bounds: &[Bound::new(
-            "16 x 32 streams over TLS: evenkeel's CPU time per request is at most that of the best of the others",
-            THE_BEST,
+        front: Front::H2,
+        bounds: &[best(
             1.0,
+            "16 x 32 streams over TLS: evenkeel's CPU time per request is at most that of the best of the others",
         )],
         ..MANY_STREAMS
     },
@@ -69,10 +55,9 @@ pub static CASES: &[Case] = &[
         name: "h2-to-h2",
         about: "as h2c-16x32, with endpoints that speak HTTP/2 too",
         back: Back::H2c,
-        bounds: &[Bound::new(
-            "HTTP/2 on both sides: evenkeel's CPU time per request is at most that of the best of the others",
-            THE_BEST,
+        bounds: &[best(
             1.0,
+            "HTTP/2 on both sides: evenkeel's CPU time per request is at most that of the best of the others",
         )],
         ..MANY_STREAMS
     },
@@ -80,10 +65,9 @@ pub static CASES: &[Case] = &[
         name: "idle-h2",
         about: "2,000 connections of HTTP/2 without TLS that asked for 1 kB once; resident memory beside that before the first",
         work: Work::Idle(2000),
-        bounds: &[Bound::new(
-            "An idle connection of HTTP/2 takes at most the memory that the less of HAProxy's and NGINX's takes",
-            HAPROXY_AND_NGINX,
+        bounds: &[both(
             1.0,
+            "An idle connection of HTTP/2 takes at most the memory that the less of HAProxy's and NGINX's takes",
         )],
         ..MANY_STREAMS
     },

@@ -1,19 +1,18 @@
 //! The cases of `proxy-cost`: requests of HTTP/1.1.
 
-use super::{Back, Bound, Case, Count, Front, Setup, THE_BEST, Work};
+use super::{Bound, Case, Count, USUAL, Work, best, haproxy};
+use crate::balancers::Front;
 
 const KEPT: Case = Case {
     name: "keep-alive",
     about: "1 kB, 64 clients that keep their connection (wrk), connections to endpoints reused",
-    front: Front::PLAIN,
-    back: Back::Http1,
+    front: Front::Http1,
     work: Work::Kept(64),
-    count: Count::Cpu,
-    path: "/1k",
     bounds: &[
-        Bound::new("keep-alive, 1 kB: evenkeel's CPU time per request is at most HAProxy's", &["haproxy"], 1.0),
-        Bound::new("keep-alive, 1 kB: it is at most that of the best of the others", THE_BEST, 1.0),
+        haproxy(1.0, "keep-alive, 1 kB: evenkeel's CPU time per request is at most HAProxy's"),
+        best(1.0, "keep-alive, 1 kB: it is at most that of the best of the others"),
     ],
+    ..USUAL
 };
 
 const CLOSED: Case = Case {
@@ -21,10 +20,9 @@ const CLOSED: Case = Case {
     about: "4 kB, 200 clients with a connection per request (ab), connections to endpoints reused",
     work: Work::Closed(200),
     path: "/4k",
-    bounds: &[Bound::new(
-        "A connection for each request, 4 kB: evenkeel's CPU time is at most that of the best of the others",
-        THE_BEST,
+    bounds: &[best(
         1.0,
+        "A connection for each request, 4 kB: evenkeel's CPU time is at most that of the best of the others",
     )],
     ..KEPT
 };
@@ -36,11 +34,10 @@ pub static CASES: &[Case] = &[
     Case {
         name: "both-close",
         about: "4 kB, 200 clients with a connection per request (ab), one to an endpoint per request too",
-        front: Front::Http1(Setup::CloseUpstream),
-        bounds: &[Bound::new(
-            "A connection on both sides for each request, 4 kB: evenkeel's CPU time is at most that of the best of the others",
-            THE_BEST,
+        closes: true,
+        bounds: &[best(
             1.0,
+            "A connection on both sides for each request, 4 kB: evenkeel's CPU time is at most that of the best of the others",
         )],
         ..CLOSED
     },
@@ -49,11 +46,7 @@ pub static CASES: &[Case] = &[
         about: "64 kB, 32 clients that keep their connection (wrk)",
         work: Work::Kept(32),
         path: "/64k",
-        bounds: &[Bound::new(
-            "64 kB: evenkeel's CPU time per request is at most that of the best of the others",
-            THE_BEST,
-            1.0,
-        )],
+        bounds: &[best(1.0, "64 kB: evenkeel's CPU time per request is at most that of the best of the others")],
         ..KEPT
     },
     Case {
@@ -61,21 +54,16 @@ pub static CASES: &[Case] = &[
         about: "1 MB, 16 clients that keep their connection (wrk)",
         work: Work::Kept(16),
         path: "/1m",
-        bounds: &[Bound::new(
-            "1 MB: evenkeel's CPU time per request is at most that of the best of the others",
-            THE_BEST,
-            1.0,
-        )],
+        bounds: &[best(1.0, "1 MB: evenkeel's CPU time per request is at most that of the best of the others")],
         ..KEPT
     },
     Case {
         name: "keep-alive-logged",
         about: "as keep-alive, with a line in the access log for each request",
-        front: Front::Http1(Setup::Logged),
-        bounds: &[Bound::new(
-            "keep-alive with access logs: evenkeel's CPU time per request is at most that of the best of the others",
-            THE_BEST,
+        logs: true,
+        bounds: &[best(
             1.0,
+            "keep-alive with access logs: evenkeel's CPU time per request is at most that of the best of the others",
         )],
         ..KEPT
     },
@@ -84,7 +72,7 @@ pub static CASES: &[Case] = &[
         about: "10,000 clients that asked for 1 kB once and stay connected; resident memory beside that before the first",
         work: Work::Idle(10_000),
         bounds: &[
-            Bound::new("An idle connection takes at most the memory that HAProxy's takes", &["haproxy"], 1.0),
+            haproxy(1.0, "An idle connection takes at most the memory that HAProxy's takes"),
             Bound::new("An idle connection takes at most the memory that NGINX's takes", &["nginx"], 1.0),
         ],
         ..KEPT
@@ -93,21 +81,16 @@ pub static CASES: &[Case] = &[
         name: "keep-alive-syscalls",
         about: "as keep-alive, under strace -c",
         count: Count::Syscalls,
-        bounds: &[Bound::new(
-            "keep-alive: evenkeel makes at most as many system calls as the best of the others",
-            THE_BEST,
-            1.0,
-        )],
+        bounds: &[best(1.0, "keep-alive: evenkeel makes at most as many system calls as the best of the others")],
         ..KEPT
     },
     Case {
         name: "client-closes-syscalls",
         about: "as client-closes, under strace -c",
         count: Count::Syscalls,
-        bounds: &[Bound::new(
-            "A connection for each request: evenkeel makes at most as many system calls as the best of the others",
-            THE_BEST,
+        bounds: &[best(
             1.0,
+            "A connection for each request: evenkeel makes at most as many system calls as the best of the others",
         )],
         ..CLOSED
     },

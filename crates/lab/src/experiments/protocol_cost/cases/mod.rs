@@ -10,6 +10,8 @@ pub use http::CASES as HTTP;
 pub use tcp::CASES as TCP;
 pub use tls::CASES as TLS;
 
+use crate::balancers::{Back, Front};
+use crate::certificates::Certificate;
 use crate::load::h2load::Streams;
 use crate::load::handshakes::Handshakes;
 use crate::study::grid::{self, Bound};
@@ -22,8 +24,14 @@ pub struct Case {
     pub about: &'static str,
     /// What the clients speak.
     pub front: Front,
+    /// The proxy's certificate over TLS.
+    pub certificate: Certificate,
     /// What the endpoints speak.
     pub back: Back,
+    /// A new connection to an endpoint for each request, instead of those that are kept.
+    pub closes: bool,
+    /// A line in the access log for each request.
+    pub logs: bool,
     /// What the clients do.
     pub work: Work,
     /// What is counted.
@@ -55,70 +63,6 @@ pub enum Count {
     Syscalls,
 }
 
-/// What clients speak to the proxy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Front {
-    /// HTTP/1.1 without TLS.
-    Http1(Setup),
-    /// Bytes are passed on without being parsed: the exchanges are HTTP, but the proxies do not know.
-    Tcp,
-    /// HTTP/2 from the first byte, without TLS.
-    H2c,
-    /// HTTP/2 over TLS.
-    H2(Certificate),
-    /// HTTP/1.1 over TLS.
-    Https(Certificate),
-}
-
-/// How a proxy of HTTP/1.1 is set up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Setup {
-    /// At its best: connections to endpoints are reused, nothing is logged.
-    Plain,
-    /// A new connection to an endpoint for each request.
-    CloseUpstream,
-    /// As `Plain`, with a line in the access log for each request.
-    Logged,
-}
-
-impl Front {
-    /// HTTP/1.1 at its best.
-    pub const PLAIN: Front = Front::Http1(Setup::Plain);
-
-    /// The certificate, if there is TLS.
-    pub fn certificate(self) -> Option<Certificate> {
-        match self {
-            Front::Http1(_) | Front::Tcp | Front::H2c => None,
-            Front::H2(certificate) | Front::Https(certificate) => Some(certificate),
-        }
-    }
-
-    /// How it is set up.
-    pub fn setup(self) -> Setup {
-        if let Front::Http1(setup) = self { setup } else { Setup::Plain }
-    }
-}
-
-/// A key and its certificate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Certificate {
-    /// ECDSA with P-256.
-    P256,
-    /// RSA with 2,048 bits.
-    Rsa2048,
-}
-
-/// What the proxy speaks to endpoints.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Back {
-    /// HTTP/1.1 on kept connections.
-    Http1,
-    /// HTTP/2 without TLS.
-    H2c,
-    /// The same, with calls of gRPC, whose status comes in the trailers.
-    Grpc,
-}
-
 /// What the clients do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
@@ -144,6 +88,36 @@ impl Work {
             Work::Idle(_) => 1,
         }
     }
+}
+
+/// The values of most cases.
+const USUAL: Case = Case {
+    name: "",
+    about: "",
+    front: Front::Http1,
+    certificate: Certificate::P256,
+    back: Back::Http1,
+    closes: false,
+    logs: false,
+    work: Work::Kept(64),
+    count: Count::Cpu,
+    path: "/1k",
+    bounds: &[],
+};
+
+/// A claim that evenkeel's figure is at most this part of the best of the others'.
+const fn best(at_most: f64, text: &'static str) -> Bound {
+    Bound::new(text, THE_BEST, at_most)
+}
+
+/// A claim that it is at most this part of HAProxy's.
+const fn haproxy(at_most: f64, text: &'static str) -> Bound {
+    Bound::new(text, &["haproxy"], at_most)
+}
+
+/// A claim that it is at most this part of the less of HAProxy's and NGINX's.
+const fn both(at_most: f64, text: &'static str) -> Bound {
+    Bound::new(text, HAPROXY_AND_NGINX, at_most)
 }
 
 const HAPROXY_AND_NGINX: &[&str] = &["haproxy", "nginx"];

@@ -1,0 +1,280 @@
+//! From files to a plan: read, expand, include, join, check, build. Nothing stops at the first error.
+
+pub mod env;
+pub mod files;
+
+use crate::code::Code;
+use crate::diagnostic::{Diagnostic, Findings};
+use crate::foreign::{self, PAGE, syntax};
+use crate::machine::Machine;
+use crate::plan::Plan;
+use crate::root::{INCLUDE, ROOT, build};
+use crate::source::{Sources, Span};
+use crate::table::{Reader, is_secret, quote};
+use crate::tree::{self, Entry, Joined, Node, TableNode, Tree};
+use env::{Env, expand};
+use files::{Disk, Files, NoFiles, matching};
+use std::collections::HashSet;
+use std::fmt::Write;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The result of reading a configuration.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub struct Outcome {
+    /// There is one if, and only if, no diagnostic is an error.
+    pub plan: Option<Plan>,
+    /// Errors, then warnings, each in the order of the files and lines.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Bytes of one file. A hand-written one has some thousands; a generated one of 10 000 endpoints has about one million.
+const FILE_MAX: usize = 64 << 20;
+
+/// Reads a file of the disk, and what it includes.
+pub fn load(path: &Path, env: Env<'_>) -> Outcome {
+    load_from(&Disk, path, env)
+}
+
+/// Reads a file, and what it includes, from `files`.
+pub fn load_from(files: &dyn Files, path: &Path, env: Env<'_>) -> Outcome {
+    read_from(files, path, env).finish(None)
+}
+
+/// Reads a file of the disk as [`load`] does, and looks whether a machine has what it names: folders of logs and sockets,
+/// files with secrets, addresses. Nothing that listens is bound.
+pub fn check(path: &Path, env: Env<'_>, machine: &dyn Machine) -> Outcome {
+    check_from(&Disk, path, env, machine)
+}
+
+/// The same for a file, and what it includes, from `files`.
+pub fn check_from(files: &dyn Files, path: &Path, env: Env<'_>, machine: &dyn Machine) -> Outcome {
+    read_from(files, path, env).finish(Some(machine))
+}
+
+fn read_from<'a>(files: &'a dyn Files, path: &Path, env: Env<'a>) -> Loader<'a> {
+    let mut loader = Loader::new(files, env);
+    if let Some(text) = loader.read(path, None) {
+        loader.main(&path.display().to_string(), &text, path.parent().unwrap_or(Path::new("")));
+    } else {
+        loader.complete = false;
+    }
+    loader
+}
+
+/// Reads a text that is not in a file and cannot include any. Pure: for tests, fuzzing and dry runs.
+pub fn parse_str(name: &str, text: &str, env: Env<'_>) -> Outcome {
+    let mut loader = Loader::new(&NoFiles, env);
+    loader.main(name, text, Path::new(""));
+    loader.finish(None)
+}
+
+/// Reads a text that stands for values: what is wrong with them names their paths.
+pub(crate) fn parse_values(name: &str, text: &str, machine: Option<&dyn Machine>) -> Outcome {
+    let mut loader = Loader::new(&NoFiles, &|_| None);
+    let table = loader.parse(name, text);
+    let values = table.clone();
+    loader.sources.stands_for(0, move |span| values.path_to(span));
+    loader.joined.add(table, &mut loader.findings);
+    loader.finish(machine)
+}
+
+impl Plan {
+    /// The plan of `evenkeel run ADDR ADDR...`: one listener, one pool, everything else as in a file that sets
+    /// nothing, but that clients are told why they get an error, as this is for trying things out. `self_signed`: it
+    /// speaks TLS with a certificate that no client knows. It goes through the same reader as a file; its diagnostics
+    /// point into the equivalent TOML, which is called "command line".
+    pub fn for_addresses(listen: &str, endpoints: &[&str], balance: Option<&str>, self_signed: bool) -> Outcome {
+        let tls = if self_signed { "tls = { self_signed = true }\n" } else { "" };
+        let mut text =
+            format!("[listener.web]\nbind = [{}]\nerrors = \"detailed\"\n{tls}\n[pool.web]\n", quote(listen));
+        if let Some(name) = balance {
+            let _ = writeln!(text, "balance = {}", quote(name));
+        }
+        let _ = writeln!(text, "endpoints = [");
+        for endpoint in endpoints {
+            let _ = writeln!(text, "  {},", quote(endpoint));
+        }
+        let _ = writeln!(text, "]");
+        parse_str("command line", &text, &|_| None)
+    }
+}
+
+struct Loader<'a> {
+    files: &'a dyn Files,
+    env: Env<'a>,
+    sources: Sources,
+    findings: Findings,
+    /// Everything that could be read, joined.
+    joined: Joined,
+    /// Whether that is everything.
+    complete: bool,
+}
+
+impl<'a> Loader<'a> {
+    fn new(files: &'a dyn Files, env: Env<'a>) -> Loader<'a> {
+        let (sources, findings) = (Sources::default(), Findings::default());
+        Loader { files, env, sources, findings, joined: Joined::default(), complete: true }
+    }
+
+    fn main(&mut self, name: &str, text: &str, directory: &Path) {
+        let mut table = self.parse(name, text);
+        let include = table.entries.iter().position(|e| e.key == "include").map(|at| table.entries.remove(at));
+        self.joined.add(table, &mut self.findings);
+        let Some(include) = include else { return };
+        let Tree::Table(inner) = &include.node.tree else {
+            self.findings
+                .add(
+                    Code::WrongType,
+                    include.node.span,
+                    format!("\"include\" is {}, but must be a table", include.node.tree.seen()),
+                )
+                .help("write [include] and files = [\"conf.d/*.toml\"] below it");
+            return;
+        };
+        let section = Reader::new(&ROOT, &mut self.findings, true).table(&INCLUDE, inner, include.key_span);
+        let mut included: HashSet<PathBuf> = HashSet::new();
+        for (pattern, span) in section.formed_list("files") {
+            let crate::form::Formed::Text(pattern) = pattern else { continue };
+            self.include(directory, &pattern, span, &mut included);
+        }
+    }
+
+    fn include(&mut self, directory: &Path, pattern: &str, span: Span, included: &mut HashSet<PathBuf>) {
+        let paths = match matching(self.files, directory, pattern) {
+            Ok(paths) => paths,
+            Err(error) => {
+                let message = format!("cannot look for \"{pattern}\": {}", reason(&error));
+                self.findings.add(Code::Unreadable, span, message).help("paths are relative to this file");
+                self.complete = false;
+                return;
+            }
+        };
+        if paths.is_empty() {
+            self.findings.add(Code::EmptyInclude, span, format!("\"{pattern}\" matches no file"));
+        }
+        for path in paths {
+            if !included.insert(path.clone()) {
+                let message = format!("{} is included twice", path.display());
+                self.findings.add(Code::Include, span, message).help("let only one of the patterns match it");
+                continue;
+            }
+            let text = self.read(&path, Some(span));
+            let Some(text) = text else {
+                self.complete = false;
+                continue;
+            };
+            let mut table = self.parse(&path.display().to_string(), &text);
+            if let Some(at) = table.entries.iter().position(|e| e.key == "include") {
+                let nested = table.entries.remove(at);
+                self.findings
+                    .add(Code::Include, nested.key_span, "an included file cannot include")
+                    .see("it was included here", span)
+                    .help("name the file in the first file instead");
+            }
+            self.joined.add(table, &mut self.findings);
+        }
+    }
+
+    /// Parses and expands one file.
+    fn parse(&mut self, name: &str, text: &str) -> TableNode {
+        // Editors of some systems begin a file with this mark; it means nothing.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let file = self.sources.add(name, text);
+        let (mut node, clean) = tree::parse(&self.sources, file, &mut self.findings);
+        self.complete &= clean;
+        if !clean {
+            self.findings.is_broken(file);
+        }
+        hide_secrets(&node, &mut self.findings);
+        if !clean && let Some((kind, start, end)) = syntax::recognise(self.sources.text(file)) {
+            // What the parser of TOML stumbled over says nothing about such a file.
+            self.findings.take_back();
+            let message = format!("not TOML: it looks like {}", kind.name);
+            let under = if kind.heading.is_empty() { String::new() } else { format!(", under {}", kind.heading) };
+            self.findings.add(Code::Syntax, Span { file, start, end }, message).help(format!(
+                "write it in TOML, as [listener.NAME], [[route]] and [pool.NAME]; {PAGE} has both side by side{under}"
+            ));
+        }
+        expand(&mut node, self.env, &mut self.findings);
+        match node {
+            // What was recovered after a syntax error may not be what was meant; only what it includes is looked at.
+            Node { tree: Tree::Table(mut table), .. } => {
+                table.entries.retain(|e| clean || e.key == "include");
+                table
+            }
+            _ => TableNode::default(),
+        }
+    }
+
+    /// The text of a file. What is wrong with it is said where it was asked for.
+    fn read(&mut self, path: &Path, asked: Option<Span>) -> Option<String> {
+        let name = path.display().to_string();
+        let problem = match self.files.read(path) {
+            Err(error) => (Code::Unreadable, format!("cannot read {name}: {}", reason(&error)), ""),
+            Ok(bytes) if bytes.len() > FILE_MAX => {
+                (Code::Unreadable, format!("cannot read {name}: it has more than {} MiB", FILE_MAX >> 20), "")
+            }
+            Ok(bytes) => match String::from_utf8(bytes) {
+                Ok(text) => return Some(text),
+                Err(error) => {
+                    let good = error.utf8_error().valid_up_to();
+                    let line = error.as_bytes()[..good].iter().filter(|b| **b == b'\n').count() + 1;
+                    let message = format!("{name} is not UTF-8: byte {good}, on line {line}");
+                    (Code::NotUtf8, message, "save it as UTF-8 (it may be in Latin-1, or no text at all)")
+                }
+            },
+        };
+        let (code, message, help) = problem;
+        let finding = match asked {
+            Some(span) => self.findings.add(code, span, message),
+            None => self.findings.add_file(code, &name, message),
+        };
+        if !help.is_empty() {
+            finding.help(help);
+        }
+        None
+    }
+
+    fn finish(mut self, machine: Option<&dyn Machine>) -> Outcome {
+        let joined = std::mem::take(&mut self.joined).finish();
+        let root = Reader::new(&ROOT, &mut self.findings, self.complete).table(&ROOT, &joined, Span::whole(0));
+        // What refers to something in a file that could not be read is not wrong.
+        let plan = self.complete.then(|| build(&root, machine, &mut self.findings));
+        let is_foreign =
+            |e: &Entry| ROOT.key(&e.key).is_none() && foreign::key(ROOT.path, &e.key, &e.node.tree).is_some();
+        if joined.entries.iter().any(is_foreign) {
+            // There may be listeners and pools, under the names that others have for them.
+            self.findings.forget(Code::NothingToDo, Span::whole(0));
+        }
+        let plan = plan.filter(|_| !self.findings.has_errors());
+        Outcome { plan, diagnostics: self.findings.resolve(&self.sources, &|key| is_secret(&ROOT, key)) }
+    }
+}
+
+/// Hides what is set under the name of a secret, in whichever table.
+fn hide_secrets(node: &Node, findings: &mut Findings) {
+    match &node.tree {
+        Tree::List(nodes) => nodes.iter().for_each(|node| hide_secrets(node, findings)),
+        Tree::Table(table) => {
+            for Entry { key, node, .. } in &table.entries {
+                if !matches!(node.tree, Tree::Table(_)) && is_secret(&ROOT, key) {
+                    findings.hide(node.span);
+                }
+                hide_secrets(node, findings);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The reason in our words where the system's are long.
+fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "there is no such file".to_string(),
+        io::ErrorKind::PermissionDenied => "permission denied".to_string(),
+        io::ErrorKind::IsADirectory => "it is a directory".to_string(),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,229 @@
+//! Does a plan that is made of values equal the plan of a text that says the same, with the same checks?
+
+use evenkeel_config::plan::{
+    Address, Admin, AdminHttp, Check, Discover, Dns, Endpoint, HealthCheck, HostPattern, Listener, ListenerLimits,
+    PathPattern, Plan, Pool, PoolLimits, PoolTimeouts, Retry, Route, Runtime, Secret, Source, Sticky, Telemetry,
+    Workers,
+};
+use evenkeel_config::{Builder, Diagnostic, Outcome, load, parse_str, render_text, schema, to_json};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use toml::de::{DeTable, DeValue};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+#[track_caller]
+fn plan(outcome: Outcome) -> Plan {
+    assert!(outcome.diagnostics.is_empty(), "{}", render_text(&outcome.diagnostics, false));
+    outcome.plan.expect("a plan without an error")
+}
+
+fn text(text: &str) -> Plan {
+    plan(parse_str("test.toml", text, &|_| None))
+}
+
+/// Good files: the examples, and those that set what no example sets.
+fn files() -> Vec<PathBuf> {
+    let folders = ["examples", "crates/config/tests/every_key"];
+    let entries = folders.iter().flat_map(|folder| std::fs::read_dir(Path::new(ROOT).join(folder)).expect(folder));
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let mut all: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|e| e == "toml")).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn a_plan_built_of_values_is_that_of_the_text_that_has_them() {
+    for path in files() {
+        let read = load(&path, &|_| None);
+        let said = render_text(&read.diagnostics, false);
+        let plan = read.plan.unwrap_or_else(|| panic!("{said}"));
+        let built = Builder::from(plan.clone()).build("values");
+        let codes = |of: &[Diagnostic]| of.iter().map(|one| one.code).collect::<Vec<_>>();
+        assert_eq!(codes(&built.diagnostics), codes(&read.diagnostics), "{said}");
+        assert_eq!(built.plan, Some(plan), "{}", path.display());
+    }
+}
+
+/// Every key that a table has, by its path, from the schema; of `value`, those that it sets.
+fn keys(schema: &Value, value: Option<&DeTable<'_>>, at: &str, found: &mut BTreeSet<String>) {
+    for one in schema["anyOf"].as_array().into_iter().flatten() {
+        keys(one, value, at, found);
+    }
+    for (key, below) in schema["properties"].as_object().into_iter().flatten() {
+        let set = value.map(|table| table.get(&**key));
+        if !matches!(set, Some(None)) {
+            found.insert(format!("{at}.{key}"));
+            each(below, set.flatten().map(|value| value.get_ref()), &format!("{at}.{key}"), found);
+        }
+    }
+    if schema["additionalProperties"].is_object() {
+        match value {
+            None => keys(&schema["additionalProperties"], None, at, found),
+            Some(table) => table
+                .values()
+                .filter_map(|value| value.get_ref().as_table())
+                .for_each(|table| keys(&schema["additionalProperties"], Some(table), at, found)),
+        }
+    }
+}
+
+fn each(schema: &Value, value: Option<&DeValue<'_>>, at: &str, found: &mut BTreeSet<String>) {
+    match value {
+        None => {
+            keys(schema, None, at, found);
+            let listed = schema["anyOf"].as_array().into_iter().flatten().chain([schema]);
+            listed.filter(|one| one["items"].is_object()).for_each(|one| each(&one["items"], None, at, found));
+        }
+        Some(DeValue::Table(table)) => keys(schema, Some(table), at, found),
+        Some(DeValue::Array(values)) => {
+            values.iter().for_each(|value| each(&schema["items"], Some(value.get_ref()), at, found));
+        }
+        // What stands for a table with one key.
+        Some(_) => {}
+    }
+}
+
+#[test]
+fn the_files_that_are_built_again_set_every_key_of_every_table() {
+    let (schema, mut all, mut set) = (schema(), BTreeSet::new(), BTreeSet::new());
+    keys(&schema, None, "", &mut all);
+    for path in files() {
+        let text = std::fs::read_to_string(path).expect("a text");
+        keys(&schema, Some(DeTable::parse(&text).expect("TOML").get_ref()), "", &mut set);
+    }
+    // The language's version, and more files: they are of files alone. What algorithms take is of their own tables, whose
+    // tests loop over the registry.
+    let of_files = |key: &str| key == ".version" || key.starts_with(".include");
+    let of_algorithms = |key: &str| key.starts_with(".pool.balance.") || key.starts_with(".pool.shadow.");
+    let missing: Vec<_> = all.difference(&set).filter(|key| !of_files(key) && !of_algorithms(key)).collect();
+    assert!(all.len() > 200, "{all:?}");
+    assert!(missing.is_empty(), "no file in tests/every_key sets {missing:#?}");
+}
+
+fn endpoints() -> Vec<Endpoint> {
+    ["10.0.0.1:8080", "10.0.0.2:8080"].map(|addr| Endpoint::at(addr.parse().expect("an address"))).into()
+}
+
+fn web() -> Listener {
+    Listener::new("web", "127.0.0.1:8080".parse().expect("an address"))
+}
+
+#[test]
+fn what_is_left_out_is_as_in_a_file_that_leaves_it_out() {
+    let built = Plan::builder().listener(web()).pool(Pool { endpoints: endpoints(), ..Pool::new("api") });
+    let same = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.api]\nendpoints = ['10.0.0.1:8080', '10.0.0.2:8080']";
+    assert_eq!(plan(built.build("values")), text(same));
+    // By value, without being read again.
+    let (read, pool) = (text(same), Pool { endpoints: endpoints(), ..Pool::new("api") });
+    assert_eq!((&*read.listeners[0], &*read.pools[0]), (&web(), &pool));
+    assert_eq!(read.routes[0], Route { name: "default".into(), ..Route::to(&pool) });
+    assert_eq!((read.runtime, read.telemetry), (Runtime::default(), Telemetry::default()));
+}
+
+#[test]
+fn what_is_set_is_as_in_a_file_that_sets_it() {
+    let seconds = Duration::from_secs;
+    let named = |host: &str, port| Address::Name { host: host.into(), port };
+    let health = HealthCheck {
+        check: Check::Http {
+            method: "GET".into(),
+            path: "/healthz".into(),
+            host: None,
+            expect: vec![200..=299],
+            body: None,
+        },
+        interval: seconds(5),
+        ..HealthCheck::default()
+    };
+    let sticky = Sticky { secret: Secret::Inline("${0123456789}\"\\abcdef".into()), ..Sticky::default() };
+    let endpoints = vec![
+        Endpoint { weight: 3, zone: Some("a".into()), ..endpoints().remove(0) },
+        Endpoint { addr: named("b.internal", 80), name: "b".into(), priority: 1, ..Endpoint::default() },
+    ];
+    let api = Pool {
+        endpoints,
+        health: Some(health),
+        sticky: Some(sticky),
+        limits: PoolLimits { requests_per_endpoint: 7, ..PoolLimits::default() },
+        timeouts: PoolTimeouts { connect: seconds(1), ..PoolTimeouts::default() },
+        ..Pool::new("api")
+    };
+    let source = Source::Dns(Dns::addresses("found.internal", 8080));
+    let found = Pool { discover: Some(Discover { source, ..Discover::default() }), ..Pool::new("found.v1") };
+    let limits = ListenerLimits { requests_per_address: 9.5, burst_per_address: 10, ..ListenerLimits::default() };
+    let v1 = Route {
+        hosts: vec![HostPattern::Exact("example.com".into())],
+        path: PathPattern::Prefix("/v1".into()),
+        ..Route::to(&found)
+    };
+    let rest = Route { name: "rest".into(), retry: Retry { ..api.retry.clone() }, ..Route::to(&api) };
+    let built = Plan::builder()
+        .runtime(Runtime { workers: Workers::Count(2), ..Runtime::default() })
+        .admin(Admin { http: Some(AdminHttp::at("127.0.0.1:9900".parse().expect("an address"))), socket: None })
+        .listener(Listener { limits, ..web() })
+        .route(v1)
+        .route(rest)
+        .pool(api)
+        .pool(found);
+    let same = r#"
+        runtime = { workers = 2 }
+        admin = { http = { bind = "127.0.0.1:9900" } }
+        [listener.web]
+        bind = ["127.0.0.1:8080"]
+        limits = { requests_per_address = 9.5 }
+        [[route]]
+        match = { host = ["example.com"], prefix = "/v1" }
+        pool = "found.v1"
+        [[route]]
+        name = "rest"
+        pool = "api"
+        [pool.api]
+        endpoints = [{ addr = "10.0.0.1:8080", weight = 3, zone = "a" }, { addr = "b.internal:80", name = "b", priority = 1 }]
+        health = { http = "/healthz", interval = "5s" }
+        sticky = { secret = "$${0123456789}\"\\abcdef" }
+        limits = { requests_per_endpoint = 7 }
+        timeouts = { connect = "1s" }
+        [pool."found.v1"]
+        discover = { dns = { name = "found.internal", port = 8080 } }
+    "#;
+    assert_eq!(plan(built.build("values")), text(same));
+}
+
+#[test]
+fn what_is_wrong_names_the_path_of_the_value() {
+    let pool = || Pool { endpoints: endpoints(), ..Pool::new("api") };
+    let with = |pool: Pool| Plan::builder().listener(web()).pool(pool);
+    let twice = vec![endpoints().remove(0), endpoints().remove(0)];
+    let route = Route { pool: "ap".into(), ..Route::to(&pool()) };
+    let short = Sticky { secret: Secret::Inline("too short".into()), ..Sticky::default() };
+    let heavy = vec![Endpoint { priority: 16, ..endpoints().remove(0) }];
+    let cases = [
+        (Plan::builder().listener(web()), "EK0207", ""),
+        (with(Pool::new("api")), "EK0105", "pool.api"),
+        (with(Pool { endpoints: twice, ..pool() }), "EK0205", "pool.api.endpoints[1]"),
+        (with(Pool { endpoints: heavy, ..pool() }), "EK0104", "pool.api.endpoints[0].priority"),
+        (with(pool()).route(route), "EK0201", "route[0].pool"),
+        (with(Pool { sticky: Some(short), ..pool() }), "EK0104", "pool.api.sticky.secret"),
+        (with(pool()).pool(Pool { name: "a b".into(), ..pool() }), "EK0113", "pool.a b"),
+        (with(pool()).listener(Listener { name: "again".into(), ..web() }), "EK0206", "listener.again.bind[0]"),
+    ];
+    for (builder, code, path) in cases {
+        let outcome = builder.build("values");
+        let shown = render_text(&outcome.diagnostics, false);
+        let at = outcome
+            .diagnostics
+            .iter()
+            .position(|one| one.code.as_str() == code)
+            .unwrap_or_else(|| panic!("{code}: {shown}"));
+        let first = &outcome.diagnostics[at];
+        assert!(outcome.plan.is_none(), "{shown}");
+        assert_eq!(first.at.path.as_deref().unwrap_or_default(), path, "{shown}");
+        assert_eq!((&*first.at.file, &first.at.range), ("values", &None), "{shown}");
+        let json = &to_json(&outcome.diagnostics)[at];
+        assert_eq!((json["path"].as_str().unwrap_or_default(), &json["line"]), (path, &Value::Null));
+        assert!(!shown.contains("too short"), "{shown}");
+    }
+}

@@ -1,0 +1,222 @@
+//! The provider `file`: a file and what it includes, read again when it is asked for or has changed; or what was typed at the start,
+//! which is in no file.
+
+use super::texts::Texts;
+use super::wanted::{Offer, Provenance};
+use evenkeel_config::{Disk, Machine, Outcome};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Links that are followed before they count as a circle; the kernel's own limit.
+const LINKS_MAX: usize = 40;
+
+/// What a configuration is called that is in no file.
+const TYPED: &str = "(typed)";
+
+/// A configuration file, or what was typed in its place.
+#[derive(Debug)]
+pub struct File {
+    path: Option<PathBuf>,
+    /// What was there when it was read.
+    seen: Texts,
+}
+
+impl File {
+    /// This file, which is not read yet.
+    pub fn new(path: &Path) -> File {
+        File { path: Some(path.to_path_buf()), seen: Texts::default() }
+    }
+
+    /// What this text says, and no file.
+    pub fn typed(text: String) -> File {
+        File { path: None, seen: Texts::typed(TYPED, text) }
+    }
+
+    /// The file that names all others, if there is one.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Reads it, with its environment.
+    pub fn read(&mut self) -> Outcome {
+        let (outcome, seen) = self.look();
+        self.seen = seen;
+        outcome
+    }
+
+    /// Reads it, and offers what it says. `by`: who asks for it.
+    pub(super) fn offer(&mut self, by: &str) -> Offer {
+        let outcome = self.read();
+        let provenance = Provenance {
+            provider: "file".to_owned(),
+            how: "reload".to_owned(),
+            by: by.to_owned(),
+            texts: Some(Arc::new(self.seen.clone())),
+        };
+        Offer { outcome, provenance }
+    }
+
+    /// What it said when it was read.
+    pub fn texts(&self) -> &Texts {
+        &self.seen
+    }
+
+    /// Whether it, or what it includes, says something else than when it was read.
+    pub fn has_changed(&self) -> bool {
+        self.path.is_some() && self.look().1 != self.seen
+    }
+
+    fn look(&self) -> (Outcome, Texts) {
+        match &self.path {
+            Some(path) => Texts::read(path),
+            None => (self.seen.load(), self.seen.clone()),
+        }
+    }
+
+    /// What it would say if it said this, beside what it includes, on this machine; and the texts of that.
+    pub fn with(&self, text: &str, machine: &dyn Machine) -> (Outcome, Texts) {
+        Texts::with(self.path().unwrap_or(Path::new(TYPED)), text, machine)
+    }
+
+    /// Has the file say what these texts say: all of it, or what it said before.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn write(&mut self, texts: &Texts) -> Result<(), String> {
+        let file = self.path().ok_or("the process was started without a file; `evenkeel config show` prints one")?;
+        if self.has_changed() {
+            let file = file.display();
+            return Err(format!(
+                "{file}, or what it includes, has changed since it was read; `evenkeel config diff` says how"
+            ));
+        }
+        let on_disk = &self.seen;
+        let others = texts.files.iter().filter(|(path, _)| *path != file);
+        let other: Vec<String> = others
+            .filter(|(path, text)| on_disk.files.get(*path) != Some(text))
+            .map(|(path, _)| path.display().to_string())
+            .collect();
+        if !other.is_empty() {
+            let other = other.join(", ");
+            return Err(format!(
+                "{other} said something else when it was read, and only {} is written",
+                file.display()
+            ));
+        }
+        replace(file, texts.text()).map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+        self.seen = self.look().1;
+        Ok(())
+    }
+
+    /// The folders in which a change shows: those of the files, and those of every link on the way to them, as a link may
+    /// be exchanged for another.
+    pub fn folders(&self) -> BTreeSet<PathBuf> {
+        let mut folders = BTreeSet::new();
+        if self.path.is_some() {
+            self.seen.files.keys().for_each(|file| on_the_way(file, &mut folders));
+            self.seen.folders.iter().for_each(|folder| on_the_way(&folder.join("any"), &mut folders));
+        }
+        folders
+    }
+}
+
+/// Exchanges a file for one that says this, with its mode and its owner: at no time is there a half of it.
+fn replace(file: &Path, text: &str) -> io::Result<()> {
+    // A link stays one.
+    let file = fs::canonicalize(file)?;
+    let before = fs::metadata(&file)?;
+    Disk::replace(&file, text.as_bytes(), before.mode(), Some((before.uid(), before.gid())))
+}
+
+/// The folder of a file and of each link on the way to it.
+fn on_the_way(file: &Path, folders: &mut BTreeSet<PathBuf>) {
+    let mut path = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
+    for _ in 0..LINKS_MAX {
+        let link = path.ancestors().collect::<Vec<_>>().into_iter().rev().find_map(|part| {
+            let to = std::fs::read_link(part).ok()?;
+            Some((part.to_path_buf(), to))
+        });
+        let Some((link, to)) = link else { break };
+        let folder = link.parent().unwrap_or(Path::new("/")).to_path_buf();
+        let rest = path.strip_prefix(&link).unwrap_or(Path::new("")).to_path_buf();
+        path = if rest.as_os_str().is_empty() { folder.join(to) } else { folder.join(to).join(rest) };
+        folders.insert(folder);
+    }
+    folders.extend(path.parent().map(Path::to_path_buf));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evenkeel_config::ThisMachine;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_link_is_looked_for_where_it_stands_and_where_it_leads() {
+        let root = std::env::temp_dir().join(format!("evenkeel-source-{}", std::process::id()));
+        for folder in ["etc", "v1", "v2"] {
+            fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        fs::write(root.join("v1/a.toml"), "x = 1").unwrap();
+        fs::write(root.join("v2/a.toml"), "x = 2").unwrap();
+        symlink("../v1", root.join("etc/data")).unwrap();
+        symlink("data/a.toml", root.join("etc/a.toml")).unwrap();
+
+        let mut source = File::new(&root.join("etc/a.toml"));
+        let _ = source.read();
+        assert_eq!(source.folders(), BTreeSet::from([root.join("etc"), root.join("etc/../v1")]));
+        assert!(!source.has_changed());
+        // As Kubernetes changes a mounted ConfigMap.
+        symlink("../v2", root.join("etc/next")).unwrap();
+        fs::rename(root.join("etc/next"), root.join("etc/data")).unwrap();
+        assert!(source.has_changed());
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn what_was_read_is_had_again_and_written() {
+        let root = std::env::temp_dir().join(format!("evenkeel-texts-{}", std::process::id()));
+        fs::create_dir_all(root.join("conf.d")).unwrap();
+        let pool = |port: u16| format!("[pool.web]\nendpoints = ['127.0.0.1:{port}']\n");
+        let main =
+            |port: u16| format!("[include]\nfiles = ['conf.d/*.toml']\n[listener.web]\nbind = ['127.0.0.1:{port}']\n");
+        let (file, other) = (root.join("a.toml"), root.join("conf.d/b.toml"));
+        fs::write(&file, main(1)).unwrap();
+        fs::write(&other, pool(2)).unwrap();
+        let mut source = File::new(&file);
+        let first = source.read().plan.expect("a plan");
+        let kept = source.texts().clone();
+        let (outcome, proposed) = source.with(&main(3), &ThisMachine);
+        let proposal = outcome.plan.expect("a plan");
+        assert_eq!(proposal.listeners[0].bind, ["127.0.0.1:3".parse().unwrap()]);
+        assert!(!source.has_changed());
+        source.write(&proposed).unwrap();
+        assert!(!source.has_changed(), "it has written that itself");
+        assert_eq!(fs::read_to_string(&file).unwrap(), main(3));
+        assert_eq!(fs::read_dir(&root).unwrap().count(), 2, "nothing is left beside it");
+        fs::write(&other, pool(4)).unwrap();
+        assert_eq!(kept.load().plan, Some(first), "whatever the disk says now");
+        assert!(source.write(&kept).unwrap_err().contains("has changed since it was read"));
+        let _ = source.read();
+        assert!(source.write(&kept).unwrap_err().contains("b.toml said something else"));
+        assert_eq!(fs::read_to_string(&file).unwrap(), main(3));
+        fs::remove_dir_all(&root).unwrap();
+        assert!(source.write(&proposed).is_err());
+    }
+
+    #[test]
+    fn what_was_typed_is_in_no_file() {
+        let text = "[listener.web]\nbind = ['127.0.0.1:1']\n[pool.web]\nendpoints = ['127.0.0.1:2']\n";
+        let mut source = File::typed(text.to_owned());
+        assert!(source.read().plan.is_some() && !source.has_changed() && source.folders().is_empty());
+        assert_eq!(source.texts().text(), text);
+        let (outcome, other) = source.with(&text.replace("127.0.0.1:2", "127.0.0.1:3"), &ThisMachine);
+        assert!(outcome.plan.is_some() && other.text().contains("127.0.0.1:3"));
+        assert!(source.write(&other).unwrap_err().contains("without a file"));
+    }
+}

@@ -1,0 +1,188 @@
+//! The plans that this process has had, and how they came. The latest are kept, so that one can be had again.
+
+use super::texts::Texts;
+use super::wanted::{Offer, Provenance, Wanted};
+use crate::lock::lock;
+use evenkeel_config::{Diagnostic, Outcome, Plan};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// So many are kept.
+const KEPT: usize = 10;
+
+/// A plan that is, or was, in use.
+#[derive(Clone, Debug)]
+pub struct Revision {
+    /// Its number.
+    pub generation: u64,
+    /// Since when, milliseconds since 1970.
+    pub since_ms: u64,
+    /// The plan, and how it came.
+    pub wanted: Wanted,
+    /// A line for each difference to the one before.
+    pub changes: Vec<String>,
+    /// Whether it differs from what the file said when it was read or written last.
+    pub differs: bool,
+    /// Warnings about it.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// A revision as one process leaves it to the next: by a text that gives the plan, which may have secrets in it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Handed {
+    generation: u64,
+    since_ms: u64,
+    how: String,
+    by: String,
+    changes: Vec<String>,
+    differs: bool,
+    texts: Arc<Texts>,
+}
+
+impl Revision {
+    /// What its plan was read of, if it was read.
+    pub fn text(&self) -> Option<&str> {
+        self.wanted.provenance.texts.as_ref().map(|texts| texts.text())
+    }
+
+    /// Offers its plan once more. `by`: who asks for it.
+    pub fn offer(self, by: &str) -> Offer {
+        let Wanted { plan, provenance } = self.wanted;
+        let outcome = Outcome { plan: Some(Plan::clone(&plan)), diagnostics: self.warnings };
+        let (how, by) = ("rollback".to_owned(), by.to_owned());
+        Offer { outcome, provenance: Provenance { how, by, ..provenance } }
+    }
+
+    /// As it is left to the next process. A plan that was made without a text gets one.
+    pub fn handed(&self) -> Handed {
+        let Wanted { plan, provenance: Provenance { provider, how, by, texts } } = self.wanted.clone();
+        let written = || Arc::new(Texts::typed(&format!("({provider})"), plan.to_toml_with_secrets()));
+        let texts = texts.unwrap_or_else(written);
+        let Revision { generation, since_ms, changes, differs, .. } = self.clone();
+        Handed { generation, since_ms, how, by, changes, differs, texts }
+    }
+}
+
+impl Handed {
+    /// Reads its plan.
+    pub fn load(&self) -> Outcome {
+        self.texts.load()
+    }
+
+    /// The revision, with the plan that was read, as the first of this process.
+    pub fn first(self, plan: Arc<Plan>) -> Revision {
+        let Handed { since_ms, how, by, changes, differs, texts, .. } = self;
+        let provenance = Provenance { provider: "typed".to_owned(), how, by, texts: Some(texts) };
+        let wanted = Wanted { plan, provenance };
+        Revision { generation: 0, since_ms, wanted, changes, differs, warnings: Vec::new() }
+    }
+}
+
+/// Those of this process, for all who ask.
+#[derive(Clone, Debug)]
+pub struct Revisions {
+    /// The file that the process was started with.
+    pub file: Option<PathBuf>,
+    /// The latest is the last; there is one.
+    kept: Arc<Mutex<VecDeque<Revision>>>,
+}
+
+impl Revisions {
+    /// The first one.
+    pub fn new(file: Option<PathBuf>, first: Revision) -> Revisions {
+        Revisions { file, kept: Arc::new(Mutex::new([first].into())) }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, VecDeque<Revision>> {
+        lock(&self.kept)
+    }
+
+    /// The one that runs.
+    pub fn latest(&self) -> Revision {
+        self.kept().back().cloned().expect("one is always kept")
+    }
+
+    /// All of them, the latest first.
+    pub fn all(&self) -> Vec<Revision> {
+        self.kept().iter().rev().cloned().collect()
+    }
+
+    /// This one.
+    pub fn get(&self, generation: u64) -> Option<Revision> {
+        self.kept().iter().find(|one| one.generation == generation).cloned()
+    }
+
+    /// The one before the one that runs.
+    pub fn before(&self) -> Option<Revision> {
+        self.kept().iter().rev().nth(1).cloned()
+    }
+
+    /// This one runs from now on.
+    pub fn push(&self, revision: Revision) {
+        let mut kept = self.kept();
+        kept.push_back(revision);
+        if kept.len() > KEPT {
+            kept.pop_front();
+        }
+    }
+
+    /// What runs is in the file.
+    pub fn saved(&self) {
+        let mut kept = self.kept();
+        if let Some(latest) = kept.back_mut() {
+            latest.differs = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evenkeel_config::plan::{Endpoint, Listener, Pool, Secret, Sticky};
+
+    /// One of a provider that has no text.
+    fn revision(secret: Secret) -> Revision {
+        let at = |port| ([127, 0, 0, 1], port).into();
+        let sticky = Some(Sticky { secret, ..Sticky::default() });
+        let pool = Pool { endpoints: vec![Endpoint::at(at(2))], sticky, ..Pool::new("web") };
+        let plan = Plan::builder().listener(Listener::new("web", at(1))).pool(pool).build("test").plan;
+        let [provider, how, by] = ["test", "start", "a"].map(str::to_owned);
+        let provenance = Provenance { provider, how, by, texts: None };
+        let wanted = Wanted { plan: Arc::new(plan.expect("it is possible")), provenance };
+        let (changes, warnings) = (Vec::new(), Vec::new());
+        Revision { generation: 7, since_ms: 5, wanted, changes, differs: true, warnings }
+    }
+
+    #[test]
+    fn a_plan_without_a_text_is_handed_over_as_it_is_with_its_secrets() {
+        let revision = revision(Secret::Inline("${not a variable} \"".into()));
+        let json = serde_json::to_string(&revision.handed()).expect("texts and numbers can be written");
+        let handed: Handed = serde_json::from_str(&json).expect("it was written so");
+        let plan = Arc::new(handed.load().plan.expect("it is possible"));
+        assert_eq!(plan, revision.wanted.plan);
+        let first = handed.first(plan);
+        assert_eq!((first.generation, first.since_ms, first.differs), (0, 5, true));
+        let rolled = first.offer("b");
+        assert_eq!(rolled.outcome.plan.as_ref(), Some(&*revision.wanted.plan));
+        assert_eq!((&*rolled.provenance.how, &*rolled.provenance.by), ("rollback", "b"));
+    }
+
+    #[test]
+    fn the_latest_are_kept() {
+        let one = |generation| Revision { generation, ..revision(Secret::File("/none".into())) };
+        let revisions = Revisions::new(None, one(0));
+        assert!(revisions.before().is_none());
+        (1..=15).for_each(|generation| revisions.push(one(generation)));
+        assert_eq!(revisions.latest().generation, 15);
+        assert_eq!(revisions.before().map(|one| one.generation), Some(14));
+        assert_eq!(
+            revisions.all().iter().map(|one| one.generation).collect::<Vec<_>>(),
+            (6..=15).rev().collect::<Vec<_>>()
+        );
+        assert_eq!((revisions.get(5).is_none(), revisions.get(6).is_some()), (true, true));
+        revisions.saved();
+        assert_eq!((revisions.latest().differs, revisions.get(14).map(|one| one.differs)), (false, Some(true)));
+    }
+}

@@ -1,0 +1,84 @@
+//! Workers that cannot continue are reported: with threads and sockets, and the runtime that they have.
+
+use super::*;
+use evenkeel_config::parse_str;
+use evenkeel_net::workers::Command;
+use evenkeel_runtime::Orders;
+use std::net::TcpListener;
+
+/// A plan with one zone, at a port that is free.
+fn plan() -> Plan {
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|tcp| tcp.local_addr()).expect("a free port");
+    let text = format!(
+        "[runtime]\nworkers = 2\n[listener.dns]\nbind = ['{free}']\nmode = 'dns'\nzone = {{ name = 'a.example', \
+         records = {{ www = {{ pool = 'web' }} }} }}\n[pool.web]\nendpoints = ['10.0.0.1:80']\n"
+    );
+    let outcome = parse_str("test.toml", &text, &|_| None);
+    outcome.plan.unwrap_or_else(|| panic!("{:?}", outcome.diagnostics))
+}
+
+/// The plane, but for one socket, which is a file.
+struct Broken(Dns, Protocol);
+
+impl Plane for Broken {
+    fn prepare(&self, next: &Next<'_>, inherited: &mut Inherited) -> Result<Prepared, Vec<Diagnostic>> {
+        let mut ready: Ready = self.0.prepare(next, inherited)?.into();
+        for sockets in ready.sockets.values_mut() {
+            // The kernel watches no regular file.
+            let file = vec![Arc::new(std::fs::File::open("/proc/self/exe").expect("this program").into())];
+            match self.1 {
+                Protocol::Udp => sockets[0].udp = file,
+                Protocol::Tcp => sockets[0].tcp = file,
+            }
+        }
+        Ok(Prepared::new(ready))
+    }
+
+    fn install(&mut self, prepared: Prepared, pools: &mut Pools, sending: &Sending<'_>) {
+        self.0.install(prepared, pools, sending);
+    }
+
+    fn endpoints(&mut self, changes: &[Change<'_>], sending: &Sending<'_>) {
+        self.0.endpoints(changes, sending);
+    }
+
+    fn workers(&self) -> &Threads {
+        self.0.workers()
+    }
+
+    fn workers_mut(&mut self) -> &mut Threads {
+        self.0.workers_mut()
+    }
+
+    fn sockets(&self) -> Vec<(String, ListenFd)> {
+        self.0.sockets()
+    }
+
+    fn collector(&self) -> Box<dyn Collector> {
+        self.0.collector()
+    }
+
+    fn join(self: Box<Self>) {
+        Box::new(self.0).join();
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_cannot_serve_a_socket_ends_and_says_why() {
+    for broken in [Protocol::Udp, Protocol::Tcp] {
+        let mut runtime = Runtime::new(plan(), 1, Orders::default()).expect("a thread");
+        let dns = Dns::new(&runtime).expect("random bytes");
+        let planes: Vec<Box<dyn Plane>> = vec![Box::new(Broken(dns, broken))];
+        runtime.start(planes, &mut Inherited::default()).expect("nothing of it can fail yet");
+
+        // Sockets are given out from the last worker's to the first's.
+        let lost = runtime.worker_lost().await;
+        assert!(lost.starts_with("dns-1 has ended on its own: Operation not permitted"), "{broken:?}: {lost}");
+        assert_eq!(runtime.still_running().collect::<Vec<_>>(), ["dns-0"], "{broken:?}: the other one goes on");
+
+        // One that is told to end does so without an error.
+        runtime.command(Command::Drain);
+        assert_eq!(runtime.worker_lost().await, "dns-0 has ended on its own");
+        assert!(runtime.has_ended());
+    }
+}

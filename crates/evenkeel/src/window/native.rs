@@ -1,0 +1,37 @@
+//! Native histograms of how long requests took at each endpoint.
+
+use evenkeel_admin::exposition::{Native, Series};
+use evenkeel_proxy::Numbers;
+use evenkeel_view::latencies::{FIRST, Latencies, SCHEMA};
+use evenkeel_view::timeline::Ledger;
+
+/// What the native histogram of each endpoint is called, and what it means.
+pub const NATIVE: (&str, &str) = (
+    "evenkeel_endpoint_ttfb_seconds",
+    "From the head of a request to the head of the response, of each endpoint that had some; a native histogram, for those who ask for \
+     protocol buffers",
+);
+
+/// The latencies of each endpoint that had requests, as Prometheus takes them: all of an endpoint in one series.
+pub fn native(now: &Numbers) -> Vec<Native> {
+    if !now.plan().telemetry.metrics.per_endpoint {
+        return Vec::new();
+    }
+    // The first step has all that is shorter, which counts as zero.
+    let first = FIRST << SCHEMA;
+    let one = |pool: &str, endpoint: &str, latencies: Latencies| Series {
+        labels: vec![("pool", pool.to_owned()), ("endpoint", endpoint.to_owned())],
+        sum: latencies.sum_ns as f64 / 1e9,
+        zeros: latencies.steps[0],
+        steps: (first..).zip(latencies.steps.iter().copied()).skip(1).collect(),
+    };
+    let mut series = Vec::new();
+    let now = now.moment();
+    for (p, (pool, endpoints)) in now.pools().enumerate() {
+        let latencies = endpoints.enumerate().map(|(e, endpoint)| (endpoint, now.latencies(p, e)));
+        let used = latencies.filter(|(_, latencies)| latencies.count() > 0);
+        series.extend(used.map(|(endpoint, latencies)| one(pool, endpoint, latencies)));
+    }
+    let ((name, help), zero_threshold) = (NATIVE, f64::from(FIRST).exp2());
+    vec![Native { name, help, schema: SCHEMA, zero_threshold, series }]
+}

@@ -1,0 +1,76 @@
+//! Which certificates do the proxies serve? One for each kind of key, made by openssl at the start, in the forms that the
+//! proxies read: certificate and key apart, and both in one file.
+
+use crate::child;
+use crate::error::{Error, Result, While};
+use crate::scratch::Scratch;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A key and its certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Certificate {
+    /// ECDSA with P-256.
+    P256,
+    /// RSA with 2,048 bits.
+    Rsa2048,
+}
+
+/// All of them, until dropped.
+pub struct Certificates {
+    p256: Files,
+    rsa2048: Files,
+    _folder: Scratch,
+}
+
+/// One certificate.
+#[derive(Clone, Debug)]
+pub struct Files {
+    /// The certificate alone.
+    pub certificate: PathBuf,
+    /// Its key alone.
+    pub key: PathBuf,
+    /// Both.
+    pub both: PathBuf,
+}
+
+impl Certificates {
+    /// Makes them.
+    ///
+    /// # Errors
+    /// If openssl is missing or refuses.
+    pub fn make() -> Result<Certificates> {
+        let folder = Scratch::new()?;
+        let p256 = make(&folder, "p256", &["ec", "-pkeyopt", "ec_paramgen_curve:P-256"])?;
+        let rsa2048 = make(&folder, "rsa2048", &["rsa:2048"])?;
+        Ok(Certificates { p256, rsa2048, _folder: folder })
+    }
+
+    /// The files of one.
+    pub fn of(&self, certificate: Certificate) -> &Files {
+        match certificate {
+            Certificate::P256 => &self.p256,
+            Certificate::Rsa2048 => &self.rsa2048,
+        }
+    }
+}
+
+fn make(folder: &Scratch, name: &str, key: &[&str]) -> Result<Files> {
+    let file = |kind: &str| folder.path().join(format!("{name}.{kind}"));
+    let files = Files { certificate: file("crt"), key: file("key"), both: file("pem") };
+    let mut command = vec![child::find("openssl")?];
+    command.extend(
+        "req -x509 -nodes -days 30 -subj /CN=lab.test -addext subjectAltName=DNS:lab.test".split(' ').map(String::from),
+    );
+    command.push("-newkey".into());
+    command.extend(key.iter().map(|&word| word.to_owned()));
+    command.extend(["-keyout".into(), files.key.display().to_string()]);
+    command.extend(["-out".into(), files.certificate.display().to_string()]);
+    let output = child::output(&command, Duration::from_secs(60))?;
+    if !output.success {
+        return Err(Error::Wrong(format!("`{}` failed:\n{}", command.join(" "), output.text.trim())));
+    }
+    let read = |path: &Path| std::fs::read(path).or_say(|| format!("cannot read {}", path.display()));
+    folder.write(&format!("{name}.pem"), [read(&files.certificate)?, read(&files.key)?].concat())?;
+    Ok(files)
+}

@@ -1,0 +1,4 @@
+//! Setups of balancers that several experiments have.
+
+pub mod mixed;
+pub mod sidecars;

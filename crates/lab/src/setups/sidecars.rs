@@ -1,0 +1,37 @@
+//! Sidecars: an evenkeel beside each application, that reports its load, and evenkeels in front of all of them.
+
+use crate::balancers::{Algorithm, Balancer, Running, Setup, Timeouts};
+use crate::error::Result;
+use crate::http::local;
+use crate::origin;
+use std::net::SocketAddr;
+
+/// Starts one beside an application.
+///
+/// # Errors
+/// If it does not come up.
+pub fn beside(evenkeel: &Balancer, application: SocketAddr) -> Result<Running> {
+    let mut setup = setup(Algorithm::Usual, &[application])?;
+    setup.listeners[0].reports_load = true;
+    evenkeel.start(Vec::new(), setup)
+}
+
+/// Starts one in front of applications with a sidecar each. `shares_load`: it asks them for their load.
+///
+/// # Errors
+/// If it does not come up.
+pub fn in_front(
+    evenkeel: &Balancer,
+    sidecars: &[Running],
+    (algorithm, shares_load): (Algorithm, bool),
+) -> Result<Running> {
+    let endpoints: Vec<SocketAddr> = sidecars.iter().map(|sidecar| local(sidecar.port())).collect();
+    let mut setup = setup(algorithm, &endpoints)?;
+    setup.pools[0].shares_load = shares_load;
+    evenkeel.start(Vec::new(), setup)
+}
+
+fn setup(algorithm: Algorithm, endpoints: &[SocketAddr]) -> Result<Setup> {
+    let setup = Setup::of_algorithm(algorithm, endpoints, local(origin::free_ports()?[0]));
+    Ok(Setup { timeouts: Timeouts::default(), ..setup })
+}

@@ -1,0 +1,45 @@
+//! The machines of an experiment, as its page draws them.
+
+use evenkeel_draw::flow::{Band, Column, Node, flow};
+
+/// A machine: its name, and the text below it.
+pub fn node(name: impl Into<String>, text: impl Into<String>) -> Node {
+    Node { name: name.into(), text: text.into(), link: None }
+}
+
+/// Machines that do the same.
+pub fn column(title: &str, nodes: impl IntoIterator<Item = Node>) -> Column {
+    Column { title: title.into(), nodes: nodes.into_iter().collect() }
+}
+
+/// Requests from a machine of a column to one of the next, by their numbers, none of which fails.
+pub fn band(from: usize, to: usize, rate: f64) -> Band {
+    Band { from, to, rate, errors: 0.0 }
+}
+
+/// The drawing of machines of which each sends as much to all of the next column.
+pub fn even(columns: &[Column]) -> String {
+    flow("The machines", columns, &evenly(columns))
+}
+
+/// The bands between such machines.
+pub fn evenly(columns: &[Column]) -> Vec<Vec<Band>> {
+    let between = |pair: &[Column]| {
+        let (many, next) = (pair[0].nodes.len(), pair[1].nodes.len());
+        let each = 1.0 / (many * next) as f64;
+        (0..many).flat_map(|from| (0..next).map(move |to| band(from, to, each))).collect()
+    };
+    columns.windows(2).map(between).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_machine_sends_alike_to_all_of_the_next_column() {
+        let columns = [column("a", [node("x", "")]), column("b", [node("y", ""), node("z", "")])];
+        let bands = [vec![band(0, 0, 0.5), band(0, 1, 0.5)]];
+        assert_eq!(even(&columns), flow("The machines", &columns, &bands));
+    }
+}

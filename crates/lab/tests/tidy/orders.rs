@@ -1,0 +1,107 @@
+//! Orders of crates and folders, from top to bottom: each file or folder may use itself and those below it.
+//!
+//! A row is named by its crate, or by a folder below its `src/`. `lib.rs` and `main.rs` stand above all, `mod.rs` with its whole
+//! folder. Two names in one place, `"tasks waker_slot"`, are a thing and its part, which may use each other. Where a row or a
+//! name is missing, tidy prints the order that the code has.
+
+/// The rows, by name.
+#[rustfmt::skip] // a row is an order
+pub const ORDERS: &[(&str, &[&str])] = &[
+    ("acme", &["metrics", "issuer", "known", "schedule", "order", "pending", "account", "folder", "sender", "failed"]),
+    ("admin", &["server", "process", "dashboard", "pages", "host", "api", "exposition", "admission", "socket", "stalled", "numbers"]),
+    ("balance", &["pools", "algorithms", "parts", "seam", "measurement", "endpoints", "machines", "structures"]),
+    ("config", &[
+        "builder", "changes", "list", "load", "render", "tables", "reference", "schema", "root", "checks", "machine", "plan",
+        "sections", "table", "foreign", "form", "nearest", "printable", "quantity", "tree", "diagnostic", "code", "masked",
+        "source",
+    ]),
+    ("config/table", &["algorithm", "values", "declare", "reader", "planned", "secrets", "words", "field", "lines", "section", "balance", "row"]),
+    ("discovery", &[
+        "metrics", "following", "providers", "sources", "ask", "context", "message", "polling", "out", "kept", "lock",
+        "system",
+    ]),
+    ("dns", &[
+        "server", "metrics", "worker", "tcp", "udp", "binding", "core", "answer",
+        "records", "client", "rate", "cookie", "soa", "zone", "reply", "query", "pools", "stats",
+    ]),
+    ("draw", &["flow", "heatmap", "intervals", "phases", "panels", "share", "spark", "chart", "page", "axis", "number"]),
+    ("evenkeel", &[
+        "commands greeting", "arguments", "output", "reach", "serve", "signals", "watchdog", "notify", "offered", "upgrade",
+        "window", "predictions", "registry", "asked", "configured", "traces", "failure log",
+    ]),
+    ("lab", &[
+        "experiments", "experiment", "setups", "balancers", "study", "load", "client", "worker", "endpoint", "bare",
+        "strace", "certificates", "origin", "hosts", "machine", "procfs", "child", "scratch", "wire", "http", "stats", "rng",
+        "report", "progress", "clock", "error", "requirements",
+    ]),
+    ("net", &[
+        "workers", "inherit", "dial", "listen", "accept_pause", "datagrams", "tokio_io", "splice", "transport", "tls", "stream",
+        "log_writer", "line_socket", "line_file", "total", "counter", "deadline", "buffer", "event_loop", "boxed", "clock",
+    ]),
+    ("net/event_loop", &["rest", "alarm", "source", "reactor", "budget", "tasks waker_slot", "units", "task_waker", "remote_waker", "fake_clock kernel"]),
+    ("proxy", &[
+        "plan", "serve", "forward", "pipeline", "record", "tcp", "udp", "listener", "filters", "load", "upstream", "http2", "body",
+        "core", "observe", "peer",
+    ]),
+    ("proxy/body", &["downstream", "upstream", "framing", "message", "part", "fault", "response"]),
+    ("proxy/core", &["handoff", "idle_limit", "linger"]),
+    ("proxy/filters", &[
+        "table", "acme_challenge", "client", "forwarded", "hsts", "https_redirect", "load_field", "load_report", "loop_mark",
+        "max_forwards", "rate_limit", "request_id", "sticky", "trace", "list", "row", "filter", "exchange",
+    ]),
+    ("proxy/forward", &["attempts", "attempt", "hedge", "tried", "relay", "outgoing"]),
+    ("proxy/http2", &["turn", "session stream", "arrived"]),
+    ("proxy/pipeline", &["response", "route"]),
+    ("proxy/record", &["noted", "watch", "traced", "grpc", "why", "try_end"]),
+    ("proxy/serve", &["connection", "h2", "h1 h1_parts", "message", "websocket", "open"]),
+    ("proxy/listener", &[
+        "admit", "probe_answers", "route_why", "secure", "client", "compiled rules", "error_pages", "handshakes",
+        "per_route", "tls", "tls_route", "route", "by_host",
+    ]),
+    ("proxy/load", &["probe", "reports", "load_report"]),
+    ("proxy/load/probe", &["http", "datagram", "outstanding"]),
+    ("proxy/observe", &[
+        "access_log", "explaining", "metrics", "request_id", "shown", "numbers", "taps", "trace", "traces", "watched",
+        "route_stats stats", "dropped_report", "end", "flow_end", "latency",
+    ]),
+    ("proxy/observe/access_log", &["template", "line", "names", "noted", "front", "backwards", "quoted"]),
+    ("proxy/observe/metrics", &["endpoints", "listeners", "pools", "reports", "udp", "modes"]),
+    ("proxy/peer", &["admission", "per_address", "forwarded", "hash_key", "min_rate", "address_text"]),
+    ("proxy/plan", &[
+        "alone", "server", "secured", "tap", "look", "worker", "install", "parts", "accept installed",
+    ]),
+    ("proxy/tcp", &["lifetime", "record", "duplex"]),
+    ("proxy/udp", &["listener", "table", "flow"]),
+    ("proxy/upstream", &[
+        "connections", "h1_endpoint", "session", "pick", "retries", "pool", "idle", "probe_rate", "sessions", "rules",
+        "sticky", "stream", "link", "allowance", "waiting", "tls",
+    ]),
+    ("runtime", &[
+        "runtime", "lost", "metrics", "plane", "control", "check", "generation", "membership", "restart", "snapshot", "pool",
+        "history", "events", "journal", "orders",
+    ]),
+    ("sim", &[
+        "builtin", "shadow", "report", "json", "text", "verdict", "results", "interval", "file", "experiment", "metric",
+        "engine", "scenario", "run", "work",
+    ]),
+    ("tls", &[
+        "metrics", "store", "endpoints", "clients", "inspect", "names", "ocsp", "tickets", "identity", "challenges", "authorities",
+        "proof", "pair", "clock", "pem", "provider",
+    ]),
+    ("tower", &["balance builder", "endpoints", "future", "completion", "returns", "wakes", "clock", "error"]),
+    ("view", &[
+        "described", "events", "picks", "served", "shadows", "tap", "timeline", "history", "latencies", "words", "status",
+        "config", "orders",
+    ]),
+    ("proxy/forward/attempt", &["on_stream", "moves"]),
+    ("proxy/forward/relay", &["bytes", "parts", "decision", "tunnel"]),
+    ("wire", &["endpoint_head", "proxy_protocol", "tls_hello", "h2", "http1", "grpc", "orca", "trace_context", "head"]),
+    ("wire/h2", &[
+        "send", "blocks", "receive", "connection settings", "streams", "event", "head", "flow", "flood", "frame", "hpack", "protocol",
+    ]),
+    ("wire/h2/hpack", &["encoder", "decoder", "table", "static_table", "huffman", "integer"]),
+    ("wire/http1", &[
+        "translate", "mend", "request", "response", "tolerance", "max_forwards", "fields", "tokens", "body", "chunked", "kind",
+        "limits", "reject", "version",
+    ]),
+];

@@ -1,0 +1,60 @@
+//! A filter: a step that requests and responses pass, and what may become of them there.
+
+use super::exchange::Exchange;
+use crate::body::response::Response;
+use evenkeel_balance::Outcome;
+use evenkeel_wire::head::{Edits, Fields, Request};
+use std::borrow::Cow;
+use std::pin::Pin;
+
+/// A step that requests and responses pass.
+pub trait Filter {
+    /// Looks at a request, and may change its head or answer it.
+    fn request<'c>(&'c self, _: &mut Exchange<'c>, _: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        Verdict::Next
+    }
+
+    /// Looks at the head of a final response, wherever it comes from, and may change it.
+    fn response(&self, _: &Exchange<'_>, _: &mut ResponseHead<'_, '_, '_>) {}
+
+    /// Its effect on a request that is over, in a few words; empty if it had none.
+    fn did(&self, _: &Exchange<'_>) -> Cow<'static, str> {
+        "".into()
+    }
+}
+
+/// What becomes of a request.
+pub enum Verdict {
+    /// The next filter looks at it.
+    Next,
+    /// It goes no further.
+    Answer(Response),
+    /// Something has to be asked for first. Nothing of the request is borrowed meanwhile, and no buffer is held for it.
+    Wait(Waiting),
+}
+
+/// What a filter waits for. Once it is there, the filter looks at the request again by what it gave.
+pub type Waiting = Pin<Box<dyn Future<Output = Resume>>>;
+
+/// The rest of a filter's look at a request.
+pub type Resume = Box<dyn FnOnce(&mut Exchange<'_>, &mut RequestHead<'_, '_, '_>) -> Verdict>;
+
+/// The head of a request, and the changes to it.
+pub struct RequestHead<'a, 'h, 'b> {
+    /// The head as it came. Fields that are left out of it go no further.
+    pub request: &'a mut Request<'h, 'b>,
+    /// Fields that are added, and what is put in the place of others.
+    pub edits: &'a mut Edits,
+}
+
+/// The head of a final response, and the changes to it.
+pub struct ResponseHead<'a, 'h, 'b> {
+    /// The status.
+    pub status: u16,
+    /// The fields as they came. Those that are left out go no further.
+    pub fields: &'a mut Fields<'h, 'b>,
+    /// Lines that are added, each with its end.
+    pub added: &'a mut Vec<u8>,
+    /// The outcome for the balancer, if it is an endpoint's.
+    pub outcome: Option<Outcome>,
+}

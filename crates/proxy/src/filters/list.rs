@@ -1,0 +1,60 @@
+//! The filters that were built for a listener or for a route, one after the other.
+
+use super::exchange::Exchange;
+use super::filter::{Filter, RequestHead, ResponseHead, Verdict};
+use super::row::Row;
+use std::borrow::Cow;
+
+/// The filters of a listener, or those of a route, in the order of the table.
+#[derive(Default)]
+pub struct Filters {
+    all: Box<[(&'static Row, Box<dyn Filter>)]>,
+    /// The numbers of those that look at responses, the last one first.
+    of_responses: Box<[usize]>,
+    look_at_bodies: bool,
+}
+
+impl Filters {
+    pub(super) fn new(all: Box<[(&'static Row, Box<dyn Filter>)]>) -> Filters {
+        let of_responses = (0..all.len()).rev().filter(|&at| all[at].0.looks_at.responses).collect();
+        let look_at_bodies = all.iter().any(|(row, _)| row.looks_at.bodies);
+        Filters { all, of_responses, look_at_bodies }
+    }
+
+    /// True if some of them look at the content of bodies, which therefore passes in parts.
+    #[inline]
+    pub fn look_at_bodies(&self) -> bool {
+        self.look_at_bodies
+    }
+
+    /// True if some of them look at responses.
+    #[inline]
+    pub fn look_at_responses(&self) -> bool {
+        !self.of_responses.is_empty()
+    }
+
+    /// Has the request pass the filters from number `at` on, which is that of the next one then.
+    #[inline]
+    pub fn request<'c>(&'c self, at: &mut usize, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        while let Some((_, filter)) = self.all.get(*at) {
+            *at += 1;
+            match filter.request(cx, head) {
+                Verdict::Next => {}
+                other => return other,
+            }
+        }
+        Verdict::Next
+    }
+
+    /// Has the head of a response pass them, the last one first.
+    #[inline]
+    pub fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+        self.of_responses.iter().for_each(|&at| self.all[at].1.response(cx, head));
+    }
+
+    /// The name and the effect of each filter that had one.
+    pub fn steps(&self, cx: &Exchange<'_>) -> impl Iterator<Item = (&'static str, Cow<'static, str>)> {
+        let steps = self.all.iter().map(|(row, filter)| (row.name, filter.did(cx)));
+        steps.filter(|(_, did)| !did.is_empty())
+    }
+}

@@ -1,0 +1,68 @@
+//! A row of the table of filters, and what filters are built from.
+
+use super::filter::Filter;
+use crate::load::load_report::Reporter;
+use crate::peer::admission::Admission;
+use crate::upstream::pool::WorkerPool;
+use evenkeel_config::plan;
+use evenkeel_tls::Challenges;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A filter.
+pub struct Row {
+    /// Its name.
+    pub name: &'static str,
+    /// Which requests pass it.
+    pub stage: Stage,
+    /// The key that configures it; empty if it always is there.
+    pub key: &'static str,
+    /// What it does.
+    pub summary: &'static str,
+    /// What it looks at besides heads of requests.
+    pub looks_at: LooksAt,
+    /// Builds it; `None` where it is not configured.
+    pub build: fn(&Build<'_>) -> Option<Box<dyn Filter>>,
+}
+
+/// The requests that pass a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Each request of the listener, before its route is looked for; and each response.
+    Listener,
+    /// Each request of a route; and its response.
+    Route,
+}
+
+/// What a filter looks at besides heads of requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LooksAt {
+    /// Heads of final responses.
+    pub responses: bool,
+    /// The content of bodies: they pass in parts then.
+    pub bodies: bool,
+}
+
+/// What filters are built from.
+pub struct Build<'b> {
+    /// The listener as planned.
+    pub listener: &'b plan::Listener,
+    /// The client addresses that are trusted, and the limits of each other one.
+    pub(crate) admission: &'b Arc<Admission>,
+    /// Answers for authorities that issue certificates.
+    pub(crate) challenges: Option<&'b Arc<Challenges>>,
+    /// The load of the listener, where that is reported.
+    pub(crate) reporter: Option<&'b Rc<Reporter>>,
+    /// The route, for filters of one.
+    pub(crate) route: Option<Route<'b>>,
+}
+
+/// The route that filters are built for.
+pub struct Route<'b> {
+    /// Its name.
+    pub name: &'b str,
+    /// Its pool.
+    pub pool: &'b WorkerPool,
+    /// Which evenkeel this is.
+    pub instance: u64,
+}

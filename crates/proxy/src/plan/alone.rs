@@ -1,0 +1,90 @@
+//! A proxy without other planes, as tests and trials run it.
+
+use super::look::Looker;
+use super::secured::Secured;
+use super::server::Proxy;
+use crate::observe::numbers::Numbers;
+use crate::observe::stats::WorkerStats;
+use evenkeel_config::Plan;
+use evenkeel_net::inherit::Inherited;
+use evenkeel_runtime::{Orders, Runtime, StartError};
+use evenkeel_tls::Store;
+use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// A runtime whose only plane is the proxy.
+pub struct Server {
+    runtime: Runtime,
+    numbers: watch::Receiver<Arc<Numbers>>,
+    certificates: watch::Receiver<Arc<Store>>,
+    looker: Arc<Looker>,
+}
+
+impl Server {
+    /// Starts the workers; when this returns, every listener accepts.
+    ///
+    /// # Errors
+    /// Why not; then nothing runs.
+    pub fn start(plan: Plan) -> Result<Server, StartError> {
+        Server::start_secured(plan, Secured::default())
+    }
+
+    /// The same, where TLS is spoken.
+    ///
+    /// # Errors
+    /// Why not; then nothing runs.
+    pub fn start_secured(plan: Plan, secured: Secured) -> Result<Server, StartError> {
+        let mut inherited = Inherited::default();
+        let mut runtime = Runtime::new(plan, inherited.instance(), Orders::default())?;
+        let proxy = Proxy::start(&runtime, secured)?;
+        let (numbers, certificates, looker) = (proxy.numbers(), proxy.certificates(), Arc::new(proxy.looker()));
+        runtime.start(vec![Box::new(proxy)], &mut inherited)?;
+        Ok(Server { runtime, numbers, certificates, looker })
+    }
+
+    /// The numbers of each worker.
+    pub fn stats(&self) -> Vec<Arc<WorkerStats>> {
+        self.numbers.borrow().workers.clone()
+    }
+
+    /// The numbers of all of them.
+    pub fn numbers(&self) -> Arc<Numbers> {
+        self.numbers.borrow().clone()
+    }
+
+    /// Certificates and keys of the plan that runs.
+    pub fn certificates(&self) -> Arc<Store> {
+        self.certificates.borrow().clone()
+    }
+
+    /// Where it listens.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.plan().listeners.iter().flat_map(|l| l.bind.clone()).collect()
+    }
+
+    /// Reads of the workers why requests went where they went.
+    pub fn looker(&self) -> Arc<Looker> {
+        self.looker.clone()
+    }
+
+    /// Waits until every worker has ended and the log is written.
+    pub fn join(self) {
+        self.runtime.join();
+    }
+}
+
+impl Deref for Server {
+    type Target = Runtime;
+
+    fn deref(&self) -> &Runtime {
+        &self.runtime
+    }
+}
+
+impl DerefMut for Server {
+    fn deref_mut(&mut self) -> &mut Runtime {
+        &mut self.runtime
+    }
+}

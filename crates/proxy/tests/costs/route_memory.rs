@@ -1,0 +1,57 @@
+//! Does a plan cost what its routes are, not its routes times listeners times workers? In a binary of its own, as it counts
+//! what all threads allocate.
+
+use evenkeel_proxy::Numbers;
+use evenkeel_runtime::Generation;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+struct Counting;
+
+/// Bytes that are allocated now.
+static HELD: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: the system's allocator does it all.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        HELD.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// What the numbers of 16 workers hold for so many routes at 20 listeners.
+fn numbers(routes: usize) -> usize {
+    let mut text = "[pool.p]\nendpoints = ['127.0.0.1:1']\n".to_string();
+    (0..20).for_each(|i| writeln!(text, "[listener.l{i}]\nbind = ['127.0.0.1:{}']", 1000 + i).expect("a String"));
+    for i in 0..routes {
+        writeln!(text, "[[route]]\nmatch = {{ host = ['h{i}.example'] }}\npool = 'p'").expect("a String");
+    }
+    let plan = evenkeel_config::parse_str("plan", &text, &|_| None).plan.expect("a plan");
+    assert_eq!(plan.routes.len(), routes);
+    let generation = Arc::new(Generation::first(Arc::new(plan), Vec::new()));
+    let before = HELD.load(Ordering::Relaxed);
+    let first = Numbers::first(generation, 16);
+    let held = HELD.load(Ordering::Relaxed) - before;
+    drop(first);
+    held
+}
+
+#[test]
+fn routes_without_requests_have_no_numbers() {
+    let (few, many) = (numbers(10), numbers(2_000));
+    // 640,000 sets of numbers, one for each route, listener and worker, were about 1 GB.
+    assert!(many < few + (1 << 20), "{few} bytes for 10 routes, {many} for 2,000");
+    assert!(many < 4 << 20, "{many} bytes");
+}

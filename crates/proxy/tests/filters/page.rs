@@ -1,0 +1,29 @@
+//! The page of filters in the reference, made of the table that they are built by.
+
+use evenkeel_proxy::row::Stage;
+use evenkeel_proxy::table::FILTERS;
+use std::fmt::Write;
+
+const INTRODUCTION: &str = "\
+# Filters
+
+<!-- Generated from crates/proxy/src/filters/table.rs. `make bless` writes it anew. -->
+
+What requests pass on their way to an endpoint, in this order; responses pass the same filters in the other direction, whether
+they are an endpoint's or evenkeel's own. Those of a listener come before the route is known. A filter that is not configured
+costs nothing. `evenkeel explain` shows what each of them did to a request.
+
+| Filter | Of | Configured by | What it does |
+|---|---|---|---|
+";
+
+#[test]
+fn the_committed_page_of_filters_is_made_of_their_table() {
+    let mut page = String::from(INTRODUCTION);
+    for row in FILTERS {
+        let stage = if row.stage == Stage::Listener { "listener" } else { "route" };
+        let key = if row.key.is_empty() { "always there".to_string() } else { format!("`{}`", row.key) };
+        writeln!(page, "| `{}` | {stage} | {key} | {} |", row.name, row.summary).expect("it is text");
+    }
+    crate::committed::same_as_committed(&[("docs/reference/filters.md".into(), page)]);
+}

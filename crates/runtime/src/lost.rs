@@ -1,0 +1,57 @@
+//! The end of a worker that was not told to end. The process ends then as well, at once and with an error, so that its supervisor
+//! starts another: what is left would go on with fewer sockets, unnoticed.
+
+use crate::plane::Plane;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::Pin;
+use std::task::Poll;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Between two looks at a thread that is about to end: threads can be joined, but not awaited.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// Waits until a worker of any plane has ended; returns which one, and why. May be dropped and called again.
+pub async fn worker(planes: &mut [Box<dyn Plane>]) -> String {
+    let mut ends: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
+    ends.extend(planes.iter().map(|plane| Box::pin(plane.workers().ends()) as _));
+    poll_fn(|cx| match ends.iter_mut().any(|end| end.as_mut().poll(cx).is_ready()) {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    })
+    .await;
+    drop(ends);
+    loop {
+        if let Some(thread) = planes.iter_mut().find_map(|plane| plane.workers_mut().take_ended()) {
+            return why(thread);
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Which one has ended, and why.
+fn why(thread: JoinHandle<io::Result<()>>) -> String {
+    let name = thread.thread().name().unwrap_or("a worker").to_string();
+    match thread.join() {
+        Ok(Ok(())) => format!("{name} has ended on its own"),
+        Ok(Err(error)) => format!("{name} has ended on its own: {error}"),
+        Err(_) => format!("{name} has ended on its own: it panicked, as is said above"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_the_worker_and_what_ended_it() {
+        let said = |work: fn() -> io::Result<()>| {
+            why(std::thread::Builder::new().name("dns-1".into()).spawn(work).expect("a thread"))
+        };
+        assert_eq!(said(|| Ok(())), "dns-1 has ended on its own");
+        assert_eq!(said(|| Err(io::Error::other("no room"))), "dns-1 has ended on its own: no room");
+        let panicked = said(|| panic!("as it should in this test"));
+        assert_eq!(panicked, "dns-1 has ended on its own: it panicked, as is said above");
+    }
+}

@@ -1,0 +1,163 @@
+//! Metrics of what planes share: the plan that runs, and states, weights, checks, ejections and panic of the pools. They are read
+//! at each scrape.
+
+use crate::control::Control;
+use crate::generation::Generation;
+use crate::history::Counts;
+use crate::snapshot::{EndpointSnapshot, PoolSnapshot};
+use evenkeel_balance::state::State;
+use evenkeel_config::plan::Mode;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use std::fmt;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// The metrics of a runtime, to be registered without a prefix.
+#[derive(Debug)]
+pub struct Metrics {
+    running: watch::Receiver<Arc<Generation>>,
+    control: Control,
+}
+
+/// An endpoint, or all endpoints of a pool if they are not told apart.
+struct Row<'s> {
+    labels: Labels<'s>,
+    endpoints: &'s [EndpointSnapshot],
+}
+
+type Labels<'s> = Vec<(&'static str, &'s str)>;
+
+impl Metrics {
+    /// Metrics of whatever runs when they are asked for, and of the pools as `control` knows them.
+    pub fn new(running: watch::Receiver<Arc<Generation>>, control: Control) -> Metrics {
+        Metrics { running, control }
+    }
+}
+
+impl Collector for Metrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let encoder = &mut encoder;
+        let running = self.running.borrow().clone();
+        let pools = self.control.snapshot(&running.plan_as_found());
+        let modes = running.plan.modes();
+        let queues = |p: &usize| modes[*p].is_empty() || modes[*p].iter().any(|m| matches!(m, Mode::Http | Mode::Tcp));
+        let with_queue: Vec<&PoolSnapshot> = (0..pools.len()).filter(queues).map(|p| &pools[p]).collect();
+        let help = "Requests that wait for a place at an endpoint now";
+        by_pool(encoder, ("evenkeel_queue_depth", help), with_queue.into_iter(), |pool| u64::from(pool.waiting))?;
+        let help = "Whether so few endpoints are healthy that panic.mode decides";
+        by_pool(encoder, ("evenkeel_pool_panic", help), pools.iter(), |pool| u64::from(pool.in_panic))?;
+        let rows = rows(&pools, running.plan.telemetry.metrics.per_endpoint);
+        states(encoder, &rows)?;
+        weights(encoder, &rows)?;
+        checks(encoder, &rows)?;
+        let help = "Changes of what endpoints are, as evenkeel_endpoint_state has it";
+        counter(encoder, ("evenkeel_endpoint_transitions", help), &rows, |counts| counts.changes)?;
+        let help = "Ejections of endpoints for how requests fared there";
+        counter(encoder, ("evenkeel_outlier_ejections", help), &rows, |counts| counts.ejections)?;
+        let help = "How often the configuration was changed since the start";
+        let family = encoder.encode_descriptor("evenkeel_config_generation", help, None, MetricType::Gauge)?;
+        ConstGauge::new(running.number).encode(family)?;
+        let help = "Earlier configurations by which requests still run";
+        let family = encoder.encode_descriptor("evenkeel_generations_draining", help, None, MetricType::Gauge)?;
+        ConstGauge::new(running.draining()).encode(family)
+    }
+}
+
+fn rows(pools: &[PoolSnapshot], per_endpoint: bool) -> Vec<Row<'_>> {
+    let mut rows = Vec::new();
+    for pool in pools {
+        if per_endpoint {
+            rows.extend(pool.endpoints.iter().map(|endpoint| Row {
+                labels: vec![("pool", &*pool.name), ("endpoint", &*endpoint.name)],
+                endpoints: std::slice::from_ref(endpoint),
+            }));
+        } else {
+            rows.push(Row { labels: vec![("pool", &*pool.name)], endpoints: &pool.endpoints });
+        }
+    }
+    rows
+}
+
+impl Row<'_> {
+    fn with(&self, label: &'static str, value: &'static str) -> Labels<'_> {
+        [&self.labels[..], &[(label, value)]].concat()
+    }
+
+    fn sum(&self, of: impl Fn(&Counts) -> u64) -> u64 {
+        self.endpoints.iter().map(|endpoint| of(&endpoint.counts)).sum()
+    }
+}
+
+fn states(encoder: &mut DescriptorEncoder<'_>, rows: &[Row<'_>]) -> fmt::Result {
+    let help = "1 for what an endpoint is, 0 for all else";
+    let mut family = encoder.encode_descriptor("evenkeel_endpoint_state", help, None, MetricType::Gauge)?;
+    for row in rows {
+        for name in State::NAMES {
+            let is = |endpoint: &&EndpointSnapshot| endpoint.state.is_some_and(|state| state.name() == name);
+            let n = row.endpoints.iter().filter(is).count() as u64;
+            ConstGauge::new(n).encode(family.encode_family(&row.with("state", name))?)?;
+        }
+    }
+    Ok(())
+}
+
+fn weights(encoder: &mut DescriptorEncoder<'_>, rows: &[Row<'_>]) -> fmt::Result {
+    let help = "Weight of an endpoint: as configured, and what of it counts now; 0 while it gets no requests";
+    let mut family = encoder.encode_descriptor("evenkeel_endpoint_weight", help, None, MetricType::Gauge)?;
+    for row in rows {
+        let configured: f64 = row.endpoints.iter().map(|endpoint| f64::from(endpoint.weight_configured)).sum();
+        let effective: f64 = row.endpoints.iter().map(|endpoint| endpoint.weight).sum();
+        for (kind, sum) in [("configured", configured), ("effective", effective)] {
+            ConstGauge::new(sum).encode(family.encode_family(&row.with("kind", kind))?)?;
+        }
+    }
+    Ok(())
+}
+
+fn checks(encoder: &mut DescriptorEncoder<'_>, rows: &[Row<'_>]) -> fmt::Result {
+    let help = "Health checks by result";
+    let mut family = encoder.encode_descriptor("evenkeel_health_checks", help, None, MetricType::Counter)?;
+    for row in rows {
+        for (result, n) in [("passed", row.sum(|counts| counts.passed)), ("failed", row.sum(|counts| counts.failed))] {
+            ConstCounter::new(n).encode(family.encode_family(&row.with("result", result))?)?;
+        }
+    }
+    let (name, help) = ("evenkeel_health_check_duration_seconds", "How long health checks took");
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+    for row in rows {
+        let n = row.sum(|counts| counts.passed + counts.failed);
+        let sum = row.endpoints.iter().map(|endpoint| endpoint.counts.checking.as_secs_f64()).sum();
+        family.encode_family(&row.labels)?.encode_histogram::<NoLabelSet>(sum, n, &[(f64::INFINITY, n)], None)?;
+    }
+    Ok(())
+}
+
+fn counter(
+    encoder: &mut DescriptorEncoder<'_>,
+    (name, help): (&str, &str),
+    rows: &[Row<'_>],
+    of: fn(&Counts) -> u64,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for row in rows {
+        ConstCounter::new(row.sum(of)).encode(family.encode_family(&row.labels)?)?;
+    }
+    Ok(())
+}
+
+fn by_pool<'s>(
+    encoder: &mut DescriptorEncoder<'_>,
+    (name, help): (&str, &str),
+    pools: impl Iterator<Item = &'s PoolSnapshot>,
+    value: fn(&PoolSnapshot) -> u64,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    for pool in pools {
+        ConstGauge::new(value(pool)).encode(family.encode_family(&[("pool", &*pool.name)])?)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,307 @@
+//! A plan that runs in every plane, and the next one that takes its place. What can fail comes first, in all planes, so that an
+//! error changes nothing; then every worker of every plane is given its part.
+
+use crate::control::{self, Control};
+use crate::generation::{Generation, Summary};
+use crate::lost;
+use crate::membership::{Endpoints, Found};
+use crate::metrics::Metrics;
+use crate::orders::Orders;
+use crate::plane::{Change, Diagnostic, Next, Plane, Prepared, Sending, StartError};
+use crate::pool::{Pools, SharedPool};
+use crate::restart::keep_until_restart;
+use evenkeel_config::{Plan, plan};
+use evenkeel_net::clock::Base;
+use evenkeel_net::inherit::Inherited;
+use evenkeel_net::listen::ListenFd;
+use evenkeel_net::workers::{Applying, Command, Interrupt, Interrupted};
+use prometheus_client::collector::Collector;
+use std::collections::HashSet;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// All planes, and what they share.
+pub struct Runtime {
+    running: watch::Sender<Arc<Generation>>,
+    control: control::Thread,
+    planes: Vec<Box<dyn Plane>>,
+    interrupt: Interrupt,
+    /// Workers of a plane.
+    workers: usize,
+    /// Which evenkeel this is.
+    instance: u64,
+}
+
+impl Runtime {
+    /// A runtime without planes, for this plan. `instance`: which evenkeel this is; `orders`: what operators want of endpoints.
+    ///
+    /// # Errors
+    /// The control thread cannot be made.
+    pub fn new(plan: Plan, instance: u64, orders: Orders) -> Result<Runtime, StartError> {
+        Runtime::found(plan, Found::new(), instance, orders)
+    }
+
+    /// The same, where other endpoints were found for some pools than the plan lists.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn found(plan: Plan, found: Found, instance: u64, orders: Orders) -> Result<Runtime, StartError> {
+        let workers = match plan.runtime.workers {
+            plan::Workers::Auto => std::thread::available_parallelism().map_or(1, usize::from),
+            plan::Workers::Count(n) => usize::from(n),
+        };
+        let no_thread = |error| Diagnostic::machine(format!("cannot start a worker: {error}"));
+        Ok(Runtime {
+            running: watch::channel(Arc::new(Generation::first(Arc::new(plan), found))).0,
+            control: Control::start(Base::now(), orders).map_err(no_thread)?,
+            planes: Vec::new(),
+            interrupt: Interrupt::default(),
+            workers,
+            instance,
+        })
+    }
+
+    /// Has planes run the plan; when this returns, every listener accepts. `inherited`: sockets that came with the process.
+    ///
+    /// # Errors
+    /// Why not, by every plane; then none of them serves.
+    pub fn start(&mut self, planes: Vec<Box<dyn Plane>>, inherited: &mut Inherited) -> Result<(), StartError> {
+        self.planes = planes;
+        let first = self.now();
+        let (new, prepared) = self.prepare(&first, None, inherited)?;
+        self.install(first, new, prepared)
+    }
+
+    /// Changes to another plan while everything runs. What both plans name goes on: connections, requests, idle
+    /// connections to endpoints, counts. Requests that run end by the plan that they began with. When this returns,
+    /// every worker follows the new plan.
+    ///
+    /// Some keys stay as they were at the start; [`Summary::at_restart`] names those that the new plan changes.
+    ///
+    /// # Errors
+    /// Why not, by every plane; then nothing has changed in any of them.
+    pub fn reload(&mut self, plan: Plan) -> Result<Summary, StartError> {
+        self.reload_found(plan, Found::new())
+    }
+
+    /// The same, where other endpoints were found for some pools than the plan lists.
+    ///
+    /// # Errors
+    /// As [`reload`](Self::reload).
+    pub fn reload_found(&mut self, mut plan: Plan, found: Found) -> Result<Summary, StartError> {
+        let now = self.now();
+        let at_restart = keep_until_restart(&now.plan, &mut plan);
+        let next = Arc::new(now.next(Arc::new(plan), found));
+        let (new, prepared) = self.prepare(&next, Some(&now.plan), &mut Inherited::default())?;
+        self.install(next.clone(), new, prepared)?;
+        Ok(Summary::new(&now.plan, &next.plan, next.number, at_restart))
+    }
+
+    /// Has every plane do what can fail: the pools that are new, and what each plane has prepared.
+    fn prepare(
+        &self,
+        next: &Arc<Generation>,
+        before: Option<&Plan>,
+        inherited: &mut Inherited,
+    ) -> Result<(Pools, Vec<Prepared>), StartError> {
+        let new = self.new_pools(&next.plan);
+        let next = Next { generation: next, before, control: &self.control, new: &new };
+        let (mut prepared, mut wrong) = (Vec::new(), Vec::new());
+        for plane in &self.planes {
+            match plane.prepare(&next, inherited) {
+                Ok(one) => prepared.push(one),
+                // Another plane may have found the same.
+                Err(more) => wrong.extend(more),
+            }
+        }
+        let mut seen = HashSet::new();
+        wrong.retain(|diagnostic| seen.insert(diagnostic.to_string()));
+        if wrong.is_empty() { Ok((new, prepared)) } else { Err(StartError(wrong)) }
+    }
+
+    /// The pools of a plan that there were not.
+    fn new_pools(&self, plan: &Plan) -> Pools {
+        let known = self.control.pools();
+        let new = plan.pools.iter().filter(|pool| !known.contains_key(&pool.name));
+        let shared = || SharedPool::new(self.workers, self.control.orders(), self.control.events());
+        new.map(|pool| (pool.name.clone(), shared())).collect()
+    }
+
+    /// Does the rest: slots are reserved, then every worker of every plane is given its part, and only when all of them use it,
+    /// the endpoints in these slots can be picked.
+    fn install(&mut self, next: Arc<Generation>, new: Pools, prepared: Vec<Prepared>) -> Result<(), StartError> {
+        let plan = &next.plan;
+        let (fresh, stay): (Vec<_>, Vec<_>) = plan.pools.iter().partition(|pool| new.contains_key(&pool.name));
+        let mut pools = self.control.pools();
+        pools.extend(new);
+        for (at, pool) in plan.pools.iter().enumerate() {
+            shared(&mut pools, &pool.name).reserve(pool, &next.membership.endpoints(at));
+        }
+        for pool in fresh {
+            // No worker knows it yet, so none can pick too early.
+            shared(&mut pools, &pool.name).publish(self.control.now());
+        }
+        let applying = Applying::default();
+        for (plane, prepared) in self.planes.iter_mut().zip(prepared) {
+            plane.install(prepared, &mut pools, &Sending { generation: &next, applying: &applying });
+        }
+        // Control goes on looking after the pools meanwhile.
+        drop(pools);
+        let interrupted = |Interrupted| Diagnostic::machine("interrupted while a worker had not applied the plan");
+        applying.wait(&self.interrupt).map_err(interrupted)?;
+        let mut pools = self.control.pools();
+        for pool in stay {
+            shared(&mut pools, &pool.name).publish(self.control.now());
+        }
+        let names: HashSet<&str> = plan.pools.iter().map(|pool| &*pool.name).collect();
+        pools.retain(|name, _| names.contains(&**name));
+        drop(pools);
+        self.applied(next);
+        Ok(())
+    }
+
+    /// Applies other endpoints of some pools, by name, while everything else stays as it is: those that stay keep what
+    /// they have, those that left end with the requests that they have. When this returns, every worker knows them. Pools
+    /// that are not there, or have these endpoints already, cost nothing.
+    ///
+    /// # Errors
+    /// The wait for the workers was interrupted, as the process is to end.
+    pub fn apply_endpoints(&mut self, found: Found) -> Result<(), Interrupted> {
+        let now = self.now();
+        let other = found.into_iter().filter_map(|(name, endpoints)| Some((now.membership.at(&name)?, endpoints)));
+        let other = other.filter(|(at, endpoints)| *now.membership.endpoints(*at) != **endpoints);
+        let other: Vec<(usize, Endpoints)> = other.map(|(at, endpoints)| (at, endpoints.into())).collect();
+        if other.is_empty() {
+            return Ok(());
+        }
+        let mut pools = self.control.pools();
+        for (at, endpoints) in &other {
+            let pool = &now.plan.pools[*at];
+            shared(&mut pools, &pool.name).reserve(pool, endpoints);
+        }
+        let mut changes = Vec::with_capacity(other.len());
+        for (at, endpoints) in &other {
+            let pool = &now.plan.pools[*at];
+            changes.push(Change { pool, at: *at, endpoints, shared: &pools[&pool.name] });
+        }
+        let applying = Applying::default();
+        for plane in &mut self.planes {
+            plane.endpoints(&changes, &Sending { generation: &now, applying: &applying });
+        }
+        drop(changes);
+        drop(pools);
+        applying.wait(&self.interrupt)?;
+        let mut pools = self.control.pools();
+        for (at, _) in &other {
+            shared(&mut pools, &now.plan.pools[*at].name).publish(self.control.now());
+        }
+        drop(pools);
+        let names = other.iter().map(|(at, _)| now.plan.pools[*at].name.clone()).collect();
+        other.into_iter().for_each(|(at, endpoints)| now.membership.change(at, endpoints));
+        self.control.changed_pools(names);
+        self.planes.iter_mut().for_each(|plane| plane.applied());
+        Ok(())
+    }
+
+    /// Every worker uses what was sent, and may pick by it.
+    fn applied(&mut self, next: Arc<Generation>) {
+        self.control.changed();
+        self.planes.iter_mut().for_each(|plane| plane.applied());
+        self.running.send_replace(next);
+    }
+
+    /// What runs now.
+    pub fn now(&self) -> Arc<Generation> {
+        self.running.borrow().clone()
+    }
+
+    /// What runs, now and later.
+    pub fn running(&self) -> watch::Receiver<Arc<Generation>> {
+        self.running.subscribe()
+    }
+
+    /// The plan that runs.
+    pub fn plan(&self) -> Arc<Plan> {
+        self.now().plan.clone()
+    }
+
+    /// The control thread of the pools.
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// Workers that a plane has, if it has any.
+    pub fn workers(&self) -> usize {
+        self.workers
+    }
+
+    /// What distinguishes it from any other, but not from the process that takes over.
+    pub fn instance(&self) -> u64 {
+        self.instance
+    }
+
+    /// Interrupts waits for workers.
+    pub fn interrupt(&self) -> Interrupt {
+        self.interrupt.clone()
+    }
+
+    /// The metrics of what planes share, and those of every plane.
+    pub fn collectors(&self) -> impl Iterator<Item = Box<dyn Collector>> {
+        let shared: Box<dyn Collector> = Box::new(Metrics::new(self.running(), Control::clone(&self.control)));
+        std::iter::once(shared).chain(self.planes.iter().map(|plane| plane.collector()))
+    }
+
+    /// Every listening socket with the name of its listener, for a process that takes over.
+    pub fn sockets(&self) -> Vec<(String, ListenFd)> {
+        self.planes.iter().flat_map(|plane| plane.sockets()).collect()
+    }
+
+    /// Open connections of clients.
+    pub fn open(&self) -> u64 {
+        self.planes.iter().map(|plane| plane.open()).sum()
+    }
+
+    /// Opens the files of logs again, as they were moved away: lines go to new ones of their names.
+    ///
+    /// # Errors
+    /// Why one cannot be opened; then its lines go on to where they went.
+    pub fn reopen(&self) -> Result<(), String> {
+        self.planes.iter().try_for_each(|plane| plane.reopen())
+    }
+
+    /// Returns the name of each worker, and a number that goes up between two calls if its event loop turns.
+    pub fn beats(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.planes.iter().flat_map(|plane| plane.workers().beats())
+    }
+
+    /// Tells the workers to drain or to stop.
+    pub fn command(&self, command: Command) {
+        self.planes.iter().for_each(|plane| plane.workers().command(command));
+    }
+
+    /// Waits until a worker has ended; returns which one, and why. Where nothing told it to end, it cannot be had back. May be
+    /// dropped and called again.
+    pub async fn worker_lost(&mut self) -> String {
+        lost::worker(&mut self.planes).await
+    }
+
+    /// Whether every worker has ended.
+    pub fn has_ended(&self) -> bool {
+        self.planes.iter().all(|plane| plane.workers().has_ended())
+    }
+
+    /// The names of workers that have not ended.
+    pub fn still_running(&self) -> impl Iterator<Item = &str> {
+        self.planes.iter().flat_map(|plane| plane.workers().running())
+    }
+
+    /// Waits until every worker has ended and the logs are written.
+    pub fn join(self) {
+        self.planes.into_iter().for_each(Plane::join);
+    }
+}
+
+/// A pool of the plan.
+fn shared<'p>(pools: &'p mut Pools, name: &str) -> &'p mut SharedPool {
+    pools.get_mut(name).expect("every pool of the plan is there")
+}

@@ -1,0 +1,30 @@
+//! The read model: what operators see of a running evenkeel. The runtime and the planes fill these types in; the API serves
+//! them as JSON, and the dashboard, `evenkeel top` and the commands read them. Their fields and docs are the documentation of the
+//! API.
+//!
+//! 1. [`status`]: the process with its listeners, pools and endpoints; [`orders`] of operators; [`events`].
+//! 2. [`picks`]: why requests went where they went, and where one that is [`described`] would go; [`shadows`]: what other algorithms
+//!    would have done; [`tap`]: requests as they end; [`served`]: routes, certificates, zones.
+//! 3. [`config`]: configurations, and what became of them.
+//! 4. [`history`]: the last quarter of an hour, as a [`timeline`] keeps it of what planes count; [`latencies`].
+//! 5. [`words`] for states, times and names.
+#![forbid(unsafe_code)]
+
+pub mod config;
+pub mod described;
+pub mod events;
+pub mod history;
+pub mod latencies;
+pub mod orders;
+pub mod picks;
+pub mod served;
+pub mod shadows;
+pub mod status;
+pub mod tap;
+pub mod timeline;
+pub mod words;
+
+pub use described::Described;
+pub use events::Event;
+pub use orders::{Drain, Health, Order, Patch};
+pub use status::{Check, Endpoint, LatencyOfLate, Listener, LoadReport, Pool, Status, Weights};

@@ -1,0 +1,76 @@
+//! Orders of operators for endpoints, beside the configuration.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::ToSchema;
+
+/// What operators want of an endpoint, beside its configuration.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Order {
+    /// That it drains.
+    pub drain: Option<Drain>,
+    /// Another weight, 0 to 65535.
+    pub weight: Option<u32>,
+    /// That it counts as up or down.
+    pub health: Option<Health>,
+    /// Who said so last.
+    pub by: String,
+    /// When, milliseconds since 1970.
+    pub at_ms: u64,
+}
+
+/// How an endpoint drains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Drain {
+    /// Its sticky clients stay.
+    KeepSessions,
+    /// They go elsewhere with their next request.
+    Now,
+}
+
+/// What an endpoint counts as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Health {
+    /// As one that works.
+    Up,
+    /// As one that does not.
+    Down,
+}
+
+/// A change of what operators want of an endpoint (RFC 7396): what is left out stays, and `null` takes it back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Patch {
+    /// Whether and how it drains.
+    #[serde(default, deserialize_with = "said")]
+    #[schema(value_type = Option<Drain>)]
+    pub drain: Option<Option<Drain>>,
+    /// Its weight, 0 to 65535.
+    #[serde(default, deserialize_with = "said_whole")]
+    #[schema(value_type = Option<u32>, maximum = 65535)]
+    pub weight: Option<Option<u32>>,
+    /// What it counts as.
+    #[serde(default, deserialize_with = "said")]
+    #[schema(value_type = Option<Health>)]
+    pub health: Option<Option<Health>>,
+}
+
+/// `null` is something else than nothing.
+fn said<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+/// The same for a number that is whole, however it is written: for JSON 3.0 is one.
+fn said_whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<u32>>, D::Error> {
+    whole(deserializer).map(Some)
+}
+
+/// A number that is whole, or nothing.
+pub(crate) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    let Some(number) = Option::<f64>::deserialize(deserializer)? else { return Ok(None) };
+    if number.fract() != 0.0 || !(0.0..=f64::from(u32::MAX)).contains(&number) {
+        return Err(serde::de::Error::custom(format!("{number} is no whole number from 0 on")));
+    }
+    Ok(Some(number as u32))
+}

@@ -1,0 +1,271 @@
+//! Why requests went where they went, and where one would go.
+
+use evenkeel_balance::explain;
+use evenkeel_balance::{EndpointId, Exclusion, Explanation, NoPick, Slot};
+use explain::LoadParts;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// One request.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Explained {
+    /// As the access log writes it.
+    pub request_id: String,
+    /// The trace that it belongs to, in digits, if that is known.
+    pub trace_id: Option<String>,
+    /// When its head was there, milliseconds since 1970.
+    pub at_ms: u64,
+    /// Why it is explained: `sample`, `token` or `next`.
+    pub asked: Cow<'static, str>,
+    /// The worker that served it.
+    pub worker: u64,
+    /// The listener it came in at.
+    pub listener: Arc<str>,
+    /// The route that took it.
+    pub route: Arc<str>,
+    /// The route's pool.
+    pub pool: Arc<str>,
+    /// As sent.
+    pub method: String,
+    /// As the client wrote it.
+    pub host: String,
+    /// Without the query.
+    pub path: String,
+    /// Filters of its route that did something, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub filters: Vec<FilterStep>,
+    /// In order; the last one's endpoint answered, or failed last.
+    pub tries: Vec<ExplainedTry>,
+    /// How long it waited for a place, nanoseconds.
+    pub queue_ns: u64,
+    /// What its client got; 0 for nothing.
+    pub status: u16,
+    /// Who ended it.
+    pub end: Cow<'static, str>,
+    /// Where it was then.
+    pub phase: Cow<'static, str>,
+    /// From its head to its end, nanoseconds.
+    pub total_ns: u64,
+}
+
+/// Effect of a filter on a request or its response.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct FilterStep {
+    /// Name of the filter.
+    pub name: Cow<'static, str>,
+    /// Its effect, in words.
+    pub did: Cow<'static, str>,
+}
+
+/// One try.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ExplainedTry {
+    /// From the request's head on, nanoseconds.
+    pub at_ns: u64,
+    /// `picked` by the algorithm, `waited` and then picked, the endpoint of its `session`, or a `hedge`.
+    pub how: Cow<'static, str>,
+    /// Where it went.
+    pub endpoint: Option<Arc<str>>,
+    /// Why, unless a session decided.
+    pub pick: Option<Pick>,
+    /// Why that was not the last.
+    pub failed: Option<String>,
+}
+
+/// One pick.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Pick {
+    /// What decided, in words.
+    pub rule: Cow<'static, str>,
+    /// The same as a program follows it.
+    pub by: Cow<'static, str>,
+    /// That in words, with the rule of ties.
+    pub decides: String,
+    /// Who was picked.
+    pub picked: Option<Arc<str>>,
+    /// Why none was.
+    pub refused: Option<String>,
+    /// What was compared.
+    pub candidates: Vec<Candidate>,
+    /// Candidates behind these.
+    pub unlisted: u64,
+    /// What could not be picked.
+    pub excluded: Vec<Excluded>,
+    /// More of them.
+    pub excluded_more: u64,
+    /// 0: of the first tier and zone; else those that it overflows into.
+    pub level: u64,
+    /// The hash of the request's key, hexadecimal.
+    pub key: Option<String>,
+    /// Requests in flight in the pool before.
+    pub in_flight: u32,
+    /// Whether health was ignored as too few are healthy.
+    pub in_panic: bool,
+}
+
+/// An endpoint that was compared.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Candidate {
+    /// Its name.
+    pub endpoint: Arc<str>,
+    /// Requests in flight there before the pick.
+    pub in_flight: u32,
+    /// Its weight in the set: while endpoints ramp or zones spill, all are scaled by a common factor.
+    pub weight: u32,
+    /// What was compared, lower is better, if that is not the requests in flight per weight.
+    pub score: Option<f64>,
+    /// How far its picks are ahead of its share, in rounds of turns: of equal ones the lower is due.
+    pub ahead: f64,
+    /// The load that the algorithm went by.
+    pub load: Option<f64>,
+    /// Parts of the load by who counted them, if several did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<Counted>,
+    /// The latency that it reported, nanoseconds.
+    pub latency_ns: Option<u64>,
+    /// Its place among those of its class of weight.
+    pub place: Option<u32>,
+    /// As the plan has it, if that still has it.
+    pub tier: Option<u8>,
+    /// As its tier.
+    pub zone: Option<Arc<str>>,
+}
+
+/// Requests in flight at an endpoint, by the one who counted them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Counted {
+    /// The worker that picks.
+    pub here: u32,
+    /// Other workers of the process, as last read.
+    pub siblings: u32,
+    /// Other balancers, as the endpoint reports or as is usual; absent if no endpoint of the pool reports.
+    pub others: Option<u32>,
+}
+
+impl From<LoadParts> for Counted {
+    fn from(LoadParts { here, siblings, others }: LoadParts) -> Counted {
+        Counted { here, siblings, others }
+    }
+}
+
+impl fmt::Display for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} here, {} at other workers", self.here, self.siblings)?;
+        self.others.map_or(Ok(()), |others| write!(f, ", {others} of other balancers by its reports"))
+    }
+}
+
+/// An endpoint that could not be picked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Excluded {
+    /// Its name.
+    pub endpoint: Arc<str>,
+    /// Why.
+    pub reason: String,
+    /// Since when it is in its present state, milliseconds since 1970, if that is known.
+    pub since_ms: Option<u64>,
+}
+
+impl Pick {
+    /// The explanation of a pick, with names for slots. `refused`: why there was none.
+    pub fn new(why: &Explanation, refused: Option<NoPick>, name: impl Fn(Slot) -> Arc<str>) -> Pick {
+        let candidate = |c: &explain::Candidate| Candidate {
+            endpoint: name(c.slot),
+            in_flight: c.in_flight,
+            weight: c.weight,
+            score: c.score,
+            ahead: c.ahead,
+            load: c.load,
+            counted: c.parts.map(Counted::from),
+            latency_ns: (c.latency_ns > 0).then_some(c.latency_ns),
+            place: c.place.map(|(_, place)| place),
+            tier: None,
+            zone: None,
+        };
+        let excluded = |(slot, _, reason): &(Slot, EndpointId, Exclusion)| Excluded {
+            endpoint: name(*slot),
+            reason: reason.to_string(),
+            since_ms: None,
+        };
+        Pick {
+            rule: why.rule.into(),
+            by: why.by.name().into(),
+            decides: why.by.to_string(),
+            picked: why.picked.map(&name),
+            refused: refused.map(|why| why.to_string()),
+            candidates: why.candidates.iter().map(candidate).collect(),
+            unlisted: why.unlisted as u64,
+            excluded: why.excluded.iter().map(excluded).collect(),
+            excluded_more: why.excluded_more as u64,
+            level: why.level as u64,
+            key: why.key.map(|key| format!("{key:016x}")),
+            in_flight: why.in_flight_total,
+            in_panic: why.in_panic,
+        }
+    }
+
+    fn size(&self) -> usize {
+        size_of::<Pick>()
+            + self.candidates.len() * size_of::<Candidate>()
+            + self.excluded.len() * (size_of::<Excluded>() + 32)
+    }
+}
+
+impl Explained {
+    /// Returns about how many bytes the explanation takes.
+    pub fn size(&self) -> usize {
+        let text = self.request_id.len() + self.method.len() + self.host.len() + self.path.len();
+        let filters: usize = self.filters.iter().map(|step| size_of::<FilterStep>() + step.did.len()).sum();
+        let tries = self.tries.iter().map(|one| size_of::<ExplainedTry>() + one.pick.as_ref().map_or(0, Pick::size));
+        size_of::<Explained>() + text + filters + tries.sum::<usize>()
+    }
+}
+
+/// What would become of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct WouldGo {
+    /// Which route takes it, and why the others do not.
+    pub routed: Routed,
+    /// What the pool would pick now, by one of its workers.
+    pub pick: Option<Pick>,
+    /// The worker that says so.
+    pub worker: Option<u64>,
+}
+
+/// What becomes of a request at one listener.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Routed {
+    /// The listener.
+    pub listener: Arc<str>,
+    /// The route that takes it, if one does.
+    pub route: Option<Arc<str>>,
+    /// Its pool.
+    pub pool: Option<Arc<str>>,
+    /// All routes, in the order of the plan.
+    pub routes: Vec<Considered>,
+}
+
+/// One route.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Considered {
+    /// Its name.
+    pub route: Arc<str>,
+    /// Its pool.
+    pub pool: Arc<str>,
+    /// Whether it takes the request.
+    pub taken: bool,
+    /// Why, or why not.
+    pub why: String,
+}
+
+/// A pool whose next request is to be explained.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Armed {
+    /// The pool.
+    pub pool: String,
+    /// Whether it is waited for.
+    pub armed: bool,
+}

@@ -1,0 +1,134 @@
+//! What does the API say of requests that end while it is asked, and of which?
+
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+/// Which requests: those of which all holds that is said.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct Filter {
+    /// This part of them, at random.
+    #[param(minimum = 0, maximum = 1)]
+    pub sample: Option<f64>,
+    /// That came in at this listener.
+    pub listener: Option<String>,
+    /// That this route took.
+    pub route: Option<String>,
+    /// Of this pool.
+    pub pool: Option<String>,
+    /// Of which a try went to this endpoint.
+    pub endpoint: Option<String>,
+    /// With this method.
+    pub method: Option<String>,
+    /// For this host, with its port if clients send one.
+    pub host: Option<String>,
+    /// Whose path begins so.
+    pub path: Option<String>,
+    /// Answered with this status, or with one of a class: `503` or `5xx`; `0` for those that got none.
+    #[param(pattern = "^([1-5]xx|[1-5][0-9][0-9]|0)$")]
+    pub status: Option<String>,
+    /// That took so many milliseconds or more.
+    #[param(minimum = 0)]
+    pub min_ms: Option<f64>,
+    /// At most so many requests; 100 unless they are followed.
+    #[param(minimum = 1, maximum = 10000)]
+    pub limit: Option<u32>,
+    /// How long they are waited for unless they are followed, milliseconds; 1000 if it is not said.
+    #[param(maximum = 10000)]
+    pub wait_ms: Option<u32>,
+}
+
+/// The most requests that are told of at once.
+const LIMIT_MAX: u32 = 10_000;
+
+/// The longest wait for them, milliseconds.
+const WAIT_MAX_MS: u32 = 10_000;
+
+impl Filter {
+    /// Checks that the filter can be used.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self) -> Result<(), String> {
+        if self.sample.is_some_and(|part| !(0.0..=1.0).contains(&part)) {
+            return Err("sample is a part, from 0 to 1".into());
+        }
+        if self.min_ms.is_some_and(|ms| !ms.is_finite() || ms < 0.0) {
+            return Err("min_ms is 0 or more".into());
+        }
+        if self.limit.is_some_and(|limit| !(1..=LIMIT_MAX).contains(&limit)) {
+            return Err(format!("limit is from 1 to {LIMIT_MAX}"));
+        }
+        if self.wait_ms.is_some_and(|ms| ms > WAIT_MAX_MS) {
+            return Err(format!("wait_ms is at most {WAIT_MAX_MS}"));
+        }
+        Ok(())
+    }
+}
+
+/// A request that has ended.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Tapped {
+    /// As the access log writes it.
+    pub request_id: String,
+    /// The trace that it belongs to, in digits, where traces are on.
+    pub trace_id: Option<String>,
+    /// When its head was there, milliseconds since 1970.
+    pub at_ms: u64,
+    /// The worker that served it.
+    pub worker: u64,
+    /// The listener it came in at.
+    pub listener: String,
+    /// The route that took it; empty if none did.
+    pub route: String,
+    /// The route's pool.
+    pub pool: String,
+    /// The client's address.
+    pub client: String,
+    /// What the client speaks.
+    pub protocol: String,
+    /// As sent.
+    pub method: String,
+    /// As the client wrote it.
+    pub host: String,
+    /// With the query.
+    pub path: String,
+    /// What its client got; 0 for nothing.
+    pub status: u16,
+    /// How it ended, if it is a gRPC call.
+    pub grpc_status: Option<String>,
+    /// Bytes of its body.
+    pub bytes_in: u64,
+    /// Bytes of the response's body.
+    pub bytes_out: u64,
+    /// Waiting for a place at an endpoint, milliseconds.
+    pub queue_ms: f64,
+    /// Until the connection was open, if one had to be opened, milliseconds.
+    pub connect_ms: Option<f64>,
+    /// Until the response's head was there, milliseconds.
+    pub ttfb_ms: Option<f64>,
+    /// From its head to its end, milliseconds.
+    pub total_ms: f64,
+    /// Who ended it.
+    pub end: String,
+    /// Where it was then.
+    pub phase: String,
+    /// Why no response of an endpoint went to the client.
+    pub reason: Option<String>,
+    /// In order of their ends; the last one's endpoint answered, or failed last.
+    pub tries: Vec<TappedTry>,
+}
+
+/// One try.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TappedTry {
+    /// Where it went.
+    pub endpoint: String,
+    /// From the request's head on, milliseconds.
+    pub at_ms: f64,
+    /// How long it took, milliseconds.
+    pub took_ms: f64,
+    /// `answered`, or how it failed.
+    pub end: String,
+}

@@ -1,0 +1,407 @@
+//! Sums of what happened, by the second of all requests and by five seconds of each pool and endpoint, for a quarter of an hour:
+//! enough for a page that people look at when something is wrong. And latencies of the last half minute to minute.
+
+use crate::history::{History, Span, Step};
+use crate::latencies::{Latencies, lower_ns, upper_ns};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How often it is counted.
+pub const EVERY: Duration = Duration::from_secs(1);
+
+/// Seconds of which sums of all are kept.
+const SECONDS: usize = 900;
+
+/// Counts that make a span of a pool or an endpoint.
+const TOGETHER: u64 = 5;
+
+/// Counts after which latencies of late begin anew: they are of the time since the last but one, half of it to all of it.
+const WINDOW: u64 = 30;
+
+/// Their spans.
+const SPANS: usize = SECONDS / TOGETHER as usize;
+
+/// Endpoints of which spans are kept, those that had requests first: some ten megabytes. Of more, pools alone show their sums.
+const ENDPOINTS_MAX: usize = 1000;
+
+/// Requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// All of them.
+    pub requests: u64,
+    /// Requests answered with 500 and above; of an endpoint, all that failed by its fault.
+    pub errors: u64,
+}
+
+impl Counts {
+    /// Adds more.
+    pub fn add(&mut self, more: Counts) {
+        self.requests += more.requests;
+        self.errors += more.errors;
+    }
+
+    /// What is new since then. What left and came back counts from zero.
+    pub fn since(self, before: Counts) -> Counts {
+        if self.requests < before.requests {
+            return self;
+        }
+        Counts { requests: self.requests - before.requests, errors: self.errors.saturating_sub(before.errors) }
+    }
+}
+
+/// The requests that planes have counted until now. Pools and endpoints are in the order of the plan that runs.
+pub trait Ledger {
+    /// Names of the pools, each with those of its endpoints.
+    fn pools(&self) -> impl Iterator<Item = (&Arc<str>, impl Iterator<Item = &Arc<str>>)>;
+
+    /// Tries at an endpoint, and those under way.
+    fn endpoint(&self, pool: usize, endpoint: usize) -> (Counts, u32);
+
+    /// Times to the first byte of the responses of an endpoint.
+    fn latencies(&self, pool: usize, endpoint: usize) -> Latencies;
+
+    /// Requests of clients, of all listeners.
+    fn listeners(&self) -> Counts;
+
+    /// Requests of each route that had some, by the names of listener and route.
+    fn routes(&self) -> HashMap<(Arc<str>, Arc<str>), Counts>;
+}
+
+/// What is kept.
+#[derive(Default)]
+pub struct Timeline(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    counted: u64,
+    all: VecDeque<Span>,
+    listeners: Counts,
+    pools: HashMap<Arc<str>, Pool>,
+    routes: HashMap<(Arc<str>, Arc<str>), Route>,
+    endpoints: usize,
+}
+
+#[derive(Default)]
+struct Pool {
+    ring: Ring,
+    endpoints: HashMap<Arc<str>, Endpoint>,
+    /// When it was last in the plan, by `counted`.
+    seen: u64,
+}
+
+/// An endpoint that had requests.
+#[derive(Default)]
+struct Endpoint {
+    /// Until the last count.
+    before: Counts,
+    latencies: Latencies,
+    /// Latencies at the end of the last window, and of the one before.
+    windows: [Option<Latencies>; 2],
+    /// Its spans, unless there were too many endpoints before it.
+    spans: Option<Box<Spans>>,
+    seen: u64,
+}
+
+#[derive(Default)]
+struct Spans {
+    ring: Ring,
+    spreads: VecDeque<Box<[(u8, u32)]>>,
+}
+
+#[derive(Default)]
+struct Route {
+    before: Counts,
+    now: Counts,
+}
+
+/// Spans of one pool or endpoint, and the one that is not over.
+#[derive(Default)]
+struct Ring {
+    spans: VecDeque<Span>,
+    open: Open,
+}
+
+/// A span that is not over.
+#[derive(Default)]
+struct Open {
+    counts: Counts,
+    latencies: Latencies,
+}
+
+impl Open {
+    fn add(&mut self, counts: Counts, latencies: Option<&Latencies>) {
+        self.counts.add(counts);
+        if let Some(latencies) = latencies {
+            self.latencies.add(latencies);
+        }
+    }
+
+    fn close(&mut self, until_ms: u64, in_flight: u32) -> (Span, Latencies) {
+        let Open { counts, latencies } = std::mem::take(self);
+        let span = Span {
+            until_ms,
+            requests: counts.requests as u32,
+            errors: counts.errors as u32,
+            in_flight,
+            p50_ms: latencies.percentile_ms(0.5),
+            p95_ms: latencies.percentile_ms(0.95),
+            p99_ms: latencies.percentile_ms(0.99),
+        };
+        (span, latencies)
+    }
+}
+
+impl Ring {
+    fn push(&mut self, span: Span) {
+        push(&mut self.spans, span, SPANS);
+    }
+}
+
+fn push<T>(ring: &mut VecDeque<T>, one: T, most: usize) {
+    if ring.len() == most {
+        ring.pop_front();
+    }
+    ring.push_back(one);
+}
+
+impl Timeline {
+    /// Counts what has happened since it was last called, which is [`EVERY`] so often.
+    pub fn count(&self, now: &impl Ledger, now_ms: u64) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = &mut *kept;
+        kept.counted += 1;
+        let (counted, is_over) = (kept.counted, kept.counted.is_multiple_of(TOGETHER));
+        let mut all = Open::default();
+        let mut all_in_flight = 0;
+        for (p, (name, endpoints)) in now.pools().enumerate() {
+            let pool = kept.pools.entry(name.clone()).or_default();
+            pool.seen = counted;
+            let mut pool_in_flight = 0;
+            for (e, name) in endpoints.enumerate() {
+                let (counts, in_flight) = now.endpoint(p, e);
+                pool_in_flight += in_flight;
+                if counts.requests > 0 && !pool.endpoints.contains_key(name) {
+                    let has_spans = kept.endpoints < ENDPOINTS_MAX;
+                    kept.endpoints += usize::from(has_spans);
+                    let spans = has_spans.then(Box::default);
+                    pool.endpoints.insert(name.clone(), Endpoint { spans, ..Endpoint::default() });
+                }
+                let Some(endpoint) = pool.endpoints.get_mut(name) else { continue };
+                endpoint.seen = counted;
+                endpoint.count(counts, || now.latencies(p, e), [&mut all, &mut pool.ring.open]);
+                if let Some(spans) = endpoint.spans.as_mut().filter(|_| is_over) {
+                    spans.close(now_ms, in_flight);
+                }
+                if counted.is_multiple_of(WINDOW) {
+                    endpoint.windows = [Some(endpoint.latencies.clone()), endpoint.windows[0].take()];
+                }
+            }
+            if is_over {
+                let (span, _) = pool.ring.open.close(now_ms, pool_in_flight);
+                pool.ring.push(span);
+            }
+            all_in_flight += pool_in_flight;
+        }
+        let listeners = now.listeners();
+        // The requests of all are those of clients, the latencies those of endpoints.
+        all.counts = listeners.since(kept.listeners);
+        kept.listeners = listeners;
+        push(&mut kept.all, all.close(now_ms, all_in_flight).0, SECONDS);
+        if is_over {
+            let before = std::mem::take(&mut kept.routes);
+            let route = |(names, now): ((Arc<str>, Arc<str>), Counts)| {
+                let before = before.get(&names).map_or(Counts::default(), |route| route.now);
+                (names, Route { before, now })
+            };
+            kept.routes = now.routes().into_iter().map(route).collect();
+            kept.forget(counted);
+        }
+    }
+
+    /// What is kept of all, of a pool, or of an endpoint.
+    pub fn shown(&self, of: Option<(&str, Option<&str>)>) -> Option<History> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let second = EVERY.as_millis() as u32;
+        let Some((pool, endpoint)) = of else {
+            let spans = kept.all.iter().copied().collect();
+            return Some(History { step_ms: second, spans, spreads: Vec::new() });
+        };
+        let pool = kept.pools.get(pool)?;
+        let (ring, spreads) = match endpoint {
+            None => (&pool.ring, Vec::new()),
+            Some(endpoint) => {
+                let spans = pool.endpoints.get(endpoint)?.spans.as_ref()?;
+                (&spans.ring, spans.spreads.iter().map(|spread| spread.iter().map(step).collect()).collect())
+            }
+        };
+        Some(History { step_ms: second * TOGETHER as u32, spans: ring.spans.iter().copied().collect(), spreads })
+    }
+
+    /// Returns the latencies of an endpoint of the last half minute to minute. `now`: all until now.
+    pub fn of_late(&self, pool: &str, endpoint: &str, now: &Latencies) -> Latencies {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = kept.pools.get(pool).and_then(|pool| pool.endpoints.get(endpoint)?.windows[1].as_ref());
+        before.map_or_else(|| now.clone(), |before| now.since(before))
+    }
+
+    /// What has passed by a route from a listener: so far, and how much of it of late.
+    pub fn passed(&self, listener: &Arc<str>, route: &Arc<str>) -> (Counts, Counts, Duration) {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let route = kept.routes.get(&(listener.clone(), route.clone()));
+        let (now, late) = route.map(|route| (route.now, route.now.since(route.before))).unwrap_or_default();
+        (now, late, EVERY * TOGETHER as u32)
+    }
+}
+
+fn step((bucket, responses): &(u8, u32)) -> Step {
+    let ms = |ns: u64| ns as f64 / 1e6;
+    let bucket = usize::from(*bucket);
+    Step { from_ms: ms(lower_ns(bucket)), until_ms: ms(upper_ns(bucket)), responses: *responses }
+}
+
+impl Kept {
+    /// Forgets what has left the plan.
+    fn forget(&mut self, counted: u64) {
+        self.pools.retain(|_, pool| pool.seen == counted);
+        self.pools.values_mut().for_each(|pool| pool.endpoints.retain(|_, endpoint| endpoint.seen == counted));
+        let endpoints = self.pools.values().flat_map(|pool| pool.endpoints.values());
+        self.endpoints = endpoints.filter(|endpoint| endpoint.spans.is_some()).count();
+    }
+}
+
+impl Endpoint {
+    /// Adds what is new to its own span and to these.
+    fn count(&mut self, counts: Counts, latencies: impl FnOnce() -> Latencies, sums: [&mut Open; 2]) {
+        if counts.requests < self.before.requests {
+            // It left and came back.
+            (self.latencies, self.windows) = Default::default();
+        }
+        let new = counts.since(self.before);
+        self.before = counts;
+        // Those of an endpoint without new responses are not read: of thousands, most are idle.
+        let latencies = (new.requests > 0).then(|| {
+            let now = latencies();
+            let new = now.since(&self.latencies);
+            self.latencies = now;
+            new
+        });
+        let own = self.spans.as_mut().map(|spans| &mut spans.ring.open);
+        sums.into_iter().chain(own).for_each(|open| open.add(new, latencies.as_ref()));
+    }
+}
+
+impl Spans {
+    fn close(&mut self, now_ms: u64, in_flight: u32) {
+        let (span, latencies) = self.ring.open.close(now_ms, in_flight);
+        self.ring.push(span);
+        let cells = latencies.steps.iter().enumerate().filter(|(_, count)| **count > 0);
+        push(&mut self.spreads, cells.map(|(bucket, count)| (bucket as u8, *count as u32)).collect(), SPANS);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::latencies::bucket;
+
+    /// Endpoints of a pool `web`, each with its tries and their latencies.
+    #[derive(Default)]
+    struct Web(Vec<(Arc<str>, Counts, Latencies)>, Arc<str>);
+
+    impl Web {
+        fn new(endpoints: &[&str]) -> Web {
+            let endpoint = |name: &&str| (Arc::from(*name), Counts::default(), Latencies::default());
+            Web(endpoints.iter().map(endpoint).collect(), "web".into())
+        }
+
+        /// Adds tries of 2 ms at the first endpoint.
+        fn add(&mut self, requests: u64, errors: u64) {
+            let (_, counts, latencies) = &mut self.0[0];
+            counts.add(Counts { requests, errors });
+            latencies.steps[bucket(2_000_000)] += requests;
+        }
+    }
+
+    impl Ledger for Web {
+        fn pools(&self) -> impl Iterator<Item = (&Arc<str>, impl Iterator<Item = &Arc<str>>)> {
+            std::iter::once((&self.1, self.0.iter().map(|(name, ..)| name)))
+        }
+
+        fn endpoint(&self, _: usize, endpoint: usize) -> (Counts, u32) {
+            (self.0[endpoint].1, 0)
+        }
+
+        fn latencies(&self, _: usize, endpoint: usize) -> Latencies {
+            self.0[endpoint].2.clone()
+        }
+
+        fn listeners(&self) -> Counts {
+            Counts::default()
+        }
+
+        fn routes(&self) -> HashMap<(Arc<str>, Arc<str>), Counts> {
+            HashMap::new()
+        }
+    }
+
+    #[test]
+    fn what_was_counted_before_is_not_counted_again() {
+        let (mut now, history) = (Web::new(&["one", "idle"]), Timeline::default());
+        for second in 1..=10 {
+            now.add(8, 2);
+            history.count(&now, second * 1000);
+        }
+        let all = history.shown(None).expect("of all");
+        assert_eq!((all.step_ms, all.spans.len(), all.spans[9].until_ms), (1000, 10, 10_000));
+        assert!((2.0..2.6).contains(&all.spans[3].p99_ms.expect("there were responses")));
+        let one = history.shown(Some(("web", Some("one")))).expect("of the endpoint");
+        let counts = |shown: &History| shown.spans.iter().map(|span| (span.requests, span.errors)).collect::<Vec<_>>();
+        assert_eq!(counts(&one), [(40, 10), (40, 10)]);
+        assert_eq!(counts(&history.shown(Some(("web", None))).expect("of the pool")), counts(&one));
+        assert_eq!(one.spreads.iter().map(|spread| spread[0].responses).collect::<Vec<_>>(), [40, 40]);
+        assert!(one.spreads[0][0].from_ms <= 2.0 && one.spreads[0][0].until_ms > 2.0);
+        assert_eq!(history.shown(Some(("web", Some("idle")))), None, "it had none");
+        assert_eq!(history.shown(Some(("shop", None))), None);
+    }
+
+    #[test]
+    fn latencies_of_late_are_of_the_last_half_minute_to_minute() {
+        let (mut now, history) = (Web::new(&["one"]), Timeline::default());
+        let late = |now: &Web| history.of_late("web", "one", &now.0[0].2).count();
+        let mut seen = Vec::new();
+        for second in 1..=120 {
+            now.add(1, 0);
+            history.count(&now, second * 1000);
+            // One more, of which no count knows.
+            now.add(1, 0);
+            seen.push(late(&now));
+        }
+        assert_eq!([0, 29, 58, 59, 60, 89, 119].map(|at| seen[at]), [2, 60, 118, 61, 63, 61, 61]);
+        assert_eq!(history.of_late("web", "two", &now.0[0].2).count(), 240, "nothing is known of it");
+        let mut back = Web::new(&["one"]);
+        back.add(1, 0);
+        history.count(&back, 121);
+        assert_eq!(late(&back), 1, "what left and came back counts from zero");
+    }
+
+    #[test]
+    fn what_left_the_plan_is_forgotten() {
+        let (mut first, history) = (Web::new(&["one"]), Timeline::default());
+        first.add(1, 0);
+        history.count(&first, 1);
+        let next = Web::new(&["two"]);
+        (0..TOGETHER).for_each(|_| history.count(&next, 2));
+        assert_eq!(history.shown(Some(("web", Some("one")))), None);
+        assert_eq!(history.0.lock().unwrap().endpoints, 0);
+    }
+
+    #[test]
+    fn a_ring_keeps_its_last_spans() {
+        let (now, history) = (Web::new(&["one"]), Timeline::default());
+        (1..=1000).for_each(|second| history.count(&now, second));
+        let all = history.shown(None).expect("of all");
+        assert_eq!((all.spans.len(), all.spans[0].until_ms), (SECONDS, 101));
+        assert_eq!(history.shown(Some(("web", None))).expect("of the pool").spans.len(), SPANS);
+    }
+}

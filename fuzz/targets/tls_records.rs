@@ -1,0 +1,12 @@
+//! Our record layer reads a peer as rustls does. A script says what the peer seals and what happens to its records on their way;
+//! `crates/net/tests/tls/records.rs` runs it, in the tests with scripts made of seeds.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../crates/net/tests/tls/pair.rs"]
+mod pair;
+#[path = "../../crates/net/tests/tls/records.rs"]
+mod records;
+
+fuzz_target!(|script: &[u8]| records::run(script));
