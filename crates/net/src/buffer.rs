@@ -52,15 +52,6 @@ impl Buf {
         buf
     }
 
-    /// An empty buffer with room for `n` bytes at most, and for a head before them to grow.
-    #[inline]
-    pub fn take_for(n: usize) -> Buf {
-        let mut buf = Buf::take();
-        buf.start = USUAL.saturating_sub(n);
-        buf.end = buf.start;
-        buf
-    }
-
     /// A buffer with a copy of these bytes, and room before them if they leave any. More than a buffer usually holds get a
     /// larger one.
     pub fn holding(bytes: &[u8]) -> Buf {
@@ -270,13 +261,6 @@ mod tests {
         buf.cut(1..2);
         assert_eq!(buf.filled(), b"b");
         assert!(!buf.extend(&[0; CAPACITY]));
-    }
-
-    #[test]
-    fn a_buffer_for_few_bytes_has_room_for_no_more() {
-        let mut buf = Buf::take_for(3);
-        assert_eq!((buf.spare().len(), buf.extend_some(b"abcd")), (3, 3));
-        assert!(buf.replace_front(1, b"longer ") && buf.filled() == b"longer bc");
     }
 
     #[test]

@@ -54,8 +54,6 @@ pub struct Endpoint {
     /// Its numbers.
     pub stats: Arc<EndpointStats>,
     named: Named,
-    /// True if its last response was large and was spliced for the most part: of the next one less is copied before.
-    pub is_bulky: Cell<bool>,
     connections: Rc<IdleConns>,
     /// The connections that requests share.
     pub sessions: Rc<Sessions>,
@@ -75,7 +73,6 @@ impl Endpoint {
             addr,
             stats,
             named: Named::default(),
-            is_bulky: Cell::new(false),
             gone: Cell::new(false),
             cut: Cell::new(false),
         }

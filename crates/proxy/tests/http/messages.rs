@@ -146,37 +146,6 @@ fn heads_and_empty_statuses_have_no_body_whatever_they_say() {
     assert_eq!(endpoint.accepted(), 1 + 3);
 }
 
-/// Of a response behind a large one less is read first.
-#[test]
-fn small_and_large_responses_and_heads_follow_each_other() {
-    let endpoint = Endpoint::answering(|request| {
-        let sizes = request.field("sizes").and_then(|sizes| sizes.split_once(' ')).expect("the test states both");
-        let (head, body) = (sizes.0.parse().expect("a number"), sizes.1.parse().expect("a number"));
-        let head = format!("HTTP/1.1 200 OK\r\nX-Long: {}\r\nContent-Length: {body}\r\n\r\n", "x".repeat(head));
-        [head.as_bytes(), &support::noise(body)].concat()
-    });
-    let proxy = Proxy::before(&[endpoint.addr]);
-    let mut client = proxy.client();
-    for (head, body) in [
-        (1, 100_000),
-        (1, 100_000),
-        (10_000, 100_000),
-        (1, 64_000),
-        (5_000, 10),
-        (1, 64_000),
-        (1, 20_000),
-        (1, 64_000),
-        (4_096, 0),
-        (1, 64_000),
-        (20_000, 20_000),
-    ] {
-        let answer = client.send(format!("GET / HTTP/1.1\r\nHost: a\r\nSizes: {head} {body}\r\n\r\n")).response();
-        assert!(answer.body == support::noise(body), "{head} {body}: {} bytes", answer.body.len());
-        assert_eq!(answer.field("x-long").map(str::len), Some(head), "{head} {body}");
-    }
-    assert_eq!(endpoint.accepted(), 1);
-}
-
 #[test]
 fn bodies_with_a_length_pass_both_ways() {
     let sizes = [0, 1, 100, 8_000, 32 * 1024 - 1, 32 * 1024, 100_000, 1_000_000];

@@ -18,7 +18,6 @@ use evenkeel_net::transport::Transport;
 use evenkeel_wire::http1::chunked::{Keep, Taken};
 use evenkeel_wire::http1::response::Towards;
 use evenkeel_wire::http1::{Body, INTERIM_MAX, Reject, Response, Version};
-use std::future::poll_fn;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -37,13 +36,6 @@ struct Ready {
     /// Bytes at the front of the buffer that go to the client.
     send: usize,
 }
-
-/// Bytes that are read of a response first, with its head, where those before it were large: the rest is spliced, not copied.
-/// Measured for bodies of 64 kB; most heads are smaller by far.
-const FIRST: usize = 4 * 1024;
-
-/// Body from which on a response is large.
-const BULK_MIN: u64 = 48 * 1024;
 
 /// How a response ended.
 enum ResponseEnd<'s> {
@@ -163,9 +155,7 @@ impl Relay<'_, '_> {
         ticket: &mut InFlight<'_>,
     ) -> Result<ResponseEnd<'s>, Fault> {
         let mut interim = 0;
-        let is_bulky = ticket.endpoint.is_bulky.get() && down.as_plain().is_some();
-        let room = || if is_bulky { Buf::take_for(FIRST) } else { Buf::take() };
-        let (_, mut buf) = poll_fn(|cx| up.poll_read_into(cx, room)).await.map_err(|_| Fault::no_response(up))?;
+        let mut buf = up.read_some().await.map_err(|_| Fault::no_response(up))?;
         if buf.is_empty() {
             return Err(Fault::NoResponse);
         }
@@ -177,10 +167,6 @@ impl Relay<'_, '_> {
                     Err(Fault::Response(reject)) => self.leniency().mend(&mut buf, reject)?,
                     Err(fault) => return Err(fault),
                 };
-                if is_short && buf.spare().is_empty() {
-                    // Its head is larger than what was read first.
-                    buf = Buf::holding(buf.filled());
-                }
                 if is_short && !matches!(up.read(&mut buf).await, Ok(1..)) {
                     return Err(Fault::CutShort);
                 }
@@ -221,8 +207,6 @@ impl Relay<'_, '_> {
         if by_close {
             down.reset_on_close(true);
         }
-        let first = buf.len() as u64;
-        let mut is_bulky = false;
         loop {
             if let Some(trailers) = self.trailers(body, keep) {
                 // They fit: they were taken out of this buffer, or are all that is in it, and half of one holds them.
@@ -245,7 +229,6 @@ impl Relay<'_, '_> {
                 && let (Some(from), Some(to)) = (up.as_plain(), down.as_plain())
                 && let Some(pipe) = Pipe::take()
             {
-                is_bulky = first + *left >= BULK_MIN;
                 let spliced = splice::relay(pipe, from, to, left, &self.client_due, |n| {
                     self.record.count_out(n);
                     self.allow(Some(self.timeouts.idle));
@@ -268,7 +251,6 @@ impl Relay<'_, '_> {
             answered.reusable &= kept == buf.len();
             buf.truncate(kept);
         }
-        ticket.endpoint.is_bulky.set(is_bulky);
         if by_close {
             down.reset_on_close(false);
         }
