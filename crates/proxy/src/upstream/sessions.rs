@@ -1,5 +1,5 @@
-//! Choice of the connection to an endpoint that takes the next request, where many share one: the oldest that has room. If none
-//! has, another is opened, up to a number. Requests that come meanwhile wait for it together.
+//! Which connection to an endpoint takes the next request, where many share one? The one with the fewest, as long as one has
+//! room; else another is opened, up to a number. Requests that come meanwhile wait for it together.
 
 use super::allowance::Allowance;
 use super::link::Link;
@@ -74,8 +74,7 @@ impl Sessions {
         loop {
             // Only who has said something has said that it takes tunnels.
             let fits = |link: &&Rc<Link>| link.has_room(most) && !(message.tunnel && link.is_beginning());
-            // What is sent together is written and read together. Connections that a burst has opened become idle, and are closed.
-            let link = links.iter().find(fits)?;
+            let link = links.iter().filter(fits).min_by_key(|link| link.streams())?;
             match link.session.open(head.fields(), message.is_head_only()) {
                 Ok(handle) => return Some(EndpointStream::new(handle, link.clone())),
                 Err(NoStream::Full) => link.note_full(),
