@@ -279,20 +279,8 @@ mod tests {
     fn edits_are_lines_and_what_stands_in_the_place_of_others() {
         let mut edits = Edits::new(Vec::new());
         edits.add("X-A", b"1");
-        edits.lines().extend_from_slice(
-            b"X-B: 2
-",
-        );
-        assert_eq!(
-            (edits.added(), edits.host(), edits.target()),
-            (
-                &b"X-A: 1
-X-B: 2
-"[..],
-                None,
-                None
-            )
-        );
+        edits.lines().extend_from_slice(b"X-B: 2\r\n");
+        assert_eq!((edits.added(), edits.host(), edits.target()), (&b"X-A: 1\r\nX-B: 2\r\n"[..], None, None));
         edits.set_host(b"b");
         edits.set_target("/p");
         assert_eq!((edits.host(), edits.target()), (Some(&b"b"[..]), Some("/p")));

@@ -83,10 +83,17 @@ impl Core {
     }
 
     /// Takes a vector back.
-    pub fn give_back(&self, mut vec: Vec<u8>) {
+    #[inline]
+    pub fn give_back(&self, vec: Vec<u8>) {
+        if vec.capacity() > 0 {
+            self.keep(vec);
+        }
+    }
+
+    fn keep(&self, mut vec: Vec<u8>) {
         let mut scratch = self.scratch.borrow_mut();
         // One that has grown large would keep its memory for ever.
-        if scratch.len() < SCRATCH_KEPT && vec.capacity() <= 16 * 1024 && vec.capacity() > 0 {
+        if scratch.len() < SCRATCH_KEPT && vec.capacity() <= 16 * 1024 {
             vec.clear();
             scratch.push(vec);
         }
@@ -100,7 +107,7 @@ impl Core {
     /// Takes room back.
     pub fn give_back_rows(&self, rows: Room) {
         let mut kept = self.rows.borrow_mut();
-        if kept.len() < SCRATCH_KEPT {
+        if kept.len() < SCRATCH_KEPT && rows.capacity() > 0 {
             kept.push(rows);
         }
     }

@@ -234,11 +234,10 @@ impl<'w> Outgoing<'w> {
             self.core.give_back(bytes);
             self.core.give_back_rows(rows);
         }
-        let edits = std::mem::take(&mut self.outfit.edits);
-        for memory in [&mut self.of_try, &mut self.bytes, &mut self.body] {
-            self.core.give_back(std::mem::take(memory));
-        }
-        self.core.give_back(edits.into_memory());
+        self.core.give_back(std::mem::take(&mut self.outfit.edits).into_memory());
+        self.core.give_back(std::mem::take(&mut self.of_try));
+        self.core.give_back(std::mem::take(&mut self.bytes));
+        self.core.give_back(std::mem::take(&mut self.body));
     }
 }
 
