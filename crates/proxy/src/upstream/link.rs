@@ -121,6 +121,11 @@ impl Link {
         }
     }
 
+    /// Requests that have it.
+    pub fn streams(&self) -> u32 {
+        self.streams.get()
+    }
+
     /// Requests that use the connection and were not refused.
     pub fn running(&self) -> u32 {
         if self.took_none() { 0 } else { self.streams.get().saturating_sub(self.concurrency.refused()) }
