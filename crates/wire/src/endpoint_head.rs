@@ -42,7 +42,7 @@ pub struct HeadParts<'a> {
     pub rows: &'a [Field],
     /// How they are written for HTTP/1.
     pub form: Form,
-    /// True if the host is not that of the client, which a field may still name.
+    /// True if the host is not that of the client, which a field still names.
     pub is_host_new: bool,
 }
 
@@ -244,7 +244,8 @@ impl<'a> HeadParts<'a> {
         let mut parts = self;
         if let Some(host) = edits.host() {
             parts.host = host;
-            (parts.form.has_host, parts.is_host_new) = (false, true);
+            // Where no field names one, the lines go on as they came.
+            (parts.is_host_new, parts.form.has_host) = (parts.form.has_host, false);
         }
         parts.target = edits.target().unwrap_or(parts.target);
         parts
