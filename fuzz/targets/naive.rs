@@ -114,7 +114,8 @@ pub fn name_of(line: &[u8]) -> String {
 /// Whether a name, in lower case, is one that a proxy answers for, but for underscores.
 pub fn is_lookalike(name: &str) -> bool {
     let ours = "content-length transfer-encoding x-forwarded-for x-forwarded-proto x-forwarded-host keep-alive \
-                proxy-connection";
+                proxy-connection http2-settings cdn-loop client-cert client-cert-chain x-client-cert-issuer \
+                x-client-cert-serial x-client-cert-subject x-client-cert-verified x-client-cert-fingerprint";
     name.contains('_') && ours.split(' ').any(|o| o == name.replace('_', "-"))
 }
 

@@ -108,7 +108,9 @@ fn target(line: &[u8]) -> Target<'_> {
 fn forwarded(request: &Request<'_, '_>, head: &Head, target: &Target<'_>, host: Option<&[u8]>) -> Vec<u8> {
     let line = |name: &str, value: &[u8]| [name.as_bytes(), b": ", value].concat();
     let hop_by_hop =
-        "connection keep-alive te proxy-connection forwarded x-forwarded-for x-forwarded-proto x-forwarded-host";
+        "connection keep-alive te proxy-connection http2-settings forwarded x-forwarded-for x-forwarded-proto x-forwarded-host \
+         client-cert client-cert-chain x-client-cert-issuer x-client-cert-serial x-client-cert-subject x-client-cert-verified \
+         x-client-cert-fingerprint";
     let mut dropped: Vec<String> = hop_by_hop.split(' ').map(String::from).collect();
     dropped.extend(head.nominated().into_iter().filter(|name| name != "upgrade"));
     let old = request.version == Version::V10;
@@ -126,7 +128,9 @@ fn forwarded(request: &Request<'_, '_>, head: &Head, target: &Target<'_>, host: 
     let mut fields = Head { first: vec![], fields: plain }.without(&dropped);
     fields.retain(|field| !naive::is_lookalike(&naive::name_of(field)));
     // Of several Upgrade fields the last one counts, and it stays only if all of the switch is there.
-    let wanted = !old && head.lists("connection", "upgrade") && request.body == Body::EMPTY;
+    // An endpoint that overlooks a body without meaning would take it for the first bytes of the tunnel.
+    let may_switch = request.body == Body::EMPTY || !matches!(request.method, "GET" | "HEAD" | "DELETE" | "TRACE");
+    let wanted = !old && head.lists("connection", "upgrade") && may_switch;
     let last = fields.iter().rposition(|field| naive::name_of(field) == "upgrade");
     let http2 = |field: &[u8]| naive::tokens(naive::value_of(field)).iter().any(|t| t.starts_with("h2"));
     let kept = last.filter(|at| wanted && !http2(&fields[*at]));

@@ -71,10 +71,17 @@ fn check(response: &Response<'_, '_>, asked: RequestContext, bytes: &[u8]) {
         }
         _ => panic!("two framings"),
     };
+    // Some servers send a body, or its last chunk, behind a head that has none: late, it would be taken for the next response.
+    let never = matches!(response.status, 100..200 | 204);
+    let may_trail = match &body {
+        Body::Chunked(_) => never || response.status == 304,
+        Body::Length(n) => never && *n > 0,
+        Body::UntilClose => false,
+    };
     let body = if bodiless { Body::EMPTY } else { body };
     assert_eq!(response.body, body);
     let closes = head.lists("connection", "close") || old && !head.lists("connection", "keep-alive");
-    assert_eq!(response.keep_alive, !closes && body != Body::UntilClose);
+    assert_eq!(response.keep_alive, !closes && body != Body::UntilClose && !may_trail);
 
     for version in [Version::V10, Version::V11] {
         for keep_alive in [false, true] {
