@@ -313,6 +313,7 @@ fn an_endpoint_that_does_not_read_keeps_the_client_from_sending() {
     let mut client = proxy.client();
     client.send(post(&format!("Content-Length: {}", 64 << 20), ""));
     let sending = client.send_aside(noise(64 << 20));
+    // Time in which a proxy that held all of it would have taken it. A slow machine can only make this pass.
     std::thread::sleep(std::time::Duration::from_millis(200));
     assert!(!sending.is_finished(), "sockets hold less");
     go.send(()).expect("the endpoint waits");
