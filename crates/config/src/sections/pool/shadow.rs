@@ -3,7 +3,7 @@
 use super::Pool;
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::plan::HashKey;
+use crate::form::HashKey;
 use crate::table::Section;
 
 /// Most shadows of a pool: each is a few dozen runs of the simulator when it is asked for.
