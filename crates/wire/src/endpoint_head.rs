@@ -248,6 +248,9 @@ impl<'a> HeadParts<'a> {
             (parts.is_host_new, parts.form.has_host) = (parts.form.has_host, false);
         }
         parts.target = edits.target().unwrap_or(parts.target);
+        if edits.is_length_open() {
+            parts.form.framing = Stated::Chunked;
+        }
         parts
     }
 }

@@ -69,6 +69,13 @@ impl<'w> Outgoing<'w> {
         Outgoing { core, head, outfit, of_try, bytes, buf, head_len: 0, body_len: len, body, sent: 0, message: None }
     }
 
+    /// A request to an endpoint that takes bytes, with what came of its body framed anew; `behind` is what came behind it.
+    pub fn framed(core: &'w Core, head: Head<'w>, outfit: Outfit<'w>, framed: Vec<u8>, behind: Buf) -> Outgoing<'w> {
+        let mut out = Outgoing::new(core, head, outfit, behind, 0);
+        out.body = framed;
+        out
+    }
+
     /// A request to an endpoint that takes parts; `behind` is what came behind it.
     pub fn of_message(
         core: &'w Core,
