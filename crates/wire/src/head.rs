@@ -200,11 +200,6 @@ impl Edits {
     pub fn target(&self) -> Option<&str> {
         self.target.as_deref()
     }
-
-    /// The memory of the lines, for others.
-    pub fn into_memory(self) -> Vec<u8> {
-        self.lines
-    }
 }
 
 /// What a request asks for.

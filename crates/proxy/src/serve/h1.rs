@@ -23,7 +23,7 @@ use evenkeel_net::deadline::{Elapsed, Timer};
 use evenkeel_net::event_loop::budget;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::endpoint_head::{Connection, KeptHead, Places, Switch, suit_http2, wants_trailers};
-use evenkeel_wire::head::{self, Edits};
+use evenkeel_wire::head;
 use evenkeel_wire::http1::chunked::{Keep, Taken};
 use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
@@ -91,28 +91,27 @@ impl Downstream for H1 {
 /// A request that was read and routed.
 struct Ready<'r> {
     opened: Opened<'r>,
-    out: Outgoing<'r>,
     /// Whether the client wants to send another request.
     more_wanted: bool,
 }
 
 /// A request that goes no further now.
-enum Stopped<'r> {
+enum Stopped {
     /// For the bytes of its head.
     Malformed(Reject),
     /// It is answered by this side.
     Answered { response: Response, keep_alive: bool, head_only: bool },
     /// A filter waits for something.
-    Waits(Box<Parked<'r>>),
+    Waits(Box<Parked>),
 }
 
-impl From<Reject> for Stopped<'_> {
+impl From<Reject> for Stopped {
     fn from(reject: Reject) -> Self {
         Stopped::Malformed(reject)
     }
 }
 
-impl From<Response> for Stopped<'_> {
+impl From<Response> for Stopped {
     fn from(response: Response) -> Self {
         Stopped::Answered { response, keep_alive: false, head_only: false }
     }
@@ -165,11 +164,12 @@ impl H1 {
     /// Serves the request whose head is at the front of `buf`, which is used up. `last`: the connection closes afterwards.
     pub async fn serve(&self, client: &Client<'_>, rules: &Rules, buf: &mut Buf, last: bool) -> After {
         let mut record = Record::new(client, rules);
+        let mut out = Outgoing::new(client.core);
         // Used where it is, as it is large.
-        let mut ready = self.open(client, &mut record, buf, last);
+        let mut ready = self.open(client, &mut record, buf, last, &mut out);
         if let Err(Stopped::Waits(parked)) = ready {
             // Boxed, as most requests need no room for this.
-            ready = match Box::pin(self.wait(&mut record, parked, buf)).await {
+            ready = match Box::pin(self.wait(&mut record, parked, buf, &mut out)).await {
                 Some(ready) => ready,
                 None => return After::Close,
             };
@@ -178,8 +178,8 @@ impl H1 {
             Ok(ref mut ready) => ready,
             Err(stopped) => return Box::pin(self.stop(&record, stopped, buf.take_out())).await,
         };
-        let (opened, out) = (&mut ready.opened, &mut ready.out);
-        match attempts::send(client, self, &mut record, opened, out).await {
+        let opened = &mut ready.opened;
+        match attempts::send(client, self, &mut record, opened, &mut out).await {
             Ok(answered) => {
                 record.phase.set(Phase::Done);
                 let whole = opened.body.is_done();
@@ -206,7 +206,8 @@ impl H1 {
         record: &mut Record<'r>,
         buf: &mut Buf,
         last: bool,
-    ) -> Result<Ready<'r>, Stopped<'r>> {
+        out: &mut Outgoing<'r>,
+    ) -> Result<Ready<'r>, Stopped> {
         let (core, rules) = (client.core, record.rules);
         budget::charge(HEAD);
         let mut rows = core.rows();
@@ -231,21 +232,18 @@ impl H1 {
             head_len: request.head_len,
             body: std::mem::replace(&mut request.body, Body::EMPTY),
         };
-        let mut outfit = Outfit { edits: Edits::new(core.scratch()), ..Outfit::default() };
         let mut passage = Passage::default();
-        let routed = self.route(record, &mut request.head, &mut came, &mut outfit, &mut passage, None);
+        let routed = self.route(record, &mut request.head, &mut came, &mut out.outfit, &mut passage, None);
         match routed {
             Err(Stop::Answer(response)) => Err(came.refused(record, response, buf)),
             other => {
                 let (places, mut bytes) = (Places::of(request), core.scratch());
                 bytes.extend_from_slice(request.fields.bytes);
-                let head = KeptHead::new(bytes, rows, places);
+                out.set_head(Head::Kept(KeptHead::new(bytes, rows, places)));
                 buf.consume(came.head_len);
                 match other {
-                    Ok(route) => came.ready(record, route, Head::Kept(head), outfit, buf),
-                    Err(Stop::Wait(waiting)) => {
-                        Err(Stopped::Waits(Parked { head, came, outfit, passage, waiting }.into()))
-                    }
+                    Ok(route) => came.ready(record, route, out, buf),
+                    Err(Stop::Wait(waiting)) => Err(Stopped::Waits(Parked { came, passage, waiting }.into())),
                     Err(Stop::Answer(response)) => Err(response.into()),
                 }
             }
@@ -297,9 +295,10 @@ impl H1 {
     async fn wait<'r>(
         &self,
         record: &mut Record<'r>,
-        mut parked: Box<Parked<'r>>,
+        mut parked: Box<Parked>,
         buf: &mut Buf,
-    ) -> Option<Result<Ready<'r>, Stopped<'r>>> {
+        out: &mut Outgoing<'r>,
+    ) -> Option<Result<Ready<'r>, Stopped>> {
         if buf.is_empty() {
             *buf = Buf::none();
         } else {
@@ -310,23 +309,21 @@ impl H1 {
                 record.blame(Cause::Client);
                 return None;
             };
-            let Parked { head, came, outfit, passage, .. } = &mut *parked;
-            match self.route(record, &mut head.request(), came, outfit, passage, Some(resume)) {
+            let Parked { came, passage, .. } = &mut *parked;
+            let (mut request, outfit) = out.kept()?;
+            match self.route(record, &mut request, came, outfit, passage, Some(resume)) {
                 Err(Stop::Wait(waiting)) => parked.waiting = waiting,
                 Err(Stop::Answer(response)) => {
                     came.head_len = 0;
                     return Some(Err(came.refused(record, response, buf)));
                 }
-                Ok(route) => {
-                    let Parked { head, came, outfit, .. } = *parked;
-                    return Some(came.ready(record, route, Head::Kept(head), outfit, buf));
-                }
+                Ok(route) => return Some(parked.came.ready(record, route, out, buf)),
             }
         }
     }
 
     /// Tells the client that its request goes no further. `buf`: what came behind it.
-    async fn stop(&self, record: &Record<'_>, stopped: Stopped<'_>, buf: Buf) -> After {
+    async fn stop(&self, record: &Record<'_>, stopped: Stopped, buf: Buf) -> After {
         match stopped {
             Stopped::Answered { response, keep_alive, head_only } => {
                 let rest = (!buf.is_empty()).then_some(buf);
@@ -415,7 +412,7 @@ struct Came {
 
 impl Came {
     /// A request that goes no further. What came behind it stays in the buffer.
-    fn refused<'r>(&mut self, record: &Record<'_>, response: Response, buf: &mut Buf) -> Stopped<'r> {
+    fn refused(&mut self, record: &Record<'_>, response: Response, buf: &mut Buf) -> Stopped {
         let advanced = self.body.advance(&mut buf.filled_mut()[self.head_len..], Keep::Content);
         let used = match advanced {
             Ok(taken) => self.head_len + taken.used,
@@ -431,36 +428,35 @@ impl Came {
         self,
         record: &mut Record<'r>,
         route: Route<'r>,
-        head: Head<'r>,
-        outfit: Outfit<'r>,
+        out: &mut Outgoing<'r>,
         buf: &mut Buf,
-    ) -> Result<Ready<'r>, Stopped<'r>> {
+    ) -> Result<Ready<'r>, Stopped> {
         let Came { version, keep_alive, more_wanted, upgrade, may_be_overlooked, head_len, mut body, .. } = self;
         let (towards, asked) = (Towards { version, keep_alive }, RequestContext { head: self.is_head, upgrade });
-        let idempotent = self.is_idempotent && !(outfit.in_parts && upgrade);
-        let core = record.core;
-        let (out, close) = if outfit.in_parts {
+        let in_parts = out.outfit.in_parts;
+        let idempotent = self.is_idempotent && !(in_parts && upgrade);
+        let used = if in_parts {
             let (message, used) = take_message(&mut body, buf)?;
-            record.count_in(head_len + used);
-            (Outgoing::of_message(core, head, outfit, message, buf.take_out()), false)
+            out.set_message(message, buf.take_out());
+            used
         } else if route.wants_body {
             let (framed, used) = frame_anew(&mut body, buf)?;
-            record.count_in(head_len + used);
-            (Outgoing::new(core, head, outfit, buf.take_out(), framed), may_be_overlooked)
+            out.set_bytes(buf.take_out(), framed);
+            used
         } else {
             let Taken { used, kept, .. } = buf.take_body(0, &mut body, Keep::Framed)?;
-            record.count_in(head_len + used);
-            (Outgoing::new(core, head, outfit, buf.take_out(), kept), may_be_overlooked)
+            out.set_bytes(buf.take_out(), kept);
+            used
         };
-        Ok(Ready { opened: Opened { route, towards, asked, idempotent, close, body }, out, more_wanted })
+        record.count_in(head_len + used);
+        let close = may_be_overlooked && !in_parts;
+        Ok(Ready { opened: Opened { route, towards, asked, idempotent, close, body }, more_wanted })
     }
 }
 
 /// A request that a filter waits for.
-struct Parked<'r> {
-    head: KeptHead,
+struct Parked {
     came: Came,
-    outfit: Outfit<'r>,
     passage: Passage,
     waiting: Waiting,
 }
