@@ -94,8 +94,8 @@ impl<'a> EndpointHead<'a> {
         append(&[connection, self.added[0], self.added[1], b"\r\n"], out);
     }
 
-    /// Appends a head whose first lines are not those that came.
-    fn write_line_and_fields(&self, out: &mut Vec<u8>) {
+    /// Appends a head whose first lines are not those that came. Takes a copy, so that `self` need not be in memory for the others.
+    fn write_line_and_fields(self, out: &mut Vec<u8>) {
         let HeadParts { method, target, host, bytes, rows, form, is_host_new } = self.head;
         append(&[method, b" ", target, b" HTTP/1.1\r\n"], out);
         if !form.has_host {
@@ -169,6 +169,7 @@ pub struct Places {
 
 impl Places {
     /// Those of a head of HTTP/1, in its bytes from its first line on.
+    #[inline]
     pub fn of(request: &http1::Request<'_, '_>) -> Places {
         let bytes = request.fields.bytes;
         let within = |part: &[u8]| {

@@ -64,6 +64,7 @@ pub struct Outfit<'w> {
 
 impl<'w> Outgoing<'w> {
     /// A request of which nothing is here yet. It is filled where it is, as it is large.
+    #[inline]
     pub fn new(core: &'w Core) -> Outgoing<'w> {
         Outgoing {
             core,

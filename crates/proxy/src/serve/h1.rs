@@ -18,6 +18,7 @@ use crate::pipeline::route::{self, Opened, Passage, Route, Stop};
 use crate::record::Record;
 use crate::serve::h1_parts::H1Parts;
 use crate::serve::{until_gone, websocket};
+use crate::upstream::pool::WorkerPool;
 use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_net::deadline::{Elapsed, Timer};
 use evenkeel_net::event_loop::budget;
@@ -234,19 +235,17 @@ impl H1 {
         };
         let mut passage = Passage::default();
         let routed = self.route(record, &mut request.head, &mut came, &mut out.outfit, &mut passage, None);
+        if let Err(Stop::Answer(response)) = routed {
+            return Err(came.refused(record, response, buf));
+        }
+        let (places, mut bytes) = (Places::of(request), core.scratch());
+        bytes.extend_from_slice(request.fields.bytes);
+        out.set_head(Head::Kept(KeptHead::new(bytes, rows, places)));
+        buf.consume(came.head_len);
         match routed {
-            Err(Stop::Answer(response)) => Err(came.refused(record, response, buf)),
-            other => {
-                let (places, mut bytes) = (Places::of(request), core.scratch());
-                bytes.extend_from_slice(request.fields.bytes);
-                out.set_head(Head::Kept(KeptHead::new(bytes, rows, places)));
-                buf.consume(came.head_len);
-                match other {
-                    Ok(route) => came.ready(record, route, out, buf),
-                    Err(Stop::Wait(waiting)) => Err(Stopped::Waits(Parked { came, passage, waiting }.into())),
-                    Err(Stop::Answer(response)) => Err(response.into()),
-                }
-            }
+            Ok(route) => came.ready(record, route, out, buf),
+            Err(Stop::Wait(waiting)) => Err(Stopped::Waits(Parked { came, passage, waiting }.into())),
+            Err(Stop::Answer(response)) => Err(response.into()),
         }
     }
 
@@ -261,8 +260,21 @@ impl H1 {
         resume: Option<Resume>,
     ) -> Result<Route<'r>, Stop> {
         let mut head = RequestHead { request, edits: &mut outfit.edits };
-        let route = route::route(record, &mut head, passage, resume, &self.timer)?;
-        let pool = route.pool;
+        let routed = route::route(record, &mut head, passage, resume, &self.timer);
+        if let Ok(route) = &routed {
+            self.suit(route.pool, request, came, outfit)?;
+        }
+        routed
+    }
+
+    /// Finds out how the endpoints of a pool take a request.
+    fn suit(
+        &self,
+        pool: &WorkerPool,
+        request: &mut head::Request<'_, '_>,
+        came: &mut Came,
+        outfit: &mut Outfit<'_>,
+    ) -> Result<(), Response> {
         outfit.scheme = pool.scheme();
         came.may_be_overlooked |= pool.connects_for_each();
         outfit.connection = match (came.upgrade, came.may_be_overlooked) {
@@ -285,9 +297,9 @@ impl H1 {
             }
             self.websocket.set(asked);
             outfit.length = stated_length(request, &came.body).map(|length| length.to_string()).unwrap_or_default();
-            suit_http2(request, &mut outfit.edits).map_err(Response::from)?;
+            suit_http2(request, &mut outfit.edits)?;
         }
-        Ok(route)
+        Ok(())
     }
 
     /// Waits for what a filter waits for, and has the request continue on its way; `None` if the client is gone before. Neither a

@@ -153,12 +153,13 @@ type Parsed<'b> = (&'b str, &'b str, bool, Version, &'b [u8]);
 
 #[inline]
 fn parse<'b>(bytes: &'b [u8], room: &mut Room, limits: &Limits) -> Result<Parsed<'b>, Reject> {
-    let text = |token: &'b [u8]| std::str::from_utf8(token).map_err(|_| Reject::Malformed);
     let mut tokens = Tokens::new(bytes);
-    let method = text(tokens.method()?)?;
+    let method = tokens.method()?.len();
     tokens.expect(b" ")?;
     let Target { bytes: target, is_plain } = tokens.target()?;
-    let target = text(target)?;
+    let both = &bytes[..method + 1 + target.len()];
+    let both = std::str::from_utf8(both).map_err(|_| Reject::Malformed)?;
+    let (method, target) = (&both[..method], &both[method + 1..]);
     tokens.expect(b" ")?;
     let version =
         tokens.version().map_err(|_| if names_version(bytes) { Reject::Version } else { Reject::Malformed })?;
