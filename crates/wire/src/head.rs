@@ -211,11 +211,6 @@ impl Edits {
     pub fn is_length_open(&self) -> bool {
         self.is_length_open
     }
-
-    /// The memory of the lines, for others.
-    pub fn into_memory(self) -> Vec<u8> {
-        self.lines
-    }
 }
 
 /// What a request asks for.

@@ -39,12 +39,16 @@ impl Filters {
     /// Has the request pass the filters from number `at` on, which is that of the next one then.
     #[inline]
     pub fn request<'c>(&'c self, at: &mut usize, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
-        while let Some((_, filter)) = self.all.get(*at) {
-            *at += 1;
-            match filter.request(cx, head) {
-                Verdict::Next => {}
-                other => return other,
-            }
+        let left = self.all.get(*at..).unwrap_or_default();
+        for (passed, (_, filter)) in left.iter().enumerate() {
+            let stopped = match filter.request(cx, head) {
+                Verdict::Next => continue,
+                // Taken apart, so that nothing is left of a verdict that would have to be dropped.
+                Verdict::Answer(response) => Verdict::Answer(response),
+                Verdict::Wait(waiting) => Verdict::Wait(waiting),
+            };
+            *at += passed + 1;
+            return stopped;
         }
         Verdict::Next
     }
