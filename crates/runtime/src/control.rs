@@ -4,7 +4,9 @@
 
 use crate::check;
 use crate::events::Events;
+use crate::generation::Generation;
 use crate::history::Checked;
+use crate::membership::Endpoints;
 use crate::orders::Orders;
 use crate::pool::{Checkup, Pools, SharedPool};
 use crate::snapshot::{PoolSnapshot, named};
@@ -101,22 +103,20 @@ impl Control {
         self.pools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The present state of a plan's pools, in its order. While the plan changes, a pool may not exist yet: no endpoint of
-    /// it has a state then.
-    pub fn snapshot(&self, plan: &Plan) -> Vec<PoolSnapshot> {
+    /// The present state of the pools of a generation, in its order. While the plan changes, a pool may not exist yet: no
+    /// endpoint of it has a state then.
+    pub fn snapshot(&self, of: &Generation) -> Vec<PoolSnapshot> {
         let pools = self.pools();
-        let one = |plan: &Arc<plan::Pool>| match pools.get(&plan.name) {
-            Some(pool) => pool.snapshot(plan),
-            None => PoolSnapshot::unused(plan),
+        let one = |(plan, endpoints): (&Arc<plan::Pool>, Endpoints)| match pools.get(&plan.name) {
+            Some(pool) => pool.snapshot(plan, &endpoints),
+            None => PoolSnapshot::unused(plan, &endpoints),
         };
-        plan.pools.iter().map(one).collect()
+        of.pools().map(one).collect()
     }
 
-    /// The pools of a plan as operators see them, without what planes count.
-    pub fn shown(&self, plan: &Plan) -> Vec<evenkeel_view::Pool> {
-        let pools = self.pools();
-        let one = |plan: &Arc<plan::Pool>| pools.get(&plan.name).map_or_else(|| named(plan), |pool| pool.shown(plan));
-        plan.pools.iter().map(one).collect()
+    /// A pool as operators see it, with these endpoints and without what planes count.
+    pub fn shown(&self, plan: &plan::Pool, endpoints: &[plan::Endpoint]) -> evenkeel_view::Pool {
+        self.pools().get(&plan.name).map_or_else(|| named(plan), |pool| pool.shown(plan, endpoints))
     }
 
     /// Whether an endpoint waits for the first result of its checks.

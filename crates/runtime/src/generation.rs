@@ -1,7 +1,7 @@
 //! A plan that runs, replaced as a whole by the next one, and what is new in that.
 
-use crate::membership::{Found, Membership};
-use evenkeel_config::Plan;
+use crate::membership::{Endpoints, Found, Membership};
+use evenkeel_config::{Plan, plan};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -33,6 +33,17 @@ impl Generation {
         older.retain(|generation| generation.strong_count() > 0);
         let membership = Membership::new(&plan, found).into();
         Generation { number: self.number + 1, plan, membership, in_use: Arc::default(), older }
+    }
+
+    /// The pools, each with the endpoints that it has now.
+    pub fn pools(&self) -> impl Iterator<Item = (&Arc<plan::Pool>, Endpoints)> {
+        self.plan.pools.iter().enumerate().map(|(at, pool)| (pool, self.membership.endpoints(at)))
+    }
+
+    /// A pool by its name, with the endpoints that it has now.
+    pub fn pool(&self, name: &str) -> Option<(&Arc<plan::Pool>, Endpoints)> {
+        let at = self.membership.at(name)?;
+        Some((&self.plan.pools[at], self.membership.endpoints(at)))
     }
 
     /// The plan with the endpoints that its pools have now, for those who show both as one.

@@ -7,7 +7,8 @@
 //! 4. [`orders`]: what operators want beside the configuration; [`events`]: what has happened of late.
 //! 5. [`history`]: what has happened to them, for metrics and logs; [`snapshot`]: their present state, for pages and
 //!    tools.
-//! 6. [`journal`]: what every pick depended on; [`metrics`]: all of that for Prometheus.
+//! 6. [`ledger`]: the requests that planes count, per endpoint; [`metrics`]: all of that for Prometheus; [`journal`]: what every
+//!    pick depended on.
 
 pub mod check;
 pub mod control;
@@ -15,6 +16,7 @@ pub mod events;
 pub mod generation;
 pub mod history;
 pub mod journal;
+pub mod ledger;
 mod lost;
 pub mod membership;
 pub mod metrics;
@@ -28,6 +30,7 @@ pub mod snapshot;
 pub use control::Control;
 pub use events::Events;
 pub use generation::{Generation, Summary};
+pub use ledger::Ledger;
 pub use metrics::Metrics;
 pub use orders::Orders;
 pub use plane::{Change, Diagnostic, Next, Plane, Prepared, Sending, StartError};

@@ -2,6 +2,7 @@
 
 use crate::control::Control;
 use crate::generation::Generation;
+use crate::ledger::PlaneCounts;
 use crate::membership::Endpoints;
 use crate::pool::{Pools, SharedPool};
 use evenkeel_config::{Plan, plan};
@@ -48,6 +49,9 @@ pub trait Plane: Send + Sync {
 
     /// Its metrics, now and after later plans, to be registered without a prefix.
     fn collector(&self) -> Box<dyn Collector>;
+
+    /// Its part of the ledger, now and after later plans.
+    fn counts(&self) -> Box<dyn PlaneCounts>;
 
     /// Open connections of its clients.
     fn open(&self) -> u64 {

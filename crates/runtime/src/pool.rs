@@ -282,14 +282,6 @@ impl SharedPool {
         self.pool.balancer(plan.balance.algorithm, &plan.balance.params, seat, seed(plan) ^ !0)
     }
 
-    /// Those of some endpoints that have an address, with their slots.
-    pub fn addresses<'p>(
-        &self,
-        endpoints: &'p [plan::Endpoint],
-    ) -> impl Iterator<Item = (Slot, SocketAddr, &'p plan::Endpoint)> {
-        endpoints.iter().filter_map(|endpoint| Some((self.slot_of(endpoint)?, address(&endpoint.addr)?, endpoint)))
-    }
-
     /// The slot of an endpoint of a plan, once that is reserved.
     pub fn slot_of(&self, endpoint: &plan::Endpoint) -> Option<Slot> {
         self.pool.slot_of(EndpointId::of(&endpoint.name))

@@ -3,6 +3,7 @@
 
 use crate::control::{self, Control};
 use crate::generation::{Generation, Summary};
+use crate::ledger::Ledger;
 use crate::lost;
 use crate::membership::{Endpoints, Found};
 use crate::metrics::Metrics;
@@ -243,6 +244,11 @@ impl Runtime {
     /// Interrupts waits for workers.
     pub fn interrupt(&self) -> Interrupt {
         self.interrupt.clone()
+    }
+
+    /// The requests that all planes count.
+    pub fn ledger(&self) -> Ledger {
+        Ledger::new(self.running(), self.planes.iter().map(|plane| plane.counts()))
     }
 
     /// The metrics of what planes share, and those of every plane.

@@ -43,7 +43,7 @@ pub struct EndpointSnapshot {
 
 impl PoolSnapshot {
     /// A pool of a plan that is not in use yet, or no more.
-    pub fn unused(plan: &plan::Pool) -> PoolSnapshot {
+    pub fn unused(plan: &plan::Pool, endpoints: &[plan::Endpoint]) -> PoolSnapshot {
         let endpoint = |endpoint: &plan::Endpoint| EndpointSnapshot {
             name: endpoint.name.clone(),
             weight_configured: endpoint.weight.into(),
@@ -51,15 +51,15 @@ impl PoolSnapshot {
         };
         PoolSnapshot {
             name: plan.name.clone(),
-            endpoints: plan.endpoints.iter().map(endpoint).collect(),
+            endpoints: endpoints.iter().map(endpoint).collect(),
             ..PoolSnapshot::default()
         }
     }
 }
 
 impl SharedPool {
-    /// The present state of the pool, with the endpoints of this plan.
-    pub fn snapshot(&self, plan: &plan::Pool) -> PoolSnapshot {
+    /// The present state of the pool, with these endpoints.
+    pub fn snapshot(&self, plan: &plan::Pool, endpoints: &[plan::Endpoint]) -> PoolSnapshot {
         let (view, history) = (self.pool.view(), self.history());
         let states: HashMap<EndpointId, State> = self.pool.states().collect();
         let ramps: HashMap<EndpointId, u16> = view.set.members().iter().map(|m| (m.id, m.ramp)).collect();
@@ -83,14 +83,14 @@ impl SharedPool {
             name: plan.name.clone(),
             in_panic: history.in_panic(),
             waiting: self.pool.queue().depth(),
-            endpoints: plan.endpoints.iter().map(endpoint).collect(),
+            endpoints: endpoints.iter().map(endpoint).collect(),
         }
     }
 
-    /// The pool as operators see it, without what planes count.
-    pub fn shown(&self, plan: &plan::Pool) -> Pool {
-        let PoolSnapshot { in_panic, waiting, endpoints, .. } = self.snapshot(plan);
-        let weights: f64 = endpoints.iter().map(|endpoint| endpoint.weight).sum();
+    /// The pool as operators see it, with these endpoints and without what planes count.
+    pub fn shown(&self, plan: &plan::Pool, endpoints: &[plan::Endpoint]) -> Pool {
+        let PoolSnapshot { in_panic, waiting, endpoints: snapshots, .. } = self.snapshot(plan, endpoints);
+        let weights: f64 = snapshots.iter().map(|endpoint| endpoint.weight).sum();
         let endpoint = |(snapshot, plan): (&EndpointSnapshot, &plan::Endpoint)| {
             let order = self.order_of(&plan.name).map(Order::from);
             let seen = self.history().endpoint(EndpointId::of(&plan.name));
@@ -111,7 +111,7 @@ impl SharedPool {
                 ..Endpoint::default()
             }
         };
-        let endpoints = endpoints.iter().zip(&plan.endpoints).map(endpoint).collect();
+        let endpoints = snapshots.iter().zip(endpoints).map(endpoint).collect();
         Pool { in_panic, waiting, endpoints, ..named(plan) }
     }
 }

@@ -8,6 +8,7 @@
 mod checks;
 mod ends;
 mod failures;
+mod ledger;
 mod membership;
 mod orders;
 mod plane;
