@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
-/// What a plane has counted, read whenever the ledger is.
+/// Counts of a plane, read whenever the ledger is.
 pub trait PlaneCounts: Send + Sync {
     /// The requests of a pool, in the order of these endpoints; `None` if none of its clients can get there.
     fn pool(&self, name: &str, endpoints: &Endpoints) -> Option<Arc<dyn PoolCounts>>;
@@ -27,7 +27,7 @@ pub trait PlaneCounts: Send + Sync {
     }
 }
 
-/// What one plane has counted of the endpoints of a pool.
+/// Counts of one plane for the endpoints of a pool.
 pub trait PoolCounts: Send + Sync {
     /// Requests at an endpoint, and those under way. Threads go on counting, so the latter may go below zero: they wrap.
     fn endpoint(&self, endpoint: usize) -> (Counts, u64);
@@ -36,7 +36,7 @@ pub trait PoolCounts: Send + Sync {
     fn add_latencies(&self, endpoint: usize, to: &mut Latencies);
 }
 
-/// What one worker counts of one endpoint.
+/// Counts of one worker for one endpoint.
 pub trait EndpointCounts: fmt::Debug + Default + Send + Sync + 'static {
     /// Requests until now.
     fn counts(&self) -> Counts;
@@ -55,7 +55,7 @@ pub trait EndpointCounts: fmt::Debug + Default + Send + Sync + 'static {
 pub struct Members<S> {
     /// The endpoints.
     pub endpoints: Endpoints,
-    /// By worker, then by endpoint.
+    /// Counts by worker, then by endpoint.
     pub workers: Vec<Vec<Arc<S>>>,
 }
 
@@ -65,7 +65,7 @@ impl<S: Default> Members<S> {
         Members { workers: (0..workers).map(|_| new()).collect(), endpoints }
     }
 
-    /// Those that follow: endpoints that stay go on counting.
+    /// Returns the members that follow: endpoints that stay keep their counts.
     pub fn next(&self, endpoints: Endpoints) -> Members<S> {
         let before: HashMap<&str, usize> = self.endpoints.iter().enumerate().map(|(e, it)| (&*it.name, e)).collect();
         let of = |worker: &Vec<Arc<S>>| {
@@ -75,7 +75,7 @@ impl<S: Default> Members<S> {
         Members { workers: self.workers.iter().map(of).collect(), endpoints }
     }
 
-    /// What each worker counts of an endpoint.
+    /// Returns the counts of each worker for an endpoint.
     pub fn stats(&self, endpoint: usize) -> impl Iterator<Item = &S> + Clone {
         self.workers.iter().map(move |worker| &*worker[endpoint])
     }
@@ -96,7 +96,7 @@ impl<S: EndpointCounts> PoolCounts for Members<S> {
     }
 }
 
-/// What the workers of a plane count of a pool, whose endpoints change while its plan stays.
+/// Counts of a plane's workers for a pool, whose endpoints change while its plan stays.
 #[derive(Debug)]
 pub struct Tally<S>(Mutex<Arc<Members<S>>>);
 

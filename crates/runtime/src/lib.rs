@@ -1,7 +1,7 @@
 //! The state that all planes share: the plan that runs, the pools, and what looks after them. Read the files in this order:
 //!
-//! 1. [`runtime`]: a plan is prepared, installed and published in every [`plane`]; [`generation`]: a plan that runs;
-//!    [`restart`]: keys that stay; [`lost`]: a worker that ended on its own.
+//! 1. [`runtime`]: a plan is prepared, installed and published in every [`plane`]; [`generation`]: a plan that runs, and what the
+//!    next one changes; [`lost`]: a worker that ended on its own.
 //! 2. [`membership`]: the endpoints that its pools have now; [`pool`]: from configured endpoints to the sets that workers pick from.
 //! 3. [`control`]: the thread that watches them; [`check`]: whether an endpoint is healthy.
 //! 4. [`orders`]: what operators want beside the configuration; [`events`]: what has happened of late.
@@ -23,7 +23,6 @@ pub mod metrics;
 pub mod orders;
 pub mod plane;
 pub mod pool;
-mod restart;
 mod runtime;
 pub mod snapshot;
 

@@ -11,33 +11,33 @@ use evenkeel_view::{Endpoint, Order, Pool, Weights};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// One pool.
+/// State of one pool.
 #[derive(Clone, Debug, Default)]
 pub struct PoolSnapshot {
-    /// Its name.
+    /// Name of the pool.
     pub name: Arc<str>,
-    /// Whether so few endpoints are healthy that health is ignored.
+    /// True if so few endpoints are healthy that health is ignored.
     pub in_panic: bool,
     /// Requests that wait for a place at an endpoint.
     pub waiting: u32,
-    /// In the order of the plan.
+    /// Endpoints, in the order of the pool.
     pub endpoints: Vec<EndpointSnapshot>,
 }
 
-/// One endpoint.
+/// State of one endpoint.
 #[derive(Clone, Debug, Default)]
 pub struct EndpointSnapshot {
-    /// Its name in the plan.
+    /// Name in the plan.
     pub name: Arc<str>,
-    /// Its state; `None` while the plan that names it is not in use yet.
+    /// State of the endpoint; `None` while the plan that names it is not in use yet.
     pub state: Option<State>,
     /// The weight that counts now: 0 while it gets no requests, less than configured during slow start.
     pub weight: f64,
     /// The weight of its configuration.
     pub weight_configured: u32,
-    /// Since when it is in its state, milliseconds since 1970.
+    /// Start of the present state, milliseconds since 1970.
     pub since_ms: Option<u64>,
-    /// How often each thing happened to it.
+    /// Counts of each kind of event.
     pub counts: Counts,
 }
 

@@ -1,4 +1,4 @@
-//! Is there one account of requests, whichever plane they came by, and however often plans and endpoints change?
+//! The ledger is one account of requests, whichever plane they came by, and however often plans and endpoints change.
 
 use crate::setup::{NAMES, Setup, endpoints, plan};
 use evenkeel_view::Pool;

@@ -17,19 +17,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{fmt, io};
 
-/// What was asked of planes, in order.
+/// Calls of planes, in order.
 pub type Log = Arc<Mutex<Vec<String>>>;
 
-/// What a test sees of a plane, and has it do.
+/// State of a plane that a test reads, and sets.
 #[derive(Debug)]
 pub struct Seen {
     pub name: &'static str,
     log: Log,
-    /// Why it refuses the next plan; empty: it does not.
+    /// Reasons for which it refuses the next plan; empty: it does not.
     pub refuses: Mutex<Vec<Diagnostic>>,
     /// While a test holds it, its workers apply nothing.
     pub gate: Mutex<()>,
-    /// By pool: how many endpoints could be picked when its workers were sent something.
+    /// Endpoints that could be picked when its workers were sent something, by pool.
     pub pickable: Mutex<HashMap<String, usize>>,
     /// Plans that it has prepared, and that were neither installed nor dropped.
     pub prepared: AtomicUsize,
@@ -39,7 +39,7 @@ pub struct Seen {
     pub picked: AtomicUsize,
     /// Picks of endpoints that the worker did not know.
     pub unknown: AtomicUsize,
-    /// By pool: what it counts of endpoints.
+    /// Counts of endpoints, by pool.
     tallies: Mutex<HashMap<Arc<str>, Tally<Requests>>>,
     /// True if its workers end by an error when they are sent something.
     pub breaks: AtomicBool,
@@ -93,7 +93,7 @@ impl EndpointCounts for Requests {
     }
 }
 
-/// What a plane counts.
+/// Counts of a plane.
 struct Counting(Arc<Seen>);
 
 impl PlaneCounts for Counting {
@@ -120,7 +120,7 @@ enum Update {
 }
 
 struct Ready {
-    /// By pool, then by worker; `None` where those that there are stay.
+    /// Balancers by pool, then by worker; `None` where those that there are stay.
     balancers: Vec<Option<Vec<Balancer>>>,
     _counted: Counted,
 }
@@ -257,7 +257,7 @@ fn slots(pool: &SharedPool, endpoints: &[plan::Endpoint]) -> HashSet<Slot> {
 struct Held {
     balancer: Balancer,
     known: HashSet<Slot>,
-    /// Those that it knew before: they may be picked until the set without them is published.
+    /// Endpoints that it knew before: they may be picked until the set without them is published.
     leaving: HashSet<Slot>,
 }
 

@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How often it is counted.
+/// Time between two counts.
 pub const EVERY: Duration = Duration::from_secs(1);
 
 /// Seconds of which sums of all are kept.
@@ -19,7 +19,7 @@ const TOGETHER: u64 = 5;
 /// Counts after which latencies of late begin anew: they are of the time since the last but one, half of it to all of it.
 const WINDOW: u64 = 30;
 
-/// Their spans.
+/// Spans of a pool or an endpoint that are kept.
 const SPANS: usize = SECONDS / TOGETHER as usize;
 
 /// Endpoints of which spans are kept, those that had requests first: some ten megabytes. Of more, pools alone show their sums.
@@ -28,7 +28,7 @@ const ENDPOINTS_MAX: usize = 1000;
 /// Requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// All of them.
+    /// Requests in all.
     pub requests: u64,
     /// Requests answered with 500 and above; of an endpoint, all that failed by its fault.
     pub errors: u64,
@@ -41,7 +41,7 @@ impl Counts {
         self.errors += more.errors;
     }
 
-    /// What is new since then. What left and came back counts from zero.
+    /// Returns the difference to an earlier moment. An endpoint that left and came back counts from zero.
     pub fn since(self, before: Counts) -> Counts {
         if self.requests < before.requests {
             return self;
@@ -86,7 +86,7 @@ pub trait PoolCounted {
     fn latencies(&self, endpoint: usize) -> Latencies;
 }
 
-/// What is kept.
+/// History of requests, and latencies of late.
 #[derive(Default)]
 pub struct Timeline(Mutex<Kept>);
 
@@ -104,19 +104,19 @@ struct Kept {
 struct Pool {
     ring: Ring,
     endpoints: HashMap<Arc<str>, Endpoint>,
-    /// When it was last in the plan, by `counted`.
+    /// Number of the count in which it was last in the plan.
     seen: u64,
 }
 
 /// An endpoint that had requests.
 #[derive(Default)]
 struct Endpoint {
-    /// Until the last count.
+    /// Counts until the last look.
     before: Counts,
     latencies: Latencies,
-    /// All of it at the end of the last window, and of the one before.
+    /// Values at the end of the last window, and of the one before.
     windows: [Option<OfLate>; 2],
-    /// Its spans, unless there were too many endpoints before it.
+    /// Spans, unless there were too many endpoints before it.
     spans: Option<Box<Spans>>,
     seen: u64,
 }
@@ -238,7 +238,7 @@ impl Timeline {
         }
     }
 
-    /// What is kept of all, of a pool, or of an endpoint.
+    /// Returns the history of all, of a pool, or of an endpoint.
     pub fn shown(&self, of: Option<(&str, Option<&str>)>) -> Option<History> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let second = EVERY.as_millis() as u32;
@@ -269,7 +269,7 @@ impl Timeline {
         }
     }
 
-    /// What has passed by a route from a listener: so far, and how much of it of late.
+    /// Returns the requests by a route from a listener: so far, of late, and how long ago that began.
     pub fn passed(&self, listener: &Arc<str>, route: &Arc<str>) -> (Counts, Counts, Duration) {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let route = kept.routes.get(&(listener.clone(), route.clone()));
