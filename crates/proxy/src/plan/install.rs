@@ -223,9 +223,15 @@ fn drain(worker: &Rc<Worker>, gone: &[Rc<Listener>], left: &[Rc<Endpoint>], limi
     let core = Rc::downgrade(&worker.core);
     event_loop::spawn(async move {
         alarm::sleep(limit).await;
-        gone.iter().filter_map(Weak::upgrade).for_each(|listener| listener.cut.set(true));
-        left.iter().filter_map(Weak::upgrade).for_each(|endpoint| endpoint.cut.set(true));
-        if let Some(core) = core.upgrade() {
+        let cut = |endpoint: &Rc<Endpoint>| {
+            endpoint.cut.set(true);
+            // One count is that of this moment, another that of its slot, if it still has it. The rest are sessions.
+            Rc::strong_count(endpoint) > 2
+        };
+        let sessions = left.iter().filter_map(Weak::upgrade).filter(cut).count();
+        let listeners = gone.iter().filter_map(Weak::upgrade).inspect(|listener| listener.cut.set(true)).count();
+        // Endpoints may come and go every moment, and each wake costs every connection of the worker.
+        if let Some(core) = core.upgrade().filter(|_| sessions + listeners > 0) {
             core.wheel.wake_all();
         }
     });
