@@ -85,7 +85,7 @@ pub struct Endpoint {
     pub zone: Option<String>,
     /// Requests in flight.
     pub in_flight: u32,
-    /// Tries so far, with those that got no connection.
+    /// Tries so far, with those that got no connection; and answers of DNS that named it.
     pub requests: u64,
     /// Tries that failed by fault of the endpoint: answered with 500 and above, refused, reset, malformed, or too late.
     pub failed: u64,
