@@ -1,34 +1,47 @@
 //! How do the numbers of the workers look to Prometheus? Sums over the workers, written at each scrape.
 
-use crate::stats::{CODES, ListenerStats, PoolStats, TYPES};
+use crate::stats::{CODES, EndpointStats, ListenerStats, PoolStats, TYPES};
+use domain::base::iana::OptRcode;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{self, Mode};
 use evenkeel_net::counter::Counter;
+use evenkeel_runtime::Generation;
+use evenkeel_runtime::ledger::{Members, PlaneCounts, PoolCounts, Tally};
+use evenkeel_runtime::membership::Endpoints;
 use evenkeel_view::served::{Answered, Record, Zone};
+use evenkeel_view::timeline::Counts;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use tokio::sync::watch;
 
 /// The numbers of a plan: by name, then by worker.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Numbers {
     listeners: BTreeMap<Arc<str>, Vec<Arc<ListenerStats>>>,
     pools: BTreeMap<Arc<str>, Vec<Arc<PoolStats>>>,
+    /// By pool.
+    tallies: HashMap<Arc<str>, Tally<EndpointStats>>,
 }
 
 impl Numbers {
-    /// The numbers of a plan for `workers` workers: listeners and pools that keep their names keep their counts.
-    pub fn next(plan: &Plan, workers: usize, before: &Numbers) -> Numbers {
+    /// The numbers of a plan for `workers` workers: listeners, pools and endpoints that keep their names keep their counts.
+    pub fn next(generation: &Generation, workers: usize, before: &Numbers) -> Numbers {
         let mut numbers = Numbers::default();
-        for listener in plan.listeners.iter().filter(|l| l.mode == Mode::Dns) {
+        for listener in generation.plan.listeners.iter().filter(|l| l.mode == Mode::Dns) {
             numbers.listeners.insert(listener.name.clone(), stays(&before.listeners, &listener.name, workers));
             for record in listener.zone.iter().flat_map(|zone| &zone.records) {
                 numbers.pools.insert(record.pool.clone(), stays(&before.pools, &record.pool, workers));
+                let (pool, endpoints) = generation.pool(&record.pool).expect("a record's pool is in its plan");
+                let tally = match before.tallies.get(&pool.name) {
+                    Some(before) => before.next(endpoints),
+                    None => Tally::first(endpoints, workers),
+                };
+                numbers.tallies.insert(pool.name.clone(), tally);
             }
         }
         numbers
@@ -61,9 +74,44 @@ impl Numbers {
         self.listeners[name][worker].clone()
     }
 
+    /// True if a zone of the plan names the pool.
+    pub(crate) fn has(&self, pool: &str) -> bool {
+        self.tallies.contains_key(pool)
+    }
+
+    /// The endpoints of a pool of the plan, as workers know them.
+    pub(crate) fn members(&self, pool: &str) -> Arc<Members<EndpointStats>> {
+        self.tallies[pool].members()
+    }
+
+    /// Gives a pool of the plan other endpoints.
+    pub(crate) fn change(&self, pool: &str, members: Arc<Members<EndpointStats>>) {
+        self.tallies[pool].change(members);
+    }
+
     /// Of a pool of the plan and a worker.
     pub(crate) fn pool(&self, name: &str, worker: usize) -> Arc<PoolStats> {
         self.pools[name][worker].clone()
+    }
+}
+
+/// DNS's part of the ledger: what workers count under whatever plan runs.
+pub struct Counted(pub watch::Receiver<Arc<Numbers>>);
+
+impl PlaneCounts for Counted {
+    fn pool(&self, name: &str, endpoints: &Endpoints) -> Option<Arc<dyn PoolCounts>> {
+        let numbers = self.0.borrow();
+        Some(numbers.tallies.get(name)?.over(endpoints))
+    }
+
+    fn listeners(&self) -> Counts {
+        let mut sum = Counts::default();
+        for worker in self.0.borrow().listeners.values().flatten() {
+            let requests = worker.queries.iter().map(Counter::get).sum();
+            let failed = CODES.iter().zip(&worker.responses).filter(|((code, _), _)| *code == OptRcode::SERVFAIL);
+            sum.add(Counts { requests, errors: failed.map(|(_, responses)| responses.get()).sum() });
+        }
+        sum
     }
 }
 

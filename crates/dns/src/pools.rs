@@ -1,7 +1,7 @@
 //! Which endpoints does an answer name? A worker's view of one pool: the balancer that picks, and what an answer says of an
 //! endpoint. The plane makes it, for every worker anew with each plan.
 
-use crate::stats::PoolStats;
+use crate::stats::{EndpointStats, PoolStats};
 use evenkeel_balance::balancer::part::Part;
 use evenkeel_balance::{Balancer, Exclusion, Instant, Request, Slot};
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ pub struct PoolParts {
 }
 
 /// What an answer says of an endpoint.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Endpoint {
     /// Where it is.
     pub addr: SocketAddr,
@@ -31,9 +31,11 @@ pub struct Endpoint {
     pub priority: u8,
     /// The zone it is in.
     pub zone: Option<Arc<str>>,
+    /// What this worker counts of it.
+    pub stats: Arc<EndpointStats>,
 }
 
-/// Other endpoints of pools, by name.
+/// Endpoints of pools, by name.
 pub type Found = HashMap<Arc<str>, Vec<(Slot, Endpoint)>>;
 
 /// Which addresses are asked for.
@@ -167,7 +169,8 @@ impl WorkerPool {
         self.stats.answers.add(1);
         let endpoints = &self.endpoints;
         // One that joined this moment is not known here yet.
-        self.picked.iter().filter_map(|slot| Some(&endpoints.get(slot.index())?.as_ref()?.1))
+        let named = self.picked.iter().filter_map(|slot| Some(&endpoints.get(slot.index())?.as_ref()?.1));
+        named.inspect(|endpoint| endpoint.stats.answers.add(1))
     }
 
     /// Picks among the endpoints of a zone. Whether there is one.

@@ -3,8 +3,9 @@
 
 use crate::answer::Answerer;
 use crate::cookie::Secret;
-use crate::metrics::{Metrics, Numbers};
+use crate::metrics::{Counted, Metrics, Numbers};
 use crate::pools::{Endpoint, Found, PoolParts, WorkerPool};
+use crate::stats::EndpointStats;
 use crate::worker::{self, ListenerParts, Sockets, ZoneUpdate};
 use crate::zone::Zone;
 use evenkeel_balance::rng::mix;
@@ -15,6 +16,8 @@ use evenkeel_net::clock::Base;
 use evenkeel_net::inherit::Inherited;
 use evenkeel_net::listen::{self, CannotListen, ListenFd, Protocol};
 use evenkeel_net::workers::{Threads, Worker, Workers};
+use evenkeel_runtime::ledger::{Members, PlaneCounts};
+use evenkeel_runtime::pool::address;
 use evenkeel_runtime::{
     Change, Diagnostic, Generation, Next, Plane, Pools, Prepared, Runtime, Sending, SharedPool, StartError,
 };
@@ -33,12 +36,14 @@ pub struct Dns {
     workers: Workers<ZoneUpdate>,
     /// The sockets at each address, for as long as a worker has them.
     sockets: HashMap<SocketAddr, Vec<Weak<OwnedFd>>>,
-    /// The endpoints of pools that zones name, as workers know them.
-    endpoints: Found,
+    /// The endpoints of pools that zones name, as each worker knows them.
+    endpoints: Vec<Found>,
     running: Arc<Generation>,
     numbers: watch::Sender<Arc<Numbers>>,
     /// What workers were sent last, until all of them have applied it.
     sent: Option<(Arc<Generation>, Arc<Numbers>)>,
+    /// By pool: those of endpoints that workers were sent.
+    changed: Vec<(Arc<str>, Arc<Members<EndpointStats>>)>,
 }
 
 /// A plan whose steps that can fail have succeeded.
@@ -70,10 +75,11 @@ impl Dns {
             secret: Secret::random().map_err(no_bytes)?,
             workers: Workers::default(),
             sockets: HashMap::new(),
-            endpoints: Found::new(),
+            endpoints: (0..runtime.workers()).map(|_| Found::new()).collect(),
             running: runtime.now(),
             numbers: watch::channel(Arc::default()).0,
             sent: None,
+            changed: Vec::new(),
         })
     }
 
@@ -153,26 +159,23 @@ impl Plane for Dns {
             self.sockets.insert(*addr, all.map(Arc::downgrade).collect());
         }
         let plan = &sending.generation.plan;
-        let numbers = Arc::new(Numbers::next(plan, self.count, &self.numbers.borrow()));
+        let numbers = Arc::new(Numbers::next(sending.generation, self.count, &self.numbers.borrow()));
         let of_zones: HashSet<Arc<str>> = zones.iter().flat_map(|ready| ready.zone.pools()).collect();
         let of_zones = plan.pools.iter().filter(|pool| of_zones.contains(&pool.name));
         let keyed: HashMap<&str, bool> =
             of_zones.clone().map(|pool| (&*pool.name, pool.balance.algorithm.needs.key)).collect();
-        let membership = &sending.generation.membership;
-        let known = of_zones.filter_map(|pool| {
-            let now = membership.endpoints(membership.at(&pool.name)?);
-            Some((pool.name.clone(), endpoints(&pools[&pool.name], &now)))
-        });
-        let known = known.collect();
-        let before = std::mem::replace(&mut self.endpoints, known);
+        let members: Vec<_> = of_zones.map(|pool| (&pool.name, numbers.members(&pool.name))).collect();
         for index in 0..self.workers.len() {
+            let known = members.iter().map(|(name, of)| (Arc::clone(name), endpoints(&pools[*name], of, index)));
+            let before = std::mem::replace(&mut self.endpoints[index], known.collect());
+            let known = &self.endpoints[index];
             let parts = listeners(plan).zip(&mut zones).map(|(listener, ready)| {
                 let balancers = std::mem::take(&mut ready.balancers[index]);
                 let pool = |(name, balancer): (Arc<str>, Balancer)| {
                     let parts = PoolParts {
                         balancer,
                         goes_by_key: keyed[&*name],
-                        endpoints: self.endpoints[&name].clone(),
+                        endpoints: known[&name].clone(),
                         leaving: before.get(&name).cloned().unwrap_or_default(),
                     };
                     WorkerPool::new(parts, numbers.pool(&name, index))
@@ -194,19 +197,29 @@ impl Plane for Dns {
 
     /// Pools that no zone names cost nothing.
     fn endpoints(&mut self, changes: &[Change<'_>], sending: &Sending<'_>) {
-        let of_zones = changes.iter().filter(|change| self.endpoints.contains_key(&change.pool.name));
-        let found = of_zones.map(|change| (change.pool.name.clone(), endpoints(change.shared, change.endpoints)));
-        let found: Arc<Found> = Arc::new(found.collect());
+        let numbers = self.numbers.borrow().clone();
+        let of_zones = changes.iter().filter(|change| numbers.has(&change.pool.name));
+        let found: Vec<_> = of_zones
+            .map(|change| (change, Arc::new(numbers.members(&change.pool.name).next(change.endpoints.clone()))))
+            .collect();
         if found.is_empty() {
             return;
         }
-        self.endpoints.extend(found.iter().map(|(name, endpoints)| (name.clone(), endpoints.clone())));
         for worker in 0..self.workers.len() {
-            self.workers.send(worker, ZoneUpdate::Endpoints(found.clone()), sending.applying);
+            let endpoints = |(change, members): &(&Change<'_>, Arc<_>)| {
+                (change.pool.name.clone(), endpoints(change.shared, members, worker))
+            };
+            let found: Found = found.iter().map(endpoints).collect();
+            self.endpoints[worker].extend(found.iter().map(|(name, endpoints)| (name.clone(), endpoints.clone())));
+            self.workers.send(worker, ZoneUpdate::Endpoints(found), sending.applying);
         }
+        self.changed = found.into_iter().map(|(change, members)| (change.pool.name.clone(), members)).collect();
     }
 
     fn applied(&mut self) {
+        for (pool, members) in self.changed.drain(..) {
+            self.numbers.borrow().change(&pool, members);
+        }
         let Some((running, numbers)) = self.sent.take() else { return };
         self.sockets.retain(|addr, _| listeners(&running.plan).any(|listener| listener.bind.contains(addr)));
         self.running = running;
@@ -239,6 +252,10 @@ impl Plane for Dns {
         Box::new(Metrics::new(self.numbers()))
     }
 
+    fn counts(&self) -> Box<dyn PlaneCounts> {
+        Box::new(Counted(self.numbers()))
+    }
+
     fn join(self: Box<Self>) {
         self.workers.join();
     }
@@ -249,12 +266,14 @@ fn listeners(plan: &Plan) -> impl Iterator<Item = &Arc<Listener>> {
     plan.listeners.iter().filter(|l| l.mode == Mode::Dns && l.zone.is_some())
 }
 
-/// What answers say of the endpoints of a pool.
-fn endpoints(pool: &SharedPool, of: &[plan::Endpoint]) -> Vec<(Slot, Endpoint)> {
-    let all = pool.addresses(of).map(|(slot, addr, of)| {
-        (slot, Endpoint { addr, weight: of.weight, priority: of.priority, zone: of.zone.clone() })
-    });
-    all.collect()
+/// What answers of a worker say of the endpoints of a pool that have an address.
+fn endpoints(pool: &SharedPool, members: &Members<EndpointStats>, worker: usize) -> Vec<(Slot, Endpoint)> {
+    let one = |(of, stats): (&plan::Endpoint, &Arc<EndpointStats>)| {
+        let (slot, addr) = (pool.slot_of(of)?, address(&of.addr)?);
+        let (weight, priority, zone) = (of.weight, of.priority, of.zone.clone());
+        Some((slot, Endpoint { addr, weight, priority, zone, stats: stats.clone() }))
+    };
+    members.endpoints.iter().zip(&members.workers[worker]).filter_map(one).collect()
 }
 
 #[cfg(test)]

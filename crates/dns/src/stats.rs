@@ -2,6 +2,8 @@
 
 use domain::base::iana::{OptRcode, Rtype};
 use evenkeel_net::counter::Counter;
+use evenkeel_runtime::ledger::EndpointCounts;
+use evenkeel_view::timeline::Counts;
 
 /// Types that are counted apart, with their label; all others are `other`.
 pub const TYPES: [(Rtype, &str); 7] = [
@@ -70,4 +72,18 @@ pub struct PoolStats {
     pub answers: Counter,
     /// Answers that did so although none, or too few, are well.
     pub failed_open: Counter,
+}
+
+/// Of one endpoint and worker.
+#[derive(Debug, Default)]
+pub struct EndpointStats {
+    /// Answers that name it.
+    pub answers: Counter,
+}
+
+/// Each answer that names an endpoint counts as a request there: what clients do with it is not known here.
+impl EndpointCounts for EndpointStats {
+    fn counts(&self) -> Counts {
+        Counts { requests: self.answers.get(), errors: 0 }
+    }
 }

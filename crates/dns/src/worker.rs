@@ -27,7 +27,7 @@ pub enum ZoneUpdate {
     /// Another plan: its listeners.
     Plan(Vec<ListenerParts>),
     /// Other endpoints of some pools; all else stays as it is.
-    Endpoints(Arc<Found>),
+    Endpoints(Found),
 }
 
 /// A listener of a plan, for one worker.

@@ -14,6 +14,7 @@ use evenkeel_dns::stats::{ListenerStats, PoolStats};
 use evenkeel_dns::zone::Zone;
 use evenkeel_dns::{Endpoint, Found, PoolParts};
 use evenkeel_net::listen::Protocol;
+use evenkeel_runtime::Generation;
 use proptest::prelude::*;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -52,7 +53,7 @@ impl Setup {
         let endpoint = |(name, zone): (&str, &str)| {
             let addr: SocketAddr = name.parse().expect("an address");
             let slot = pool.slot_of(EndpointId::of(name)).expect("it is in the pool");
-            (slot, Endpoint { addr, weight: 1, priority: 0, zone: Some(zone.into()) })
+            (slot, Endpoint { addr, weight: 1, priority: 0, zone: Some(zone.into()), stats: Arc::default() })
         };
         let parts = PoolParts {
             balancer: balancer.expect("its defaults"),
@@ -138,7 +139,16 @@ fn other_endpoints_are_named_once_they_can_be_picked_and_those_before_until_then
     setup.pool.reserve(&specs);
     let of = |name: &str| {
         let slot = setup.pool.slot_of(EndpointId::of(name)).expect("it is in the pool");
-        (slot, Endpoint { addr: name.parse().expect("an address"), weight: 1, priority: 0, zone: None })
+        (
+            slot,
+            Endpoint {
+                addr: name.parse().expect("an address"),
+                weight: 1,
+                priority: 0,
+                zone: None,
+                stats: Arc::default(),
+            },
+        )
     };
     setup.answerer.apply_endpoints(&Found::from([("web".into(), found.map(of).to_vec())]));
     assert_eq!(setup.addresses("www.a.example", "192.0.2.1", &[]).len(), 3, "those before");
@@ -218,8 +228,9 @@ fn numbers_go_on_through_a_reload() {
     let text = "[listener.dns]\nbind = ['127.0.0.1:1']\nmode = 'dns'\nzone = { name = 'a.example', apex = { pool = 'web' } }\n\
                 [pool.web]\nendpoints = ['127.0.0.1:2']";
     let plan = parse_str("test.toml", text, &|_| None).plan.expect("a good plan");
-    let first = Numbers::next(&plan, 2, &Numbers::default());
-    let second = Numbers::next(&plan, 2, &first);
+    let generation = Generation::first(Arc::new(plan), Vec::new());
+    let first = Numbers::next(&generation, 2, &Numbers::default());
+    let second = Numbers::next(&generation, 2, &first);
     assert_eq!(format!("{first:?}"), format!("{second:?}"));
 }
 

@@ -81,7 +81,10 @@ fn pool(n: usize, algorithm: &Algorithm) -> (Pool, WorkerPool) {
         };
         let zone = if i < SMALL.1 { SMALL.0 } else { ZONES[i % 3] };
         let slot = pool.slot_of(EndpointId::of(&name(i))).expect("it is in the pool");
-        (slot, Endpoint { addr: (ip, 80).into(), weight: 1, priority: 0, zone: Some(zone.into()) })
+        (
+            slot,
+            Endpoint { addr: (ip, 80).into(), weight: 1, priority: 0, zone: Some(zone.into()), stats: Arc::default() },
+        )
     };
     let endpoints = (0..n).map(endpoint).collect();
     let parts =
@@ -150,7 +153,13 @@ fn whom_an_answer_names_follows_the_pool() {
 
     // The same slot, in the zone no more.
     let slot = pool.slot_of(EndpointId::of("endpoint-0")).expect("it is in the pool");
-    let moved = Endpoint { addr: "10.0.0.200:80".parse().expect("an address"), weight: 1, priority: 0, zone: None };
+    let moved = Endpoint {
+        addr: "10.0.0.200:80".parse().expect("an address"),
+        weight: 1,
+        priority: 0,
+        zone: None,
+        stats: Arc::default(),
+    };
     worker.change(&[(slot, moved)]);
     assert_eq!(ips(&mut worker), [2, 4, 6, 8]);
 }

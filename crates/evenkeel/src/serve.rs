@@ -25,8 +25,8 @@ use evenkeel_discovery::providers::wanted::Offer;
 use evenkeel_dns::Dns;
 use evenkeel_net::inherit::Inherited;
 use evenkeel_net::workers::Command;
-use evenkeel_proxy::{Numbers as Counted, Proxy, Secured};
-use evenkeel_runtime::{Orders, Runtime};
+use evenkeel_proxy::{Proxy, Secured};
+use evenkeel_runtime::{Ledger, Orders, Runtime};
 use evenkeel_tls::Store;
 use evenkeel_view::config::{Outcome, Wish};
 use evenkeel_view::events::Kind;
@@ -51,8 +51,8 @@ const STOP_MAX: Duration = Duration::from_millis(500);
 /// All planes, and the tasks that watch them.
 pub struct Serving {
     runtime: Runtime,
-    /// What the workers of the proxy count.
-    counted: watch::Receiver<Arc<Counted>>,
+    /// The requests of all planes.
+    ledger: Ledger,
     /// Certificates and keys of the plan that runs.
     certificates: watch::Receiver<Arc<Store>>,
     discovery: Discovery,
@@ -104,13 +104,15 @@ impl Serving {
         let (looker, counted, certificates) = (Arc::new(proxy.looker()), proxy.numbers(), proxy.certificates());
         let (recorded, answers) = (proxy.take_recorded(), dns.numbers());
         runtime.start(vec![Box::new(proxy), Box::new(dns)], &mut inherited)?;
+        let ledger = runtime.ledger();
         let store = certificates.borrow().clone();
         let issuer = Issuer::start(&runtime.plan(), store.challenges().clone());
         let exporter = Exporter::start(recorded, runtime.plan().telemetry.traces.as_ref());
         // Set once, here.
         let _ = shown.looker.set(looker);
         let _ = shown.control.set(runtime.control().clone());
-        let _ = shown.running.set(counted.clone());
+        let _ = shown.running.set(counted);
+        let _ = shown.ledger.set(ledger.clone());
         let _ = shown.certificates.set(store.shown());
         let _ = shown.issued.set(issuer.shown());
         let _ = shown.answers.set(answers);
@@ -141,7 +143,7 @@ impl Serving {
         let admin_sockets = admin_sockets.unwrap_or_default();
         Ok(Serving {
             runtime,
-            counted,
+            ledger,
             certificates,
             discovery,
             issuer,
@@ -164,11 +166,6 @@ impl Serving {
     /// What is followed to find endpoints.
     pub fn discovery(&self) -> &Discovery {
         &self.discovery
-    }
-
-    /// What the workers of the proxy count.
-    fn now(&self) -> Arc<Counted> {
-        self.counted.borrow().clone()
     }
 
     /// Serves until a signal asks it to end, then drains: accepts no more, and gives what runs its time. A second signal
@@ -207,7 +204,7 @@ impl Serving {
                         Err(why) => _ = answer.send(Err(Problem::refused(why))),
                     },
                 },
-                _ = count.tick(), if self.admin.is_some() => self.shown.timeline.count(&self.now().moment(), unix_ms(SystemTime::now())),
+                _ = count.tick(), if self.admin.is_some() => self.shown.timeline.count(&self.ledger, unix_ms(SystemTime::now())),
                 offer = self.configured.providers.offered() => {
                     // The log says what comes of it.
                     let _ = self.take(offer).await;

@@ -39,7 +39,7 @@ pub use filters::exchange::Exchange;
 pub use filters::filter::{Filter, RequestHead, ResponseHead, Resume, Verdict, Waiting};
 pub use filters::{row, table};
 pub use listener::tls::ListenerTls;
-pub use observe::numbers::{Members, Moment, Numbers};
+pub use observe::numbers::{Members, Numbers};
 pub use observe::{end, metrics, stats, taps, traces, watched};
 pub use plan::alone::Server;
 pub use plan::look::{self, Looker};

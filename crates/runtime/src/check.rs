@@ -1,4 +1,4 @@
-//! Does an endpoint pass its check? Each check opens a connection of its own and asks as a client would, so that it
+//! Health checks of endpoints. Each check opens a connection of its own and asks as a client would, so that it
 //! sees what a request would see; or it sends a datagram and reads the answer. A check ends its session as the
 //! protocol has it: many servers count a client that only closes as one that failed, and some lock it out.
 
@@ -197,7 +197,7 @@ impl Answer<'_> {
         Ok(Some(head))
     }
 
-    /// Whether the body has `text` in its first [`BODY_MAX`] bytes.
+    /// Returns true if the body has `text` in its first [`BODY_MAX`] bytes.
     async fn body_has(&mut self, mut framing: Body, text: &[u8]) -> Result<bool, Failure> {
         let mut body = Vec::new();
         loop {

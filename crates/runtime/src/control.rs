@@ -1,10 +1,12 @@
-//! What happens beside the requests? Health checks, ejections and their ends, ramps, limits: one thread does all this
+//! The control thread: health checks, ejections and their ends, ramps, limits. One thread does all this
 //! for the pools. It gives workers new sets, and workers wake it when a request has decided something.
 #![expect(clippy::disallowed_types, reason = "workers get new sets, and never take the lock")]
 
 use crate::check;
 use crate::events::Events;
+use crate::generation::Generation;
 use crate::history::Checked;
+use crate::membership::Endpoints;
 use crate::orders::Orders;
 use crate::pool::{Checkup, Pools, SharedPool};
 use crate::snapshot::{PoolSnapshot, named};
@@ -38,7 +40,7 @@ enum Event {
     Tripped(Arc<str>),
     /// Pools, endpoints or checks have changed.
     Changed,
-    /// These pools have other endpoints.
+    /// Pools that have other endpoints.
     Members(Vec<Arc<str>>),
     /// A check of an endpoint of this pool has ended.
     Checked(Arc<str>, EndpointId, Checked),
@@ -85,12 +87,12 @@ impl Control {
         Control { pools, inbox, base, orders, events }
     }
 
-    /// What operators want of endpoints.
+    /// Returns the orders of operators.
     pub fn orders(&self) -> &Orders {
         &self.orders
     }
 
-    /// What has happened of late.
+    /// Returns the latest events.
     pub fn events(&self) -> &Events {
         &self.events
     }
@@ -101,25 +103,23 @@ impl Control {
         self.pools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The present state of a plan's pools, in its order. While the plan changes, a pool may not exist yet: no endpoint of
-    /// it has a state then.
-    pub fn snapshot(&self, plan: &Plan) -> Vec<PoolSnapshot> {
+    /// The present state of the pools of a generation, in its order. While the plan changes, a pool may not exist yet: no
+    /// endpoint of it has a state then.
+    pub fn snapshot(&self, of: &Generation) -> Vec<PoolSnapshot> {
         let pools = self.pools();
-        let one = |plan: &Arc<plan::Pool>| match pools.get(&plan.name) {
-            Some(pool) => pool.snapshot(plan),
-            None => PoolSnapshot::unused(plan),
+        let one = |(plan, endpoints): (&Arc<plan::Pool>, Endpoints)| match pools.get(&plan.name) {
+            Some(pool) => pool.snapshot(plan, &endpoints),
+            None => PoolSnapshot::unused(plan, &endpoints),
         };
-        plan.pools.iter().map(one).collect()
+        of.pools().map(one).collect()
     }
 
-    /// The pools of a plan as operators see them, without what planes count.
-    pub fn shown(&self, plan: &Plan) -> Vec<evenkeel_view::Pool> {
-        let pools = self.pools();
-        let one = |plan: &Arc<plan::Pool>| pools.get(&plan.name).map_or_else(|| named(plan), |pool| pool.shown(plan));
-        plan.pools.iter().map(one).collect()
+    /// A pool as operators see it, with these endpoints and without what planes count.
+    pub fn shown(&self, plan: &plan::Pool, endpoints: &[plan::Endpoint]) -> evenkeel_view::Pool {
+        self.pools().get(&plan.name).map_or_else(|| named(plan), |pool| pool.shown(plan, endpoints))
     }
 
-    /// Whether an endpoint waits for the first result of its checks.
+    /// Returns true if an endpoint waits for the first result of its checks.
     pub fn is_checking_first(&self) -> bool {
         self.pools().values().any(|pool| pool.pool.states().any(|(_, state)| state == State::Unchecked))
     }
@@ -145,7 +145,7 @@ impl Control {
         self.send(Event::Changed);
     }
 
-    /// These pools have other endpoints.
+    /// Reports that these pools have other endpoints.
     pub fn changed_pools(&self, names: Vec<Arc<str>>) {
         self.send(Event::Members(names));
     }
@@ -177,12 +177,12 @@ impl Drop for Thread {
 /// The state of the control thread. What it does for one pool costs nothing for the others.
 struct Watching {
     control: Control,
-    /// By pool and endpoint.
+    /// Tasks by pool and endpoint.
     checkers: HashMap<Arc<str>, HashMap<EndpointId, Checker>>,
     dues: Dues,
 }
 
-/// When something is due next in each pool.
+/// Next due time of each pool.
 #[derive(Default)]
 struct Dues {
     of: HashMap<Arc<str>, Instant>,
@@ -204,7 +204,7 @@ impl Dues {
         }
     }
 
-    /// When something is due first.
+    /// Returns the earliest due time.
     fn first(&self) -> Option<Instant> {
         self.in_order.first().map(|(due, _)| *due)
     }
@@ -260,7 +260,7 @@ impl Watching {
         }
     }
 
-    /// Does something to a pool, which may change when something is due there.
+    /// Changes a pool, and notes when something is due there next.
     fn with(&mut self, name: &Arc<str>, work: impl FnOnce(&mut SharedPool, Instant)) {
         let now = self.control.now();
         let mut pools = self.control.pools();

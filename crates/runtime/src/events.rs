@@ -1,4 +1,4 @@
-//! What has happened of late? The latest changes of endpoints, pools and configuration, and what operators did, for those who
+//! The latest changes of endpoints, pools and configuration, and what operators did, for those who
 //! follow them.
 #![expect(clippy::disallowed_types, reason = "workers tell nothing here")]
 
@@ -45,7 +45,7 @@ impl Events {
         self.latest.send_replace(id);
     }
 
-    /// Those after the one of this number, the oldest first.
+    /// Returns the events after the one of this number, the oldest first.
     pub fn since(&self, id: u64) -> Vec<Event> {
         self.kept().iter().filter(|event| event.id > id).cloned().collect()
     }

@@ -1,7 +1,7 @@
 //! A plan that runs, replaced as a whole by the next one, and what is new in that.
 
-use crate::membership::{Found, Membership};
-use evenkeel_config::Plan;
+use crate::membership::{Endpoints, Found, Membership};
+use evenkeel_config::{Plan, plan};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -35,6 +35,17 @@ impl Generation {
         Generation { number: self.number + 1, plan, membership, in_use: Arc::default(), older }
     }
 
+    /// The pools, each with the endpoints that it has now.
+    pub fn pools(&self) -> impl Iterator<Item = (&Arc<plan::Pool>, Endpoints)> {
+        self.plan.pools.iter().enumerate().map(|(at, pool)| (pool, self.membership.endpoints(at)))
+    }
+
+    /// A pool by its name, with the endpoints that it has now.
+    pub fn pool(&self, name: &str) -> Option<(&Arc<plan::Pool>, Endpoints)> {
+        let at = self.membership.at(name)?;
+        Some((&self.plan.pools[at], self.membership.endpoints(at)))
+    }
+
     /// The plan with the endpoints that its pools have now, for those who show both as one.
     pub fn plan_as_found(&self) -> Plan {
         let mut plan = Plan::clone(&self.plan);
@@ -52,22 +63,22 @@ impl Generation {
         self.in_use.clone()
     }
 
-    /// How many earlier generations have requests, or connections of listeners that left.
+    /// Returns the number of earlier generations that have requests, or connections of listeners that left.
     pub fn draining(&self) -> u64 {
         self.older.iter().filter(|g| g.strong_count() > 0).count() as u64
     }
 }
 
-/// What a change of the plan changed: kind and name of each.
+/// Difference between two plans: kind and name of each part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// The generation that runs now.
     pub generation: u64,
-    /// What is new.
+    /// Parts that are new.
     pub added: Vec<String>,
-    /// What is not as it was.
+    /// Parts that differ.
     pub changed: Vec<String>,
-    /// What is gone.
+    /// Parts that are gone.
     pub removed: Vec<String>,
     /// Keys that say something new, which only a restart would do.
     pub at_restart: Vec<&'static str>,
@@ -121,4 +132,26 @@ impl fmt::Display for Summary {
         }
         Ok(())
     }
+}
+
+/// Restores the keys of the next plan that cannot change while the process runs; returns their names.
+pub(crate) fn keep_until_restart(now: &Plan, next: &mut Plan) -> Vec<&'static str> {
+    let mut kept = Vec::new();
+    let mut keep = |key, differs: bool| kept.extend(differs.then_some(key));
+    // Counts are sharded by worker, and histograms keep the buckets that they have.
+    keep("runtime.workers", next.runtime.workers != now.runtime.workers);
+    keep("telemetry.metrics.buckets", next.telemetry.metrics.buckets != now.telemetry.metrics.buckets);
+    // The journal starts with its balancer: what that has learned before could not be recorded.
+    keep("telemetry.journal", next.telemetry.journal != now.telemetry.journal);
+    // These belong to the process around the planes, which sets them up once.
+    keep("telemetry.metrics.path", next.telemetry.metrics.path != now.telemetry.metrics.path);
+    keep("runtime.log", next.runtime.log != now.runtime.log);
+    keep("admin", next.admin != now.admin);
+    next.runtime.workers = now.runtime.workers;
+    next.runtime.log = now.runtime.log;
+    next.telemetry.metrics.buckets.clone_from(&now.telemetry.metrics.buckets);
+    next.telemetry.metrics.path.clone_from(&now.telemetry.metrics.path);
+    next.telemetry.journal.clone_from(&now.telemetry.journal);
+    next.admin.clone_from(&now.admin);
+    kept
 }

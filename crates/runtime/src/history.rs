@@ -1,4 +1,4 @@
-//! What has happened to a pool and its endpoints? Checks, changes of state and panic, for metrics and the log.
+//! History of a pool and its endpoints: checks, changes of state and panic, for metrics and the log.
 
 use crate::events::Events;
 use evenkeel_balance::EndpointId;
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// What has happened to one pool.
+/// History of one pool.
 #[derive(Debug, Default)]
 pub struct History {
     name: Arc<str>,
@@ -20,49 +20,49 @@ pub struct History {
     in_panic: bool,
 }
 
-/// What has happened to one endpoint.
+/// History of one endpoint.
 #[derive(Debug)]
 pub struct EndpointHistory {
-    /// Its name in the plan.
+    /// Name in the plan.
     pub name: Arc<str>,
-    /// Its address, as configured.
+    /// Configured address.
     pub addr: Address,
-    /// How often each thing happened.
+    /// Counts of each kind of event.
     pub counts: Counts,
     /// The latest check, if there was one.
     pub checked: Option<Check>,
-    /// Since when it is in its state, milliseconds since 1970.
+    /// Start of the present state, milliseconds since 1970.
     pub since_ms: u64,
 }
 
 impl EndpointHistory {
-    /// Why the latest check failed, if it did.
+    /// Reason for which the latest check failed, if it did.
     pub fn failure(&self) -> Option<&str> {
         self.checked.as_ref()?.failure.as_deref()
     }
 }
 
-/// How often each thing happened to an endpoint.
+/// Counts of each kind of event at an endpoint.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// Checks that passed.
     pub passed: u64,
     /// Checks that failed.
     pub failed: u64,
-    /// How long all of them took together.
+    /// Duration of all checks together.
     pub checking: Duration,
     /// Changes of its state.
     pub changes: u64,
-    /// How often it was ejected.
+    /// Number of ejections.
     pub ejections: u64,
 }
 
 /// The result of a check.
 #[derive(Debug)]
 pub struct Checked {
-    /// Whether it passed, or why not.
+    /// Success, or the reason of the failure.
     pub result: Result<(), String>,
-    /// How long it took.
+    /// Duration of the check.
     pub took: Duration,
 }
 
@@ -88,17 +88,17 @@ impl History {
         self.endpoints = endpoints.collect();
     }
 
-    /// Each endpoint, in no order.
+    /// Returns the endpoints, in no order.
     pub fn endpoints(&self) -> impl Iterator<Item = &EndpointHistory> {
         self.endpoints.values()
     }
 
-    /// One endpoint.
+    /// Returns one endpoint.
     pub fn endpoint(&self, id: EndpointId) -> Option<&EndpointHistory> {
         self.endpoints.get(&id)
     }
 
-    /// Whether so few endpoints are healthy that health is ignored.
+    /// Returns true if so few endpoints are healthy that health is ignored.
     pub fn in_panic(&self) -> bool {
         self.in_panic
     }
@@ -163,7 +163,7 @@ impl History {
     }
 }
 
-/// What the log says when a pool begins to panic, or is over it.
+/// Returns the line for the log when a pool begins to panic, or is over it.
 fn panic_text(pool: &str, states: impl Iterator<Item = State>, mode: Option<PanicMode>) -> String {
     let (mut healthy, mut all) = (0, 0);
     // Those that the configuration takes out of use are no reason to panic.

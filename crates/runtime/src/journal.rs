@@ -1,11 +1,11 @@
-//! How does the journal of a pool get to its file? Through a batch and a writer thread, like the access log. Where
+//! Output of a pool's journal: a batch and a writer thread, as for the access log. Where
 //! lines are lost because the disk is full or too slow, a line says so: without them, no later pick can be compared.
 
 use evenkeel_balance::journal::Sink;
 use evenkeel_net::log_writer::{Batch, Writer};
 use std::sync::Arc;
 
-/// Where a balancer writes its journal.
+/// Output of a balancer's journal.
 pub struct Journal {
     batch: Batch,
     /// Lost lines that the journal has reported so far.

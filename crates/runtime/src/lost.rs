@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Between two looks at a thread that is about to end: threads can be joined, but not awaited.
+/// Time between two looks at a thread that is about to end: threads can be joined, but not awaited.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Waits until a worker of any plane has ended; returns which one, and why. May be dropped and called again.
@@ -30,7 +30,7 @@ pub async fn worker(planes: &mut [Box<dyn Plane>]) -> String {
     }
 }
 
-/// Which one has ended, and why.
+/// Returns the name of the worker that has ended, and the reason.
 fn why(thread: JoinHandle<io::Result<()>>) -> String {
     let name = thread.thread().name().unwrap_or("a worker").to_string();
     match thread.join() {

@@ -17,7 +17,7 @@ pub type Found = Vec<(Arc<str>, Vec<Endpoint>)>;
 #[derive(Debug)]
 pub struct Membership {
     at: HashMap<Arc<str>, usize>,
-    /// In the order of the plan.
+    /// Endpoints by pool, in the order of the plan.
     pools: Vec<Mutex<Endpoints>>,
 }
 

@@ -42,7 +42,7 @@ impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let encoder = &mut encoder;
         let running = self.running.borrow().clone();
-        let pools = self.control.snapshot(&running.plan_as_found());
+        let pools = self.control.snapshot(&running);
         let modes = running.plan.modes();
         let queues = |p: &usize| modes[*p].is_empty() || modes[*p].iter().any(|m| matches!(m, Mode::Http | Mode::Tcp));
         let with_queue: Vec<&PoolSnapshot> = (0..pools.len()).filter(queues).map(|p| &pools[p]).collect();

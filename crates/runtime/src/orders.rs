@@ -1,4 +1,4 @@
-//! What has an operator asked of an endpoint, beside the configuration? It counts until it is taken back, over reloads, upgrades
+//! Orders of operators for endpoints, beside the configuration. An order counts until it is taken back, over reloads, upgrades
 //! and, where a file keeps it, restarts.
 #![expect(clippy::disallowed_types, reason = "the control side holds it, never a worker")]
 
@@ -15,23 +15,23 @@ pub const ORDERS_MAX: usize = 100_000;
 /// The largest weight, as in a configuration.
 pub const WEIGHT_MAX: u32 = 65_535;
 
-/// What counts for one endpoint in place of its configuration and its health.
+/// Order for one endpoint, in place of its configuration and its health.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Order {
-    /// It gets no new requests.
+    /// The endpoint gets no new requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<Drain>,
-    /// Its weight.
+    /// Weight of the endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
-    /// It counts as up or down, whatever its checks say.
+    /// The endpoint counts as up or down, whatever its checks say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,
-    /// Who gave the latest order.
+    /// Operator who gave the latest order.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub by: String,
-    /// When that was, milliseconds since 1970.
+    /// Time of the latest order, milliseconds since 1970.
     #[serde(default)]
     pub unix_ms: u64,
 }
@@ -41,16 +41,16 @@ pub struct Order {
 pub enum Change {
     /// Drain, or no longer.
     Drain(Option<Drain>),
-    /// Another weight, or that of the configuration.
+    /// Sets another weight, or takes it back.
     Weight(Option<u32>),
     /// Up or down, or what its checks say.
     Health(Option<Health>),
-    /// Everything as the configuration says.
+    /// Takes everything back.
     Clear,
 }
 
 impl Order {
-    /// Whether it asks for nothing.
+    /// Returns true if the order asks for nothing.
     pub fn is_empty(&self) -> bool {
         self.drain.is_none() && self.weight.is_none() && self.health.is_none()
     }
@@ -82,11 +82,11 @@ impl From<Order> for evenkeel_view::Order {
     }
 }
 
-/// All orders, by pool and endpoint, shared by all that hold it.
+/// Orders by pool and endpoint, shared by all clones.
 #[derive(Clone, Debug, Default)]
 pub struct Orders(Arc<Mutex<Given>>);
 
-/// By name of the pool, then of the endpoint.
+/// Orders by name of the pool, then of the endpoint.
 pub type Given = BTreeMap<String, BTreeMap<String, Order>>;
 
 impl Orders {
@@ -94,12 +94,12 @@ impl Orders {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// That of one endpoint.
+    /// Returns the order for one endpoint.
     pub fn of(&self, pool: &str, endpoint: &str) -> Option<Order> {
         self.given().get(pool)?.get(endpoint).cloned()
     }
 
-    /// All of them.
+    /// Returns all orders.
     pub fn all(&self) -> Given {
         self.given().clone()
     }

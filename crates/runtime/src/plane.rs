@@ -2,6 +2,7 @@
 
 use crate::control::Control;
 use crate::generation::Generation;
+use crate::ledger::PlaneCounts;
 use crate::membership::Endpoints;
 use crate::pool::{Pools, SharedPool};
 use evenkeel_config::{Plan, plan};
@@ -46,8 +47,11 @@ pub trait Plane: Send + Sync {
     /// Every listening socket with the name of its listener, for a process that takes over.
     fn sockets(&self) -> Vec<(String, ListenFd)>;
 
-    /// Its metrics, now and after later plans, to be registered without a prefix.
+    /// Returns the metrics, now and after later plans, to be registered without a prefix.
     fn collector(&self) -> Box<dyn Collector>;
+
+    /// Returns the plane's part of the ledger, now and after later plans.
+    fn counts(&self) -> Box<dyn PlaneCounts>;
 
     /// Open connections of its clients.
     fn open(&self) -> u64 {
@@ -66,7 +70,7 @@ pub trait Plane: Send + Sync {
     fn join(self: Box<Self>);
 }
 
-/// What a plane has prepared for a plan, to be given back to it.
+/// Result of a plane's `prepare`, to be given back to it.
 pub struct Prepared(Box<dyn Any>);
 
 impl Prepared {
@@ -90,7 +94,7 @@ pub struct Next<'n> {
     pub generation: &'n Arc<Generation>,
     /// The plan that runs; `None` at the start.
     pub before: Option<&'n Plan>,
-    /// What looks after the pools.
+    /// Control thread of the pools.
     pub control: &'n Control,
     /// Pools that there were not.
     pub(crate) new: &'n Pools,
@@ -121,9 +125,9 @@ impl NextPools<'_> {
     }
 }
 
-/// What goes with everything that is sent to workers.
+/// Data that goes with everything that is sent to workers.
 pub struct Sending<'s> {
-    /// What they will run.
+    /// Generation that the workers will run.
     pub generation: &'s Arc<Generation>,
     /// Waited for, once all planes have sent what is new.
     pub applying: &'s Applying,
@@ -134,11 +138,11 @@ pub struct Sending<'s> {
 pub struct Change<'c> {
     /// The pool, as planned.
     pub pool: &'c plan::Pool,
-    /// Its index in the plan.
+    /// Index of the pool in the plan.
     pub at: usize,
-    /// Its endpoints now.
+    /// Endpoints that the pool has now.
     pub endpoints: &'c Endpoints,
-    /// Where they have their slots.
+    /// Pool that has the slots of these endpoints.
     pub shared: &'c SharedPool,
 }
 
@@ -151,9 +155,9 @@ pub enum Diagnostic {
     Plan(String),
     /// The machine does not do its part.
     Machine {
-        /// What is wrong, in one line.
+        /// Problem, in one line.
         problem: String,
-        /// How to mend it.
+        /// Way to mend it.
         help: Option<String>,
     },
 }
@@ -174,7 +178,7 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Why a plan could not be started: all that stands in its way, in every plane.
+/// Reasons for which a plan could not be started: all that stands in its way, in every plane.
 #[derive(Debug)]
 pub struct StartError(pub Vec<Diagnostic>);
 

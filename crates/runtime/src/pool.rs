@@ -1,4 +1,4 @@
-//! Which side owns the pools? The control side: it turns configured endpoints into sets, and gives each worker a
+//! Pools, owned by the control side, which turns configured endpoints into sets, and gives each worker a
 //! balancer and what the worker keeps by slot. The results of checks and requests come together here.
 
 use crate::events::Events;
@@ -22,7 +22,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// All pools, by name.
+/// Pools by name.
 pub type Pools = HashMap<Arc<str>, SharedPool>;
 
 /// A pool as all workers share it.
@@ -37,39 +37,39 @@ pub struct SharedPool {
     announce: Option<ProxyVersion>,
     tls: Option<Towards>,
     name: Arc<str>,
-    /// As planned, of the endpoints that were published last.
+    /// Plan of the endpoints that were published last.
     planned: Vec<(Arc<str>, EndpointSpec)>,
-    /// As planned, of those that are reserved and not published yet.
+    /// Plan of those that are reserved and not published yet.
     reserved: Option<Vec<(Arc<str>, EndpointSpec)>>,
     orders: Orders,
     events: Events,
-    /// What has happened to the pool and its endpoints.
+    /// History of the pool and its endpoints.
     history: History,
-    /// When something is due next.
+    /// Time when something is due next.
     due: Option<Instant>,
 }
 
-/// Why an operator's word changed nothing.
+/// Reason for which an operator's order changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// There is no such endpoint; there are these.
+    /// The endpoint is unknown; these are known.
     Unknown(Vec<Arc<str>>),
-    /// It is so already.
+    /// The endpoint is in that state already.
     Already(&'static str),
-    /// More orders are kept than may be.
+    /// Too many orders are kept.
     TooMany,
 }
 
-/// How one endpoint is checked.
+/// Health check of one endpoint.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checkup {
-    /// What the check asks, and when.
+    /// Question and timing of the check.
     pub check: Arc<HealthCheck>,
     /// The address to check.
     pub addr: SocketAddr,
     /// The header that the endpoint expects first on each connection.
     pub announce: Option<ProxyVersion>,
-    /// How it speaks TLS, and under which name, if it does.
+    /// TLS settings and the name to verify, if the check uses TLS.
     pub tls: Option<(Towards, ServerName<'static>)>,
 }
 
@@ -218,17 +218,17 @@ impl SharedPool {
         self.events.tell(Kind::Operator, (Some(&self.name), Some(endpoint)), text, Some(by));
     }
 
-    /// What operators want of an endpoint.
+    /// Returns the order of operators for an endpoint.
     pub fn order_of(&self, endpoint: &str) -> Option<Order> {
         self.orders.of(&self.name, endpoint)
     }
 
-    /// When something is due next.
+    /// Returns the time when something is due next.
     pub fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Does all that is due.
+    /// Does everything that is due.
     pub fn poll(&mut self, now: Instant) {
         self.due = self.pool.poll(now);
         self.record();
@@ -261,7 +261,7 @@ impl SharedPool {
         })
     }
 
-    /// What has happened to the pool.
+    /// Returns the history of the pool.
     pub fn history(&self) -> &History {
         &self.history
     }
@@ -280,14 +280,6 @@ impl SharedPool {
         // Never the only worker: it does not see what the workers here count.
         let seat = Seat { worker: worker % self.workers, workers: self.workers + 1 };
         self.pool.balancer(plan.balance.algorithm, &plan.balance.params, seat, seed(plan) ^ !0)
-    }
-
-    /// Those of some endpoints that have an address, with their slots.
-    pub fn addresses<'p>(
-        &self,
-        endpoints: &'p [plan::Endpoint],
-    ) -> impl Iterator<Item = (Slot, SocketAddr, &'p plan::Endpoint)> {
-        endpoints.iter().filter_map(|endpoint| Some((self.slot_of(endpoint)?, address(&endpoint.addr)?, endpoint)))
     }
 
     /// The slot of an endpoint of a plan, once that is reserved.

@@ -2,14 +2,14 @@
 //! error changes nothing; then every worker of every plane is given its part.
 
 use crate::control::{self, Control};
-use crate::generation::{Generation, Summary};
+use crate::generation::{Generation, Summary, keep_until_restart};
+use crate::ledger::Ledger;
 use crate::lost;
 use crate::membership::{Endpoints, Found};
 use crate::metrics::Metrics;
 use crate::orders::Orders;
 use crate::plane::{Change, Diagnostic, Next, Plane, Prepared, Sending, StartError};
 use crate::pool::{Pools, SharedPool};
-use crate::restart::keep_until_restart;
 use evenkeel_config::{Plan, plan};
 use evenkeel_net::clock::Base;
 use evenkeel_net::inherit::Inherited;
@@ -20,7 +20,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// All planes, and what they share.
+/// The planes, and the state that they share.
 pub struct Runtime {
     running: watch::Sender<Arc<Generation>>,
     control: control::Thread,
@@ -28,7 +28,7 @@ pub struct Runtime {
     interrupt: Interrupt,
     /// Workers of a plane.
     workers: usize,
-    /// Which evenkeel this is.
+    /// Identity of this evenkeel.
     instance: u64,
 }
 
@@ -41,7 +41,7 @@ impl Runtime {
         Runtime::found(plan, Found::new(), instance, orders)
     }
 
-    /// The same, where other endpoints were found for some pools than the plan lists.
+    /// Creates a runtime as [`new`](Self::new) does, where other endpoints were found for some pools than the plan lists.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -84,7 +84,7 @@ impl Runtime {
         self.reload_found(plan, Found::new())
     }
 
-    /// The same, where other endpoints were found for some pools than the plan lists.
+    /// Reloads as [`reload`](Self::reload) does, where other endpoints were found for some pools than the plan lists.
     ///
     /// # Errors
     /// As [`reload`](Self::reload).
@@ -127,8 +127,8 @@ impl Runtime {
         new.map(|pool| (pool.name.clone(), shared())).collect()
     }
 
-    /// Does the rest: slots are reserved, then every worker of every plane is given its part, and only when all of them use it,
-    /// the endpoints in these slots can be picked.
+    /// Completes the change: slots are reserved, then every worker of every plane is given its part, and only when all of
+    /// them use it, the endpoints in these slots can be picked.
     fn install(&mut self, next: Arc<Generation>, new: Pools, prepared: Vec<Prepared>) -> Result<(), StartError> {
         let plan = &next.plan;
         let (fresh, stay): (Vec<_>, Vec<_>) = plan.pools.iter().partition(|pool| new.contains_key(&pool.name));
@@ -210,12 +210,12 @@ impl Runtime {
         self.running.send_replace(next);
     }
 
-    /// What runs now.
+    /// Returns the generation that runs now.
     pub fn now(&self) -> Arc<Generation> {
         self.running.borrow().clone()
     }
 
-    /// What runs, now and later.
+    /// Returns the generation that runs, now and later.
     pub fn running(&self) -> watch::Receiver<Arc<Generation>> {
         self.running.subscribe()
     }
@@ -235,7 +235,7 @@ impl Runtime {
         self.workers
     }
 
-    /// What distinguishes it from any other, but not from the process that takes over.
+    /// Returns the identity that distinguishes it from any other evenkeel, but not from the process that takes over.
     pub fn instance(&self) -> u64 {
         self.instance
     }
@@ -243,6 +243,11 @@ impl Runtime {
     /// Interrupts waits for workers.
     pub fn interrupt(&self) -> Interrupt {
         self.interrupt.clone()
+    }
+
+    /// The requests that all planes count.
+    pub fn ledger(&self) -> Ledger {
+        Ledger::new(self.running(), self.planes.iter().map(|plane| plane.counts()))
     }
 
     /// The metrics of what planes share, and those of every plane.
@@ -285,7 +290,7 @@ impl Runtime {
         lost::worker(&mut self.planes).await
     }
 
-    /// Whether every worker has ended.
+    /// Returns true if every worker has ended.
     pub fn has_ended(&self) -> bool {
         self.planes.iter().all(|plane| plane.workers().has_ended())
     }

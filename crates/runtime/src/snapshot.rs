@@ -11,39 +11,39 @@ use evenkeel_view::{Endpoint, Order, Pool, Weights};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// One pool.
+/// State of one pool.
 #[derive(Clone, Debug, Default)]
 pub struct PoolSnapshot {
-    /// Its name.
+    /// Name of the pool.
     pub name: Arc<str>,
-    /// Whether so few endpoints are healthy that health is ignored.
+    /// True if so few endpoints are healthy that health is ignored.
     pub in_panic: bool,
     /// Requests that wait for a place at an endpoint.
     pub waiting: u32,
-    /// In the order of the plan.
+    /// Endpoints, in the order of the pool.
     pub endpoints: Vec<EndpointSnapshot>,
 }
 
-/// One endpoint.
+/// State of one endpoint.
 #[derive(Clone, Debug, Default)]
 pub struct EndpointSnapshot {
-    /// Its name in the plan.
+    /// Name in the plan.
     pub name: Arc<str>,
-    /// Its state; `None` while the plan that names it is not in use yet.
+    /// State of the endpoint; `None` while the plan that names it is not in use yet.
     pub state: Option<State>,
     /// The weight that counts now: 0 while it gets no requests, less than configured during slow start.
     pub weight: f64,
     /// The weight of its configuration.
     pub weight_configured: u32,
-    /// Since when it is in its state, milliseconds since 1970.
+    /// Start of the present state, milliseconds since 1970.
     pub since_ms: Option<u64>,
-    /// How often each thing happened to it.
+    /// Counts of each kind of event.
     pub counts: Counts,
 }
 
 impl PoolSnapshot {
     /// A pool of a plan that is not in use yet, or no more.
-    pub fn unused(plan: &plan::Pool) -> PoolSnapshot {
+    pub fn unused(plan: &plan::Pool, endpoints: &[plan::Endpoint]) -> PoolSnapshot {
         let endpoint = |endpoint: &plan::Endpoint| EndpointSnapshot {
             name: endpoint.name.clone(),
             weight_configured: endpoint.weight.into(),
@@ -51,15 +51,15 @@ impl PoolSnapshot {
         };
         PoolSnapshot {
             name: plan.name.clone(),
-            endpoints: plan.endpoints.iter().map(endpoint).collect(),
+            endpoints: endpoints.iter().map(endpoint).collect(),
             ..PoolSnapshot::default()
         }
     }
 }
 
 impl SharedPool {
-    /// The present state of the pool, with the endpoints of this plan.
-    pub fn snapshot(&self, plan: &plan::Pool) -> PoolSnapshot {
+    /// The present state of the pool, with these endpoints.
+    pub fn snapshot(&self, plan: &plan::Pool, endpoints: &[plan::Endpoint]) -> PoolSnapshot {
         let (view, history) = (self.pool.view(), self.history());
         let states: HashMap<EndpointId, State> = self.pool.states().collect();
         let ramps: HashMap<EndpointId, u16> = view.set.members().iter().map(|m| (m.id, m.ramp)).collect();
@@ -83,14 +83,14 @@ impl SharedPool {
             name: plan.name.clone(),
             in_panic: history.in_panic(),
             waiting: self.pool.queue().depth(),
-            endpoints: plan.endpoints.iter().map(endpoint).collect(),
+            endpoints: endpoints.iter().map(endpoint).collect(),
         }
     }
 
-    /// The pool as operators see it, without what planes count.
-    pub fn shown(&self, plan: &plan::Pool) -> Pool {
-        let PoolSnapshot { in_panic, waiting, endpoints, .. } = self.snapshot(plan);
-        let weights: f64 = endpoints.iter().map(|endpoint| endpoint.weight).sum();
+    /// The pool as operators see it, with these endpoints and without what planes count.
+    pub fn shown(&self, plan: &plan::Pool, endpoints: &[plan::Endpoint]) -> Pool {
+        let PoolSnapshot { in_panic, waiting, endpoints: snapshots, .. } = self.snapshot(plan, endpoints);
+        let weights: f64 = snapshots.iter().map(|endpoint| endpoint.weight).sum();
         let endpoint = |(snapshot, plan): (&EndpointSnapshot, &plan::Endpoint)| {
             let order = self.order_of(&plan.name).map(Order::from);
             let seen = self.history().endpoint(EndpointId::of(&plan.name));
@@ -111,7 +111,7 @@ impl SharedPool {
                 ..Endpoint::default()
             }
         };
-        let endpoints = endpoints.iter().zip(&plan.endpoints).map(endpoint).collect();
+        let endpoints = snapshots.iter().zip(endpoints).map(endpoint).collect();
         Pool { in_panic, waiting, endpoints, ..named(plan) }
     }
 }

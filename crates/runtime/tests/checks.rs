@@ -1,4 +1,4 @@
-//! Are endpoints checked as their plan says? From the moment that they are in use, and until they leave.
+//! Endpoints are checked as their plan says, from the moment that they are in use until they leave.
 
 use crate::plane::lock;
 use crate::setup::{Setup, endpoints, parse, wait_until};

@@ -1,4 +1,4 @@
-//! How does it end? As it is told, or by a worker that ended on its own, or in the midst of a change.
+//! Ends of a runtime: by a command, by a worker that ended on its own, or in the midst of a change.
 
 use crate::plane::lock;
 use crate::setup::{NAMES, Setup, WORKERS, plan, wait_until};

@@ -1,4 +1,4 @@
-//! What becomes of a plan that one plane cannot run? No plane changes anything, and all that stands in its way is said.
+//! A plan that one plane cannot run changes nothing in any plane, and all that stands in its way is reported.
 
 use crate::plane::{Seen, lock};
 use crate::setup::{NAMES, Setup, plan};

@@ -1,4 +1,4 @@
-//! What does a change of some endpoints touch? Their pools, and nothing else.
+//! A change of some endpoints touches their pools, and nothing else.
 
 use crate::setup::{NAMES, Setup, endpoints, plan};
 use evenkeel_balance::EndpointId;

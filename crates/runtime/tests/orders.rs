@@ -1,4 +1,4 @@
-//! What operators want of endpoints counts over plans and discovery, and never brings an endpoint before its time.
+//! Orders of operators count over plans and discovery, and never bring an endpoint before its time.
 
 use crate::plane::lock;
 use crate::setup::{NAMES, Setup, WORKERS, can_pick, endpoints, plan, wait_until};

@@ -5,28 +5,31 @@ use evenkeel_config::plan;
 use evenkeel_net::inherit::Inherited;
 use evenkeel_net::listen::ListenFd;
 use evenkeel_net::workers::{Command, ControlLink, Threads, Workers};
+use evenkeel_runtime::ledger::{EndpointCounts, Members, PlaneCounts, PoolCounts, Tally};
+use evenkeel_runtime::membership::Endpoints;
 use evenkeel_runtime::{Change, Control, Diagnostic, Next, Plane, Pools, Prepared, Runtime, Sending, SharedPool};
+use evenkeel_view::timeline::Counts;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use std::collections::{HashMap, HashSet};
 use std::net::UdpSocket;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{fmt, io};
 
-/// What was asked of planes, in order.
+/// Calls of planes, in order.
 pub type Log = Arc<Mutex<Vec<String>>>;
 
-/// What a test sees of a plane, and has it do.
+/// State of a plane that a test reads, and sets.
 #[derive(Debug)]
 pub struct Seen {
     pub name: &'static str,
     log: Log,
-    /// Why it refuses the next plan; empty: it does not.
+    /// Reasons for which it refuses the next plan; empty: it does not.
     pub refuses: Mutex<Vec<Diagnostic>>,
     /// While a test holds it, its workers apply nothing.
     pub gate: Mutex<()>,
-    /// By pool: how many endpoints could be picked when its workers were sent something.
+    /// Endpoints that could be picked when its workers were sent something, by pool.
     pub pickable: Mutex<HashMap<String, usize>>,
     /// Plans that it has prepared, and that were neither installed nor dropped.
     pub prepared: AtomicUsize,
@@ -36,6 +39,8 @@ pub struct Seen {
     pub picked: AtomicUsize,
     /// Picks of endpoints that the worker did not know.
     pub unknown: AtomicUsize,
+    /// Counts of endpoints, by pool.
+    tallies: Mutex<HashMap<Arc<str>, Tally<Requests>>>,
     /// True if its workers end by an error when they are sent something.
     pub breaks: AtomicBool,
 }
@@ -52,8 +57,16 @@ impl Seen {
             picks: AtomicBool::new(false),
             picked: AtomicUsize::new(0),
             unknown: AtomicUsize::new(0),
+            tallies: Mutex::default(),
             breaks: AtomicBool::new(false),
         })
+    }
+
+    /// Counts requests at an endpoint, which its last worker served.
+    pub fn count(&self, pool: &str, endpoint: &str, requests: u64) {
+        let members = lock(&self.tallies)[pool].members();
+        let at = members.endpoints.iter().position(|of| *of.name == *endpoint).expect("it is in the pool");
+        members.workers.last().expect("it has workers")[at].0.fetch_add(requests, SeqCst);
     }
 
     fn note(&self, what: &str) {
@@ -70,11 +83,35 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Requests at an endpoint.
+#[derive(Debug, Default)]
+struct Requests(AtomicU64);
+
+impl EndpointCounts for Requests {
+    fn counts(&self) -> Counts {
+        Counts { requests: self.0.load(SeqCst), errors: 0 }
+    }
+}
+
+/// Counts of a plane.
+struct Counting(Arc<Seen>);
+
+impl PlaneCounts for Counting {
+    fn pool(&self, name: &str, endpoints: &Endpoints) -> Option<Arc<dyn PoolCounts>> {
+        Some(lock(&self.0.tallies).get(name)?.over(endpoints))
+    }
+
+    fn listeners(&self) -> Counts {
+        Counts { requests: 1, errors: 0 }
+    }
+}
+
 /// The plane.
 pub struct TestPlane {
     seen: Arc<Seen>,
     workers: Workers<Update>,
     socket: ListenFd,
+    changed: Vec<(Arc<str>, Arc<Members<Requests>>)>,
 }
 
 enum Update {
@@ -83,7 +120,7 @@ enum Update {
 }
 
 struct Ready {
-    /// By pool, then by worker; `None` where those that there are stay.
+    /// Balancers by pool, then by worker; `None` where those that there are stay.
     balancers: Vec<Option<Vec<Balancer>>>,
     _counted: Counted,
 }
@@ -106,7 +143,7 @@ impl TestPlane {
             workers.add(workers.spawn(name, move |link| serve(link, seen, control)).expect("a thread"));
         }
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
-        TestPlane { seen: seen.clone(), workers, socket: Arc::new(socket.into()) }
+        TestPlane { seen: seen.clone(), workers, socket: Arc::new(socket.into()), changed: Vec::new() }
     }
 }
 
@@ -134,6 +171,13 @@ impl Plane for TestPlane {
         let Ready { mut balancers, _counted } = prepared.into();
         let plan = &sending.generation.plan;
         plan.pools.iter().for_each(|pool| self.seen.look(&pools[&pool.name], &pool.name));
+        let mut tallies = lock(&self.seen.tallies);
+        let before = std::mem::take(&mut *tallies);
+        tallies.extend(sending.generation.pools().map(|(pool, endpoints)| {
+            let next = before.get(&pool.name).map(|before| before.next(endpoints.clone()));
+            (pool.name.clone(), next.unwrap_or_else(|| Tally::first(endpoints, self.workers.len())))
+        }));
+        drop(tallies);
         for worker in 0..self.workers.len() {
             let parts = plan.pools.iter().zip(&mut balancers).map(|(pool, balancers)| {
                 let slots = slots(&pools[&pool.name], &pool.endpoints);
@@ -147,6 +191,10 @@ impl Plane for TestPlane {
         let names: Vec<&str> = changes.iter().map(|change| &*change.pool.name).collect();
         self.seen.note(&format!("gets endpoints of {}", names.join(", ")));
         changes.iter().for_each(|change| self.seen.look(change.shared, &change.pool.name));
+        let tallies = lock(&self.seen.tallies);
+        let next = |of: &Change<'_>| tallies[&of.pool.name].members().next(of.endpoints.clone());
+        self.changed.extend(changes.iter().map(|change| (change.pool.name.clone(), Arc::new(next(change)))));
+        drop(tallies);
         let changed = |change: &Change<'_>| (change.pool.name.clone(), slots(change.shared, change.endpoints));
         for worker in 0..self.workers.len() {
             let update = Update::Endpoints(changes.iter().map(changed).collect());
@@ -155,6 +203,9 @@ impl Plane for TestPlane {
     }
 
     fn applied(&mut self) {
+        let tallies = lock(&self.seen.tallies);
+        self.changed.drain(..).for_each(|(pool, members)| tallies[&pool].change(members));
+        drop(tallies);
         self.seen.note("lets go");
     }
 
@@ -172,6 +223,10 @@ impl Plane for TestPlane {
 
     fn collector(&self) -> Box<dyn Collector> {
         Box::new(NoMetrics)
+    }
+
+    fn counts(&self) -> Box<dyn PlaneCounts> {
+        Box::new(Counting(self.seen.clone()))
     }
 
     fn open(&self) -> u64 {
@@ -202,7 +257,7 @@ fn slots(pool: &SharedPool, endpoints: &[plan::Endpoint]) -> HashSet<Slot> {
 struct Held {
     balancer: Balancer,
     known: HashSet<Slot>,
-    /// Those that it knew before: they may be picked until the set without them is published.
+    /// Endpoints that it knew before: they may be picked until the set without them is published.
     leaving: HashSet<Slot>,
 }
 

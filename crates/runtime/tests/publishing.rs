@@ -1,4 +1,4 @@
-//! In which order is a plan applied? No worker of any plane picks an endpoint that it does not know.
+//! Order in which a plan is applied: no worker of any plane picks an endpoint that it does not know.
 
 use crate::plane::lock;
 use crate::setup::{NAMES, Setup, WORKERS, can_pick, endpoints, plan, wait_until};
@@ -22,7 +22,7 @@ fn web(list: &[&str]) -> Plan {
     plan(&[("web", list)], "")
 }
 
-/// What is asked of both planes and their workers, where `sent` stands for what they are sent.
+/// Calls of both planes and their workers, where `sent` stands for what they are sent.
 fn in_order(asked: &[String], before: &[&str], sent: &str) {
     let workers = 2 * WORKERS;
     let (first, rest) = asked.split_at(before.len());

@@ -26,7 +26,7 @@ impl Setup {
         Setup::with(plan, Orders::default(), |_| {}).expect("nothing fails")
     }
 
-    /// One with orders that were kept, and planes that `prepare` changes before they start.
+    /// Starts a runtime with orders that were kept, and planes that `prepare` changes before they start.
     pub fn with(plan: Plan, orders: Orders, prepare: impl Fn(&[Arc<Seen>; 2])) -> Result<Setup, StartError> {
         let log = Log::default();
         let planes = ["a", "b"].map(|name| Seen::new(name, &log));
@@ -38,7 +38,7 @@ impl Setup {
         Ok(Setup { runtime, planes, log })
     }
 
-    /// What was asked of planes since the last call.
+    /// Returns the calls of planes since the last call.
     pub fn asked(&self) -> Vec<String> {
         std::mem::take(&mut *lock(&self.log))
     }

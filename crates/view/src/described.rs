@@ -14,7 +14,7 @@ pub struct Described {
     /// `http://HOST/PATH`, `https://HOST/PATH`, or a path alone.
     #[schema(pattern = r"^(/|https?://[^/?#])")]
     pub url: String,
-    /// Its fields, each as `NAME: VALUE`.
+    /// Fields, each as `NAME: VALUE`.
     #[serde(default)]
     #[schema(value_type = Vec<FieldLine>)]
     pub fields: Vec<String>,
@@ -38,10 +38,10 @@ struct FieldLine(String);
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
 enum IpText {
-    /// With four numbers.
+    /// IPv4: four numbers.
     #[schema(format = Ipv4)]
     V4(String),
-    /// With colons.
+    /// IPv6: colons.
     #[schema(format = Ipv6)]
     V6(String),
 }
@@ -49,15 +49,15 @@ enum IpText {
 /// A description, taken apart.
 #[derive(Clone, Debug)]
 pub struct Parts {
-    /// As sent.
+    /// Target as sent.
     pub method: String,
-    /// As a client would write it, with its port if it has one.
+    /// Host as a client would write it, with its port if it has one.
     pub host: String,
     /// Path and query.
     pub target: String,
     /// Names and values.
     pub fields: Vec<(String, String)>,
-    /// Where it would come in; the first listener for HTTP if that is not said.
+    /// Listener that it would come in at; the first one for HTTP by default.
     pub listener: Option<String>,
     /// The client that would send it.
     pub client: Option<IpAddr>,
@@ -87,7 +87,7 @@ impl Described {
     }
 }
 
-/// Of `http://HOST/PATH?QUERY`, or of a path alone.
+/// Splits `http://HOST/PATH?QUERY`, or a path alone.
 fn host_and_target(url: &str) -> Result<(String, String), String> {
     if url.starts_with('/') {
         return Ok((String::new(), url.to_string()));

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// What an event is about.
+/// Subject of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An endpoint changed its state.
@@ -21,7 +21,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// One word for it.
+    /// Returns the word for it.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Endpoint => "endpoint",
@@ -38,7 +38,7 @@ impl Kind {
 pub struct Event {
     /// Counts up, from 1.
     pub id: u64,
-    /// When, milliseconds since 1970.
+    /// Time, milliseconds since 1970.
     pub at_ms: u64,
     /// `endpoint`, `pool`, `operator`, `config` or `process`.
     pub kind: Cow<'static, str>,
@@ -46,9 +46,9 @@ pub struct Event {
     pub pool: Option<Arc<str>>,
     /// The endpoint of that pool.
     pub endpoint: Option<Arc<str>>,
-    /// What happened.
+    /// Description in words.
     pub text: String,
-    /// Who did it.
+    /// Operator, signal or file that caused it.
     pub by: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What does the API say of the last quarter of an hour?
+//! Types for the last quarter of an hour.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -6,22 +6,22 @@ use utoipa::ToSchema;
 /// The last quarter of an hour, the oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct History {
-    /// How long each span is, milliseconds.
+    /// Length of each span, milliseconds.
     pub step_ms: u32,
-    /// What happened in each.
+    /// Spans, the oldest first.
     pub spans: Vec<Span>,
-    /// How latencies were spread in each; of endpoints alone.
+    /// Spread of latencies in each; of endpoints alone.
     pub spreads: Vec<Vec<Step>>,
 }
 
-/// What happened in a span of time.
+/// Sums of a span of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Span {
-    /// When it ended, milliseconds since 1970.
+    /// End of the span, milliseconds since 1970.
     pub until_ms: u64,
     /// Requests that ended; of an endpoint or a pool, tries.
     pub requests: u32,
-    /// Of these, those answered with 500 and above; of an endpoint or a pool, those not answered too.
+    /// Requests answered with 500 and above; of an endpoint or a pool, those not answered too.
     pub errors: u32,
     /// Requests under way at its end.
     pub in_flight: u32,
@@ -36,10 +36,10 @@ pub struct Span {
 /// Responses whose first byte took about equally long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Step {
-    /// At least so many milliseconds.
+    /// Lower bound, milliseconds.
     pub from_ms: f64,
-    /// Less than so many.
+    /// Upper bound, milliseconds; not in the step.
     pub until_ms: f64,
-    /// How many they were.
+    /// Number of responses.
     pub responses: u32,
 }

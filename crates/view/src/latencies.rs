@@ -15,7 +15,7 @@ pub const FIRST: i32 = -16;
 /// Steps in all; the last has everything above a minute and a half.
 pub const BUCKETS: usize = 92;
 
-/// Where the steps of an octave begin but the first: the bits of the mantissa behind its leading one.
+/// Beginnings of the steps of an octave but the first: the bits of the mantissa behind its leading one.
 const PARTS: [u64; 3] = [0x3_06fe_0a31_b715, 0x6_a09e_667f_3bcd, 0xa_e89f_995a_d3ad];
 
 /// Counts by step, of one moment or of the time between two.
@@ -23,7 +23,7 @@ const PARTS: [u64; 3] = [0x3_06fe_0a31_b715, 0x6_a09e_667f_3bcd, 0xa_e89f_995a_d
 pub struct Latencies {
     /// Durations by step.
     pub steps: Box<[u64; BUCKETS]>,
-    /// All of them together, nanoseconds.
+    /// Sum of all durations, nanoseconds.
     pub sum_ns: u64,
 }
 
@@ -44,19 +44,20 @@ pub fn bucket(ns: u64) -> usize {
     ((octave - FIRST) * STEPS + step + 1).clamp(0, BUCKETS as i32 - 1) as usize
 }
 
-/// Where a step ends, nanoseconds; the last one's end is where others of its kind would end.
+/// Returns the end of a step, nanoseconds; the last one's is where others of its kind would end.
 pub fn upper_ns(bucket: usize) -> u64 {
     let power = f64::from(FIRST) + bucket as f64 / f64::from(STEPS);
     (power.exp2() * 1e9) as u64
 }
 
-/// Where a step begins, nanoseconds; the first begins at a quarter of its end, which suits a picture of durations by factors.
+/// Returns the beginning of a step, nanoseconds; the first begins at a quarter of its end, which suits a picture of durations by
+/// factors.
 pub fn lower_ns(bucket: usize) -> u64 {
     bucket.checked_sub(1).map_or(upper_ns(0) / 4, upper_ns)
 }
 
 impl Latencies {
-    /// What was counted since an earlier moment.
+    /// Returns the durations that were counted since an earlier moment.
     pub fn since(&self, before: &Latencies) -> Latencies {
         let steps = array::from_fn(|i| self.steps[i].wrapping_sub(before.steps[i]));
         Latencies { steps: Box::new(steps), sum_ns: self.sum_ns.wrapping_sub(before.sum_ns) }

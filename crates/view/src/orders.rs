@@ -3,38 +3,38 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-/// What operators want of an endpoint, beside its configuration.
+/// Order of operators for an endpoint, beside its configuration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Order {
-    /// That it drains.
+    /// Mode in which it drains, if it does.
     pub drain: Option<Drain>,
-    /// Another weight, 0 to 65535.
+    /// Weight in place of the configured one, 0 to 65535.
     pub weight: Option<u32>,
-    /// That it counts as up or down.
+    /// State that it counts as, whatever its checks say.
     pub health: Option<Health>,
-    /// Who said so last.
+    /// Operator who gave the latest order.
     pub by: String,
-    /// When, milliseconds since 1970.
+    /// Time of the latest order, milliseconds since 1970.
     pub at_ms: u64,
 }
 
-/// How an endpoint drains.
+/// Mode in which an endpoint drains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Drain {
-    /// Its sticky clients stay.
+    /// Sticky clients stay.
     KeepSessions,
     /// They go elsewhere with their next request.
     Now,
 }
 
-/// What an endpoint counts as.
+/// State that an endpoint counts as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Health {
-    /// As one that works.
+    /// Counts as one that works.
     Up,
-    /// As one that does not.
+    /// Counts as one that does not.
     Down,
 }
 
@@ -42,15 +42,15 @@ pub enum Health {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Patch {
-    /// Whether and how it drains.
+    /// Mode in which it drains..
     #[serde(default, deserialize_with = "said")]
     #[schema(value_type = Option<Drain>)]
     pub drain: Option<Option<Drain>>,
-    /// Its weight, 0 to 65535.
+    /// Weight, 0 to 65535.
     #[serde(default, deserialize_with = "said_whole")]
     #[schema(value_type = Option<u32>, maximum = 65535)]
     pub weight: Option<Option<u32>>,
-    /// What it counts as.
+    /// State that it counts as.
     #[serde(default, deserialize_with = "said")]
     #[schema(value_type = Option<Health>)]
     pub health: Option<Option<Health>>,
@@ -61,7 +61,7 @@ fn said<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Resu
     T::deserialize(deserializer).map(Some)
 }
 
-/// The same for a number that is whole, however it is written: for JSON 3.0 is one.
+/// Reads such a number if it is whole, however it is written: for JSON 3.0 is one.
 fn said_whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<u32>>, D::Error> {
     whole(deserializer).map(Some)
 }

@@ -1,4 +1,4 @@
-//! Why requests went where they went, and where one would go.
+//! Explanations of picks: why requests went where they went, and where one would go.
 
 use evenkeel_balance::explain;
 use evenkeel_balance::{EndpointId, Exclusion, Explanation, NoPick, Slot};
@@ -9,16 +9,16 @@ use std::fmt;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// One request.
+/// Explanation of one request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Explained {
-    /// As the access log writes it.
+    /// Request id as the access log writes it.
     pub request_id: String,
     /// The trace that it belongs to, in digits, if that is known.
     pub trace_id: Option<String>,
-    /// When its head was there, milliseconds since 1970.
+    /// Time when its head was there, milliseconds since 1970.
     pub at_ms: u64,
-    /// Why it is explained: `sample`, `token` or `next`.
+    /// Reason for the explanation: `sample`, `token` or `next`.
     pub asked: Cow<'static, str>,
     /// The worker that served it.
     pub worker: u64,
@@ -28,26 +28,26 @@ pub struct Explained {
     pub route: Arc<str>,
     /// The route's pool.
     pub pool: Arc<str>,
-    /// As sent.
+    /// Method as sent.
     pub method: String,
-    /// As the client wrote it.
+    /// Host as the client wrote it.
     pub host: String,
     /// Without the query.
     pub path: String,
     /// Filters of its route that did something, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub filters: Vec<FilterStep>,
-    /// In order; the last one's endpoint answered, or failed last.
+    /// Tries in order; the last one's endpoint answered, or failed last.
     pub tries: Vec<ExplainedTry>,
-    /// How long it waited for a place, nanoseconds.
+    /// Wait for a place, nanoseconds.
     pub queue_ns: u64,
-    /// What its client got; 0 for nothing.
+    /// Status that the client got; 0 for none.
     pub status: u16,
-    /// Who ended it.
+    /// Side that ended it.
     pub end: Cow<'static, str>,
-    /// Where it was then.
+    /// Phase in which it ended.
     pub phase: Cow<'static, str>,
-    /// From its head to its end, nanoseconds.
+    /// Time from its head to its end, nanoseconds.
     pub total_ns: u64,
 }
 
@@ -56,45 +56,45 @@ pub struct Explained {
 pub struct FilterStep {
     /// Name of the filter.
     pub name: Cow<'static, str>,
-    /// Its effect, in words.
+    /// Effect in words.
     pub did: Cow<'static, str>,
 }
 
-/// One try.
+/// One try of a request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ExplainedTry {
-    /// From the request's head on, nanoseconds.
+    /// Start, from the request's head on, nanoseconds.
     pub at_ns: u64,
     /// `picked` by the algorithm, `waited` and then picked, the endpoint of its `session`, or a `hedge`.
     pub how: Cow<'static, str>,
-    /// Where it went.
+    /// Endpoint of the try.
     pub endpoint: Option<Arc<str>>,
-    /// Why, unless a session decided.
+    /// Explanation of the pick, unless a session decided.
     pub pick: Option<Pick>,
-    /// Why that was not the last.
+    /// Reason for which another try followed.
     pub failed: Option<String>,
 }
 
-/// One pick.
+/// One pick of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Pick {
-    /// What decided, in words.
+    /// Deciding step, in words.
     pub rule: Cow<'static, str>,
-    /// The same as a program follows it.
+    /// Deciding step, for programs.
     pub by: Cow<'static, str>,
-    /// That in words, with the rule of ties.
+    /// Rule of that step in words, with the rule of ties.
     pub decides: String,
-    /// Who was picked.
+    /// Endpoint that was picked.
     pub picked: Option<Arc<str>>,
-    /// Why none was.
+    /// Reason for which none was.
     pub refused: Option<String>,
-    /// What was compared.
+    /// Endpoints that were compared.
     pub candidates: Vec<Candidate>,
     /// Candidates behind these.
     pub unlisted: u64,
-    /// What could not be picked.
+    /// Endpoints that could not be picked.
     pub excluded: Vec<Excluded>,
-    /// More of them.
+    /// Number of those that are not listed.
     pub excluded_more: u64,
     /// 0: of the first tier and zone; else those that it overflows into.
     pub level: u64,
@@ -102,22 +102,22 @@ pub struct Pick {
     pub key: Option<String>,
     /// Requests in flight in the pool before.
     pub in_flight: u32,
-    /// Whether health was ignored as too few are healthy.
+    /// True if health was ignored as too few are healthy.
     pub in_panic: bool,
 }
 
 /// An endpoint that was compared.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Candidate {
-    /// Its name.
+    /// Name of the endpoint.
     pub endpoint: Arc<str>,
     /// Requests in flight there before the pick.
     pub in_flight: u32,
-    /// Its weight in the set: while endpoints ramp or zones spill, all are scaled by a common factor.
+    /// Weight in the set: while endpoints ramp or zones spill, all are scaled by a common factor.
     pub weight: u32,
-    /// What was compared, lower is better, if that is not the requests in flight per weight.
+    /// Value that was compared, lower is better, if that is not the requests in flight per weight.
     pub score: Option<f64>,
-    /// How far its picks are ahead of its share, in rounds of turns: of equal ones the lower is due.
+    /// Lead of its picks over its share, in rounds of turns: of equal ones the lower is due.
     pub ahead: f64,
     /// The load that the algorithm went by.
     pub load: Option<f64>,
@@ -126,11 +126,11 @@ pub struct Candidate {
     pub counted: Option<Counted>,
     /// The latency that it reported, nanoseconds.
     pub latency_ns: Option<u64>,
-    /// Its place among those of its class of weight.
+    /// Place among those of its class of weight.
     pub place: Option<u32>,
-    /// As the plan has it, if that still has it.
+    /// Tier in the plan, if that still has the endpoint.
     pub tier: Option<u8>,
-    /// As its tier.
+    /// Zone in the plan, if that still has the endpoint.
     pub zone: Option<Arc<str>>,
 }
 
@@ -139,9 +139,9 @@ pub struct Candidate {
 pub struct Counted {
     /// The worker that picks.
     pub here: u32,
-    /// Other workers of the process, as last read.
+    /// Requests of other workers of the process, as last read.
     pub siblings: u32,
-    /// Other balancers, as the endpoint reports or as is usual; absent if no endpoint of the pool reports.
+    /// Requests of other balancers, as the endpoint reports or as is usual; absent if no endpoint of the pool reports.
     pub others: Option<u32>,
 }
 
@@ -161,11 +161,11 @@ impl fmt::Display for Counted {
 /// An endpoint that could not be picked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Excluded {
-    /// Its name.
+    /// Name of the endpoint.
     pub endpoint: Arc<str>,
-    /// Why.
+    /// Reason for which it was left out.
     pub reason: String,
-    /// Since when it is in its present state, milliseconds since 1970, if that is known.
+    /// Start of its present state, milliseconds since 1970, if that is known.
     pub since_ms: Option<u64>,
 }
 
@@ -224,40 +224,40 @@ impl Explained {
     }
 }
 
-/// What would become of it.
+/// Prediction for a request on trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WouldGo {
-    /// Which route takes it, and why the others do not.
+    /// Route that takes it, and why the others do not.
     pub routed: Routed,
-    /// What the pool would pick now, by one of its workers.
+    /// Pick that the pool would make now, by one of its workers.
     pub pick: Option<Pick>,
     /// The worker that says so.
     pub worker: Option<u64>,
 }
 
-/// What becomes of a request at one listener.
+/// Routing of a request at one listener.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Routed {
     /// The listener.
     pub listener: Arc<str>,
     /// The route that takes it, if one does.
     pub route: Option<Arc<str>>,
-    /// Its pool.
+    /// Pool of that route.
     pub pool: Option<Arc<str>>,
-    /// All routes, in the order of the plan.
+    /// Routes in the order of the plan.
     pub routes: Vec<Considered>,
 }
 
 /// One route.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Considered {
-    /// Its name.
+    /// Name of the route.
     pub route: Arc<str>,
-    /// Its pool.
+    /// Pool of the route.
     pub pool: Arc<str>,
-    /// Whether it takes the request.
+    /// True if it takes the request.
     pub taken: bool,
-    /// Why, or why not.
+    /// Reason for which it does, or does not.
     pub why: String,
 }
 
@@ -266,6 +266,6 @@ pub struct Considered {
 pub struct Armed {
     /// The pool.
     pub pool: String,
-    /// Whether it is waited for.
+    /// True if the next request will be explained.
     pub armed: bool,
 }

@@ -1,4 +1,4 @@
-//! What does the API say of routes, certificates and zones?
+//! Types for routes, certificates and zones.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -6,26 +6,26 @@ use utoipa::ToSchema;
 /// A route.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Route {
-    /// Its name.
+    /// Name of the route.
     pub name: String,
     /// The hosts that it takes; any, if there are none.
     pub hosts: Vec<String>,
     /// The paths that it takes.
     pub path: String,
-    /// Where its requests go.
+    /// Pool of its requests.
     pub pool: String,
-    /// By listener that it belongs to.
+    /// Requests by listener that it belongs to.
     pub at: Vec<Passed>,
 }
 
-/// What passed from a listener by a route.
+/// Requests from a listener by a route.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Passed {
     /// The listener.
     pub listener: String,
     /// Requests, or sessions, so far.
     pub requests: u64,
-    /// Of these, those answered with 500 and above.
+    /// Requests answered with 500 and above so far.
     pub errors: u64,
     /// Requests a second, of late.
     pub rate: f64,
@@ -38,11 +38,11 @@ pub struct Passed {
 pub struct Certificate {
     /// The listener that shows it.
     pub listener: String,
-    /// Its first name, or its file.
+    /// First name of the certificate, or its file.
     pub name: String,
-    /// When it expires, milliseconds since 1970.
+    /// Expiry, milliseconds since 1970.
     pub not_after_ms: u64,
-    /// When the next one is ordered, milliseconds since 1970, if an authority is asked for it.
+    /// Time when the next one is ordered, milliseconds since 1970, if an authority is asked for it.
     pub renewed_ms: Option<u64>,
 }
 
@@ -51,22 +51,22 @@ pub struct Certificate {
 pub struct Zone {
     /// The listener that answers.
     pub listener: String,
-    /// Its name.
+    /// Name of the zone.
     pub name: String,
     /// Queries so far.
     pub queries: u64,
     /// Responses so far, by code; those that there were none of are left out.
     pub responses: Vec<Answered>,
-    /// What it answers with endpoints.
+    /// Records that it answers with endpoints.
     pub records: Vec<Record>,
 }
 
 /// Responses of one code.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Answered {
-    /// As `NOERROR`.
+    /// Code, as `NOERROR`.
     pub code: String,
-    /// How many.
+    /// Number of responses.
     pub responses: u64,
 }
 

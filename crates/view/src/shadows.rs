@@ -1,4 +1,4 @@
-//! What other algorithms would have done with the requests of a pool.
+//! Predictions of other algorithms for the requests of a pool.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -6,28 +6,28 @@ use utoipa::ToSchema;
 /// The shadows of one pool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PoolShadows {
-    /// Its name.
+    /// Name of the pool.
     pub pool: String,
     /// The algorithm that picks.
     pub balance: String,
     /// The latest requests, which predictions are made from.
     pub requests: u64,
-    /// From the start of the first of them to that of the last, nanoseconds.
+    /// Time from the start of the first of them to that of the last, nanoseconds.
     pub span_ns: u64,
-    /// Why nothing can be predicted, if so.
+    /// Reason for which nothing can be predicted, if so.
     pub nothing: Option<String>,
     /// Requests in flight at the picked endpoint before the pick, on average; measured.
     pub met: Option<f64>,
     /// The time to the first byte of the response that 99 of 100 requests did not pass, nanoseconds; measured.
     pub p99_ns: Option<f64>,
-    /// In the order of the configuration.
+    /// Algorithms in the order of the configuration.
     pub shadows: Vec<Shadow>,
 }
 
 /// Predictions for a shadow. A figure that is not known is absent, and `withheld` has the reason.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Shadow {
-    /// With what is not at its default.
+    /// Algorithm with the parameters that are not at their default.
     pub algorithm: String,
     /// True if its picks do not depend on what requests do: shares are those of the picks themselves. Otherwise they are those
     /// of the simulator with endpoints as they were measured, or what was measured if it is the pool's own algorithm.
@@ -38,21 +38,21 @@ pub struct Shadow {
     pub p99_ns: Option<f64>,
     /// The most picks for its weight that an endpoint gets, over its fair share: 1 is even.
     pub peak: Option<f64>,
-    /// In the order of the set.
+    /// Endpoints in the order of the set.
     pub endpoints: Vec<ShadowEndpoint>,
-    /// Why figures are absent.
+    /// Reason for which figures are absent.
     pub withheld: Vec<String>,
 }
 
 /// Shares of an endpoint, as picked and as the shadow would pick.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ShadowEndpoint {
-    /// Its name.
+    /// Name of the endpoint.
     pub endpoint: String,
     /// The part of the requests that it got.
     pub real: f64,
     /// The part that it would get.
     pub shadow: Option<f64>,
-    /// By weight.
+    /// Share by weight.
     pub fair: f64,
 }

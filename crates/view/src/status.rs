@@ -8,36 +8,36 @@ use utoipa::ToSchema;
 /// The process, in short.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Status {
-    /// Of evenkeel.
+    /// Version of evenkeel.
     pub version: String,
-    /// Of the process.
+    /// Id of the process.
     pub pid: u32,
-    /// When it started, milliseconds since 1970.
+    /// Start of the process, milliseconds since 1970.
     pub started_ms: u64,
     /// Now, milliseconds since 1970.
     pub now_ms: u64,
-    /// Whether new requests should be sent to it.
+    /// True if new requests should be sent to it.
     pub ready: bool,
-    /// Why not.
+    /// Reasons for which it is not ready.
     pub reasons: Vec<String>,
     /// Event loops.
     pub workers: u32,
     /// The configuration that runs.
     pub config: Running,
-    /// In the order of the configuration.
+    /// Listeners in the order of the configuration.
     pub listeners: Vec<Listener>,
-    /// In the order of the configuration.
+    /// Pools in the order of the configuration.
     pub pools: Vec<Pool>,
 }
 
 /// A listener.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Listener {
-    /// Its name.
+    /// Name of the listener.
     pub name: String,
-    /// What it speaks: `http`, `tcp`, `udp` or `dns`.
+    /// Protocol: `http`, `tcp`, `udp` or `dns`.
     pub mode: String,
-    /// Where it listens.
+    /// Addresses that it listens on.
     pub addresses: Vec<String>,
     /// Connections that are open.
     pub connections: u64,
@@ -52,40 +52,40 @@ pub struct Listener {
 /// A pool.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Pool {
-    /// Its name.
+    /// Name of the pool.
     pub name: String,
-    /// Its algorithm.
+    /// Algorithm of the pool.
     pub algorithm: String,
-    /// Whether so few endpoints are healthy that health is ignored.
+    /// True if so few endpoints are healthy that health is ignored.
     pub in_panic: bool,
     /// Requests that wait for a place at an endpoint.
     pub waiting: u32,
-    /// In the order of the configuration.
+    /// Endpoints in the order of the configuration.
     pub endpoints: Vec<Endpoint>,
 }
 
 /// An endpoint of a pool.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Endpoint {
-    /// Its name.
+    /// Name of the endpoint.
     pub name: String,
-    /// Where it is, once that is known.
+    /// Address, once that is known.
     pub address: Option<String>,
     /// `up`, `ramping`, `probation`, `ejected`, `unchecked`, `down`, `unresolved`, `disabled` or `draining`.
     pub state: String,
-    /// Why it is not `up`.
+    /// Reason for which it is not `up`.
     pub reason: Option<String>,
-    /// Since when it is in this state, milliseconds since 1970.
+    /// Start of this state, milliseconds since 1970.
     pub since_ms: u64,
-    /// Its weights.
+    /// Weights of the endpoint.
     pub weight: Weights,
-    /// Its tier.
+    /// Tier of the endpoint.
     pub priority: u8,
-    /// Its zone.
+    /// Zone of the endpoint.
     pub zone: Option<String>,
     /// Requests in flight.
     pub in_flight: u32,
-    /// Tries so far, with those that got no connection.
+    /// Tries so far, with those that got no connection; and answers of DNS that named it.
     pub requests: u64,
     /// Tries that failed by fault of the endpoint: answered with 500 and above, refused, reset, malformed, or too late.
     pub failed: u64,
@@ -93,22 +93,22 @@ pub struct Endpoint {
     pub share: Option<f64>,
     /// The part that its weight asks for, 0 to 1.
     pub fair_share: f64,
-    /// To the first byte of responses, of late.
+    /// Times to the first byte of responses, of late.
     pub latency: Option<LatencyOfLate>,
-    /// Its latest health check.
+    /// Latest health check.
     pub check: Option<Check>,
-    /// What it says of its own load, if it does.
+    /// Load that it reports, if it does.
     pub report: Option<LoadReport>,
-    /// What operators want of it.
+    /// Order of operators, if there is one.
     pub order: Option<Order>,
 }
 
 /// Weights of an endpoint.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Weights {
-    /// As the configuration says.
+    /// Weight of the configuration.
     pub configured: u32,
-    /// As it counts now: 0 where it gets no requests, and a part during slow start.
+    /// Weight that counts now: 0 where it gets no requests, and a part during slow start.
     pub effective: f64,
 }
 
@@ -123,26 +123,26 @@ pub struct LatencyOfLate {
     pub p99_ms: f64,
 }
 
-/// What an endpoint said last of its own load, to whichever worker.
+/// Load that an endpoint reported last, to whichever worker.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct LoadReport {
-    /// How long ago, milliseconds.
+    /// Age of the report, milliseconds.
     pub age_ms: u64,
     /// Requests in flight there, from all balancers.
     pub in_flight: u64,
-    /// What a request takes at its load, if it says that, milliseconds.
+    /// Time that a request takes at its load, if it reports that, milliseconds.
     pub latency_ms: Option<f64>,
-    /// How busy it is, if it says that: 1 is all that it has.
+    /// Utilization, if it reports that: 1 is all that it has.
     pub utilization: Option<f64>,
 }
 
 /// A health check.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Check {
-    /// When it ended, milliseconds since 1970.
+    /// End of the check, milliseconds since 1970.
     pub at_ms: u64,
-    /// How long it took, milliseconds.
+    /// Duration, milliseconds.
     pub took_ms: f64,
-    /// Why it failed, if it did.
+    /// Reason of the failure, if it failed.
     pub failure: Option<String>,
 }

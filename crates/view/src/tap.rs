@@ -1,40 +1,40 @@
-//! What does the API say of requests that end while it is asked, and of which?
+//! Types for requests that end while the API is asked, and for the choice among them.
 
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-/// Which requests: those of which all holds that is said.
+/// Choice of requests: those for which every condition holds.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct Filter {
-    /// This part of them, at random.
+    /// Part of them, at random.
     #[param(minimum = 0, maximum = 1)]
     pub sample: Option<f64>,
-    /// That came in at this listener.
+    /// Listener that they came in at.
     pub listener: Option<String>,
-    /// That this route took.
+    /// Route that took them.
     pub route: Option<String>,
-    /// Of this pool.
+    /// Pool that they went to.
     pub pool: Option<String>,
-    /// Of which a try went to this endpoint.
+    /// Endpoint that a try went to.
     pub endpoint: Option<String>,
-    /// With this method.
+    /// Method of the request.
     pub method: Option<String>,
-    /// For this host, with its port if clients send one.
+    /// Host of the request, with its port if clients send one.
     pub host: Option<String>,
-    /// Whose path begins so.
+    /// Beginning of the path.
     pub path: Option<String>,
-    /// Answered with this status, or with one of a class: `503` or `5xx`; `0` for those that got none.
+    /// Status of the answer, or a class: `503` or `5xx`; `0` for those that got none.
     #[param(pattern = "^([1-5]xx|[1-5][0-9][0-9]|0)$")]
     pub status: Option<String>,
-    /// That took so many milliseconds or more.
+    /// Least duration, milliseconds.
     #[param(minimum = 0)]
     pub min_ms: Option<f64>,
-    /// At most so many requests; 100 unless they are followed.
+    /// Largest number of requests; 100 unless they are followed.
     #[param(minimum = 1, maximum = 10000)]
     pub limit: Option<u32>,
-    /// How long they are waited for unless they are followed, milliseconds; 1000 if it is not said.
+    /// Longest wait unless they are followed, milliseconds; 1000 by default.
     #[param(maximum = 10000)]
     pub wait_ms: Option<u32>,
 }
@@ -70,11 +70,11 @@ impl Filter {
 /// A request that has ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Tapped {
-    /// As the access log writes it.
+    /// Request id as the access log writes it.
     pub request_id: String,
     /// The trace that it belongs to, in digits, where traces are on.
     pub trace_id: Option<String>,
-    /// When its head was there, milliseconds since 1970.
+    /// Time when its head was there, milliseconds since 1970.
     pub at_ms: u64,
     /// The worker that served it.
     pub worker: u64,
@@ -86,17 +86,17 @@ pub struct Tapped {
     pub pool: String,
     /// The client's address.
     pub client: String,
-    /// What the client speaks.
+    /// Protocol of the client.
     pub protocol: String,
-    /// As sent.
+    /// Method as sent.
     pub method: String,
-    /// As the client wrote it.
+    /// Host as the client wrote it.
     pub host: String,
-    /// With the query.
+    /// Path with the query.
     pub path: String,
-    /// What its client got; 0 for nothing.
+    /// Status that the client got; 0 for none.
     pub status: u16,
-    /// How it ended, if it is a gRPC call.
+    /// Status of a gRPC call.
     pub grpc_status: Option<String>,
     /// Bytes of its body.
     pub bytes_in: u64,
@@ -104,30 +104,30 @@ pub struct Tapped {
     pub bytes_out: u64,
     /// Waiting for a place at an endpoint, milliseconds.
     pub queue_ms: f64,
-    /// Until the connection was open, if one had to be opened, milliseconds.
+    /// Time until the connection was open, if one had to be opened, milliseconds.
     pub connect_ms: Option<f64>,
-    /// Until the response's head was there, milliseconds.
+    /// Time until the response's head was there, milliseconds.
     pub ttfb_ms: Option<f64>,
-    /// From its head to its end, milliseconds.
+    /// Time from its head to its end, milliseconds.
     pub total_ms: f64,
-    /// Who ended it.
+    /// Side that ended it.
     pub end: String,
-    /// Where it was then.
+    /// Phase in which it ended.
     pub phase: String,
-    /// Why no response of an endpoint went to the client.
+    /// Reason for which no response of an endpoint went to the client.
     pub reason: Option<String>,
-    /// In order of their ends; the last one's endpoint answered, or failed last.
+    /// Tries in order of their ends; the last one's endpoint answered, or failed last.
     pub tries: Vec<TappedTry>,
 }
 
-/// One try.
+/// One try of a request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TappedTry {
-    /// Where it went.
+    /// Endpoint of the try.
     pub endpoint: String,
-    /// From the request's head on, milliseconds.
+    /// Start, from the request's head on, milliseconds.
     pub at_ms: f64,
-    /// How long it took, milliseconds.
+    /// Duration, milliseconds.
     pub took_ms: f64,
     /// `answered`, or how it failed.
     pub end: String,

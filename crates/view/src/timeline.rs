@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How often it is counted.
+/// Time between two counts.
 pub const EVERY: Duration = Duration::from_secs(1);
 
 /// Seconds of which sums of all are kept.
@@ -19,7 +19,7 @@ const TOGETHER: u64 = 5;
 /// Counts after which latencies of late begin anew: they are of the time since the last but one, half of it to all of it.
 const WINDOW: u64 = 30;
 
-/// Their spans.
+/// Spans of a pool or an endpoint that are kept.
 const SPANS: usize = SECONDS / TOGETHER as usize;
 
 /// Endpoints of which spans are kept, those that had requests first: some ten megabytes. Of more, pools alone show their sums.
@@ -28,7 +28,7 @@ const ENDPOINTS_MAX: usize = 1000;
 /// Requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// All of them.
+    /// Requests in all.
     pub requests: u64,
     /// Requests answered with 500 and above; of an endpoint, all that failed by its fault.
     pub errors: u64,
@@ -41,7 +41,7 @@ impl Counts {
         self.errors += more.errors;
     }
 
-    /// What is new since then. What left and came back counts from zero.
+    /// Returns the difference to an earlier moment. An endpoint that left and came back counts from zero.
     pub fn since(self, before: Counts) -> Counts {
         if self.requests < before.requests {
             return self;
@@ -50,16 +50,19 @@ impl Counts {
     }
 }
 
-/// The requests that planes have counted until now. Pools and endpoints are in the order of the plan that runs.
-pub trait Ledger {
-    /// Names of the pools, each with those of its endpoints.
-    fn pools(&self) -> impl Iterator<Item = (&Arc<str>, impl Iterator<Item = &Arc<str>>)>;
+/// Requests at an endpoint in some time.
+#[derive(Clone, Debug)]
+pub struct OfLate {
+    /// The requests.
+    pub counts: Counts,
+    /// Times to the first byte of their responses, if they are measured.
+    pub latencies: Latencies,
+}
 
-    /// Tries at an endpoint, and those under way.
-    fn endpoint(&self, pool: usize, endpoint: usize) -> (Counts, u32);
-
-    /// Times to the first byte of the responses of an endpoint.
-    fn latencies(&self, pool: usize, endpoint: usize) -> Latencies;
+/// Requests counted until now.
+pub trait Counted {
+    /// The pools of the plan that runs, with what their endpoints got.
+    fn pools(&self) -> impl Iterator<Item = impl PoolCounted>;
 
     /// Requests of clients, of all listeners.
     fn listeners(&self) -> Counts;
@@ -68,7 +71,22 @@ pub trait Ledger {
     fn routes(&self) -> HashMap<(Arc<str>, Arc<str>), Counts>;
 }
 
-/// What is kept.
+/// Requests of a pool counted until now. Endpoints are in the order in which the pool has them.
+pub trait PoolCounted {
+    /// The name of the pool.
+    fn name(&self) -> &Arc<str>;
+
+    /// The names of its endpoints.
+    fn endpoints(&self) -> impl Iterator<Item = &Arc<str>>;
+
+    /// Tries at an endpoint, and those under way.
+    fn endpoint(&self, endpoint: usize) -> (Counts, u32);
+
+    /// Times to the first byte of the responses of an endpoint.
+    fn latencies(&self, endpoint: usize) -> Latencies;
+}
+
+/// History of requests, and latencies of late.
 #[derive(Default)]
 pub struct Timeline(Mutex<Kept>);
 
@@ -86,19 +104,19 @@ struct Kept {
 struct Pool {
     ring: Ring,
     endpoints: HashMap<Arc<str>, Endpoint>,
-    /// When it was last in the plan, by `counted`.
+    /// Number of the count in which it was last in the plan.
     seen: u64,
 }
 
 /// An endpoint that had requests.
 #[derive(Default)]
 struct Endpoint {
-    /// Until the last count.
+    /// Counts until the last look.
     before: Counts,
     latencies: Latencies,
-    /// Latencies at the end of the last window, and of the one before.
-    windows: [Option<Latencies>; 2],
-    /// Its spans, unless there were too many endpoints before it.
+    /// Values at the end of the last window, and of the one before.
+    windows: [Option<OfLate>; 2],
+    /// Spans, unless there were too many endpoints before it.
     spans: Option<Box<Spans>>,
     seen: u64,
 }
@@ -167,19 +185,19 @@ fn push<T>(ring: &mut VecDeque<T>, one: T, most: usize) {
 
 impl Timeline {
     /// Counts what has happened since it was last called, which is [`EVERY`] so often.
-    pub fn count(&self, now: &impl Ledger, now_ms: u64) {
+    pub fn count(&self, now: &impl Counted, now_ms: u64) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = &mut *kept;
         kept.counted += 1;
         let (counted, is_over) = (kept.counted, kept.counted.is_multiple_of(TOGETHER));
         let mut all = Open::default();
         let mut all_in_flight = 0;
-        for (p, (name, endpoints)) in now.pools().enumerate() {
-            let pool = kept.pools.entry(name.clone()).or_default();
+        for now in now.pools() {
+            let pool = kept.pools.entry(now.name().clone()).or_default();
             pool.seen = counted;
             let mut pool_in_flight = 0;
-            for (e, name) in endpoints.enumerate() {
-                let (counts, in_flight) = now.endpoint(p, e);
+            for (e, name) in now.endpoints().enumerate() {
+                let (counts, in_flight) = now.endpoint(e);
                 pool_in_flight += in_flight;
                 if counts.requests > 0 && !pool.endpoints.contains_key(name) {
                     let has_spans = kept.endpoints < ENDPOINTS_MAX;
@@ -189,12 +207,13 @@ impl Timeline {
                 }
                 let Some(endpoint) = pool.endpoints.get_mut(name) else { continue };
                 endpoint.seen = counted;
-                endpoint.count(counts, || now.latencies(p, e), [&mut all, &mut pool.ring.open]);
+                endpoint.count(counts, || now.latencies(e), [&mut all, &mut pool.ring.open]);
                 if let Some(spans) = endpoint.spans.as_mut().filter(|_| is_over) {
                     spans.close(now_ms, in_flight);
                 }
                 if counted.is_multiple_of(WINDOW) {
-                    endpoint.windows = [Some(endpoint.latencies.clone()), endpoint.windows[0].take()];
+                    let until_now = OfLate { counts, latencies: endpoint.latencies.clone() };
+                    endpoint.windows = [Some(until_now), endpoint.windows[0].take()];
                 }
             }
             if is_over {
@@ -219,7 +238,7 @@ impl Timeline {
         }
     }
 
-    /// What is kept of all, of a pool, or of an endpoint.
+    /// Returns the history of all, of a pool, or of an endpoint.
     pub fn shown(&self, of: Option<(&str, Option<&str>)>) -> Option<History> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let second = EVERY.as_millis() as u32;
@@ -238,14 +257,19 @@ impl Timeline {
         Some(History { step_ms: second * TOGETHER as u32, spans: ring.spans.iter().copied().collect(), spreads })
     }
 
-    /// Returns the latencies of an endpoint of the last half minute to minute. `now`: all until now.
-    pub fn of_late(&self, pool: &str, endpoint: &str, now: &Latencies) -> Latencies {
+    /// Returns what an endpoint got in the last half minute to minute. `counts` and `latencies`: all until now.
+    pub fn of_late(&self, pool: &str, endpoint: &str, counts: Counts, latencies: &Latencies) -> OfLate {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = kept.pools.get(pool).and_then(|pool| pool.endpoints.get(endpoint)?.windows[1].as_ref());
-        before.map_or_else(|| now.clone(), |before| now.since(before))
+        match before {
+            None => OfLate { counts, latencies: latencies.clone() },
+            Some(before) => {
+                OfLate { counts: counts.since(before.counts), latencies: latencies.since(&before.latencies) }
+            }
+        }
     }
 
-    /// What has passed by a route from a listener: so far, and how much of it of late.
+    /// Returns the requests by a route from a listener: so far, of late, and how long ago that began.
     pub fn passed(&self, listener: &Arc<str>, route: &Arc<str>) -> (Counts, Counts, Duration) {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let route = kept.routes.get(&(listener.clone(), route.clone()));
@@ -323,17 +347,9 @@ mod tests {
         }
     }
 
-    impl Ledger for Web {
-        fn pools(&self) -> impl Iterator<Item = (&Arc<str>, impl Iterator<Item = &Arc<str>>)> {
-            std::iter::once((&self.1, self.0.iter().map(|(name, ..)| name)))
-        }
-
-        fn endpoint(&self, _: usize, endpoint: usize) -> (Counts, u32) {
-            (self.0[endpoint].1, 0)
-        }
-
-        fn latencies(&self, _: usize, endpoint: usize) -> Latencies {
-            self.0[endpoint].2.clone()
+    impl Counted for Web {
+        fn pools(&self) -> impl Iterator<Item = impl PoolCounted> {
+            std::iter::once(self)
         }
 
         fn listeners(&self) -> Counts {
@@ -342,6 +358,24 @@ mod tests {
 
         fn routes(&self) -> HashMap<(Arc<str>, Arc<str>), Counts> {
             HashMap::new()
+        }
+    }
+
+    impl PoolCounted for &Web {
+        fn name(&self) -> &Arc<str> {
+            &self.1
+        }
+
+        fn endpoints(&self) -> impl Iterator<Item = &Arc<str>> {
+            self.0.iter().map(|(name, ..)| name)
+        }
+
+        fn endpoint(&self, endpoint: usize) -> (Counts, u32) {
+            (self.0[endpoint].1, 0)
+        }
+
+        fn latencies(&self, endpoint: usize) -> Latencies {
+            self.0[endpoint].2.clone()
         }
     }
 
@@ -368,7 +402,11 @@ mod tests {
     #[test]
     fn latencies_of_late_are_of_the_last_half_minute_to_minute() {
         let (mut now, history) = (Web::new(&["one"]), Timeline::default());
-        let late = |now: &Web| history.of_late("web", "one", &now.0[0].2).count();
+        let late = |now: &Web| {
+            let late = history.of_late("web", "one", now.0[0].1, &now.0[0].2);
+            assert_eq!(late.counts.requests, late.latencies.count());
+            late.counts.requests
+        };
         let mut seen = Vec::new();
         for second in 1..=120 {
             now.add(1, 0);
@@ -378,7 +416,8 @@ mod tests {
             seen.push(late(&now));
         }
         assert_eq!([0, 29, 58, 59, 60, 89, 119].map(|at| seen[at]), [2, 60, 118, 61, 63, 61, 61]);
-        assert_eq!(history.of_late("web", "two", &now.0[0].2).count(), 240, "nothing is known of it");
+        let unknown = history.of_late("web", "two", now.0[0].1, &now.0[0].2);
+        assert_eq!(unknown.counts.requests, 240, "nothing is known of it");
         let mut back = Web::new(&["one"]);
         back.add(1, 0);
         history.count(&back, 121);

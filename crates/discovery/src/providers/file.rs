@@ -14,24 +14,24 @@ use std::sync::Arc;
 /// Links that are followed before they count as a circle; the kernel's own limit.
 const LINKS_MAX: usize = 40;
 
-/// What a configuration is called that is in no file.
+/// Name of a configuration that is in no file.
 const TYPED: &str = "(typed)";
 
 /// A configuration file, or what was typed in its place.
 #[derive(Debug)]
 pub struct File {
     path: Option<PathBuf>,
-    /// What was there when it was read.
+    /// Content when it was read.
     seen: Texts,
 }
 
 impl File {
-    /// This file, which is not read yet.
+    /// Creates a file that is not read yet.
     pub fn new(path: &Path) -> File {
         File { path: Some(path.to_path_buf()), seen: Texts::default() }
     }
 
-    /// What this text says, and no file.
+    /// Creates one with this text and no path.
     pub fn typed(text: String) -> File {
         File { path: None, seen: Texts::typed(TYPED, text) }
     }
@@ -60,12 +60,12 @@ impl File {
         Offer { outcome, provenance }
     }
 
-    /// What it said when it was read.
+    /// Returns the content when it was read.
     pub fn texts(&self) -> &Texts {
         &self.seen
     }
 
-    /// Whether it, or what it includes, says something else than when it was read.
+    /// True if the file, or a file that it includes, differs from what was read.
     pub fn has_changed(&self) -> bool {
         self.path.is_some() && self.look().1 != self.seen
     }
@@ -77,7 +77,7 @@ impl File {
         }
     }
 
-    /// What it would say if it said this, beside what it includes, on this machine; and the texts of that.
+    /// Returns the outcome that this text would have in its place, with what it includes, on this machine; and the texts of that.
     pub fn with(&self, text: &str, machine: &dyn Machine) -> (Outcome, Texts) {
         Texts::with(self.path().unwrap_or(Path::new(TYPED)), text, machine)
     }

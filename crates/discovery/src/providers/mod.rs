@@ -25,7 +25,7 @@ use watch::Folders;
 /// The providers of a process.
 pub struct Providers {
     file: Arc<Mutex<File>>,
-    /// Where what is typed is to run.
+    /// Machine on which typed texts are to run.
     machine: Box<dyn Machine + Send + Sync>,
     offers: Offers,
     watching: Option<Watching>,
@@ -44,7 +44,7 @@ impl Drop for Watching {
 }
 
 impl Providers {
-    /// Those of a process that was started with this file. `machine`: has what plans name, for those that are typed.
+    /// Creates the providers of a process that was started with this file. `machine`: has what typed plans name.
     pub fn new(file: File, machine: impl Machine + Send + Sync + 'static) -> Providers {
         let file = Arc::new(Mutex::new(file));
         Providers { file, machine: Box::new(machine), offers: Offers::default(), watching: None }
@@ -55,7 +55,7 @@ impl Providers {
         lock(&self.file).path().map(Into::into)
     }
 
-    /// What the file said when it was read or written last.
+    /// Content of the file when it was read or written last.
     pub fn texts(&self) -> Texts {
         lock(&self.file).texts().clone()
     }
@@ -116,7 +116,7 @@ impl Providers {
         }
     }
 
-    /// Where other providers put what they want.
+    /// Returns the place where other providers put their offers.
     pub fn offers(&self) -> Offers {
         self.offers.clone()
     }

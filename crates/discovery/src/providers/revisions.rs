@@ -15,15 +15,15 @@ const KEPT: usize = 10;
 /// A plan that is, or was, in use.
 #[derive(Clone, Debug)]
 pub struct Revision {
-    /// Its number.
+    /// Number of its generation.
     pub generation: u64,
-    /// Since when, milliseconds since 1970.
+    /// Start of its use, milliseconds since 1970.
     pub since_ms: u64,
     /// The plan, and how it came.
     pub wanted: Wanted,
     /// A line for each difference to the one before.
     pub changes: Vec<String>,
-    /// Whether it differs from what the file said when it was read or written last.
+    /// True if it differs from the file when that was read or written last.
     pub differs: bool,
     /// Warnings about it.
     pub warnings: Vec<Diagnostic>,
@@ -42,7 +42,7 @@ pub struct Handed {
 }
 
 impl Revision {
-    /// What its plan was read of, if it was read.
+    /// Returns the text of its plan, if it was read from one.
     pub fn text(&self) -> Option<&str> {
         self.wanted.provenance.texts.as_ref().map(|texts| texts.text())
     }
@@ -55,7 +55,7 @@ impl Revision {
         Offer { outcome, provenance: Provenance { how, by, ..provenance } }
     }
 
-    /// As it is left to the next process. A plan that was made without a text gets one.
+    /// Returns the form that the next process gets. A plan that was made without a text gets one.
     pub fn handed(&self) -> Handed {
         let Wanted { plan, provenance: Provenance { provider, how, by, texts } } = self.wanted.clone();
         let written = || Arc::new(Texts::typed(&format!("({provider})"), plan.to_toml_with_secrets()));
@@ -80,7 +80,7 @@ impl Handed {
     }
 }
 
-/// Those of this process, for all who ask.
+/// Revisions of this process, shared by all clones.
 #[derive(Clone, Debug)]
 pub struct Revisions {
     /// The file that the process was started with.
@@ -104,12 +104,12 @@ impl Revisions {
         self.kept().back().cloned().expect("one is always kept")
     }
 
-    /// All of them, the latest first.
+    /// Returns all revisions, the latest first.
     pub fn all(&self) -> Vec<Revision> {
         self.kept().iter().rev().cloned().collect()
     }
 
-    /// This one.
+    /// Returns the revision with this number.
     pub fn get(&self, generation: u64) -> Option<Revision> {
         self.kept().iter().find(|one| one.generation == generation).cloned()
     }
@@ -119,7 +119,7 @@ impl Revisions {
         self.kept().iter().rev().nth(1).cloned()
     }
 
-    /// This one runs from now on.
+    /// Adds the revision that runs from now on.
     pub fn push(&self, revision: Revision) {
         let mut kept = self.kept();
         kept.push_back(revision);
@@ -128,7 +128,7 @@ impl Revisions {
         }
     }
 
-    /// What runs is in the file.
+    /// Notes that the latest revision is in the file.
     pub fn saved(&self) {
         let mut kept = self.kept();
         if let Some(latest) = kept.back_mut() {
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
     use evenkeel_config::plan::{Endpoint, Listener, Pool, Secret, Sticky};
 
-    /// One of a provider that has no text.
+    /// Returns a revision of a provider that has no text.
     fn revision(secret: Secret) -> Revision {
         let at = |port| ([127, 0, 0, 1], port).into();
         let sticky = Some(Sticky { secret, ..Sticky::default() });

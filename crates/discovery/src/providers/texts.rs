@@ -1,4 +1,4 @@
-//! What the files of a configuration said when it was read, kept so that it can be had again.
+//! Texts of the files of a configuration when it was read, kept so that it can be loaded again.
 
 use evenkeel_config::{Disk, Files, Machine, Outcome, check_from, load_from};
 use serde::{Deserialize, Serialize};
@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 pub struct Texts {
     /// The one that names all others.
     main: PathBuf,
-    /// Each file with what it said; `None` if it could not be read, or was no text.
+    /// Content by file; `None` if it could not be read, or was not text.
     pub files: BTreeMap<PathBuf, Option<String>>,
     /// Folders in which files were looked for.
     pub folders: BTreeSet<PathBuf>,
 }
 
 impl Texts {
-    /// This text alone, which is in no file: as if it were in the current folder.
+    /// Creates a configuration of this text alone, as if it were in the current folder.
     pub fn typed(name: &str, text: String) -> Texts {
         let main = PathBuf::from(name);
         Texts { files: [(main.clone(), Some(text))].into(), main, ..Texts::default() }
@@ -32,19 +32,19 @@ impl Texts {
         (outcome, disk.seen.into_inner())
     }
 
-    /// What would be read if the file said this, beside what it includes; what it names is looked for on `machine`.
+    /// Reads this text in the place of the file, with what it includes; what it names is looked for on `machine`.
     pub fn with(main: &Path, text: &str, machine: &dyn Machine) -> (Outcome, Texts) {
         let disk = Watched::new(main, Some(text));
         let outcome = check_from(&disk, main, &environment, machine);
         (outcome, disk.seen.into_inner())
     }
 
-    /// What is read of them.
+    /// Loads the configuration from these texts.
     pub fn load(&self) -> Outcome {
         load_from(self, &self.main, &environment)
     }
 
-    /// What the file says that names all others.
+    /// Returns the text of the main file.
     pub fn text(&self) -> &str {
         self.files.get(&self.main).and_then(Option::as_deref).unwrap_or_default()
     }
@@ -64,7 +64,7 @@ impl Files for Texts {
 
 /// The disk, and what was asked of it.
 struct Watched<'a> {
-    /// What the main file is to say.
+    /// Text that takes the place of the main file.
     instead: Option<&'a str>,
     seen: RefCell<Texts>,
 }

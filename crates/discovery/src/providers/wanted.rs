@@ -11,29 +11,29 @@ use tokio::sync::Notify;
 pub struct Wanted {
     /// The plan: as it was asked for, whatever was found since.
     pub plan: Arc<Plan>,
-    /// Where it is from.
+    /// Origin of the plan.
     pub provenance: Provenance,
 }
 
-/// Where a plan is from.
+/// Origin of a plan.
 #[derive(Clone, Debug)]
 pub struct Provenance {
     /// Name of the provider: `file` or `typed`.
     pub provider: String,
     /// `start`, `reload`, `apply` or `rollback`.
     pub how: String,
-    /// Who asked for it.
+    /// Client, signal or file that asked for it.
     pub by: String,
-    /// What it was read of; `None` for one that was made without a text.
+    /// Texts that it was read from; `None` for one that was made without a text.
     pub texts: Option<Arc<Texts>>,
 }
 
-/// What a provider offers: a plan, or all that is wrong with it.
+/// Offer of a provider: a plan, or all that is wrong with it.
 #[derive(Clone, Debug)]
 pub struct Offer {
     /// The plan, if it is possible, and what is to be said of it.
     pub outcome: Outcome,
-    /// Where it is from.
+    /// Origin of the offer.
     pub provenance: Provenance,
 }
 

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// How long nothing must happen before the files are looked at: a change of several files takes some writes.
+/// Quiet time before the files are looked at: a change of several files takes some writes.
 const QUIET: Duration = Duration::from_millis(100);
 
 /// Writes without a pause do not hold a change back for longer than this.
 const LATEST: Duration = Duration::from_secs(2);
 
-/// Everything that may change what a file in a folder says.
+/// Events that may change the content of a file in a folder.
 const EVENTS: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::MODIFY)
     .union(WatchFlags::CLOSE_WRITE)

@@ -58,6 +58,10 @@ impl Plane for Broken {
         self.0.collector()
     }
 
+    fn counts(&self) -> Box<dyn PlaneCounts> {
+        self.0.counts()
+    }
+
     fn join(self: Box<Self>) {
         Box::new(self.0).join();
     }

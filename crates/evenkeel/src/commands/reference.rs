@@ -63,8 +63,8 @@ pub fn metrics() -> Result<(), Failure> {
     discovery.keep(runtime.block_on(discovery.follow(&plan)));
     let certificates = Store::default().next(&plan).map_err(|e| Failure::running(e.to_string()))?;
     let control = Control::unattended(&plan, 1);
-    let answers = watch::channel(Arc::new(dns::Numbers::next(&plan, 1, &dns::Numbers::default()))).1;
     let generation = Arc::new(Generation::first(Arc::new(plan), Vec::new()));
+    let answers = watch::channel(Arc::new(dns::Numbers::next(&generation, 1, &dns::Numbers::default()))).1;
     let counted = watch::channel(Arc::new(Numbers::first(generation.clone(), 1))).1;
     let shared = Metrics::new(watch::channel(generation).1, control);
     let registry = registry(Rooms {

@@ -10,9 +10,11 @@ use crate::configured;
 use crate::predictions::Predictions;
 use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::api::running::{Later, Requests, Running};
+use evenkeel_config::plan;
 use evenkeel_discovery::providers::revisions::Revisions;
 use evenkeel_proxy::{Looker, Numbers};
 use evenkeel_runtime::control::Control;
+use evenkeel_runtime::membership::Endpoints;
 use evenkeel_runtime::orders::Change;
 use evenkeel_runtime::pool::Refused;
 use evenkeel_view::config::{self, Outcome, Wish};
@@ -53,11 +55,13 @@ impl Window {
         running.zip(self.shown.control.get()).ok_or_else(|| Problem::refused("the process is starting"))
     }
 
-    fn pools(&self, now: &Numbers, control: &Control) -> Vec<Pool> {
-        let now = now.moment();
-        let mut pools = control.shown(&now.plan());
-        now.add_to(&mut pools, &self.shown.timeline, control.now());
-        pools
+    fn pool(&self, now: &Numbers, control: &Control, (plan, endpoints): (&plan::Pool, Endpoints)) -> Pool {
+        let mut pool = control.shown(plan, &endpoints);
+        now.add_reports(&mut pool, &endpoints, control.now());
+        if let Some(ledger) = self.shown.ledger.get() {
+            ledger.pool(&plan.name, endpoints).add_to(&mut pool, &self.shown.timeline);
+        }
+        pool
     }
 
     fn config_of(&self, now: &Numbers) -> config::Running {
@@ -94,7 +98,7 @@ impl Window {
             let detail = format!("it counts, and is forgotten at a restart: runtime.state cannot be written: {error}");
             return Err(Problem::refused(detail));
         }
-        let shown = self.pools(&now, control).into_iter().find(|shown| shown.name == pool);
+        let shown = now.generation.pool(pool).map(|(plan, endpoints)| self.pool(&now, control, (plan, endpoints)));
         let shown = shown.and_then(|pool| pool.endpoints.into_iter().find(|shown| shown.name == endpoint));
         shown.ok_or_else(|| Problem::not_found(format!("the endpoint \"{endpoint}\" has just left")))
     }
@@ -128,7 +132,8 @@ impl Running for Window {
             status.workers = now.workers.len() as u32;
             status.config = self.config_of(&now);
             status.listeners = now.shown_listeners();
-            status.pools = self.pools(&now, control);
+            let pools = now.generation.pools();
+            status.pools = pools.map(|(plan, endpoints)| self.pool(&now, control, (plan, endpoints))).collect();
         }
         status
     }
@@ -220,7 +225,7 @@ impl Running for Window {
 
     fn tap(&self, filter: &tap::Filter) -> Result<Requests, Problem> {
         let (now, _) = self.running()?;
-        tapped::open(&self.looker()?, &now.generation.plan_as_found(), filter)
+        tapped::open(&self.looker()?, &now.generation, filter)
     }
 
     fn config(&self, whole: bool) -> config::Config {

@@ -1,9 +1,9 @@
 //! Native histograms of how long requests took at each endpoint.
 
 use evenkeel_admin::exposition::{Native, Series};
-use evenkeel_proxy::Numbers;
+use evenkeel_runtime::Ledger;
 use evenkeel_view::latencies::{FIRST, Latencies, SCHEMA};
-use evenkeel_view::timeline::Ledger;
+use evenkeel_view::timeline::{Counted, PoolCounted};
 
 /// What the native histogram of each endpoint is called, and what it means.
 pub const NATIVE: (&str, &str) = (
@@ -13,10 +13,7 @@ pub const NATIVE: (&str, &str) = (
 );
 
 /// The latencies of each endpoint that had requests, as Prometheus takes them: all of an endpoint in one series.
-pub fn native(now: &Numbers) -> Vec<Native> {
-    if !now.plan().telemetry.metrics.per_endpoint {
-        return Vec::new();
-    }
+pub fn native(now: &Ledger) -> Vec<Native> {
     // The first step has all that is shorter, which counts as zero.
     let first = FIRST << SCHEMA;
     let one = |pool: &str, endpoint: &str, latencies: Latencies| Series {
@@ -26,11 +23,10 @@ pub fn native(now: &Numbers) -> Vec<Native> {
         steps: (first..).zip(latencies.steps.iter().copied()).skip(1).collect(),
     };
     let mut series = Vec::new();
-    let now = now.moment();
-    for (p, (pool, endpoints)) in now.pools().enumerate() {
-        let latencies = endpoints.enumerate().map(|(e, endpoint)| (endpoint, now.latencies(p, e)));
+    for pool in now.pools() {
+        let latencies = pool.endpoints().enumerate().map(|(e, endpoint)| (endpoint, pool.latencies(e)));
         let used = latencies.filter(|(_, latencies)| latencies.count() > 0);
-        series.extend(used.map(|(endpoint, latencies)| one(pool, endpoint, latencies)));
+        series.extend(used.map(|(endpoint, latencies)| one(pool.name(), endpoint, latencies)));
     }
     let ((name, help), zero_threshold) = (NATIVE, f64::from(FIRST).exp2());
     vec![Native { name, help, schema: SCHEMA, zero_threshold, series }]

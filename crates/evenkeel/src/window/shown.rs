@@ -6,8 +6,8 @@ use crate::registry::render;
 use evenkeel_admin::Ready;
 use evenkeel_admin::exposition::Native;
 use evenkeel_proxy::{Looker, Numbers};
-use evenkeel_runtime::Events;
 use evenkeel_runtime::control::Control;
+use evenkeel_runtime::{Events, Ledger};
 use evenkeel_view::timeline::Timeline;
 use prometheus_client::registry::Registry;
 use std::io;
@@ -26,6 +26,8 @@ pub struct Shown {
     pub control: OnceLock<Control>,
     /// The plan that runs.
     pub running: OnceLock<watch::Receiver<Arc<Numbers>>>,
+    /// The requests of all planes.
+    pub ledger: OnceLock<Ledger>,
     /// When certificates expire.
     pub certificates: OnceLock<Arc<evenkeel_tls::store::Shown>>,
     /// When new ones are ordered.
@@ -64,7 +66,9 @@ impl Shown {
 
     /// Those that text has no words for.
     pub fn native(&self) -> Vec<Native> {
-        self.running.get().map(|running| native(&running.borrow().clone())).unwrap_or_default()
+        let running = self.running.get().map(|running| running.borrow().clone());
+        let wanted = running.is_some_and(|running| running.plan().telemetry.metrics.per_endpoint);
+        self.ledger.get().filter(|_| wanted).map(native).unwrap_or_default()
     }
 
     /// What has happened of late.

@@ -2,10 +2,10 @@
 
 use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::api::running::{Requests, Told};
-use evenkeel_config::plan::Plan;
 use evenkeel_proxy::taps::{Filter, OPEN_MAX, Statuses};
 use evenkeel_proxy::watched::{Try, Watched};
 use evenkeel_proxy::{Looker, Tap};
+use evenkeel_runtime::Generation;
 use evenkeel_view::tap::{self, Tapped, TappedTry};
 use futures_core::Stream;
 use std::pin::Pin;
@@ -16,23 +16,25 @@ use std::task::{Context, Poll};
 ///
 /// # Errors
 /// A name is unknown, a status is none, or too many watch.
-pub fn open(looker: &Arc<Looker>, plan: &Plan, wanted: &tap::Filter) -> Result<Requests, Problem> {
-    let known = |what: &str, wanted: &Option<String>, names: &mut dyn Iterator<Item = &str>| {
-        let names: Vec<&str> = names.collect();
-        match wanted {
-            Some(name) if !names.contains(&&**name) => {
-                let names = names.into_iter().take(20).collect::<Vec<_>>().join(", ");
-                Err(Problem::not_found(format!("no {what} is called \"{name}\"; there are: {names}")))
-            }
-            _ => Ok(()),
-        }
-    };
-    known("listener", &wanted.listener, &mut plan.listeners.iter().map(|listener| &*listener.name))?;
-    known("route", &wanted.route, &mut plan.routes.iter().map(|route| &*route.name))?;
-    known("pool", &wanted.pool, &mut plan.pools.iter().map(|pool| &*pool.name))?;
-    let endpoints = plan.pools.iter().filter(|pool| wanted.pool.as_ref().is_none_or(|name| *pool.name == **name));
-    let mut endpoints = endpoints.flat_map(|pool| &pool.endpoints).map(|endpoint| &*endpoint.name);
-    known("endpoint", &wanted.endpoint, &mut endpoints)?;
+pub fn open(looker: &Arc<Looker>, now: &Generation, wanted: &tap::Filter) -> Result<Requests, Problem> {
+    fn known<'n>(
+        what: &str,
+        wanted: Option<&String>,
+        names: impl Iterator<Item = &'n Arc<str>> + Clone,
+    ) -> Result<(), Problem> {
+        let Some(wanted) = wanted.filter(|wanted| names.clone().all(|name| **name != ***wanted)) else { return Ok(()) };
+        let names = names.take(20).map(|name| &**name).collect::<Vec<_>>().join(", ");
+        Err(Problem::not_found(format!("no {what} is called \"{wanted}\"; there are: {names}")))
+    }
+    let plan = &now.plan;
+    known("listener", wanted.listener.as_ref(), plan.listeners.iter().map(|listener| &listener.name))?;
+    known("route", wanted.route.as_ref(), plan.routes.iter().map(|route| &route.name))?;
+    known("pool", wanted.pool.as_ref(), plan.pools.iter().map(|pool| &pool.name))?;
+    let pools = now.pools().filter(|(pool, _)| wanted.pool.as_ref().is_none_or(|name| *pool.name == **name));
+    let endpoints: Vec<_> =
+        if wanted.endpoint.is_some() { pools.map(|(_, found)| found).collect() } else { Vec::new() };
+    let endpoints = endpoints.iter().flat_map(|found| found.iter()).map(|endpoint| &endpoint.name);
+    known("endpoint", wanted.endpoint.as_ref(), endpoints)?;
     let filter = Filter {
         sample: wanted.sample,
         listener: wanted.listener.clone(),

@@ -4,6 +4,7 @@
 
 #[rustfmt::skip] // rows
 mod cases;
+mod counted;
 mod found;
 mod load;
 mod resolver;

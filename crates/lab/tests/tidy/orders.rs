@@ -73,11 +73,11 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/tcp", &["lifetime", "record", "duplex"]),
     ("proxy/udp", &["listener", "table", "flow"]),
     ("proxy/upstream", &[
-        "connections", "h1_endpoint", "session", "pick", "retries", "pool", "idle", "probe_rate", "sessions", "rules",
-        "sticky", "stream", "link", "allowance", "waiting", "tls",
+        "connections", "h1_endpoint", "session", "pick", "retries", "pool", "idle", "probe_rate", "sessions", "marked",
+        "rules", "sticky", "stream", "link", "allowance", "waiting", "tls",
     ]),
     ("runtime", &[
-        "runtime", "lost", "metrics", "plane", "control", "check", "generation", "membership", "restart", "snapshot", "pool",
+        "runtime", "lost", "metrics", "plane", "control", "check", "ledger", "generation", "membership", "snapshot", "pool",
         "history", "events", "journal", "orders",
     ]),
     ("sim", &[

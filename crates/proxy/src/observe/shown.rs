@@ -1,54 +1,67 @@
 //! Numbers of the workers as operators see them: sums over the workers.
 
-use super::numbers::{Moment, Numbers};
+use super::numbers::{Members, Numbers};
 use super::route_stats::RouteStats;
 use super::stats::{Counter, EndpointStats, Histogram};
 use evenkeel_balance::Instant;
 use evenkeel_config::plan::{self, Mode};
+use evenkeel_runtime::ledger::{EndpointCounts, PlaneCounts, PoolCounts};
+use evenkeel_runtime::membership::Endpoints;
 use evenkeel_view::latencies::Latencies;
 use evenkeel_view::served::{Passed, Route};
-use evenkeel_view::timeline::{Counts, Ledger, Timeline};
-use evenkeel_view::{LatencyOfLate, Listener, LoadReport, Pool};
+use evenkeel_view::timeline::{Counts, Timeline};
+use evenkeel_view::{Listener, LoadReport, Pool};
 use std::collections::HashMap;
 use std::sync::Arc;
+use tokio::sync::watch;
 
-impl Ledger for Moment<'_> {
-    fn pools(&self) -> impl Iterator<Item = (&Arc<str>, impl Iterator<Item = &Arc<str>>)> {
-        let pools = self.numbers.plan().pools.iter().zip(&self.members);
-        pools.map(|(pool, members)| (&pool.name, members.endpoints.iter().map(|endpoint| &endpoint.name)))
-    }
+/// The proxy's part of the ledger: what workers count under whatever plan runs.
+pub struct Counted(pub watch::Receiver<Arc<Numbers>>);
 
-    fn endpoint(&self, pool: usize, endpoint: usize) -> (Counts, u32) {
-        let (mut counts, mut in_flight) = (Counts::default(), 0u64);
-        for stats in self.members[pool].stats(endpoint) {
-            counts.add(of_stats(stats));
-            in_flight = in_flight.wrapping_add(stats.active.get());
-        }
-        // Several threads count, so a sum may be of two moments.
-        (counts, u32::try_from(in_flight).unwrap_or(0))
-    }
-
-    fn latencies(&self, pool: usize, endpoint: usize) -> Latencies {
-        let mut sum = Latencies::default();
-        self.members[pool].stats(endpoint).for_each(|stats| stats.latency.add_to(&mut sum));
-        sum
+impl PlaneCounts for Counted {
+    fn pool(&self, name: &str, endpoints: &Endpoints) -> Option<Arc<dyn PoolCounts>> {
+        let numbers = self.0.borrow();
+        Some(numbers.tally(name)?.over(endpoints))
     }
 
     fn listeners(&self) -> Counts {
         let mut sum = Counts::default();
-        let tables = self.numbers.workers.iter().flat_map(|worker| &worker.routes);
+        let numbers = self.0.borrow().clone();
+        let tables = numbers.workers.iter().flat_map(|worker| &worker.routes);
         tables.flat_map(|table| table.all()).for_each(|route| sum.add(of(&route)));
         sum
     }
 
     fn routes(&self) -> HashMap<(Arc<str>, Arc<str>), Counts> {
         let mut all = HashMap::<_, Counts>::new();
-        for (l, listener) in self.numbers.plan().listeners.iter().enumerate() {
-            for (route, stats) in self.numbers.workers.iter().flat_map(|worker| worker.routes[l].named()) {
+        let numbers = self.0.borrow().clone();
+        for (l, listener) in numbers.plan().listeners.iter().enumerate() {
+            for (route, stats) in numbers.workers.iter().flat_map(|worker| worker.routes[l].named()) {
                 all.entry((listener.name.clone(), route)).or_default().add(of(&stats));
             }
         }
         all
+    }
+}
+
+/// Tries at an endpoint. Errors are the endpoint's own: what it answered with 500 and above, and what it refused, cut, or was late
+/// with. Clients that left, and connections that were upgraded and idle, are no failures of it.
+impl EndpointCounts for EndpointStats {
+    fn counts(&self) -> Counts {
+        let answered: u64 = self.requests.iter().map(|counter| counter.get()).sum();
+        // None of these has a class of status.
+        let failed: u64 = self.errors.iter().map(|counter| counter.get()).sum();
+        let errors = self.requests[4].get() + failed;
+        // Sessions that are not HTTP are not in `requests`.
+        Counts { requests: (answered + self.unreached.get()).max(errors), errors }
+    }
+
+    fn in_flight(&self) -> u64 {
+        self.active.get()
+    }
+
+    fn add_latencies(&self, to: &mut Latencies) {
+        self.latency.add_to(to);
     }
 }
 
@@ -100,52 +113,25 @@ impl Numbers {
         };
         self.plan().routes.iter().map(one).collect()
     }
-}
 
-impl Moment<'_> {
-    /// Adds to the pools of [`plan`](Self::plan) what workers counted of their endpoints. `now`: by the clock of the workers.
-    pub fn add_to(&self, pools: &mut [Pool], timeline: &Timeline, now: Instant) {
-        for (p, pool) in pools.iter_mut().enumerate() {
-            let late = |(e, endpoint): (usize, &evenkeel_view::Endpoint)| {
-                timeline.of_late(&pool.name, &endpoint.name, &self.latencies(p, e))
-            };
-            let late: Vec<Latencies> = pool.endpoints.iter().enumerate().map(late).collect();
-            let responses: u64 = late.iter().map(Latencies::count).sum();
-            for (e, (endpoint, late)) in pool.endpoints.iter_mut().zip(late).enumerate() {
-                let (counts, _) = self.endpoint(p, e);
-                (endpoint.requests, endpoint.failed) = (counts.requests, counts.errors);
-                let percentiles = late.percentile_ms(0.5).zip(late.percentile_ms(0.99));
-                let of = late.count();
-                endpoint.latency = percentiles.map(|(p50_ms, p99_ms)| LatencyOfLate { responses: of, p50_ms, p99_ms });
-                endpoint.share = (responses > 0).then(|| of as f64 / responses as f64);
-                endpoint.report = self.report(p, e, now);
-            }
-        }
-    }
-
-    /// What an endpoint reported last of its load, to whichever worker.
-    fn report(&self, pool: usize, endpoint: usize, now: Instant) -> Option<LoadReport> {
-        let reports = self.members[pool].stats(endpoint).map(|stats| &stats.reported);
-        let last = reports.max_by_key(|report| report.at_ns.get())?;
-        let known = |counter: &Counter, unit: f64| Some(counter.get() as f64 * unit).filter(|value| *value > 0.0);
-        (last.at_ns.get() > 0).then(|| LoadReport {
-            age_ms: now.since(Instant(last.at_ns.get())) / 1_000_000,
-            in_flight: last.in_flight.get(),
-            latency_ms: known(&last.latency_ns, 1e-6),
-            utilization: known(&last.utilization_ppm, 1e-6),
-        })
+    /// Adds to a pool, shown with these endpoints, what they reported of their load. `now`: by the clock of the workers.
+    pub fn add_reports(&self, pool: &mut Pool, endpoints: &Endpoints, now: Instant) {
+        let Some(members) = self.tally(&pool.name).map(|tally| tally.over(endpoints)) else { return };
+        pool.endpoints.iter_mut().enumerate().for_each(|(e, endpoint)| endpoint.report = report(&members, e, now));
     }
 }
 
-/// Tries of one worker at an endpoint. Errors are the endpoint's own: what it answered with 500 and above, and what it refused, cut,
-/// or was late with. Clients that left, and connections that were upgraded and idle, are no failures of it.
-fn of_stats(stats: &EndpointStats) -> Counts {
-    let answered: u64 = stats.requests.iter().map(|counter| counter.get()).sum();
-    // None of these has a class of status.
-    let failed: u64 = stats.errors.iter().map(|counter| counter.get()).sum();
-    let errors = stats.requests[4].get() + failed;
-    // Sessions that are not HTTP are not in `requests`.
-    Counts { requests: (answered + stats.unreached.get()).max(errors), errors }
+/// What an endpoint reported last of its load, to whichever worker. `now`: by the clock of the workers.
+fn report(members: &Members, endpoint: usize, now: Instant) -> Option<LoadReport> {
+    let reports = members.stats(endpoint).map(|stats| &stats.reported);
+    let last = reports.max_by_key(|report| report.at_ns.get())?;
+    let known = |counter: &Counter, unit: f64| Some(counter.get() as f64 * unit).filter(|value| *value > 0.0);
+    (last.at_ns.get() > 0).then(|| LoadReport {
+        age_ms: now.since(Instant(last.at_ns.get())) / 1_000_000,
+        in_flight: last.in_flight.get(),
+        latency_ms: known(&last.latency_ns, 1e-6),
+        utilization: known(&last.utilization_ppm, 1e-6),
+    })
 }
 
 fn of(route: &RouteStats) -> Counts {

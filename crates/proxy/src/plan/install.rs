@@ -14,6 +14,7 @@ use crate::listener::rules::{Listener, Rules, Shared};
 use crate::load::load_report::Reporter;
 use crate::observe::stats::PoolStats;
 use crate::udp;
+use crate::upstream::marked::Mark;
 use crate::upstream::pool::{Endpoint, Endpoints, WorkerPool};
 use evenkeel_balance::Slot;
 use evenkeel_config::plan::IdleConnections;
@@ -38,7 +39,9 @@ pub fn apply(worker: &Rc<Worker>, update: Update, _applied: Applied) {
             let mut left = Vec::new();
             for (at, endpoints) in pools {
                 if let Some(pool) = installed.pools.get(at) {
-                    left.extend(pool.endpoints.change(table(&worker.core, endpoints)));
+                    left.extend(pool.endpoints.change(table((&worker.core, &pool.endpoints.mark), endpoints)));
+                    // For the set that is published now.
+                    pool.endpoints.mark.set();
                 }
             }
             if !left.is_empty() {
@@ -187,8 +190,8 @@ fn pool(
     left: &mut Vec<Rc<Endpoint>>,
 ) -> Rc<WorkerPool> {
     let PoolParts { rules, balancer, endpoints } = parts;
-    let by_slot = before.map_or_else(|| Rc::new(Endpoints::default()), |old| old.endpoints.clone());
-    left.extend(by_slot.change(table(&worker.core, endpoints)));
+    let by_slot = before.map_or_else(|| Rc::new(Endpoints::new(&worker.marked)), |old| old.endpoints.clone());
+    left.extend(by_slot.change(table((&worker.core, &by_slot.mark), endpoints)));
     match (balancer, before) {
         (None, Some(stays)) => {
             stays.change(rules);
@@ -198,15 +201,15 @@ fn pool(
             if let Some(before) = before {
                 before.balancer.borrow_mut().end_journal();
             }
-            Rc::new(WorkerPool::new(rules, balancer, by_slot, stats.clone(), control.clone()))
+            WorkerPool::new(rules, balancer, by_slot, stats.clone(), control.clone())
         }
         (None, None) => unreachable!("a new pool comes with a balancer"),
     }
 }
 
 /// Endpoints as a worker has them.
-fn table(core: &Rc<Core>, endpoints: Slots) -> Vec<(Slot, Endpoint)> {
-    endpoints.into_iter().map(|(slot, e)| (slot, Endpoint::new(core, e.name, e.addr, e.stats))).collect()
+fn table(holds: (&Rc<Core>, &Rc<Mark>), endpoints: Slots) -> Vec<(Slot, Endpoint)> {
+    endpoints.into_iter().map(|(slot, e)| (slot, Endpoint::new(holds, e.name, e.addr, e.stats))).collect()
 }
 
 /// Ends the connections of listeners that left: idle ones now, others after their request, all of them in `limit`; and in
@@ -223,9 +226,15 @@ fn drain(worker: &Rc<Worker>, gone: &[Rc<Listener>], left: &[Rc<Endpoint>], limi
     let core = Rc::downgrade(&worker.core);
     event_loop::spawn(async move {
         alarm::sleep(limit).await;
-        gone.iter().filter_map(Weak::upgrade).for_each(|listener| listener.cut.set(true));
-        left.iter().filter_map(Weak::upgrade).for_each(|endpoint| endpoint.cut.set(true));
-        if let Some(core) = core.upgrade() {
+        let cut = |endpoint: &Rc<Endpoint>| {
+            endpoint.cut.set(true);
+            // One count is that of this moment, another that of its slot, if it still has it. The rest are sessions.
+            Rc::strong_count(endpoint) > 2
+        };
+        let sessions = left.iter().filter_map(Weak::upgrade).filter(cut).count();
+        let listeners = gone.iter().filter_map(Weak::upgrade).inspect(|listener| listener.cut.set(true)).count();
+        // Endpoints may come and go every moment, and each wake costs every connection of the worker.
+        if let Some(core) = core.upgrade().filter(|_| sessions + listeners > 0) {
             core.wheel.wake_all();
         }
     });

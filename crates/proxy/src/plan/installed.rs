@@ -8,6 +8,7 @@ use crate::listener::probe_answers::Answering;
 use crate::listener::rules::Listener;
 use crate::load::probe::Prober;
 use crate::udp;
+use crate::upstream::marked::Marked;
 use crate::upstream::pool::WorkerPool;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,6 +17,8 @@ use std::rc::Rc;
 pub struct Worker {
     pub core: Rc<Core>,
     pub installed: RefCell<Installed>,
+    /// Pools that hold something to look after.
+    pub marked: Rc<Marked>,
     /// Asks endpoints for their load.
     pub prober: Rc<Prober>,
 }

@@ -12,6 +12,7 @@ use evenkeel_balance::{Clock, EndpointId, Explanation, Request};
 use evenkeel_config::plan;
 use evenkeel_net::workers::Door;
 use evenkeel_runtime::Control;
+use evenkeel_runtime::membership::Endpoints;
 use evenkeel_view::described::Parts;
 use evenkeel_view::picks::{Explained, Pick, WouldGo};
 use evenkeel_wire::head::{self, Table};
@@ -41,6 +42,12 @@ pub struct Remembered {
     pub recent: Vec<Recent>,
     /// The names of endpoints.
     pub names: BTreeMap<EndpointId, Arc<str>>,
+}
+
+/// What is known of a pool outside of its workers: tiers, zones, and since when endpoints are in their state.
+struct Known {
+    endpoints: Endpoints,
+    since_ms: BTreeMap<Arc<str>, u64>,
 }
 
 /// The requests of one worker, and the names of their endpoints.
@@ -92,20 +99,21 @@ impl Looker {
     /// Adds tiers, zones, and since when endpoints are in their state. What is left out for another reason by now, says so
     /// by a state that is younger than the pick.
     fn fill(&self, now: &Numbers, all: &mut [Explained]) {
-        let plan = now.generation.plan_as_found();
-        let since: BTreeMap<_, _> = plan.pools.iter().map(|pool| (pool.name.clone(), self.since(pool))).collect();
-        let since_ms = |pool: &str, endpoint: &str| since.get(pool)?.get(endpoint).copied();
+        let mut pools = BTreeMap::new();
         for one in all {
-            let Some(pool) = plan.pools.iter().find(|pool| pool.name == one.pool) else { continue };
+            let known = pools.entry(one.pool.clone()).or_insert_with(|| self.known(now, &one.pool));
+            let Some(known) = known else { continue };
             let picks = one.tries.iter_mut().filter_map(|tried| tried.pick.as_mut());
-            picks.for_each(|pick| fill(pick, pool, |endpoint| since_ms(&pool.name, endpoint)));
+            picks.for_each(|pick| known.add_to(pick));
         }
     }
 
-    fn since(&self, pool: &plan::Pool) -> BTreeMap<Arc<str>, u64> {
+    fn known(&self, now: &Numbers, pool: &str) -> Option<Known> {
+        let (plan, endpoints) = now.generation.pool(pool)?;
         let pools = self.control.pools();
-        let snapshot = pools.get(&pool.name).map(|shared| shared.snapshot(pool)).unwrap_or_default();
-        snapshot.endpoints.into_iter().filter_map(|e| Some((e.name, e.since_ms?))).collect()
+        let snapshot = pools.get(pool).map(|shared| shared.snapshot(plan, &endpoints)).unwrap_or_default();
+        let since_ms = snapshot.endpoints.into_iter().filter_map(|e| Some((e.name, e.since_ms?))).collect();
+        Some(Known { endpoints, since_ms })
     }
 
     /// The next request of this pool is explained, whichever worker serves it.
@@ -123,7 +131,7 @@ impl Looker {
     }
 
     fn pool<'g>(&self, now: &'g Numbers, name: &str) -> Result<&'g Arc<plan::Pool>, String> {
-        now.plan().pools.iter().find(|pool| *pool.name == *name).ok_or_else(|| {
+        now.generation.pool(name).map(|(pool, _)| pool).ok_or_else(|| {
             let names: Vec<&str> = now.plan().pools.iter().map(|pool| &*pool.name).take(20).collect();
             format!("no pool is called \"{name}\"; there are: {}", names.join(", "))
         })
@@ -152,9 +160,8 @@ impl Looker {
         }
         let (worker, pick) = answer.unzip();
         let mut pick = pick.flatten();
-        if let (Some(pick), Ok(pool)) = (&mut pick, self.pool(&now, &name)) {
-            let since = self.since(pool);
-            fill(pick, pool, |endpoint| since.get(endpoint).copied());
+        if let (Some(pick), Some(known)) = (&mut pick, self.known(&now, &name)) {
+            known.add_to(pick);
         }
         Ok(WouldGo { routed, pick, worker })
     }
@@ -182,15 +189,17 @@ impl Looker {
     }
 }
 
-/// Adds what is known outside of workers: tiers and zones by the plan, and since when endpoints are as they are.
-fn fill(pick: &mut Pick, plan: &plan::Pool, since_ms: impl Fn(&str) -> Option<u64>) {
-    for candidate in &mut pick.candidates {
-        if let Some(endpoint) = plan.endpoints.iter().find(|endpoint| endpoint.name == candidate.endpoint) {
-            (candidate.tier, candidate.zone) = (Some(endpoint.priority), endpoint.zone.clone());
+impl Known {
+    /// Adds it to a pick.
+    fn add_to(&self, pick: &mut Pick) {
+        for candidate in &mut pick.candidates {
+            if let Some(endpoint) = self.endpoints.iter().find(|endpoint| endpoint.name == candidate.endpoint) {
+                (candidate.tier, candidate.zone) = (Some(endpoint.priority), endpoint.zone.clone());
+            }
         }
-    }
-    for excluded in &mut pick.excluded {
-        excluded.since_ms = since_ms(&excluded.endpoint);
+        for excluded in &mut pick.excluded {
+            excluded.since_ms = self.since_ms.get(&*excluded.endpoint).copied();
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use crate::listener::rules::Shared;
 use crate::observe::access_log::{AccessLog, Lines};
 use crate::observe::metrics::Metrics;
 use crate::observe::numbers::{Members, Numbers};
+use crate::observe::shown::Counted;
 use crate::observe::traces;
 use crate::observe::watched::Watched;
 use evenkeel_config::Plan;
@@ -21,6 +22,7 @@ use evenkeel_net::inherit::Inherited;
 use evenkeel_net::listen::{ListenFd, Protocol};
 use evenkeel_net::log_writer::{Logger, Sink, Writer};
 use evenkeel_net::workers::{Threads, Workers};
+use evenkeel_runtime::ledger::PlaneCounts;
 use evenkeel_runtime::pool::address;
 use evenkeel_runtime::{
     Change, Control, Diagnostic, Next, Plane, Pools, Prepared, Runtime, Sending, SharedPool, StartError,
@@ -272,6 +274,10 @@ impl Plane for Proxy {
 
     fn collector(&self) -> Box<dyn Collector> {
         Box::new(Metrics::new(self.numbers()))
+    }
+
+    fn counts(&self) -> Box<dyn PlaneCounts> {
+        Box::new(Counted(self.numbers()))
     }
 
     fn open(&self) -> u64 {

@@ -24,6 +24,9 @@ use tokio::sync::mpsc;
 /// Time between two looks at idle connections and the log.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
+/// Sweeps in which every pool lets go of old sets, even one that holds nothing.
+const REFRESH_SWEEPS: usize = 60;
+
 /// What a worker thread starts with.
 pub struct WorkerConfig {
     /// Plans to apply, endpoints that are new in them, and whether to serve at all.
@@ -44,7 +47,7 @@ pub async fn serve(index: usize, base: Base, config: WorkerConfig) -> io::Result
     let WorkerConfig { link: ControlLink { mut updates, mut commands }, peers, mut handed, probing } = config;
     let core = Rc::new(Core::new(index, base, peers));
     let prober = Rc::new(Prober::new(core.clone(), probing));
-    let worker = Rc::new(Worker { core, installed: RefCell::default(), prober });
+    let worker = Rc::new(Worker { core, installed: RefCell::default(), marked: Rc::default(), prober });
     let ticking = event_loop::spawn_essential(tick(base, on_tick(worker.clone())));
     let probing = event_loop::spawn(probe::run(worker.prober.clone()));
     // From listeners of a plan that has not come here yet.
@@ -97,24 +100,27 @@ pub async fn serve(index: usize, base: Base, config: WorkerConfig) -> io::Result
 /// Advances the worker's deadlines, and looks after what is idle. Returns when it is due again, if nothing happens before.
 fn on_tick(worker: Rc<Worker>) -> impl FnMut(Duration) -> Option<Duration> {
     let mut sweep_at = SWEEP_EVERY;
+    let mut refreshed = 0;
     move |at| {
         let now = worker.core.clock.read();
         worker.core.wheel.advance(at);
         worker.prober.sweep(now);
         let installed = worker.installed.borrow();
         installed.datagrams.iter().for_each(|serving| serving.expire(&worker.core, now));
-        let is_due = at >= sweep_at;
-        if is_due {
+        if at >= sweep_at {
             sweep_at = at + SWEEP_EVERY;
-            installed.pools.iter().for_each(|pool| pool.sweep(now));
+            worker.marked.sweep(now);
+            // The others in turn, so that thousands of them cost little.
+            let pools = installed.pools.len();
+            let turn = refreshed..pools.min(refreshed + pools.div_ceil(REFRESH_SWEEPS));
+            refreshed = if turn.end == pools { 0 } else { turn.end };
+            installed.pools.get(turn).into_iter().flatten().for_each(|pool| pool.refresh(now));
             installed.datagrams.iter().for_each(|serving| serving.look(now));
             worker.core.flush_log();
         }
         let probes = worker.prober.is_asking().then_some(at + TICK);
-        // Every turn of the loop comes by here, and there may be thousands of pools: only after a sweep is it known that there is
-        // nothing for the next one.
-        let swept = !is_due || installed.pools.iter().any(|pool| pool.needs_sweep()) || worker.core.has_flows();
-        let sweep = (swept || worker.core.holds_lines()).then_some(sweep_at);
+        let holds = worker.marked.any() || worker.core.has_flows() || worker.core.holds_lines();
+        let sweep = holds.then_some(sweep_at);
         let flows = installed.datagrams.iter().filter_map(Serving::expires_at).min();
         let flows = flows.map(|at| Duration::from_nanos(at.0));
         [worker.core.wheel.next_due(), probes, sweep, flows].into_iter().flatten().min()

@@ -1,5 +1,6 @@
 //! The connections to an endpoint that wait for their next request.
 
+use super::marked::Mark;
 use crate::core::Core;
 use crate::core::idle_limit::IdleHolder;
 use crate::observe::stats::EndpointStats;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 /// The connections to one endpoint that no request has now. Each change is counted, too.
 pub struct IdleConns {
     core: Rc<Core>,
+    mark: Rc<Mark>,
     stats: Arc<EndpointStats>,
     /// The idle connections; the last is the one that became idle last.
     idle: RefCell<Vec<Idle>>,
@@ -44,8 +46,8 @@ fn most_ns(kept_secs: Option<u32>) -> u64 {
 
 impl IdleConns {
     /// Creates an empty set of connections.
-    pub fn new(core: &Rc<Core>, stats: Arc<EndpointStats>) -> Rc<IdleConns> {
-        let conns = Rc::new(IdleConns { core: core.clone(), stats, idle: RefCell::default() });
+    pub fn new(core: &Rc<Core>, mark: &Rc<Mark>, stats: Arc<EndpointStats>) -> Rc<IdleConns> {
+        let conns = Rc::new(IdleConns { core: core.clone(), mark: mark.clone(), stats, idle: RefCell::default() });
         let holder: Weak<IdleConns> = Rc::downgrade(&conns);
         core.idle.add_holder(holder);
         conns
@@ -72,6 +74,7 @@ impl IdleConns {
             transport.send_at_once();
             idle.push(Idle { transport, since: now, most_ns: most_ns(kept_secs) });
             drop(idle);
+            self.mark.set();
             self.stats.idle.add(1);
             self.core.idle.add(1);
         }

@@ -1,6 +1,7 @@
 //! What is a pool to one worker? Its balancer, and its endpoints by slot.
 
 use super::idle::IdleConns;
+use super::marked::{Mark, Marked, Swept};
 use super::probe_rate::ProbeRate;
 use super::rules::PoolRules;
 use super::sessions::{Sessions, Way};
@@ -14,7 +15,7 @@ use evenkeel_net::transport::Transport;
 use evenkeel_runtime::control::Control;
 use std::cell::{Cell, Ref, RefCell};
 use std::net::SocketAddr;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,8 +43,11 @@ pub struct WorkerPool {
 
 /// The endpoints of a pool by slot. A slot is filled before any balancer can give it, and a leaving endpoint stays until
 /// its slot is needed again.
-#[derive(Default)]
-pub struct Endpoints(RefCell<Vec<Option<Rc<Endpoint>>>>);
+pub struct Endpoints {
+    slots: RefCell<Vec<Option<Rc<Endpoint>>>>,
+    /// Set while an endpoint has connections.
+    pub mark: Rc<Mark>,
+}
 
 /// One endpoint as one worker sees it.
 pub struct Endpoint {
@@ -65,10 +69,15 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// An endpoint without connections.
-    pub fn new(core: &Rc<Core>, name: Arc<str>, addr: Option<SocketAddr>, stats: Arc<EndpointStats>) -> Endpoint {
+    pub fn new(
+        (core, mark): (&Rc<Core>, &Rc<Mark>),
+        name: Arc<str>,
+        addr: Option<SocketAddr>,
+        stats: Arc<EndpointStats>,
+    ) -> Endpoint {
         Endpoint {
-            sessions: Sessions::new(core, stats.clone()),
-            connections: IdleConns::new(core, stats.clone()),
+            sessions: Sessions::new(core, mark, stats.clone()),
+            connections: IdleConns::new(core, mark, stats.clone()),
             name,
             addr,
             stats,
@@ -97,26 +106,31 @@ impl Drop for Endpoint {
 }
 
 impl Endpoints {
+    /// A table of no endpoints. `marked`: the pools of its worker that are swept.
+    pub fn new(marked: &Rc<Marked>) -> Endpoints {
+        Endpoints { slots: RefCell::default(), mark: Mark::new(marked) }
+    }
+
     /// The endpoint in a slot that the pool's balancer gave.
     pub fn at(&self, slot: Slot) -> Rc<Endpoint> {
-        self.0.borrow()[slot.index()].clone().expect("a slot is filled before it is given")
+        self.slots.borrow()[slot.index()].clone().expect("a slot is filled before it is given")
     }
 
     /// The name of the endpoint in a slot; empty if there is none.
     pub fn name_of(&self, slot: Slot) -> Arc<str> {
-        let slots = self.0.borrow();
+        let slots = self.slots.borrow();
         slots.get(slot.index()).and_then(Option::as_ref).map_or_else(|| "".into(), |endpoint| endpoint.name.clone())
     }
 
     /// Whether this endpoint has the slot.
     pub fn has(&self, slot: Slot, endpoint: &Rc<Endpoint>) -> bool {
-        self.0.borrow().get(slot.index()).and_then(Option::as_ref).is_some_and(|here| Rc::ptr_eq(here, endpoint))
+        self.slots.borrow().get(slot.index()).and_then(Option::as_ref).is_some_and(|here| Rc::ptr_eq(here, endpoint))
     }
 
     /// Takes up the endpoints of a new plan, each with its slot. One that has stayed, at its address, stays as it is; those
     /// that have left are returned.
     pub fn change(&self, new: Vec<(Slot, Endpoint)>) -> Vec<Rc<Endpoint>> {
-        let mut slots = self.0.borrow_mut();
+        let mut slots = self.slots.borrow_mut();
         let before = slots.clone();
         let mut stays = vec![false; before.len()];
         for (slot, endpoint) in new {
@@ -144,7 +158,7 @@ impl Endpoints {
 
     /// Each endpoint.
     fn each(&self, look: impl FnMut(&Rc<Endpoint>)) {
-        self.0.borrow().iter().flatten().for_each(look);
+        self.slots.borrow().iter().flatten().for_each(look);
     }
 }
 
@@ -156,8 +170,8 @@ impl WorkerPool {
         endpoints: Rc<Endpoints>,
         stats: Arc<PoolStats>,
         control: Control,
-    ) -> WorkerPool {
-        WorkerPool {
+    ) -> Rc<WorkerPool> {
+        let pool = Rc::new(WorkerPool {
             name: rules.plan.name.clone(),
             balancer: RefCell::new(balancer),
             endpoints,
@@ -167,7 +181,10 @@ impl WorkerPool {
             named: Named::default(),
             control,
             rules: RefCell::new(Rc::new(rules)),
-        }
+        });
+        let swept: Weak<WorkerPool> = Rc::downgrade(&pool);
+        pool.endpoints.mark.follow(swept);
+        pool
     }
 
     /// Follows another plan from now on, requests that run included.
@@ -263,30 +280,32 @@ impl WorkerPool {
         }
     }
 
-    /// Closes connections that were idle for too long or that the endpoint has closed, and lets go of the set before the
-    /// newest: a pool that gets no requests would hold it for ever.
-    pub fn sweep(&self, now: Instant) {
+    /// Lets go of the set before the newest: a pool that gets no requests would hold it for ever.
+    pub fn refresh(&self, now: Instant) {
+        self.balancer.borrow_mut().refresh(now);
+    }
+
+    /// Closes all idle connections.
+    pub fn close_idle(&self) {
+        self.endpoints.each(|endpoint| endpoint.close_idle());
+    }
+}
+
+impl Swept for WorkerPool {
+    /// Closes connections that were idle for too long or that the endpoint has closed.
+    fn sweep(&self, now: Instant) -> bool {
+        self.refresh(now);
         let mut balancer = self.balancer.borrow_mut();
-        balancer.refresh(now);
         balancer.flush_journal();
+        let mut holds = balancer.writes_journal();
         drop(balancer);
         let rules = self.rules();
         let kept_ns = rules.idle_ns();
         self.endpoints.each(|endpoint| {
             endpoint.connections.sweep(kept_ns, now);
             endpoint.sessions.sweep(&rules.plan.http2, kept_ns, now);
+            holds |= endpoint.connections.any() || endpoint.sessions.any();
         });
-    }
-
-    /// True if the next sweep has something to look after.
-    pub fn needs_sweep(&self) -> bool {
-        let mut keeps = false;
-        self.endpoints.each(|endpoint| keeps |= endpoint.connections.any() || endpoint.sessions.any());
-        keeps || self.balancer.borrow().writes_journal()
-    }
-
-    /// Closes all idle connections.
-    pub fn close_idle(&self) {
-        self.endpoints.each(|endpoint| endpoint.close_idle());
+        holds
     }
 }

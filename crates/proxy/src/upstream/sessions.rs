@@ -3,6 +3,7 @@
 
 use super::allowance::Allowance;
 use super::link::Link;
+use super::marked::Mark;
 use super::rules::PoolRules;
 use super::stream::{Begun, EndpointStream};
 use super::tls::{self, Offers};
@@ -38,6 +39,7 @@ const NO_TUNNELS: &str =
 /// The connections to one endpoint that requests share.
 pub struct Sessions {
     core: Rc<Core>,
+    mark: Rc<Mark>,
     stats: Arc<EndpointStats>,
     links: RefCell<Vec<Rc<Link>>>,
     /// Connections that are being opened.
@@ -49,9 +51,10 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    pub fn new(core: &Rc<Core>, stats: Arc<EndpointStats>) -> Rc<Sessions> {
+    pub fn new(core: &Rc<Core>, mark: &Rc<Mark>, stats: Arc<EndpointStats>) -> Rc<Sessions> {
         let (links, opening, queue, allowance) = Default::default();
-        let sessions = Rc::new(Sessions { core: core.clone(), stats, links, opening, queue, allowance });
+        let sessions =
+            Rc::new(Sessions { core: core.clone(), mark: mark.clone(), stats, links, opening, queue, allowance });
         let holder: Weak<Sessions> = Rc::downgrade(&sessions);
         core.idle.add_holder(holder);
         sessions
@@ -115,6 +118,7 @@ impl Sessions {
         let (queue, stats) = (self.queue.clone(), self.stats.clone());
         let link = Rc::new(Link::new(Rc::new(session), &self.core, queue, stats, self.allowance.clone()));
         self.links.borrow_mut().push(link.clone());
+        self.mark.set();
         self.queue.tell();
         link.note_idle();
         if Rc::strong_count(&self) == 1 {

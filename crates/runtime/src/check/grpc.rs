@@ -1,4 +1,4 @@
-//! Does a gRPC server say that it serves? One call of `grpc.health.v1.Health/Check` over HTTP/2 (doc/health-checking.md of
+//! Health check of a gRPC server: one call of `grpc.health.v1.Health/Check` over HTTP/2 (doc/health-checking.md of
 //! gRPC). The messages have one field each, so they are read and written here.
 
 use super::failure::Failure;
@@ -16,7 +16,7 @@ const PREFIX: usize = 5;
 /// A call as long as a check is too short to earn anything: time does not go on in it.
 const NOW: u64 = 0;
 
-/// What has come of the response.
+/// State of the response so far.
 #[derive(Default)]
 struct Answer {
     status: u16,
@@ -104,7 +104,7 @@ async fn exchange(stream: &mut Box<dyn Carries>, engine: &mut Connection, id: St
     }
 }
 
-/// How the call ended, by these fields.
+/// Returns the end of the call that these fields state.
 fn end(fields: &Table) -> Option<(Status, String)> {
     let first = |name: &str| fields.iter().find(|(field, _)| *field == name.as_bytes()).map(|(_, value)| value);
     let status = grpc::status(first(grpc::STATUS)?);

@@ -91,7 +91,7 @@ impl<'a> Watch<'a> {
             outage.failed.push(all.1 - self.last.1);
             self.last = all;
         }
-        let state = self.server.control().snapshot(&self.server.plan())[0].endpoints[VICTIM].state;
+        let state = self.server.control().snapshot(&self.server.now())[0].endpoints[VICTIM].state;
         let is_out = state.filter(|s| matches!(s, State::Down | State::Ejected(_)));
         match (self.killed, self.revived) {
             (None, _) if since >= LASTS / 3 => {

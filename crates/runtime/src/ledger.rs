@@ -1,0 +1,226 @@
+//! The ledger of requests per endpoint, over all planes, for history, dashboard and metrics. Planes count for themselves, each on
+//! its own threads; the ledger adds up when it is read, so that a request costs nothing for it.
+#![expect(clippy::disallowed_types, reason = "workers never take the lock of a tally")]
+
+use crate::generation::Generation;
+use crate::membership::Endpoints;
+use evenkeel_config::plan::Endpoint;
+use evenkeel_view::latencies::Latencies;
+use evenkeel_view::timeline::{Counted, Counts, OfLate, PoolCounted, Timeline};
+use evenkeel_view::{LatencyOfLate, Pool};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::watch;
+
+/// Counts of a plane, read whenever the ledger is.
+pub trait PlaneCounts: Send + Sync {
+    /// The requests of a pool, in the order of these endpoints; `None` if none of its clients can get there.
+    fn pool(&self, name: &str, endpoints: &Endpoints) -> Option<Arc<dyn PoolCounts>>;
+
+    /// Requests of its clients, of all listeners.
+    fn listeners(&self) -> Counts;
+
+    /// Requests of each route that had some, by the names of listener and route.
+    fn routes(&self) -> HashMap<(Arc<str>, Arc<str>), Counts> {
+        HashMap::new()
+    }
+}
+
+/// Counts of one plane for the endpoints of a pool.
+pub trait PoolCounts: Send + Sync {
+    /// Requests at an endpoint, and those under way. Threads go on counting, so the latter may go below zero: they wrap.
+    fn endpoint(&self, endpoint: usize) -> (Counts, u64);
+
+    /// Adds the times to the first byte of an endpoint's responses.
+    fn add_latencies(&self, endpoint: usize, to: &mut Latencies);
+}
+
+/// Counts of one worker for one endpoint.
+pub trait EndpointCounts: fmt::Debug + Default + Send + Sync + 'static {
+    /// Requests until now.
+    fn counts(&self) -> Counts;
+
+    /// Requests under way; wraps, as another worker may see the end of one.
+    fn in_flight(&self) -> u64 {
+        0
+    }
+
+    /// Adds the times to the first byte of responses.
+    fn add_latencies(&self, _: &mut Latencies) {}
+}
+
+/// The endpoints of a pool, and what each worker of a plane counts of them.
+#[derive(Debug)]
+pub struct Members<S> {
+    /// The endpoints.
+    pub endpoints: Endpoints,
+    /// Counts by worker, then by endpoint.
+    pub workers: Vec<Vec<Arc<S>>>,
+}
+
+impl<S: Default> Members<S> {
+    fn first(endpoints: Endpoints, workers: usize) -> Members<S> {
+        let new = || endpoints.iter().map(|_| Arc::default()).collect();
+        Members { workers: (0..workers).map(|_| new()).collect(), endpoints }
+    }
+
+    /// Returns the members that follow: endpoints that stay keep their counts.
+    pub fn next(&self, endpoints: Endpoints) -> Members<S> {
+        let before: HashMap<&str, usize> = self.endpoints.iter().enumerate().map(|(e, it)| (&*it.name, e)).collect();
+        let of = |worker: &Vec<Arc<S>>| {
+            let kept = |endpoint: &Endpoint| Some(worker[*before.get(&*endpoint.name)?].clone());
+            endpoints.iter().map(|endpoint| kept(endpoint).unwrap_or_default()).collect()
+        };
+        Members { workers: self.workers.iter().map(of).collect(), endpoints }
+    }
+
+    /// Returns the counts of each worker for an endpoint.
+    pub fn stats(&self, endpoint: usize) -> impl Iterator<Item = &S> + Clone {
+        self.workers.iter().map(move |worker| &*worker[endpoint])
+    }
+}
+
+impl<S: EndpointCounts> PoolCounts for Members<S> {
+    fn endpoint(&self, endpoint: usize) -> (Counts, u64) {
+        let (mut counts, mut in_flight) = (Counts::default(), 0u64);
+        for stats in self.stats(endpoint) {
+            counts.add(stats.counts());
+            in_flight = in_flight.wrapping_add(stats.in_flight());
+        }
+        (counts, in_flight)
+    }
+
+    fn add_latencies(&self, endpoint: usize, to: &mut Latencies) {
+        self.stats(endpoint).for_each(|stats| stats.add_latencies(to));
+    }
+}
+
+/// Counts of a plane's workers for a pool, whose endpoints change while its plan stays.
+#[derive(Debug)]
+pub struct Tally<S>(Mutex<Arc<Members<S>>>);
+
+impl<S: Default> Tally<S> {
+    /// The first one of a pool, of so many workers.
+    pub fn first(endpoints: Endpoints, workers: usize) -> Tally<S> {
+        Tally(Mutex::new(Arc::new(Members::first(endpoints, workers))))
+    }
+
+    /// The one of the next plan: endpoints that stay go on counting.
+    pub fn next(&self, endpoints: Endpoints) -> Tally<S> {
+        Tally(Mutex::new(Arc::new(self.members().next(endpoints))))
+    }
+
+    /// The endpoints now.
+    pub fn members(&self) -> Arc<Members<S>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The counts in the order of these endpoints, which are those of now but for the moment in which they change.
+    pub fn over(&self, endpoints: &Endpoints) -> Arc<Members<S>> {
+        let members = self.members();
+        if Arc::ptr_eq(&members.endpoints, endpoints) { members } else { Arc::new(members.next(endpoints.clone())) }
+    }
+
+    /// Exchanges the endpoints for those that every worker knows now.
+    pub fn change(&self, members: Arc<Members<S>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = members;
+    }
+}
+
+/// The requests of all planes.
+#[derive(Clone)]
+pub struct Ledger {
+    running: watch::Receiver<Arc<Generation>>,
+    planes: Arc<[Box<dyn PlaneCounts>]>,
+}
+
+/// The requests of one pool, of all planes.
+pub struct PoolLedger {
+    name: Arc<str>,
+    endpoints: Endpoints,
+    planes: Vec<Arc<dyn PoolCounts>>,
+}
+
+impl Ledger {
+    /// A ledger over planes, with the pools of whatever runs when it is read.
+    pub fn new(
+        running: watch::Receiver<Arc<Generation>>,
+        planes: impl Iterator<Item = Box<dyn PlaneCounts>>,
+    ) -> Ledger {
+        Ledger { running, planes: planes.collect() }
+    }
+
+    /// The requests of a pool that has these endpoints.
+    pub fn pool(&self, name: &Arc<str>, endpoints: Endpoints) -> PoolLedger {
+        let planes = self.planes.iter().filter_map(|plane| plane.pool(name, &endpoints)).collect();
+        PoolLedger { name: name.clone(), endpoints, planes }
+    }
+}
+
+impl Counted for Ledger {
+    fn pools(&self) -> impl Iterator<Item = impl PoolCounted> {
+        let running = self.running.borrow().clone();
+        (0..running.plan.pools.len())
+            .map(move |at| self.pool(&running.plan.pools[at].name, running.membership.endpoints(at)))
+    }
+
+    fn listeners(&self) -> Counts {
+        let mut sum = Counts::default();
+        self.planes.iter().for_each(|plane| sum.add(plane.listeners()));
+        sum
+    }
+
+    fn routes(&self) -> HashMap<(Arc<str>, Arc<str>), Counts> {
+        // A listener belongs to one plane.
+        self.planes.iter().flat_map(|plane| plane.routes()).collect()
+    }
+}
+
+impl PoolCounted for PoolLedger {
+    fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    fn endpoints(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.endpoints.iter().map(|endpoint| &endpoint.name)
+    }
+
+    fn endpoint(&self, endpoint: usize) -> (Counts, u32) {
+        let (mut counts, mut in_flight) = (Counts::default(), 0u64);
+        for (more, under_way) in self.planes.iter().map(|plane| plane.endpoint(endpoint)) {
+            counts.add(more);
+            in_flight = in_flight.wrapping_add(under_way);
+        }
+        // Several threads count, so a sum may be of two moments.
+        (counts, u32::try_from(in_flight).unwrap_or(0))
+    }
+
+    fn latencies(&self, endpoint: usize) -> Latencies {
+        let mut sum = Latencies::default();
+        self.planes.iter().for_each(|plane| plane.add_latencies(endpoint, &mut sum));
+        sum
+    }
+}
+
+impl PoolLedger {
+    /// Adds to the pool, as operators see it with the same endpoints, what planes counted of them.
+    pub fn add_to(&self, pool: &mut Pool, timeline: &Timeline) {
+        let late = |e: usize, name: &str| {
+            let (counts, _) = self.endpoint(e);
+            (counts, timeline.of_late(&pool.name, name, counts, &self.latencies(e)))
+        };
+        let all: Vec<_> = pool.endpoints.iter().enumerate().map(|(e, endpoint)| late(e, &endpoint.name)).collect();
+        let responses: u64 = all.iter().map(|(_, late)| late.latencies.count()).sum();
+        // A plane that does not see responses, as DNS, counts requests.
+        let part = |late: &OfLate| if responses > 0 { late.latencies.count() } else { late.counts.requests };
+        let whole: u64 = all.iter().map(|(_, late)| part(late)).sum();
+        for (endpoint, (counts, late)) in pool.endpoints.iter_mut().zip(&all) {
+            (endpoint.requests, endpoint.failed) = (counts.requests, counts.errors);
+            let percentiles = late.latencies.percentile_ms(0.5).zip(late.latencies.percentile_ms(0.99));
+            let of = late.latencies.count();
+            endpoint.latency = percentiles.map(|(p50_ms, p99_ms)| LatencyOfLate { responses: of, p50_ms, p99_ms });
+            endpoint.share = (whole > 0).then(|| part(late) as f64 / whole as f64);
+        }
+    }
+}
