@@ -40,7 +40,7 @@ pub use filters::filter::{Filter, RequestHead, ResponseHead, Resume, Verdict, Wa
 pub use filters::{row, table};
 pub use listener::tls::ListenerTls;
 pub use observe::numbers::{Members, Numbers};
-pub use observe::{end, metrics, stats, taps, traces, watched};
+pub use observe::{end, finished, metrics, stats, summary, taps, timing, traces, tries};
 pub use plan::alone::Server;
 pub use plan::look::{self, Looker};
 pub use plan::secured::Secured;

@@ -8,7 +8,7 @@ mod spans;
 pub use metrics::Metrics;
 
 use evenkeel_config::plan;
-use evenkeel_proxy::watched::Watched;
+use evenkeel_proxy::finished::FinishedRequest;
 use metrics::Numbers;
 use sending::{Collector, Fault};
 use std::sync::Arc;
@@ -49,14 +49,14 @@ enum Wish {
 pub struct Exporter {
     wish: watch::Sender<Wish>,
     /// Until there is something to be exported.
-    idle: Option<mpsc::Receiver<Arc<Watched>>>,
+    idle: Option<mpsc::Receiver<Arc<FinishedRequest>>>,
     thread: Option<JoinHandle<()>>,
     numbers: Arc<Numbers>,
 }
 
 impl Exporter {
     /// Exports these requests, as the plan says.
-    pub fn start(records: Option<mpsc::Receiver<Arc<Watched>>>, plan: Option<&plan::Traces>) -> Exporter {
+    pub fn start(records: Option<mpsc::Receiver<Arc<FinishedRequest>>>, plan: Option<&plan::Traces>) -> Exporter {
         let (wish, _) = watch::channel(Wish::Off);
         let mut exporter = Exporter { wish, idle: records, thread: None, numbers: Arc::default() };
         exporter.follow(plan);
@@ -103,7 +103,7 @@ impl Exporter {
 
 /// What the thread has.
 struct Thread {
-    records: mpsc::Receiver<Arc<Watched>>,
+    records: mpsc::Receiver<Arc<FinishedRequest>>,
     wish: watch::Receiver<Wish>,
     numbers: Arc<Numbers>,
     /// Whether the last batch was not brought, which was said.
@@ -150,7 +150,7 @@ impl Thread {
     }
 
     /// Brings a batch, after pauses if the collector does not take it; `false` if there is another wish meanwhile.
-    async fn bring(&mut self, collector: &mut Collector, batch: &[Arc<Watched>]) -> bool {
+    async fn bring(&mut self, collector: &mut Collector, batch: &[Arc<FinishedRequest>]) -> bool {
         let (began, mut pause) = (Instant::now(), PAUSE);
         loop {
             let fault = match collector.bring(batch).await {
@@ -174,7 +174,7 @@ impl Thread {
     }
 
     /// Brings what has been recorded so far, if that goes soon. `batch`: what was taken already.
-    async fn bring_rest(&mut self, collector: &mut Collector, mut batch: Vec<Arc<Watched>>) {
+    async fn bring_rest(&mut self, collector: &mut Collector, mut batch: Vec<Arc<FinishedRequest>>) {
         let until = Instant::now() + LAST;
         loop {
             while batch.len() < BATCH
@@ -199,7 +199,7 @@ impl Thread {
     }
 
     /// `refused`: spans that the collector did not want.
-    fn brought(&mut self, batch: &[Arc<Watched>], refused: u64) {
+    fn brought(&mut self, batch: &[Arc<FinishedRequest>], refused: u64) {
         self.numbers.exported.fetch_add(spans::count(batch).saturating_sub(refused), Relaxed);
         self.numbers.refused.fetch_add(refused, Relaxed);
         if std::mem::take(&mut self.is_failing) {
@@ -207,7 +207,7 @@ impl Thread {
         }
     }
 
-    fn drop(&self, batch: &[Arc<Watched>], unreachable: bool) {
+    fn drop(&self, batch: &[Arc<FinishedRequest>], unreachable: bool) {
         let counter = if unreachable { &self.numbers.unreachable } else { &self.numbers.refused };
         counter.fetch_add(spans::count(batch), Relaxed);
     }
@@ -221,7 +221,7 @@ impl Thread {
 }
 
 /// Waits until there is a batch: a full one, or what has come a second after its first.
-async fn gather(records: &mut mpsc::Receiver<Arc<Watched>>, batch: &mut Vec<Arc<Watched>>) {
+async fn gather(records: &mut mpsc::Receiver<Arc<FinishedRequest>>, batch: &mut Vec<Arc<FinishedRequest>>) {
     if records.recv_many(batch, BATCH).await == 0 {
         // The workers are gone; what is to be done is about to be said.
         return std::future::pending().await;

@@ -3,7 +3,7 @@
 use super::spans::Source;
 use bytes::Bytes;
 use evenkeel_config::plan;
-use evenkeel_proxy::watched::Watched;
+use evenkeel_proxy::finished::FinishedRequest;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, RETRY_AFTER};
@@ -72,7 +72,7 @@ impl Collector {
     ///
     /// # Errors
     /// It was not taken.
-    pub async fn bring(&mut self, batch: &[Arc<Watched>]) -> Result<u64, Fault> {
+    pub async fn bring(&mut self, batch: &[Arc<FinishedRequest>]) -> Result<u64, Fault> {
         let body = Bytes::from(self.source.request(batch).encode_to_vec());
         let answered = match tokio::time::timeout(PATIENCE, self.post(body)).await {
             Ok(answered) => answered,

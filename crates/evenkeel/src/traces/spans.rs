@@ -1,7 +1,10 @@
 //! What do the spans of a request say? One for the request, as its server, and below it one for each try, as a client, in the
 //! words of OpenTelemetry's conventions for HTTP.
 
-use evenkeel_proxy::watched::{Spans, Try, Watched};
+use evenkeel_proxy::end::Cause;
+use evenkeel_proxy::finished::{FinishedRequest, Spans};
+use evenkeel_proxy::summary::Summary;
+use evenkeel_proxy::tries::Try;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
@@ -39,7 +42,7 @@ impl Source {
     }
 
     /// What a collector is posted for these requests.
-    pub fn request(&self, batch: &[Arc<Watched>]) -> ExportTraceServiceRequest {
+    pub fn request(&self, batch: &[Arc<FinishedRequest>]) -> ExportTraceServiceRequest {
         let scope = InstrumentationScope {
             name: "evenkeel".into(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -53,12 +56,12 @@ impl Source {
 }
 
 /// How many spans there are of these requests.
-pub fn count(batch: &[Arc<Watched>]) -> u64 {
+pub fn count(batch: &[Arc<FinishedRequest>]) -> u64 {
     batch.iter().filter(|one| one.spans.is_some()).map(|one| 1 + one.tries.len() as u64).sum()
 }
 
 /// Those of one request, its own first, then its tries in the order in which they began.
-fn spans(request: &Watched) -> Vec<Span> {
+fn spans(request: &FinishedRequest) -> Vec<Span> {
     let Some(of) = &request.spans else { return Vec::new() };
     let mut tries: Vec<&Try> = request.tries.iter().collect();
     tries.sort_by_key(|one| one.number);
@@ -67,9 +70,10 @@ fn spans(request: &Watched) -> Vec<Span> {
     std::iter::once(server(request, of)).chain(clients).collect()
 }
 
-fn server(request: &Watched, of: &Spans) -> Span {
-    let is_ours = request.status >= 500 || (request.status == 0 && !request.end.starts_with("client"));
-    let error = is_ours.then(|| error_type(request.status, request.end));
+fn server(request: &FinishedRequest, of: &Spans) -> Span {
+    let Summary { status, call_status, bytes_in, bytes_out, timing, cause, .. } = request.summary;
+    let is_ours = status >= 500 || (status == 0 && !matches!(cause, Cause::Client | Cause::ClientSlow));
+    let error = is_ours.then(|| error_type(status, cause.label()));
     let path = request.path.split('?').next().unwrap_or_default();
     let mut attributes = method(request);
     attributes.extend([
@@ -79,18 +83,18 @@ fn server(request: &Watched, of: &Spans) -> Span {
         text("client.address", &*request.client),
         text("evenkeel.listener", &*request.listener),
         text("evenkeel.request_id", &*request.request_id),
-        text("evenkeel.end", request.end),
+        text("evenkeel.end", cause.label()),
         int("evenkeel.tries", request.tries.len() as u64),
-        int("http.request.body.size", request.bytes_in),
-        int("http.response.body.size", request.bytes_out),
+        int("http.request.body.size", bytes_in),
+        int("http.response.body.size", bytes_out),
     ]);
     let (host, port) = host_and_port(&request.host);
     if !host.is_empty() {
         attributes.push(text("server.address", host));
     }
     attributes.extend(port.map(|port| int("server.port", port)));
-    if request.status > 0 {
-        attributes.push(int("http.response.status_code", u64::from(request.status)));
+    if status > 0 {
+        attributes.push(int("http.response.status_code", u64::from(status)));
     }
     if !request.route.is_empty() {
         attributes.push(text("evenkeel.route", &*request.route));
@@ -98,11 +102,11 @@ fn server(request: &Watched, of: &Spans) -> Span {
     if !request.pool.is_empty() {
         attributes.push(text("evenkeel.pool", &*request.pool));
     }
-    if request.queue_ns > 0 {
-        attributes.push(ms("evenkeel.queue_ms", request.queue_ns));
+    if timing.queue_ns > 0 {
+        attributes.push(ms("evenkeel.queue_ms", timing.queue_ns));
     }
-    attributes.extend(request.ttfb_ns.map(|ns| ms("evenkeel.ttfb_ms", ns)));
-    attributes.extend(request.grpc_status.map(|status| text("rpc.response.status_code", status)));
+    attributes.extend(timing.ttfb_ns.map(|ns| ms("evenkeel.ttfb_ms", ns)));
+    attributes.extend(call_status.map(|status| text("rpc.response.status_code", status.name())));
     attributes.extend(error.clone().map(|error| text("error.type", error)));
     Span {
         trace_id: of.trace.to_be_bytes().into(),
@@ -115,17 +119,17 @@ fn server(request: &Watched, of: &Spans) -> Span {
         },
         kind: SpanKind::Server.into(),
         start_time_unix_nano: request.at_ns,
-        end_time_unix_nano: request.at_ns + request.total_ns,
+        end_time_unix_nano: request.at_ns + timing.total_ns,
         attributes,
-        status: status(error, request.reason.as_deref()),
+        status: span_status(error, request.reason.as_deref()),
         ..Span::default()
     }
 }
 
 /// `is_last`: it ended last, and what its endpoint answered, if it did, went to the client.
-fn client(request: &Watched, of: &Spans, one: &Try, is_last: bool) -> Span {
+fn client(request: &FinishedRequest, of: &Spans, one: &Try, is_last: bool) -> Span {
     let is_answered = one.end == "answered";
-    let code = if is_answered && is_last { request.status } else { failed_status(&one.end).unwrap_or(0) };
+    let code = if is_answered && is_last { request.summary.status } else { failed_status(&one.end).unwrap_or(0) };
     let error = (!is_answered || code >= 400).then(|| error_type(code, &one.end));
     let mut attributes = method(request);
     attributes.extend([
@@ -133,7 +137,7 @@ fn client(request: &Watched, of: &Spans, one: &Try, is_last: bool) -> Span {
         text("evenkeel.endpoint", &*one.endpoint),
         int("evenkeel.attempt", u64::from(one.number)),
         text("evenkeel.pick.policy", of.policy),
-        text("evenkeel.pick.how", one.how),
+        text("evenkeel.pick.how", one.how.name()),
         text("evenkeel.cause", &*one.end),
     ]);
     if let Some(addr) = one.addr {
@@ -147,7 +151,7 @@ fn client(request: &Watched, of: &Spans, one: &Try, is_last: bool) -> Span {
         attributes.push(int("http.response.status_code", u64::from(code)));
     }
     if is_last {
-        attributes.extend(request.connect_ns.map(|ns| ms("evenkeel.connect_ms", ns)));
+        attributes.extend(request.summary.timing.connect_ns.map(|ns| ms("evenkeel.connect_ms", ns)));
     }
     attributes.extend(error.clone().map(|error| text("error.type", error)));
     let start = request.at_ns + one.at_ns;
@@ -161,7 +165,7 @@ fn client(request: &Watched, of: &Spans, one: &Try, is_last: bool) -> Span {
         start_time_unix_nano: start,
         end_time_unix_nano: start + one.took_ns,
         attributes,
-        status: status(error, None),
+        status: span_status(error, None),
         ..Span::default()
     }
 }
@@ -175,7 +179,7 @@ fn error_type(status: u16, end: &str) -> String {
     if status > 0 { status.to_string() } else { end.to_owned() }
 }
 
-fn status(error: Option<String>, why: Option<&str>) -> Option<Status> {
+fn span_status(error: Option<String>, why: Option<&str>) -> Option<Status> {
     error.map(|_| Status { message: why.unwrap_or_default().to_owned(), code: StatusCode::Error.into() })
 }
 
@@ -183,7 +187,7 @@ fn name(method: &str) -> &str {
     if METHODS.contains(&method) { method } else { "HTTP" }
 }
 
-fn method(request: &Watched) -> Vec<KeyValue> {
+fn method(request: &FinishedRequest) -> Vec<KeyValue> {
     match METHODS.contains(&&*request.method) {
         true => vec![text("http.request.method", &*request.method)],
         false => {
@@ -238,14 +242,14 @@ mod tests {
 
     #[test]
     fn a_request_without_spans_has_none_and_each_try_has_one() {
-        let recorded = Watched {
+        let recorded = FinishedRequest {
             spans: Some(Spans { trace: 1, server: 2, ..Spans::default() }),
             method: "BREW".into(),
-            status: 200,
+            summary: Summary { status: 200, ..Summary::default() },
             tries: [3, 1, 2].map(|number| Try { number, end: "answered".into(), ..Try::default() }).into(),
-            ..Watched::default()
+            ..FinishedRequest::default()
         };
-        let batch = [Arc::new(Watched::default()), Arc::new(recorded)];
+        let batch = [Arc::new(FinishedRequest::default()), Arc::new(recorded)];
         let request = Source::new("s").request(&batch);
         let spans = &request.resource_spans[0].scope_spans[0].spans;
         assert_eq!((spans.len() as u64, count(&batch)), (4, 4));

@@ -2,8 +2,11 @@
 
 use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::api::running::{Requests, Told};
+use evenkeel_proxy::finished::FinishedRequest;
+use evenkeel_proxy::summary::Summary;
 use evenkeel_proxy::taps::{Filter, OPEN_MAX, Statuses};
-use evenkeel_proxy::watched::{Try, Watched};
+use evenkeel_proxy::timing::Timing;
+use evenkeel_proxy::tries::Try;
 use evenkeel_proxy::{Looker, Tap};
 use evenkeel_runtime::Generation;
 use evenkeel_view::tap::{self, Tapped, TappedTry};
@@ -73,8 +76,10 @@ impl Stream for Following {
     }
 }
 
-fn tapped(one: &Watched) -> Tapped {
+fn tapped(one: &FinishedRequest) -> Tapped {
     let ms = |ns: u64| ns as f64 / 1e6;
+    let Summary { status, call_status, bytes_in, bytes_out, timing, cause, phase, .. } = one.summary;
+    let Timing { queue_ns, connect_ns, ttfb_ns, total_ns, .. } = timing;
     Tapped {
         request_id: one.request_id.clone(),
         trace_id: one.trace_id.clone(),
@@ -88,16 +93,16 @@ fn tapped(one: &Watched) -> Tapped {
         method: one.method.clone(),
         host: one.host.clone(),
         path: one.path.clone(),
-        status: one.status,
-        grpc_status: one.grpc_status.map(Into::into),
-        bytes_in: one.bytes_in,
-        bytes_out: one.bytes_out,
-        queue_ms: ms(one.queue_ns),
-        connect_ms: one.connect_ns.map(ms),
-        ttfb_ms: one.ttfb_ns.map(ms),
-        total_ms: ms(one.total_ns),
-        end: one.end.into(),
-        phase: one.phase.into(),
+        status,
+        grpc_status: call_status.map(|status| status.name().into()),
+        bytes_in,
+        bytes_out,
+        queue_ms: ms(queue_ns),
+        connect_ms: connect_ns.map(ms),
+        ttfb_ms: ttfb_ns.map(ms),
+        total_ms: ms(total_ns),
+        end: cause.label().into(),
+        phase: phase.label().into(),
         reason: one.reason.clone(),
         tries: one.tries.iter().map(tried).collect(),
     }
@@ -108,7 +113,7 @@ fn tried(one: &Try) -> TappedTry {
         endpoint: one.endpoint.to_string(),
         at_ms: one.at_ns as f64 / 1e6,
         took_ms: one.took_ns as f64 / 1e6,
-        end: one.end.clone(),
+        end: one.end.to_string(),
     }
 }
 

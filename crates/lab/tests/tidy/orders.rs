@@ -52,7 +52,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/forward", &["attempts", "attempt", "hedge", "tried", "relay", "outgoing"]),
     ("proxy/http2", &["turn", "session stream", "arrived"]),
     ("proxy/pipeline", &["response", "route"]),
-    ("proxy/record", &["noted", "watch", "traced", "grpc", "why", "try_end"]),
+    ("proxy/record", &["access_line", "explanation", "export", "counters", "progress", "grpc"]),
     ("proxy/serve", &["connection", "h2", "h1 h1_parts", "message", "websocket", "open"]),
     ("proxy/listener", &[
         "admit", "probe_answers", "route_why", "secure", "client", "compiled rules", "error_pages", "handshakes",
@@ -61,10 +61,10 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/load", &["probe", "reports", "load_report"]),
     ("proxy/load/probe", &["http", "datagram", "outstanding"]),
     ("proxy/observe", &[
-        "access_log", "explaining", "metrics", "request_id", "shown", "numbers", "taps", "trace", "traces", "watched",
-        "route_stats stats", "dropped_report", "end", "flow_end", "latency",
+        "access_log", "explanations", "metrics", "request_id", "shown", "numbers", "taps", "traces", "finished", "summary", "tries",
+        "timing", "route_stats stats", "dropped_report", "end", "flow_end", "latency",
     ]),
-    ("proxy/observe/access_log", &["template", "line", "names", "noted", "front", "backwards", "quoted"]),
+    ("proxy/observe/access_log", &["template", "line", "names", "layout", "front", "backwards", "quoted"]),
     ("proxy/observe/metrics", &["endpoints", "listeners", "pools", "reports", "udp", "modes"]),
     ("proxy/peer", &["admission", "per_address", "forwarded", "hash_key", "min_rate", "address_text"]),
     ("proxy/plan", &[

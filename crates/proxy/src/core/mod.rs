@@ -7,7 +7,7 @@ pub mod idle_limit;
 pub mod linger;
 
 use crate::observe::access_log::AccessLog;
-use crate::observe::explaining::Explaining;
+use crate::observe::explanations::Explanations;
 use crate::observe::request_id::{RequestId, RequestIds};
 use crate::observe::taps::Taps;
 use crate::observe::traces::Traces;
@@ -34,7 +34,7 @@ pub struct Core {
     pub log: RefCell<Option<AccessLog>>,
     pub command: Cell<Command>,
     /// Which requests are explained, and those that were.
-    pub explaining: Explaining,
+    pub explanations: Explanations,
     /// Who watches requests.
     pub taps: Taps,
     /// Which requests leave spans.
@@ -63,7 +63,7 @@ impl Core {
             wheel: Wheel::new(),
             log: RefCell::default(),
             command: Cell::new(Command::Run),
-            explaining: Explaining::new(index),
+            explanations: Explanations::new(index),
             taps: Taps::new(index),
             traces: Traces::default(),
             scratch: RefCell::default(),

@@ -4,13 +4,14 @@ use crate::core::Core;
 use crate::load::load_report::Working;
 use crate::observe::request_id::RequestId;
 use crate::observe::stats::ListenerStats;
-use crate::observe::trace::Trace;
+use crate::observe::timing::Timing;
+use crate::observe::traces::Trace;
 use crate::peer::Peer;
 use crate::peer::forwarded::Origin;
 use crate::upstream::pool::{Endpoint, WorkerPool};
 use crate::upstream::session::Session;
-use evenkeel_balance::{Clock, Instant};
-use std::cell::OnceCell;
+use evenkeel_balance::Clock;
+use std::cell::{Cell, OnceCell};
 use std::net::IpAddr;
 use std::rc::Rc;
 
@@ -22,8 +23,8 @@ pub struct Exchange<'c> {
     pub(crate) peer: &'c Peer<'c>,
     /// The numbers of its listener.
     pub(crate) stats: &'c ListenerStats,
-    /// When its head was there.
-    pub(crate) began: Instant,
+    /// Its times so far.
+    pub(crate) timing: Cell<Timing>,
     /// False if it cannot have passed a proxy before.
     pub(crate) has_passed_proxies: bool,
     /// The origin of the request as trusted proxies state it.
@@ -50,7 +51,7 @@ impl<'c> Exchange<'c> {
             core,
             peer,
             stats,
-            began: core.clock.now(),
+            timing: Cell::new(Timing::new(core.clock.now())),
             has_passed_proxies: true,
             said: None,
             origin: None,

@@ -24,7 +24,7 @@ impl Filter for Load {
         let now = cx.core.clock.now();
         // A protocol that takes over has no latency.
         if head.outcome == Some(Outcome::Success) && head.status != 101 {
-            working.answered(now.since(cx.began), now);
+            working.answered(now.since(cx.timing.get().began), now);
         }
         if self.0.plan.header {
             load_report::write_field(&working.load(now), head.added);

@@ -4,7 +4,7 @@
 use super::exchange::Exchange;
 use super::filter::{Filter, RequestHead, Verdict};
 use super::row::Build;
-use crate::observe::trace::Trace;
+use crate::observe::traces::Trace;
 use evenkeel_wire::trace_context::{self, Came, Format, Sampled, Span};
 use std::borrow::Cow;
 

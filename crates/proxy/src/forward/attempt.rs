@@ -59,9 +59,7 @@ pub async fn run<'r, D: Downstream>(
                 Err(Some(_)) if is_reused => continue,
                 Err(error) => return Err(unreachable(pool, ticket, error).into()),
             };
-        if connect_ns.is_some() {
-            record.connect_ns.set(connect_ns);
-        }
+        record.note_connected(connect_ns);
         out.advance(sent);
         record.phase.set(Phase::Head);
         let repeatable = opened.is_here()

@@ -8,10 +8,10 @@ use crate::forward::relay::Answered;
 use crate::forward::tried::Failed;
 use crate::listener::client::Client;
 use crate::observe::end::Cause;
+use crate::observe::tries::How;
 use crate::pipeline::route::Opened;
 use crate::record::Record;
-use crate::record::try_end::How;
-use crate::record::why::Why;
+use crate::record::explanation::Explanation;
 use crate::upstream::pick::{self, InFlight, NoPlace, Wait};
 use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::{self, Left, Tries};
@@ -43,14 +43,10 @@ pub async fn send<'r, D: Downstream>(
             Ok(placed) => placed,
             Err(why) => {
                 let (pool, deadline) = (opened.route.pool, opened.route.deadline);
-                let (phase, queue_ns) = (&record.phase, &record.queue_ns);
-                let (timer, why_not) = (down.timer(), record.why.as_deref().map(Why::waiting));
-                let wait = Wait { timer, deadline, phase, queue_ns, why: why_not };
+                let (timer, phase, timing) = (down.timer(), &record.phase, &record.timing);
+                let wait = Wait { timer, deadline, phase, timing, why: record.explanation().map(Explanation::pick) };
                 match wait.place(clock, pool, &tries, why, |cx| down.poll_gone(cx)).await {
-                    Ok(ticket) => {
-                        record.why.iter().for_each(|why| why.waited(pool, &ticket));
-                        (ticket, How::Waited)
-                    }
+                    Ok(ticket) => (ticket, How::Waited),
                     Err(none) => return Err(unplaced(record, pool, none, last)),
                 }
             }
@@ -60,9 +56,9 @@ pub async fn send<'r, D: Downstream>(
         }
         let slot = ticket.slot();
         record.endpoint = Some(ticket.endpoint.clone());
-        record.begin_try(ticket.began(), how);
+        record.note_try_began(opened.route.pool, &ticket, how);
         let call_left = opened.route.call_timeout.map(|limit| {
-            let used = Duration::from_nanos(clock.now().since(record.began));
+            let used = Duration::from_nanos(clock.now().since(record.timing.get().began));
             let left = down.timer().left_ns(opened.route.deadline).map_or(limit, Duration::from_nanos);
             limit.saturating_sub(used).min(left)
         });
@@ -72,11 +68,7 @@ pub async fn send<'r, D: Downstream>(
             Ok(answered) => return Ok(answered),
             Err(failed) => failed,
         };
-        record.why.iter().for_each(|why| {
-            let reason = failed.reply.as_ref().map(Response::why);
-            why.failed(slot, reason.as_deref().unwrap_or(failed.cause.text()));
-        });
-        record.note_failed(failed.failure, failed.cause);
+        record.note_try_failed(slot, failed.failure, failed.cause, failed.reply.as_ref());
         if failed.is_unprocessed && out.is_whole() && tries.has_other(opened.route.pool, slot) {
             // The endpoint did nothing for it, so that another one costs neither an attempt nor a share of the budget.
             tries.tried.borrow_mut().push(slot);
@@ -110,7 +102,7 @@ fn is_expired(client: &Client<'_>, record: &Record<'_>, opened: &Opened<'_>) -> 
     const SHORT: Duration = Duration::from_millis(100);
     let Some(limit) = opened.route.call_timeout else { return false };
     let now = if limit < SHORT { client.core.clock.read() } else { client.core.clock.now() };
-    now.since(record.began) >= limit.as_nanos() as u64
+    now.since(record.timing.get().began) >= limit.as_nanos() as u64
 }
 
 /// The answer to a client whose request has no place: that of the try before, if there was one.
@@ -156,11 +148,10 @@ fn place<'r>(
     if let Some(session) = record.session.as_ref().filter(|_| record.tries == 0)
         && let Some(ticket) = session.at(&client.core.clock, pool)
     {
-        record.why.iter().for_each(|why| why.session(pool, &ticket));
         return Ok((ticket, How::Session));
     }
-    let ticket = match &record.why {
-        Some(why) => why.place(&client.core.clock, pool, tries),
+    let ticket = match record.explanation() {
+        Some(explanation) => explanation.place(&client.core.clock, pool, tries),
         None => pick::place(&client.core.clock, pool, tries),
     };
     Ok((ticket?, How::Picked))

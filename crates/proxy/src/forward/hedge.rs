@@ -5,9 +5,9 @@ use crate::body::downstream::Downstream;
 use crate::body::fault::{Due, Fault};
 use crate::forward::outgoing::Outgoing;
 use crate::forward::tried::give_up;
+use crate::observe::tries::{How, TryStart};
 use crate::pipeline::route::Opened;
 use crate::record::Record;
-use crate::record::try_end::{Began, How};
 use crate::upstream::connections::{Acquired, UpstreamConn, Wanted, unreachable};
 use crate::upstream::pick::InFlight;
 use crate::upstream::retries::Tries;
@@ -65,9 +65,9 @@ pub async fn race<'r, D: Downstream, L: Lane>(
         return Ok(first);
     }
     let asked = Request { key: opened.route.key, tried: &[first.ticket.slot()], beyond: false };
-    let second = match &record.why {
+    let second = match record.explanation() {
         None => InFlight::start(clock, pool, &asked),
-        Some(why) => why.second(clock, pool, &asked),
+        Some(explanation) => explanation.start(How::Hedge, clock, pool, &asked),
     };
     let Ok(second) = second else {
         tries.cancel_hedge();
@@ -75,8 +75,8 @@ pub async fn race<'r, D: Downstream, L: Lane>(
     };
     pool.stats.hedges.add(1);
     tries.tried.borrow_mut().push(second.slot());
-    let first_began = record.began_try;
-    record.begin_try(second.began(), How::Hedge);
+    let first_start = record.current_try;
+    record.note_try_began(pool, &second, How::Hedge);
     request.begin_try(|lines| record.write_try(opened.route.call_left, lines));
     if request.message().is_none() {
         request.write();
@@ -89,7 +89,7 @@ pub async fn race<'r, D: Downstream, L: Lane>(
     let end = match winner {
         Ok(Winner::Second(transport)) => {
             let second = UpstreamConn { ticket: second, transport };
-            return Ok(second_won(record, tries, first_began, first, second, lost.first));
+            return Ok(second_won(record, tries, first_start, first, second, lost.first));
         }
         Ok(Winner::First) => Ok(first),
         Ok(Winner::ClientGone) => Err((first, Fault::ClientGone)),
@@ -100,8 +100,8 @@ pub async fn race<'r, D: Downstream, L: Lane>(
         Some(Lost::Closed) => "reset",
         None => "overtaken",
     };
-    let second_began = std::mem::replace(&mut record.began_try, first_began);
-    record.note_try(&second.endpoint, second_began, lost_by);
+    let second_start = std::mem::replace(&mut record.current_try, first_start);
+    record.note_try_ended(&second.endpoint, second_start, lost_by);
     match lost.second {
         Some(Lost::Unreachable(error)) => drop(unreachable(pool, second, error)),
         Some(Lost::Closed) => drop(give_up(second, Fault::NoResponse)),
@@ -115,7 +115,7 @@ pub async fn race<'r, D: Downstream, L: Lane>(
 fn second_won<'r, L>(
     record: &mut Record<'_>,
     tries: &Tries<'r>,
-    first_began: Began,
+    first_start: TryStart,
     first: UpstreamConn<'r, L>,
     second: UpstreamConn<'r, L>,
     first_lost: bool,
@@ -123,7 +123,7 @@ fn second_won<'r, L>(
     tries.on_answer(first.ticket.latency_ns(), second.ticket.began());
     record.pool.iter().for_each(|pool| pool.stats.hedges_won.add(1));
     let lost_by = if first_lost { "reset" } else { "overtaken" };
-    record.note_try(&first.ticket.endpoint, first_began, lost_by);
+    record.note_try_ended(&first.ticket.endpoint, first_start, lost_by);
     record.endpoint = Some(second.ticket.endpoint.clone());
     give_up(first.ticket, if first_lost { Fault::NoResponse } else { Fault::Overtaken });
     second
@@ -231,9 +231,7 @@ impl Lane for EndpointStream {
                 Some(Err(error)) => return Err(Lost::Unreachable(Some(error))),
                 None => return Err(Lost::Unreachable(None)),
             };
-        if connect_ns.is_some() {
-            record.connect_ns.set(connect_ns);
-        }
+        record.note_connected(connect_ns);
         if stream.speaks().await { Ok(stream) } else { Err(Lost::Closed) }
     }
 
@@ -257,9 +255,7 @@ async fn ask_on(
             Some(Err(error)) => return Err(Lost::Unreachable(Some(error))),
             None => return Err(Lost::Unreachable(None)),
         };
-    if connect_ns.is_some() {
-        record.connect_ns.set(connect_ns);
-    }
+    record.note_connected(connect_ns);
     while sent < request.len() {
         sent += transport.write_some(&request[sent..]).await.map_err(|_| Lost::Closed)?;
     }

@@ -3,8 +3,10 @@
 
 use super::client::Client;
 use super::handshakes::{Full, Places};
-use crate::observe::access_log::{Line, NOWHERE, quoted};
-use crate::observe::end::{Cause as Side, Phase};
+use crate::observe::access_log::{Line, quoted};
+use crate::observe::end::Cause as Side;
+use crate::observe::summary::Summary;
+use crate::observe::timing::Timing;
 use crate::peer::address_text::AddressText;
 use evenkeel_balance::{Clock, Instant};
 use evenkeel_net::buffer::Buf;
@@ -126,30 +128,16 @@ fn log(client: &Client<'_>, began: Instant, error: &HandshakeError) {
         Cause::TooMany | Cause::Displaced | Cause::Internal => Side::Proxy,
         _ => Side::Client,
     };
+    let timing = Timing { total_ns: core.clock.now().since(began), ..Timing::new(began) };
+    let summary = Summary { timing, cause: side, ..Summary::default() };
+    let taken = rules.named(client.listener, rules.unrouted());
+    let id = core.next_request_id();
     let line = Line {
-        began,
-        request_id: &core.next_request_id(),
-        client: client.peer.ip_text(),
         client_port: client.peer.port,
         peer: peer.as_ref().map(AddressText::as_bytes),
-        taken: rules.named(client.listener, rules.unrouted()),
-        sent: &NOWHERE,
-        tries: 0,
-        proto: "TLS",
-        tls: None,
         asked: &asked,
-        answered: &[],
-        attempts: &[],
-        status: 0,
-        bytes_in: 0,
-        bytes_out: 0,
-        queue_ns: 0,
-        connect_ns: None,
-        ttfb_ns: None,
-        total_ns: core.clock.now().since(began),
-        term: [side.letter(), Phase::Request.letter()],
         reason: Some(&error.to_string()),
-        grpc_status: None,
+        ..Line::new("TLS", &id, client.peer.ip_text(), taken, summary)
     };
     log.add(&line, &core.clock);
     core.give_back(asked);

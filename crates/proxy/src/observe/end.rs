@@ -14,6 +14,11 @@ macro_rules! answers {
             /// Labels of the metrics, in the same order.
             pub const LABELS: [&str; [$($letter,)*].len()] = [$($label,)*];
 
+            /// Its label.
+            pub fn label(self) -> &'static str {
+                match self { $($of::$name => $label,)* }
+            }
+
             /// What the access log writes.
             pub fn letter(self) -> u8 {
                 match self { $($of::$name => $letter,)* }
@@ -22,6 +27,13 @@ macro_rules! answers {
             /// What it means, for people.
             pub fn text(self) -> &'static str {
                 match self { $($of::$name => $text,)* }
+            }
+        }
+
+        /// The first.
+        impl Default for $of {
+            fn default() -> $of {
+                $of::ALL[0]
             }
         }
     };

@@ -1,12 +1,13 @@
 //! What happened? Numbers ([`stats`]) that workers count and [`metrics`] shows, lines of the [`access_log`], and who ended
-//! what ([`end`]). What a request is called there: [`request_id`]. Why requests went where they went is kept as
-//! explanations of those that [`explaining`] names; what is told of requests to those who watch is [`watched`] through
-//! [`taps`]. What workers count under a plan are its [`numbers`]; how operators see them is [`shown`].
+//! what ([`end`]). What a request is called there: [`request_id`]. A request, a session or a flow that is over has a [`summary`] with its
+//! [`timing`] and, if it is a request, [`tries`]. Explanations of requests are kept in [`explanations`]; [`taps`] and the exporter of
+//! [`traces`] get [`finished`] requests. What workers count under a plan are its [`numbers`]; how operators see them is [`shown`].
 
 pub mod access_log;
 pub mod dropped_report;
 pub mod end;
-pub mod explaining;
+pub mod explanations;
+pub mod finished;
 pub mod flow_end;
 pub mod latency;
 pub mod metrics;
@@ -15,7 +16,8 @@ pub mod request_id;
 pub mod route_stats;
 pub mod shown;
 pub mod stats;
+pub mod summary;
 pub mod taps;
-pub mod trace;
+pub mod timing;
 pub mod traces;
-pub mod watched;
+pub mod tries;

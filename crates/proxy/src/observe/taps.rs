@@ -1,13 +1,12 @@
 //! Who watches requests as they end, and which? What a worker knows of the taps that are open; a request that no tap wants
 //! pays a branch.
 
-use super::watched::Watched;
+use super::finished::FinishedRequest;
 use evenkeel_balance::Rng;
 use evenkeel_wire::head::Request;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
@@ -16,9 +15,6 @@ pub const OPEN_MAX: u64 = 24;
 
 /// Requests that wait for the reader of a tap; more are dropped.
 pub const WAITING_MAX: usize = 1024;
-
-/// Most bytes of host and path that are kept.
-const TEXT_MAX: usize = 1024;
 
 /// Taps of this process.
 static OPEN: AtomicU64 = AtomicU64::new(0);
@@ -105,14 +101,14 @@ impl Filter {
             && self.path.as_ref().is_none_or(|path| request.target.starts_with(&**path))
     }
 
-    fn has(&self, request: &Watched) -> bool {
+    fn has(&self, request: &FinishedRequest) -> bool {
         let is = |wanted: &Option<String>, name: &str| wanted.as_ref().is_none_or(|wanted| wanted == name);
         is(&self.listener, &request.listener)
             && is(&self.route, &request.route)
             && is(&self.pool, &request.pool)
             && self.endpoint.as_ref().is_none_or(|name| request.tries.iter().any(|one| *one.endpoint == **name))
-            && self.status.is_none_or(|statuses| statuses.has(request.status))
-            && request.total_ns >= self.min_ns
+            && self.status.is_none_or(|statuses| statuses.has(request.summary.status))
+            && request.summary.timing.total_ns >= self.min_ns
     }
 }
 
@@ -123,24 +119,9 @@ pub struct Open {
     /// Which requests it is for.
     pub filter: Filter,
     /// To its reader.
-    pub to: mpsc::Sender<Arc<Watched>>,
+    pub to: mpsc::Sender<Arc<FinishedRequest>>,
     /// Requests that its reader did not take in time.
     pub dropped: Arc<AtomicU64>,
-}
-
-/// What is kept of the head of a request that a tap may want, or that is recorded.
-#[derive(Debug, Default)]
-pub struct Head {
-    /// The taps.
-    ids: Vec<u64>,
-    /// When it came, nanoseconds since 1970.
-    pub at_ns: u64,
-    /// As sent.
-    pub method: String,
-    /// As the client wrote it.
-    pub host: String,
-    /// With the query, as the access log has it.
-    pub path: String,
 }
 
 /// The taps of one worker.
@@ -173,26 +154,23 @@ impl Taps {
         self.is_open.set(!open.is_empty());
     }
 
-    /// What is to be kept of a request's head, if a tap may want the request.
+    /// Ids of the taps that may want a request with this head, if any may.
     #[inline]
-    pub fn wants(&self, request: &Request<'_, '_>) -> Option<Box<Head>> {
-        if self.is_open.get() { self.wants_now(request) } else { None }
+    pub fn wanting(&self, request: &Request<'_, '_>) -> Option<Vec<u64>> {
+        if self.is_open.get() { self.wanting_now(request) } else { None }
     }
 
     #[inline(never)]
-    fn wants_now(&self, request: &Request<'_, '_>) -> Option<Box<Head>> {
+    fn wanting_now(&self, request: &Request<'_, '_>) -> Option<Vec<u64>> {
         let (open, mut rng) = (self.open.borrow(), self.rng.borrow_mut());
         let mut sampled = |tap: &Open| tap.filter.sample.is_none_or(|part| rng.unit() < part);
         let may_want = open.iter().filter(|tap| tap.filter.may_have(request) && sampled(tap));
         let ids: Vec<u64> = may_want.map(|tap| tap.id).collect();
-        if ids.is_empty() {
-            return None;
-        }
-        Some(Head::of(request, ids))
+        (!ids.is_empty()).then_some(ids)
     }
 
     /// A request is over. `ids`: the taps that may want it. Never waits for a reader.
-    pub fn tell(&self, ids: &[u64], request: &Arc<Watched>) {
+    pub fn tell(&self, ids: &[u64], request: &Arc<FinishedRequest>) {
         for tap in self.open.borrow().iter().filter(|tap| ids.contains(&tap.id) && tap.filter.has(request)) {
             // One whose reader is gone is about to be closed.
             if let Err(TrySendError::Full(_)) = tap.to.try_send(request.clone()) {
@@ -203,36 +181,15 @@ impl Taps {
     }
 }
 
-impl Head {
-    /// That of a request which comes now. `ids`: the taps that may want it.
-    #[cold]
-    pub fn of(request: &Request<'_, '_>, ids: Vec<u64>) -> Box<Head> {
-        Box::new(Head {
-            ids,
-            at_ns: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64),
-            method: kept(request.method.as_bytes()),
-            host: kept(request.host),
-            path: kept(request.target.as_bytes()),
-        })
-    }
-
-    /// The taps that may want it.
-    pub fn ids(&self) -> &[u64] {
-        &self.ids
-    }
-}
-
-fn kept(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(&bytes[..bytes.len().min(TEXT_MAX)]).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::watched::Try;
+    use super::super::summary::Summary;
+    use super::super::timing::Timing;
+    use super::super::tries::Try;
     use super::*;
     use evenkeel_wire::head::Table;
 
-    fn opened(taps: &Taps, filter: Filter, room: usize) -> (mpsc::Receiver<Arc<Watched>>, Arc<AtomicU64>) {
+    fn opened(taps: &Taps, filter: Filter, room: usize) -> (mpsc::Receiver<Arc<FinishedRequest>>, Arc<AtomicU64>) {
         let (to, records) = mpsc::channel(room);
         let dropped = Arc::<AtomicU64>::default();
         let id = taps.open.borrow().len() as u64;
@@ -243,7 +200,7 @@ mod tests {
     fn ids(taps: &Taps, method: &str, target: &str) -> Vec<u64> {
         let mut table: Table = std::iter::empty().collect();
         let request = Request { method, target, host: b"Shop.test", fields: table.fields() };
-        taps.wants(&request).map(|head| head.ids).unwrap_or_default()
+        taps.wanting(&request).unwrap_or_default()
     }
 
     #[test]
@@ -279,7 +236,9 @@ mod tests {
         let taps = Taps::new(0);
         let one = Try { endpoint: "a".into(), ..Try::default() };
         let request = |status, total_ns| {
-            Arc::new(Watched { status, total_ns, tries: vec![one.clone()], pool: "shop".into(), ..Watched::default() })
+            let timing = Timing { total_ns, ..Timing::default() };
+            let summary = Summary { status, timing, ..Summary::default() };
+            Arc::new(FinishedRequest { summary, tries: vec![one.clone()], pool: "shop".into(), ..Default::default() })
         };
         let wants = Filter {
             status: Some(Statuses::Class(5)),
@@ -293,7 +252,7 @@ mod tests {
         for (status, ns) in [(200, 10), (503, 9), (503, 10), (500, 99)] {
             taps.tell(&[0, 1], &request(status, ns));
         }
-        assert_eq!(records.try_recv().map(|one| one.status), Ok(503));
+        assert_eq!(records.try_recv().map(|one| one.summary.status), Ok(503));
         assert_eq!((dropped.load(Relaxed), none.load(Relaxed)), (1, 0));
         drop(records);
         taps.tell(&[0], &request(500, 10));

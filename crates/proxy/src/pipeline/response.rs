@@ -7,6 +7,7 @@ use crate::observe::end::Cause;
 use crate::record::Record;
 use crate::record::grpc::{self, Call};
 use evenkeel_balance::Outcome;
+use evenkeel_wire::grpc::of_http;
 use evenkeel_wire::head::{Fields, Table};
 use std::borrow::Cow;
 
@@ -89,7 +90,9 @@ pub fn own<'r>(record: &'r Record<'_>, response: Response) -> Own<'r> {
 }
 
 fn of_call<'r>(record: &Record<'_>, response: &Response) -> Own<'r> {
-    let fields = grpc::answer(record, response);
+    let status = of_http(response.status);
+    let fields = grpc::answer(status, &record.text_of(response), response);
+    record.call.set(Call::Ended(status));
     Own { status: 200, fields, body: Cow::Borrowed(b""), ends_call: true }
 }
 

@@ -6,10 +6,8 @@ use crate::body::response::Response;
 use crate::filters::filter::{RequestHead, Resume, Verdict, Waiting};
 use crate::peer::hash_key;
 use crate::record::Record;
-use crate::record::why::Why;
 use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::Retries;
-use evenkeel_balance::Clock;
 use evenkeel_config::plan::RouteTimeouts;
 use evenkeel_net::deadline::Timer;
 use evenkeel_wire::head::Request;
@@ -124,11 +122,7 @@ pub fn route<'r>(
         let route = rules.compiled.router.find(request.host, || request.path());
         let route = route.ok_or_else(|| no_route(request))?;
         let pool = rules.pool(route);
-        record.route = route;
-        record.pool = Some(pool);
-        let core = record.core;
-        record.why =
-            core.explaining.asks(request, &pool.name).map(|asked| Why::begin(asked, request, core.clock.now()));
+        record.note_routed(request, route, pool);
         (passage.at, passage.is_routed) = (0, true);
     }
     let id = record.route;

@@ -71,7 +71,7 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
         generation,
     } = parts;
     worker.core.idle.set(idle_max(plan.runtime.idle_connections, workers));
-    worker.core.explaining.follow(explain);
+    worker.core.explanations.follow(explain);
     worker.core.traces.follow(traces);
     let mut installed = worker.installed.borrow_mut();
     let before = std::mem::take(&mut *installed);

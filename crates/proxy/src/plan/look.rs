@@ -79,7 +79,7 @@ impl Looker {
 
     /// The explanations that are kept, the latest first.
     pub async fn explanations(&self) -> Vec<Explained> {
-        let kept = self.ask(|worker| worker.core.explaining.kept()).await;
+        let kept = self.ask(|worker| worker.core.explanations.kept()).await;
         let now = self.now();
         let mut all: Vec<Explained> = kept.into_iter().flatten().map(|one| Explained::clone(&one)).collect();
         all.sort_by_key(|one| std::cmp::Reverse(one.at_ms));
@@ -90,7 +90,7 @@ impl Looker {
     /// The explanation of a request, by its id.
     pub async fn explanation(&self, request_id: &str) -> Option<Explained> {
         let id = request_id.to_ascii_lowercase();
-        let find = move |worker: &Worker| worker.core.explaining.kept().into_iter().find(|one| one.request_id == id);
+        let find = move |worker: &Worker| worker.core.explanations.kept().into_iter().find(|one| one.request_id == id);
         let mut found = Explained::clone(&*self.ask(find).await.into_iter().flatten().next()?);
         self.fill(&self.now(), std::slice::from_mut(&mut found));
         Some(found)
@@ -125,7 +125,7 @@ impl Looker {
         let had = Arc::<AtomicBool>::default();
         for door in &self.doors {
             let (pool, had) = (pool.clone(), had.clone());
-            door.send(Update::Look(Box::new(move |worker| worker.core.explaining.arm(pool, had))));
+            door.send(Update::Look(Box::new(move |worker| worker.core.explanations.arm(pool, had))));
         }
         Ok(())
     }

@@ -4,10 +4,10 @@
 use crate::listener::compiled::Compiled;
 use crate::listener::rules::Shared;
 use crate::observe::access_log::AccessLog;
-use crate::observe::explaining::Wanted;
+use crate::observe::explanations::Wanted;
+use crate::observe::finished::FinishedRequest;
 use crate::observe::stats::{EndpointStats, WorkerStats};
 use crate::observe::traces::Rules;
-use crate::observe::watched::Watched;
 use crate::plan::installed::Worker;
 use crate::upstream::rules::PoolRules;
 use evenkeel_balance::{Balancer, Slot};
@@ -72,7 +72,7 @@ pub struct Parts {
     /// Which picks are explained.
     pub explain: Wanted,
     /// Which requests leave spans, and where these go.
-    pub traces: Option<(Rules, mpsc::Sender<Arc<Watched>>)>,
+    pub traces: Option<(Rules, mpsc::Sender<Arc<FinishedRequest>>)>,
     /// Held by whatever still uses this generation.
     pub generation: Arc<()>,
 }

@@ -11,11 +11,11 @@ use crate::core::handoff::Peers;
 use crate::listener::compiled::{self, Compiled};
 use crate::listener::rules::Shared;
 use crate::observe::access_log::{AccessLog, Lines};
+use crate::observe::finished::FinishedRequest;
 use crate::observe::metrics::Metrics;
 use crate::observe::numbers::{Members, Numbers};
 use crate::observe::shown::Counted;
 use crate::observe::traces;
-use crate::observe::watched::Watched;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{self, LineSink, LogTarget, Mode, SyslogAddress};
 use evenkeel_net::inherit::Inherited;
@@ -57,7 +57,7 @@ pub struct Proxy {
     /// Writes the journal of the pool that the plan names.
     journal: Option<Writer>,
     /// Requests that are recorded, on their way to who exports them.
-    recorded: (mpsc::Sender<Arc<Watched>>, Option<mpsc::Receiver<Arc<Watched>>>),
+    recorded: (mpsc::Sender<Arc<FinishedRequest>>, Option<mpsc::Receiver<Arc<FinishedRequest>>>),
     /// The numbers of a plan that workers were sent, until all of them have applied it.
     sent: Option<Arc<Numbers>>,
     /// By pool: those of endpoints that workers were sent.
@@ -113,7 +113,7 @@ impl Proxy {
     }
 
     /// The requests that are recorded, as they end; once.
-    pub fn take_recorded(&mut self) -> Option<mpsc::Receiver<Arc<Watched>>> {
+    pub fn take_recorded(&mut self) -> Option<mpsc::Receiver<Arc<FinishedRequest>>> {
         self.recorded.1.take()
     }
 

@@ -2,8 +2,8 @@
 
 use super::look::Looker;
 use super::parts::Update;
+use crate::observe::finished::FinishedRequest;
 use crate::observe::taps::{Filter, Open, Place, WAITING_MAX};
-use crate::observe::watched::Watched;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
@@ -16,7 +16,7 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 pub struct Tap {
     id: u64,
     looker: Arc<Looker>,
-    requests: mpsc::Receiver<Arc<Watched>>,
+    requests: mpsc::Receiver<Arc<FinishedRequest>>,
     dropped: Arc<AtomicU64>,
     _place: Place,
 }
@@ -38,7 +38,7 @@ impl Looker {
 
 impl Tap {
     /// The next request; `None` once there will be none, as no worker runs any more.
-    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Arc<Watched>>> {
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Arc<FinishedRequest>>> {
         self.requests.poll_recv(cx)
     }
 

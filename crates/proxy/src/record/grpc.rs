@@ -2,7 +2,6 @@
 //! trailers. The rest is a request like any other.
 
 use crate::body::response::Response;
-use crate::record::Record;
 use evenkeel_wire::grpc::{self, Status};
 use evenkeel_wire::head::{Request, Table};
 use std::time::Duration;
@@ -59,15 +58,12 @@ pub fn push_status(status: Status, text: &str, fields: &mut Table) {
     fields.push(grpc::MESSAGE.as_bytes(), grpc::message(text).as_bytes());
 }
 
-/// The head that answers a call in the endpoint's place, and ends it.
+/// The head that ends a call with this status instead of an endpoint's response.
 #[cold]
-pub fn answer(record: &Record<'_>, response: &Response) -> Table {
-    let status = grpc::of_http(response.status);
-    let text = record.text_of(response);
-    record.call.set(Call::Ended(status));
+pub fn answer(status: Status, text: &str, response: &Response) -> Table {
     let mut fields = Table::default();
     fields.push(b"content-type", grpc::MEDIA_TYPE.as_bytes());
-    push_status(status, &text, &mut fields);
+    push_status(status, text, &mut fields);
     if let Some(seconds) = response.retry_after() {
         fields.push(grpc::PUSHBACK.as_bytes(), seconds.saturating_mul(1000).to_string().as_bytes());
     }

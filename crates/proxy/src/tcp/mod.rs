@@ -14,6 +14,7 @@ use crate::listener::secure::secure;
 use crate::listener::tls_route::TlsRoutes;
 use crate::observe::end::{Cause, Phase};
 use crate::observe::stats::{ErrorKind, Rejected};
+use crate::observe::timing::Timing;
 use crate::peer::hash_key;
 use crate::peer::per_address::OpenConnection;
 use crate::upstream::connections::{Unreachable, Wanted, unreachable};
@@ -123,8 +124,8 @@ async fn open<'r>(
         let placed = match pick::place(clock, pool, &tries) {
             Ok(ticket) => Ok(ticket),
             Err(why) => {
-                let (phase, queue_ns) = (&record.phase, &record.queue_ns);
-                let wait = Wait { timer, deadline: u64::MAX, phase, queue_ns, why: None };
+                let (phase, timing) = (&record.phase, &record.timing);
+                let wait = Wait { timer, deadline: u64::MAX, phase, timing, why: None };
                 wait.place(clock, pool, &tries, why, |cx| down.transport.poll_reset(cx)).await
             }
         };
@@ -151,7 +152,8 @@ async fn open<'r>(
         let error = match connected {
             Ok(Ok((endpoint, n))) => {
                 let now = clock.read();
-                record.connect_ns = Some(now.since(began));
+                let connect_ns = Some(now.since(began));
+                record.timing.update(|timing| Timing { connect_ns, ..timing });
                 record.phase.set(Phase::Data);
                 ticket.answered(now);
                 early.consume(n);

@@ -5,9 +5,11 @@ use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::observe::access_log::{Line, NOWHERE};
 use crate::observe::end::{Cause, Phase};
+use crate::observe::summary::Summary;
+use crate::observe::timing::Timing;
 use crate::peer::address_text::AddressText;
 use crate::upstream::pool::{Endpoint, WorkerPool};
-use evenkeel_balance::{Clock, Instant};
+use evenkeel_balance::Clock;
 use evenkeel_net::transport::Transport;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -17,7 +19,8 @@ pub struct Record<'c> {
     client: &'c Client<'c>,
     transport: &'c Transport,
     rules: &'c Rules,
-    began: Instant,
+    /// Its times so far.
+    pub timing: Cell<Timing>,
     /// Index in the plan; one more than the last if no route took it.
     pub route: usize,
     /// Its pool.
@@ -28,15 +31,10 @@ pub struct Record<'c> {
     pub tries: u32,
     /// The server that it asked for, if that was read.
     pub host: Option<Box<str>>,
-    /// Waiting for a place at an endpoint.
-    pub queue_ns: Cell<u64>,
-    /// Until the connection to the endpoint was open.
-    pub connect_ns: Option<u64>,
     /// Where it is.
     pub phase: Cell<Phase>,
     bytes_in: Cell<u64>,
     bytes_out: Cell<u64>,
-    ttfb_ns: Cell<Option<u64>>,
     cause: Cell<Cause>,
     /// Why it got to no endpoint.
     pub reason: Option<String>,
@@ -49,18 +47,15 @@ impl<'c> Record<'c> {
             client,
             transport,
             rules,
-            began: client.core.clock.now(),
+            timing: Cell::new(Timing::new(client.core.clock.now())),
             route: rules.unrouted(),
             pool: None,
             endpoint: None,
             tries: 0,
             host: None,
-            queue_ns: Cell::new(0),
-            connect_ns: None,
             phase: Cell::new(Phase::Request),
             bytes_in: Cell::new(0),
             bytes_out: Cell::new(0),
-            ttfb_ns: Cell::new(None),
             cause: Cell::new(Cause::Normal),
             reason: None,
         }
@@ -75,8 +70,10 @@ impl<'c> Record<'c> {
 
     /// Adds bytes to the client.
     pub fn count_out(&self, n: usize) {
-        if self.ttfb_ns.get().is_none() {
-            self.ttfb_ns.set(Some(self.client.core.clock.now().since(self.began)));
+        let timing = self.timing.get();
+        if timing.ttfb_ns.is_none() {
+            let ttfb_ns = Some(self.client.core.clock.now().since(timing.began));
+            self.timing.set(Timing { ttfb_ns, ..timing });
         }
         self.bytes_out.set(self.bytes_out.get() + n as u64);
         self.client.listener.stats.bytes_out.add(n as u64);
@@ -100,7 +97,7 @@ impl<'c> Record<'c> {
 
     /// Whether the endpoint has sent anything.
     pub fn is_answered(&self) -> bool {
-        self.ttfb_ns.get().is_some()
+        self.timing.get().ttfb_ns.is_some()
     }
 
     /// It came to its normal end.
@@ -118,16 +115,26 @@ impl Drop for Record<'_> {
             self.transport.reset_on_close(true);
         }
         let core = self.client.core;
-        let total_ns = core.clock.now().since(self.began);
+        let timing = self.timing.get();
+        let timing = Timing { total_ns: core.clock.now().since(timing.began), ..timing };
+        let summary = Summary {
+            tries: self.tries,
+            bytes_in: self.bytes_in.get(),
+            bytes_out: self.bytes_out.get(),
+            timing,
+            cause: self.cause.get(),
+            phase: self.phase.get(),
+            ..Summary::default()
+        };
         let listener = &self.client.listener.stats;
-        listener.ends[self.cause.get() as usize].add(1);
-        self.rules.stats(self.route).session.record(total_ns);
+        listener.ends[summary.cause as usize].add(1);
+        self.rules.stats(self.route).session.record(timing.total_ns);
         if let (Some(pool), Some(_)) = (self.pool, &self.endpoint) {
-            pool.stats.duration.record(total_ns);
-            if let Some(ns) = self.ttfb_ns.get() {
+            pool.stats.duration.record(timing.total_ns);
+            if let Some(ns) = timing.ttfb_ns {
                 pool.stats.ttfb.record(ns);
             }
-            if let Some(ns) = self.connect_ns {
+            if let Some(ns) = timing.connect_ns {
                 pool.stats.connect.record(ns);
             }
         }
@@ -136,30 +143,16 @@ impl Drop for Record<'_> {
         let mut asked = core.scratch();
         log.lines.keep_name(self.host.as_deref(), &mut asked);
         let peer = self.client.peer.announced_by().map(AddressText::of);
+        let taken = self.rules.named(self.client.listener, self.route);
+        let id = core.next_request_id();
         let line = Line {
-            began: self.began,
-            request_id: &core.next_request_id(),
-            client: self.client.peer.ip_text(),
             client_port: self.client.peer.port,
             peer: peer.as_ref().map(AddressText::as_bytes),
-            taken: self.rules.named(self.client.listener, self.route),
             sent: self.pool.map_or(&NOWHERE, |pool| pool.named(self.endpoint.as_deref())),
-            tries: self.tries,
-            proto: "TCP",
             tls: self.client.peer.tls(),
             asked: &asked,
-            answered: &[],
-            attempts: &[],
-            status: 0,
-            bytes_in: self.bytes_in.get(),
-            bytes_out: self.bytes_out.get(),
-            queue_ns: self.queue_ns.get(),
-            connect_ns: self.connect_ns,
-            ttfb_ns: self.ttfb_ns.get(),
-            total_ns,
-            term: [self.cause.get().letter(), self.phase.get().letter()],
-            grpc_status: None,
             reason: self.reason.as_deref(),
+            ..Line::new("TCP", &id, self.client.peer.ip_text(), taken, summary)
         };
         log.add(&line, &core.clock);
         core.give_back(asked);

@@ -6,6 +6,8 @@ use crate::listener::rules::Listener;
 use crate::observe::access_log::{Line, NOWHERE};
 use crate::observe::end::{Cause, Phase};
 use crate::observe::flow_end::FlowEnd;
+use crate::observe::summary::Summary;
+use crate::observe::timing::Timing;
 use crate::peer::address_text::AddressText;
 use crate::peer::per_address::OpenConnection;
 use crate::upstream::pool::{Endpoint, WorkerPool};
@@ -140,30 +142,16 @@ impl Flow {
             _ => Phase::Data,
         };
         let rules = listener.rules();
+        let timing =
+            Timing { ttfb_ns: self.first_answer_ns, total_ns: now.since(self.began), ..Timing::new(self.began) };
+        let (tries, bytes_in, bytes_out) = (self.tries, self.bytes_in, self.bytes_out);
+        let summary = Summary { tries, bytes_in, bytes_out, timing, cause, phase, ..Summary::default() };
+        let taken = rules.named(listener, rules.unrouted());
+        let id = core.next_request_id();
         let line = Line {
-            began: self.began,
-            request_id: &core.next_request_id(),
-            client: client.as_bytes(),
             client_port: key.client.port(),
-            peer: None,
-            taken: rules.named(listener, rules.unrouted()),
             sent: self.was_at.as_ref().map_or(&NOWHERE, |(pool, endpoint)| pool.named(Some(endpoint))),
-            tries: self.tries,
-            proto: "UDP",
-            tls: None,
-            asked: &[],
-            answered: &[],
-            attempts: &[],
-            status: 0,
-            bytes_in: self.bytes_in,
-            bytes_out: self.bytes_out,
-            queue_ns: 0,
-            connect_ns: None,
-            ttfb_ns: self.first_answer_ns,
-            total_ns: now.since(self.began),
-            term: [cause.letter(), phase.letter()],
-            grpc_status: None,
-            reason: None,
+            ..Line::new("UDP", &id, client.as_bytes(), taken, summary)
         };
         log.add(&line, &core.clock);
     }

@@ -1,6 +1,7 @@
 //! Which endpoint, and who gives its place back? The guard that owns a ticket while a request runs.
 
 use crate::observe::end::Phase;
+use crate::observe::timing::Timing;
 use crate::upstream::pool::{Endpoint, WorkerPool};
 use crate::upstream::retries::Tries;
 use evenkeel_balance::queue::{Full, Waiting};
@@ -178,7 +179,7 @@ pub struct Wait<'w> {
     /// Says where it is.
     pub phase: &'w Cell<Phase>,
     /// Takes how long it waited, too.
-    pub queue_ns: &'w Cell<u64>,
+    pub timing: &'w Cell<Timing>,
     /// Takes why the pick was made, if that is wanted.
     pub why: Option<&'w RefCell<Explanation>>,
 }
@@ -208,7 +209,7 @@ impl Wait<'_> {
             .await;
         // Read anew: a worker that was woken without having slept would call its wait none.
         let waited = clock.read().since(began);
-        self.queue_ns.set(self.queue_ns.get() + waited);
+        self.timing.update(|timing| Timing { queue_ns: timing.queue_ns + waited, ..timing });
         pool.stats.queue_wait.record(waited);
         got
     }

@@ -53,9 +53,7 @@ pub async fn run<'r, D: Downstream>(
             Err(NotBegun::Fault(fault)) => return Err(failed(record, pool, ticket, fault)),
             Err(NotBegun::Unreachable(error)) => return Err(unreachable(pool, ticket, error).into()),
         };
-        if connect_ns.is_some() {
-            record.connect_ns.set(connect_ns);
-        }
+        record.note_connected(connect_ns);
         record.phase.set(Phase::Head);
         let repeatable = opened.idempotent || tries.may_repeat(record.call.get() != Call::Not);
         let first = UpstreamConn { ticket, transport: stream };

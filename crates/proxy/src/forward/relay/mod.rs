@@ -15,6 +15,7 @@ use crate::body::part::Gone;
 use crate::forward::outgoing::Outgoing;
 use crate::listener::client::Client;
 use crate::observe::end::Phase;
+use crate::observe::timing::Timing;
 use crate::pipeline::route::Opened;
 use crate::record::Record;
 use crate::record::grpc::Call;
@@ -292,7 +293,7 @@ impl Relay<'_, '_> {
     fn begin_response(&self, ticket: &mut InFlight<'_>) {
         let now = self.client.core.clock.now();
         ticket.answered(now);
-        self.record.ttfb_ns.set(Some(now.since(self.record.began)));
+        self.record.timing.update(|timing| Timing { ttfb_ns: Some(now.since(timing.began)), ..timing });
         self.record.phase.set(Phase::Data);
     }
 

@@ -1,66 +1,73 @@
-//! What does a line say? The fields of one request, in JSON.
+//! A line and its fields, in JSON.
 
 use super::backwards::Backwards;
 use super::front::Front;
-use super::names::Names;
-use super::noted::Lines;
+use super::layout::Lines;
+use super::names::{NOWHERE, Names};
 use super::quoted::quoted;
 use crate::observe::request_id::RequestId;
-use evenkeel_balance::Instant;
+use crate::observe::summary::Summary;
+use crate::observe::tries::Try;
 use evenkeel_net::tls::Info;
-use std::borrow::Cow;
+use evenkeel_wire::grpc::Status;
 
-/// One request, for its line. Durations in nanoseconds; `None` where that phase was not reached.
+/// One request, session, flow or handshake, for its line.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
 pub struct Line<'a> {
-    pub began: Instant,
+    /// Its id.
     pub request_id: &'a RequestId,
+    /// The client's address.
     pub client: &'a [u8],
-    /// 0 if only a proxy knows it.
+    /// The client's port; 0 if only a proxy knows it.
     pub client_port: u16,
-    /// Who connected, if that was not the client.
+    /// The address that connected, if it is not the client's.
     pub peer: Option<&'a [u8]>,
     /// Its listener and route.
     pub taken: &'a Names,
-    /// Its pool and endpoint; [`NOWHERE`](super::NOWHERE) if it got to none.
+    /// Its pool and endpoint; [`NOWHERE`] if it got to none.
     pub sent: &'a Names,
-    pub tries: u32,
+    /// Protocol of the client.
     pub proto: &'static str,
     /// What was agreed with its client over TLS; a line without that does not have the fields.
     pub tls: Option<&'a Info>,
     /// What was kept of the request's head ([`Lines::keep`]); empty if it could not be read.
     pub asked: &'a [u8],
-    /// The same of the response's.
+    /// What was kept of the response's head.
     pub answered: &'a [u8],
-    /// Each try, if there were several; others are not told of.
-    pub attempts: &'a [Attempt<'a>],
-    pub status: u16,
-    pub bytes_in: u64,
-    pub bytes_out: u64,
-    pub queue_ns: u64,
-    pub connect_ns: Option<u64>,
-    pub ttfb_ns: Option<u64>,
-    pub total_ns: u64,
-    pub term: [u8; 2],
+    /// Each try, if there were several; other lines do not have the field.
+    pub attempts: &'a [Try],
+    /// How it went.
+    pub summary: Summary,
     /// Why it got no response of an endpoint; a line without one does not have the field.
     pub reason: Option<&'a str>,
-    /// How a gRPC call ended; other lines do not have the field.
-    pub grpc_status: Option<&'a str>,
 }
 
-/// One try of several.
-#[derive(Clone, Debug)]
-pub struct Attempt<'a> {
-    /// The endpoint.
-    pub endpoint: &'a str,
-    /// How it ended.
-    pub cause: Cow<'static, str>,
-    /// How long it took.
-    pub ns: u64,
-}
+impl<'a> Line<'a> {
+    /// A line with only the fields that every one has.
+    pub fn new(
+        proto: &'static str,
+        request_id: &'a RequestId,
+        client: &'a [u8],
+        taken: &'a Names,
+        summary: Summary,
+    ) -> Line<'a> {
+        Line {
+            request_id,
+            client,
+            client_port: 0,
+            peer: None,
+            taken,
+            sent: &NOWHERE,
+            proto,
+            tls: None,
+            asked: &[],
+            answered: &[],
+            attempts: &[],
+            summary,
+            reason: None,
+        }
+    }
 
-impl Line<'_> {
     /// Appends the line, in JSON, of which this is the front.
     pub fn write(&self, front: &Front, out: &mut Vec<u8>) {
         front.write(self.request_id, out);
@@ -75,11 +82,12 @@ impl Line<'_> {
         }
         out.extend_from_slice(&self.taken.json);
         out.extend_from_slice(&self.sent.json);
+        let Summary { tries, status, bytes_in, bytes_out, timing, .. } = self.summary;
         let mut text = Backwards::new();
         text.put(b"\"");
         text.put(self.proto.as_bytes());
         text.put(b",\"proto\":\"");
-        text.number(u64::from(self.tries));
+        text.number(u64::from(tries));
         text.put(b",\"tries\":");
         out.extend_from_slice(text.bytes());
         if let Some(tls) = self.tls {
@@ -91,21 +99,21 @@ impl Line<'_> {
         if is_usual {
             text.put(b"\"}\n");
         }
-        text.put(&self.term);
+        text.put(&self.summary.term());
         text.put(b",\"term\":\"");
-        text.millis(Some(self.total_ns));
+        text.millis(Some(timing.total_ns));
         text.put(b",\"t_total\":");
-        text.millis(self.ttfb_ns);
+        text.millis(timing.ttfb_ns);
         text.put(b",\"t_ttfb\":");
-        text.millis(self.connect_ns);
+        text.millis(timing.connect_ns);
         text.put(b",\"t_connect\":");
-        text.millis(Some(self.queue_ns));
+        text.millis(Some(timing.queue_ns));
         text.put(b",\"t_queue\":");
-        text.number(self.bytes_out);
+        text.number(bytes_out);
         text.put(b",\"bytes_out\":");
-        text.number(self.bytes_in);
+        text.number(bytes_in);
         text.put(b",\"bytes_in\":");
-        text.number(u64::from(self.status));
+        text.number(u64::from(status));
         text.put(b",\"status\":");
         out.extend_from_slice(text.bytes());
         if !is_usual {
@@ -115,7 +123,8 @@ impl Line<'_> {
 
     /// Whether it has no field that few have.
     fn is_usual(&self) -> bool {
-        self.reason.is_none() && self.grpc_status.is_none() && self.answered.is_empty() && self.attempts.is_empty()
+        let is_call = self.summary.call_status.is_some();
+        !is_call && self.reason.is_none() && self.answered.is_empty() && self.attempts.is_empty()
     }
 
     /// The end of a line that has fields which few have.
@@ -126,20 +135,20 @@ impl Line<'_> {
         }
         if !self.attempts.is_empty() {
             out.extend_from_slice(b",\"attempts\":[");
-            for (n, Attempt { endpoint, cause, ns }) in self.attempts.iter().enumerate() {
+            for (n, Try { endpoint, end, took_ns, .. }) in self.attempts.iter().enumerate() {
                 out.extend_from_slice(if n == 0 { b"{\"endpoint\":" } else { b",{\"endpoint\":" });
                 quoted(out, endpoint.as_bytes());
                 out.extend_from_slice(b",\"cause\":");
-                quoted(out, cause.as_bytes());
+                quoted(out, end.as_bytes());
                 let mut text = Backwards::new();
                 text.put(b"}");
-                text.millis(Some(*ns));
+                text.millis(Some(*took_ns));
                 text.put(b",\"ms\":");
                 out.extend_from_slice(text.bytes());
             }
             out.push(b']');
         }
-        for (name, value) in [("grpc_status", self.grpc_status), ("reason", self.reason)] {
+        for (name, value) in [("grpc_status", self.summary.call_status.map(Status::name)), ("reason", self.reason)] {
             let Some(value) = value else { continue };
             out.extend_from_slice(b",\"");
             out.extend_from_slice(name.as_bytes());
@@ -169,8 +178,11 @@ const UNREAD: &[u8] = b",\"method\":null,\"host\":null,\"path\":null,\"trace_id\
 
 #[cfg(test)]
 mod tests {
-    use super::super::NOWHERE;
     use super::*;
+    use crate::observe::end::{Cause, Phase};
+    use crate::observe::timing::Timing;
+    use evenkeel_balance::Instant;
+    use std::borrow::Cow;
 
     fn made(f: impl FnOnce(&mut Vec<u8>)) -> String {
         let mut out = Vec::new();
@@ -183,32 +195,27 @@ mod tests {
     static SENT: Names =
         Names { json: Cow::Borrowed(b",\"pool\":\"p\",\"endpoint\":\"e\""), first: None, second: None };
 
-    fn usual<'a>() -> Line<'a> {
-        Line {
+    const USUAL: Summary = Summary {
+        tries: 1,
+        status: 200,
+        call_status: None,
+        bytes_in: 78,
+        bytes_out: 1024,
+        timing: Timing {
             began: Instant(0),
-            request_id: &RequestId::Made { origin: 0, number: 0 },
-            client: b"192.0.2.1",
-            client_port: 0,
-            peer: None,
-            taken: &TAKEN,
-            sent: &SENT,
-            tries: 1,
-            proto: "HTTP/1.1",
-            tls: None,
-            asked: b",\"method\":\"GET\",\"host\":\"h\",\"path\":\"/\",\"trace_id\":null",
-            answered: b"",
-            attempts: &[],
-            status: 200,
-            bytes_in: 78,
-            bytes_out: 1024,
             queue_ns: 0,
             connect_ns: Some(1_234_567),
             ttfb_ns: Some(20_000_000),
             total_ns: 20_000_999,
-            term: *b"--",
-            reason: None,
-            grpc_status: None,
-        }
+        },
+        cause: Cause::Normal,
+        phase: Phase::Done,
+    };
+
+    fn usual<'a>() -> Line<'a> {
+        let id = &RequestId::Made { origin: 0, number: 0 };
+        let asked = b",\"method\":\"GET\",\"host\":\"h\",\"path\":\"/\",\"trace_id\":null";
+        Line { sent: &SENT, asked, ..Line::new("HTTP/1.1", id, b"192.0.2.1", &TAKEN, USUAL) }
     }
 
     /// With the front of second 0.
@@ -228,14 +235,17 @@ mod tests {
 
     #[test]
     fn a_line_of_nothing_but_what_was_not_reached_is_whole() {
-        let line = Line { sent: &NOWHERE, asked: &[], tries: 0, status: 0, connect_ns: None, ttfb_ns: None, ..usual() };
+        let timing = Timing { connect_ns: None, ttfb_ns: None, ..USUAL.timing };
+        let summary = Summary { tries: 0, status: 0, timing, ..USUAL };
+        let line = Line { sent: &NOWHERE, asked: &[], summary, ..usual() };
         let back = r#""listener":"l","route":"r","pool":null,"endpoint":null,"tries":0,"proto":"HTTP/1.1","method":null,"host":null,"path":null,"trace_id":null,"status":0,"bytes_in":78,"bytes_out":1024,"t_queue":0.000,"t_connect":null,"t_ttfb":null,"t_total":20.000,"term":"--"}"#;
         assert_eq!(written(&line), format!("{FRONT}\"192.0.2.1\",\"peer\":null,{back}\n"));
     }
 
     #[test]
     fn a_call_has_its_status() {
-        let line = Line { grpc_status: Some("unavailable"), ..usual() };
+        let summary = Summary { call_status: Some(Status::Unavailable), ..USUAL };
+        let line = Line { summary, ..usual() };
         assert!(written(&line).ends_with("\"term\":\"--\",\"grpc_status\":\"unavailable\"}\n"), "{}", written(&line));
         let line = Line { reason: Some("none"), ..line };
         assert!(written(&line).ends_with("\"grpc_status\":\"unavailable\",\"reason\":\"none\"}\n"));
@@ -243,7 +253,8 @@ mod tests {
 
     #[test]
     fn a_reason_is_the_last_field() {
-        let line = Line { term: *b"PR", reason: Some("pool \"a\": none"), ..usual() };
+        let summary = Summary { cause: Cause::Proxy, phase: Phase::Request, ..USUAL };
+        let line = Line { summary, reason: Some("pool \"a\": none"), ..usual() };
         assert!(
             written(&line).ends_with("\"term\":\"PR\",\"reason\":\"pool \\\"a\\\": none\"}\n"),
             "{}",
@@ -254,17 +265,10 @@ mod tests {
     #[test]
     fn the_largest_numbers_fit() {
         let most = u64::MAX;
-        let line = Line {
-            tries: u32::MAX,
-            status: u16::MAX,
-            bytes_in: most,
-            bytes_out: most,
-            queue_ns: most,
-            connect_ns: Some(most),
-            ttfb_ns: Some(most),
-            total_ns: most,
-            ..usual()
-        };
+        let timing =
+            Timing { queue_ns: most, connect_ns: Some(most), ttfb_ns: Some(most), total_ns: most, ..Timing::default() };
+        let summary = Summary { tries: u32::MAX, status: u16::MAX, bytes_in: most, bytes_out: most, timing, ..USUAL };
+        let line = Line { summary, ..usual() };
         let line: serde_json::Value = serde_json::from_str(&written(&line)).unwrap();
         assert_eq!((line["tries"].as_u64(), line["bytes_out"].as_u64()), (Some(u32::MAX.into()), Some(most)));
         assert_eq!(line["t_queue"], line["t_total"]);
@@ -273,8 +277,8 @@ mod tests {
     #[test]
     fn tries_and_fields_of_the_response_stand_before_the_reason() {
         let attempts = [
-            Attempt { endpoint: "a\"", cause: "connect".into(), ns: 1_500_000 },
-            Attempt { endpoint: "b", cause: "status 503".into(), ns: u64::MAX },
+            Try { endpoint: "a\"".into(), end: "connect".into(), took_ns: 1_500_000, ..Try::default() },
+            Try { endpoint: "b".into(), end: "status 503".into(), took_ns: u64::MAX, ..Try::default() },
         ];
         let answered = b",\"response_fields\":{\"X-Cache\":\"HIT\"}";
         let line = Line { attempts: &attempts, answered, reason: Some("why"), ..usual() };

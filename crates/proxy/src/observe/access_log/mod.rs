@@ -1,17 +1,18 @@
-//! Who asked for what, and how did it go? A line for each request, written into a batch of the worker's own: JSON ([`line`]), or
-//! by a [`template`].
+//! The access log: a line for each request, written into a batch of the worker's own as JSON ([`line`]) or by a [`template`]. A field has
+//! its name and its doc in `evenkeel_config`'s `LineValue`, its value in [`Line`] or in the [`summary`](super::summary), and is written
+//! by `line` and by `template`; fields of heads are kept by the [`layout`].
 
 mod backwards;
 mod front;
+mod layout;
 mod line;
 mod names;
-mod noted;
 mod quoted;
 mod template;
 
-pub use line::{Attempt, Line};
+pub use layout::Lines;
+pub use line::Line;
 pub use names::{NOWHERE, Named, Names};
-pub use noted::Lines;
 pub use quoted::quoted;
 
 use evenkeel_net::clock::CachedClock;
@@ -35,7 +36,7 @@ impl AccessLog {
 
     /// Adds a line.
     pub fn add(&mut self, line: &Line<'_>, clock: &CachedClock) {
-        let unix_ms = clock.unix_ms(line.began);
+        let unix_ms = clock.unix_ms(line.summary.timing.began);
         if let Some(template) = &self.lines.template {
             return self.batch.add_with(|out| template::write(line, &self.lines, template, unix_ms, out));
         }
@@ -58,7 +59,9 @@ impl AccessLog {
 mod tests {
     use super::*;
     use crate::observe::request_id::RequestId;
-    use evenkeel_balance::Instant;
+    use crate::observe::summary::Summary;
+    use crate::observe::timing::Timing;
+    use crate::observe::tries::Try;
     use evenkeel_wire::head::{Request, Table};
     use proptest::prelude::*;
 
@@ -84,31 +87,17 @@ mod tests {
             lines.keep_response(&answer.fields(), &mut answered);
         }
         let (taken, sent) = (Named::default(), Named::default());
-        let attempts = [Attempt { endpoint, cause: "reset".into(), ns: 1 }];
+        let one = Try { endpoint: endpoint.as_str().into(), end: "reset".into(), took_ns: 1, ..Try::default() };
+        let timing = Timing { queue_ns: 3, total_ns: 4, ..Timing::default() };
+        let summary = Summary { tries: 2, status: 200, bytes_in: 1, bytes_out: 2, timing, ..Summary::default() };
         let line = Line {
-            began: Instant(0),
-            request_id: id,
-            client: b"192.0.2.1",
             client_port: 1,
-            peer: None,
-            taken: taken.taken("l", || Some(route)),
             sent: sent.sent("p", Some(endpoint)),
-            tries: 2,
-            proto: "HTTP/1.1",
-            tls: None,
             asked: &asked,
             answered: &answered,
-            attempts: &attempts,
-            status: 200,
-            bytes_in: 1,
-            bytes_out: 2,
-            queue_ns: 3,
-            connect_ns: None,
-            ttfb_ns: None,
-            total_ns: 4,
-            term: *b"--",
+            attempts: &[one],
             reason: Some(reason),
-            grpc_status: None,
+            ..Line::new("HTTP/1.1", id, b"192.0.2.1", taken.taken("l", || Some(route)), summary)
         };
         let mut out = Vec::new();
         match &lines.template {

@@ -1,12 +1,15 @@
-//! What does a line say that is made by a template? Its texts, and the values of one request between them.
+//! A line by a template: its texts, and the values of one request between them.
 
-use super::line::{Attempt, Line};
-use super::noted::{Kept, Lines};
+use super::layout::{Kept, Lines};
+use super::line::Line;
 use super::quoted::visible;
 use crate::observe::end::Phase;
+use crate::observe::summary::Summary;
+use crate::observe::tries::Try;
 use evenkeel_balance::time::MILLISECOND_NS;
 use evenkeel_config::plan::{LineValue, Part};
 use evenkeel_net::clock::civil;
+use evenkeel_wire::grpc::Status;
 use std::fmt::Write;
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -82,6 +85,7 @@ impl Out<'_> {
 
     fn value(&mut self, value: LineValue) -> std::fmt::Result {
         let line = self.line;
+        let Summary { tries, status, call_status, bytes_in, bytes_out, timing, .. } = line.summary;
         let name = |name: &Option<Box<str>>| name.as_ref().map(|name| name.to_string().into_bytes());
         match value {
             LineValue::Ts => {
@@ -111,8 +115,8 @@ impl Out<'_> {
             LineValue::Pool => self.foreign(name(&line.sent.first).as_deref()),
             LineValue::Endpoint => self.foreign(name(&line.sent.second).as_deref()),
             LineValue::Server => self.write_server(),
-            LineValue::Tries => write!(self, "{}", line.tries),
-            LineValue::Retries => write!(self, "{}", line.tries.saturating_sub(1)),
+            LineValue::Tries => write!(self, "{tries}"),
+            LineValue::Retries => write!(self, "{}", tries.saturating_sub(1)),
             LineValue::Attempts => self.write_attempts(),
             LineValue::Proto => self.write_str(line.proto),
             LineValue::TlsVersion => self.foreign(line.tls.map(|tls| tls.version.as_bytes())),
@@ -132,16 +136,16 @@ impl Out<'_> {
             LineValue::UserAgent => self.asked(Kept::Agent),
             LineValue::Referer => self.asked(Kept::Referer),
             LineValue::TraceId => self.asked(Kept::Trace),
-            LineValue::Status => write!(self, "{}", line.status),
-            LineValue::BytesIn => write!(self, "{}", line.bytes_in),
-            LineValue::BytesOut => write!(self, "{}", line.bytes_out),
-            LineValue::Queue => self.millis(Some(line.queue_ns)),
-            LineValue::Connect => self.millis(line.connect_ns),
-            LineValue::Ttfb => self.millis(line.ttfb_ns),
-            LineValue::Total => self.millis(Some(line.total_ns)),
+            LineValue::Status => write!(self, "{status}"),
+            LineValue::BytesIn => write!(self, "{bytes_in}"),
+            LineValue::BytesOut => write!(self, "{bytes_out}"),
+            LineValue::Queue => self.millis(Some(timing.queue_ns)),
+            LineValue::Connect => self.millis(timing.connect_ns),
+            LineValue::Ttfb => self.millis(timing.ttfb_ns),
+            LineValue::Total => self.millis(Some(timing.total_ns)),
             LineValue::Timers => self.write_timers(),
-            LineValue::Term => self.foreign(Some(&line.term)),
-            LineValue::GrpcStatus => self.foreign(line.grpc_status.map(str::as_bytes)),
+            LineValue::Term => self.foreign(Some(&line.summary.term())),
+            LineValue::GrpcStatus => self.foreign(call_status.map(Status::name).map(str::as_bytes)),
             LineValue::Reason => self.foreign(line.reason.map(str::as_bytes)),
             LineValue::Captured => self.write_captured(),
         }
@@ -174,24 +178,24 @@ impl Out<'_> {
     /// To read the request, in the queue, to connect, to the head of the response from there, and in all; -1 for what was not
     /// reached. The first is not known: a request begins when its head is there.
     fn write_timers(&mut self) -> std::fmt::Result {
-        let line = self.line;
+        let Summary { tries, timing, phase: at, .. } = self.line.summary;
         let ms = |ns: u64| ns / MILLISECOND_NS;
         let reached = |phase: Phase| {
             let order = [Phase::Request, Phase::Queue, Phase::Connect, Phase::Head, Phase::Data, Phase::Done];
-            let at = |letter: u8| order.iter().position(|phase| phase.letter() == letter);
-            line.tries > 0 && at(line.term[1]) > at(phase.letter())
+            let place = |phase: Phase| order.iter().position(|one| *one == phase);
+            tries > 0 && place(at) > place(phase)
         };
-        let connect_ns = line.connect_ns.unwrap_or_default();
-        write!(self, "0/{}/", ms(line.queue_ns))?;
+        let connect_ns = timing.connect_ns.unwrap_or_default();
+        write!(self, "0/{}/", ms(timing.queue_ns))?;
         match reached(Phase::Connect) {
             true => write!(self, "{}/", ms(connect_ns))?,
             false => self.write_str("-1/")?,
         }
-        match line.ttfb_ns {
-            Some(ns) => write!(self, "{}/", ms(ns.saturating_sub(line.queue_ns.saturating_add(connect_ns))))?,
+        match timing.ttfb_ns {
+            Some(ns) => write!(self, "{}/", ms(ns.saturating_sub(timing.queue_ns.saturating_add(connect_ns))))?,
             None => self.write_str("-1/")?,
         }
-        write!(self, "{}", ms(line.total_ns))
+        write!(self, "{}", ms(timing.total_ns))
     }
 
     /// `{a|b} ` for the fields of the request, and of the response, where some are chosen.
@@ -222,15 +226,15 @@ impl Out<'_> {
         if line.attempts.is_empty() {
             return self.write_str(NONE);
         }
-        for (n, Attempt { endpoint, cause, ns }) in line.attempts.iter().enumerate() {
+        for (n, Try { endpoint, end, took_ns, .. }) in line.attempts.iter().enumerate() {
             if n > 0 {
                 self.write_str(",")?;
             }
             self.foreign(Some(endpoint.as_bytes()))?;
             self.write_str("=")?;
-            self.foreign(Some(cause.replace(' ', "_").as_bytes()))?;
+            self.foreign(Some(end.replace(' ', "_").as_bytes()))?;
             self.write_str("@")?;
-            self.millis(Some(*ns))?;
+            self.millis(Some(*took_ns))?;
         }
         Ok(())
     }

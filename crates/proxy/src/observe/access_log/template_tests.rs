@@ -1,10 +1,10 @@
 //! Do templates make the lines that they say, and those that others write?
 
-use super::super::NOWHERE;
-use super::super::names::Named;
+use super::super::names::{NOWHERE, Named};
 use super::*;
+use crate::observe::end::Cause;
 use crate::observe::request_id::RequestId;
-use evenkeel_balance::Instant;
+use crate::observe::timing::Timing;
 use evenkeel_wire::head::{Request, Table};
 
 fn lines(format: &str, fields: &str) -> Lines {
@@ -26,30 +26,29 @@ fn made(lines: &Lines, change: impl for<'l> Fn(Line<'l>) -> Line<'l>) -> String 
     lines.keep(&Request { method: "GET", target: "/a?b", host: b"h", fields: fields.fields() }, None, &mut asked);
     lines.keep_response(&answer.fields(), &mut answered);
     let (taken, sent) = (Named::default(), Named::default());
-    let line = Line {
-        began: Instant(0),
-        request_id: &RequestId::Made { origin: 0, number: 7 },
-        client: b"192.0.2.1",
-        client_port: 33317,
-        peer: None,
-        taken: taken.taken("in", || Some("r \u{f6}")),
-        sent: sent.sent("static", Some("srv1")),
-        tries: 2,
-        proto: "HTTP/1.1",
-        tls: None,
-        asked: &asked,
-        answered: &answered,
-        attempts: &[],
-        status: 200,
-        bytes_in: 78,
-        bytes_out: 2750,
+    let timing = Timing {
         queue_ns: 1_000_000,
         connect_ns: Some(2_000_000),
         ttfb_ns: Some(10_500_000),
         total_ns: 109_000_000,
-        term: *b"--",
-        reason: None,
-        grpc_status: None,
+        ..Timing::default()
+    };
+    let summary = Summary {
+        tries: 2,
+        status: 200,
+        bytes_in: 78,
+        bytes_out: 2750,
+        timing,
+        phase: Phase::Done,
+        ..Summary::default()
+    };
+    let id = &RequestId::Made { origin: 0, number: 7 };
+    let line = Line {
+        client_port: 33317,
+        sent: sent.sent("static", Some("srv1")),
+        asked: &asked,
+        answered: &answered,
+        ..Line::new("HTTP/1.1", id, b"192.0.2.1", taken.taken("in", || Some("r \u{f6}")), summary)
     };
     let mut out = Vec::new();
     write(&change(line), lines, lines.template.as_deref().expect("a template"), 1_233_926_054_655, &mut out);
@@ -58,17 +57,10 @@ fn made(lines: &Lines, change: impl for<'l> Fn(Line<'l>) -> Line<'l>) -> String 
 
 /// One that got to no endpoint.
 fn refused(line: Line<'_>) -> Line<'_> {
-    Line {
-        sent: &NOWHERE,
-        tries: 0,
-        connect_ns: None,
-        ttfb_ns: None,
-        queue_ns: 0,
-        status: 503,
-        term: *b"PR",
-        asked: b"",
-        ..line
-    }
+    let timing = Timing { total_ns: line.summary.timing.total_ns, ..Timing::default() };
+    let (cause, phase) = (Cause::Proxy, Phase::Request);
+    let summary = Summary { tries: 0, status: 503, timing, cause, phase, ..line.summary };
+    Line { sent: &NOWHERE, asked: b"", summary, ..line }
 }
 
 #[test]
@@ -138,8 +130,8 @@ fn every_value_has_a_text() {
     ];
     let format: Vec<String> = all.iter().map(|name| format!("%{{{name}}}")).collect();
     let attempts = [
-        Attempt { endpoint: "a", cause: "status 503".into(), ns: 1_234_567 },
-        Attempt { endpoint: "b", cause: "answered".into(), ns: 0 },
+        Try { endpoint: "a".into(), end: "status 503".into(), took_ns: 1_234_567, ..Try::default() },
+        Try { endpoint: "b".into(), end: "answered".into(), ..Try::default() },
     ];
     let text = made(&lines(&format.join(";"), ""), |line| Line { reason: Some("why\n"), ..line });
     assert_eq!(
@@ -150,35 +142,9 @@ fn every_value_has_a_text() {
          {a\\x7Cb\\x7D} {HIT} ;a|b};HIT"
     );
     let mut out = Vec::new();
-    let mut writer = Out { line: &with(&attempts), lines: &lines("common", ""), unix_ms: 0, text: &mut out };
+    let id = &RequestId::Made { origin: 0, number: 0 };
+    let line = Line { attempts: &attempts, ..Line::new("HTTP/1.1", id, b"", &NOWHERE, Summary::default()) };
+    let mut writer = Out { line: &line, lines: &lines("common", ""), unix_ms: 0, text: &mut out };
     writer.write_attempts().expect("a vector takes all");
     assert_eq!(out, b"a=status_503@1.234,b=answered@0.000");
-}
-
-fn with<'a>(attempts: &'a [Attempt<'a>]) -> Line<'a> {
-    Line {
-        began: Instant(0),
-        request_id: &RequestId::Made { origin: 0, number: 0 },
-        client: b"",
-        client_port: 0,
-        peer: None,
-        taken: &NOWHERE,
-        sent: &NOWHERE,
-        tries: 2,
-        proto: "HTTP/1.1",
-        tls: None,
-        asked: b"",
-        answered: b"",
-        attempts,
-        status: 0,
-        bytes_in: 0,
-        bytes_out: 0,
-        queue_ns: 0,
-        connect_ns: None,
-        ttfb_ns: None,
-        total_ns: 0,
-        term: *b"--",
-        reason: None,
-        grpc_status: None,
-    }
 }

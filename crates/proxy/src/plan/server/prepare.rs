@@ -3,7 +3,7 @@
 use super::{Proxy, addresses, line_sink, probed_at};
 use crate::listener::error_pages::ErrorPages;
 use crate::listener::probe_answers;
-use crate::observe::explaining::Wanted;
+use crate::observe::explanations::Wanted;
 use crate::plan::secured::Secured;
 use crate::upstream::rules::{Compiled, PoolRules};
 use crate::upstream::sticky::Sticky;

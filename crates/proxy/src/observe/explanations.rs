@@ -1,5 +1,5 @@
-//! Which requests are explained, and which were? A worker's own sampler and its ring of explanations: nothing is shared, and
-//! other threads ask the worker.
+//! Explanations of a worker: its own sampler of requests to explain, and a ring of those that it explained. Nothing is shared: other
+//! threads ask the worker.
 
 use evenkeel_balance::Rng;
 use evenkeel_config::plan::Explain;
@@ -51,27 +51,27 @@ impl Wanted {
     }
 }
 
-/// Why a request is explained.
+/// Reason to explain a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum Trigger {
     Sample,
     Token,
     Next,
 }
 
-impl Asked {
+impl Trigger {
     /// One word.
     pub fn name(self) -> &'static str {
         match self {
-            Asked::Sample => "sample",
-            Asked::Token => "token",
-            Asked::Next => "next",
+            Trigger::Sample => "sample",
+            Trigger::Token => "token",
+            Trigger::Next => "next",
         }
     }
 }
 
-/// What a worker explains.
-pub struct Explaining {
+/// Explanations of one worker.
+pub struct Explanations {
     /// Whether any request may have to be.
     on: Cell<bool>,
     wanted: RefCell<Option<Wanted>>,
@@ -84,10 +84,10 @@ pub struct Explaining {
     bytes: Cell<usize>,
 }
 
-impl Explaining {
+impl Explanations {
     /// That of worker number `index`.
-    pub fn new(index: usize) -> Explaining {
-        Explaining {
+    pub fn new(index: usize) -> Explanations {
+        Explanations {
             on: Cell::new(false),
             wanted: RefCell::default(),
             left: Cell::new(0),
@@ -133,21 +133,21 @@ impl Explaining {
         1 + self.rng.borrow_mut().below_u64(2 * mean - 1)
     }
 
-    /// Whether a request for this pool is to be explained. The field with the secret does not go on.
+    /// The reason to explain a request for this pool, if there is one. The field with the secret is not forwarded.
     #[inline]
-    pub fn asks(&self, request: &mut Request<'_, '_>, pool: &Arc<str>) -> Option<Asked> {
-        if self.on.get() { self.asks_now(request, pool) } else { None }
+    pub fn trigger(&self, request: &mut Request<'_, '_>, pool: &Arc<str>) -> Option<Trigger> {
+        if self.on.get() { self.trigger_now(request, pool) } else { None }
     }
 
     #[inline(never)]
-    fn asks_now(&self, request: &mut Request<'_, '_>, pool: &Arc<str>) -> Option<Asked> {
+    fn trigger_now(&self, request: &mut Request<'_, '_>, pool: &Arc<str>) -> Option<Trigger> {
         let left = self.left.get().saturating_sub(1);
         self.left.set(if left == 0 { self.gap() } else { left });
         let by_token = self.has_token(request);
         if self.is_next(pool) {
-            return Some(Asked::Next);
+            return Some(Trigger::Next);
         }
-        if by_token { Some(Asked::Token) } else { (left == 0).then_some(Asked::Sample) }
+        if by_token { Some(Trigger::Token) } else { (left == 0).then_some(Trigger::Sample) }
     }
 
     fn has_token(&self, request: &mut Request<'_, '_>) -> bool {
@@ -199,68 +199,68 @@ mod tests {
     use super::*;
     use evenkeel_wire::head::Table;
 
-    fn explaining(sample: f64, keep: usize, token: Option<&str>) -> Explaining {
-        let explaining = Explaining::new(0);
-        explaining.follow(Wanted { sample, keep, token: token.map(|token| token.as_bytes().into()) });
-        explaining
+    fn explanations(sample: f64, keep: usize, token: Option<&str>) -> Explanations {
+        let explanations = Explanations::new(0);
+        explanations.follow(Wanted { sample, keep, token: token.map(|token| token.as_bytes().into()) });
+        explanations
     }
 
-    fn asks(explaining: &Explaining, field: Option<&str>) -> (Option<Asked>, bool) {
+    fn asks(explanations: &Explanations, field: Option<&str>) -> (Option<Trigger>, bool) {
         let mut table = Table::default();
         field.into_iter().for_each(|value| table.push(b"Evenkeel-Explain", value.as_bytes()));
         let mut request = Request { method: "GET", target: "/", host: b"a", fields: table.fields() };
-        let asked = explaining.asks(&mut request, &"p".into());
+        let asked = explanations.trigger(&mut request, &"p".into());
         (asked, request.fields.kept().next().is_some())
     }
 
     #[test]
     fn as_many_are_sampled_as_the_plan_says() {
         for (sample, requests) in [(1.0, 100), (0.01, 200_000), (0.3, 30_000)] {
-            let explaining = explaining(sample, 1, None);
-            let sampled = (0..requests).filter(|_| asks(&explaining, None).0 == Some(Asked::Sample)).count();
+            let explanations = explanations(sample, 1, None);
+            let sampled = (0..requests).filter(|_| asks(&explanations, None).0 == Some(Trigger::Sample)).count();
             // 0.3 is one of three. Gaps are uniform: their sd is below 0.58 of the mean, so 5 sd of n samples are 2.9 sqrt(n).
             let want = f64::from(requests) / (1.0f64 / sample).round();
             let off = (sampled as f64 - want).abs();
             assert!(off <= if sample < 1.0 { 2.9 * want.sqrt() } else { 0.0 }, "{sample}: {sampled} of {requests}");
         }
-        assert!((0..1000).all(|_| asks(&explaining(0.0, 1, None), None).0.is_none()));
+        assert!((0..1000).all(|_| asks(&explanations(0.0, 1, None), None).0.is_none()));
     }
 
     #[test]
     fn the_secret_asks_and_does_not_go_on() {
         let token = "a secret of enough bytes";
-        let explaining = explaining(0.0, 1, Some(token));
-        assert_eq!(asks(&explaining, Some(token)), (Some(Asked::Token), false));
+        let explanations = explanations(0.0, 1, Some(token));
+        assert_eq!(asks(&explanations, Some(token)), (Some(Trigger::Token), false));
         assert_eq!(
-            asks(&explaining, Some("a secret of enough byteS")),
+            asks(&explanations, Some("a secret of enough byteS")),
             (None, false),
             "a wrong one does not go on either"
         );
-        assert_eq!(asks(&explaining, None), (None, false));
-        let without = self::explaining(0.0, 1, None);
+        assert_eq!(asks(&explanations, None), (None, false));
+        let without = self::explanations(0.0, 1, None);
         assert_eq!(asks(&without, Some(token)), (None, true), "the field means nothing here");
     }
 
     #[test]
     fn the_next_request_is_taken_by_one_worker() {
-        let workers = [explaining(0.0, 1, None), explaining(0.0, 1, None)];
+        let workers = [explanations(0.0, 1, None), explanations(0.0, 1, None)];
         let had = Arc::<AtomicBool>::default();
         workers.iter().for_each(|worker| worker.arm("p".into(), had.clone()));
         workers[0].arm("other".into(), Arc::default());
         let asked: Vec<_> = [0, 1, 0, 1].iter().map(|&worker| asks(&workers[worker], None).0).collect();
-        assert_eq!(asked, [Some(Asked::Next), None, None, None]);
+        assert_eq!(asked, [Some(Trigger::Next), None, None, None]);
         assert!(workers[0].on.get() && !workers[1].on.get(), "one still waits for another pool");
     }
 
     #[test]
     fn the_latest_are_kept() {
-        let explaining = explaining(1.0, 3, None);
+        let explanations = explanations(1.0, 3, None);
         for id in 0..10 {
-            explaining.keep(Explained { request_id: id.to_string(), ..Explained::default() });
+            explanations.keep(Explained { request_id: id.to_string(), ..Explained::default() });
         }
-        let ids: Vec<_> = explaining.kept().iter().map(|kept| kept.request_id.clone()).collect();
+        let ids: Vec<_> = explanations.kept().iter().map(|kept| kept.request_id.clone()).collect();
         assert_eq!(ids, ["7", "8", "9"]);
-        explaining.keep(Explained { path: "x".repeat(2 * BYTES_MAX), ..Explained::default() });
-        assert_eq!(explaining.kept().len(), 1, "no more bytes than there is room for, and always the latest");
+        explanations.keep(Explained { path: "x".repeat(2 * BYTES_MAX), ..Explained::default() });
+        assert_eq!(explanations.kept().len(), 1, "no more bytes than there is room for, and always the latest");
     }
 }

@@ -1,5 +1,5 @@
-//! What of a request's head and of its response's is kept for the line, while their bytes are there? JSON, to be copied into the
-//! line; or values for a template, one a line, which no escaped value has an end of.
+//! Layout of lines, and what is kept for it of a request's head and of its response's while their bytes are there: JSON, to be copied into
+//! the line; or values for a template, one a line, which no escaped value has an end of.
 
 use super::quoted::{self, quoted};
 use evenkeel_config::plan::{AccessLog, LineFormat, Part};

@@ -1,32 +1,33 @@
-//! How did a try begin, and how did it end if it came to nothing? In a word or two, for the log and for those who watch.
+//! Tries of a request: how one began, and how it ended.
 
-use crate::observe::end::Cause;
-use crate::upstream::pool::Endpoint;
+use super::end::Cause;
 use evenkeel_balance::Instant;
 use evenkeel_balance::retry::Failure;
 use evenkeel_wire::grpc::{self, Status};
 use std::borrow::Cow;
-use std::rc::Rc;
+use std::net::SocketAddr;
+use std::sync::Arc;
 
-/// A try.
+/// Begin of a try.
 #[derive(Clone, Copy, Debug)]
-pub struct Began {
+pub struct TryStart {
     /// When it began.
     pub at: Instant,
-    /// Of its request, from 1 on.
+    /// Its number among those of its request, from 1 on.
     pub number: u32,
     /// How its endpoint was found.
     pub how: How,
 }
 
 /// How the endpoint of a try was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum How {
     /// By the algorithm.
+    #[default]
     Picked,
     /// By the algorithm, after the request had waited for a place.
     Waited,
-    /// It had the client's session.
+    /// By the client's session.
     Session,
     /// By the algorithm, for a second copy.
     Hedge,
@@ -44,20 +45,29 @@ impl How {
     }
 }
 
-/// A try that came to nothing.
-pub struct TryEnd {
-    /// Where it was.
-    pub endpoint: Rc<Endpoint>,
-    /// How it ended.
-    pub cause: Cow<'static, str>,
-    /// How it began.
-    pub began: Began,
-    /// How long it took.
-    pub ns: u64,
+/// A try that is over.
+#[derive(Clone, Debug, Default)]
+pub struct Try {
+    /// Name of its endpoint.
+    pub endpoint: Arc<str>,
+    /// Address of the endpoint, if it has one.
+    pub addr: Option<SocketAddr>,
+    /// Its number among those of its request, from 1 on.
+    pub number: u32,
+    /// How its endpoint was found.
+    pub how: How,
+    /// Its span, if the request belongs to a trace.
+    pub span: u64,
+    /// From the begin of the request to its own, nanoseconds.
+    pub at_ns: u64,
+    /// From its begin to its end, nanoseconds.
+    pub took_ns: u64,
+    /// `answered`, or how it failed.
+    pub end: Cow<'static, str>,
 }
 
-/// How a try failed. `by`: who ended it.
-pub fn cause(failure: Option<Failure>, by: Cause) -> Cow<'static, str> {
+/// How a try failed that `by` has ended, in a word or two.
+pub fn failure_text(failure: Option<Failure>, by: Cause) -> Cow<'static, str> {
     match failure {
         Some(Failure::Connect) if by == Cause::EndpointSlow => "connect timeout".into(),
         Some(Failure::Connect) => "connect".into(),
@@ -65,7 +75,7 @@ pub fn cause(failure: Option<Failure>, by: Cause) -> Cow<'static, str> {
         Some(Failure::Timeout) => "timeout".into(),
         Some(Failure::Status(status)) => format!("status {status}").into(),
         Some(Failure::Grpc(code)) => format!("grpc {}", status_of(code).name()).into(),
-        None => Cause::LABELS[by as usize].into(),
+        None => by.label().into(),
     }
 }
 

@@ -1,0 +1,81 @@
+//! A request that is over, as other threads get it: taps and the exporter of spans. Made of its head when that comes, and filled in at
+//! its end.
+
+use super::summary::Summary;
+use super::tries::Try;
+use evenkeel_wire::head::Request;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Most bytes of method, host and path that are kept.
+const TEXT_MAX: usize = 1024;
+
+/// A request that is over.
+#[derive(Clone, Debug, Default)]
+pub struct FinishedRequest {
+    /// As the access log writes it.
+    pub request_id: String,
+    /// The trace that it belongs to, in digits, if that is known.
+    pub trace_id: Option<String>,
+    /// Its spans, if it is recorded.
+    pub spans: Option<Spans>,
+    /// When its head was there, nanoseconds since 1970.
+    pub at_ns: u64,
+    /// The worker that served it.
+    pub worker: usize,
+    /// The listener it came in at.
+    pub listener: Arc<str>,
+    /// The route that took it; empty if none did.
+    pub route: Arc<str>,
+    /// The route's pool.
+    pub pool: Arc<str>,
+    /// The client's address.
+    pub client: String,
+    /// Protocol of the client.
+    pub protocol: &'static str,
+    /// As sent.
+    pub method: String,
+    /// As the client wrote it.
+    pub host: String,
+    /// With the query.
+    pub path: String,
+    /// How it went.
+    pub summary: Summary,
+    /// Why no response of an endpoint went to the client.
+    pub reason: Option<String>,
+    /// In order of their ends; the last one's endpoint answered, or failed last.
+    pub tries: Vec<Try>,
+}
+
+impl FinishedRequest {
+    /// A request whose head comes now.
+    #[cold]
+    pub fn begin(request: &Request<'_, '_>) -> FinishedRequest {
+        FinishedRequest {
+            at_ns: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64),
+            method: kept(request.method.as_bytes()),
+            host: kept(request.host),
+            path: kept(request.target.as_bytes()),
+            ..FinishedRequest::default()
+        }
+    }
+}
+
+fn kept(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(TEXT_MAX)]).into_owned()
+}
+
+/// Spans of a request that is recorded.
+#[derive(Clone, Debug, Default)]
+pub struct Spans {
+    /// The trace.
+    pub trace: u128,
+    /// The span of the client, if it sent one.
+    pub parent: Option<u64>,
+    /// The span of the request itself; those of its tries are below it.
+    pub server: u64,
+    /// Scheme of the client: `http` or `https`.
+    pub scheme: &'static str,
+    /// The algorithm of its pool; empty without one.
+    pub policy: &'static str,
+}

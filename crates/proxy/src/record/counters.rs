@@ -1,0 +1,26 @@
+//! Counters as an observer of a request: those of its listener, its route and its pool, at its end.
+
+use crate::observe::summary::Summary;
+use crate::record::progress::Progress;
+
+/// Counts a request that is over.
+#[inline]
+pub fn ended(progress: &Progress<'_>, summary: &Summary) {
+    let Summary { status, call_status, bytes_in, bytes_out, timing, cause, .. } = *summary;
+    progress.stats.bytes_in.add(bytes_in);
+    progress.stats.bytes_out.add(bytes_out);
+    progress.stats.ends[cause as usize].add(1);
+    progress.rules.stats(progress.route).count(progress.method, status, timing.total_ns);
+    if let (Some(pool), Some(_)) = (progress.pool, &progress.endpoint) {
+        pool.stats.duration.record(timing.total_ns);
+        if let Some(ns) = timing.ttfb_ns {
+            pool.stats.ttfb.record(ns);
+        }
+        if let Some(ns) = timing.connect_ns {
+            pool.stats.connect.record(ns);
+        }
+        if let Some(status) = call_status {
+            pool.stats.grpc[usize::from(status.code())].add(1);
+        }
+    }
+}

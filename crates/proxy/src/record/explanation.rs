@@ -1,0 +1,145 @@
+//! Explanations as an observer of a request: notes the picks and the ends of its tries, and is kept at the end.
+
+use crate::observe::explanations::Trigger;
+use crate::observe::summary::Summary;
+use crate::observe::tries::How;
+use crate::record::progress::Progress;
+use crate::upstream::pick::InFlight;
+use crate::upstream::pool::WorkerPool;
+use crate::upstream::retries::Tries;
+use evenkeel_balance::{self as balance, Clock, Instant, NoPick, Request as Asked, Slot};
+use evenkeel_net::clock::CachedClock;
+use evenkeel_view::picks::{Explained, ExplainedTry, FilterStep, Pick};
+use evenkeel_wire::head::Request;
+use std::cell::RefCell;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Most bytes of host and path that are kept.
+const TEXT_MAX: usize = 256;
+
+/// Most tries that are kept.
+const TRIES_MAX: usize = 16;
+
+/// Explanation of a request.
+pub struct Explanation {
+    explained: Explained,
+    began: Instant,
+    tries: RefCell<Vec<(Option<Slot>, ExplainedTry)>>,
+    /// That of the last pick.
+    pick: RefCell<balance::Explanation>,
+}
+
+impl Explanation {
+    /// Begins with a request that is routed now.
+    #[cold]
+    pub fn begin(trigger: Trigger, request: &Request<'_, '_>, now: Instant) -> Box<Explanation> {
+        let explained = Explained {
+            asked: trigger.name().into(),
+            at_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64),
+            method: kept(request.method.as_bytes()),
+            host: kept(request.host),
+            path: kept(request.path().as_bytes()),
+            ..Explained::default()
+        };
+        Box::new(Explanation { explained, began: now, tries: RefCell::default(), pick: RefCell::default() })
+    }
+
+    /// A place where the algorithm says, as [`pick::place`](crate::upstream::pick::place) gives it.
+    ///
+    /// # Errors
+    /// Why there is none.
+    #[cold]
+    pub fn place<'r>(
+        &self,
+        clock: &'r CachedClock,
+        pool: &'r WorkerPool,
+        tries: &Tries<'_>,
+    ) -> Result<InFlight<'r>, NoPick> {
+        let (key, beyond) = (tries.key, tries.is_beyond());
+        let mut placed = self.start(How::Picked, clock, pool, &Asked { key, tried: &tries.tried.borrow(), beyond });
+        if matches!(placed, Err(NoPick::AllTried)) && tries.same_will_do() {
+            placed = self.start(How::Picked, clock, pool, &Asked { key, ..Asked::default() });
+        }
+        placed
+    }
+
+    /// As [`InFlight::start`]. A pick of no endpoint is noted here, any other when the try begins.
+    ///
+    /// # Errors
+    /// Why there is none.
+    #[cold]
+    pub fn start<'r>(
+        &self,
+        how: How,
+        clock: &'r CachedClock,
+        pool: &'r WorkerPool,
+        asked: &Asked<'_>,
+    ) -> Result<InFlight<'r>, NoPick> {
+        let placed = InFlight::start_explained(clock, pool, asked, &mut self.pick.borrow_mut());
+        if let Err(none) = placed {
+            self.note(how, clock.now(), None, pool, Some(self.pick_in(pool, Some(none))));
+        }
+        placed
+    }
+
+    /// Place for the explanation of a pick that is waited for.
+    pub fn pick(&self) -> &RefCell<balance::Explanation> {
+        &self.pick
+    }
+
+    /// A try begins. A session decides without a pick.
+    #[cold]
+    pub fn try_began(&self, pool: &WorkerPool, ticket: &InFlight<'_>, how: How) {
+        let pick = (how != How::Session).then(|| self.pick_in(pool, None));
+        self.note(how, ticket.began(), Some(ticket.slot()), pool, pick);
+    }
+
+    fn pick_in(&self, pool: &WorkerPool, refused: Option<NoPick>) -> Pick {
+        Pick::new(&self.pick.borrow(), refused, |slot| pool.endpoints.name_of(slot))
+    }
+
+    fn note(&self, how: How, now: Instant, slot: Option<Slot>, pool: &WorkerPool, pick: Option<Pick>) {
+        let mut tries = self.tries.borrow_mut();
+        if tries.len() < TRIES_MAX {
+            let endpoint = slot.map(|slot| pool.endpoints.name_of(slot));
+            let at_ns = now.since(self.began);
+            tries.push((slot, ExplainedTry { at_ns, how: how.name().into(), endpoint, pick, failed: None }));
+        }
+    }
+
+    /// The try that began at this endpoint failed. `text`: why.
+    #[cold]
+    pub fn try_failed(&self, slot: Slot, text: &str) {
+        if let Some((_, one)) = self.tries.borrow_mut().iter_mut().rev().find(|(at, _)| *at == Some(slot)) {
+            one.failed = Some(kept(text.as_bytes()));
+        }
+    }
+
+    /// Adds what is known at the end, and has the worker keep it.
+    #[cold]
+    pub fn ended(self, progress: &Progress<'_>, summary: &Summary) {
+        let (listener, route, pool) = progress.names();
+        let of_listener = progress.rules.filters.steps(progress);
+        let steps = of_listener.chain(progress.rules.filters_of(progress.route).steps(progress));
+        progress.core.explanations.keep(Explained {
+            request_id: progress.request_id().to_string(),
+            trace_id: progress.trace.as_ref().map(|trace| trace.id_text()),
+            worker: progress.core.index as u64,
+            listener,
+            route,
+            pool,
+            filters: steps.map(|(name, did)| FilterStep { name: name.into(), did }).collect(),
+            tries: self.tries.into_inner().into_iter().map(|(_, one)| one).collect(),
+            queue_ns: summary.timing.queue_ns,
+            status: summary.status,
+            end: summary.cause.label().into(),
+            phase: summary.phase.label().into(),
+            total_ns: summary.timing.total_ns,
+            ..self.explained
+        });
+    }
+}
+
+fn kept(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(TEXT_MAX)]).into_owned()
+}

@@ -1,0 +1,189 @@
+//! Progress of a request: where it is, and what is known of it so far. Filled in while it runs, and read by the observers.
+
+use crate::body::response::Response;
+use crate::filters::exchange::Exchange;
+use crate::listener::client::Client;
+use crate::listener::rules::Rules;
+use crate::load::reports::Received;
+use crate::observe::end::{Cause, Phase};
+use crate::observe::stats;
+use crate::observe::summary::Summary;
+use crate::observe::timing::Timing;
+use crate::observe::tries::{How, Try, TryStart};
+use crate::record::grpc::{self, Call};
+use crate::upstream::pool::Endpoint;
+use evenkeel_balance::{Clock, Instant};
+use evenkeel_wire::grpc::Status;
+use evenkeel_wire::h2::Malformed;
+use std::borrow::Cow;
+use std::cell::{Cell, OnceCell};
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What is known of a request so far.
+pub struct Progress<'c> {
+    pub(super) client: &'c Client<'c>,
+    /// Rules that it is served by.
+    pub rules: &'c Rules,
+    /// The request as filters see it.
+    exchange: Exchange<'c>,
+    /// Index in the plan; one more than the last if no route took it.
+    pub route: usize,
+    /// Index of its method in [`stats::METHODS`].
+    pub(super) method: usize,
+    /// Protocol of the client, as the access log writes it.
+    pub proto: &'static str,
+    /// Endpoints it was sent to, or tried to be.
+    pub tries: u32,
+    /// The try that goes on, or failed last.
+    pub current_try: TryStart,
+    /// Load of the endpoint, as it came with its response.
+    pub received: Cell<Option<Received>>,
+    /// Status of the response; 0 if none was sent.
+    pub status: Cell<u16>,
+    /// State of a gRPC call.
+    pub call: Cell<Call>,
+    /// Bytes from the client.
+    pub bytes_in: Cell<u64>,
+    /// Bytes to the client.
+    bytes_out: Cell<u64>,
+    /// Where it is.
+    pub phase: Cell<Phase>,
+    /// The side that ended it.
+    cause: Cell<Cause>,
+    /// The rule that the endpoint broke in the last try, where more is known than the kind of its fault.
+    pub broken: Cell<Option<Malformed>>,
+    /// Why no response of an endpoint went to the client, for the log, if we answer in its place.
+    pub reason: OnceCell<Box<str>>,
+    /// The end of a gRPC call whose response has begun and does not continue.
+    pub cut: Cell<Option<Box<(Status, Response)>>>,
+}
+
+impl<'c> Deref for Progress<'c> {
+    type Target = Exchange<'c>;
+
+    #[inline]
+    fn deref(&self) -> &Exchange<'c> {
+        &self.exchange
+    }
+}
+
+impl<'c> DerefMut for Progress<'c> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Exchange<'c> {
+        &mut self.exchange
+    }
+}
+
+impl<'c> Progress<'c> {
+    /// A request whose head has just come.
+    pub fn new(client: &'c Client<'c>, rules: &'c Rules) -> Progress<'c> {
+        Progress {
+            client,
+            rules,
+            exchange: Exchange::new(client.core, &client.peer, &client.listener.stats),
+            route: rules.unrouted(),
+            method: stats::METHODS.len() - 1,
+            proto: "HTTP/1.1",
+            tries: 0,
+            current_try: TryStart { at: Instant(0), number: 0, how: How::Picked },
+            received: Cell::new(None),
+            status: Cell::new(0),
+            call: Cell::default(),
+            bytes_in: Cell::new(0),
+            bytes_out: Cell::new(0),
+            phase: Cell::new(Phase::Request),
+            cause: Cell::new(Cause::Normal),
+            broken: Cell::new(None),
+            reason: OnceCell::new(),
+            cut: Cell::new(None),
+        }
+    }
+
+    /// Notes who ended it; the first cause counts.
+    pub fn blame(&self, cause: Cause) {
+        if self.cause.get() == Cause::Normal {
+            self.cause.set(cause);
+        }
+    }
+
+    /// Notes how long a connection took to open, if one was opened.
+    #[inline]
+    pub fn note_connected(&self, connect_ns: Option<u64>) {
+        if connect_ns.is_some() {
+            self.timing.update(|timing| Timing { connect_ns, ..timing });
+        }
+    }
+
+    /// Adds bytes from the client.
+    pub fn count_in(&self, n: usize) {
+        self.bytes_in.set(self.bytes_in.get() + n as u64);
+    }
+
+    /// Adds bytes to the client.
+    pub fn count_out(&self, n: usize) {
+        self.bytes_out.set(self.bytes_out.get() + n as u64);
+    }
+
+    /// Appends the fields that the endpoint of the try at hand alone gets: its span, and how long the client of a call still waits.
+    #[inline]
+    pub fn write_try(&self, call_left: Option<Duration>, lines: &mut Vec<u8>) {
+        if let Some(trace) = &self.trace {
+            trace.write(self.current_try.number, lines);
+        }
+        if let Some(left) = call_left {
+            grpc::write_timeout(left, lines);
+        }
+    }
+
+    /// How it went until now.
+    #[inline]
+    pub(super) fn summary(&self) -> Summary {
+        let timing = self.timing.get();
+        Summary {
+            tries: self.tries,
+            status: self.status.get(),
+            call_status: self.call.get().ended(),
+            bytes_in: self.bytes_in.get(),
+            bytes_out: self.bytes_out.get(),
+            timing: Timing { total_ns: self.core.clock.now().since(timing.began), ..timing },
+            cause: self.cause.get(),
+            phase: self.phase.get(),
+        }
+    }
+
+    /// Names of its listener, its route and its pool; empty where there is none.
+    pub(super) fn names(&self) -> (Arc<str>, Arc<str>, Arc<str>) {
+        let route = self.rules.routes.planned.get(self.route);
+        (
+            self.client.listener.name.clone(),
+            route.map(|route| route.name.clone()).unwrap_or_default(),
+            self.pool.map(|pool| pool.name.clone()).unwrap_or_default(),
+        )
+    }
+
+    /// The last try, unless it came to nothing as `lost` others did.
+    pub(super) fn last_try(&self, lost: usize, summary: &Summary) -> Option<Try> {
+        let last = self.endpoint.as_deref().filter(|_| (lost as u64) < u64::from(summary.tries))?;
+        let end = match summary.cause {
+            Cause::Normal => "answered",
+            cause => cause.label(),
+        };
+        Some(self.try_of(last, self.current_try, end.into()))
+    }
+
+    /// A try that ends now.
+    pub(super) fn try_of(&self, endpoint: &Endpoint, start: TryStart, end: Cow<'static, str>) -> Try {
+        Try {
+            endpoint: endpoint.name.clone(),
+            addr: endpoint.addr,
+            number: start.number,
+            how: start.how,
+            span: self.trace.as_ref().map_or(0, |trace| trace.span(start.number)),
+            at_ns: start.at.since(self.timing.get().began),
+            took_ns: self.core.clock.now().since(start.at),
+            end,
+        }
+    }
+}
