@@ -260,6 +260,9 @@ impl<'a> HeadParts<'a> {
         if let Some(target) = edits.target() {
             (parts.target, parts.form.has_line) = (target.as_bytes(), false);
         }
+        if edits.is_length_open() {
+            parts.form.framing = Stated::Chunked;
+        }
         parts
     }
 }

@@ -96,6 +96,11 @@ impl<'w> Outgoing<'w> {
         (self.buf, self.body_len) = (buf, len);
     }
 
+    /// The same with what came of the body framed anew; `behind` is what came behind it.
+    pub fn set_framed(&mut self, framed: Vec<u8>, behind: Buf) {
+        (self.body, self.buf) = (framed, behind);
+    }
+
     /// Takes the body, for an endpoint that takes parts; `behind` is what came behind it.
     pub fn set_message(&mut self, message: Box<Message>, behind: Buf) {
         (self.message, self.buf) = (Some(message), behind);

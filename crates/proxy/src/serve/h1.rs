@@ -1,6 +1,7 @@
 //! How does a client that speaks HTTP/1 send a request and take its response? As bytes, on a connection that each request has
 //! to itself while it runs.
 
+use crate::body::chain::BodyChain;
 use crate::body::downstream::{Downstream, Flow};
 use crate::body::framing::{Framing, Writer, trailing};
 use crate::body::message::Message;
@@ -9,7 +10,7 @@ use crate::core::Core;
 use crate::core::linger::LINGER;
 use crate::filters::filter::{RequestHead, Resume, Waiting};
 use crate::forward::attempts;
-use crate::forward::outgoing::{Head, Outfit, Outgoing};
+use crate::forward::outgoing::{Head, Outfit, Outgoing, REPLAY_MAX};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::observe::end::{Cause, Phase};
@@ -232,6 +233,7 @@ impl H1 {
             is_idempotent: request.is_idempotent(),
             head_len: request.head_len,
             body: std::mem::replace(&mut request.body, Body::EMPTY),
+            body_chain: None,
         };
         let mut passage = Passage::default();
         let routed = self.route(record, &mut request.head, &mut came, &mut out.outfit, &mut passage, None);
@@ -262,6 +264,9 @@ impl H1 {
         let mut head = RequestHead { request, edits: &mut outfit.edits };
         let routed = route::route(record, &mut head, passage, resume, &self.timer);
         if let Ok(route) = &routed {
+            if route.wants_body && !came.body.is_done() {
+                came.body_chain = route::body_chain(record, &mut head);
+            }
             self.suit(route.pool, request, came, outfit)?;
         }
         routed
@@ -296,7 +301,8 @@ impl H1 {
                 outfit.connection = Connection::Tunnel(Switch { protocol: websocket::PROTOCOL, fields: b"" });
             }
             self.websocket.set(asked);
-            outfit.length = stated_length(request, &came.body).map(|length| length.to_string()).unwrap_or_default();
+            let length = stated_length(request, &came.body).filter(|_| !outfit.edits.is_length_open());
+            outfit.length = length.map(|length| length.to_string()).unwrap_or_default();
             suit_http2(request, &mut outfit.edits)?;
         }
         Ok(())
@@ -420,6 +426,8 @@ struct Came {
     head_len: usize,
     /// What of the body is still to come.
     body: Body,
+    /// The filters that it passes, if there are some.
+    body_chain: Option<Box<BodyChain>>,
 }
 
 impl Came {
@@ -443,17 +451,19 @@ impl Came {
         out: &mut Outgoing<'r>,
         buf: &mut Buf,
     ) -> Result<Ready<'r>, Stopped> {
-        let Came { version, keep_alive, more_wanted, upgrade, may_be_overlooked, head_len, mut body, .. } = self;
+        let Came { version, keep_alive, more_wanted, upgrade, may_be_overlooked, head_len, .. } = self;
+        let Came { mut body, mut body_chain, .. } = self;
         let (towards, asked) = (Towards { version, keep_alive }, RequestContext { head: self.is_head, upgrade });
         let in_parts = out.outfit.in_parts;
         let idempotent = self.is_idempotent && !(in_parts && upgrade);
         let used = if in_parts {
-            let (message, used) = take_message(&mut body, buf)?;
+            let (message, used) = take_message(&mut body, body_chain.as_deref_mut(), buf)?;
             out.set_message(message, buf.take_out());
             used
         } else if route.wants_body {
-            let (framed, used) = frame_anew(&mut body, buf)?;
-            out.set_bytes(buf.take_out(), framed);
+            let in_chunks = out.outfit.edits.is_length_open() || matches!(body, Body::Chunked(_));
+            let (message, used) = take_message(&mut body, body_chain.as_deref_mut(), buf)?;
+            out.set_framed(frame(&message, in_chunks), buf.take_out());
             used
         } else {
             let Taken { used, kept, .. } = buf.take_body(0, &mut body, Keep::Framed)?;
@@ -462,7 +472,7 @@ impl Came {
         };
         record.count_in(head_len + used);
         let close = may_be_overlooked && !in_parts;
-        Ok(Ready { opened: Opened { route, towards, asked, idempotent, close, body }, more_wanted })
+        Ok(Ready { opened: Opened { route, towards, asked, idempotent, close, body, body_chain }, more_wanted })
     }
 }
 
@@ -479,17 +489,17 @@ fn stated_length(request: &head::Request<'_, '_>, body: &Body) -> Option<u64> {
     request.field("content-length").map(|_| *length)
 }
 
-/// Takes what has come of a request's body, which may be all of it, and of its trailers; how many bytes that were. What came
-/// behind it stays.
-fn take_message(body: &mut Body, buf: &mut Buf) -> Result<(Box<Message>, usize), Reject> {
+/// Takes what has come of a request's body, which may be all of it, and of its trailers, past its filters; how many bytes that were. What
+/// came behind it stays.
+fn take_message(
+    body: &mut Body,
+    chain: Option<&mut BodyChain>,
+    buf: &mut Buf,
+) -> Result<(Box<Message>, usize), Stopped> {
     match body {
         Body::Chunked(chunked) => chunked.hold_trailers(),
         // A tunnel, of which nothing goes on before the endpoint takes it.
-        Body::UntilClose => {
-            let message =
-                Message { content: Buf::none(), kept: Vec::new(), trailers: None, whole: false, tunnel: true };
-            return Ok((Box::new(message), 0));
-        }
+        Body::UntilClose => return Ok((Box::new(Message { tunnel: true, ..Message::default() }), 0)),
         Body::Length(_) => {}
     }
     let Taken { used, kept, .. } = buf.take_body(0, body, Keep::Content)?;
@@ -502,23 +512,26 @@ fn take_message(body: &mut Body, buf: &mut Buf) -> Result<(Box<Message>, usize),
     {
         trailers = Some(trailing(&lines)).filter(|table| !table.is_empty());
     }
-    Ok((Box::new(Message { content, kept: Vec::new(), trailers, whole, tunnel: false }), used))
+    let mut message = Message { content, trailers, whole, ..Message::default() };
+    if let Some(chain) = chain {
+        message.parts().for_each(|part| chain.push(part));
+        message = Message::default();
+        // What is more than is kept to be sent again stays with the filters.
+        while message.content_len() < REPLAY_MAX
+            && !message.whole
+            && let Some(part) = chain.pull().map_err(Response::from)?
+        {
+            message.keep(&part, usize::MAX);
+        }
+    }
+    Ok((Box::new(message), used))
 }
 
-/// Frames what has come of a request's body for an endpoint whose body goes in parts. Returns the bytes at the front of `buf` that it
-/// is then, and those that it was.
-fn frame_anew(body: &mut Body, buf: &mut Buf) -> Result<(usize, usize), Reject> {
-    let framing = if let Body::Chunked(_) = body { Framing::Chunks } else { Framing::Stated };
-    let (message, used) = take_message(body, buf)?;
-    let mut writer = Writer::new(framing);
+/// The bytes of a body, as far as it has come, for an endpoint of HTTP/1.
+fn frame(message: &Message, in_chunks: bool) -> Vec<u8> {
+    let mut writer = Writer::new(if in_chunks { Framing::Chunks } else { Framing::Stated });
     message.parts().for_each(|part| writer.send(part, true));
-    let framed = writer.into_bytes();
-    let mut all = Buf::holding(&framed);
-    if !all.extend(buf.filled()) {
-        return Err(Reject::HeadTooLarge);
-    }
-    *buf = all;
-    Ok((framed.len(), used))
+    writer.into_bytes()
 }
 
 /// As the access log says it.

@@ -100,6 +100,11 @@ pub async fn serve<D: Messages>(
         _ if ended => Stated::Nothing,
         _ => Stated::Chunked,
     };
+    let body_chain = if route.wants_body && !ended && switch.is_none() {
+        route::body_chain(&record, &mut RequestHead { request, edits: &mut out.outfit.edits })
+    } else {
+        None
+    };
     key = switch.map(|_| websocket_key(client)).unwrap_or_default();
     let switch = switch.map(|protocol| Switch { protocol, fields: &key });
     // An endpoint that does not read a body without meaning takes it for the next request.
@@ -128,10 +133,13 @@ pub async fn serve<D: Messages>(
     }
     out.set_head(Head::Came(HeadParts::decoded(request, framing)));
     if takes_messages {
-        out.outfit.length = if let Stated::Length(n) = framing { n.to_string() } else { String::new() };
+        out.outfit.length = match framing {
+            Stated::Length(n) if !out.outfit.edits.is_length_open() => n.to_string(),
+            _ => String::new(),
+        };
         let tunnel = switch.is_some();
         let whole = ended && !tunnel;
-        let message = Message { content: Buf::none(), kept: Vec::new(), trailers: None, whole, tunnel };
+        let message = Message { whole, tunnel, ..Message::default() };
         out.set_message(Box::new(message), Buf::none());
     }
     let body = match framing {
@@ -147,6 +155,7 @@ pub async fn serve<D: Messages>(
         idempotent: request.is_idempotent() && switch.is_none(),
         close,
         body,
+        body_chain,
     };
     match attempts::send(client, down, &mut record, &mut opened, &mut out).await {
         Ok(_) => record.phase.set(Phase::Done),
