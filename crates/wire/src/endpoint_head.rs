@@ -257,11 +257,11 @@ impl<'a> HeadParts<'a> {
             // Where no field names one, the lines go on as they came.
             (parts.is_host_new, parts.form.has_host) = (parts.form.has_host, false);
         }
-        if let Some(target) = edits.target() {
-            (parts.target, parts.form.has_line) = (target.as_bytes(), false);
-        }
         if edits.is_length_open() {
             parts.form.framing = Stated::Chunked;
+        }
+        if let Some(target) = edits.target() {
+            (parts.target, parts.form.has_line) = (target.as_bytes(), false);
         }
         parts
     }

@@ -96,7 +96,7 @@ impl<'w> Outgoing<'w> {
         (self.buf, self.body_len) = (buf, len);
     }
 
-    /// The same with what came of the body framed anew; `behind` is what came behind it.
+    /// Takes the body, framed anew, for an endpoint that takes bytes; `behind` is what came behind it.
     pub fn set_framed(&mut self, framed: Vec<u8>, behind: Buf) {
         (self.body, self.buf) = (framed, behind);
     }

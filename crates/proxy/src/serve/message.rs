@@ -69,7 +69,7 @@ pub async fn serve<D: Messages>(
     record.call.set(Call::of(request));
     let core = client.core;
     // Before what it borrows.
-    let key;
+    let key = switch.map(|_| websocket_key(client)).unwrap_or_default();
     let mut out = Outgoing::new(core);
     let (mut passage, mut resume) = (Passage::default(), None);
     let mut route = loop {
@@ -105,7 +105,6 @@ pub async fn serve<D: Messages>(
     } else {
         None
     };
-    key = switch.map(|_| websocket_key(client)).unwrap_or_default();
     let switch = switch.map(|protocol| Switch { protocol, fields: &key });
     // An endpoint that does not read a body without meaning takes it for the next request.
     let overlooked = !ended && switch.is_none() && matches!(request.method, "GET" | "HEAD" | "DELETE" | "TRACE");
@@ -139,8 +138,7 @@ pub async fn serve<D: Messages>(
         };
         let tunnel = switch.is_some();
         let whole = ended && !tunnel;
-        let message = Message { whole, tunnel, ..Message::default() };
-        out.set_message(Box::new(message), Buf::none());
+        out.set_message(Box::new(Message { whole, tunnel, ..Message::default() }), Buf::none());
     }
     let body = match framing {
         // What a tunnel carries is a body, where messages go on as such.
