@@ -119,6 +119,8 @@ CASES = {
     "https-64k": (HTTP, TLS, https_64k, 1000, 250),
     "grpc": (HTTP + HTTP2, "h2c = true", grpc, 4000, 1000),
     "tcp": (TCP, "", client_closes, 2000, 500),
+    # As keep-alive; ten filters pass it by only in the example `filters` of the crate `proxy`.
+    "filtered": (HTTP.replace("listener.web", "listener.filtered"), "", keep_alive, 4000, 1000),
 }
 
 

@@ -98,14 +98,14 @@ impl Reader {
     }
 
     fn end(&mut self) -> Part {
-        let trailers = if let Body::Chunked(chunked) = &mut self.body { chunked.take_trailers() } else { None };
-        let table = trailing(&trailers.unwrap_or_default());
+        let Body::Chunked(chunked) = &mut self.body else { return Part::End };
+        let table = trailing(&chunked.take_trailers().unwrap_or_default());
         if table.is_empty() { Part::End } else { Part::Trailers(table) }
     }
 
     /// Discards what has come of the body, whose content is not needed. True if that was all of it and nothing is behind it.
     pub fn discard(&mut self) -> bool {
-        let is_sound = self.take().is_ok();
+        let is_sound = self.body.is_done() || self.take().is_ok();
         self.content = Buf::none();
         is_sound && self.body.is_done() && self.came.is_empty()
     }

@@ -98,6 +98,7 @@ impl Core {
         }
     }
 
+    #[inline]
     fn keep(&self, mut vec: Vec<u8>) {
         let mut scratch = self.scratch.borrow_mut();
         // One that has grown large would keep its memory for ever.

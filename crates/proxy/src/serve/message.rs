@@ -113,7 +113,7 @@ pub async fn serve<D: Messages>(
     if route.call_timeout.is_some() {
         request.fields.leave_out(TIMEOUT);
     }
-    out.outfit.wants_trailers = wants_trailers(request);
+    out.outfit.wants_trailers = takes_messages && wants_trailers(request);
     out.outfit.connection = match switch {
         Some(switch) => Connection::Tunnel(switch),
         None if close => Connection::Closed,

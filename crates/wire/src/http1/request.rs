@@ -135,6 +135,7 @@ impl<'h, 'b> Request<'h, 'b> {
     }
 
     /// How its fields are written for an endpoint that speaks HTTP/1, too.
+    #[inline]
     pub fn form(&self) -> Form {
         let behind_target = self.method.len() + 1 + self.target.len();
         // Nothing else is there if the target was made origin-form.
