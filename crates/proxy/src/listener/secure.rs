@@ -1,5 +1,4 @@
-//! How does a client connection become one over TLS? By a handshake, in time, with not too many under way at once, counted,
-//! and if it fails, told of in the access log.
+//! Handshakes of TLS with clients: in time, not too many at once, counted, and with a line in the access log if they fail.
 
 use super::client::Client;
 use super::handshakes::{Full, Places};
@@ -121,7 +120,7 @@ fn log(client: &Client<'_>, began: Instant, error: &HandshakeError) {
     let Some(log) = log.as_mut() else { return };
     let rules = client.listener.rules();
     let mut asked = core.scratch();
-    log.lines.keep_name(error.server_name.as_deref(), &mut asked);
+    log.layout.keep_name(error.server_name.as_deref(), &mut asked);
     let peer = client.peer.announced_by().map(AddressText::of);
     let side = match error.cause {
         Cause::Timeout => Side::ClientSlow,

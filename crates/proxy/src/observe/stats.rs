@@ -5,6 +5,7 @@ pub use super::dropped_report::Dropped;
 use super::flow_end::{FlowEnd, LostDatagram};
 use super::latency::Latency;
 pub use super::route_stats::{RouteStats, RouteTable};
+use super::timing::Timing;
 use crate::observe::end::Cause;
 use evenkeel_balance::Instant;
 use evenkeel_config::Plan;
@@ -323,6 +324,18 @@ impl PoolStats {
             reports_dropped: Default::default(),
             grpc: Default::default(),
             probes: Default::default(),
+        }
+    }
+
+    /// Records the times of a request or a session that is over.
+    #[inline]
+    pub fn record(&self, timing: &Timing) {
+        self.duration.record(timing.total_ns);
+        if let Some(ns) = timing.ttfb_ns {
+            self.ttfb.record(ns);
+        }
+        if let Some(ns) = timing.connect_ns {
+            self.connect.record(ns);
         }
     }
 }

@@ -1,5 +1,4 @@
-//! Who watches requests as they end, and which? What a worker knows of the taps that are open; a request that no tap wants
-//! pays a branch.
+//! Taps of a worker: those that are open, and the requests that each is for. A request that no tap wants pays a branch.
 
 use super::finished::FinishedRequest;
 use evenkeel_balance::Rng;

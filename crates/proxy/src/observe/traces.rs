@@ -106,12 +106,12 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// One that endpoints are told of in these formats, below `parent` if there is one. `seed`: something random.
+    /// A trace that endpoints get in these formats, below `parent` if there is one. `seed`: something random.
     pub fn new(told: Span, parent: Option<u64>, sampled: Sampled, formats: Formats, seed: u64) -> Trace {
         Trace { told, parent, sampled, formats, seed }
     }
 
-    /// One that is not recorded, and of which the client says all that there is to say.
+    /// A trace that is not recorded, and whose fields go on as the client sent them.
     pub fn left_alone(told: Span) -> Trace {
         Trace { told, parent: None, sampled: Sampled::No, formats: Formats::default(), seed: 0 }
     }
@@ -121,17 +121,17 @@ impl Trace {
         self.told.trace
     }
 
-    /// The same, in digits.
+    /// The trace in digits.
     pub fn id_text(&self) -> String {
         format!("{:032x}", self.told.trace)
     }
 
-    /// The span of the client, if it says one.
+    /// The span of the client, if it sent one.
     pub fn parent(&self) -> Option<u64> {
         self.parent
     }
 
-    /// Whether spans are kept.
+    /// True if spans are kept.
     pub fn is_recorded(&self) -> bool {
         matches!(self.sampled, Sampled::Yes | Sampled::Debug)
     }

@@ -10,7 +10,7 @@ use super::worker::{self, WorkerConfig};
 use crate::core::handoff::Peers;
 use crate::listener::compiled::{self, Compiled};
 use crate::listener::rules::Shared;
-use crate::observe::access_log::{AccessLog, Lines};
+use crate::observe::access_log::{AccessLog, Layout};
 use crate::observe::finished::FinishedRequest;
 use crate::observe::metrics::Metrics;
 use crate::observe::numbers::{Members, Numbers};
@@ -177,7 +177,7 @@ impl Plane for Proxy {
         let prepared = compiled::Prepared { tls: &self.secured.listeners, challenges, error_pages };
         let compiled = Compiled::of_plan(plan, &prepared, &shared);
         let listeners: Arc<[_]> = compiled.into_iter().zip(shared).collect();
-        let lines = plan.telemetry.access_log.as_ref().map(|log| Arc::new(Lines::new(log, next.generation.number)));
+        let layout = plan.telemetry.access_log.as_ref().map(|log| Arc::new(Layout::new(log, next.generation.number)));
         // From the last worker to the first, as that is the order in which sockets and balancers can be taken.
         for (worker, stats) in next.workers.iter().enumerate().rev() {
             let pools = plan.pools.iter().enumerate().map(|(index, pool)| PoolParts {
@@ -202,8 +202,8 @@ impl Plane for Proxy {
                 sockets: mine.collect(),
                 probed: probed.collect(),
                 log: log.as_ref().map(|log| {
-                    let lines = log.as_ref().zip(lines.as_ref());
-                    lines.map(|(log, lines)| AccessLog::new(log.batch(stats.log_lines_dropped.clone()), lines.clone()))
+                    let log = log.as_ref().zip(layout.as_ref());
+                    log.map(|(log, layout)| AccessLog::new(log.batch(stats.log_lines_dropped.clone()), layout.clone()))
                 }),
                 explain: explain.clone(),
                 traces: plan

@@ -25,8 +25,8 @@ impl AccessLine {
     /// Begins the line of a request with this head.
     pub fn begin(progress: &Progress<'_>, log: &AccessLog, request: &Request<'_, '_>) -> AccessLine {
         let mut asked = progress.core.scratch();
-        log.lines.keep(request, progress.trace.as_ref().map(|trace| trace.id_text()), &mut asked);
-        AccessLine { asked, wants_response: log.lines.wants_response(), ..AccessLine::default() }
+        log.layout.keep(request, progress.trace.as_ref().map(|trace| trace.id_text()), &mut asked);
+        AccessLine { asked, wants_response: log.layout.wants_response(), ..AccessLine::default() }
     }
 
     /// A try came to nothing.
@@ -43,10 +43,10 @@ impl AccessLine {
     }
 
     fn keep_response(&self, progress: &Progress<'_>, fields: &Fields<'_, '_>) {
-        if let Some(log) = progress.core.log.borrow().as_ref().filter(|log| log.lines.wants_response()) {
+        if let Some(log) = progress.core.log.borrow().as_ref().filter(|log| log.layout.wants_response()) {
             let mut answered = self.answered.borrow_mut();
             answered.clear();
-            log.lines.keep_response(fields, &mut answered);
+            log.layout.keep_response(fields, &mut answered);
         }
     }
 

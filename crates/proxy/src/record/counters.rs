@@ -12,13 +12,7 @@ pub fn ended(progress: &Progress<'_>, summary: &Summary) {
     progress.stats.ends[cause as usize].add(1);
     progress.rules.stats(progress.route).count(progress.method, status, timing.total_ns);
     if let (Some(pool), Some(_)) = (progress.pool, &progress.endpoint) {
-        pool.stats.duration.record(timing.total_ns);
-        if let Some(ns) = timing.ttfb_ns {
-            pool.stats.ttfb.record(ns);
-        }
-        if let Some(ns) = timing.connect_ns {
-            pool.stats.connect.record(ns);
-        }
+        pool.stats.record(&timing);
         if let Some(status) = call_status {
             pool.stats.grpc[usize::from(status.code())].add(1);
         }

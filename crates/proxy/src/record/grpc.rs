@@ -1,37 +1,37 @@
-//! What is different about a gRPC call? Its client has set a deadline, its errors are statuses of gRPC, and how it ended is in
-//! trailers. The rest is a request like any other.
+//! gRPC calls: the deadline that a client sets, errors as statuses of gRPC, and the end in trailers. The rest is a request like any
+//! other.
 
 use crate::body::response::Response;
 use evenkeel_wire::grpc::{self, Status};
 use evenkeel_wire::head::{Request, Table};
 use std::time::Duration;
 
-/// What is known of a request as a call.
+/// State of a request as a gRPC call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Call {
-    /// It is none.
+    /// The request is not a call.
     #[default]
     Not,
-    /// It has not ended.
+    /// The call has not ended.
     Open,
-    /// It ended so.
+    /// The call ended with this status.
     Ended(Status),
 }
 
 impl Call {
-    /// What a request is.
+    /// State of a request that begins.
     pub fn of(request: &Request<'_, '_>) -> Call {
         let is_call = request.method == "POST" && request.field("content-type").is_some_and(grpc::is_grpc);
         if is_call { Call::Open } else { Call::Not }
     }
 
-    /// How it ended.
+    /// Status of the call, if it has ended.
     pub fn ended(self) -> Option<Status> {
         if let Call::Ended(status) = self { Some(status) } else { None }
     }
 }
 
-/// How long the client of a call waits for it.
+/// Time that the client of a call waits for it.
 pub fn timeout(request: &Request<'_, '_>) -> Option<Duration> {
     grpc::timeout(request.field(grpc::TIMEOUT)?)
 }

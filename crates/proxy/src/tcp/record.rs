@@ -130,18 +130,12 @@ impl Drop for Record<'_> {
         listener.ends[summary.cause as usize].add(1);
         self.rules.stats(self.route).session.record(timing.total_ns);
         if let (Some(pool), Some(_)) = (self.pool, &self.endpoint) {
-            pool.stats.duration.record(timing.total_ns);
-            if let Some(ns) = timing.ttfb_ns {
-                pool.stats.ttfb.record(ns);
-            }
-            if let Some(ns) = timing.connect_ns {
-                pool.stats.connect.record(ns);
-            }
+            pool.stats.record(&timing);
         }
         let mut log = core.log.borrow_mut();
         let Some(log) = log.as_mut() else { return };
         let mut asked = core.scratch();
-        log.lines.keep_name(self.host.as_deref(), &mut asked);
+        log.layout.keep_name(self.host.as_deref(), &mut asked);
         let peer = self.client.peer.announced_by().map(AddressText::of);
         let taken = self.rules.named(self.client.listener, self.route);
         let id = core.next_request_id();

@@ -1,4 +1,4 @@
-//! How are numbers written among text? From the end, as digits come last first: then nothing is counted, moved or asked
+//! Text with numbers, written from the end, as digits come last first: then nothing is counted, moved or asked
 //! room for. With `write!` a request takes 21 % more instructions.
 
 /// Room for the longest text.

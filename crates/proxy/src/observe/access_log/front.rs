@@ -1,5 +1,4 @@
-//! How does a line begin? With as many bytes as nearly every other, of which only what differs from the line before is
-//! written.
+//! The front of a line: as many bytes as that of nearly every other, of which only those that differ from the line before are written.
 
 use super::quoted::quoted;
 use crate::observe::request_id::{RequestId, hex};

@@ -9,9 +9,9 @@ use evenkeel_wire::trace_context;
 /// Bytes of one header field that are kept.
 const VALUE_MAX: usize = 256;
 
-/// What lines look like, for all workers.
+/// Layout of lines, for all workers.
 #[derive(Debug)]
-pub struct Lines {
+pub struct Layout {
     /// Distinguishes what was kept by this plan from what was by another.
     number: u64,
     /// `None` for JSON.
@@ -39,9 +39,9 @@ pub(super) enum Kept {
 const VALUES: u8 = b'\n';
 const VALUES_FRONT: usize = 9;
 
-impl Lines {
+impl Layout {
     /// As a plan says. `number`: of the plan.
-    pub fn new(plan: &AccessLog, number: u64) -> Lines {
+    pub fn new(plan: &AccessLog, number: u64) -> Layout {
         let (mut request, mut response) = (plan.fields.request.clone(), plan.fields.response.clone());
         let template = match &plan.format {
             LineFormat::Json => None,
@@ -57,7 +57,7 @@ impl Lines {
                 all.push(name.clone());
             }
         }
-        Lines { number, template, request: request.into(), response: response.into() }
+        Layout { number, template, request: request.into(), response: response.into() }
     }
 
     /// Whether lines have fields of responses.
@@ -197,24 +197,26 @@ fn cut(value: &[u8]) -> &[u8] {
     &value[..value.len().min(VALUE_MAX)]
 }
 
+/// The layout of a plan with this access log.
+#[cfg(test)]
+pub(super) fn planned(format: &str, fields: &str, number: u64) -> Layout {
+    let text = format!(
+        "[listener.web]\nbind = [\"127.0.0.1:1\"]\npool = \"web\"\n[pool.web]\nendpoints = [\"127.0.0.1:2\"]\n\
+         [telemetry]\naccess_log = {{ path = \"-\", format = '{format}', fields = {{ {fields} }} }}"
+    );
+    let plan = evenkeel_config::parse_str("t.toml", &text, &|_| None).plan.expect("nothing is wrong with it");
+    Layout::new(&plan.telemetry.access_log.expect("there is one"), number)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use evenkeel_wire::head::Table;
 
-    fn lines(format: &str, fields: &str, number: u64) -> Lines {
-        let text = format!(
-            "[listener.web]\nbind = [\"127.0.0.1:1\"]\npool = \"web\"\n[pool.web]\nendpoints = [\"127.0.0.1:2\"]\n\
-             [telemetry]\naccess_log = {{ path = \"-\", format = '{format}', fields = {{ {fields} }} }}"
-        );
-        let plan = evenkeel_config::parse_str("t.toml", &text, &|_| None).plan.expect("nothing is wrong with it");
-        Lines::new(&plan.telemetry.access_log.expect("there is one"), number)
-    }
-
-    fn kept(lines: &Lines, fields: &[(&str, &str)]) -> Vec<u8> {
+    fn kept(layout: &Layout, fields: &[(&str, &str)]) -> Vec<u8> {
         let mut table: Table = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
         let mut out = Vec::new();
-        lines.keep(&Request { method: "GET", target: "/", host: b"h", fields: table.fields() }, None, &mut out);
+        layout.keep(&Request { method: "GET", target: "/", host: b"h", fields: table.fields() }, None, &mut out);
         out
     }
 
@@ -222,8 +224,8 @@ mod tests {
 
     #[test]
     fn json_has_what_there_is() {
-        let lines = lines("json", "request = [\"X-Tenant\", \"X-None\"]", 1);
-        let text = |fields: &[(&str, &str)]| String::from_utf8(kept(&lines, fields)).expect("UTF-8");
+        let layout = planned("json", "request = [\"X-Tenant\", \"X-None\"]", 1);
+        let text = |fields: &[(&str, &str)]| String::from_utf8(kept(&layout, fields)).expect("UTF-8");
         let front = ",\"method\":\"GET\",\"host\":\"h\",\"path\":\"/\",\"trace_id\":";
         assert_eq!(text(&[]), format!("{front}null,\"request_fields\":{{}}"));
         assert_eq!(text(&[("traceparent", "junk")]), format!("{front}null,\"request_fields\":{{}}"));
@@ -241,12 +243,12 @@ mod tests {
 
     #[test]
     fn values_are_of_the_plan_that_they_were_kept_by() {
-        let (mine, next) = (lines("%{request.b}%{request.a}", "", 1), lines("%{request.a}%{request.b}", "", 2));
+        let (mine, next) = (planned("%{request.b}%{request.a}", "", 1), planned("%{request.a}%{request.b}", "", 2));
         let kept = kept(&mine, &[("a", "1\n2"), ("b", "x y"), ("user-agent", "")]);
         assert_eq!(mine.value(&kept, Kept::Method as usize), b"GET");
         assert_eq!((mine.request_field(&kept, "A"), mine.request_field(&kept, "b")), (&b"1\\x0A2"[..], &b"x y"[..]));
         assert_eq!((mine.value(&kept, Kept::Agent as usize), mine.value(&kept, 100)), (&b""[..], &b""[..]));
         assert_eq!(next.request_field(&kept, "a"), b"");
-        assert!(!Lines::is_json(&kept) && mine.value(b",\"method\"", 0).is_empty());
+        assert!(!Layout::is_json(&kept) && mine.value(b",\"method\"", 0).is_empty());
     }
 }

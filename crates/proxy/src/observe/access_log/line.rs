@@ -2,7 +2,7 @@
 
 use super::backwards::Backwards;
 use super::front::Front;
-use super::layout::Lines;
+use super::layout::Layout;
 use super::names::{NOWHERE, Names};
 use super::quoted::quoted;
 use crate::observe::request_id::RequestId;
@@ -30,7 +30,7 @@ pub struct Line<'a> {
     pub proto: &'static str,
     /// What was agreed with its client over TLS; a line without that does not have the fields.
     pub tls: Option<&'a Info>,
-    /// What was kept of the request's head ([`Lines::keep`]); empty if it could not be read.
+    /// What was kept of the request's head ([`Layout::keep`]); empty if it could not be read.
     pub asked: &'a [u8],
     /// What was kept of the response's head.
     pub answered: &'a [u8],
@@ -93,7 +93,7 @@ impl<'a> Line<'a> {
         if let Some(tls) = self.tls {
             secured(out, tls);
         }
-        out.extend_from_slice(if Lines::is_json(self.asked) { self.asked } else { UNREAD });
+        out.extend_from_slice(if Layout::is_json(self.asked) { self.asked } else { UNREAD });
         text.clear();
         let is_usual = self.is_usual();
         if is_usual {
@@ -121,7 +121,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Whether it has no field that few have.
+    /// True if it has no field that few have.
     fn is_usual(&self) -> bool {
         let is_call = self.summary.call_status.is_some();
         !is_call && self.reason.is_none() && self.answered.is_empty() && self.attempts.is_empty()
@@ -130,7 +130,7 @@ impl<'a> Line<'a> {
     /// The end of a line that has fields which few have.
     fn write_rest(&self, out: &mut Vec<u8>) {
         out.push(b'"');
-        if Lines::is_json(self.answered) {
+        if Layout::is_json(self.answered) {
             out.extend_from_slice(self.answered);
         }
         if !self.attempts.is_empty() {
@@ -173,7 +173,7 @@ fn secured(out: &mut Vec<u8>, tls: &Info) {
     out.extend_from_slice(&tls.note().log);
 }
 
-/// What is kept of a request that could not be read.
+/// Fields of a request that could not be read.
 const UNREAD: &[u8] = b",\"method\":null,\"host\":null,\"path\":null,\"trace_id\":null";
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ mod names;
 mod quoted;
 mod template;
 
-pub use layout::Lines;
+pub use layout::Layout;
 pub use line::Line;
 pub use names::{NOWHERE, Named, Names};
 pub use quoted::quoted;
@@ -24,21 +24,21 @@ use std::sync::Arc;
 pub struct AccessLog {
     batch: Batch,
     front: Front,
-    /// What lines look like, and what is kept for them.
-    pub lines: Arc<Lines>,
+    /// Layout of its lines.
+    pub layout: Arc<Layout>,
 }
 
 impl AccessLog {
     /// One whose lines go to this batch.
-    pub fn new(batch: Batch, lines: Arc<Lines>) -> AccessLog {
-        AccessLog { batch, front: Front::default(), lines }
+    pub fn new(batch: Batch, layout: Arc<Layout>) -> AccessLog {
+        AccessLog { batch, front: Front::default(), layout }
     }
 
     /// Adds a line.
     pub fn add(&mut self, line: &Line<'_>, clock: &CachedClock) {
         let unix_ms = clock.unix_ms(line.summary.timing.began);
-        if let Some(template) = &self.lines.template {
-            return self.batch.add_with(|out| template::write(line, &self.lines, template, unix_ms, out));
+        if let Some(template) = &self.layout.template {
+            return self.batch.add_with(|out| template::write(line, &self.layout, template, unix_ms, out));
         }
         self.front.set(unix_ms, line.request_id);
         self.batch.add_with(|out| line.write(&self.front, out));
@@ -57,6 +57,7 @@ impl AccessLog {
 
 #[cfg(test)]
 mod tests {
+    use super::layout::planned;
     use super::*;
     use crate::observe::request_id::RequestId;
     use crate::observe::summary::Summary;
@@ -65,26 +66,17 @@ mod tests {
     use evenkeel_wire::head::{Request, Table};
     use proptest::prelude::*;
 
-    fn lines(format: &str, fields: &str) -> Lines {
-        let text = format!(
-            "[listener.web]\nbind = [\"127.0.0.1:1\"]\npool = \"web\"\n[pool.web]\nendpoints = [\"127.0.0.1:2\"]\n\
-             [telemetry]\naccess_log = {{ path = \"-\", format = '{format}', fields = {{ {fields} }} }}"
-        );
-        let plan = evenkeel_config::parse_str("t.toml", &text, &|_| None).plan.expect("nothing is wrong with it");
-        Lines::new(&plan.telemetry.access_log.expect("there is one"), 1)
-    }
-
     /// The line of a request of which all that others say is in `said`.
-    fn made(lines: &Lines, said: &[Vec<u8>; 6], names: &[String; 5], id: &RequestId) -> Vec<u8> {
+    fn made(layout: &Layout, said: &[Vec<u8>; 6], names: &[String; 5], id: &RequestId) -> Vec<u8> {
         let [host, agent, referer, tenant, trace, cache] = said;
         let [method, target, route, endpoint, reason] = names;
         let fields = [("User-Agent", agent), ("Referer", referer), ("X-Tenant", tenant), ("traceparent", trace)];
         let mut fields: Table = fields.into_iter().map(|(name, value)| (name.as_bytes(), &**value)).collect();
         let mut answer: Table = [(&b"x-cache"[..], &**cache)].into_iter().collect();
         let (mut asked, mut answered) = (Vec::new(), Vec::new());
-        lines.keep(&Request { method, target, host, fields: fields.fields() }, None, &mut asked);
-        if lines.wants_response() {
-            lines.keep_response(&answer.fields(), &mut answered);
+        layout.keep(&Request { method, target, host, fields: fields.fields() }, None, &mut asked);
+        if layout.wants_response() {
+            layout.keep_response(&answer.fields(), &mut answered);
         }
         let (taken, sent) = (Named::default(), Named::default());
         let one = Try { endpoint: endpoint.as_str().into(), end: "reset".into(), took_ns: 1, ..Try::default() };
@@ -100,8 +92,8 @@ mod tests {
             ..Line::new("HTTP/1.1", id, b"192.0.2.1", taken.taken("l", || Some(route)), summary)
         };
         let mut out = Vec::new();
-        match &lines.template {
-            Some(template) => template::write(&line, lines, template, 0, &mut out),
+        match &layout.template {
+            Some(template) => template::write(&line, layout, template, 0, &mut out),
             None => {
                 let mut front = Front::default();
                 front.set(0, id);
@@ -135,7 +127,7 @@ mod tests {
         ) {
             let chosen = "request = [\"X-Tenant\"], response = [\"X-Cache\"]";
             for fields in ["", chosen] {
-                let line = made(&lines("json", fields), &said, &names, &id);
+                let line = made(&planned("json", fields, 1), &said, &names, &id);
                 prop_assert_eq!(memchr::memchr(b'\n', &line), Some(line.len() - 1));
                 prop_assert!(!line.contains(&b'\r'));
                 let value: serde_json::Value = serde_json::from_slice(&line).expect("an object");
@@ -146,7 +138,7 @@ mod tests {
             }
             let own = "%{attempts};%{req_id};%{request.x-tenant};%{response.X-CACHE};%{reason}";
             for (format, quotes) in [("combined", 6), ("httplog", 2), (own, 0)] {
-                let line = made(&lines(format, chosen), &said, &names, &id);
+                let line = made(&planned(format, chosen, 1), &said, &names, &id);
                 let (end, text) = line.split_last().expect("it is not empty");
                 prop_assert_eq!(*end, b'\n');
                 prop_assert!(text.iter().all(|b| matches!(b, b' '..=b'~')), "{}", line.escape_ascii());

@@ -1,15 +1,15 @@
-//! What are listeners, routes, pools and endpoints called? Two names that many lines have beside each other are written for the
-//! first, and then kept with what they are the names of.
+//! Names of listeners, routes, pools and endpoints. Two that many lines have beside each other are written for the first line, and then
+//! kept with what they are the names of.
 
 use super::quoted::quoted;
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
-/// Two names that many lines have beside each other.
+/// Two names that many lines have beside each other, written once.
 #[derive(Debug, Default)]
 pub struct Named(OnceCell<Box<Names>>);
 
-/// As lines have them.
+/// Two names as lines have them.
 #[derive(Debug)]
 pub struct Names {
     /// The fields of JSON.

@@ -1,6 +1,6 @@
 //! A line by a template: its texts, and the values of one request between them.
 
-use super::layout::{Kept, Lines};
+use super::layout::{Kept, Layout};
 use super::line::Line;
 use super::quoted::visible;
 use crate::observe::end::Phase;
@@ -22,7 +22,7 @@ const NO_SERVER: &str = "<NOSRV>";
 /// A line being made.
 struct Out<'o> {
     line: &'o Line<'o>,
-    lines: &'o Lines,
+    layout: &'o Layout,
     /// When its request began.
     unix_ms: u64,
     text: &'o mut Vec<u8>,
@@ -37,15 +37,15 @@ impl Write for Out<'_> {
 }
 
 /// Appends the line.
-pub(super) fn write(line: &Line<'_>, lines: &Lines, template: &[Part], unix_ms: u64, text: &mut Vec<u8>) {
-    let mut out = Out { line, lines, unix_ms, text };
+pub(super) fn write(line: &Line<'_>, layout: &Layout, template: &[Part], unix_ms: u64, text: &mut Vec<u8>) {
+    let mut out = Out { line, layout, unix_ms, text };
     for part in template {
         // Writing to a vector cannot fail.
         let _ = match part {
             Part::Text(text) => out.write_str(text),
             Part::Value(value) => out.value(*value),
-            Part::Request(name) => out.kept(lines.request_field(line.asked, name)),
-            Part::Response(name) => out.kept(lines.response_field(line.answered, name)),
+            Part::Request(name) => out.kept(layout.request_field(line.asked, name)),
+            Part::Response(name) => out.kept(layout.response_field(line.answered, name)),
         };
     }
     out.text.push(b'\n');
@@ -75,7 +75,7 @@ impl Out<'_> {
     }
 
     fn asked(&mut self, at: Kept) -> std::fmt::Result {
-        self.kept(self.lines.value(self.line.asked, at as usize))
+        self.kept(self.layout.value(self.line.asked, at as usize))
     }
 
     fn millis(&mut self, ns: Option<u64>) -> std::fmt::Result {
@@ -200,10 +200,10 @@ impl Out<'_> {
 
     /// `{a|b} ` for the fields of the request, and of the response, where some are chosen.
     fn write_captured(&mut self) -> std::fmt::Result {
-        let (line, lines) = (self.line, self.lines);
-        let (request, response) = lines.chosen();
-        let request: Vec<&[u8]> = request.iter().map(|name| lines.request_field(line.asked, name)).collect();
-        let response: Vec<&[u8]> = response.iter().map(|name| lines.response_field(line.answered, name)).collect();
+        let (line, layout) = (self.line, self.layout);
+        let (request, response) = layout.chosen();
+        let request: Vec<&[u8]> = request.iter().map(|name| layout.request_field(line.asked, name)).collect();
+        let response: Vec<&[u8]> = response.iter().map(|name| layout.response_field(line.answered, name)).collect();
         for values in [request, response].into_iter().filter(|values| !values.is_empty()) {
             for (n, value) in values.into_iter().enumerate() {
                 self.write_str(if n == 0 { "{" } else { "|" })?;

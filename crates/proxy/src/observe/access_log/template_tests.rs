@@ -1,5 +1,6 @@
 //! Do templates make the lines that they say, and those that others write?
 
+use super::super::layout::planned;
 use super::super::names::{NOWHERE, Named};
 use super::*;
 use crate::observe::end::Cause;
@@ -7,24 +8,15 @@ use crate::observe::request_id::RequestId;
 use crate::observe::timing::Timing;
 use evenkeel_wire::head::{Request, Table};
 
-fn lines(format: &str, fields: &str) -> Lines {
-    let text = format!(
-        "[listener.web]\nbind = [\"127.0.0.1:1\"]\npool = \"web\"\n[pool.web]\nendpoints = [\"127.0.0.1:2\"]\n\
-         [telemetry]\naccess_log = {{ path = \"-\", format = '{format}', fields = {{ {fields} }} }}"
-    );
-    let plan = evenkeel_config::parse_str("t.toml", &text, &|_| None).plan.expect("nothing is wrong with it");
-    Lines::new(&plan.telemetry.access_log.expect("there is one"), 1)
-}
-
-fn made(lines: &Lines, change: impl for<'l> Fn(Line<'l>) -> Line<'l>) -> String {
+fn made(layout: &Layout, change: impl for<'l> Fn(Line<'l>) -> Line<'l>) -> String {
     let mut fields: Table = [("user-agent", "curl/8\"\n"), ("x-tenant", "a|b}"), ("referer", "")]
         .into_iter()
         .map(|(name, value)| (name.as_bytes(), value.as_bytes()))
         .collect();
     let mut answer: Table = [(&b"x-cache"[..], &b"HIT"[..])].into_iter().collect();
     let (mut asked, mut answered) = (Vec::new(), Vec::new());
-    lines.keep(&Request { method: "GET", target: "/a?b", host: b"h", fields: fields.fields() }, None, &mut asked);
-    lines.keep_response(&answer.fields(), &mut answered);
+    layout.keep(&Request { method: "GET", target: "/a?b", host: b"h", fields: fields.fields() }, None, &mut asked);
+    layout.keep_response(&answer.fields(), &mut answered);
     let (taken, sent) = (Named::default(), Named::default());
     let timing = Timing {
         queue_ns: 1_000_000,
@@ -51,7 +43,7 @@ fn made(lines: &Lines, change: impl for<'l> Fn(Line<'l>) -> Line<'l>) -> String 
         ..Line::new("HTTP/1.1", id, b"192.0.2.1", taken.taken("in", || Some("r \u{f6}")), summary)
     };
     let mut out = Vec::new();
-    write(&change(line), lines, lines.template.as_deref().expect("a template"), 1_233_926_054_655, &mut out);
+    write(&change(line), layout, layout.template.as_deref().expect("a template"), 1_233_926_054_655, &mut out);
     String::from_utf8(out).expect("it is ASCII")
 }
 
@@ -67,17 +59,17 @@ fn refused(line: Line<'_>) -> Line<'_> {
 fn the_formats_of_others_are_as_others_write_them() {
     let combined =
         "192.0.2.1 - - [06/Feb/2009:13:14:14 +0000] \"GET /a?b HTTP/1.1\" 200 2750 \"-\" \"curl/8\\x22\\x0A\"\n";
-    assert_eq!(made(&lines("combined", ""), |line| line), combined);
+    assert_eq!(made(&planned("combined", "", 1), |line| line), combined);
     let common = combined.split(" \"-\"").next().expect("the front");
-    assert_eq!(made(&lines("common", ""), |line| line), format!("{common}\n"));
-    let httplog = lines("httplog", "request = [\"X-Tenant\", \"X-None\"], response = [\"X-Cache\"]");
+    assert_eq!(made(&planned("common", "", 1), |line| line), format!("{common}\n"));
+    let httplog = planned("httplog", "request = [\"X-Tenant\", \"X-None\"], response = [\"X-Cache\"]", 1);
     assert_eq!(
         made(&httplog, |line| line),
         "192.0.2.1:33317 [06/Feb/2009:13:14:14.655] in static/srv1 0/1/2/7/109 200 2750 - - ---- 0/0/0/0/1 0/0 \
          {a\\x7Cb\\x7D|} {HIT} \"GET /a?b HTTP/1.1\"\n"
     );
     assert_eq!(
-        made(&lines("httplog", ""), refused),
+        made(&planned("httplog", "", 1), refused),
         "192.0.2.1:33317 [06/Feb/2009:13:14:14.655] in in/<NOSRV> 0/0/-1/-1/109 503 2750 - - PR-- 0/0/0/0/0 0/0 \
          \"- - HTTP/1.1\"\n"
     );
@@ -133,7 +125,7 @@ fn every_value_has_a_text() {
         Try { endpoint: "a".into(), end: "status 503".into(), took_ns: 1_234_567, ..Try::default() },
         Try { endpoint: "b".into(), end: "answered".into(), ..Try::default() },
     ];
-    let text = made(&lines(&format.join(";"), ""), |line| Line { reason: Some("why\n"), ..line });
+    let text = made(&planned(&format.join(";"), "", 1), |line| Line { reason: Some("why\n"), ..line });
     assert_eq!(
         text.trim_end(),
         "2009-02-06T13:14:14.655Z;06/Feb/2009:13:14:14 +0000;06/Feb/2009:13:14:14.655;1233926054655;\
@@ -144,7 +136,7 @@ fn every_value_has_a_text() {
     let mut out = Vec::new();
     let id = &RequestId::Made { origin: 0, number: 0 };
     let line = Line { attempts: &attempts, ..Line::new("HTTP/1.1", id, b"", &NOWHERE, Summary::default()) };
-    let mut writer = Out { line: &line, lines: &lines("common", ""), unix_ms: 0, text: &mut out };
+    let mut writer = Out { line: &line, layout: &planned("common", "", 1), unix_ms: 0, text: &mut out };
     writer.write_attempts().expect("a vector takes all");
     assert_eq!(out, b"a=status_503@1.234,b=answered@0.000");
 }
