@@ -39,7 +39,7 @@ const LIMITS: Limits = Limits { head: evenkeel_net::buffer::CAPACITY, fields: FI
 /// Checks an endpoint once, within the check's timeout.
 ///
 /// # Errors
-/// Why it did not pass.
+/// The check did not pass.
 #[expect(clippy::disallowed_methods, reason = "no worker runs checks, so there is no wheel")]
 pub async fn run(checkup: &Checkup) -> Result<(), Failure> {
     let Checkup { check, addr, announce, tls } = checkup;

@@ -23,7 +23,7 @@ pub trait Plane: Send + Sync {
     /// with the process, to be taken before others are opened.
     ///
     /// # Errors
-    /// All that stands in the way of the plan.
+    /// Every reason against the plan.
     fn prepare(&self, next: &Next<'_>, inherited: &mut Inherited) -> Result<Prepared, Vec<Diagnostic>>;
 
     /// Sends every worker its part of the plan, to be installed in one step, and waits for nothing. Every endpoint of the plan
@@ -61,7 +61,7 @@ pub trait Plane: Send + Sync {
     /// Opens the files of its logs again, as they were moved away.
     ///
     /// # Errors
-    /// Why one cannot be opened; then its lines go on to where they went.
+    /// A file cannot be opened; then its lines still go where they went.
     fn reopen(&self) -> Result<(), String> {
         Ok(())
     }
@@ -82,7 +82,7 @@ impl Prepared {
     /// Returns what the same plane has wrapped.
     ///
     /// # Panics
-    /// It is of another type.
+    /// The value is of another type.
     pub fn into<T: 'static>(self) -> T {
         *self.0.downcast().expect("a plane is given what it has prepared itself")
     }

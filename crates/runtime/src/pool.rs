@@ -160,7 +160,7 @@ impl SharedPool {
     /// Changes what an operator wants of an endpoint, and does it. `by`: who that is.
     ///
     /// # Errors
-    /// Why nothing was changed.
+    /// The order changes nothing.
     pub fn order(&mut self, endpoint: &str, change: Change, by: &str, now: Instant) -> Result<(), Refused> {
         let name = self.name_of(endpoint)?;
         if !self.orders.change(&self.name, &name, change, by, unix_ms(SystemTime::now())) {
@@ -187,7 +187,7 @@ impl SharedPool {
     /// Takes an endpoint out of use for as long as an ejection lasts.
     ///
     /// # Errors
-    /// Why nothing was changed.
+    /// The order changes nothing.
     pub fn eject(&mut self, endpoint: &str, by: &str, now: Instant) -> Result<(), Refused> {
         let name = self.name_of(endpoint)?;
         self.due = self.pool.eject(EndpointId::of(&name), now).ok_or(Refused::Already("ejected"))?;
@@ -199,7 +199,7 @@ impl SharedPool {
     /// Ends the ejection or the probation of an endpoint.
     ///
     /// # Errors
-    /// Why nothing was changed.
+    /// The order changes nothing.
     pub fn restore(&mut self, endpoint: &str, by: &str, now: Instant) -> Result<(), Refused> {
         let name = self.name_of(endpoint)?;
         self.due = self.pool.restore(EndpointId::of(&name), now).ok_or(Refused::Already("not ejected"))?;

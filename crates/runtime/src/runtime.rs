@@ -44,7 +44,7 @@ impl Runtime {
     /// Creates a runtime as [`new`](Self::new) does, where other endpoints were found for some pools than the plan lists.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// The control thread cannot be made.
     pub fn found(plan: Plan, found: Found, instance: u64, orders: Orders) -> Result<Runtime, StartError> {
         let workers = match plan.runtime.workers {
             plan::Workers::Auto => std::thread::available_parallelism().map_or(1, usize::from),
@@ -64,7 +64,7 @@ impl Runtime {
     /// Has planes run the plan; when this returns, every listener accepts. `inherited`: sockets that came with the process.
     ///
     /// # Errors
-    /// Why not, by every plane; then none of them serves.
+    /// Every reason of every plane against it; then none of them serves.
     pub fn start(&mut self, planes: Vec<Box<dyn Plane>>, inherited: &mut Inherited) -> Result<(), StartError> {
         self.planes = planes;
         let first = self.now();
@@ -79,7 +79,7 @@ impl Runtime {
     /// Some keys stay as they were at the start; [`Summary::at_restart`] names those that the new plan changes.
     ///
     /// # Errors
-    /// Why not, by every plane; then nothing has changed in any of them.
+    /// Every reason of every plane against it; then nothing has changed in any of them.
     pub fn reload(&mut self, plan: Plan) -> Result<Summary, StartError> {
         self.reload_found(plan, Found::new())
     }
@@ -87,7 +87,7 @@ impl Runtime {
     /// Reloads as [`reload`](Self::reload) does, where other endpoints were found for some pools than the plan lists.
     ///
     /// # Errors
-    /// As [`reload`](Self::reload).
+    /// The errors of [`reload`](Self::reload).
     pub fn reload_found(&mut self, mut plan: Plan, found: Found) -> Result<Summary, StartError> {
         let now = self.now();
         let at_restart = keep_until_restart(&now.plan, &mut plan);
@@ -269,7 +269,7 @@ impl Runtime {
     /// Opens the files of logs again, as they were moved away: lines go to new ones of their names.
     ///
     /// # Errors
-    /// Why one cannot be opened; then its lines go on to where they went.
+    /// A file cannot be opened; then its lines still go where they went.
     pub fn reopen(&self) -> Result<(), String> {
         self.planes.iter().try_for_each(|plane| plane.reopen())
     }

@@ -49,7 +49,7 @@ impl Filter {
     /// Checks that the filter can be used.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A condition that is not possible.
     pub fn check(&self) -> Result<(), String> {
         if self.sample.is_some_and(|part| !(0.0..=1.0).contains(&part)) {
             return Err("sample is a part, from 0 to 1".into());

@@ -85,7 +85,7 @@ impl File {
     /// Has the file say what these texts say: all of it, or what it said before.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// The file cannot be written, or was changed since it was read.
     pub fn write(&mut self, texts: &Texts) -> Result<(), String> {
         let file = self.path().ok_or("the process was started without a file; `evenkeel config show` prints one")?;
         if self.has_changed() {

@@ -81,7 +81,7 @@ impl Providers {
     /// Has the file say what these texts say: all of it, or what it said before.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// The file cannot be written, or was changed since it was read.
     pub fn save(&self, texts: &Texts) -> Result<(), String> {
         lock(&self.file).write(texts)
     }
