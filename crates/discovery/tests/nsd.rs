@@ -1,9 +1,9 @@
 //! Does a pool follow a zone of a name server that others wrote? NSD, whose zone changes, and which dies and comes back.
 
-use crate::support::own_addr;
 use evenkeel_config::Plan;
 use evenkeel_discovery::{Discovery, Numbers};
 use evenkeel_peers::installed;
+use evenkeel_peers::own_addr;
 use prometheus_client::registry::Registry;
 use std::fs;
 use std::net::SocketAddr;

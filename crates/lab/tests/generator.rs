@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 
 const LAB: &str = env!("CARGO_BIN_EXE_evenkeel-lab");
@@ -113,7 +113,7 @@ fn an_open_loop_counts_the_wait_that_a_closed_one_leaves_out() {
 
 #[test]
 fn what_fails_is_counted_by_what_became_of_it() {
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
+    let free = evenkeel_peers::own_addr();
     let load = load(&["--clients", "2", "--requests", "3", "--fresh"], &format!("{free}/"));
     assert_eq!((load["answered"].as_u64(), &load["failed"]), (Some(0), &serde_json::json!({ "unreachable": 6 })));
 }

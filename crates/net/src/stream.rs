@@ -8,7 +8,7 @@ use crate::buffer::Buf;
 use crate::event_loop::Watched;
 use crate::event_loop::budget::{charge_bytes, poll_proceed};
 use evenkeel_wire::proxy_protocol::Addresses;
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use socket2::{SockRef, TcpKeepalive};
@@ -32,12 +32,14 @@ pub struct Stream {
     fd: OwnedFd,
     /// Whether the kernel was told to send small writes at once.
     at_once: Cell<bool>,
+    /// Whether closing tells the peer that something went wrong.
+    resets: Cell<bool>,
 }
 
 impl Stream {
     /// Takes over a non-blocking socket.
     pub fn new(fd: OwnedFd) -> Stream {
-        Stream { watched: OnceCell::new(), fd, at_once: Cell::new(false) }
+        Stream { watched: OnceCell::new(), fd, at_once: Cell::new(false), resets: Cell::new(false) }
     }
 
     /// From now on a small write does not wait for the acknowledgement of the one before (`TCP_NODELAY`). Not needed for
@@ -321,10 +323,24 @@ impl Stream {
         Some(Addresses { source, destination: here.try_into().ok()? })
     }
 
+    /// Bytes that the peer's kernel has not acknowledged: a close with a reset discards them. 0 where the connection has failed.
+    pub fn unacknowledged(&self) -> usize {
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: the descriptor is open for the call, and the pointer is to an integer that outlives it.
+        let asked = unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+        if asked == 0 { bytes.try_into().unwrap_or(0) } else { 0 }
+    }
+
     /// Whether closing tells the peer that something went wrong. An error does not matter: then it is not told.
     pub fn reset_on_close(&self, resets: bool) {
+        self.resets.set(resets);
         let linger = resets.then_some(Duration::ZERO);
         let _ = rustix::net::sockopt::set_socket_linger(&self.fd, linger);
+    }
+
+    /// Whether closing is a reset.
+    pub fn resets_on_close(&self) -> bool {
+        self.resets.get()
     }
 
     /// Has the kernel probe the peer after this much silence: a peer that is gone is found [`PROBE_INTERVAL`] times [`PROBES`]

@@ -208,9 +208,19 @@ impl Transport {
         self.socket().addresses()
     }
 
+    /// Bytes that the peer's kernel has not acknowledged: a close with a reset discards them.
+    pub fn unacknowledged(&self) -> usize {
+        self.socket().unacknowledged()
+    }
+
     /// Whether closing tells the peer that something went wrong.
     pub fn reset_on_close(&self, resets: bool) {
-        each!(self, stream => stream.reset_on_close(resets));
+        self.socket().reset_on_close(resets);
+    }
+
+    /// Whether closing is a reset.
+    pub fn resets_on_close(&self) -> bool {
+        self.socket().resets_on_close()
     }
 
     /// Has the kernel ask the peer for a sign of life after each `after` of silence.

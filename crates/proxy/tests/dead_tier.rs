@@ -4,7 +4,7 @@
 
 use crate::support::endpoint::{ok, status};
 use crate::support::{Endpoint, Proxy, own_addr, wait_until};
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockFilter, Socket, Type};
 use std::fmt::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -27,8 +27,8 @@ struct Mortal {
     endpoint: Option<Endpoint>,
     is_dead: Arc<AtomicBool>,
     death: Death,
-    /// Fills the queue of a listener that accepts no connection.
-    full: Vec<Socket>,
+    /// A listener to which no packet gets through.
+    deaf: Option<Socket>,
 }
 
 impl Mortal {
@@ -45,7 +45,7 @@ impl Mortal {
                 }
             }
         });
-        Mortal { addr: endpoint.addr, endpoint: Some(endpoint), is_dead, death, full: Vec::new() }
+        Mortal { addr: endpoint.addr, endpoint: Some(endpoint), is_dead, death, deaf: None }
     }
 
     fn die(&mut self) {
@@ -57,18 +57,13 @@ impl Mortal {
         let endpoint = self.endpoint.take();
         std::thread::spawn(move || drop(endpoint));
         if matches!(self.death, SwallowsSyn) {
-            let new = || Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
-            let listener = new();
+            let listener = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
             listener.set_reuse_address(true).expect("an option");
             wait_until("the address is free again", || listener.bind(&self.addr.into()).is_ok());
+            let drop_all = SockFilter::new((libc::BPF_RET | libc::BPF_K) as u16, 0, 0, 0);
+            listener.attach_filter(&[drop_all]).expect("an option");
             listener.listen(0).expect("it is bound");
-            self.full.push(listener);
-            for _ in 0..4 {
-                let filler = new();
-                filler.set_nonblocking(true).expect("an option");
-                let _ = filler.connect(&self.addr.into());
-                self.full.push(filler);
-            }
+            self.deaf = Some(listener);
         } else {
             wait_until("it refuses", || TcpStream::connect(self.addr).is_err());
         }

@@ -1,8 +1,8 @@
 //! Who gets requests when requests fail at an endpoint? Ejection, and the way back.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
-use crate::support::endpoint::{ok, refusing, status};
-use crate::support::{Client, Endpoint, Proxy, SOON, wait_until};
+use crate::support::endpoint::{ok, status};
+use crate::support::{Client, Endpoint, Proxy, SOON, own_addr, wait_until};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{Sender, channel};
@@ -27,11 +27,12 @@ fn proxy(endpoints: &[SocketAddr], more: &str) -> Proxy {
     Proxy::with(endpoints, "", &format!("retry = {{ attempts = 0 }}\n{more}"), "")
 }
 
-/// Sends until it is ejected, then checks that nothing more comes to it.
-fn until_ejected(proxy: &Proxy, endpoint: SocketAddr) {
-    wait_until("it is ejected", || {
+/// Sends requests until they have had this effect, and then no more: an endpoint is ejected, and comes back, a moment after the
+/// request that was the cause, and one of that moment would count too.
+fn send_until(proxy: &Proxy, mut had: impl FnMut() -> bool) {
+    wait_until("requests have their effect", || {
         proxy.client().send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").response();
-        proxy.state(endpoint) == "ejected"
+        had()
     });
 }
 
@@ -52,16 +53,18 @@ fn an_endpoint_that_fails_requests_is_ejected() {
         let ((bad, what), good) = (told(), Endpoint::saying("good"));
         *what.lock().expect("no panic") = answer;
         let proxy = proxy(&[bad.addr, good.addr], &format!("outlier = {{ {rule}, eject = '1h', eject_max = '1h' }}"));
-        until_ejected(&proxy, bad.addr);
-        assert_eq!(bad.seen().len(), 2, "{answer}");
+        send_until(&proxy, || bad.seen().len() == 2);
+        proxy.becomes(bad.addr, "ejected");
         assert_eq!(proxy.answers(6), ["good"]);
-        assert_eq!(bad.seen().len(), 2);
+        assert_eq!(bad.seen().len(), 2, "{answer}");
     }
-    let (dead, good) = (refusing(), Endpoint::saying("good"));
+    let (dead, good) = (own_addr(), Endpoint::saying("good"));
     let proxy = proxy(&[dead, good.addr], "outlier = { consecutive_connect = 2, eject = '1h', eject_max = '1h' }");
-    until_ejected(&proxy, dead);
+    let connects = || proxy.endpoint(0, |e| e.connects.get());
+    send_until(&proxy, || connects() == 2);
+    proxy.becomes(dead, "ejected");
     assert_eq!(proxy.answers(6), ["good"]);
-    assert_eq!(proxy.endpoint(0, |e| e.connects.get()), 2);
+    assert_eq!(connects(), 2);
 }
 
 #[test]
@@ -75,7 +78,7 @@ fn a_page_that_fails_ejects_no_endpoint_unless_asked_for() {
     // Ejections are asynchronous, and the control thread takes them in order: the second endpoint's is seen after any of
     // the first one's.
     *says_too.lock().expect("no panic") = "503 No";
-    until_ejected(&proxy, second.addr);
+    send_until(&proxy, || proxy.state(second.addr) == "ejected");
     assert_eq!(proxy.state(first.addr), "up");
 }
 
@@ -84,14 +87,11 @@ fn a_page_that_fails_does_not_keep_an_endpoint_out() {
     let ((bad, what), good) = (told(), Endpoint::saying("good"));
     *what.lock().expect("no panic") = "reset";
     let proxy = proxy(&[bad.addr, good.addr], "outlier = { consecutive_gateway = 1, eject = '100ms' }");
-    until_ejected(&proxy, bad.addr);
+    send_until(&proxy, || bad.seen().len() == 1);
     *what.lock().expect("no panic") = "500 No";
     proxy.becomes(bad.addr, "probation");
-    wait_until("it is back", || {
-        proxy.client().get("/");
-        assert!(bad.seen().len() <= 2 || proxy.state(bad.addr) == "up", "its one request decided otherwise");
-        proxy.state(bad.addr) == "up"
-    });
+    send_until(&proxy, || bad.seen().len() == 2);
+    proxy.becomes(bad.addr, "up");
 }
 
 #[test]
@@ -99,16 +99,14 @@ fn an_ejected_endpoint_is_back_after_one_request_that_goes_well() {
     let ((bad, what), good) = (told(), Endpoint::saying("good"));
     *what.lock().expect("no panic") = "500 No";
     let proxy = proxy(&[bad.addr, good.addr], "outlier = { consecutive_5xx = 1, eject = '300ms' }");
-    until_ejected(&proxy, bad.addr);
+    send_until(&proxy, || bad.seen().len() == 1);
     proxy.becomes(bad.addr, "probation");
-    until_ejected(&proxy, bad.addr);
-    assert_eq!(bad.seen().len(), 2, "a single request was enough to see");
+    send_until(&proxy, || bad.seen().len() == 2);
+    wait_until("a single request was enough to see", || proxy.ejections(bad.addr) == 2);
     *what.lock().expect("no panic") = "200 OK";
     proxy.becomes(bad.addr, "probation");
-    wait_until("it is back", || {
-        proxy.client().get("/");
-        proxy.state(bad.addr) == "up"
-    });
+    send_until(&proxy, || bad.seen().len() == 3);
+    proxy.becomes(bad.addr, "up");
     assert_eq!(proxy.answers(4), ["good", "told"]);
 }
 
@@ -128,7 +126,7 @@ fn in_probation_there_is_one_request_at_a_time() {
     });
     let good = Endpoint::saying("good");
     let proxy = proxy(&[bad.addr, good.addr], "outlier = { consecutive_5xx = 1, eject = '100ms' }");
-    until_ejected(&proxy, bad.addr);
+    send_until(&proxy, || bad.seen().len() == 1);
     proxy.becomes(bad.addr, "probation");
     // While its one request runs, all others go elsewhere.
     let mut clients = [asking(&proxy), asking(&proxy)];

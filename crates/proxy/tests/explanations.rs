@@ -1,9 +1,9 @@
 //! Are requests explained as they went: their tries, picks, waits and ends? And is nothing moved by asking?
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
-use crate::support::endpoint::{ok, refusing};
+use crate::support::endpoint::ok;
 use crate::support::log::Log;
-use crate::support::{Endpoint, Proxy, SOON, wait_until};
+use crate::support::{Endpoint, Proxy, SOON, own_addr, wait_until};
 use evenkeel_view::described::Parts;
 use evenkeel_view::picks::Explained;
 use std::sync::Mutex;
@@ -48,7 +48,7 @@ fn a_sampled_request_says_what_was_compared_and_where_it_went() {
 
 #[test]
 fn a_retried_request_says_why_the_first_try_failed() {
-    let (refusing, b) = (refusing(), Endpoint::saying("b"));
+    let (refusing, b) = (own_addr(), Endpoint::saying("b"));
     let proxy =
         Proxy::with(&[refusing, b.addr], "", "retry = { attempts = 2, on = ['connect'] }\noutlier = 'off'", ALL);
     let answers: Vec<_> = (0..2).map(|_| proxy.client().get("/").body_text()).collect();

@@ -1,8 +1,8 @@
 //! Who gets requests when checks say that endpoints are not well? And what do checks take for well?
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
-use crate::support::endpoint::{Conn, ok, refusing, status};
-use crate::support::{Client, Endpoint, Proxy, SOON, wait_until};
+use crate::support::endpoint::{Conn, ok, status};
+use crate::support::{Client, Endpoint, Proxy, SOON, own_addr, wait_until};
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -93,7 +93,7 @@ fn whoever_fails_its_checks_gets_no_requests_until_it_passes_again() {
 #[test]
 fn a_connection_is_check_enough_where_that_is_all_that_is_asked() {
     let a = Site::start("a", false);
-    let dead = refusing();
+    let dead = own_addr();
     let proxy = Proxy::start(&config(&list(&[a.addr(), dead]), "tcp = {}, interval = '100ms'", ""));
     proxy.becomes(dead, "down");
     proxy.becomes(a.addr(), "up");

@@ -209,7 +209,7 @@ fn a_sidecar_tells_its_load_with_each_response_at_its_path_and_by_datagram() {
 
 #[test]
 fn a_sidecar_that_cannot_answer_still_tells_its_load() {
-    let sidecar = sidecar(crate::support::endpoint::refusing());
+    let sidecar = sidecar(crate::support::own_addr());
     let response = sidecar.client().get("/");
     assert_eq!(response.status(), 502);
     assert!(response.field("endpoint-load-metrics").is_some(), "{}", response.head);
@@ -355,8 +355,7 @@ fn an_answer_that_is_late_is_dropped() {
             !over
         });
     });
-    let config =
-        asking(&[slow.endpoint.addr, crate::support::endpoint::refusing()], "{ probe = \"udp\", timeout = \"50ms\" }");
+    let config = asking(&[slow.endpoint.addr, crate::support::own_addr()], "{ probe = \"udp\", timeout = \"50ms\" }");
     let proxy = Proxy::start(&format!("{config}outlier = \"off\"\nretry = {{ on = [\"connect\"] }}\n"));
     ask_until(&proxy, "an answer is late", || answers_dropped(&proxy, "late") > 0);
     assert_eq!(proxy.pool(|p| probes(p, "answered")), 0);

@@ -201,7 +201,7 @@ fn whose_endpoint_is_ejected_goes_to_another() {
 #[test]
 fn whose_endpoint_cannot_be_reached_is_moved_by_the_retry() {
     let b = Endpoint::saying("b");
-    let gone = crate::support::endpoint::refusing();
+    let gone = crate::support::own_addr();
     let at_gone = {
         let there = Endpoint::on(std::net::TcpListener::bind(gone).expect("still free"), |conn| {
             while conn.request().is_some() {

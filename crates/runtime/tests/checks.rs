@@ -90,7 +90,7 @@ fn the_next_plan_may_check_otherwise_or_not_at_all() {
 
 #[test]
 fn one_that_does_not_answer_is_down_and_the_event_says_why() {
-    let gone = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
+    let gone = evenkeel_peers::own_addr();
     let well = Endpoint::start();
     let setup = Setup::start(parse(&config(&[gone, well.addr], OFTEN)));
     wait_until("it is down", || state(&setup, gone) == Some(State::Down));

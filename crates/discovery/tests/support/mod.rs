@@ -5,7 +5,6 @@
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -30,15 +29,6 @@ pub enum Says {
     Code(u8),
     /// Nothing at all.
     Silence,
-}
-
-/// An address that no other test has, nor will have: loopback is a network of 16 million addresses, and each test process
-/// takes one of its own. A port that is free and let go again may be another's a moment later, as the system gives those of
-/// 127.0.0.1 to whoever connects.
-pub fn own_addr() -> SocketAddr {
-    static NEXT: AtomicU16 = AtomicU16::new(20_000);
-    let [_, high, middle, low] = std::process::id().to_be_bytes();
-    SocketAddr::from(([127, 128 | (high & 63), middle, low], NEXT.fetch_add(1, Relaxed)))
 }
 
 /// A name, a type of records, and when.

@@ -4,11 +4,10 @@ use super::*;
 use evenkeel_config::parse_str;
 use evenkeel_net::workers::Command;
 use evenkeel_runtime::Orders;
-use std::net::TcpListener;
 
-/// A plan with one zone, at a port that is free.
+/// A plan with one zone, at an address of its own.
 fn plan() -> Plan {
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|tcp| tcp.local_addr()).expect("a free port");
+    let free = evenkeel_peers::own_addr();
     let text = format!(
         "[runtime]\nworkers = 2\n[listener.dns]\nbind = ['{free}']\nmode = 'dns'\nzone = {{ name = 'a.example', \
          records = {{ www = {{ pool = 'web' }} }} }}\n[pool.web]\nendpoints = ['10.0.0.1:80']\n"

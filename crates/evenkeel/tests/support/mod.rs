@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -18,12 +18,9 @@ use std::time::{Duration, Instant};
 /// How long anything may take before a test fails: generous, since many tests may share few cores.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Loopback is a network of 16 million addresses: each test process takes one of its own, so that no test meets the port
-/// of another, nor the system's ephemeral ones, which are on 127.0.0.1.
+/// An address of its own, as text.
 pub fn address() -> String {
-    static NEXT: AtomicU16 = AtomicU16::new(20_000);
-    let pid = std::process::id();
-    format!("127.{}.{}.{}:{}", 128 | (pid >> 16 & 63), pid >> 8 & 255, pid & 255, NEXT.fetch_add(1, SeqCst))
+    evenkeel_peers::own_addr().to_string()
 }
 
 /// Polls until there is something.

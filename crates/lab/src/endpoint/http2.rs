@@ -1,8 +1,8 @@
 //! How does an endpoint answer over HTTP/2, in each mode? The same work as over HTTP/1.1, calls of gRPC, and streams on which
 //! each message comes back. By another implementation than evenkeel's.
 
-use super::serve::{BEFORE_RESET, Saw, work};
-use super::{Arrival, Dial, Id, Mode};
+use super::mode::{BEFORE_RESET, Dial, Mode, work};
+use super::request::{Arrival, Id, Saw};
 use crate::clock;
 use ::http::{HeaderMap, HeaderValue, Method, Request, Response};
 use bytes::{Bytes, BytesMut};

@@ -1,8 +1,9 @@
 //! How does an endpoint run as a process? The subcommand that runs one, and the guard with which an experiment starts
 //! it, breaks it, revives it, and reads what it wrote down.
 
-use super::serve::{self, Saw};
-use super::{Arrival, Dial, Mode};
+use super::mode::{Dial, Mode};
+use super::request::{Arrival, Saw};
+use super::serve;
 use crate::child::{self, Child};
 use crate::error::{Error, Result, While};
 use crate::http;

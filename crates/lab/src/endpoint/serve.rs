@@ -1,22 +1,17 @@
 //! How does an endpoint answer, in each mode? One task for each connection, until the client leaves.
 
-use super::{Arrival, Dial, Id, Mode, http2, websocket};
+use super::mode::{BEFORE_RESET, Dial, Mode, work};
+use super::request::{Arrival, Id, Saw};
+use super::{http2, websocket};
 use crate::clock;
 use crate::http::Head;
 use crate::origin;
-use crate::rng::Rng;
 use crate::wire::Wire;
 use std::io::Result;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
-
-/// Called with each request of the load.
-pub type Saw = Arc<dyn Fn(Arrival) + Send + Sync>;
-
-/// The pause before a response is cut: long enough that a proxy has passed on what came before.
-pub(super) const BEFORE_RESET: Duration = Duration::from_millis(20);
 
 /// Downloads come in pieces of this size, with a pause between, so that they last.
 const PIECE: usize = 64 * 1024;
@@ -98,12 +93,6 @@ async fn connection(mut wire: Wire, dial: &Dial, saw: &Saw) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// How long the endpoint works on a request: 8 to 12 ms, ten times that when slow, the same for the same number.
-pub(super) fn work(number: usize, mode: Mode) -> Duration {
-    let well = Duration::from_millis(8) + Duration::from_millis(4).mul_f64(Rng::new(number as u64).unit());
-    if mode == Mode::Slow { well * 10 } else { well }
 }
 
 /// Answers a request of the load; false if the connection is to be reset.

@@ -16,7 +16,7 @@ use crate::stream::Stream;
 use rustix::net::SendFlags;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ServerConfig};
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{OnceCell, RefCell};
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
@@ -27,8 +27,6 @@ pub struct TlsStream {
     socket: Stream,
     state: RefCell<Option<State>>,
     info: OnceCell<Box<Info>>,
-    /// Whether closing tells that something went wrong.
-    resets: Cell<bool>,
 }
 
 impl std::fmt::Debug for TlsStream {
@@ -40,7 +38,7 @@ impl std::fmt::Debug for TlsStream {
 impl TlsStream {
     /// Takes over a socket, which is plain until its handshake.
     pub fn new(socket: Stream) -> TlsStream {
-        TlsStream { socket, state: RefCell::new(None), info: OnceCell::new(), resets: Cell::new(false) }
+        TlsStream { socket, state: RefCell::new(None), info: OnceCell::new() }
     }
 
     /// Shakes hands as a server. `early`: what was read already; `begins`: asked when the ClientHello has come whole, before
@@ -285,11 +283,6 @@ impl TlsStream {
         }
     }
 
-    pub(crate) fn reset_on_close(&self, resets: bool) {
-        self.resets.set(resets);
-        self.socket.reset_on_close(resets);
-    }
-
     pub(crate) fn shutdown_write(&self) {
         let mut state = self.state.borrow_mut();
         if let Some(state) = &mut *state {
@@ -307,7 +300,7 @@ impl TlsStream {
 impl Drop for TlsStream {
     fn drop(&mut self) {
         if let Some(state) = self.state.get_mut()
-            && !self.resets.get()
+            && !self.socket.resets_on_close()
             && matches!(state.session.end, End::Open | End::Closed)
             && state.out.is_empty()
         {

@@ -4,9 +4,10 @@
 use super::{Command, Core};
 use crate::observe::stats::ListenerStats;
 use evenkeel_net::deadline::Timer;
+use evenkeel_net::event_loop::alarm;
 use evenkeel_net::transport::Transport;
 use std::cell::Cell;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::{Poll, ready};
 use std::time::Duration;
@@ -48,6 +49,29 @@ impl<'s> Lingering<'s> {
 impl Drop for Lingering<'_> {
     fn drop(&mut self) {
         self.0.lingering.sub(1);
+    }
+}
+
+/// Waits until the client's kernel has all that was sent before a reset ends the connection, which discards the rest: no longer
+/// than [`LINGER`], and not for a client that has reset it. The kernel reports no such event, so it is asked less and less often.
+#[cold]
+pub async fn delivered(transport: &Transport) {
+    let waits = (0..).map(|n| Duration::from_millis(1 << n));
+    let mut left = LINGER;
+    for wait in waits {
+        if transport.unacknowledged() == 0 || left < wait {
+            return;
+        }
+        left -= wait;
+        let mut over = pin!(alarm::sleep(wait));
+        let is_reset = poll_fn(|cx| {
+            // Over TLS some of it may be sealed and not written yet.
+            let _ = transport.poll_flush(cx);
+            if transport.poll_reset(cx).is_ready() { Poll::Ready(true) } else { over.as_mut().poll(cx).map(|()| false) }
+        });
+        if is_reset.await {
+            return;
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! read, a session ([`tcp`]). One that turns out to speak HTTP/2 goes on in [`h2`].
 
 use crate::core::Core;
-use crate::core::linger::Patience;
+use crate::core::linger::{Patience, delivered};
 use crate::listener::admit::admit;
 use crate::listener::client::Client;
 use crate::listener::rules::Listener;
@@ -114,7 +114,12 @@ async fn requests(client: &mut Client<'_>, down: &H1, place: &mut Option<OpenCon
         };
         match after {
             After::Next(rest) => held = rest,
-            After::Close => return Ended::Closed,
+            After::Close => {
+                if down.transport.resets_on_close() {
+                    Box::pin(delivered(&down.transport)).await;
+                }
+                return Ended::Closed;
+            }
             After::Linger => {
                 client.linger(&down.transport, &down.timer, Patience::UPLOAD).await;
                 return Ended::Closed;

@@ -145,7 +145,8 @@ fn readers_that_never_read_hold_nobody_up_and_are_cut() {
     for client in &mut slow {
         client.send(GET);
     }
-    wait_until("all are under way", || proxy.in_flight() == 20);
+    // Those in flight may never be 20 at once: the first is cut a second after its reader has stopped.
+    wait_until("all are under way", || endpoint.accepted() == 20);
     others_are_served(&proxy);
     wait_until("all are cut", || proxy.in_flight() == 0);
     wait_until("all are counted", || ended(&proxy, Cause::ClientSlow) == 20);

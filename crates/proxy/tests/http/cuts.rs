@@ -13,6 +13,11 @@ fn unsent(stream: &TcpStream) -> libc::c_int {
     bytes
 }
 
+/// Resets counted as errors of the endpoint.
+fn resets(proxy: &Proxy) -> u64 {
+    proxy.endpoint(0, |e| e.errors[evenkeel_proxy::stats::ErrorKind::Reset as usize].get())
+}
+
 #[test]
 fn what_came_before_a_reset_reaches_the_client() {
     for framing in ["Content-Length: 1000000\r\n", "Transfer-Encoding: chunked\r\n", ""] {
@@ -41,8 +46,30 @@ fn what_came_before_a_reset_reaches_the_client() {
                 let shown = (framing, len, round, came.len());
                 assert!(came == body, "{shown:?}: {}", text(&came[..came.len().min(100)]));
             }
-            let resets = || proxy.endpoint(0, |e| e.errors[evenkeel_proxy::stats::ErrorKind::Reset as usize].get());
-            wait_until("each is counted", || resets() == 20);
+            wait_until("each is counted", || resets(&proxy) == 20);
         }
     }
+}
+
+/// Where only the close tells the end, a cut is passed on by a reset, which threw away what the client had no room for yet.
+#[test]
+fn a_client_that_reads_late_gets_what_came_before_a_reset() {
+    let body = noise(150_000);
+    let sent = body.clone();
+    let endpoint = Endpoint::start(move |conn| {
+        conn.request();
+        conn.send("HTTP/1.1 200 OK\r\n\r\n");
+        conn.send(&sent);
+        wait_until("all has left", || unsent(&conn.stream) == 0);
+        conn.reset_at_end();
+    });
+    let proxy = Proxy::with(&[endpoint.addr], "", "retry = { attempts = 0 }", "");
+    let mut client = proxy.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    wait_until("the proxy knows of the reset", || resets(&proxy) == 1);
+    client.head();
+    assert!(client.rest() == body, "it is cut");
+    let mut silent = proxy.client();
+    silent.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    wait_until("one that never reads is let go of", || resets(&proxy) == 2 && proxy.listener(|l| l.active.get()) == 0);
 }

@@ -1,9 +1,9 @@
 //! Do deadlines, retries and reports of gRPC calls hold between clients and endpoints?
 
-use crate::support::endpoint::{ok, refusing};
+use crate::support::endpoint::ok;
 use crate::support::h2_server::{Exchange, H2Server};
 use crate::support::log::Log;
-use crate::support::{Endpoint, Proxy, SOON, noise, wait_until};
+use crate::support::{Endpoint, Proxy, SOON, noise, own_addr, wait_until};
 use bytes::Bytes;
 use evenkeel_wire::grpc;
 use h2::Reason;
@@ -107,7 +107,7 @@ async fn an_endpoint_is_told_what_is_left_of_the_deadline() {
 #[tokio::test]
 async fn an_endpoint_of_http1_is_told_too() {
     let endpoint = Endpoint::answering(|_| ok("x"));
-    let proxy = Proxy::with(&[refusing(), endpoint.addr], "h2c = true", "outlier = 'off'\nretry = { budget = 1 }", "");
+    let proxy = Proxy::with(&[own_addr(), endpoint.addr], "h2c = true", "outlier = 'off'\nretry = { budget = 1 }", "");
     for _ in 0..2 {
         call(&proxy, &[("x-before", "1"), ("grpc-timeout", "30S"), ("x-behind", "2")], b"").await;
     }

@@ -3,6 +3,7 @@
 use super::tool;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// A certificate that vouches for itself, and its key, in files until dropped.
 pub struct Certificate {
@@ -10,9 +11,11 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// For a name. `owner`: what no other test has, such as a port.
-    pub fn of(name: &str, owner: u16) -> Certificate {
-        let folder = std::env::temp_dir().join(format!("evenkeel-tls-{}-{owner}", std::process::id()));
+    /// For a name.
+    pub fn of(name: &str) -> Certificate {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Relaxed);
+        let folder = std::env::temp_dir().join(format!("evenkeel-tls-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder of its own");
         let certificate = Certificate { folder };
         let made = tool("openssl")

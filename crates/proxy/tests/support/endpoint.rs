@@ -211,8 +211,3 @@ pub fn ok(body: &str) -> Vec<u8> {
 pub fn status(status: &str, body: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
-
-/// An address that refuses connections.
-pub fn refusing() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port")
-}

@@ -21,11 +21,11 @@ pub mod tls;
 
 pub use client::Client;
 pub use endpoint::Endpoint;
+pub use evenkeel_peers::own_addr;
 pub use proxy::Proxy;
 
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// How long anything may take that should happen at once. Long, as the machine may be busy with other tests.
@@ -39,15 +39,6 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "did not happen in time: {what}");
         std::thread::sleep(Duration::from_millis(1));
     }
-}
-
-/// An address that no other test has, nor will have: loopback is a network of 16 million addresses, and each test process
-/// takes one of its own. A port that is free and let go again may be another's a moment later, as the system gives those of
-/// 127.0.0.1 to whoever connects.
-pub fn own_addr() -> SocketAddr {
-    static NEXT: AtomicU16 = AtomicU16::new(20_000);
-    let [_, high, middle, low] = std::process::id().to_be_bytes();
-    SocketAddr::from(([127, 128 | (high & 63), middle, low], NEXT.fetch_add(1, Relaxed)))
 }
 
 /// Starts a server whose words nobody needs, and waits until it listens at its address.

@@ -1,12 +1,14 @@
 //! A proxy in this process.
 
-use super::{Client, wait_until};
+use super::{Client, own_addr, wait_until};
+use evenkeel_balance::EndpointId;
+use evenkeel_config::plan::Plan;
 use evenkeel_proxy::stats::{EndpointStats, ListenerStats, PoolStats, RouteStats};
 use evenkeel_proxy::{Command, Secured, Server};
-use evenkeel_runtime::{Diagnostic, StartError, Summary};
+use evenkeel_runtime::{StartError, Summary};
 use std::fmt::Write;
-use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex};
+use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// A running proxy. Dropped, it checks that no request is counted as in flight any more, and stops.
 pub struct Proxy {
@@ -14,9 +16,6 @@ pub struct Proxy {
     /// What `$BIND` stands for.
     bind: SocketAddr,
 }
-
-/// Ports are chosen by asking for a free one and giving it back; no two proxies must do so at once.
-static STARTING: Mutex<()> = Mutex::new(());
 
 impl Proxy {
     /// With one worker, before endpoints that share everything.
@@ -37,7 +36,8 @@ impl Proxy {
         ))
     }
 
-    /// From a whole configuration, in which `$BIND` stands for an address that is free.
+    /// From a whole configuration, in which `$BIND` stands for an address of its own: workers share a port (`SO_REUSEPORT`),
+    /// so two proxies at one address would each take a part of the other's clients and report nothing.
     #[track_caller]
     pub fn start(config: &str) -> Proxy {
         Proxy::start_secured(config, &Secured::default())
@@ -46,32 +46,17 @@ impl Proxy {
     /// The same, where TLS is spoken.
     #[track_caller]
     pub fn start_secured(config: &str, secured: &Secured) -> Proxy {
-        let _alone = STARTING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         evenkeel_proxy::table::add(super::filters::FILTERS);
-        for _ in 0..100 {
-            let free = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
-            let text = config.replace("$BIND", &free.to_string());
-            let outcome = evenkeel_config::parse_str("test.toml", &text, &|_| None);
-            let said = evenkeel_config::render_text(&outcome.diagnostics, false);
-            let plan = outcome.plan.unwrap_or_else(|| panic!("{said}"));
-            match Server::start_secured(plan, secured.clone()) {
-                Ok(server) => return Proxy { server: Some(server), bind: free },
-                // Somebody was faster.
-                Err(StartError(why)) if matches!(why[..], [Diagnostic::Listen(_)]) => {}
-                Err(error) => panic!("{error}"),
-            }
-        }
-        panic!("no port stayed free");
+        let bind = own_addr();
+        let server = Server::start_secured(plan(config, bind), secured.clone());
+        Proxy { server: Some(server.unwrap_or_else(|error| panic!("{error}"))), bind }
     }
 
     /// Changes to another configuration, in which `$BIND` stands for the same address.
     #[track_caller]
     pub fn reload(&mut self, config: &str) -> Result<Summary, StartError> {
-        let text = config.replace("$BIND", &self.bind.to_string());
-        let outcome = evenkeel_config::parse_str("test.toml", &text, &|_| None);
-        let said = evenkeel_config::render_text(&outcome.diagnostics, false);
-        let server = self.server.as_mut().expect("it runs until it is dropped");
-        server.reload(outcome.plan.unwrap_or_else(|| panic!("{said}")))
+        let plan = plan(config, self.bind);
+        self.server.as_mut().expect("it runs until it is dropped").reload(plan)
     }
 
     /// Has it take up other endpoints of the pool `web`, as discovery does.
@@ -124,6 +109,13 @@ impl Proxy {
     pub fn state(&self, endpoint: impl ToString) -> &'static str {
         let pools = self.server().control().pools();
         pools["web"].state_of(&endpoint.to_string()).expect("an endpoint of the pool").name()
+    }
+
+    /// How often an endpoint of the pool "web" was ejected.
+    pub fn ejections(&self, endpoint: impl ToString) -> u64 {
+        let pools = self.server().control().pools();
+        let history = pools["web"].history().endpoint(EndpointId::of(&endpoint.to_string()));
+        history.expect("an endpoint of the pool").counts.ejections
     }
 
     /// Waits until an endpoint of the pool "web" is this, in a word of the metrics.
@@ -184,6 +176,14 @@ impl Proxy {
             server.join();
         }
     }
+}
+
+#[track_caller]
+fn plan(config: &str, bind: SocketAddr) -> Plan {
+    let text = config.replace("$BIND", &bind.to_string());
+    let outcome = evenkeel_config::parse_str("test.toml", &text, &|_| None);
+    let found = evenkeel_config::render_text(&outcome.diagnostics, false);
+    outcome.plan.unwrap_or_else(|| panic!("{found}"))
 }
 
 impl Drop for Proxy {

@@ -93,7 +93,8 @@ fn postgresql_serves_its_clients() {
     let Some(server) = postgresql() else { return };
     let proxy = before(&server);
     let mut client = Command::new("psql");
-    client.args(["-X", "-A", "-t", "-h", "127.0.0.1", "-p", &proxy.addr().port().to_string(), "-U", "tester"]);
+    client.args(["-X", "-A", "-t", "-h", &proxy.addr().ip().to_string()]);
+    client.args(["-p", &proxy.addr().port().to_string(), "-U", "tester"]);
     client.args(["-d", "postgres", "-v", "ON_ERROR_STOP=1"]);
     client.args(["-c", "create table t as select n, repeat('x', 1000) as text from generate_series(1, 5000) n"]);
     client.args(["-c", "select count(*), sum(length(text)) from t", "-c", "select * from t"]);
@@ -120,18 +121,14 @@ fn redis_serves_its_clients() {
         command
     });
     let proxy = before(&server);
-    let ask = |arguments: &[&str]| {
-        says(
-            Command::new("redis-cli").args(["-h", "127.0.0.1", "-p", &proxy.addr().port().to_string()]).args(arguments),
-        )
-    };
+    let [ip, port] = [proxy.addr().ip().to_string(), proxy.addr().port().to_string()];
+    let at = ["-h", &ip, "-p", &port];
+    let ask = |arguments: &[&str]| says(Command::new("redis-cli").args(at).args(arguments));
     assert_eq!(ask(&["set", "key", "value"]).trim(), "OK");
     assert_eq!(ask(&["get", "key"]).trim(), "value");
     // Many small writes one behind the other.
-    let port = proxy.addr().port().to_string();
-    let told = says(
-        Command::new("redis-benchmark").args(["-p", &port, "-n", "2000", "-c", "20", "-P", "4", "-t", "set,get", "-q"]),
-    );
+    let load = ["-n", "2000", "-c", "20", "-P", "4", "-t", "set,get", "-q"];
+    let told = says(Command::new("redis-benchmark").args(at).args(load));
     assert!(told.contains("requests per second"), "{told}");
 }
 
@@ -146,10 +143,10 @@ fn iperf3_measures_both_directions() {
         command
     });
     let proxy = before(&server);
-    let port = proxy.addr().port().to_string();
+    let [ip, port] = [proxy.addr().ip().to_string(), proxy.addr().port().to_string()];
     for direction in [&[][..], &["-R"]] {
         let mut client = Command::new("iperf3");
-        client.args(["-c", "127.0.0.1", "-p", &port, "-n", "64M", "-P", "2"]).args(direction);
+        client.args(["-c", &ip, "-p", &port, "-n", "64M", "-P", "2"]).args(direction);
         // It serves one test at a time, and for a moment more than that.
         wait_until("it is served", || client.output().expect("iperf3 runs").status.success());
     }
@@ -174,9 +171,9 @@ fn nc_and_socat_pass_a_file_and_its_end() {
     };
     let wanted = sum(Command::new("cksum"));
     let mut by_nc = Command::new("nc");
-    by_nc.args(["-N", "127.0.0.1", &proxy.addr().port().to_string()]);
+    by_nc.args(["-N", &proxy.addr().ip().to_string(), &proxy.addr().port().to_string()]);
     assert_eq!(sum(by_nc), wanted);
     let mut by_socat = Command::new("socat");
-    by_socat.args(["-t", "20", "-", &format!("TCP:127.0.0.1:{}", proxy.addr().port())]);
+    by_socat.args(["-t", "20", "-", &format!("TCP:{}", proxy.addr())]);
     assert_eq!(sum(by_socat), wanted);
 }

@@ -1,9 +1,8 @@
 //! Do sessions live as long as they should? Through reloads that do not touch them; until the time to drain is over where
 //! their listener or endpoint has left; through the death of other endpoints.
 
-use crate::support::endpoint::refusing;
 use crate::support::log::Log;
-use crate::support::{Endpoint, Proxy, SOON, wait_until};
+use crate::support::{Endpoint, Proxy, SOON, own_addr, wait_until};
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -112,7 +111,7 @@ fn draining_lets_sessions_end_and_stopping_resets_them() {
 
 #[test]
 fn endpoints_that_die_and_come_back_under_load_cost_only_their_own_sessions() {
-    let (stays, dies) = (echo(), refusing());
+    let (stays, dies) = (echo(), own_addr());
     let pool = "balance = \"round_robin\"\nretry = { budget = 1, budget_floor = 1000 }\n\
                 outlier = { consecutive_connect = 2, eject = \"200ms\", eject_max = \"200ms\" }";
     let proxy = Proxy::start(&config("web", &[stays.addr, dies], pool));

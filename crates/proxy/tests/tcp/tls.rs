@@ -20,7 +20,7 @@ impl TlsServer {
     /// With a certificate for `name`, which speaks `alpn`.
     fn start(name: &str, alpn: &str) -> TlsServer {
         let addr = own_addr();
-        let certificate = Certificate::of(name, addr.port());
+        let certificate = Certificate::of(name);
         let mut openssl = tool("openssl");
         openssl.args(["s_server", "-accept", &addr.to_string(), "-www", "-alpn", alpn, "-quiet"]).args([
             "-key".as_ref(),
@@ -107,7 +107,7 @@ fn curl_verifies_the_server_at_the_other_end() {
     let server = TlsServer::start("db.example.com", "http/1.1");
     let proxy = passing(false, &[("db", server.addr)], &[("host = [\"db.example.com\"]", "db")]);
     let at = |name: &str| {
-        let to = format!("{name}:{}:127.0.0.1", proxy.addr().port());
+        let to = format!("{name}:{}:{}", proxy.addr().port(), proxy.addr().ip());
         let url = format!("https://{name}:{}/", proxy.addr().port());
         let mut curl = tool("curl");
         curl.args(["-sS", "--noproxy", "*", "--max-time", "20", "--resolve", &to, &url, "--cacert"]).arg(server.cert());

@@ -107,7 +107,15 @@ fn curl_and_openssl_get_pages() {
     let (port, pem) = (proxy.addr().port(), ca.pem());
     for version in [["--tlsv1.2", "--tls-max", "1.2"], ["--tlsv1.3", "--tls-max", "1.3"]] {
         let mut curl = tool("curl");
-        curl.args(["-sS", "--noproxy", "*", "--max-time", "20", "--resolve", &format!("a.test:{port}:127.0.0.1")]);
+        curl.args([
+            "-sS",
+            "--noproxy",
+            "*",
+            "--max-time",
+            "20",
+            "--resolve",
+            &format!("a.test:{port}:{}", proxy.addr().ip()),
+        ]);
         let out = curl.args(version).arg("--cacert").arg(&pem).arg(format!("https://a.test:{port}/")).output().unwrap();
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
         assert!(out.stdout == body);
@@ -143,7 +151,15 @@ fn a_client_chooses_its_protocol() {
     let (port, pem) = (proxy.addr().port(), ca.pem());
     for (option, spoken) in [("--http2", "hello2 200"), ("--http1.1", "hello1.1 200")] {
         let mut curl = tool("curl");
-        curl.args(["-sS", "--noproxy", "*", "--max-time", "20", "--resolve", &format!("a.test:{port}:127.0.0.1")]);
+        curl.args([
+            "-sS",
+            "--noproxy",
+            "*",
+            "--max-time",
+            "20",
+            "--resolve",
+            &format!("a.test:{port}:{}", proxy.addr().ip()),
+        ]);
         curl.args([option, "-w", "%{http_version} %{http_code}"]).arg("--cacert").arg(&pem);
         let out = curl.arg(format!("https://a.test:{port}/")).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&out.stdout), spoken, "{}", String::from_utf8_lossy(&out.stderr));

@@ -2,7 +2,7 @@
 
 use crate::support::certificate::Certificate;
 use crate::support::tls::{Authority, BOTH, V13, answering};
-use crate::support::{Endpoint, Proxy, own_addr, tool, wait_until};
+use crate::support::{Endpoint, Proxy, tool, wait_until};
 use evenkeel_peers::installed;
 use std::path::Path;
 
@@ -21,7 +21,15 @@ fn config(endpoint: &Endpoint, certificates: &[&Certificate], pool: &str) -> Str
 fn fetch(proxy: &Proxy, name: &str, of: &Path) -> Result<String, String> {
     let port = proxy.addr().port();
     let mut curl = tool("curl");
-    curl.args(["-sS", "--noproxy", "*", "--max-time", "20", "--resolve", &format!("{name}:{port}:127.0.0.1")]);
+    curl.args([
+        "-sS",
+        "--noproxy",
+        "*",
+        "--max-time",
+        "20",
+        "--resolve",
+        &format!("{name}:{port}:{}", proxy.addr().ip()),
+    ]);
     let out = curl.arg("--cacert").arg(of).arg(format!("https://{name}:{port}/")).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     if out.status.success() { Ok(text(&out.stdout)) } else { Err(text(&out.stderr)) }
@@ -33,9 +41,7 @@ fn a_client_gets_the_certificate_for_its_name_and_a_reload_changes_it() {
         return;
     }
     let endpoint = Endpoint::saying("hello");
-    let own = || own_addr().port();
-    let (a, b, new) =
-        (Certificate::of("a.test", own()), Certificate::of("b.test", own()), Certificate::of("a.test", own()));
+    let (a, b, new) = (Certificate::of("a.test"), Certificate::of("b.test"), Certificate::of("a.test"));
     let mut proxy = Proxy::start(&config(&endpoint, &[&a, &b], ""));
     for (name, of) in [("a.test", &a), ("b.test", &b)] {
         assert_eq!(fetch(&proxy, name, &of.cert()).unwrap(), "hello");
@@ -58,7 +64,7 @@ fn a_pool_trusts_the_authority_of_its_file() {
     if !installed(&["openssl"]) {
         return;
     }
-    let (ca, owner) = (Authority::new("ca"), Certificate::of("a.test", own_addr().port()));
+    let (ca, owner) = (Authority::new("ca"), Certificate::of("a.test"));
     let pem = ca.pem();
     let endpoint = answering(ca.server("b.test", &[], |_| ()), |_| crate::support::endpoint::ok("secured"));
     let pool = |name: &str| format!("tls = {{ ca = {pem:?}, server_name = '{name}' }}");
@@ -74,7 +80,7 @@ fn a_pool_trusts_the_authority_of_its_file() {
 #[test]
 fn clients_prove_who_they_are_and_endpoints_are_told() {
     let (ca, clients) = (Authority::new("ca"), Authority::new("clients"));
-    let (own, pem) = (Certificate::of("a.test", own_addr().port()), clients.pem());
+    let (own, pem) = (Certificate::of("a.test"), clients.pem());
     drop(ca);
     let endpoint = Endpoint::saying("hello");
     let tls = format!(

@@ -133,7 +133,7 @@ fn over_http2_the_same_is_told() {
         for shows in [true, false] {
             let mut curl = tool("curl");
             curl.args(["-sS", "--noproxy", "*", "--max-time", "20", "--http2", "-w", " %{http_version}"]);
-            curl.args(["--resolve", &format!("a.test:{port}:127.0.0.1")]).arg("--cacert").arg(pki.ca());
+            curl.args(["--resolve", &format!("a.test:{port}:{}", proxy.addr().ip())]).arg("--cacert").arg(pki.ca());
             CLAIMS.iter().for_each(|claim| _ = curl.args(["-H", claim]));
             if shows {
                 curl.arg("--cert").arg(&shop.cert).arg("--key").arg(&shop.key);

@@ -12,6 +12,9 @@ use std::time::Duration;
 /// What the work for a fast answer takes. A second copy goes out no earlier, so it does not overtake the first on its way.
 const FAST: Duration = Duration::from_millis(20);
 
+/// Time for a response in tests where it ends what is slow: many times what makes a second copy go out, on a busy machine too.
+const RESPONSE: &str = "timeouts = { response = '1s' }";
+
 /// As many latencies as make a percentile.
 const ENOUGH: usize = 100;
 
@@ -211,21 +214,27 @@ fn a_client_that_goes_away_ends_both() {
 /// These get no second copy, however long they take: they end by the time for a response.
 #[test]
 fn some_requests_are_never_sent_twice() {
-    let retry = |more: &str| format!("timeouts = {{ response = '150ms' }}\nretry = {{ attempts = 0, {more} }}");
+    let retry = |more: &str| format!("{RESPONSE}\nretry = {{ attempts = 0, {more} }}");
     let hedging = "hedge_after = 'p95', hedge_budget = 1";
     let post = "POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab";
     let not_idempotent = format!("{hedging}, non_idempotent = true");
-    for (why, seen, request, retry) in [
+    let cases = [
         ("its method is not idempotent", ENOUGH, post, retry(&not_idempotent)),
         ("too little is known", ENOUGH - 1, SLOW, retry(hedging)),
         ("there is no budget", ENOUGH, SLOW, retry("hedge_after = 'p95', hedge_budget = 0")),
-        ("nobody wants it", ENOUGH, SLOW, retry("")),
-    ] {
-        let endpoints = Endpoints::start(2, |conn, _, _| hold(conn));
-        let proxy = endpoints.proxy(seen, &retry, "");
-        assert_eq!(proxy.client().send(request).response().status(), 504, "{why}");
-        assert_eq!((hedges(&proxy), endpoints.came()), ([0, 0], 1), "{why}");
-    }
+        ("it is not configured", ENOUGH, SLOW, retry("")),
+    ];
+    std::thread::scope(|scope| {
+        for (why, seen, request, retry) in cases {
+            scope.spawn(move || {
+                let endpoints = Endpoints::start(2, |conn, _, _| hold(conn));
+                let proxy = endpoints.proxy(seen, &retry, "");
+                assert_eq!(proxy.client().send(request).response().status(), 504, "{why}");
+                wait_until("it came", || endpoints.came() > 0);
+                assert_eq!((hedges(&proxy), endpoints.came()), ([0, 0], 1), "{why}");
+            });
+        }
+    });
 }
 
 #[test]
@@ -259,10 +268,12 @@ fn a_hedge_that_the_budget_denies_leaves_the_turns_of_the_endpoints_alone() {
 #[test]
 fn when_all_are_slow_there_are_no_more_copies_than_the_budget_has() {
     let endpoints = Endpoints::start(2, |conn, _, _| hold(conn));
-    let lines = "timeouts = { response = '100ms' }\nretry = { attempts = 0, hedge_after = 'p95', hedge_budget = 0.02 }";
-    let proxy = endpoints.proxy(ENOUGH, lines, "");
+    let lines = format!("{RESPONSE}\nretry = {{ attempts = 0, hedge_after = 'p95', hedge_budget = 0.02 }}");
+    let proxy = endpoints.proxy(ENOUGH, &lines, "");
     let requests = 8;
-    (0..requests).for_each(|_| assert_eq!(ask(&proxy).status(), 504));
+    std::thread::scope(|scope| {
+        (0..requests).for_each(|_| _ = scope.spawn(|| assert_eq!(ask(&proxy).status(), 504)));
+    });
     // A fiftieth of 108 requests, less what fades.
     let [sent, _] = hedges(&proxy);
     assert!((1..=2).contains(&sent), "{sent}");

@@ -1,9 +1,9 @@
 //! Which requests that failed are tried again, where, and how often? Not one more than the settings say, and never what
 //! might be done twice.
 
-use crate::support::endpoint::{ok, refusing, status};
+use crate::support::endpoint::{ok, status};
 use crate::support::log::Log;
-use crate::support::{Endpoint, Proxy, noise, wait_until};
+use crate::support::{Endpoint, Proxy, noise, own_addr, wait_until};
 use evenkeel_balance::retry::Stop;
 use evenkeel_proxy::end::Cause;
 use evenkeel_proxy::stats::ErrorKind;
@@ -41,7 +41,7 @@ fn seen(endpoints: &[Endpoint]) -> usize {
 #[test]
 fn a_refused_connection_is_tried_elsewhere_whatever_the_method() {
     let good = Endpoint::saying("good");
-    let proxy = proxy(&[refusing(), good.addr], "");
+    let proxy = proxy(&[own_addr(), good.addr], "");
     for request in [GET, POST, GET, POST] {
         assert_eq!(answer(&proxy, request), 200);
     }
@@ -53,7 +53,7 @@ fn a_refused_connection_is_tried_elsewhere_whatever_the_method() {
 fn when_a_tier_has_no_endpoint_left_to_try_the_next_one_is_asked() {
     for primary in [1, 2] {
         let standby = Endpoint::saying("standby");
-        let refusing: String = (0..primary).map(|_| format!("'{}', ", refusing())).collect();
+        let refusing: String = (0..primary).map(|_| format!("'{}', ", own_addr())).collect();
         let endpoints = format!("{refusing}{{ addr = '{}', priority = 1 }}", standby.addr);
         let proxy = Proxy::start(&format!(
             "[runtime]\nworkers = 1\n[listener.web]\nbind = ['$BIND']\n[pool.web]\nendpoints = [{endpoints}]\n{}",
@@ -128,7 +128,7 @@ fn a_body_that_has_begun_to_leave_is_not_sent_twice() {
 #[test]
 fn a_body_of_any_size_survives_refused_connections() {
     let good = Endpoint::saying("good");
-    let proxy = proxy(&[refusing(), refusing(), good.addr], "attempts = 2");
+    let proxy = proxy(&[own_addr(), own_addr(), good.addr], "attempts = 2");
     let body = noise(1_000_000);
     for _ in 0..3 {
         let mut client = proxy.client();

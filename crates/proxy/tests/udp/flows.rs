@@ -199,7 +199,7 @@ fn a_flow_with_all_its_answers_ends_at_once() {
 
 #[test]
 fn what_an_endpoint_that_was_gone_was_asked_is_owed_no_answer() {
-    let addr = std::net::UdpSocket::bind("127.0.0.1:0").and_then(|s| s.local_addr()).expect("a free port");
+    let addr = support::own_addr();
     let proxy = Proxy::start(&config(&[addr], "udp = { idle = \"1h\", answers = 1 }", ""));
     let client = client(proxy.addr());
     client.send(b"").expect("sending works");
@@ -304,7 +304,7 @@ fn one_address_may_have_so_many_flows_and_begin_them_so_fast() {
 #[test]
 fn a_pool_without_endpoints_drops_and_counts() {
     let proxy = Proxy::start(&config(
-        &[support::endpoint::refusing()],
+        &[support::own_addr()],
         "",
         "panic = { mode = \"refuse\" }\nhealth = { udp = { send = \"x\" }, interval = \"50ms\" }",
     ));

@@ -34,7 +34,7 @@ impl Service {
     /// connection ids and of stateless resets, as one service behind a balancer can.
     fn start(names: &[&'static str]) -> Service {
         let sockets: Vec<UdpSocket> = names.iter().map(|_| free()).collect();
-        let certificate = Certificate::of(NAME, addr_of(&sockets[0]).port());
+        let certificate = Certificate::of(NAME);
         let cert = CertificateDer::from_pem_file(certificate.cert()).expect("a certificate");
         let key = PrivateKeyDer::from_pem_file(certificate.key()).expect("a key");
         let mut roots = RootCertStore::empty();
@@ -140,10 +140,6 @@ fn any() -> SocketAddr {
 
 fn free() -> UdpSocket {
     UdpSocket::bind(any()).expect("a free port")
-}
-
-fn addr_of(socket: &UdpSocket) -> SocketAddr {
-    socket.local_addr().expect("it is bound")
 }
 
 fn udp(proxy: &Proxy, what: impl Fn(&UdpStats) -> u64) -> u64 {

@@ -1,7 +1,9 @@
 //! The cases of `h2-cost`: HTTP/2 and gRPC.
 
-use super::{Bound, Case, Streams, USUAL, Work, best, both, haproxy};
+use super::case::{Case, USUAL, Work, best, both, haproxy};
 use crate::balancers::{Back, Front};
+use crate::load::h2load::Streams;
+use crate::study::grid::Bound;
 
 /// The path of the gRPC method.
 pub const METHOD: &str = "/lab.Echo/Say";

@@ -1,7 +1,8 @@
 //! The cases of `proxy-cost`: requests of HTTP/1.1.
 
-use super::{Bound, Case, Count, USUAL, Work, best, haproxy};
+use super::case::{Case, Count, USUAL, Work, best, haproxy};
 use crate::balancers::Front;
+use crate::study::grid::Bound;
 
 const KEPT: Case = Case {
     name: "keep-alive",

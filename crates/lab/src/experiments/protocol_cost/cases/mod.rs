@@ -1,132 +1,22 @@
 //! Under which loads is a proxy measured, and what is claimed of it? A table for each experiment: a new case is a row.
 
+mod case;
 mod h2;
 mod http;
 mod tcp;
 mod tls;
 
+pub use case::{Case, Count, Work};
 pub use h2::{CASES as H2, METHOD};
 pub use http::CASES as HTTP;
 pub use tcp::CASES as TCP;
 pub use tls::CASES as TLS;
 
-use crate::balancers::{Back, Front};
-use crate::certificates::Certificate;
-use crate::load::h2load::Streams;
-use crate::load::handshakes::Handshakes;
-use crate::study::grid::{self, Bound};
-
-/// One load, and what is measured under it.
-pub struct Case {
-    /// Its name in `--only`.
-    pub name: &'static str,
-    /// What happens in it.
-    pub about: &'static str,
-    /// What the clients speak.
-    pub front: Front,
-    /// The proxy's certificate over TLS.
-    pub certificate: Certificate,
-    /// What the endpoints speak.
-    pub back: Back,
-    /// A new connection to an endpoint for each request, instead of those that are kept.
-    pub closes: bool,
-    /// A line in the access log for each request.
-    pub logs: bool,
-    /// What the clients do.
-    pub work: Work,
-    /// What is counted.
-    pub count: Count,
-    /// What they ask for.
-    pub path: &'static str,
-    /// What is claimed of evenkeel's figure, beside others'.
-    pub bounds: &'static [Bound],
-}
-
-impl Case {
-    /// What a report says of it.
-    pub fn told(&self) -> grid::Case {
-        let unit = match (self.work, self.count) {
-            (Work::Idle(_), _) => "KiB/connection",
-            (_, Count::Cpu) => "CPU us/request",
-            (_, Count::Syscalls) => "syscalls/request",
-        };
-        grid::Case { name: self.name, about: self.about, unit, bounds: self.bounds }
-    }
-}
-
-/// What is counted under a load; of idle connections it is memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Count {
-    /// User plus system time of the proxy.
-    Cpu,
-    /// Syscalls that it made.
-    Syscalls,
-}
-
-/// What the clients do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
-    /// So many streams at once on each connection (h2load).
-    Streams(Streams),
-    /// One request after the other on each of so many connections (wrk).
-    Kept(u32),
-    /// A connection for each request, so many at once (ab).
-    Closed(u32),
-    /// The same over TLS (the lab's own clients).
-    Handshakes(Handshakes),
-    /// Nothing, on so many connections that asked once.
-    Idle(u32),
-}
-
-impl Work {
-    /// Requests at once.
-    pub fn at_once(self) -> u32 {
-        match self {
-            Work::Streams(of) => of.clients * of.streams,
-            Work::Kept(clients) | Work::Closed(clients) => clients,
-            Work::Handshakes(of) => of.clients,
-            Work::Idle(_) => 1,
-        }
-    }
-}
-
-/// The values of most cases.
-const USUAL: Case = Case {
-    name: "",
-    about: "",
-    front: Front::Http1,
-    certificate: Certificate::P256,
-    back: Back::Http1,
-    closes: false,
-    logs: false,
-    work: Work::Kept(64),
-    count: Count::Cpu,
-    path: "/1k",
-    bounds: &[],
-};
-
-/// A claim that evenkeel's figure is at most this part of the best of the others'.
-const fn best(at_most: f64, text: &'static str) -> Bound {
-    Bound::new(text, THE_BEST, at_most)
-}
-
-/// A claim that it is at most this part of HAProxy's.
-const fn haproxy(at_most: f64, text: &'static str) -> Bound {
-    Bound::new(text, &["haproxy"], at_most)
-}
-
-/// A claim that it is at most this part of the less of HAProxy's and NGINX's.
-const fn both(at_most: f64, text: &'static str) -> Bound {
-    Bound::new(text, HAPROXY_AND_NGINX, at_most)
-}
-
-const HAPROXY_AND_NGINX: &[&str] = &["haproxy", "nginx"];
-/// All that a case can be measured with.
-const THE_BEST: &[&str] = &["haproxy", "haproxy-splice", "nginx", "envoy"];
-
 #[cfg(test)]
 mod tests {
+    use super::case::Work;
     use super::*;
+    use crate::balancers::Back;
     use crate::origin::FILES;
 
     #[test]

@@ -1,7 +1,8 @@
 //! The cases of `l4-cost`: sessions over TCP.
 
-use super::{Bound, Case, Count, USUAL, Work, best, haproxy};
+use super::case::{Case, Count, USUAL, Work, best, haproxy};
 use crate::balancers::Front;
+use crate::study::grid::Bound;
 
 const EXCHANGE: Case = Case {
     name: "exchange",

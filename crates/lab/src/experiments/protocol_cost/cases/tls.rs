@@ -1,9 +1,10 @@
 //! The cases of `tls-cost`: handshakes, and HTTP/1.1 over TLS.
 
-use super::{Case, Handshakes, USUAL, Work, best, both};
+use super::case::{Case, USUAL, Work, best, both};
 use crate::balancers::Front;
 use crate::certificates::Certificate;
 use crate::client::tls::Version;
+use crate::load::handshakes::Handshakes;
 
 const fn full(version: Version) -> Work {
     Work::Handshakes(Handshakes { clients: 32, version, resumed: false })
