@@ -31,9 +31,9 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
     let route = from.route.as_ref().filter(|_| from.listener.detect_loops)?;
     let why = format!(
         "the request came by route \"{}\" before: an endpoint of pool \"{}\" leads back here",
-        route.name, route.pool.name
+        route.plan.name, route.pool.name
     );
-    let mark = Mark::new(route.instance, &from.listener.name, route.name);
+    let mark = Mark::new(route.instance, &from.listener.name, &route.plan.name);
     Some(Box::new(LoopMark { mark, why: why.into() }))
 }
 

@@ -54,15 +54,15 @@ pub struct Build<'b> {
     /// The load of the listener, where that is reported.
     pub(crate) reporter: Option<&'b Rc<Reporter>>,
     /// The route, for filters of one.
-    pub(crate) route: Option<Route<'b>>,
+    pub route: Option<Route<'b>>,
 }
 
 /// The route that filters are built for.
 pub struct Route<'b> {
-    /// Its name.
-    pub name: &'b str,
+    /// The route as planned.
+    pub plan: &'b plan::Route,
     /// Its pool.
-    pub pool: &'b WorkerPool,
+    pub(crate) pool: &'b WorkerPool,
     /// Which evenkeel this is.
-    pub instance: u64,
+    pub(crate) instance: u64,
 }

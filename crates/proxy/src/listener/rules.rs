@@ -166,7 +166,7 @@ impl Rules {
         let (Some(route), Some(pool)) = (self.routes.planned.get(id), self.routes.pool(id)) else {
             return Filters::default();
         };
-        let route = Some(row::Route { name: &route.name, pool, instance: self.noted.instance });
+        let route = Some(row::Route { plan: route, pool, instance: self.noted.instance });
         let (listener, compiled) = (&*self.plan, &*self.compiled);
         let build = Build {
             listener,
