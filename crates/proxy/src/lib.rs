@@ -32,6 +32,8 @@ mod udp;
 mod upstream;
 
 pub use crate::core::Command;
+pub use body::fault::Unfit;
+pub use body::filter::{BodyFilter, Ended};
 pub use body::response::{Content, Response};
 pub use filters::exchange::Exchange;
 pub use filters::filter::{Filter, RequestHead, ResponseHead, Resume, Verdict, Waiting};

@@ -7,7 +7,7 @@ use crate::http1::Reject;
 use crate::http1::fields::{Stated, append, list, write_kept};
 use crate::http1::kind::{Kind, kind};
 use crate::http1::request::{Form, origin_form, valid_host};
-use crate::http1::tokens::Tokens;
+use crate::http1::tokens::{Target, Tokens};
 use std::ops::Range;
 
 /// A head for an endpoint.
@@ -31,9 +31,9 @@ pub struct EndpointHead<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct HeadParts<'a> {
     /// The method.
-    pub method: &'a str,
+    pub method: &'a [u8],
     /// Path and query, or `*`.
-    pub target: &'a str,
+    pub target: &'a [u8],
     /// Host and port; empty if none is known.
     pub host: &'a [u8],
     /// The bytes that the rows are in.
@@ -73,15 +73,11 @@ impl<'a> EndpointHead<'a> {
     /// Appends the head in HTTP/1.
     #[inline]
     pub fn write(&self, out: &mut Vec<u8>) {
-        let HeadParts { method, target, host, bytes, rows, form, .. } = self.head;
-        append(&[method.as_bytes(), b" ", target.as_bytes(), b" HTTP/1.1\r\n"], out);
-        if !form.has_host {
-            append(&[b"Host: ", host, b"\r\n"], out);
-        }
-        if form.as_lines && !self.head.is_host_new {
-            write_kept(bytes, rows, out);
+        let HeadParts { bytes, rows, form, .. } = self.head;
+        if form.has_line && form.has_host {
+            write_kept(bytes, 0, rows, out);
         } else {
-            self.write_fields(out);
+            self.write_line_and_fields(out);
         }
         if form.framing != Stated::Nothing {
             form.framing.write(out);
@@ -98,6 +94,19 @@ impl<'a> EndpointHead<'a> {
         append(&[connection, self.added[0], self.added[1], b"\r\n"], out);
     }
 
+    /// Appends a head whose first lines are not those that came. Takes a copy, so that `self` need not be in memory for the others.
+    fn write_line_and_fields(self, out: &mut Vec<u8>) {
+        let HeadParts { method, target, host, bytes, rows, form, is_host_new } = self.head;
+        append(&[method, b" ", target, b" HTTP/1.1\r\n"], out);
+        if !form.has_host {
+            append(&[b"Host: ", host, b"\r\n"], out);
+        }
+        match rows.first() {
+            Some(first) if form.as_lines && !is_host_new => write_kept(bytes, first.line().start, rows, out),
+            _ => self.write_fields(out),
+        }
+    }
+
     /// Appends the fields one by one, but for a `Host` that is not the one that is meant.
     fn write_fields(&self, out: &mut Vec<u8>) {
         let HeadParts { bytes, rows, is_host_new, .. } = self.head;
@@ -112,13 +121,13 @@ impl<'a> EndpointHead<'a> {
     pub fn fields(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         let HeadParts { method, target, host, bytes, rows, .. } = self.head;
         let protocol = if let Connection::Tunnel(switch) = self.connection { Some(switch.protocol) } else { None };
-        let method = if protocol.is_some() { "CONNECT" } else { method };
+        let method = if protocol.is_some() { b"CONNECT" } else { method };
         let pseudo = [
-            Some((&b":method"[..], method.as_bytes())),
+            Some((&b":method"[..], method)),
             protocol.map(|protocol| (&b":protocol"[..], protocol.as_bytes())),
             Some((b":scheme", self.scheme.as_bytes())),
             (!host.is_empty()).then_some((b":authority", host)),
-            Some((b":path", target.as_bytes())),
+            Some((b":path", target)),
         ];
         let kept = rows.iter().filter(|field| !field.dropped);
         let kept = kept.map(move |field| (field.name(bytes), field.value(bytes)));
@@ -149,7 +158,8 @@ pub struct KeptHead {
 /// Where the parts of a head are in its bytes.
 #[derive(Clone, Debug)]
 pub struct Places {
-    method: Range<usize>,
+    /// Bytes of the method, with which it begins.
+    method: usize,
     target: Range<usize>,
     /// A target that is not in the bytes: that of an absolute URL without a path.
     completed: Option<&'static str>,
@@ -159,6 +169,7 @@ pub struct Places {
 
 impl Places {
     /// Those of a head of HTTP/1, in its bytes from its first line on.
+    #[inline]
     pub fn of(request: &http1::Request<'_, '_>) -> Places {
         let bytes = request.fields.bytes;
         let within = |part: &[u8]| {
@@ -168,7 +179,7 @@ impl Places {
         let target = within(request.target.as_bytes());
         let completed = target.is_none().then_some(if request.target == "*" { "*" } else { "/" });
         Places {
-            method: within(request.method.as_bytes()).unwrap_or_default(),
+            method: request.method.len(),
             target: target.unwrap_or_default(),
             completed,
             host: within(request.host).unwrap_or_default(),
@@ -187,11 +198,9 @@ impl KeptHead {
     #[inline]
     pub fn parts(&self) -> HeadParts<'_> {
         let Places { method, target, completed, host, form } = &self.place;
-        // They were text when the head was read.
-        let text = |range: &Range<usize>| std::str::from_utf8(&self.bytes[range.clone()]).unwrap_or_default();
         HeadParts {
-            method: text(method),
-            target: completed.unwrap_or_else(|| text(target)),
+            method: &self.bytes[..*method],
+            target: completed.map_or_else(|| &self.bytes[target.clone()], str::as_bytes),
             host: &self.bytes[host.clone()],
             bytes: &self.bytes,
             rows: &self.rows,
@@ -203,10 +212,11 @@ impl KeptHead {
     /// The request, as it was read.
     pub fn request(&mut self) -> Request<'_, '_> {
         let Places { method, target, completed, host, .. } = &self.place;
-        let text = |range: &Range<usize>| std::str::from_utf8(&self.bytes[range.clone()]).unwrap_or_default();
+        // They were text when the head was read.
+        let text = |range: Range<usize>| std::str::from_utf8(&self.bytes[range]).unwrap_or_default();
         Request {
-            method: text(method),
-            target: completed.unwrap_or_else(|| text(target)),
+            method: text(0..*method),
+            target: completed.unwrap_or_else(|| text(target.clone())),
             host: &self.bytes[host.clone()],
             fields: Fields { bytes: &self.bytes, rows: &mut self.rows },
         }
@@ -228,12 +238,12 @@ impl<'a> HeadParts<'a> {
     /// Those of a head that a protocol has decoded. `framing`: what HTTP/1 is to state of the body.
     pub fn decoded(request: &'a Request<'_, '_>, framing: Stated) -> HeadParts<'a> {
         HeadParts {
-            method: request.method,
-            target: request.target,
+            method: request.method.as_bytes(),
+            target: request.target.as_bytes(),
             host: request.host,
             bytes: request.fields.bytes,
             rows: request.fields.rows,
-            form: Form { as_lines: false, has_host: false, framing },
+            form: Form { has_line: false, as_lines: false, has_host: false, framing },
             is_host_new: false,
         }
     }
@@ -247,7 +257,12 @@ impl<'a> HeadParts<'a> {
             // Where no field names one, the lines go on as they came.
             (parts.is_host_new, parts.form.has_host) = (parts.form.has_host, false);
         }
-        parts.target = edits.target().unwrap_or(parts.target);
+        if edits.is_length_open() {
+            parts.form.framing = Stated::Chunked;
+        }
+        if let Some(target) = edits.target() {
+            (parts.target, parts.form.has_line) = (target.as_bytes(), false);
+        }
         parts
     }
 }
@@ -265,12 +280,13 @@ pub fn suit_http2(request: &mut Request<'_, '_>, edits: &mut Edits) -> Result<()
 /// # Errors
 /// Anything that HTTP/1 could not say, or would read in another way.
 pub fn suit_http1(request: &mut Request<'_, '_>, edits: &mut Edits, has_body: bool) -> Result<(), Reject> {
-    let is_target = |target: &[u8]| Tokens::new(target).target().is_ok_and(|token| token.len() == target.len());
     if !is_token(request.method.as_bytes()) {
         return Err(Reject::Malformed);
     }
-    let (target, ..) = origin_form(request.method, request.target, request.host)?;
-    if target != request.target || !is_target(target.as_bytes()) {
+    let none = Target { bytes: b"", is_plain: true };
+    let token = Tokens::new(request.target.as_bytes()).target().unwrap_or(none);
+    let (target, ..) = origin_form(request.method, request.target, token.is_plain, request.host)?;
+    if target != request.target || token.bytes.len() != target.len() {
         return Err(Reject::Target);
     }
     if !request.host.is_empty() {

@@ -158,12 +158,13 @@ pub struct Edits {
     lines: Vec<u8>,
     host: Option<Box<[u8]>>,
     target: Option<Box<str>>,
+    is_length_open: bool,
 }
 
 impl Edits {
     /// None yet. `memory`: an empty vector for the fields that are added.
     pub fn new(memory: Vec<u8>) -> Edits {
-        Edits { lines: memory, host: None, target: None }
+        Edits { lines: memory, ..Edits::default() }
     }
 
     /// Adds a field. Neither name nor value has the end of a line in it.
@@ -201,9 +202,14 @@ impl Edits {
         self.target.as_deref()
     }
 
-    /// The memory of the lines, for others.
-    pub fn into_memory(self) -> Vec<u8> {
-        self.lines
+    /// Has no length of the body go on: another one follows than that of the client, which is not known yet.
+    pub fn open_length(&mut self) {
+        self.is_length_open = true;
+    }
+
+    /// True if no length of the body goes on.
+    pub fn is_length_open(&self) -> bool {
+        self.is_length_open
     }
 }
 

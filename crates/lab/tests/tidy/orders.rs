@@ -43,7 +43,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "plan", "serve", "forward", "pipeline", "record", "tcp", "udp", "listener", "filters", "load", "upstream", "http2", "body",
         "core", "observe", "peer",
     ]),
-    ("proxy/body", &["downstream", "upstream", "framing", "message", "part", "fault", "response"]),
+    ("proxy/body", &["downstream", "upstream", "framing", "message", "chain", "filter", "part", "fault", "response"]),
     ("proxy/core", &["handoff", "idle_limit", "linger"]),
     ("proxy/filters", &[
         "table", "acme_challenge", "client", "forwarded", "hsts", "https_redirect", "load_field", "load_report", "loop_mark",

@@ -1,5 +1,6 @@
 //! What went wrong with a request, whose fault was it, and what is the client told?
 
+use crate::body::response::Response;
 use crate::observe::end::Cause;
 use crate::observe::stats::{CODES, ErrorKind};
 use evenkeel_balance::retry::Failure;
@@ -26,6 +27,15 @@ fn of_reset(code: u32) -> Status {
         _ if is(ErrorCode::InadequateSecurity) => Status::PermissionDenied,
         _ => Status::Internal,
     }
+}
+
+/// A body that a filter does not let pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unfit {
+    /// The status of the answer to its request, if no response has begun.
+    pub status: u16,
+    /// The reason, in a few words.
+    pub why: &'static str,
 }
 
 /// What ended a request early, once it was sent to an endpoint.
@@ -59,6 +69,8 @@ pub enum Fault {
     Tunnel(Cause),
     /// The client broke the rules within its body.
     Request(Reject),
+    /// A filter does not let a body pass.
+    Unfit(Unfit),
     /// The client went away.
     ClientGone,
     /// The endpoint did not send or take what was due in time.
@@ -97,6 +109,18 @@ pub enum Due {
     Request,
 }
 
+impl From<Unfit> for Fault {
+    fn from(unfit: Unfit) -> Fault {
+        Fault::Unfit(unfit)
+    }
+}
+
+impl From<Unfit> for Response {
+    fn from(Unfit { status, why }: Unfit) -> Response {
+        Response::new(status, why)
+    }
+}
+
 impl Fault {
     /// The connection to an endpoint has ended before the first byte of a response.
     #[cold]
@@ -120,7 +144,7 @@ impl Fault {
             | Fault::Refused { .. } => Cause::Endpoint,
             Fault::Idle => Cause::Idle,
             Fault::Tunnel(cause) => cause,
-            Fault::Request(_) | Fault::Overtaken => Cause::Proxy,
+            Fault::Request(_) | Fault::Unfit(_) | Fault::Overtaken => Cause::Proxy,
             Fault::ClientGone => Cause::Client,
             Fault::ClientSlow => Cause::ClientSlow,
             Fault::TimedOut(_) | Fault::CallExpired => Cause::EndpointSlow,
@@ -144,6 +168,7 @@ impl Fault {
             | Fault::Tunnel(_)
             | Fault::ClientSlow
             | Fault::Request(_)
+            | Fault::Unfit(_)
             | Fault::ClientGone
             | Fault::Overtaken
             | Fault::Refused { .. } => None,
@@ -179,6 +204,7 @@ impl Fault {
             | Fault::Stray
             | Fault::Tunnel(_)
             | Fault::Request(_)
+            | Fault::Unfit(_)
             | Fault::ClientGone
             | Fault::ClientSlow
             | Fault::Idle
@@ -201,7 +227,9 @@ impl Fault {
             }
             Fault::Unseen | Fault::Declined { .. } => Some(Status::Unavailable),
             Fault::StreamReset(code) => Some(of_reset(code)),
-            Fault::Broken | Fault::Stray | Fault::NotHttp2 | Fault::Response(_) => Some(Status::Internal),
+            Fault::Broken | Fault::Stray | Fault::NotHttp2 | Fault::Response(_) | Fault::Unfit(_) => {
+                Some(Status::Internal)
+            }
             Fault::Request(_)
             | Fault::ClientGone
             | Fault::ClientSlow
@@ -250,6 +278,7 @@ impl Fault {
                 Some((502, format!("sent a malformed response: {reject}{}", switch.unwrap_or_default())))
             }
             Fault::Request(reject) => Some((reject.status(), reject.to_string())),
+            Fault::Unfit(Unfit { status, why }) => Some((status, why.into())),
             Fault::ClientSlow => Some((408, "the request's body did not come in time".into())),
             Fault::TimedOut(Due::Response) => Some((504, "did not answer in time".into())),
             Fault::TimedOut(Due::Idle) => Some((504, "sent nothing more for `timeouts.idle`".into())),

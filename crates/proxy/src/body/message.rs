@@ -5,6 +5,7 @@ use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_wire::head::Table;
 
 /// What follows the head of a request to an endpoint that takes parts.
+#[derive(Default)]
 pub struct Message {
     /// What came of the body with the head.
     pub content: Buf,
@@ -43,9 +44,10 @@ impl Message {
         true
     }
 
-    /// True if all that follows the head leaves with it: one part of data at most, for which a new stream has room.
+    /// True if all of it leaves with the head: one part of data at most, for which a new stream has room.
     pub fn goes_at_once(&self) -> bool {
-        self.whole && self.kept.is_empty() && !self.is_head_only()
+        let is_one = self.content.is_empty() || self.kept.is_empty();
+        self.whole && is_one && self.content_len() <= CAPACITY
     }
 
     /// What follows the head, a part after the other, as far as it has come.

@@ -90,6 +90,14 @@ impl Core {
         }
     }
 
+    /// Takes the memory of a vector back.
+    #[inline]
+    pub fn take_back(&self, vec: &mut Vec<u8>) {
+        if vec.capacity() > 0 {
+            self.keep(std::mem::take(vec));
+        }
+    }
+
     fn keep(&self, mut vec: Vec<u8>) {
         let mut scratch = self.scratch.borrow_mut();
         // One that has grown large would keep its memory for ever.

@@ -1,6 +1,7 @@
 //! A filter: a step that requests and responses pass, and what may become of them there.
 
 use super::exchange::Exchange;
+use crate::body::filter::BodyFilter;
 use crate::body::response::Response;
 use evenkeel_balance::Outcome;
 use evenkeel_wire::head::{Edits, Fields, Request};
@@ -16,6 +17,17 @@ pub trait Filter {
 
     /// Looks at the head of a final response, wherever it comes from, and may change it.
     fn response(&self, _: &Exchange<'_>, _: &mut ResponseHead<'_, '_, '_>) {}
+
+    /// Returns what the body of a request is to pass. Asked once its route is known, and only where a body follows the head.
+    fn request_body(&self, _: &Exchange<'_>, _: &Request<'_, '_>) -> Option<Box<dyn BodyFilter>> {
+        None
+    }
+
+    /// Returns what the body of a final response is to pass. Asked behind [`Filter::response`], and also where no body follows the
+    /// head (`HEAD`), as its length would be another one.
+    fn response_body(&self, _: &Exchange<'_>, _: &ResponseHead<'_, '_, '_>) -> Option<Box<dyn BodyFilter>> {
+        None
+    }
 
     /// Its effect on a request that is over, in a few words; empty if it had none.
     fn did(&self, _: &Exchange<'_>) -> Cow<'static, str> {

@@ -25,15 +25,16 @@ impl Filter for Forwarded {
         let said = cx.said.as_deref();
         let list = said.map_or(cx.peer.ip_text(), |said| said.list.as_bytes());
         let scheme = said.and_then(|said| said.scheme).unwrap_or(cx.peer.scheme());
-        append(&[b"X-Forwarded-For: ", list, b"\r\nX-Forwarded-Proto: ", scheme.as_bytes()], lines);
+        let proto: &[u8] = match scheme {
+            "https" => b"\r\nX-Forwarded-Proto: https\r\n",
+            _ => b"\r\nX-Forwarded-Proto: http\r\n",
+        };
         let host = said.and_then(|said| said.host.as_deref()).unwrap_or(host);
-        if !host.is_empty() {
-            append(&[b"\r\nX-Forwarded-Host: ", host], lines);
-        }
+        let host: [&[u8]; 3] = if host.is_empty() { [b""; 3] } else { [b"X-Forwarded-Host: ", host, b"\r\n"] };
+        append(&[b"X-Forwarded-For: ", list, proto, host[0], host[1], host[2]], lines);
         if let Some(forwarded) = said.and_then(|said| said.forwarded.as_deref()) {
-            append(&[b"\r\nForwarded: ", forwarded], lines);
+            append(&[b"Forwarded: ", forwarded, b"\r\n"], lines);
         }
-        lines.extend_from_slice(b"\r\n");
         Verdict::Next
     }
 }

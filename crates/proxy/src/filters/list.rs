@@ -3,6 +3,8 @@
 use super::exchange::Exchange;
 use super::filter::{Filter, RequestHead, ResponseHead, Verdict};
 use super::row::Row;
+use crate::body::filter::BodyFilter;
+use evenkeel_wire::head::Request;
 use std::borrow::Cow;
 
 /// The filters of a listener, or those of a route, in the order of the table.
@@ -11,20 +13,21 @@ pub struct Filters {
     all: Box<[(&'static Row, Box<dyn Filter>)]>,
     /// The numbers of those that look at responses, the last one first.
     of_responses: Box<[usize]>,
-    look_at_bodies: bool,
+    /// The numbers of those that look at bodies.
+    of_bodies: Box<[usize]>,
 }
 
 impl Filters {
     pub(super) fn new(all: Box<[(&'static Row, Box<dyn Filter>)]>) -> Filters {
         let of_responses = (0..all.len()).rev().filter(|&at| all[at].0.looks_at.responses).collect();
-        let look_at_bodies = all.iter().any(|(row, _)| row.looks_at.bodies);
-        Filters { all, of_responses, look_at_bodies }
+        let of_bodies = (0..all.len()).filter(|&at| all[at].0.looks_at.bodies).collect();
+        Filters { all, of_responses, of_bodies }
     }
 
     /// True if some of them look at the content of bodies, which therefore passes in parts.
     #[inline]
     pub fn look_at_bodies(&self) -> bool {
-        self.look_at_bodies
+        !self.of_bodies.is_empty()
     }
 
     /// True if some of them look at responses.
@@ -36,12 +39,16 @@ impl Filters {
     /// Has the request pass the filters from number `at` on, which is that of the next one then.
     #[inline]
     pub fn request<'c>(&'c self, at: &mut usize, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
-        while let Some((_, filter)) = self.all.get(*at) {
-            *at += 1;
-            match filter.request(cx, head) {
-                Verdict::Next => {}
-                other => return other,
-            }
+        let left = self.all.get(*at..).unwrap_or_default();
+        for (passed, (_, filter)) in left.iter().enumerate() {
+            let stopped = match filter.request(cx, head) {
+                Verdict::Next => continue,
+                // Taken apart, so that nothing is left of a verdict that would have to be dropped.
+                Verdict::Answer(response) => Verdict::Answer(response),
+                Verdict::Wait(waiting) => Verdict::Wait(waiting),
+            };
+            *at += passed + 1;
+            return stopped;
         }
         Verdict::Next
     }
@@ -50,6 +57,24 @@ impl Filters {
     #[inline]
     pub fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         self.of_responses.iter().for_each(|&at| self.all[at].1.response(cx, head));
+    }
+
+    /// What the body of a request passes, in order.
+    pub fn request_body(
+        &self,
+        cx: &Exchange<'_>,
+        request: &Request<'_, '_>,
+    ) -> impl Iterator<Item = Box<dyn BodyFilter>> {
+        self.of_bodies.iter().filter_map(move |&at| self.all[at].1.request_body(cx, request))
+    }
+
+    /// What the body of a response passes, in order: the last filter comes first.
+    pub fn response_body(
+        &self,
+        cx: &Exchange<'_>,
+        head: &ResponseHead<'_, '_, '_>,
+    ) -> impl Iterator<Item = Box<dyn BodyFilter>> {
+        self.of_bodies.iter().rev().filter_map(move |&at| self.all[at].1.response_body(cx, head))
     }
 
     /// The name and the effect of each filter that had one.

@@ -21,7 +21,6 @@ use crate::upstream::retries::Tries;
 use evenkeel_balance::Clock;
 use evenkeel_net::boxed::reused;
 use evenkeel_net::deadline::Elapsed;
-use evenkeel_wire::http1::Body;
 use std::pin::pin;
 
 /// Sends the request to one endpoint. If the endpoint closed an idle connection just when it was used, a new one is
@@ -63,7 +62,7 @@ pub async fn run<'r, D: Downstream>(
         record.note_connected(connect_ns);
         out.advance(sent);
         record.phase.set(Phase::Head);
-        let repeatable = opened.body.is_done()
+        let repeatable = opened.is_here()
             && out.is_small()
             && (opened.idempotent || tries.may_repeat(record.call.get() != Call::Not));
         if repeatable
@@ -82,15 +81,16 @@ pub async fn run<'r, D: Downstream>(
         let second = ticket.slot() != slot;
         let terms = Terms { timeouts, tries: repeatable.then_some(tries), is_reused };
         let relay = Relay::new(client, timer, record, opened, terms);
-        let body = &mut opened.body;
         let relayed = match Shape::of(down, opened.route.wants_body) {
-            Shape::Bytes(connection) => relay.bytes(connection, &transport, &mut ticket, body, out, repeatable).await,
+            Shape::Bytes(connection) => {
+                relay.bytes(connection, &transport, &mut ticket, &mut opened.body, out, repeatable).await
+            }
             Shape::Parts => {
-                let in_chunks = !matches!(body, Body::Length(_));
+                let in_chunks = opened.is_length_open();
                 let up = H1Endpoint::new(&transport, core, opened.asked, relay.leniency(), in_chunks);
                 let up = &up;
                 // In memory of its own, as requests that pass as bytes need no room for it.
-                reused(|| relay.parts(down, up, &mut ticket, body, out, repeatable)).await
+                reused(|| relay.parts(down, up, &mut ticket, opened, out, repeatable)).await
             }
         };
         let answered = match relayed {

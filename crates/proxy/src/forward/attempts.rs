@@ -131,7 +131,7 @@ fn decide<D: Downstream>(
     if let Some(decision) = tries.take_decision() {
         return Some(if out.again() { decision } else { Decision::Stop(Stop::BodyGone) });
     }
-    let replayable = out.is_whole() || (opened.body.is_done() && out.again());
+    let replayable = out.is_whole() || (opened.is_here() && out.again());
     let left_ns = down.timer().left_ns(opened.route.deadline);
     let at = (opened.route.pool, here);
     Some(tries.decide(at, failure, opened.idempotent, replayable, left_ns, client.core.clock.now()))

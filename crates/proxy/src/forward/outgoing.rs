@@ -6,7 +6,7 @@ use crate::body::part::Part;
 use crate::core::Core;
 use evenkeel_net::buffer::Buf;
 use evenkeel_wire::endpoint_head::{Connection, EndpointHead, HeadParts, KeptHead};
-use evenkeel_wire::head::Edits;
+use evenkeel_wire::head::{Edits, Request};
 
 /// Bytes of a request that are kept so that it can be sent again on another connection.
 pub const REPLAY_MAX: usize = 8 * 1024;
@@ -16,7 +16,7 @@ pub struct Outgoing<'w> {
     core: &'w Core,
     head: Head<'w>,
     /// What is said of the request to each endpoint, besides the fields of its client.
-    outfit: Outfit<'w>,
+    pub outfit: Outfit<'w>,
     /// Lines for the endpoint of the try at hand alone, each with its end.
     of_try: Vec<u8>,
     /// The request as it goes to that endpoint in HTTP/1, unless it is in `buf`, where its body is.
@@ -41,7 +41,7 @@ pub enum Head<'w> {
     Kept(KeptHead),
     /// In those that a protocol has decoded.
     Came(HeadParts<'w>),
-    /// It was let go of.
+    /// It is not here yet, or was let go of.
     Gone,
 }
 
@@ -63,23 +63,47 @@ pub struct Outfit<'w> {
 }
 
 impl<'w> Outgoing<'w> {
-    /// A request to an endpoint that takes bytes. Its body begins with the first `len` bytes of `buf`.
-    pub fn new(core: &'w Core, head: Head<'w>, outfit: Outfit<'w>, buf: Buf, len: usize) -> Outgoing<'w> {
-        let (of_try, bytes, body) = Default::default();
-        Outgoing { core, head, outfit, of_try, bytes, buf, head_len: 0, body_len: len, body, sent: 0, message: None }
+    /// A request of which nothing is here yet. It is filled where it is, as it is large.
+    #[inline]
+    pub fn new(core: &'w Core) -> Outgoing<'w> {
+        Outgoing {
+            core,
+            head: Head::Gone,
+            outfit: Outfit { edits: Edits::new(core.scratch()), ..Outfit::default() },
+            of_try: Vec::new(),
+            bytes: Vec::new(),
+            buf: Buf::none(),
+            head_len: 0,
+            body_len: 0,
+            body: Vec::new(),
+            sent: 0,
+            message: None,
+        }
     }
 
-    /// A request to an endpoint that takes parts; `behind` is what came behind it.
-    pub fn of_message(
-        core: &'w Core,
-        head: Head<'w>,
-        outfit: Outfit<'w>,
-        message: Box<Message>,
-        behind: Buf,
-    ) -> Outgoing<'w> {
-        let mut out = Outgoing::new(core, head, outfit, behind, 0);
-        out.message = Some(message);
-        out
+    /// Takes the head of the client.
+    pub fn set_head(&mut self, head: Head<'w>) {
+        self.head = head;
+    }
+
+    /// The kept head as it was read, and what is said besides; `None` if none is kept.
+    pub fn kept(&mut self) -> Option<(Request<'_, '_>, &mut Outfit<'w>)> {
+        if let Head::Kept(head) = &mut self.head { Some((head.request(), &mut self.outfit)) } else { None }
+    }
+
+    /// Takes the body, for an endpoint that takes bytes: it begins with the first `len` bytes of `buf`.
+    pub fn set_bytes(&mut self, buf: Buf, len: usize) {
+        (self.buf, self.body_len) = (buf, len);
+    }
+
+    /// Takes the body, framed anew, for an endpoint that takes bytes; `behind` is what came behind it.
+    pub fn set_framed(&mut self, framed: Vec<u8>, behind: Buf) {
+        (self.body, self.buf) = (framed, behind);
+    }
+
+    /// Takes the body, for an endpoint that takes parts; `behind` is what came behind it.
+    pub fn set_message(&mut self, message: Box<Message>, behind: Buf) {
+        (self.message, self.buf) = (Some(message), behind);
     }
 
     /// Begins a try, whose endpoint alone gets the lines that `write` appends.
@@ -89,6 +113,7 @@ impl<'w> Outgoing<'w> {
     }
 
     /// The head for the endpoint of the try at hand; `None` once it was let go of.
+    #[inline(always)]
     pub fn endpoint_head(&self) -> Option<EndpointHead<'_>> {
         let head = match &self.head {
             Head::Kept(head) => head.parts(),
@@ -182,7 +207,7 @@ impl<'w> Outgoing<'w> {
         if !again {
             self.forget();
         }
-        self.core.give_back(std::mem::take(&mut self.bytes));
+        self.core.take_back(&mut self.bytes);
         if self.buf.is_empty() {
             self.buf = Buf::none();
         }
@@ -234,15 +259,16 @@ impl<'w> Outgoing<'w> {
             self.core.give_back(bytes);
             self.core.give_back_rows(rows);
         }
-        self.core.give_back(std::mem::take(&mut self.outfit.edits).into_memory());
-        self.core.give_back(std::mem::take(&mut self.of_try));
-        self.core.give_back(std::mem::take(&mut self.bytes));
-        self.core.give_back(std::mem::take(&mut self.body));
+        for memory in [self.outfit.edits.lines(), &mut self.of_try, &mut self.bytes, &mut self.body] {
+            self.core.take_back(memory);
+        }
     }
 }
 
 impl Drop for Outgoing<'_> {
     fn drop(&mut self) {
-        self.forget();
+        if !matches!(self.head, Head::Gone) {
+            self.forget();
+        }
     }
 }

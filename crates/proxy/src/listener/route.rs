@@ -74,11 +74,14 @@ impl Router {
         plan.listeners.iter().map(router).collect()
     }
 
-    /// The route for a request, or `None` when no route takes it. `host` as the client wrote it; `path` without query.
-    pub fn find(&self, host: &[u8], path: &str) -> Option<RouteId> {
-        if self.sole.is_some() {
-            return self.sole;
-        }
+    /// The route for a request, or `None` when no route takes it. `host` as the client wrote it; `path` returns the path without
+    /// query, which not all listeners need.
+    #[inline]
+    pub fn find<'p>(&self, host: &[u8], path: impl FnOnce() -> &'p str) -> Option<RouteId> {
+        self.sole.or_else(|| self.find_one(host, path()))
+    }
+
+    fn find_one(&self, host: &[u8], path: &str) -> Option<RouteId> {
         let (host, path) = (without_port(host), if path == "*" { "/" } else { path });
         if host.iter().any(u8::is_ascii_uppercase) {
             return self.find_lower(&host.to_ascii_lowercase(), path);
@@ -170,7 +173,7 @@ mod tests {
     /// The names of the routes that these paths take on a listener.
     fn found(plan: &Plan, listener: usize, paths: &[&str]) -> Vec<String> {
         let router = &Router::of_plan(plan)[listener];
-        let name = |path: &&str| router.find(b"a", path).map_or("-".into(), |id| plan.routes[id].name.to_string());
+        let name = |path: &&str| router.find(b"a", || path).map_or("-".into(), |id| plan.routes[id].name.to_string());
         paths.iter().map(name).collect()
     }
 

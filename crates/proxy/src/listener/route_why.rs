@@ -20,7 +20,7 @@ pub fn explain(plan: &Plan, listener: Option<&str>, host: &str, path: &str) -> R
         return Err(format!("{which} serves HTTP; there are: {}", names.join(", ")));
     };
     let router = &Router::of_plan(plan)[at];
-    let taken = router.find(host.as_bytes(), path).map(|id| &plan.routes[id]);
+    let taken = router.find(host.as_bytes(), || path).map(|id| &plan.routes[id]);
     let considered = |route: &Route| {
         let is_taken = taken.is_some_and(|taken| taken.name == route.name);
         Considered {

@@ -1,5 +1,6 @@
 //! The door that every response leaves by: those of endpoints and those of this side's own pass the same filters.
 
+use crate::body::chain::BodyChain;
 use crate::body::response::{Content, Response, TEXT};
 use crate::filters::filter::ResponseHead;
 use crate::observe::end::Cause;
@@ -10,28 +11,46 @@ use evenkeel_wire::grpc::of_http;
 use evenkeel_wire::head::{Fields, Table};
 use std::borrow::Cow;
 
-/// Has the head of a final response pass the filters. Returns the lines that they add, each with its end, in memory to be given back;
-/// `None` if there are none. `outcome`: that of the endpoint it is from, if it is from one.
+/// What filters make of a response.
+#[derive(Default)]
+pub struct Filtered {
+    /// Lines that are added to its head, each with its end, in memory to be given back; `None` if there are none.
+    pub added: Option<Vec<u8>>,
+    /// The filters that its body passes, if there are some.
+    pub body_chain: Option<Box<BodyChain>>,
+}
+
+/// Has the head of a final response pass the filters. `outcome`: that of the endpoint it is from, if it is from one.
 #[inline]
-pub fn filter(
-    record: &Record<'_>,
-    status: u16,
-    fields: &mut Fields<'_, '_>,
-    outcome: Option<Outcome>,
-) -> Option<Vec<u8>> {
+pub fn filter(record: &Record<'_>, status: u16, fields: &mut Fields<'_, '_>, outcome: Option<Outcome>) -> Filtered {
     let (of_route, of_listener) = (record.rules.filters_of(record.route), &record.rules.filters);
-    if !of_route.look_at_responses() && !of_listener.look_at_responses() {
-        return None;
+    let look_at_bodies = of_route.look_at_bodies() || of_listener.look_at_bodies();
+    if !look_at_bodies && !of_route.look_at_responses() && !of_listener.look_at_responses() {
+        return Filtered::default();
     }
     let mut added = record.core.scratch();
     let mut head = ResponseHead { status, fields, added: &mut added, outcome };
     of_route.response(record, &mut head);
     of_listener.response(record, &mut head);
+    let body_chain = if look_at_bodies { body_chain(record, &mut head) } else { None };
     if added.is_empty() {
         record.core.give_back(added);
+        return Filtered { added: None, body_chain };
+    }
+    Filtered { added: Some(added), body_chain }
+}
+
+/// The filters that the body of a response passes. If they change its length, the client is told of none.
+fn body_chain(record: &Record<'_>, head: &mut ResponseHead<'_, '_, '_>) -> Option<Box<BodyChain>> {
+    if head.status < 200 || matches!(head.status, 204 | 304) {
         return None;
     }
-    Some(added)
+    let (of_route, of_listener) = (record.rules.filters_of(record.route), &record.rules.filters);
+    let chain = BodyChain::new(of_route.response_body(record, head).chain(of_listener.response_body(record, head)))?;
+    if !chain.keeps_length() {
+        head.fields.leave_out("content-length");
+    }
+    Some(chain)
 }
 
 /// A response of this side's own, ready to be sent.
@@ -58,10 +77,14 @@ pub fn own<'r>(record: &'r Record<'_>, response: Response) -> Own<'r> {
     let is_call = record.call.get() != Call::Not && !matches!(response.content, Content::Page { .. });
     let mut own = if is_call { of_call(record, &response) } else { of_request(record, response) };
     record.status.set(own.status);
-    let added = filter(record, own.status, &mut own.fields.fields(), None);
+    let Filtered { added, body_chain } = filter(record, own.status, &mut own.fields.fields(), None);
     if let Some(added) = added {
         own.fields.push_lines(&added);
         record.core.give_back(added);
+    }
+    if let Some(mut chain) = body_chain.filter(|_| !own.body.is_empty()) {
+        // What is left of an answer whose body does not pass is its head.
+        own.body = Cow::Owned(chain.pass(&own.body).unwrap_or_default());
     }
     own
 }

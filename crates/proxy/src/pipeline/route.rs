@@ -1,6 +1,7 @@
 //! The way of a request from its head to a pool, whatever protocol brought it: past the filters of its listener to its route, and past
 //! those of the route. Then [`attempts`](crate::forward::attempts) send it.
 
+use crate::body::chain::BodyChain;
 use crate::body::response::Response;
 use crate::filters::filter::{RequestHead, Resume, Verdict, Waiting};
 use crate::peer::hash_key;
@@ -24,6 +25,21 @@ pub struct Opened<'r> {
     pub close: bool,
     /// What of the body is still to come.
     pub body: Body,
+    /// The filters that the body passes, if there are some.
+    pub body_chain: Option<Box<BodyChain>>,
+}
+
+impl Opened<'_> {
+    /// True if all of the body is here, and has passed its filters.
+    #[inline]
+    pub fn is_here(&self) -> bool {
+        self.body.is_done() && self.body_chain.as_ref().is_none_or(|chain| chain.is_done())
+    }
+
+    /// True if the endpoint is told of no length of the body, so that HTTP/1 sends it in chunks.
+    pub fn is_length_open(&self) -> bool {
+        !matches!(self.body, Body::Length(_)) || self.body_chain.as_ref().is_some_and(|chain| !chain.keeps_length())
+    }
 }
 
 /// Where a request goes, and under which conditions.
@@ -103,7 +119,7 @@ pub fn route<'r>(
         }
         verdict(passed)?;
         let request = &mut *head.request;
-        let route = rules.compiled.router.find(request.host, request.path());
+        let route = rules.compiled.router.find(request.host, || request.path());
         let route = route.ok_or_else(|| no_route(request))?;
         let pool = rules.pool(route);
         record.note_routed(request, route, pool);
@@ -124,6 +140,19 @@ pub fn route<'r>(
         is_deadline_of_call: false,
         wants_body: rules.filters.look_at_bodies() || rules.filters_of(id).look_at_bodies(),
     })
+}
+
+/// The filters that the body of a request passes. If they change its length, the endpoint is told of none.
+pub fn body_chain(record: &Record<'_>, head: &mut RequestHead<'_, '_, '_>) -> Option<Box<BodyChain>> {
+    let (of_listener, of_route) = (&record.rules.filters, record.rules.filters_of(record.route));
+    let filters = of_listener.request_body(record, head.request).chain(of_route.request_body(record, head.request));
+    let chain = BodyChain::new(filters)?;
+    if !chain.keeps_length() {
+        head.request.fields.leave_out("content-length");
+        head.request.fields.leave_out("transfer-encoding");
+        head.edits.open_length();
+    }
+    Some(chain)
 }
 
 #[inline]

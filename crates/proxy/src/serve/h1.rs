@@ -1,6 +1,7 @@
 //! How does a client that speaks HTTP/1 send a request and take its response? As bytes, on a connection that each request has
 //! to itself while it runs.
 
+use crate::body::chain::BodyChain;
 use crate::body::downstream::{Downstream, Flow};
 use crate::body::framing::{Framing, Writer, trailing};
 use crate::body::message::Message;
@@ -9,7 +10,7 @@ use crate::core::Core;
 use crate::core::linger::LINGER;
 use crate::filters::filter::{RequestHead, Resume, Waiting};
 use crate::forward::attempts;
-use crate::forward::outgoing::{Head, Outfit, Outgoing};
+use crate::forward::outgoing::{Head, Outfit, Outgoing, REPLAY_MAX};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::observe::end::{Cause, Phase};
@@ -18,12 +19,13 @@ use crate::pipeline::route::{self, Opened, Passage, Route, Stop};
 use crate::record::Record;
 use crate::serve::h1_parts::H1Parts;
 use crate::serve::{until_gone, websocket};
+use crate::upstream::pool::WorkerPool;
 use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_net::deadline::{Elapsed, Timer};
 use evenkeel_net::event_loop::budget;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::endpoint_head::{Connection, KeptHead, Places, Switch, suit_http2, wants_trailers};
-use evenkeel_wire::head::{self, Edits};
+use evenkeel_wire::head;
 use evenkeel_wire::http1::chunked::{Keep, Taken};
 use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
@@ -91,28 +93,27 @@ impl Downstream for H1 {
 /// A request that was read and routed.
 struct Ready<'r> {
     opened: Opened<'r>,
-    out: Outgoing<'r>,
     /// Whether the client wants to send another request.
     more_wanted: bool,
 }
 
 /// A request that goes no further now.
-enum Stopped<'r> {
+enum Stopped {
     /// For the bytes of its head.
     Malformed(Reject),
     /// It is answered by this side.
     Answered { response: Response, keep_alive: bool, head_only: bool },
     /// A filter waits for something.
-    Waits(Box<Parked<'r>>),
+    Waits(Box<Parked>),
 }
 
-impl From<Reject> for Stopped<'_> {
+impl From<Reject> for Stopped {
     fn from(reject: Reject) -> Self {
         Stopped::Malformed(reject)
     }
 }
 
-impl From<Response> for Stopped<'_> {
+impl From<Response> for Stopped {
     fn from(response: Response) -> Self {
         Stopped::Answered { response, keep_alive: false, head_only: false }
     }
@@ -165,11 +166,12 @@ impl H1 {
     /// Serves the request whose head is at the front of `buf`, which is used up. `last`: the connection closes afterwards.
     pub async fn serve(&self, client: &Client<'_>, rules: &Rules, buf: &mut Buf, last: bool) -> After {
         let mut record = Record::new(client, rules);
+        let mut out = Outgoing::new(client.core);
         // Used where it is, as it is large.
-        let mut ready = self.open(client, &mut record, buf, last);
+        let mut ready = self.open(client, &mut record, buf, last, &mut out);
         if let Err(Stopped::Waits(parked)) = ready {
             // Boxed, as most requests need no room for this.
-            ready = match Box::pin(self.wait(&mut record, parked, buf)).await {
+            ready = match Box::pin(self.wait(&mut record, parked, buf, &mut out)).await {
                 Some(ready) => ready,
                 None => return After::Close,
             };
@@ -178,8 +180,8 @@ impl H1 {
             Ok(ref mut ready) => ready,
             Err(stopped) => return Box::pin(self.stop(&record, stopped, buf.take_out())).await,
         };
-        let (opened, out) = (&mut ready.opened, &mut ready.out);
-        match attempts::send(client, self, &mut record, opened, out).await {
+        let opened = &mut ready.opened;
+        match attempts::send(client, self, &mut record, opened, &mut out).await {
             Ok(answered) => {
                 record.phase.set(Phase::Done);
                 let whole = opened.body.is_done();
@@ -206,7 +208,8 @@ impl H1 {
         record: &mut Record<'r>,
         buf: &mut Buf,
         last: bool,
-    ) -> Result<Ready<'r>, Stopped<'r>> {
+        out: &mut Outgoing<'r>,
+    ) -> Result<Ready<'r>, Stopped> {
         let (core, rules) = (client.core, record.rules);
         budget::charge(HEAD);
         let mut rows = core.rows();
@@ -230,25 +233,21 @@ impl H1 {
             is_idempotent: request.is_idempotent(),
             head_len: request.head_len,
             body: std::mem::replace(&mut request.body, Body::EMPTY),
+            body_chain: None,
         };
-        let mut outfit = Outfit { edits: Edits::new(core.scratch()), ..Outfit::default() };
         let mut passage = Passage::default();
-        let routed = self.route(record, &mut request.head, &mut came, &mut outfit, &mut passage, None);
+        let routed = self.route(record, &mut request.head, &mut came, &mut out.outfit, &mut passage, None);
+        if let Err(Stop::Answer(response)) = routed {
+            return Err(came.refused(record, response, buf));
+        }
+        let (places, mut bytes) = (Places::of(request), core.scratch());
+        bytes.extend_from_slice(request.fields.bytes);
+        out.set_head(Head::Kept(KeptHead::new(bytes, rows, places)));
+        buf.consume(came.head_len);
         match routed {
-            Err(Stop::Answer(response)) => Err(came.refused(record, response, buf)),
-            other => {
-                let (places, mut bytes) = (Places::of(request), core.scratch());
-                bytes.extend_from_slice(request.fields.bytes);
-                let head = KeptHead::new(bytes, rows, places);
-                buf.consume(came.head_len);
-                match other {
-                    Ok(route) => came.ready(record, route, Head::Kept(head), outfit, buf),
-                    Err(Stop::Wait(waiting)) => {
-                        Err(Stopped::Waits(Parked { head, came, outfit, passage, waiting }.into()))
-                    }
-                    Err(Stop::Answer(response)) => Err(response.into()),
-                }
-            }
+            Ok(route) => came.ready(record, route, out, buf),
+            Err(Stop::Wait(waiting)) => Err(Stopped::Waits(Parked { came, passage, waiting }.into())),
+            Err(Stop::Answer(response)) => Err(response.into()),
         }
     }
 
@@ -263,8 +262,24 @@ impl H1 {
         resume: Option<Resume>,
     ) -> Result<Route<'r>, Stop> {
         let mut head = RequestHead { request, edits: &mut outfit.edits };
-        let route = route::route(record, &mut head, passage, resume, &self.timer)?;
-        let pool = route.pool;
+        let routed = route::route(record, &mut head, passage, resume, &self.timer);
+        if let Ok(route) = &routed {
+            if route.wants_body && !came.body.is_done() {
+                came.body_chain = route::body_chain(record, &mut head);
+            }
+            self.suit(route.pool, request, came, outfit)?;
+        }
+        routed
+    }
+
+    /// Finds out how the endpoints of a pool take a request.
+    fn suit(
+        &self,
+        pool: &WorkerPool,
+        request: &mut head::Request<'_, '_>,
+        came: &mut Came,
+        outfit: &mut Outfit<'_>,
+    ) -> Result<(), Response> {
         outfit.scheme = pool.scheme();
         came.may_be_overlooked |= pool.connects_for_each();
         outfit.connection = match (came.upgrade, came.may_be_overlooked) {
@@ -286,10 +301,11 @@ impl H1 {
                 outfit.connection = Connection::Tunnel(Switch { protocol: websocket::PROTOCOL, fields: b"" });
             }
             self.websocket.set(asked);
-            outfit.length = stated_length(request, &came.body).map(|length| length.to_string()).unwrap_or_default();
-            suit_http2(request, &mut outfit.edits).map_err(Response::from)?;
+            let length = stated_length(request, &came.body).filter(|_| !outfit.edits.is_length_open());
+            outfit.length = length.map(|length| length.to_string()).unwrap_or_default();
+            suit_http2(request, &mut outfit.edits)?;
         }
-        Ok(route)
+        Ok(())
     }
 
     /// Waits for what a filter waits for, and has the request continue on its way; `None` if the client is gone before. Neither a
@@ -297,9 +313,10 @@ impl H1 {
     async fn wait<'r>(
         &self,
         record: &mut Record<'r>,
-        mut parked: Box<Parked<'r>>,
+        mut parked: Box<Parked>,
         buf: &mut Buf,
-    ) -> Option<Result<Ready<'r>, Stopped<'r>>> {
+        out: &mut Outgoing<'r>,
+    ) -> Option<Result<Ready<'r>, Stopped>> {
         if buf.is_empty() {
             *buf = Buf::none();
         } else {
@@ -310,23 +327,21 @@ impl H1 {
                 record.blame(Cause::Client);
                 return None;
             };
-            let Parked { head, came, outfit, passage, .. } = &mut *parked;
-            match self.route(record, &mut head.request(), came, outfit, passage, Some(resume)) {
+            let Parked { came, passage, .. } = &mut *parked;
+            let (mut request, outfit) = out.kept()?;
+            match self.route(record, &mut request, came, outfit, passage, Some(resume)) {
                 Err(Stop::Wait(waiting)) => parked.waiting = waiting,
                 Err(Stop::Answer(response)) => {
                     came.head_len = 0;
                     return Some(Err(came.refused(record, response, buf)));
                 }
-                Ok(route) => {
-                    let Parked { head, came, outfit, .. } = *parked;
-                    return Some(came.ready(record, route, Head::Kept(head), outfit, buf));
-                }
+                Ok(route) => return Some(parked.came.ready(record, route, out, buf)),
             }
         }
     }
 
     /// Tells the client that its request goes no further. `buf`: what came behind it.
-    async fn stop(&self, record: &Record<'_>, stopped: Stopped<'_>, buf: Buf) -> After {
+    async fn stop(&self, record: &Record<'_>, stopped: Stopped, buf: Buf) -> After {
         match stopped {
             Stopped::Answered { response, keep_alive, head_only } => {
                 let rest = (!buf.is_empty()).then_some(buf);
@@ -411,11 +426,13 @@ struct Came {
     head_len: usize,
     /// What of the body is still to come.
     body: Body,
+    /// The filters that it passes, if there are some.
+    body_chain: Option<Box<BodyChain>>,
 }
 
 impl Came {
     /// A request that goes no further. What came behind it stays in the buffer.
-    fn refused<'r>(&mut self, record: &Record<'_>, response: Response, buf: &mut Buf) -> Stopped<'r> {
+    fn refused(&mut self, record: &Record<'_>, response: Response, buf: &mut Buf) -> Stopped {
         let advanced = self.body.advance(&mut buf.filled_mut()[self.head_len..], Keep::Content);
         let used = match advanced {
             Ok(taken) => self.head_len + taken.used,
@@ -431,36 +448,37 @@ impl Came {
         self,
         record: &mut Record<'r>,
         route: Route<'r>,
-        head: Head<'r>,
-        outfit: Outfit<'r>,
+        out: &mut Outgoing<'r>,
         buf: &mut Buf,
-    ) -> Result<Ready<'r>, Stopped<'r>> {
-        let Came { version, keep_alive, more_wanted, upgrade, may_be_overlooked, head_len, mut body, .. } = self;
+    ) -> Result<Ready<'r>, Stopped> {
+        let Came { version, keep_alive, more_wanted, upgrade, may_be_overlooked, head_len, .. } = self;
+        let Came { mut body, mut body_chain, .. } = self;
         let (towards, asked) = (Towards { version, keep_alive }, RequestContext { head: self.is_head, upgrade });
-        let idempotent = self.is_idempotent && !(outfit.in_parts && upgrade);
-        let core = record.core;
-        let (out, close) = if outfit.in_parts {
-            let (message, used) = take_message(&mut body, buf)?;
-            record.count_in(head_len + used);
-            (Outgoing::of_message(core, head, outfit, message, buf.take_out()), false)
+        let in_parts = out.outfit.in_parts;
+        let idempotent = self.is_idempotent && !(in_parts && upgrade);
+        let used = if in_parts {
+            let (message, used) = take_message(&mut body, body_chain.as_deref_mut(), buf)?;
+            out.set_message(message, buf.take_out());
+            used
         } else if route.wants_body {
-            let (framed, used) = frame_anew(&mut body, buf)?;
-            record.count_in(head_len + used);
-            (Outgoing::new(core, head, outfit, buf.take_out(), framed), may_be_overlooked)
+            let in_chunks = out.outfit.edits.is_length_open() || matches!(body, Body::Chunked(_));
+            let (message, used) = take_message(&mut body, body_chain.as_deref_mut(), buf)?;
+            out.set_framed(frame(&message, in_chunks), buf.take_out());
+            used
         } else {
             let Taken { used, kept, .. } = buf.take_body(0, &mut body, Keep::Framed)?;
-            record.count_in(head_len + used);
-            (Outgoing::new(core, head, outfit, buf.take_out(), kept), may_be_overlooked)
+            out.set_bytes(buf.take_out(), kept);
+            used
         };
-        Ok(Ready { opened: Opened { route, towards, asked, idempotent, close, body }, out, more_wanted })
+        record.count_in(head_len + used);
+        let close = may_be_overlooked && !in_parts;
+        Ok(Ready { opened: Opened { route, towards, asked, idempotent, close, body, body_chain }, more_wanted })
     }
 }
 
 /// A request that a filter waits for.
-struct Parked<'r> {
-    head: KeptHead,
+struct Parked {
     came: Came,
-    outfit: Outfit<'r>,
     passage: Passage,
     waiting: Waiting,
 }
@@ -471,17 +489,17 @@ fn stated_length(request: &head::Request<'_, '_>, body: &Body) -> Option<u64> {
     request.field("content-length").map(|_| *length)
 }
 
-/// Takes what has come of a request's body, which may be all of it, and of its trailers; how many bytes that were. What came
-/// behind it stays.
-fn take_message(body: &mut Body, buf: &mut Buf) -> Result<(Box<Message>, usize), Reject> {
+/// Takes what has come of a request's body, which may be all of it, and of its trailers, past its filters; how many bytes that were. What
+/// came behind it stays.
+fn take_message(
+    body: &mut Body,
+    chain: Option<&mut BodyChain>,
+    buf: &mut Buf,
+) -> Result<(Box<Message>, usize), Stopped> {
     match body {
         Body::Chunked(chunked) => chunked.hold_trailers(),
         // A tunnel, of which nothing goes on before the endpoint takes it.
-        Body::UntilClose => {
-            let message =
-                Message { content: Buf::none(), kept: Vec::new(), trailers: None, whole: false, tunnel: true };
-            return Ok((Box::new(message), 0));
-        }
+        Body::UntilClose => return Ok((Box::new(Message { tunnel: true, ..Message::default() }), 0)),
         Body::Length(_) => {}
     }
     let Taken { used, kept, .. } = buf.take_body(0, body, Keep::Content)?;
@@ -494,23 +512,26 @@ fn take_message(body: &mut Body, buf: &mut Buf) -> Result<(Box<Message>, usize),
     {
         trailers = Some(trailing(&lines)).filter(|table| !table.is_empty());
     }
-    Ok((Box::new(Message { content, kept: Vec::new(), trailers, whole, tunnel: false }), used))
+    let mut message = Message { content, trailers, whole, ..Message::default() };
+    if let Some(chain) = chain {
+        message.parts().for_each(|part| chain.push(part));
+        message = Message::default();
+        // What is more than is kept to be sent again stays with the filters.
+        while message.content_len() < REPLAY_MAX
+            && !message.whole
+            && let Some(part) = chain.pull().map_err(Response::from)?
+        {
+            message.keep(&part, usize::MAX);
+        }
+    }
+    Ok((Box::new(message), used))
 }
 
-/// Frames what has come of a request's body for an endpoint whose body goes in parts. Returns the bytes at the front of `buf` that it
-/// is then, and those that it was.
-fn frame_anew(body: &mut Body, buf: &mut Buf) -> Result<(usize, usize), Reject> {
-    let framing = if let Body::Chunked(_) = body { Framing::Chunks } else { Framing::Stated };
-    let (message, used) = take_message(body, buf)?;
-    let mut writer = Writer::new(framing);
+/// The bytes of a body, as far as it has come, for an endpoint of HTTP/1.
+fn frame(message: &Message, in_chunks: bool) -> Vec<u8> {
+    let mut writer = Writer::new(if in_chunks { Framing::Chunks } else { Framing::Stated });
     message.parts().for_each(|part| writer.send(part, true));
-    let framed = writer.into_bytes();
-    let mut all = Buf::holding(&framed);
-    if !all.extend(buf.filled()) {
-        return Err(Reject::HeadTooLarge);
-    }
-    *buf = all;
-    Ok((framed.len(), used))
+    writer.into_bytes()
 }
 
 /// As the access log says it.

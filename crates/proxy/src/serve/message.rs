@@ -8,7 +8,7 @@ use crate::body::response::Response;
 use crate::core::linger::LINGER;
 use crate::filters::filter::RequestHead;
 use crate::forward::attempts;
-use crate::forward::outgoing::{Head, Outfit, Outgoing};
+use crate::forward::outgoing::{Head, Outgoing};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::observe::end::{Cause, Phase};
@@ -23,7 +23,7 @@ use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_wire::endpoint_head::{Connection, HeadParts, Switch, is_token, suit_http1, suit_http2, wants_trailers};
 use evenkeel_wire::grpc::{Status, TIMEOUT};
 use evenkeel_wire::h2::Malformed;
-use evenkeel_wire::head::{Edits, Request, Table};
+use evenkeel_wire::head::{Request, Table};
 use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
 use evenkeel_wire::http1::{Body, Reject, Version};
@@ -68,10 +68,12 @@ pub async fn serve<D: Messages>(
     let head_only = request.is_head();
     record.call.set(Call::of(request));
     let core = client.core;
-    let mut outfit = Outfit { edits: Edits::new(core.scratch()), ..Outfit::default() };
+    // Before what it borrows.
+    let key = switch.map(|_| websocket_key(client)).unwrap_or_default();
+    let mut out = Outgoing::new(core);
     let (mut passage, mut resume) = (Passage::default(), None);
     let mut route = loop {
-        let mut head = RequestHead { request, edits: &mut outfit.edits };
+        let mut head = RequestHead { request, edits: &mut out.outfit.edits };
         match route::route(&mut record, &mut head, &mut passage, resume, down.timer()) {
             Ok(route) => break route,
             Err(Stop::Answer(response)) => return Box::pin(answer(&record, down, response, head_only)).await,
@@ -98,17 +100,21 @@ pub async fn serve<D: Messages>(
         _ if ended => Stated::Nothing,
         _ => Stated::Chunked,
     };
-    let key = switch.map(|_| websocket_key(client)).unwrap_or_default();
+    let body_chain = if route.wants_body && !ended && switch.is_none() {
+        route::body_chain(&record, &mut RequestHead { request, edits: &mut out.outfit.edits })
+    } else {
+        None
+    };
     let switch = switch.map(|protocol| Switch { protocol, fields: &key });
     // An endpoint that does not read a body without meaning takes it for the next request.
     let overlooked = !ended && switch.is_none() && matches!(request.method, "GET" | "HEAD" | "DELETE" | "TRACE");
     let close = route.pool.connects_for_each() || overlooked;
-    outfit.scheme = route.pool.scheme();
+    out.outfit.scheme = route.pool.scheme();
     if route.call_timeout.is_some() {
         request.fields.leave_out(TIMEOUT);
     }
-    outfit.wants_trailers = wants_trailers(request);
-    outfit.connection = match switch {
+    out.outfit.wants_trailers = wants_trailers(request);
+    out.outfit.connection = match switch {
         Some(switch) => Connection::Tunnel(switch),
         None if close => Connection::Closed,
         None => Connection::Kept,
@@ -117,23 +123,23 @@ pub async fn serve<D: Messages>(
     let suits = match framing {
         // The endpoint would take the next request for the body that is missing.
         Stated::Length(1..) if ended => Err(Reject::LengthMalformed),
-        _ if takes_messages => suit_http2(request, &mut outfit.edits),
+        _ if takes_messages => suit_http2(request, &mut out.outfit.edits),
         _ if switch.is_some_and(|switch| !is_token(switch.protocol.as_bytes())) => Err(Reject::Malformed),
-        _ => suit_http1(request, &mut outfit.edits, has_body),
+        _ => suit_http1(request, &mut out.outfit.edits, has_body),
     };
     if let Err(reject) = suits {
         return Box::pin(answer(&record, down, reject.into(), head_only)).await;
     }
-    let head = Head::Came(HeadParts::decoded(request, framing));
-    let mut out = if takes_messages {
-        outfit.length = if let Stated::Length(n) = framing { n.to_string() } else { String::new() };
+    out.set_head(Head::Came(HeadParts::decoded(request, framing)));
+    if takes_messages {
+        out.outfit.length = match framing {
+            Stated::Length(n) if !out.outfit.edits.is_length_open() => n.to_string(),
+            _ => String::new(),
+        };
         let tunnel = switch.is_some();
         let whole = ended && !tunnel;
-        let message = Message { content: Buf::none(), kept: Vec::new(), trailers: None, whole, tunnel };
-        Outgoing::of_message(core, head, outfit, Box::new(message), Buf::none())
-    } else {
-        Outgoing::new(core, head, outfit, Buf::none(), 0)
-    };
+        out.set_message(Box::new(Message { whole, tunnel, ..Message::default() }), Buf::none());
+    }
     let body = match framing {
         // What a tunnel carries is a body, where messages go on as such.
         _ if ended || (switch.is_some() && !takes_messages) => Body::EMPTY,
@@ -147,6 +153,7 @@ pub async fn serve<D: Messages>(
         idempotent: request.is_idempotent() && switch.is_none(),
         close,
         body,
+        body_chain,
     };
     match attempts::send(client, down, &mut record, &mut opened, &mut out).await {
         Ok(_) => record.phase.set(Phase::Done),

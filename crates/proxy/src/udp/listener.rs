@@ -352,7 +352,7 @@ const EVENT: epoll::Event = epoll::Event { flags: epoll::EventFlags::empty(), da
 
 /// The pool of a listener: no datagram has a host or a path.
 fn pool_of(rules: &Rules) -> Option<&Rc<WorkerPool>> {
-    rules.compiled.router.find(b"", "/").and_then(|route| rules.routes.pool(route))
+    rules.compiled.router.find(b"", || "/").and_then(|route| rules.routes.pool(route))
 }
 
 /// Its endpoint is gone, as the kernel says: it goes on at another one with its next datagram.

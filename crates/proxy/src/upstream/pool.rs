@@ -219,6 +219,7 @@ impl WorkerPool {
     }
 
     /// The scheme of its endpoints' connections.
+    #[inline]
     pub fn scheme(&self) -> &'static str {
         if self.peek().compiled.tls.is_some() { "https" } else { "http" }
     }
@@ -243,6 +244,7 @@ impl WorkerPool {
     }
 
     /// True if a connection to an endpoint serves one request: none is kept idle, or its first bytes name one client.
+    #[inline]
     pub fn connects_for_each(&self) -> bool {
         let plan = self.plan();
         plan.limits.idle_per_endpoint == 0 || plan.proxy_protocol.is_some()

@@ -267,7 +267,7 @@ impl Sessions {
             Poll::Pending
         })
         .await?;
-        if message.goes_at_once() {
+        if message.goes_at_once() && !message.is_head_only() {
             message.parts().for_each(|part| stream.send(part));
         }
         let connect_ns = wait.as_ref().map(|(_, began)| clock.read().since(*began));

@@ -3,6 +3,7 @@
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
+mod bodies;
 mod page;
 mod parts;
 

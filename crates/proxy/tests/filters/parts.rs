@@ -10,9 +10,14 @@ use std::net::SocketAddr;
 
 /// A proxy before this endpoint. `pool`, `behind`: more lines for it, and behind it.
 fn before(endpoints: &[SocketAddr], pool: &str, behind: &str) -> Proxy {
+    proxy_for("parts", endpoints, pool, behind)
+}
+
+/// The same, with the filter of this name.
+pub fn proxy_for(filter: &str, endpoints: &[SocketAddr], pool: &str, behind: &str) -> Proxy {
     let list: Vec<String> = endpoints.iter().map(|addr| format!("\"{addr}\"")).collect();
     Proxy::start(&format!(
-        "[runtime]\nworkers = 1\n[listener.parts]\nbind = [\"$BIND\"]\nerrors = \"detailed\"\nh2c = true\n\
+        "[runtime]\nworkers = 1\n[listener.{filter}]\nbind = [\"$BIND\"]\nerrors = \"detailed\"\nh2c = true\n\
          [pool.web]\nbalance = \"round_robin\"\nendpoints = [{}]\n{pool}\n{behind}",
         list.join(", ")
     ))
@@ -20,15 +25,15 @@ fn before(endpoints: &[SocketAddr], pool: &str, behind: &str) -> Proxy {
 
 /// What comes back of a request that is echoed.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Echo {
-    interim: Vec<u16>,
-    status: u16,
-    body: Vec<u8>,
-    sum: Option<String>,
+pub struct Echo {
+    pub interim: Vec<u16>,
+    pub status: u16,
+    pub body: Vec<u8>,
+    pub sum: Option<String>,
 }
 
 /// Sends a body in pieces, with a trailer behind it.
-fn ask_h1(proxy: &Proxy, body: &[u8]) -> Echo {
+pub fn ask_h1(proxy: &Proxy, body: &[u8]) -> Echo {
     let mut client = proxy.client();
     let mut request = b"POST /echo HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
     for piece in body.chunks(3000) {
@@ -48,11 +53,11 @@ fn ask_h1(proxy: &Proxy, body: &[u8]) -> Echo {
     };
     sending.join().expect("no panic").expect("the proxy takes it");
     let wire = text(&answer.wire[answer.wire.len().saturating_sub(40)..]).to_lowercase();
-    let sum = wire.split_once("x-sum: ").map(|(_, value)| value.trim_end().to_string());
+    let sum = wire.split_once("x-sum: ").and_then(|(_, value)| Some(value.lines().next()?.to_string()));
     Echo { status: answer.status(), body: answer.body, sum, ..echo }
 }
 
-async fn ask_h2(proxy: &Proxy, body: &[u8]) -> Echo {
+pub async fn ask_h2(proxy: &Proxy, body: &[u8]) -> Echo {
     let tcp = tokio::net::TcpStream::connect(proxy.addr()).await.expect("it listens");
     let (client, connection) = h2::client::handshake(tcp).await.expect("it speaks HTTP/2");
     tokio::spawn(connection);
@@ -91,7 +96,7 @@ async fn ask_h2(proxy: &Proxy, body: &[u8]) -> Echo {
 }
 
 /// Echoes over HTTP/1, behind an interim response.
-fn echo_h1() -> Endpoint {
+pub fn echo_h1() -> Endpoint {
     Endpoint::start(|conn: &mut Conn| {
         while let Some(request) = conn.request() {
             let sum = text(&request.wire).to_lowercase().contains("x-sum: 7").then_some("X-Sum: 7\r\n");
@@ -108,7 +113,7 @@ fn echo_h1() -> Endpoint {
 }
 
 /// The same over HTTP/2.
-fn echo_h2() -> H2Server {
+pub fn echo_h2() -> H2Server {
     H2Server::start(|mut exchange| async move {
         let head = http::Response::builder().status(103).header("link", "</a>").body(()).expect("a good head");
         exchange.respond.send_informational(head).expect("the stream is open");
@@ -135,7 +140,7 @@ async fn bodies_interim_responses_and_trailers_pass_between_any_two_protocols() 
     assert_eq!((h1.accepted(), h2.accepted()), (1, 1), "connections carry all requests of a proxy");
 }
 
-fn post(framing: &str, body: &str) -> String {
+pub fn post(framing: &str, body: &str) -> String {
     format!("POST /a HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n{body}")
 }
 

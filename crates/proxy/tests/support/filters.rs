@@ -1,8 +1,12 @@
 //! Filters that exist in tests only. One is built for a listener whose name begins with its name.
 
+use evenkeel_net::buffer::Buf;
 use evenkeel_net::event_loop::yield_now;
 use evenkeel_proxy::row::{Build, LooksAt, Row, Stage};
-use evenkeel_proxy::{Exchange, Filter, RequestHead, Response, ResponseHead, Resume, Verdict};
+use evenkeel_proxy::{
+    BodyFilter, Ended, Exchange, Filter, RequestHead, Response, ResponseHead, Resume, Unfit, Verdict,
+};
+use evenkeel_wire::head::{Request, Table};
 
 const HEADS: LooksAt = LooksAt { responses: true, bodies: false };
 const BODIES: LooksAt = LooksAt { responses: false, bodies: true };
@@ -11,6 +15,7 @@ const BODIES: LooksAt = LooksAt { responses: false, bodies: true };
 pub static FILTERS: &[Row] = &[
     Row { name: "waits", stage: Stage::Listener, key: "", summary: "Waits.", looks_at: HEADS, build: waits },
     Row { name: "heads", stage: Stage::Route, key: "", summary: "Changes heads.", looks_at: HEADS, build: heads },
+    Row { name: "bodies", stage: Stage::Route, key: "", summary: "Changes bodies.", looks_at: BODIES, build: bodies },
     Row { name: "parts", stage: Stage::Route, key: "", summary: "Wants bodies.", looks_at: BODIES, build: parts },
 ];
 
@@ -90,3 +95,49 @@ fn parts(build: &Build<'_>) -> Option<Box<dyn Filter>> {
 }
 
 impl Filter for Parts {}
+
+/// Changes bodies: each byte goes on twice, and behind them the number of those that came, which a trailer says, too. One with a `!` in
+/// it does not pass.
+struct Bodies;
+
+fn bodies(build: &Build<'_>) -> Option<Box<dyn Filter>> {
+    is_for(build, "bodies").then(|| Box::new(Bodies) as _)
+}
+
+impl Filter for Bodies {
+    fn request_body(&self, _: &Exchange<'_>, _: &Request<'_, '_>) -> Option<Box<dyn BodyFilter>> {
+        Some(Box::new(Twice { came: 0 }))
+    }
+
+    fn response_body(&self, _: &Exchange<'_>, _: &ResponseHead<'_, '_, '_>) -> Option<Box<dyn BodyFilter>> {
+        Some(Box::new(Twice { came: 0 }))
+    }
+}
+
+struct Twice {
+    came: usize,
+}
+
+impl BodyFilter for Twice {
+    fn data(&mut self, from: &mut Buf, to: &mut Buf) -> Result<(), Unfit> {
+        let len = from.len().min(to.spare().len() / 2);
+        let taken = &from.filled()[..len];
+        if taken.contains(&b'!') {
+            return Err(Unfit { status: 422, why: "it is too loud" });
+        }
+        let room = to.spare();
+        for (at, byte) in taken.iter().enumerate() {
+            room[2 * at..][..2].fill(*byte);
+        }
+        to.fill(2 * len);
+        from.consume(len);
+        self.came += len;
+        Ok(())
+    }
+
+    fn end(&mut self, to: &mut Buf, trailers: &mut Table) -> Result<Ended, Unfit> {
+        assert!(to.extend(format!("<{}>", self.came).as_bytes()), "it is empty");
+        trailers.push(b"x-came", self.came.to_string().as_bytes());
+        Ok(Ended::Whole)
+    }
+}

@@ -220,15 +220,15 @@ impl Stated {
     }
 }
 
-/// Appends the fields that go on, in runs of the original bytes: case, order and spacing stay. `head` is the whole head.
-pub fn write_kept(head: &[u8], fields: &[Field], out: &mut Vec<u8>) {
-    let end = head.len() - 2;
-    let mut run = fields.first().map_or(end, |first| first.line().start);
+/// Appends the fields that go on, in runs of the original bytes: case, order and spacing stay. `head` is the whole head; what is
+/// between `from` and the first field goes on, too.
+pub fn write_kept(head: &[u8], from: usize, fields: &[Field], out: &mut Vec<u8>) {
+    let mut run = from;
     for line in fields.iter().filter(|field| field.dropped).map(Field::line) {
         append(&[&head[run..line.start]], out);
         run = line.end;
     }
-    append(&[&head[run..end]], out);
+    append(&[&head[run..head.len() - 2]], out);
 }
 
 /// The line of the only field that does not go on; empty if all do, `None` if several do not.

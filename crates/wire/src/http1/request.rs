@@ -2,7 +2,7 @@
 
 use super::fields::{self, Framing, Options, Stated};
 use super::kind::{Kind, kind};
-use super::tokens::Tokens;
+use super::tokens::{Target, Tokens};
 use super::{Body, Limits, Reject, Version};
 use super::{alphanumeric_and, head_len, leading_empty_lines};
 use crate::head::{self, Field, Fields, Room};
@@ -37,6 +37,8 @@ pub struct Request<'h, 'b> {
 /// How the fields of a head are written for an endpoint that speaks HTTP/1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
+    /// True if the line before them goes on as it came, too.
+    pub has_line: bool,
     /// True if they are lines of HTTP/1, which go on in runs of the bytes that came.
     pub as_lines: bool,
     /// True if one of them is the `Host` that is meant.
@@ -70,7 +72,7 @@ impl<'h, 'b> Request<'h, 'b> {
     pub fn read(bytes: &'b [u8], room: &'h mut Room, limits: &Limits) -> Result<Option<Request<'h, 'b>>, Reject> {
         let within = &bytes[..bytes.len().min(limits.head)];
         let before = leading_empty_lines(within);
-        let (method, target, version, head) = match parse(&within[before..], room, limits) {
+        let (method, target, is_plain, version, head) = match parse(&within[before..], room, limits) {
             Ok(parsed) => parsed,
             // Nearly all come whole and are good: then the parser has found the end.
             Err(_) if head_len(bytes, limits)?.is_none() => return Ok(None),
@@ -107,7 +109,7 @@ impl<'h, 'b> Request<'h, 'b> {
         if options.nominated > 0 {
             fields::drop_nominated(head, room, options)?;
         }
-        let (target, host, wins) = origin_form(method, target, host)?;
+        let (target, host, wins) = origin_form(method, target, is_plain, host)?;
         if wins {
             fields::drop_all(Kind::Host, head, room);
         }
@@ -134,7 +136,10 @@ impl<'h, 'b> Request<'h, 'b> {
 
     /// How its fields are written for an endpoint that speaks HTTP/1, too.
     pub fn form(&self) -> Form {
-        Form { as_lines: true, has_host: self.host_kept, framing: self.framing }
+        let behind_target = self.method.len() + 1 + self.target.len();
+        // Nothing else is there if the target was made origin-form.
+        let has_line = self.fields.bytes.get(behind_target..).is_some_and(|rest| rest.starts_with(b" HTTP/1.1\r\n"));
+        Form { has_line, as_lines: true, has_host: self.host_kept, framing: self.framing }
     }
 }
 
@@ -143,21 +148,23 @@ fn is_bodiless(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "DELETE" | "TRACE")
 }
 
-/// Method, target and version of a request, and all of its head.
-type Parsed<'b> = (&'b str, &'b str, Version, &'b [u8]);
+/// Method, target (and whether that is plain) and version of a request, and all of its head.
+type Parsed<'b> = (&'b str, &'b str, bool, Version, &'b [u8]);
 
 #[inline]
 fn parse<'b>(bytes: &'b [u8], room: &mut Room, limits: &Limits) -> Result<Parsed<'b>, Reject> {
-    let text = |token: &'b [u8]| std::str::from_utf8(token).map_err(|_| Reject::Malformed);
     let mut tokens = Tokens::new(bytes);
-    let method = text(tokens.method()?)?;
+    let method = tokens.method()?.len();
     tokens.expect(b" ")?;
-    let target = text(tokens.target()?)?;
+    let Target { bytes: target, is_plain } = tokens.target()?;
+    let both = &bytes[..method + 1 + target.len()];
+    let both = std::str::from_utf8(both).map_err(|_| Reject::Malformed)?;
+    let (method, target) = (&both[..method], &both[method + 1..]);
     tokens.expect(b" ")?;
     let version =
         tokens.version().map_err(|_| if names_version(bytes) { Reject::Version } else { Reject::Malformed })?;
     tokens.expect(b"\r\n")?;
-    Ok((method, target, version, &bytes[..tokens.fields(room, limits)?]))
+    Ok((method, target, is_plain, version, &bytes[..tokens.fields(room, limits)?]))
 }
 
 /// Whether a request line is well-formed but for the number of its version; else it is not HTTP at all.
@@ -220,10 +227,15 @@ impl<'f, 'b> HeaderInfo<'f, 'b> {
 }
 
 /// Makes a target origin-form (RFC 9112 section 3.2); the host that goes with it, and whether that is another than the field
-/// says.
+/// says. `is_plain`: that of a [`Target`].
 #[inline]
-pub fn origin_form<'b>(method: &str, target: &'b str, host: &'b [u8]) -> Result<(&'b str, &'b [u8], bool), Reject> {
-    if !target.is_ascii() || memchr::memchr(b'#', target.as_bytes()).is_some() {
+pub fn origin_form<'b>(
+    method: &str,
+    target: &'b str,
+    is_plain: bool,
+    host: &'b [u8],
+) -> Result<(&'b str, &'b [u8], bool), Reject> {
+    if !is_plain {
         return Err(Reject::Target);
     }
     match target.as_bytes() {

@@ -151,7 +151,7 @@ impl<'h, 'b> Response<'h, 'b> {
         if self.chunked && towards.version == Version::V10 {
             self.write_without_coding(out);
         } else {
-            fields::write_kept(self.fields.bytes, self.fields.rows, out);
+            self.write_kept(self.fields.rows, out);
             if self.framing != Stated::Nothing {
                 self.framing.write(out);
             }
@@ -172,7 +172,13 @@ impl<'h, 'b> Response<'h, 'b> {
         for field in &mut fields {
             field.dropped |= kind(field.name(self.fields.bytes)) == Kind::TransferEncoding;
         }
-        fields::write_kept(self.fields.bytes, &fields, out);
+        self.write_kept(&fields, out);
+    }
+
+    fn write_kept(&self, fields: &[Field], out: &mut Vec<u8>) {
+        if let Some(first) = fields.first() {
+            fields::write_kept(self.fields.bytes, first.line().start, fields, out);
+        }
     }
 }
 

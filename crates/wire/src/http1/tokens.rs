@@ -15,6 +15,15 @@ pub struct Tokens<'b> {
     len: usize,
 }
 
+/// The target of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'b> {
+    /// All of it.
+    pub bytes: &'b [u8],
+    /// True if it is ASCII, and has no fragment.
+    pub is_plain: bool,
+}
+
 impl<'b> Tokens<'b> {
     /// From the first byte on.
     #[inline]
@@ -55,14 +64,20 @@ impl<'b> Tokens<'b> {
         if method.is_empty() { Err(Reject::Malformed) } else { Ok(method) }
     }
 
-    /// The target of a request. What is not ASCII is for the caller to judge.
+    /// The target of a request. One that is not plain is for the caller to judge.
     ///
     /// # Errors
     /// There is none.
     #[inline]
-    pub fn target(&mut self) -> Result<&'b [u8], Reject> {
-        let target = self.to(behind_target(self.left));
-        if target.is_empty() { Err(Reject::Malformed) } else { Ok(target) }
+    pub fn target(&mut self) -> Result<Target<'b>, Reject> {
+        let plain = behind_plain_target(self.left);
+        let behind = behind_target(plain);
+        let bytes = self.to(behind);
+        if bytes.is_empty() {
+            Err(Reject::Malformed)
+        } else {
+            Ok(Target { bytes, is_plain: plain.len() == behind.len() })
+        }
     }
 
     /// A version that we speak. A later minor one means what the latest means that is known (RFC 9110 section 2.5).
@@ -191,10 +206,17 @@ fn behind_text(bytes: &[u8]) -> &[u8] {
     behind(bytes, |b| b >= b' ' && b != 0x7f, |b| b == b'\t')
 }
 
-/// What is behind a target, which ends at controls and spaces.
-#[inline(always)]
+/// What is behind a target, which ends at controls and spaces. Nearly all are plain, so that this is at its end already.
+#[inline]
 fn behind_target(bytes: &[u8]) -> &[u8] {
-    behind(bytes, |b| b > b' ' && b != 0x7f, |_| false)
+    let end = bytes.iter().position(|&b| b <= b' ' || b == 0x7f).unwrap_or(bytes.len());
+    &bytes[end..]
+}
+
+/// What is behind the bytes of a target that are ASCII, up to a fragment.
+#[inline(always)]
+fn behind_plain_target(bytes: &[u8]) -> &[u8] {
+    behind(bytes, |b| (b'!'..0x7f).contains(&b) && b != b'#', |_| false)
 }
 
 /// What is behind a method or the name of a field. Nearly all are letters and hyphens.

@@ -54,7 +54,7 @@ fn our_request(bytes: &[u8]) -> Read {
     ours(bytes, |tokens| {
         let method = tokens.method()?.to_vec();
         tokens.expect(b" ")?;
-        let target = tokens.target()?.to_vec();
+        let target = tokens.target()?.bytes.to_vec();
         std::str::from_utf8(&target).map_err(|_| Reject::Malformed)?;
         tokens.expect(b" ")?;
         let version = format!("{:?}", tokens.version()?);

@@ -11,6 +11,7 @@ const SHADOWS_MAX: usize = 4;
 
 impl Pool {
     /// What of a request is hashed, for the pool's algorithm or a shadow.
+    #[inline]
     pub fn key(&self) -> Option<&HashKey> {
         self.balance.key().or_else(|| self.shadow.iter().find_map(|shadow| shadow.key()))
     }

@@ -2,6 +2,7 @@
 
 use crate::body::downstream::Downstream;
 use crate::body::fault::Fault;
+use crate::body::message::Message;
 use crate::forward::attempt::moves::Moves;
 use crate::forward::hedge;
 use crate::forward::outgoing::Outgoing;
@@ -62,7 +63,7 @@ pub async fn run<'r, D: Downstream>(
         let second = ticket.slot() != slot;
         let terms = Terms { timeouts, tries: repeatable.then_some(tries), is_reused: reused };
         let relay = Relay::new(client, timer, record, opened, terms);
-        let fault = match relay.parts(down, &stream, &mut ticket, &mut opened.body, out, repeatable).await {
+        let fault = match relay.parts(down, &stream, &mut ticket, opened, out, repeatable).await {
             Ok(done) => {
                 answered(client, record, pool, ticket, done, (!second).then_some(tries));
                 return Ok(done);
@@ -95,8 +96,9 @@ async fn hedged<'r, D: Downstream>(
     tries: &Tries<'r>,
     first: UpstreamConn<'r, EndpointStream>,
 ) -> Result<UpstreamConn<'r, EndpointStream>, Failed> {
-    if opened.body.is_done()
+    if opened.is_here()
         && out.is_small()
+        && out.message().is_some_and(Message::goes_at_once)
         && opened.idempotent
         && let Some(delay_ns) = tries.hedge_after(down.timer().left_ns(opened.route.deadline))
     {

@@ -287,7 +287,7 @@ impl Relay<'_, '_> {
                 if let (true, Body::Chunked(chunked)) = (accepted.hears_trailers, &mut body) {
                     chunked.hold_trailers();
                 }
-                (accepted.outcome, accepted.added)
+                (accepted.outcome, accepted.filtered.added)
             }
             Decision::Retry(refusal) => {
                 let rest = buf.take_body(head_len, &mut body, Keep::Framed).map_err(Fault::Response)?;

@@ -4,7 +4,7 @@ use super::Relay;
 use crate::body::fault::Fault;
 use crate::body::upstream::Kept;
 use crate::load::reports;
-use crate::pipeline::response::filter;
+use crate::pipeline::response::{Filtered, filter};
 use crate::record::grpc::Call;
 use evenkeel_balance::retry::{Decision as Again, Failure};
 use evenkeel_balance::{Clock, FailureKind, Outcome, Slot};
@@ -56,8 +56,8 @@ pub(super) struct Accepted {
     pub(super) outcome: Outcome,
     /// Trailers may have a report of the endpoint's load.
     pub(super) hears_trailers: bool,
-    /// Fields that are added, each with its line's end; to be given back.
-    pub(super) added: Option<Vec<u8>>,
+    /// What filters make of it.
+    pub(super) filtered: Filtered,
 }
 
 impl Relay<'_, '_> {
@@ -89,8 +89,8 @@ impl Relay<'_, '_> {
         }
         self.record.note_response(fields);
         self.record.status.set(status);
-        let added = filter(self.record, status, fields, Some(outcome));
-        let accepted = Accepted { outcome, hears_trailers, added };
+        let filtered = filter(self.record, status, fields, Some(outcome));
+        let accepted = Accepted { outcome, hears_trailers, filtered };
         Ok(if switches { Decision::Switch(accepted) } else { Decision::Final(accepted) })
     }
 

@@ -2,6 +2,7 @@
 //! for it: what is not taken keeps its sender from sending more.
 
 use super::{Answered, Relay};
+use crate::body::chain::BodyChain;
 use crate::body::downstream::{ClientParts, Downstream};
 use crate::body::fault::Fault;
 use crate::body::part::{Gone, Part};
@@ -10,6 +11,8 @@ use crate::forward::outgoing::{Outgoing, REPLAY_MAX};
 use crate::forward::relay::decision::{Accepted, Decision, Known, call_outcome};
 use crate::observe::end::Phase;
 use crate::peer::min_rate::MinRate;
+use crate::pipeline::response::Filtered;
+use crate::pipeline::route::Opened;
 use crate::record::grpc::Call;
 use crate::upstream::pick::InFlight;
 use evenkeel_balance::Clock;
@@ -26,8 +29,8 @@ use std::time::Duration;
 const CALL_MAX: usize = 64 * 1024;
 
 impl Relay<'_, '_> {
-    /// Sends what is left of the request and relays the response, both ways at once. The head has left, or goes first. `body`: the
-    /// rest of the request's body. `again`: all of the request is kept, so that it can be sent once more.
+    /// Sends what is left of the request and relays the response, both ways at once. The head has left, or goes first. `again`: all of
+    /// the request is kept, so that it can be sent once more.
     ///
     /// # Errors
     /// What ended it early.
@@ -36,10 +39,11 @@ impl Relay<'_, '_> {
         down: &D,
         up: &U,
         ticket: &mut InFlight<'_>,
-        body: &mut Body,
+        opened: &mut Opened<'_>,
         out: &mut Outgoing<'_>,
         again: bool,
     ) -> Result<Answered, Fault> {
+        let Opened { body, body_chain, .. } = opened;
         let mut left = match body {
             // Nothing of a tunnel is there before the endpoint takes it.
             Body::UntilClose if self.asked.upgrade => Body::EMPTY,
@@ -48,7 +52,8 @@ impl Relay<'_, '_> {
             Body::Chunked(_) | Body::UntilClose => Body::UntilClose,
         };
         let side = down.parts(self.flow(), std::mem::replace(body, Body::EMPTY), out.take_behind());
-        let done = self.both_sides(down, &side, up, ticket, &mut left, out, again).await;
+        let mut rest = Rest { left: &mut left, chain: body_chain.as_deref_mut() };
+        let done = self.both_sides(down, &side, up, ticket, &mut rest, out, again).await;
         if let Err(Fault::Broken) = done {
             // Its record keeps the rule.
             self.record.broken.set(up.broken());
@@ -69,12 +74,12 @@ impl Relay<'_, '_> {
         side: &D::Parts<'_>,
         up: &U,
         ticket: &mut InFlight<'_>,
-        left: &mut Body,
+        rest: &mut Rest<'_>,
         out: &mut Outgoing<'_>,
         again: bool,
     ) -> Result<Answered, Fault> {
         self.allow(self.timeouts.response);
-        let mut upload = pin!(self.upload(side, up, left, out, again));
+        let mut upload = pin!(self.upload(side, up, rest, out, again));
         let mut exchange = pin!(async {
             let download = pin!(self.download(side, up, ticket));
             let (mut answered, sent) = self.both_ways(upload.as_mut(), download).await?;
@@ -96,18 +101,17 @@ impl Relay<'_, '_> {
         &self,
         down: &P,
         up: &U,
-        left: &mut Body,
+        rest: &mut Rest<'_>,
         out: &mut Outgoing<'_>,
         again: bool,
     ) -> Result<(), Fault> {
-        let Ok(is_whole) = self.send_kept(up, left, out, again).await else { return Ok(()) };
+        let Ok(is_whole) = self.send_kept(up, out, again && rest.is_done()).await else { return Ok(()) };
         let mut rate = self.pace();
         // A head and its tunnel are all that a stream carries.
         let mut ends = is_whole || self.asked.upgrade && up.connection().is_none();
         // In HTTP/1 a length states the end.
-        while !(ends || left.is_done() && up.connection().is_some()) {
-            let part = self.next_part(down, left, &mut rate).await?;
-            self.body_due.set(!left.is_done());
+        while !(ends || rest.is_done() && up.connection().is_some()) {
+            let part = self.next_filtered(down, rest, &mut rate).await?;
             let most = match (self.record.phase.get(), self.record.call.get()) {
                 // Once a response has begun, there is no other try.
                 (Phase::Data, _) => 0,
@@ -129,10 +133,10 @@ impl Relay<'_, '_> {
         if self.switched.get() {
             down.begin_tunnel();
             up.begin_tunnel();
-            *left = Body::UntilClose;
+            *rest.left = Body::UntilClose;
             let mut is_open = true;
             while is_open {
-                let part = self.next_part(down, left, &mut rate).await?;
+                let part = self.next_part(down, rest.left, &mut rate).await?;
                 is_open = matches!(part, Part::Data(_));
                 is_open &= give(up, part).await.is_ok();
             }
@@ -141,21 +145,15 @@ impl Relay<'_, '_> {
         Ok(())
     }
 
-    /// Sends what has come of the request, but for a head that has left; true if that is all of it.
-    async fn send_kept<U: Upstream>(
-        &self,
-        up: &U,
-        left: &Body,
-        out: &mut Outgoing<'_>,
-        again: bool,
-    ) -> Result<bool, Gone> {
+    /// Sends what has come of the request, but for a head that has left; true if that is all of it. `again`: it can be sent once more.
+    async fn send_kept<U: Upstream>(&self, up: &U, out: &mut Outgoing<'_>, again: bool) -> Result<bool, Gone> {
         if let Some(transport) = up.connection() {
             self.send_head(transport, out).await?;
-            out.let_go(again && left.is_done());
+            out.let_go(again);
             return Ok(false);
         }
         let message = out.message().ok_or(Gone)?;
-        if !(message.is_head_only() || message.goes_at_once()) {
+        if !message.goes_at_once() {
             for part in message.parts() {
                 give(up, part).await?;
             }
@@ -211,7 +209,8 @@ impl Relay<'_, '_> {
         accepted: Accepted,
     ) -> Result<Answered, Fault> {
         let Head { status, mut fields, ends, .. } = head;
-        if let Some(added) = accepted.added {
+        let Filtered { added, body_chain } = accepted.filtered;
+        if let Some(added) = added {
             fields.push_lines(&added);
             self.client.core.give_back(added);
         }
@@ -223,7 +222,7 @@ impl Relay<'_, '_> {
             // The other direction begins now.
             yield_now().await;
         }
-        let ended = if ends { Ok(None) } else { self.take_body(down, up).await };
+        let ended = if ends { Ok(None) } else { self.take_body(down, up, body_chain).await };
         // The client gets as much as came of a response that is cut.
         if ended.is_err() {
             self.allow(Some(self.timeouts.idle));
@@ -236,7 +235,12 @@ impl Relay<'_, '_> {
     }
 
     /// Relays the body of the final response: how a call ended by what is behind it.
-    async fn take_body<P: ClientParts, U: Upstream>(&self, down: &P, up: &U) -> Result<Option<Status>, Fault> {
+    async fn take_body<P: ClientParts, U: Upstream>(
+        &self,
+        down: &P,
+        up: &U,
+        mut chain: Option<Box<BodyChain>>,
+    ) -> Result<Option<Status>, Fault> {
         loop {
             if down.is_held_back() && !up.is_done() {
                 // The endpoint gets no room for more before the client takes what it has sent.
@@ -251,27 +255,45 @@ impl Relay<'_, '_> {
                     poll_fn(|cx| up.poll_part(cx)).await
                 }
             };
-            match part? {
-                Part::Data(buf) => {
-                    self.room(down).await?;
-                    self.record.count_out(buf.len());
-                    down.send(Part::Data(buf));
-                }
-                Part::Trailers(mut trailers) => {
-                    let ended = self.ended_call(&trailers.fields());
-                    ended.iter().for_each(|status| self.record.call.set(Call::Ended(*status)));
-                    self.on_trailers(&mut trailers.fields());
-                    // They need no room, and leave with the data before them.
-                    down.send(Part::Trailers(trailers));
-                    down.send(Part::End);
-                    return Ok(ended);
-                }
-                Part::End => {
-                    down.send(Part::End);
-                    return Ok(None);
+            let mut part = part?;
+            let mut ended = None;
+            if let Part::Trailers(trailers) = &mut part {
+                ended = self.ended_call(&trailers.fields());
+                ended.iter().for_each(|status| self.record.call.set(Call::Ended(*status)));
+                self.on_trailers(&mut trailers.fields());
+            }
+            let is_last = !matches!(part, Part::Data(_));
+            match &mut chain {
+                None => self.deliver(down, part).await?,
+                Some(chain) => {
+                    chain.push(part);
+                    while let Some(part) = chain.pull()? {
+                        self.deliver(down, part).await?;
+                    }
                 }
             }
+            if is_last {
+                return Ok(ended);
+            }
         }
+    }
+
+    /// Sends a part of the response to the client, when there is room for it.
+    async fn deliver<P: ClientParts>(&self, down: &P, part: Part) -> Result<(), Fault> {
+        match part {
+            Part::Data(buf) => {
+                self.room(down).await?;
+                self.record.count_out(buf.len());
+                down.send(Part::Data(buf));
+            }
+            // They need no room, and leave with the data before them.
+            Part::Trailers(trailers) => {
+                down.send(Part::Trailers(trailers));
+                down.send(Part::End);
+            }
+            Part::End => down.send(Part::End),
+        }
+        Ok(())
     }
 
     /// Waits until the client takes another part.
@@ -290,6 +312,28 @@ impl Relay<'_, '_> {
         match self.record.call.get() {
             Call::Not => MinRate::new(body),
             _ => MinRate::of_call(self.timeouts.idle.max(body)),
+        }
+    }
+
+    /// The next part of the request for the endpoint: what the client sends, or what filters make of that.
+    async fn next_filtered<P: ClientParts>(
+        &self,
+        down: &P,
+        rest: &mut Rest<'_>,
+        rate: &mut MinRate,
+    ) -> Result<Part, Fault> {
+        loop {
+            if let Some(chain) = &mut rest.chain
+                && let Some(part) = chain.pull()?
+            {
+                return Ok(part);
+            }
+            let part = self.next_part(down, rest.left, rate).await?;
+            self.body_due.set(!rest.left.is_done());
+            match &mut rest.chain {
+                None => return Ok(part),
+                Some(chain) => chain.push(part),
+            }
         }
     }
 
@@ -317,6 +361,20 @@ impl Relay<'_, '_> {
         }
         self.expect(Phase::Head, self.timeouts.response);
         Ok(part)
+    }
+}
+
+/// What of a request's body has not gone to the endpoint.
+struct Rest<'b> {
+    /// What is still to come from the client.
+    left: &'b mut Body,
+    /// The filters that it passes, which may hold some of it.
+    chain: Option<&'b mut BodyChain>,
+}
+
+impl Rest<'_> {
+    fn is_done(&self) -> bool {
+        self.chain.as_ref().map_or(self.left.is_done(), |chain| chain.is_done())
     }
 }
 
