@@ -62,7 +62,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/load/probe", &["http", "datagram", "outstanding"]),
     ("proxy/observe", &[
         "access_log", "explanations", "metrics", "request_id", "shown", "numbers", "taps", "traces", "finished", "summary", "tries",
-        "timing", "route_stats stats", "dropped_report", "end", "flow_end", "latency",
+        "route_stats stats", "timing", "dropped_report", "end", "flow_end", "latency",
     ]),
     ("proxy/observe/access_log", &["template", "line", "names", "layout", "front", "backwards", "quoted"]),
     ("proxy/observe/metrics", &["endpoints", "listeners", "pools", "reports", "udp", "modes"]),
