@@ -260,8 +260,10 @@ impl Threads {
     /// Returns the name of each worker, and a number that goes up between two calls if its event loop turns: a call asks it to.
     pub fn beats(&self) -> impl Iterator<Item = (&str, u64)> {
         self.threads.iter().map(|worker| {
+            // Before it is asked: the answer counts at the next call, however fast it comes.
+            let beats = worker.heart.beats.get();
             worker.heart.asked.notify_one();
-            (&*worker.name, worker.heart.beats.get())
+            (&*worker.name, beats)
         })
     }
 

@@ -1,10 +1,13 @@
-//! What tests find on this machine: programs of others, and addresses of their own. A test that needs a program that is missing is skipped with a
+//! What tests find on this machine: programs of others, and addresses of their own; and a client of TLS that
+//! trusts what it meets. A test that needs a program that is missing is skipped with a
 //! line that no test runner hides. With `EVENKEEL_REQUIRE_PEERS=1` a missing program fails the test instead: CI sets it, so
 //! that nothing is skipped there.
 
 mod addresses;
+mod trusting;
 
 pub use addresses::own_addr;
+pub use trusting::Trusting;
 
 use std::env;
 use std::io::Write;

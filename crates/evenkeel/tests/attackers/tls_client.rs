@@ -2,16 +2,14 @@
 
 use crate::scene::Innocent;
 use crate::support::DEADLINE;
+use evenkeel_peers::Trusting;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
-use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use tokio_rustls::rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned,
-};
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 /// Certificate, what leads from it to a root, and its key, as a client shows them.
 pub type Shown = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
@@ -19,9 +17,10 @@ pub type Shown = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 /// A client that shows this, if anything.
 pub fn client(shows: Option<Shown>) -> Arc<ClientConfig> {
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
+    let schemes = provider.signature_verification_algorithms.supported_schemes();
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let builder = builder.expect("its own versions").dangerous();
-    let builder = builder.with_custom_certificate_verifier(Arc::new(Believer(provider)));
+    let builder = builder.with_custom_certificate_verifier(Arc::new(Trusting::new(schemes)));
     Arc::new(match shows {
         None => builder.with_no_client_auth(),
         Some((chain, key)) => builder.with_client_auth_cert(chain, key).expect("a certificate and its key"),
@@ -90,42 +89,4 @@ pub fn hello() -> Vec<u8> {
     let mut bytes = Vec::new();
     connection.write_tls(&mut bytes).expect("a vector takes them");
     bytes
-}
-
-#[derive(Debug)]
-struct Believer(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Believer {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }

@@ -2,13 +2,11 @@
 
 use crate::error::{Error, Result};
 use crate::http;
+use evenkeel_peers::Trusting;
 use rustls::client::Resumption;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned, SupportedProtocolVersion,
-};
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned, SupportedProtocolVersion};
 use std::net::TcpStream;
 use std::sync::Arc;
 
@@ -41,10 +39,10 @@ pub fn config(version: Version, resumes: bool) -> Result<Arc<ClientConfig>> {
     let mut provider = aws_lc_rs::default_provider();
     // The first is what is used: the second only allows certificates of its curve in TLS 1.2.
     provider.kx_groups = vec![aws_lc_rs::kx_group::X25519, aws_lc_rs::kx_group::SECP256R1];
-    let provider = Arc::new(provider);
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(&[version.row()]);
+    let schemes = provider.signature_verification_algorithms.supported_schemes();
+    let builder = ClientConfig::builder_with_provider(Arc::new(provider)).with_protocol_versions(&[version.row()]);
     let builder = builder.map_err(|error| Error::Wrong(format!("no clients of {version:?}: {error}")))?;
-    let trusting = builder.dangerous().with_custom_certificate_verifier(Arc::new(Trusting(provider)));
+    let trusting = builder.dangerous().with_custom_certificate_verifier(Arc::new(Trusting::new(schemes)));
     let mut config = trusting.with_no_client_auth();
     config.resumption = if resumes { Resumption::in_memory_sessions(8) } else { Resumption::disabled() };
     Ok(Arc::new(config))
@@ -59,43 +57,4 @@ pub fn connect(port: u16, config: &Arc<ClientConfig>) -> Result<Tls> {
     let tls = ClientConnection::new(Arc::clone(config), name);
     let tls = tls.map_err(|error| Error::Wrong(format!("no client of TLS: {error}")))?;
     Ok(StreamOwned::new(tls, http::connect(port)?))
-}
-
-/// Believes every certificate and signature.
-#[derive(Debug)]
-struct Trusting(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Trusting {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> std::result::Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }

@@ -39,6 +39,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "log_writer", "line_socket", "line_file", "total", "counter", "deadline", "buffer", "event_loop", "boxed", "clock",
     ]),
     ("net/event_loop", &["rest", "alarm", "source", "reactor", "budget", "tasks waker_slot", "units", "task_waker", "remote_waker", "fake_clock kernel"]),
+    ("peers", &["addresses", "trusting"]),
     ("proxy", &[
         "plan", "serve", "forward", "pipeline", "record", "tcp", "udp", "listener", "filters", "load", "upstream", "http2", "body",
         "core", "observe", "peer",

@@ -1,19 +1,18 @@
 //! A handshake in memory whose keys are the same each time: random numbers, the key exchange and the signature are constants. So
 //! several readers of one stream can be made, and a peer that seals whatever it likes.
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use evenkeel_peers::Trusting;
 use rustls::client::{Resumption, UnbufferedClientConnection};
 use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider};
 use rustls::crypto::{
     ActiveKeyExchange, CryptoProvider, GetRandomFailed, SecureRandom, SharedSecret, SupportedKxGroup,
 };
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::UnbufferedServerConnection;
 use rustls::sign::{CertifiedKey, Signer, SigningKey, SingleCertAndKey};
 use rustls::unbuffered::{ConnectionState, UnbufferedStatus};
 use rustls::{
-    ClientConfig, DigitallySignedStruct, Error, NamedGroup, ServerConfig, SignatureAlgorithm, SignatureScheme,
-    SupportedCipherSuite,
+    ClientConfig, Error, NamedGroup, ServerConfig, SignatureAlgorithm, SignatureScheme, SupportedCipherSuite,
 };
 use std::sync::Arc;
 
@@ -90,7 +89,7 @@ impl Pair {
             .with_protocol_versions(&[suite.version()])
             .unwrap()
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Constant))
+            .with_custom_certificate_verifier(Arc::new(Trusting::new(vec![SignatureScheme::ED25519])))
             .with_no_client_auth();
         (server.enable_secret_extraction, client.enable_secret_extraction) = (true, true);
         client.resumption = Resumption::disabled();
@@ -158,40 +157,5 @@ impl Signer for Constant {
 
     fn scheme(&self) -> SignatureScheme {
         SignatureScheme::ED25519
-    }
-}
-
-impl ServerCertVerifier for Constant {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ED25519]
     }
 }

@@ -4,58 +4,17 @@ use super::authority::Authority;
 use crate::inspect::{WithTls, now};
 use crate::store::Store;
 use evenkeel_config::{Machine, Plan, ThisMachine};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, ServerConnection, SignatureScheme};
+use evenkeel_peers::Trusting;
+use rustls::{ClientConfig, ClientConnection, ServerConnection, SignatureScheme};
 use std::fs;
-use std::sync::{Arc, Mutex};
-
-/// Trusts all, and keeps the response that it saw.
-#[derive(Debug, Default)]
-struct Watcher(Mutex<Vec<u8>>);
-
-impl ServerCertVerifier for Watcher {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        ocsp: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        *self.0.lock().expect("no panic holds it") = ocsp.to_vec();
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ECDSA_NISTP256_SHA256]
-    }
-}
+use std::sync::Arc;
 
 /// Shakes hands with the first listener; returns the response that is stapled, empty without one.
 fn stapled(store: &Store) -> Vec<u8> {
-    let watcher = Arc::new(Watcher::default());
+    let trusting = Arc::new(Trusting::new(vec![SignatureScheme::ECDSA_NISTP256_SHA256]));
     let builder = ClientConfig::builder_with_provider(crate::provider::provider());
     let builder = builder.with_safe_default_protocol_versions().expect("versions").dangerous();
-    let config = builder.with_custom_certificate_verifier(watcher.clone()).with_no_client_auth();
+    let config = builder.with_custom_certificate_verifier(trusting.clone()).with_no_client_auth();
     let mut client = ClientConnection::new(Arc::new(config), "a.test".try_into().expect("a name")).expect("a client");
     let current = store.listeners().next().expect("one").2.get();
     let mut server = ServerConnection::new(current).expect("a server");
@@ -68,8 +27,7 @@ fn stapled(store: &Store) -> Vec<u8> {
         client.read_tls(&mut &*back).expect("it is read whole");
         client.process_new_packets().expect("a good certificate");
     }
-    let seen = watcher.0.lock().expect("no panic holds it");
-    seen.clone()
+    trusting.staple().expect("a handshake").to_vec()
 }
 
 fn plan(authority: &Authority) -> Plan {
