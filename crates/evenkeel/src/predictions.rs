@@ -45,7 +45,10 @@ impl Predictions {
             let shown = tokio::task::spawn_blocking(move || shown(&remembered)).await;
             let shown = shown.map_err(|_| Problem::refused("the prediction could not be made"))?;
             let good_for: Duration = now.elapsed() * AGE_OF_COST;
-            made.insert(name, Made { good_until: Instant::now() + good_for, shown: shown.clone() });
+            // That there is too little to predict from costs nothing to find, and is over with the next requests.
+            if shown.nothing.is_none() {
+                made.insert(name, Made { good_until: Instant::now() + good_for, shown: shown.clone() });
+            }
             all.push(shown);
         }
         Ok(all)
