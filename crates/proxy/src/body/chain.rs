@@ -7,7 +7,7 @@ use crate::body::part::Part;
 use evenkeel_net::buffer::Buf;
 use evenkeel_wire::head::Table;
 
-/// What a filter says that takes nothing and gives nothing: it would be asked for ever.
+/// The fault of a filter that takes nothing and gives nothing: it would be asked forever.
 const STUCK: Unfit = Unfit { status: 500, why: "a filter took nothing of the body" };
 
 /// The filters of one body. Parts are put in at the front, and taken out behind the last filter.
@@ -79,7 +79,7 @@ impl BodyChain {
     }
 }
 
-/// What comes out behind the last of these.
+/// Takes the next part out behind the last of these filters.
 fn pull(links: &mut [Link]) -> Result<Option<Part>, Unfit> {
     let Some((link, before)) = links.split_last_mut() else { return Ok(None) };
     loop {
@@ -102,7 +102,7 @@ impl Link {
         }
     }
 
-    /// What the filter makes of what waits; `None` if it makes nothing of that.
+    /// Passes what waits through the filter; `None` if that yields nothing.
     fn pull(&mut self) -> Result<Option<Part>, Unfit> {
         if self.waiting.is_empty() && self.end.is_none() {
             return Ok(None);

@@ -28,11 +28,11 @@ pub trait BodyFilter {
     }
 }
 
-/// Whether all of a body has gone on.
+/// State of a body at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// All of it.
+    /// Nothing is left.
     Whole,
-    /// `to` is full: there is more.
+    /// More is left, as `to` is full.
     More,
 }

@@ -18,12 +18,12 @@ pub trait Filter {
     /// Looks at the head of a final response, wherever it comes from, and may change it.
     fn response(&self, _: &Exchange<'_>, _: &mut ResponseHead<'_, '_, '_>) {}
 
-    /// Returns what the body of a request is to pass. Asked once its route is known, and only where a body follows the head.
+    /// Returns the filter for the body of a request. Asked once its route is known, and only where a body follows the head.
     fn request_body(&self, _: &Exchange<'_>, _: &Request<'_, '_>) -> Option<Box<dyn BodyFilter>> {
         None
     }
 
-    /// Returns what the body of a final response is to pass. Asked behind [`Filter::response`], and also where no body follows the
+    /// Returns the filter for the body of a final response. Asked behind [`Filter::response`], and also where no body follows the
     /// head (`HEAD`), as its length would be another one.
     fn response_body(&self, _: &Exchange<'_>, _: &ResponseHead<'_, '_, '_>) -> Option<Box<dyn BodyFilter>> {
         None

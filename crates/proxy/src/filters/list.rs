@@ -59,7 +59,7 @@ impl Filters {
         self.of_responses.iter().for_each(|&at| self.all[at].1.response(cx, head));
     }
 
-    /// What the body of a request passes, in order.
+    /// Filters for the body of a request, in order.
     pub fn request_body(
         &self,
         cx: &Exchange<'_>,
@@ -68,7 +68,7 @@ impl Filters {
         self.of_bodies.iter().filter_map(move |&at| self.all[at].1.request_body(cx, request))
     }
 
-    /// What the body of a response passes, in order: the last filter comes first.
+    /// Filters for the body of a response: the last one comes first.
     pub fn response_body(
         &self,
         cx: &Exchange<'_>,

@@ -11,7 +11,7 @@ use evenkeel_wire::grpc::of_http;
 use evenkeel_wire::head::{Fields, Table};
 use std::borrow::Cow;
 
-/// What filters make of a response.
+/// Result of the filters for a response.
 #[derive(Default)]
 pub struct Filtered {
     /// Lines that are added to its head, each with its end, in memory to be given back; `None` if there are none.

@@ -56,7 +56,7 @@ pub(super) struct Accepted {
     pub(super) outcome: Outcome,
     /// Trailers may have a report of the endpoint's load.
     pub(super) hears_trailers: bool,
-    /// What filters make of it.
+    /// Result of the filters for it.
     pub(super) filtered: Filtered,
 }
 

@@ -364,9 +364,9 @@ impl Relay<'_, '_> {
     }
 }
 
-/// What of a request's body has not gone to the endpoint.
+/// The part of a request's body that the endpoint does not have yet.
 struct Rest<'b> {
-    /// What is still to come from the client.
+    /// The rest that the client has not sent.
     left: &'b mut Body,
     /// The filters that it passes, which may hold some of it.
     chain: Option<&'b mut BodyChain>,
