@@ -24,7 +24,7 @@ use tokio::sync::watch;
 pub struct Numbers {
     listeners: BTreeMap<Arc<str>, Vec<Arc<ListenerStats>>>,
     pools: BTreeMap<Arc<str>, Vec<Arc<PoolStats>>>,
-    /// By pool.
+    /// Counts of each pool.
     tallies: HashMap<Arc<str>, Tally<EndpointStats>>,
 }
 

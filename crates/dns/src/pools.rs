@@ -31,7 +31,7 @@ pub struct Endpoint {
     pub priority: u8,
     /// The zone it is in.
     pub zone: Option<Arc<str>>,
-    /// What this worker counts of it.
+    /// Counts of this worker.
     pub stats: Arc<EndpointStats>,
 }
 

@@ -42,7 +42,7 @@ pub struct Dns {
     numbers: watch::Sender<Arc<Numbers>>,
     /// What workers were sent last, until all of them have applied it.
     sent: Option<(Arc<Generation>, Arc<Numbers>)>,
-    /// By pool: those of endpoints that workers were sent.
+    /// Counts of endpoints that workers were sent, by pool.
     changed: Vec<(Arc<str>, Arc<Members<EndpointStats>>)>,
 }
 
@@ -266,7 +266,7 @@ fn listeners(plan: &Plan) -> impl Iterator<Item = &Arc<Listener>> {
     plan.listeners.iter().filter(|l| l.mode == Mode::Dns && l.zone.is_some())
 }
 
-/// What answers of a worker say of the endpoints of a pool that have an address.
+/// Endpoints of a pool that have an address, as answers of a worker name them.
 fn endpoints(pool: &SharedPool, members: &Members<EndpointStats>, worker: usize) -> Vec<(Slot, Endpoint)> {
     let one = |(of, stats): (&plan::Endpoint, &Arc<EndpointStats>)| {
         let (slot, addr) = (pool.slot_of(of)?, address(&of.addr)?);

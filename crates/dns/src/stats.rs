@@ -74,7 +74,7 @@ pub struct PoolStats {
     pub failed_open: Counter,
 }
 
-/// Of one endpoint and worker.
+/// Numbers of one endpoint at one worker.
 #[derive(Debug, Default)]
 pub struct EndpointStats {
     /// Answers that name it.

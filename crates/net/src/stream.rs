@@ -32,7 +32,7 @@ pub struct Stream {
     fd: OwnedFd,
     /// Whether the kernel was told to send small writes at once.
     at_once: Cell<bool>,
-    /// Whether closing tells the peer that something went wrong.
+    /// True if closing tells the peer that something went wrong.
     resets: Cell<bool>,
 }
 
@@ -331,14 +331,14 @@ impl Stream {
         if asked == 0 { bytes.try_into().unwrap_or(0) } else { 0 }
     }
 
-    /// Whether closing tells the peer that something went wrong. An error does not matter: then it is not told.
+    /// Sets whether closing tells the peer that something went wrong. An error does not matter: the peer is not told then.
     pub fn reset_on_close(&self, resets: bool) {
         self.resets.set(resets);
         let linger = resets.then_some(Duration::ZERO);
         let _ = rustix::net::sockopt::set_socket_linger(&self.fd, linger);
     }
 
-    /// Whether closing is a reset.
+    /// True if closing is a reset.
     pub fn resets_on_close(&self) -> bool {
         self.resets.get()
     }

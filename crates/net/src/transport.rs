@@ -213,12 +213,12 @@ impl Transport {
         self.socket().unacknowledged()
     }
 
-    /// Whether closing tells the peer that something went wrong.
+    /// Sets whether closing tells the peer that something went wrong.
     pub fn reset_on_close(&self, resets: bool) {
         self.socket().reset_on_close(resets);
     }
 
-    /// Whether closing is a reset.
+    /// True if closing is a reset.
     pub fn resets_on_close(&self) -> bool {
         self.socket().resets_on_close()
     }

@@ -42,7 +42,7 @@ pub enum Health {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Patch {
-    /// Mode in which it drains..
+    /// Mode in which it drains.
     #[serde(default, deserialize_with = "said")]
     #[schema(value_type = Option<Drain>)]
     pub drain: Option<Option<Drain>>,

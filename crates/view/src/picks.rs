@@ -60,7 +60,7 @@ pub struct FilterStep {
     pub did: Cow<'static, str>,
 }
 
-/// One try of a request.
+/// Try of a request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ExplainedTry {
     /// Start, from the request's head on, nanoseconds.
@@ -75,7 +75,7 @@ pub struct ExplainedTry {
     pub failed: Option<String>,
 }
 
-/// One pick of a pool.
+/// Pick of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Pick {
     /// Deciding step, in words.

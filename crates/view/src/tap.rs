@@ -120,7 +120,7 @@ pub struct Tapped {
     pub tries: Vec<TappedTry>,
 }
 
-/// One try of a request.
+/// Try of a request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TappedTry {
     /// Endpoint of the try.

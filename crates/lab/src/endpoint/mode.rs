@@ -1,4 +1,4 @@
-//! What an endpoint does with requests: its mode, which an experiment changes while it runs.
+//! Modes of an endpoint, which an experiment changes while it runs.
 
 use crate::rng::Rng;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -7,7 +7,7 @@ use std::time::Duration;
 /// The pause before a response is cut: long enough that a proxy has passed on what came before.
 pub(super) const BEFORE_RESET: Duration = Duration::from_millis(20);
 
-/// What an endpoint does with requests.
+/// Mode of an endpoint: its way with requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Answers in about 10 ms.
@@ -45,7 +45,7 @@ impl Mode {
         Mode::ALL.iter().find(|(mode, _)| *mode == self).map_or("", |(_, name)| name)
     }
 
-    /// What it answers requests with, if not by their work.
+    /// Status that requests are answered with, if not by their work.
     pub(super) fn status(self) -> Option<u16> {
         match self {
             Mode::Error500 => Some(500),
@@ -54,7 +54,7 @@ impl Mode {
         }
     }
 
-    /// What it answers the health check with.
+    /// Status that the health check is answered with.
     pub(super) fn health(self) -> u16 {
         if self == Mode::Error503 { 503 } else { 200 }
     }
@@ -80,7 +80,7 @@ impl Dial {
     }
 }
 
-/// How long the endpoint works on a request: 8 to 12 ms, ten times that when slow, the same for the same number.
+/// Time that the endpoint works on a request: 8 to 12 ms, ten times that when slow, the same for the same number.
 pub(super) fn work(number: usize, mode: Mode) -> Duration {
     let well = Duration::from_millis(8) + Duration::from_millis(4).mul_f64(Rng::new(number as u64).unit());
     if mode == Mode::Slow { well * 10 } else { well }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-/// What a client wants of an endpoint.
+/// Kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// A GET.
@@ -18,7 +18,7 @@ pub enum Ask {
 pub struct Id {
     /// Index of the balancer.
     pub balancer: usize,
-    /// From 0 at each balancer: the same number is the same request in each.
+    /// Number from 0 on at each balancer: the same number is the same request in each.
     pub number: usize,
 }
 
@@ -61,9 +61,9 @@ impl Id {
 /// A request that reached an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When its head had been read, on the clock of `clock::now_ns`.
+    /// Time when its head had been read, on the clock of `clock::now_ns`.
     pub at_ns: u64,
-    /// Which request.
+    /// The request.
     pub id: Id,
 }
 

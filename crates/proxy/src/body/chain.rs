@@ -60,10 +60,10 @@ impl BodyChain {
         Ok(part)
     }
 
-    /// Has all of a body pass.
+    /// Passes a whole body.
     ///
     /// # Errors
-    /// It does not.
+    /// The body does not pass.
     pub fn pass(&mut self, body: &[u8]) -> Result<Vec<u8>, Unfit> {
         let mut passed = Vec::new();
         let mut pieces = body.chunks(evenkeel_net::buffer::CAPACITY);

@@ -1,5 +1,4 @@
-//! A request that is over, as other threads get it: taps and the exporter of spans. Made of its head when that comes, and filled in at
-//! its end.
+//! A request that is over, as other threads get it: taps and the exporter of spans. It begins with the head, and is filled in at the end.
 
 use super::summary::Summary;
 use super::tries::Try;
@@ -13,13 +12,13 @@ const TEXT_MAX: usize = 1024;
 /// A request that is over.
 #[derive(Clone, Debug, Default)]
 pub struct FinishedRequest {
-    /// As the access log writes it.
+    /// Request id as the access log writes it.
     pub request_id: String,
     /// The trace that it belongs to, in digits, if that is known.
     pub trace_id: Option<String>,
     /// Its spans, if it is recorded.
     pub spans: Option<Spans>,
-    /// When its head was there, nanoseconds since 1970.
+    /// Time when its head was there, nanoseconds since 1970.
     pub at_ns: u64,
     /// The worker that served it.
     pub worker: usize,
@@ -33,17 +32,17 @@ pub struct FinishedRequest {
     pub client: String,
     /// Protocol of the client.
     pub protocol: &'static str,
-    /// As sent.
+    /// Method as sent.
     pub method: String,
-    /// As the client wrote it.
+    /// Host as the client wrote it.
     pub host: String,
-    /// With the query.
+    /// Path with the query.
     pub path: String,
-    /// How it went.
+    /// Times, bytes, status and end.
     pub summary: Summary,
-    /// Why no response of an endpoint went to the client.
+    /// Reason for which no response of an endpoint went to the client.
     pub reason: Option<String>,
-    /// In order of their ends; the last one's endpoint answered, or failed last.
+    /// Tries in order of their ends; the last one's endpoint answered, or failed last.
     pub tries: Vec<Try>,
 }
 

@@ -121,7 +121,7 @@ impl Numbers {
     }
 }
 
-/// What an endpoint reported last of its load, to whichever worker. `now`: by the clock of the workers.
+/// Returns the latest load report of an endpoint, to whichever worker. `now`: by the clock of the workers.
 fn report(members: &Members, endpoint: usize, now: Instant) -> Option<LoadReport> {
     let reports = members.stats(endpoint).map(|stats| &stats.reported);
     let last = reports.max_by_key(|report| report.at_ns.get())?;

@@ -21,7 +21,7 @@ pub struct Summary {
     pub timing: Timing,
     /// The side that ended it.
     pub cause: Cause,
-    /// Where it was then.
+    /// Phase in which it ended.
     pub phase: Phase,
 }
 

@@ -19,23 +19,23 @@ pub const WAITING_MAX: usize = 4096;
 /// Recorded requests that the exporter did not take in time.
 static OVERRUN: AtomicU64 = AtomicU64::new(0);
 
-/// How many recorded requests were dropped, as the exporter did not take them in time.
+/// Number of recorded requests that were dropped, as the exporter did not take them in time.
 pub fn overrun() -> u64 {
     OVERRUN.load(Relaxed)
 }
 
-/// What a plan says of traces.
+/// Rules of a plan for traces.
 #[derive(Clone, Debug)]
 pub struct Rules {
     sample: f64,
     /// Whether only trusted proxies are believed.
     pub trusted_only: bool,
-    /// How endpoints are told.
+    /// Formats in which endpoints are told.
     pub formats: Formats,
 }
 
 impl Rules {
-    /// As planned.
+    /// Rules as planned.
     pub fn new(plan: &plan::Traces) -> Rules {
         let format = |format: &ContextFormat| match format {
             ContextFormat::W3c => Format::W3c,
@@ -75,7 +75,7 @@ impl Traces {
         self.is_on.get()
     }
 
-    /// By which rules the next request is traced, whether it is recorded if it is for us to say, and something random.
+    /// Draws for the next request: the rules of its trace, whether it is recorded if its client does not say, and something random.
     pub fn draw(&self) -> Option<(Ref<'_, Rules>, bool, u64)> {
         let rules = Ref::filter_map(self.rules.borrow(), |rules| rules.as_ref().map(|(rules, _)| rules)).ok()?;
         let mut rng = self.rng.borrow_mut();
@@ -99,9 +99,9 @@ pub struct Trace {
     told: Span,
     parent: Option<u64>,
     sampled: Sampled,
-    /// Of fields that are written; none if those of the client go on as they came.
+    /// Formats of the fields that are written; none if those of the client are forwarded as they came.
     formats: Formats,
-    /// What spans are made of.
+    /// Random number of which the ids of spans are made.
     seed: u64,
 }
 

@@ -8,33 +8,33 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Begin of a try.
+/// Start of a try.
 #[derive(Clone, Copy, Debug)]
 pub struct TryStart {
-    /// When it began.
+    /// Time of its start.
     pub at: Instant,
     /// Its number among those of its request, from 1 on.
     pub number: u32,
-    /// How its endpoint was found.
+    /// Way in which its endpoint was found.
     pub how: How,
 }
 
-/// How the endpoint of a try was found.
+/// Way in which the endpoint of a try was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum How {
-    /// By the algorithm.
+    /// The algorithm picked it.
     #[default]
     Picked,
-    /// By the algorithm, after the request had waited for a place.
+    /// The algorithm picked it after the request had waited for a place.
     Waited,
-    /// By the client's session.
+    /// The client's session names it.
     Session,
-    /// By the algorithm, for a second copy.
+    /// The algorithm picked it for a second copy.
     Hedge,
 }
 
 impl How {
-    /// One word.
+    /// Returns its word.
     pub fn name(self) -> &'static str {
         match self {
             How::Picked => "picked",
@@ -54,19 +54,19 @@ pub struct Try {
     pub addr: Option<SocketAddr>,
     /// Its number among those of its request, from 1 on.
     pub number: u32,
-    /// How its endpoint was found.
+    /// Way in which its endpoint was found.
     pub how: How,
     /// Its span, if the request belongs to a trace.
     pub span: u64,
-    /// From the begin of the request to its own, nanoseconds.
+    /// Time from the start of the request to its own, nanoseconds.
     pub at_ns: u64,
-    /// From its begin to its end, nanoseconds.
+    /// Time from its start to its end, nanoseconds.
     pub took_ns: u64,
     /// `answered`, or how it failed.
     pub end: Cow<'static, str>,
 }
 
-/// How a try failed that `by` has ended, in a word or two.
+/// Returns the failure of a try that `by` has ended, in a word or two.
 pub fn failure_text(failure: Option<Failure>, by: Cause) -> Cow<'static, str> {
     match failure {
         Some(Failure::Connect) if by == Cause::EndpointSlow => "connect timeout".into(),

@@ -44,7 +44,7 @@ pub struct Remembered {
     pub names: BTreeMap<EndpointId, Arc<str>>,
 }
 
-/// What is known of a pool outside of its workers: tiers, zones, and since when endpoints are in their state.
+/// Facts about a pool that its workers do not have: tiers, zones, and since when endpoints are in their state.
 struct Known {
     endpoints: Endpoints,
     since_ms: BTreeMap<Arc<str>, u64>,

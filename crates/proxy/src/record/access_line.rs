@@ -8,12 +8,12 @@ use crate::record::progress::Progress;
 use evenkeel_wire::head::{Fields, Request};
 use std::cell::RefCell;
 
-/// What is kept of a request for its line.
+/// Parts of the line that are kept while the request runs.
 #[derive(Default)]
 pub struct AccessLine {
-    /// Of the request's head.
+    /// Fields of the request's head.
     asked: Vec<u8>,
-    /// Of the response's head.
+    /// Fields of the response's head.
     answered: RefCell<Vec<u8>>,
     /// True if fields of the response are logged.
     wants_response: bool,

@@ -25,7 +25,7 @@ pub struct Explanation {
     explained: Explained,
     began: Instant,
     tries: RefCell<Vec<(Option<Slot>, ExplainedTry)>>,
-    /// That of the last pick.
+    /// Explanation of the last pick.
     pick: RefCell<balance::Explanation>,
 }
 
@@ -44,7 +44,7 @@ impl Explanation {
         Box::new(Explanation { explained, began: now, tries: RefCell::default(), pick: RefCell::default() })
     }
 
-    /// A place where the algorithm says, as [`pick::place`](crate::upstream::pick::place) gives it.
+    /// Finds a place where the algorithm says, as [`pick::place`](crate::upstream::pick::place) does.
     ///
     /// # Errors
     /// Why there is none.
@@ -63,7 +63,7 @@ impl Explanation {
         placed
     }
 
-    /// As [`InFlight::start`]. A pick of no endpoint is noted here, any other when the try begins.
+    /// Picks an endpoint as [`InFlight::start`] does. A pick of no endpoint is noted here, any other when the try begins.
     ///
     /// # Errors
     /// Why there is none.

@@ -28,7 +28,7 @@ use evenkeel_wire::http1::translate::phrase;
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
 
-/// One request: its progress, and the observers that want it.
+/// A request: its progress, and the observers that want it.
 pub struct Record<'c> {
     progress: Progress<'c>,
     observers: Observers,
@@ -146,7 +146,7 @@ impl<'c> Record<'c> {
         }
     }
 
-    /// Out of the way of requests that have no observer.
+    /// Tells the observers of the end. A function of its own, out of the way of requests that have none.
     #[inline(never)]
     fn observers_end(&mut self) {
         let (core, summary) = (self.core, self.summary());

@@ -21,7 +21,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is known of a request so far.
+/// Facts about a request so far.
 pub struct Progress<'c> {
     pub(super) client: &'c Client<'c>,
     /// Rules that it is served by.
@@ -34,7 +34,7 @@ pub struct Progress<'c> {
     pub(super) method: usize,
     /// Protocol of the client, as the access log writes it.
     pub proto: &'static str,
-    /// Endpoints it was sent to, or tried to be.
+    /// Number of endpoints that it was sent to, or tried to be.
     pub tries: u32,
     /// The try that goes on, or failed last.
     pub current_try: TryStart,
@@ -48,13 +48,13 @@ pub struct Progress<'c> {
     pub bytes_in: Cell<u64>,
     /// Bytes to the client.
     bytes_out: Cell<u64>,
-    /// Where it is.
+    /// Phase in which it is.
     pub phase: Cell<Phase>,
     /// The side that ended it.
     cause: Cell<Cause>,
     /// The rule that the endpoint broke in the last try, where more is known than the kind of its fault.
     pub broken: Cell<Option<Malformed>>,
-    /// Why no response of an endpoint went to the client, for the log, if we answer in its place.
+    /// Reason for which no response of an endpoint went to the client, for the log, if this side answers instead.
     pub reason: OnceCell<Box<str>>,
     /// The end of a gRPC call whose response has begun and does not continue.
     pub cut: Cell<Option<Box<(Status, Response)>>>,
@@ -137,7 +137,7 @@ impl<'c> Progress<'c> {
         }
     }
 
-    /// How it went until now.
+    /// Returns its summary until now.
     #[inline]
     pub(super) fn summary(&self) -> Summary {
         let timing = self.timing.get();

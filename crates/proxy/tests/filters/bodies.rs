@@ -15,7 +15,7 @@ fn before(endpoints: &[SocketAddr], pool: &str) -> Proxy {
     proxy_for("bodies", endpoints, pool, "")
 }
 
-/// What the filter makes of a body.
+/// Returns the body that the filter makes of one.
 fn twice(body: &[u8]) -> Vec<u8> {
     let mut all: Vec<u8> = body.iter().flat_map(|&byte| [byte, byte]).filter(|byte| *byte != b'!').collect();
     all.extend_from_slice(format!("<{}>", body.len()).as_bytes());
@@ -178,7 +178,7 @@ fn last(client: &mut crate::support::Client) -> String {
 const SLOW: &str = "PUT /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello";
 const HEDGED: &str = "outlier = 'off'\nretry = { attempts = 0, hedge_after = 'p95', hedge_budget = 1 }\n";
 
-/// Has some requests answered, so that it is known how long one takes, and then a slow one.
+/// Sends some requests, so that it is known how long one takes, and then a slow one.
 fn overtake(proxy: &Proxy) {
     let mut client = proxy.client();
     for _ in 0..200 {

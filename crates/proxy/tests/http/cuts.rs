@@ -51,7 +51,7 @@ fn what_came_before_a_reset_reaches_the_client() {
     }
 }
 
-/// Where only the close tells the end, a cut is passed on by a reset, which threw away what the client had no room for yet.
+/// Where only the close marks the end, a reset passes a cut on. It threw away what the client had no room for yet.
 #[test]
 fn a_client_that_reads_late_gets_what_came_before_a_reset() {
     let body = noise(150_000);

@@ -11,7 +11,7 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// For a name.
+    /// Makes one for a name.
     pub fn of(name: &str) -> Certificate {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Relaxed);

@@ -36,7 +36,7 @@ impl Proxy {
         ))
     }
 
-    /// From a whole configuration, in which `$BIND` stands for an address of its own: workers share a port (`SO_REUSEPORT`),
+    /// Starts one from a whole configuration, in which `$BIND` stands for an address of its own: workers share a port (`SO_REUSEPORT`),
     /// so two proxies at one address would each take a part of the other's clients and report nothing.
     #[track_caller]
     pub fn start(config: &str) -> Proxy {
@@ -111,7 +111,7 @@ impl Proxy {
         pools["web"].state_of(&endpoint.to_string()).expect("an endpoint of the pool").name()
     }
 
-    /// How often an endpoint of the pool "web" was ejected.
+    /// Number of ejections in the pool "web".
     pub fn ejections(&self, endpoint: impl ToString) -> u64 {
         let pools = self.server().control().pools();
         let history = pools["web"].history().endpoint(EndpointId::of(&endpoint.to_string()));

@@ -11,7 +11,7 @@ use crate::observe::tries::Try;
 use evenkeel_net::tls::Info;
 use evenkeel_wire::grpc::Status;
 
-/// One request, session, flow or handshake, for its line.
+/// Fields of the line of a request, a session, a flow or a handshake.
 #[derive(Clone, Copy, Debug)]
 pub struct Line<'a> {
     /// Its id.
@@ -28,17 +28,17 @@ pub struct Line<'a> {
     pub sent: &'a Names,
     /// Protocol of the client.
     pub proto: &'static str,
-    /// What was agreed with its client over TLS; a line without that does not have the fields.
+    /// Result of its client's handshake; a line without one does not have the fields.
     pub tls: Option<&'a Info>,
-    /// What was kept of the request's head ([`Layout::keep`]); empty if it could not be read.
+    /// Fields of the request's head, as [`Layout::keep`] wrote them; empty if the head could not be read.
     pub asked: &'a [u8],
-    /// What was kept of the response's head.
+    /// Fields of the response's head, as [`Layout::keep_response`] wrote them.
     pub answered: &'a [u8],
-    /// Each try, if there were several; other lines do not have the field.
+    /// Tries, if there were several; other lines do not have the field.
     pub attempts: &'a [Try],
-    /// How it went.
+    /// Times, bytes, status and end.
     pub summary: Summary,
-    /// Why it got no response of an endpoint; a line without one does not have the field.
+    /// Reason for which it got no response of an endpoint; a line without one does not have the field.
     pub reason: Option<&'a str>,
 }
 

@@ -1,4 +1,4 @@
-//! One load under which proxies are measured, and claims about it.
+//! A load under which proxies are measured, and claims about it.
 
 use crate::balancers::{Back, Front};
 use crate::certificates::Certificate;
@@ -6,34 +6,34 @@ use crate::load::h2load::Streams;
 use crate::load::handshakes::Handshakes;
 use crate::study::grid::{self, Bound};
 
-/// One load, and what is measured under it.
+/// A load, and the measurements under it.
 pub struct Case {
     /// Its name in `--only`.
     pub name: &'static str,
-    /// What happens in it.
+    /// Description in a sentence.
     pub about: &'static str,
-    /// What the clients speak.
+    /// Protocol of the clients.
     pub front: Front,
     /// The proxy's certificate over TLS.
     pub certificate: Certificate,
-    /// What the endpoints speak.
+    /// Protocol of the endpoints.
     pub back: Back,
     /// A new connection to an endpoint for each request, instead of those that are kept.
     pub closes: bool,
     /// A line in the access log for each request.
     pub logs: bool,
-    /// What the clients do.
+    /// Work of the clients.
     pub work: Work,
-    /// What is counted.
+    /// Cost that is counted.
     pub count: Count,
-    /// What they ask for.
+    /// Path that they ask for.
     pub path: &'static str,
-    /// What is claimed of evenkeel's figure, beside others'.
+    /// Claims about evenkeel's figure, beside others'.
     pub bounds: &'static [Bound],
 }
 
 impl Case {
-    /// What a report says of it.
+    /// Returns the case as reports have it.
     pub fn told(&self) -> grid::Case {
         let unit = match (self.work, self.count) {
             (Work::Idle(_), _) => "KiB/connection",
@@ -44,7 +44,7 @@ impl Case {
     }
 }
 
-/// What is counted under a load; of idle connections it is memory.
+/// Cost that is counted under a load; of idle connections it is memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
     /// User plus system time of the proxy.
@@ -53,16 +53,16 @@ pub enum Count {
     Syscalls,
 }
 
-/// What the clients do.
+/// Work of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// So many streams at once on each connection (h2load).
     Streams(Streams),
-    /// One request after the other on each of so many connections (wrk).
+    /// Requests one after the other on each of so many connections (wrk).
     Kept(u32),
     /// A connection for each request, so many at once (ab).
     Closed(u32),
-    /// The same over TLS (the lab's own clients).
+    /// A connection for each request over TLS (the lab's own clients).
     Handshakes(Handshakes),
     /// Nothing, on so many connections that asked once.
     Idle(u32),
