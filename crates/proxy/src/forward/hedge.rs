@@ -225,12 +225,13 @@ impl Lane for EndpointStream {
         let limit = opened.route.timeouts.connect;
         let message = request.message().ok_or(Lost::Closed)?;
         let head = request.endpoint_head().ok_or(Lost::Closed)?;
-        let Begun { stream, connect_ns, .. } =
-            match alarm::timeout(limit, wanted.stream(&ticket.endpoint, &head, message, limit)).await {
-                Some(Ok(begun)) => begun,
-                Some(Err(error)) => return Err(Lost::Unreachable(Some(error))),
-                None => return Err(Lost::Unreachable(None)),
-            };
+        let endpoint = &ticket.endpoint;
+        let beginning = endpoint.sessions.stream(wanted.pool.way(endpoint), &head, message, limit);
+        let Begun { stream, connect_ns, .. } = match alarm::timeout(limit, beginning).await {
+            Some(Ok(begun)) => begun,
+            Some(Err(error)) => return Err(Lost::Unreachable(Some(error))),
+            None => return Err(Lost::Unreachable(None)),
+        };
         record.note_connected(connect_ns);
         if stream.speaks().await { Ok(stream) } else { Err(Lost::Closed) }
     }

@@ -3,9 +3,7 @@
 
 use super::pick::InFlight;
 use super::pool::{Endpoint, WorkerPool};
-use super::stream::Begun;
 use super::tls::{carried, is_of_tls, secure};
-use crate::body::message::Message;
 use crate::core::Core;
 use crate::observe::end::Cause;
 use crate::observe::stats::ErrorKind;
@@ -15,12 +13,10 @@ use evenkeel_config::plan::{ProxyVersion, SpeakAs};
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::dial::dial;
 use evenkeel_net::transport::Transport;
-use evenkeel_wire::endpoint_head::EndpointHead;
 use evenkeel_wire::proxy_protocol;
 use rustix::io::Errno;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
 
 /// The request or session that needs a connection to an endpoint of `pool`.
 #[derive(Clone, Copy)]
@@ -62,20 +58,6 @@ impl Wanted<'_> {
         let began = clock.now();
         let (transport, sent) = self.connect(endpoint, bytes).await?;
         Ok(Acquired { transport, sent, connect_ns: Some(clock.read().since(began)) })
-    }
-
-    /// A stream to the endpoint on which the request has begun; see [`Sessions::stream`](super::sessions::Sessions::stream).
-    ///
-    /// # Errors
-    /// There is no connection, and none can be opened.
-    pub async fn stream(
-        &self,
-        endpoint: &Endpoint,
-        head: &EndpointHead<'_>,
-        message: &Message,
-        limit: Duration,
-    ) -> io::Result<Begun> {
-        endpoint.sessions.stream(self.pool.way(endpoint), head, message, limit).await
     }
 
     /// A new connection to the endpoint that has taken so many of `bytes`; without any, one that is open.

@@ -145,7 +145,7 @@ async fn begin(
     let message = out.message().ok_or(NotBegun::Fault(Fault::NoResponse))?;
     let head = out.endpoint_head().ok_or(NotBegun::Fault(Fault::NoResponse))?;
     let endpoint = &ticket.endpoint;
-    let mut beginning = pin!(wanted.stream(endpoint, &head, message, limits.connect));
+    let mut beginning = pin!(endpoint.sessions.stream(wanted.pool.way(endpoint), &head, message, limits.connect));
     let timer = down.timer();
     let by = |limit| timer.tick_after(limit).min(limits.deadline);
     let (connect_by, place_by) = (by(limits.connect), by(limits.place));
