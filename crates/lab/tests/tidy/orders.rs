@@ -50,7 +50,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "table", "acme_challenge", "client", "forwarded", "hsts", "https_redirect", "load_field", "load_report", "loop_mark",
         "max_forwards", "rate_limit", "request_id", "sticky", "trace", "list", "row", "filter", "exchange",
     ]),
-    ("proxy/forward", &["attempts", "attempt", "hedge", "tried", "relay", "outgoing"]),
+    ("proxy/forward", &["attempts", "attempt", "hedge", "attempt_end", "relay", "outgoing"]),
     ("proxy/http2", &["turn", "session stream", "arrived"]),
     ("proxy/pipeline", &["response", "route"]),
     ("proxy/record", &["access_line", "explanation", "export", "counters", "progress", "grpc"]),

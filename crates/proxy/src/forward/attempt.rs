@@ -5,10 +5,10 @@ mod on_stream;
 
 use crate::body::downstream::Downstream;
 use crate::body::fault::Fault;
+use crate::forward::attempt_end::{self, Failed, failed};
 use crate::forward::hedge;
 use crate::forward::outgoing::Outgoing;
 use crate::forward::relay::{Answered, Relay, Shape, Terms};
-use crate::forward::tried::{self, Failed, failed};
 use crate::listener::client::Client;
 use crate::observe::end::Phase;
 use crate::pipeline::route::Opened;
@@ -107,7 +107,7 @@ pub async fn run<'r, D: Downstream>(
             }
             Ok(answered) => answered,
         };
-        let endpoint = tried::answered(client, record, pool, ticket, answered, (!second).then_some(tries));
+        let endpoint = attempt_end::answered(client, record, pool, ticket, answered, (!second).then_some(tries));
         if answered.reusable && opened.body.is_done() && !opened.close {
             pool.keep_idle(&endpoint, transport, answered.kept_secs, core.clock.now());
         }

@@ -3,9 +3,9 @@
 use crate::body::downstream::Downstream;
 use crate::body::response::Response;
 use crate::forward::attempt;
+use crate::forward::attempt_end::Failed;
 use crate::forward::outgoing::Outgoing;
 use crate::forward::relay::Answered;
-use crate::forward::tried::Failed;
 use crate::listener::client::Client;
 use crate::observe::end::Cause;
 use crate::observe::tries::How;

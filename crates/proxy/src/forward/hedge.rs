@@ -3,8 +3,8 @@
 
 use crate::body::downstream::Downstream;
 use crate::body::fault::{Due, Fault};
+use crate::forward::attempt_end::give_up;
 use crate::forward::outgoing::Outgoing;
-use crate::forward::tried::give_up;
 use crate::observe::tries::{How, TryStart};
 use crate::pipeline::route::Opened;
 use crate::record::Record;

@@ -2,8 +2,8 @@
 //! once: [`hedge`]), and a [`relay`] passes request and response.
 
 pub mod attempt;
+mod attempt_end;
 pub mod attempts;
 pub mod hedge;
 pub mod outgoing;
 pub mod relay;
-mod tried;

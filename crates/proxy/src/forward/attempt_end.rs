@@ -1,4 +1,4 @@
-//! How did a try end, for the pool, the endpoint and the balancer? Answered, or failed.
+//! End of an attempt, for the pool, the endpoint and the balancer: answered, or failed.
 
 use crate::body::fault::Fault;
 use crate::body::response::Response;
