@@ -144,12 +144,16 @@ impl Reader<'_> {
             (Kind::Bool | Kind::TableOrBool(_), Tree::Text(text)) if text == "true" || text == "false" => {
                 format!("write it without quotes: {text}")
             }
+            (Kind::Text(Form::Bind), Tree::Int(..)) if let Some(write) = foreign::address(&seen, Form::Bind) => {
+                format!("write {write}")
+            }
             (Kind::Text(_) | Kind::Choice(_), Tree::Int(..) | Tree::Number(..) | Tree::Bool(_)) => {
                 format!("write it in quotes: \"{seen}\"")
             }
             (Kind::List(of), Tree::Text(text)) => {
                 let each = |part| match **of {
                     Kind::Text(form @ (Form::Bind | Form::Address)) => foreign::address(part, form),
+                    Kind::TableOr { key: "addr", .. } => foreign::address(part, Form::Address),
                     _ => None,
                 };
                 let parts = text.split([',', ' ']).filter(|part| !part.is_empty());

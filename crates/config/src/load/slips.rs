@@ -1,0 +1,116 @@
+//! Lines that are TOML but for one habit: comments that begin with `//` or `;`, and texts without quotes.
+
+use crate::foreign::address;
+use crate::form::Form;
+use crate::printable::quote;
+use crate::root::ROOT;
+use crate::table::{Kind, is_secret};
+
+/// A line to write instead.
+pub(super) struct Slip {
+    /// The bytes that are wrong.
+    pub start: usize,
+    pub end: usize,
+    /// What is wrong with them.
+    pub message: &'static str,
+    /// What to write.
+    pub help: String,
+}
+
+/// Returns the slip at a byte at which the parser stopped.
+pub(super) fn slip(text: &str, at: usize) -> Option<Slip> {
+    let start = text.get(..at)?.rfind('\n').map_or(0, |end| end + 1);
+    let line = text[start..].lines().next()?;
+    let at = at - start;
+    if let Some(mark) = ["//", ";"].into_iter().find(|mark| line.get(at..).is_some_and(|rest| rest.starts_with(mark))) {
+        return Some(Slip {
+            start: start + at,
+            end: start + at + mark.len(),
+            message: "comments begin with #",
+            help: format!("write # instead of {mark}"),
+        });
+    }
+    unquoted(&text[..start], line, at).map(|slip| Slip { start: start + slip.start, end: start + slip.end, ..slip })
+}
+
+/// A line whose value, or whose elements, lack quotes. `above` is the text before it.
+fn unquoted(above: &str, line: &str, at: usize) -> Option<Slip> {
+    let (key, value) = line.split_once('=')?;
+    let (from, key) = (key.len() + 1, key.trim());
+    let is_key = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+    if !is_key || is_secret(&ROOT, key) || at < from {
+        return None;
+    }
+    let value = value.split(" #").next()?.trim();
+    let inner = value.strip_prefix('[').and_then(|value| value.strip_suffix(']'));
+    let parts: Vec<&str> = inner.unwrap_or(value).split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+    let bare = |part: &str| !part.contains(['"', '\'', '[', ']', '{', '}', '=', ' ', '\\']);
+    let is_quoted = |part: &str| part.len() > 1 && part.starts_with('"') && part.ends_with('"');
+    if parts.is_empty() || !parts.iter().all(|part| bare(part) || is_quoted(part)) {
+        return None;
+    }
+    let kind = kind(above, key);
+    let is_list = inner.is_some() || matches!(kind, Some(Kind::List(_)));
+    let written = |part: &&str| match kind {
+        _ if is_quoted(part) => part.to_string(),
+        Some(Kind::List(Kind::Text(Form::Bind))) => address(part, Form::Bind).unwrap_or_else(|| quote(part)),
+        _ if is_list && part.parse::<f64>().is_ok() => part.to_string(),
+        _ => quote(part),
+    };
+    let written = parts.iter().map(written).collect::<Vec<_>>().join(", ");
+    let written = if is_list { format!("[{written}]") } else { written };
+    let start = from + line[from..].find(value)?;
+    Some(Slip {
+        start,
+        end: start + value.len(),
+        message: "strings need quotes",
+        help: format!("write {key} = {written}"),
+    })
+}
+
+/// Values of a key, by the last header above it.
+fn kind(above: &str, key: &str) -> Option<Kind> {
+    let header = above.lines().rev().map(str::trim).find(|line| line.starts_with('[') && line.ends_with(']'));
+    let path = match header.unwrap_or_default() {
+        header if header.starts_with("[listener.") => "[listener.NAME]",
+        header if header.starts_with("[pool.") => "[pool.NAME]",
+        header => header,
+    };
+    ROOT.walk().into_iter().find(|table| table.path == path)?.key(key).map(|row| row.kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_has_the_line_to_write() {
+        for (text, at, help) in [
+            ("// a\n", "//", "write # instead of //"),
+            ("[pool.a]\n  ; b\n", ";", "write # instead of ;"),
+            ("a = 1 // b\n", "//", "write # instead of //"),
+            ("[listener.a]\nbind = 0.0.0.0:80\n", ".0.0:", "write bind = [\"0.0.0.0:80\"]"),
+            ("[listener.a]\nbind = [:80, *:81] # c\n", ":80", "write bind = [\"[::]:80\", \"[::]:81\"]"),
+            ("[pool.a]\nendpoints = [a:80, \"b:80\"]\n", "a:80", "write endpoints = [\"a:80\", \"b:80\"]"),
+            ("[pool.a]\nendpoints = a:80\n", "a:80", "write endpoints = [\"a:80\"]"),
+            ("[pool.a]\nbalance = leastconn\n", "least", "write balance = \"leastconn\""),
+        ] {
+            let slip = slip(text, text.find(at).expect(text)).expect(text);
+            assert_eq!(slip.help, help, "{text}");
+        }
+    }
+
+    #[test]
+    fn other_faults_and_secrets_are_no_slips() {
+        for (text, at) in [
+            ("[pool.a\n", "pool"),
+            ("[pool.a]\nendpoints = [\n", "[\n"),
+            ("[pool.a.sticky]\nsecret = abcdef\n", "abc"),
+            ("a = { b = c }\n", "c }"),
+            ("a\n", "a"),
+            ("", ""),
+        ] {
+            assert!(slip(text, text.find(at).expect(text)).is_none(), "{text}");
+        }
+    }
+}
