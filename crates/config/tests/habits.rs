@@ -226,6 +226,36 @@ const ROWS: &[Row] = &[
         "[\"${HOST}:8080\"]",
         "[pool.app]\nendpoints = [\"${HOST}:8080\"]\nWEB",
     ),
+    row(
+        "[pool.app]\nendpoints = \"https://app:443\"\nWEB",
+        ("EK0103", 2),
+        "[\"app:443\"], and tls = true in the pool",
+        "[pool.app]\nendpoints = [\"app:443\"]\ntls = true\nWEB",
+    ),
+    row(
+        "[pool.app]\nendpoints = 8080\nWEB",
+        ("EK0103", 2),
+        "write endpoints = [\"127.0.0.1:8080\"]",
+        "[pool.app]\nendpoints = [\"127.0.0.1:8080\"]\nWEB",
+    ),
+    row(
+        "[pool.app]\nendpoints = [\n  10.0.0.1:80,\n]\nWEB",
+        ("EK0003", 3),
+        "write \"10.0.0.1:80\"",
+        "[pool.app]\nendpoints = [\n  \"10.0.0.1:80\",\n]\nWEB",
+    ),
+    row(
+        "APP tls = { insecure_skip_verify = false }\nWEB",
+        ("EK0101", 3),
+        "leave it out: certificates of endpoints are verified unless verify = false",
+        "APP tls = true\nWEB",
+    ),
+    row(
+        "APP timeouts = \"30\"\nWEB",
+        ("EK0103", 3),
+        "write timeouts = { request = \"30s\" }",
+        "APP timeouts = { request = \"30s\" }\nWEB",
+    ),
     // Keys that evenkeel has under another name, or elsewhere.
     row(
         "[runtime]\nstate_dir = \"/var/lib/evenkeel\"\nWEB\nAPP",

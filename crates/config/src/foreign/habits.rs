@@ -58,6 +58,12 @@ const HABITS: &[Habit] = &[
     ("[listener.NAME]", "limits", Seen::Number, "limits = { connections = <10000> }"),
     ("[listener.NAME]", "timeouts", Seen::Text, "timeouts = { client_idle = <\"60s\"> }"),
     ("[listener.NAME]", "timeouts", Seen::Number, "timeouts = { client_idle = <\"60s\"> }"),
+    (
+        "[pool.NAME]",
+        "endpoints",
+        Seen::Number,
+        "endpoints = [\"127.0.0.1:<8080>\"], or the address of each endpoint with this port",
+    ),
     ("[pool.NAME]", "http2", Seen::True, "protocol = \"h2\", or protocol = \"auto\" to let TLS choose"),
     ("[pool.NAME]", "http2", Seen::False, "protocol = \"http1\", which is the default"),
     ("[pool.NAME]", "health", Seen::Words(&["tcp"]), "health = { tcp = {} }"),

@@ -51,6 +51,10 @@ pub(crate) fn key(table: &str, key: &str, value: &Tree, beside: &TableNode) -> O
             is_value: false,
         });
     }
+    if is.contains("verify = false") && matches!(value, Tree::Bool(false)) {
+        let help = "leave it out: certificates of endpoints are verified unless verify = false".to_string();
+        return Some(Meant { help, key: None, is_value: false });
+    }
     if is.starts_with("evenkeel ") {
         let key = is.split_once(" = ").and_then(|(before, _)| before.split(' ').next_back());
         return Some(Meant { help: is.to_string(), key, is_value: false });
@@ -149,12 +153,16 @@ fn scalar(value: &Tree, example: &str) -> Option<String> {
             if example.starts_with("\"10.") {
                 return element(text, example);
             }
+            if is_time && text.parse::<u64>().is_ok() {
+                return Some(quote(&format!("{text}s")));
+            }
             (fits && (!is_time || text.starts_with(|c: char| c.is_ascii_digit()))).then(|| quote(text))
         }
         Tree::Text(text) => text.parse::<u32>().ok().map(|number| number.to_string()),
         Tree::Int(Some(percent @ 0..=100), _) if example.starts_with("0.") => {
             Some((*percent as f64 / 100.0).to_string())
         }
+        Tree::Int(Some(..0), _) => None,
         Tree::Int(..) if is_time => Some(format!("\"{}s\"", value.seen())),
         Tree::Int(..) if !example.starts_with('"') => Some(value.seen()),
         _ => None,

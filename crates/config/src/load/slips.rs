@@ -35,13 +35,15 @@ pub(super) fn slip(text: &str, at: usize) -> Option<Slip> {
 
 /// A line whose value, or whose elements, lack quotes. `above` is the text before it.
 fn unquoted(above: &str, line: &str, at: usize) -> Option<Slip> {
-    let (key, value) = line.split_once('=')?;
-    let (from, key) = (key.len() + 1, key.trim());
+    let (key, from) = match line.split_once('=') {
+        Some((key, _)) => (key.trim(), key.len() + 1),
+        None => (key_of_array(above)?, 0),
+    };
     let is_key = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
     if !is_key || is_secret(&ROOT, key) || at < from {
         return None;
     }
-    let value = value.split(" #").next()?.trim();
+    let value = line[from..].split(" #").next()?.trim();
     let inner = value.strip_prefix('[').and_then(|value| value.strip_suffix(']'));
     let parts: Vec<&str> = inner.unwrap_or(value).split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
     let bare = |part: &str| !part.contains(['"', '\'', '[', ']', '{', '}', '=', ' ', '\\']);
@@ -50,7 +52,7 @@ fn unquoted(above: &str, line: &str, at: usize) -> Option<Slip> {
         return None;
     }
     let kind = kind(above, key);
-    let is_list = inner.is_some() || matches!(kind, Some(Kind::List(_)));
+    let is_list = inner.is_some() || from == 0 || matches!(kind, Some(Kind::List(_)));
     let written = |part: &&str| match kind {
         _ if is_quoted(part) => part.to_string(),
         Some(Kind::List(Kind::Text(Form::Bind))) => address(part, Form::Bind).unwrap_or_else(|| quote(part)),
@@ -58,14 +60,21 @@ fn unquoted(above: &str, line: &str, at: usize) -> Option<Slip> {
         _ => quote(part),
     };
     let written = parts.iter().map(written).collect::<Vec<_>>().join(", ");
-    let written = if is_list { format!("[{written}]") } else { written };
     let start = from + line[from..].find(value)?;
-    Some(Slip {
-        start,
-        end: start + value.len(),
-        message: "strings need quotes",
-        help: format!("write {key} = {written}"),
-    })
+    let help = match (from, is_list) {
+        (0, _) => format!("write {written}"),
+        (_, true) => format!("write {key} = [{written}]"),
+        (_, false) => format!("write {key} = {written}"),
+    };
+    let value = if from == 0 { value.trim_end_matches(',') } else { value };
+    Some(Slip { start, end: start + value.len(), message: "strings need quotes", help })
+}
+
+/// The key of an array that is open at the end of a text.
+fn key_of_array(above: &str) -> Option<&str> {
+    let (before, after) = above.rsplit_once('=')?;
+    let is_open = after.trim_start().starts_with('[') && !after.contains(']');
+    is_open.then(|| before.lines().next_back().unwrap_or_default().trim())
 }
 
 /// Values of a key, by the last header above it.
@@ -92,6 +101,7 @@ mod tests {
             ("[listener.a]\nbind = 0.0.0.0:80\n", ".0.0:", "write bind = [\"0.0.0.0:80\"]"),
             ("[listener.a]\nbind = [:80, *:81] # c\n", ":80", "write bind = [\"[::]:80\", \"[::]:81\"]"),
             ("[pool.a]\nendpoints = [a:80, \"b:80\"]\n", "a:80", "write endpoints = [\"a:80\", \"b:80\"]"),
+            ("[pool.a]\nendpoints = [\n  a:80,\n", "a:80", "write \"a:80\""),
             ("[pool.a]\nendpoints = a:80\n", "a:80", "write endpoints = [\"a:80\"]"),
             ("[pool.a]\nbalance = leastconn\n", "least", "write balance = \"leastconn\""),
         ] {
@@ -105,6 +115,7 @@ mod tests {
         for (text, at) in [
             ("[pool.a\n", "pool"),
             ("[pool.a]\nendpoints = [\n", "[\n"),
+            ("[a]\nsecret = [\n  abc,\n", "abc"),
             ("[pool.a.sticky]\nsecret = abcdef\n", "abc"),
             ("a = { b = c }\n", "c }"),
             ("a\n", "a"),
