@@ -1,4 +1,4 @@
-//! Lines that are TOML but for one habit: comments that begin with `//` or `;`, and texts without quotes.
+//! Lines that are TOML except for one habit: comments that begin with `//` or `;`, a `;` at the end, and strings without quotes.
 
 use crate::foreign::address;
 use crate::form::Form;
@@ -22,13 +22,14 @@ pub(super) fn slip(text: &str, at: usize) -> Option<Slip> {
     let start = text.get(..at)?.rfind('\n').map_or(0, |end| end + 1);
     let line = text[start..].lines().next()?;
     let at = at - start;
-    if let Some(mark) = ["//", ";"].into_iter().find(|mark| line.get(at..).is_some_and(|rest| rest.starts_with(mark))) {
-        return Some(Slip {
-            start: start + at,
-            end: start + at + mark.len(),
-            message: "comments begin with #",
-            help: format!("write # instead of {mark}"),
-        });
+    let (before, rest) = line.split_at_checked(at)?;
+    if let Some(mark) = ["//", ";"].into_iter().find(|mark| rest.starts_with(mark)) {
+        let (message, help) = match before.ends_with([' ', '\t']) || before.is_empty() || mark == "//" {
+            true => ("comments begin with #", format!("write # instead of {mark}")),
+            false if rest.trim() == mark => ("lines end without ;", "leave it out".to_string()),
+            false => ("a ; does not separate keys", "write each key on a line of its own".to_string()),
+        };
+        return Some(Slip { start: start + at, end: start + at + mark.len(), message, help });
     }
     unquoted(&text[..start], line, at).map(|slip| Slip { start: start + slip.start, end: start + slip.end, ..slip })
 }
@@ -43,9 +44,11 @@ fn unquoted(above: &str, line: &str, at: usize) -> Option<Slip> {
     if !is_key || is_secret(&ROOT, key) || at < from {
         return None;
     }
-    let value = line[from..].split(" #").next()?.trim();
-    let inner = value.strip_prefix('[').and_then(|value| value.strip_suffix(']'));
-    let parts: Vec<&str> = inner.unwrap_or(value).split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+    let value =
+        [" #", " //", " ;"].iter().fold(&line[from..], |value, mark| value.split(mark).next().unwrap_or(value)).trim();
+    let written = value.trim_end_matches(';');
+    let inner = written.strip_prefix('[').and_then(|value| value.strip_suffix(']'));
+    let parts: Vec<&str> = inner.unwrap_or(written).split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
     let bare = |part: &str| !part.contains(['"', '\'', '[', ']', '{', '}', '=', ' ', '\\']);
     let is_quoted = |part: &str| part.len() > 1 && part.starts_with('"') && part.ends_with('"');
     if parts.is_empty() || !parts.iter().all(|part| bare(part) || is_quoted(part)) {
@@ -97,6 +100,11 @@ mod tests {
         for (text, at, help) in [
             ("// a\n", "//", "write # instead of //"),
             ("[pool.a]\n  ; b\n", ";", "write # instead of ;"),
+            ("[listener.a]\nbind = 0.0.0.0:80; # c\n", ".0.0:", "write bind = [\"0.0.0.0:80\"]"),
+            ("[pool.a]\nbalance = leastconn // b\n", "least", "write balance = \"leastconn\""),
+            ("a = 1 ; b\n", ";", "write # instead of ;"),
+            ("a = 1;\n", ";", "leave it out"),
+            ("a = 1; b = 2\n", ";", "write each key on a line of its own"),
             ("a = 1 // b\n", "//", "write # instead of //"),
             ("[listener.a]\nbind = 0.0.0.0:80\n", ".0.0:", "write bind = [\"0.0.0.0:80\"]"),
             ("[listener.a]\nbind = [:80, *:81] # c\n", ":80", "write bind = [\"[::]:80\", \"[::]:81\"]"),
