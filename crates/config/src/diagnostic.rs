@@ -107,6 +107,13 @@ impl Findings {
         &mut self.all[at_end]
     }
 
+    /// Replaces the help of the last finding by one that knows more.
+    pub(crate) fn advise(&mut self, help: String) {
+        if let Some(last) = self.all.last_mut() {
+            last.help(help);
+        }
+    }
+
     /// Takes the last finding back, for a better one.
     pub(crate) fn take_back(&mut self) {
         self.all.pop();

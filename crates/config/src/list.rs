@@ -41,7 +41,7 @@ fn read(name: &str, file: usize, sources: &Sources, findings: &mut Findings) -> 
             }
         },
         false => match tree::parse(sources, file, findings) {
-            (Node { tree: Tree::Table(table), .. }, true) => table,
+            (Node { tree: Tree::Table(table), .. }, None) => table,
             _ => return None,
         },
     };

@@ -38,9 +38,9 @@ impl Document {
     pub fn parse(name: &str, text: &str) -> Document {
         let (mut sources, mut findings) = (Sources::default(), Findings::default());
         let file = sources.add(name, text.strip_prefix('\u{feff}').unwrap_or(text));
-        let (node, clean) = tree::parse(&sources, file, &mut findings);
+        let (node, fault) = tree::parse(&sources, file, &mut findings);
         let tree = if let Tree::Table(table) = node.tree { table } else { TableNode::default() };
-        Document { sources, tree, findings, clean }
+        Document { sources, tree, findings, clean: fault.is_none() }
     }
 
     /// Whether it is TOML.

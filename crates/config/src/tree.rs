@@ -145,21 +145,24 @@ pub(crate) fn quoted(text: &str) -> String {
     if text.chars().nth(60).is_some() { format!("\"{escaped}...\"") } else { format!("\"{escaped}\"") }
 }
 
-/// Parses one file. A syntax error is reported, and what could be read is returned with `false`.
-pub(crate) fn parse(sources: &Sources, file: usize, findings: &mut Findings) -> (Node, bool) {
+/// Parses one file. A syntax error is reported, and what could be read is returned with the place of the error.
+pub(crate) fn parse(sources: &Sources, file: usize, findings: &mut Findings) -> (Node, Option<Span>) {
     let text = sources.text(file);
     let (table, errors) = DeTable::parse_recoverable(text);
-    let clean = errors.is_empty();
     // The parser recovers, but what it says after the first error is often caused by it.
     let bytes_of = |error: &toml::de::Error| error.span().unwrap_or(text.len()..text.len());
-    if let Some(error) = errors.iter().min_by_key(|e| bytes_of(e).start) {
+    let first = errors.iter().min_by_key(|e| bytes_of(e).start);
+    if let Some(error) = first {
         let span = Span::of(file, bytes_of(error));
         let finding = findings.add(Code::Syntax, span, format!("not TOML: {}", error.message()));
         if error.message().starts_with("duplicate key") {
             finding.help("a file sets each key once, and has each [table] once; only [[route]] may be repeated");
         }
     }
-    (Node { span: Span::whole(file), tree: Tree::Table(table_node(file, table.get_ref())) }, clean)
+    (
+        Node { span: Span::whole(file), tree: Tree::Table(table_node(file, table.get_ref())) },
+        first.map(|e| Span::of(file, bytes_of(e))),
+    )
 }
 
 /// Parses one value that stands in no file.

@@ -13,6 +13,7 @@ mod every_algorithm;
 mod foreign;
 mod generated;
 mod good;
+mod habits;
 mod large;
 mod lists;
 mod machine;

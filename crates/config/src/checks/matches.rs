@@ -6,16 +6,18 @@ use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::{HostPattern, PathPattern};
 use crate::sections::listener::{Listener, Mode};
+use crate::sections::route::Route;
 use crate::source::Span;
 use crate::table::Section;
 use crate::tree::quoted;
 use std::sync::Arc;
 
-/// Warns of each that probably takes something else than was meant.
-pub(super) fn check(sections: &[&Section], placed: &[Placed], listeners: &[Arc<Listener>], findings: &mut Findings) {
-    let mut paths: Vec<&str> = placed.iter().filter_map(|p| literal(&p.route.path)).collect();
+/// Warns of each that probably takes something else than was meant. `placed` are the routes of `sections`, and behind them those
+/// of listeners' own pools.
+pub(super) fn check(sections: &[&Section], all: &[Placed], listeners: &[Arc<Listener>], findings: &mut Findings) {
+    let mut paths: Vec<&str> = all.iter().filter_map(|p| literal(&p.route.path)).collect();
     paths.sort_unstable();
-    for (section, placed) in sections.iter().zip(placed).filter(|(_, placed)| placed.whole) {
+    for (section, placed) in sections.iter().zip(all).filter(|(_, placed)| placed.whole) {
         let matches = section.section("match");
         match &placed.route.path {
             PathPattern::Any => {}
@@ -23,6 +25,7 @@ pub(super) fn check(sections: &[&Section], placed: &[Placed], listeners: &[Arc<L
                 let span = matches.span_of("path");
                 check_pattern(path, span, findings);
                 check_end(path, span, &paths, findings);
+                check_root(&placed.route, span, all, findings);
             }
             PathPattern::Prefix(path) => check_pattern(path, matches.span_of("prefix"), findings),
         }
@@ -81,6 +84,24 @@ fn check_end(path: &str, span: Span, paths: &[&str], findings: &mut Findings) {
     findings
         .add(Code::OddMatch, span, format!("{} takes only this path, and nothing below it", quoted(path)))
         .help(format!("for all below it, write prefix = {} instead of path", quoted(above)));
+}
+
+/// `path = "/"` where no other route of its listeners takes another path: elsewhere it means everything.
+fn check_root(route: &Route, span: Span, all: &[Placed], findings: &mut Findings) {
+    let is_root = |route: &Route| literal(&route.path) == Some("/") && matches!(route.path, PathPattern::Pattern(_));
+    let shares_listener = |other: &Route| {
+        let (ours, theirs) = (&route.listeners, &other.listeners);
+        ours.is_empty() || theirs.is_empty() || ours.iter().any(|name| theirs.contains(name))
+    };
+    if is_root(route) && all.iter().all(|other| is_root(&other.route) || !shares_listener(&other.route)) {
+        findings
+            .add(
+                Code::OddMatch,
+                span,
+                "\"/\" takes only the path /, and nothing below it: all other requests get a 404",
+            )
+            .help("for every path, write prefix = \"/\", or leave path out");
+    }
 }
 
 fn check_host(host: &HostPattern, span: Span, findings: &mut Findings) {

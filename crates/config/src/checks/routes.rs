@@ -76,7 +76,6 @@ pub(super) fn routes(
         let whole = section.set("match").is_none_or(|m| !m.is_broken());
         placed.push(Placed { route, span: section.section("match").span, whole });
     }
-    let count = placed.len();
     placed.extend(own);
     check_collisions(&placed, listeners, findings);
     let mut of_listener: HashMap<&str, Vec<(&Route, &Section)>> = HashMap::new();
@@ -88,7 +87,7 @@ pub(super) fn routes(
         let named = of_listener.get(&*listener.name).map_or(&[][..], Vec::as_slice);
         tcp::check_routes(listener, named, findings);
     }
-    matches::check(&sections, &placed[..count], listeners, findings);
+    matches::check(&sections, &placed, listeners, findings);
     let routes: Vec<Route> = placed.into_iter().map(|p| p.route).collect();
     // An error may be why something seems unused.
     if !findings.has_errors() {

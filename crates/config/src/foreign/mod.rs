@@ -1,14 +1,17 @@
 //! What is a word, or a file, of another proxy called here? Users of HAProxy, NGINX, Envoy, Traefik or Caddy know what
 //! they mean, but not yet how it is written here.
 //!
-//! [`words`]: the table. [`syntax`]: files that are not TOML at all.
+//! [`words`]: keys that evenkeel does not have. [`habits`]: values that do not fit keys it has. [`syntax`]: files that are not TOML at all.
 
+mod habits;
 pub(crate) mod syntax;
 mod words;
 
-use crate::form::Form;
+pub(crate) use habits::habit;
+
+use crate::form::{Form, braced};
 use crate::printable::quote;
-use crate::tree::{TableNode, Tree};
+use crate::tree::{TableNode, Tree, quoted};
 use evenkeel_balance::algorithms;
 
 /// The page that shows both side by side.
@@ -27,8 +30,8 @@ pub(crate) struct Meant {
     pub is_value: bool,
 }
 
-/// What a key that a table does not know is here, with the value that was seen where it fits.
-pub(crate) fn key(table: &str, key: &str, value: &Tree) -> Option<Meant> {
+/// What a key that a table does not know is here, with the value that was seen where it fits. `beside` are all keys of that table.
+pub(crate) fn key(table: &str, key: &str, value: &Tree, beside: &TableNode) -> Option<Meant> {
     let rows = words::KEYS.iter().filter(|(path, _)| *path == table).flat_map(|(_, rows)| *rows);
     let is = find(rows, key)?;
     if is == words::ALGORITHM
@@ -48,7 +51,21 @@ pub(crate) fn key(table: &str, key: &str, value: &Tree) -> Option<Meant> {
             is_value: false,
         });
     }
+    if is.contains("verify = false") && matches!(value, Tree::Bool(false)) {
+        let help = "leave it out: certificates of endpoints are verified unless verify = false".to_string();
+        return Some(Meant { help, key: None, is_value: false });
+    }
+    if is.starts_with("evenkeel ") {
+        let key = is.split_once(" = ").and_then(|(before, _)| before.split(' ').next_back());
+        return Some(Meant { help: is.to_string(), key, is_value: false });
+    }
     let tables = |name| (Some(name), are_tables(value));
+    if is == words::SERVER
+        && let Some(name) = server(value)
+    {
+        let help = format!("here this is {}", words::LISTENER.replacen("NAME", name, 1));
+        return Some(Meant { help, key: Some("listener"), is_value: true });
+    }
     let (key, is_value) = match is {
         words::LISTENER => tables("listener"),
         words::POOL => tables("pool"),
@@ -57,7 +74,19 @@ pub(crate) fn key(table: &str, key: &str, value: &Tree) -> Option<Meant> {
             (key, is.contains(" = <\"NAME\">") && matches!(value, Tree::Text(text) if is_name(text)))
         }
     };
-    Some(Meant { help: format!("here this is {}", filled(is, value)), key, is_value })
+    Some(Meant { help: format!("here this is {}", filled(is, value, beside)), key, is_value })
+}
+
+/// Name of the first server, if by their keys all are what clients connect to: NGINX calls both ends by that word.
+fn server(value: &Tree) -> Option<&str> {
+    let Tree::Table(named) = value else { return None };
+    let has = |keys: &[&str]| {
+        let tables =
+            named.entries.iter().filter_map(|e| if let Tree::Table(t) = &e.node.tree { Some(t) } else { None });
+        tables.flat_map(|table| &table.entries).any(|entry| keys.contains(&&*entry.key))
+    };
+    let is_listener = are_tables(value) && has(words::OF_LISTENERS) && !has(words::OF_ENDPOINTS);
+    named.entries.first().map(|entry| &*entry.key).filter(|name| is_listener && is_name(name))
 }
 
 fn are_tables(value: &Tree) -> bool {
@@ -82,14 +111,19 @@ fn find<'t>(rows: impl IntoIterator<Item = &'t words::Row>, word: &str) -> Optio
     rows.into_iter().find(|(words, _)| words.split(' ').any(|w| w == plain)).map(|(_, is)| *is)
 }
 
-/// Puts the value seen where the table has an example, in `<` and `>`, if it can stand there.
-fn filled(is: &str, value: &Tree) -> String {
+/// Puts the value seen where the table has an example, in `<` and `>`, if it can stand there; for `<KEY|EXAMPLE>` the value of
+/// that key beside it.
+fn filled(is: &str, value: &Tree, beside: &TableNode) -> String {
     let mut out = String::new();
     let mut rest = is;
     while let Some((before, (example, after))) =
         rest.split_once('<').and_then(|(before, inner)| Some((before, inner.split_once('>')?)))
     {
         out.push_str(before);
+        let (value, example) = match example.split_once('|') {
+            Some((key, example)) => (beside.get(key).map_or(&Tree::Broken, |entry| &entry.node.tree), example),
+            None => (value, example),
+        };
         let seen = if before.ends_with('[') { elements(value, example) } else { scalar(value, example) };
         out.push_str(seen.as_deref().unwrap_or(example));
         rest = after;
@@ -102,6 +136,14 @@ fn scalar(value: &Tree, example: &str) -> Option<String> {
     let is_time = example.ends_with("s\"");
     match value {
         Tree::Text(text) if text.chars().count() > LONGEST => None,
+        Tree::Text(text) if example.starts_with("\"/") && is_url(text) => {
+            let (_, rest) = text.split_once("://")?;
+            let path = rest.find('/').map_or("/", |at| &rest[at..]);
+            Form::Path.read(path).is_ok().then(|| quote(path))
+        }
+        Tree::Text(text) if example.starts_with("\"web.") || example.starts_with("\"_") => {
+            Form::DnsName.read(text).is_ok().then(|| quote(text))
+        }
         Tree::Text(text) if example.starts_with('"') => {
             let fits = !example.starts_with("\"/") || Form::Path.read(text).is_ok();
             if example == "\"NAME\"" {
@@ -111,9 +153,16 @@ fn scalar(value: &Tree, example: &str) -> Option<String> {
             if example.starts_with("\"10.") {
                 return element(text, example);
             }
+            if is_time && text.parse::<u64>().is_ok() {
+                return Some(quote(&format!("{text}s")));
+            }
             (fits && (!is_time || text.starts_with(|c: char| c.is_ascii_digit()))).then(|| quote(text))
         }
         Tree::Text(text) => text.parse::<u32>().ok().map(|number| number.to_string()),
+        Tree::Int(Some(percent @ 0..=100), _) if example.starts_with("0.") => {
+            Some((*percent as f64 / 100.0).to_string())
+        }
+        Tree::Int(Some(..0), _) => None,
         Tree::Int(..) if is_time => Some(format!("\"{}s\"", value.seen())),
         Tree::Int(..) if !example.starts_with('"') => Some(value.seen()),
         _ => None,
@@ -143,7 +192,16 @@ fn elements(value: &Tree, example: &str) -> Option<String> {
 }
 
 fn joined(each: impl Iterator<Item = Option<String>>) -> Option<String> {
-    let all = each.collect::<Option<Vec<String>>>()?.join(", ");
+    let mut all: Vec<String> = Vec::new();
+    for part in each {
+        // One word of another proxy may stand for several here, and two for the same.
+        for one in part?.split(", ") {
+            if !all.iter().any(|known| known == one) {
+                all.push(one.to_string());
+            }
+        }
+    }
+    let all = all.join(", ");
     (!all.is_empty() && all.chars().count() <= LONGEST).then_some(all)
 }
 
@@ -168,7 +226,7 @@ pub(crate) fn address(text: &str, form: Form) -> Option<String> {
         Form::Bind => format!("[::]:{}", text.trim_start_matches('*').trim_start_matches(':')),
         _ => text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/').to_string(),
     };
-    [text, &alike].into_iter().find(|text| form.read(text).is_ok()).map(quote)
+    [text, &alike].into_iter().find(|text| form.read(text).is_ok()).map(quote).or_else(|| Some(quoted(&braced(text)?)))
 }
 
 /// An element of an array that is like the first one of the example.
@@ -179,7 +237,16 @@ fn element(part: &str, example: &str) -> Option<String> {
     if example.starts_with("\"10.") {
         return address(part, Form::Address);
     }
+    if example.starts_with("\"connect\"") {
+        let known = || Form::RetryOn.read(part).is_ok().then(|| quote(part));
+        return find(words::FAILURES, part).map(str::to_string).or_else(known);
+    }
     part.parse::<u64>().is_err().then(|| quote(part))
+}
+
+/// True if it is the URL of a page.
+fn is_url(text: &str) -> bool {
+    text.starts_with("http://") || text.starts_with("https://")
 }
 
 /// Whether it can be the name of a listener or pool.
@@ -242,8 +309,11 @@ mod tests {
             ("[listener.NAME]", "maxconn", Tree::Bool(true), "limits = { connections = 10000 }"),
             ("health of [pool.NAME]", "inter", int("3"), "interval = \"3s\""),
         ] {
-            assert_eq!(key(table, word, &value).map(|meant| meant.help), Some(format!("here this is {is}")));
+            assert_eq!(
+                key(table, word, &value, &TableNode::default()).map(|meant| meant.help),
+                Some(format!("here this is {is}"))
+            );
         }
-        assert!(key("[[route]]", "colour", &Tree::Bool(true)).is_none());
+        assert!(key("[[route]]", "colour", &Tree::Bool(true), &TableNode::default()).is_none());
     }
 }

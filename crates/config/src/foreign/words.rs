@@ -1,5 +1,6 @@
 //! Which words do other proxies have for what? A row has all words for one thing, written without `_`, `-` and capitals, and
-//! what it is here. The value seen replaces an example, which stands in `<` and `>`.
+//! what it is here. The value seen replaces an example, which stands in `<` and `>`; in `<KEY|EXAMPLE>`, the
+//! value of that key of the same table does.
 
 /// Words, parted by spaces; what they are here.
 pub(super) type Row = (&'static str, &'static str);
@@ -22,7 +23,57 @@ pub(super) const ALGORITHMS: &[Row] = &[
     ("leastconnections lc wlc weightedleastconn minconn", "\"leastconn\""),
 ];
 
-const NOT_YET: &str = "not there yet: requests pass as they came, but for X-Forwarded-* and hop-by-hop fields";
+const NOT_YET: &str = "evenkeel does not do this yet: requests and responses are forwarded as they are, except for X-Forwarded-* and hop-by-hop fields";
+const HEADERS: &str = "evenkeel does not add or remove header fields yet: X-Forwarded-* are always sent, and request_id and tls.hsts of a listener send X-Request-Id and Strict-Transport-Security";
+const ACCESS: &str = "evenkeel does not filter clients by address yet: let a firewall do it, bind to an inner address, or ask for certificates by client_auth in tls of the listener";
+const MATCH: &str = "evenkeel does not match on this yet: it matches listener, host, path, prefix and alpn";
+const HTTP3: &str = "evenkeel does not speak HTTP/3 yet: leave this out; HTTP/2 is on wherever a listener has tls";
+const CONSUL: &str = "evenkeel does not read the catalog of Consul yet: use its DNS, dns = { name = \"web.service.consul\", type = \"SRV\" }, with nameservers = [\"127.0.0.1:8600\"] in [resolver]";
+const KUBERNETES: &str = "evenkeel does not read the API of Kubernetes yet: use a headless service, dns = { name = \"web.default.svc.cluster.local\", port = 8080 }";
+const ETCD: &str =
+    "evenkeel does not read this yet: have it write a file of endpoints, file = \"/etc/evenkeel/endpoints.json\"";
+const INSECURE: &str = "tls = { verify = false }, which trusts whatever answers; safer is tls = { ca = \"FILE.pem\" }";
+const EJECT: &str = "outlier = { eject = <\"30s\"> }";
+const EJECT_AT_MOST: &str = "outlier = { eject_at_most = <0.3> }, a share of the pool";
+const RETRY_ON: &str = "retry = { on = [<\"connect\", \"reset\">] }";
+const ATTEMPTS: &str = "retry = { attempts = <2> }";
+const TRY_TIMEOUT: &str = "retry = { try_timeout = <\"2s\">, on = [\"connect\", \"reset\", \"timeout\"] }";
+
+/// Keys of `retry`, wherever it stands.
+const OF_RETRY: &[Row] = &[
+    ("retryon conditions when statuses codes proxynextupstream", "on = [<\"connect\", \"reset\">]"),
+    ("numretries retries maxretries count max limit tries proxynextupstreamtries", "attempts = <2>"),
+    ("pertrytimeout timeout perattempttimeout attempttimeout", "try_timeout = <\"2s\">, with \"timeout\" in on"),
+    (
+        "retrybackoff baseinterval initialinterval interval",
+        "backoff = \"25ms..250ms\", the first pause and the longest",
+    ),
+    ("retrybudget budgetpercent", "budget = <0.2>, retries as a share of requests"),
+    ("hedge hedging hedgepolicy", "hedge_after = \"p95\""),
+];
+
+/// Failures that other proxies retry.
+pub(super) const FAILURES: &[Row] = &[
+    ("connectfailure connfailure error", "\"connect\""),
+    ("resetbeforerequest refusedstream emptyresponse", "\"reset\""),
+    ("responsetimeout", "\"timeout\""),
+    ("5xx allretryableerrors", "\"connect\", \"reset\", \"5xx\""),
+    ("gatewayerror", "\"502..=504\""),
+    ("retriable4xx", "409"),
+    ("http500", "500"),
+    ("http502", "502"),
+    ("http503", "503"),
+    ("http504", "504"),
+    ("unavailable", "\"grpc:unavailable\""),
+    ("resourceexhausted", "\"grpc:resource-exhausted\""),
+    ("deadlineexceeded", "\"grpc:deadline-exceeded\""),
+];
+
+/// Keys that say whether a server is one that clients connect to, or one that answers.
+pub(super) const OF_LISTENERS: &[&str] =
+    &["listen", "bind", "server_name", "location", "root", "proxy_pass", "tls", "mode"];
+pub(super) const OF_ENDPOINTS: &[&str] = &["addr", "address", "host", "ip", "url", "weight", "backup"];
+pub(super) const SERVER: &str = "[listener.NAME] for what clients connect to, or an element of endpoints in [pool.NAME] for what answers; docs/guide/coming-from.md";
 const TLS: &str =
     "tls = { certificates = [{ cert = \"FILE.pem\", key = \"FILE.key\" }] } of the listener; docs/guide/tls.md";
 const ACME: &str =
@@ -56,10 +107,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
         &[
             ("frontend frontends listen listeners entrypoint entrypoints bind", LISTENER),
             ("backend backends upstream upstreams cluster clusters service services targetgroup farm pools", POOL),
-            (
-                "server servers",
-                "[listener.NAME] for what clients connect to, or an element of endpoints in [pool.NAME] for what answers; docs/guide/coming-from.md",
-            ),
+            ("server servers", SERVER),
             (
                 "router routers routes location locations virtualhost virtualhosts vhost vhosts acl usebackend defaultbackend rule rules ingress handle",
                 ROUTE,
@@ -100,6 +148,9 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ("tls ssl certificates crtlist", TLS),
             ("certificatesresolvers acmeca acmeemail letsencrypt", ACME),
             ("middleware middlewares plugins filters cache peers program", NOT_YET),
+            ("allow deny acls ipallowlist ipwhitelist", ACCESS),
+            ("addheader headers", HEADERS),
+            ("http3 quic", HTTP3),
         ],
     ),
     (
@@ -137,9 +188,18 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
                 "endpoints servers server upstreams targets",
                 "endpoints = [\"10.0.0.1:8080\"] in [pool.NAME], and pool = \"NAME\" here",
             ),
+            ("rewrite gzip compression compress encode cache middlewares filters errorpage root auth", NOT_YET),
             (
-                "redirect rewrite gzip compression compress encode cache middlewares filters errorpage root headers auth",
-                NOT_YET,
+                "redirect redirecttohttps httpsredirect forcehttps forcessl redirectscheme redir",
+                "redirect_https = true, on a listener without tls",
+            ),
+            ("allow deny ipallowlist ipwhitelist sourcerange", ACCESS),
+            ("headers header addheader setheader moreheaders customrequestheaders", HEADERS),
+            ("http3 h3 quic altsvc", HTTP3),
+            ("protocols", "tls = { protocols = [<\"h2\", \"http/1.1\">] }, beside its certificates"),
+            (
+                "insecureskipverify",
+                "tls = { verify = false } of the pool, and not of a listener; safer is ca = \"FILE.pem\"",
             ),
         ],
     ),
@@ -160,13 +220,23 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
                 "pool = <\"NAME\">",
             ),
             ("priority order", "nothing: the most specific match wins, whatever the order"),
-            ("method methods header query cookie", "not there yet: match knows listener, host, path, prefix and alpn"),
+            ("method methods query cookie", MATCH),
+            ("rewrite stripprefix middlewares filters plugins auth prefixrewrite handlepath", NOT_YET),
             (
-                "rewrite stripprefix redirect middlewares filters plugins auth requestheaders prefixrewrite handlepath weight",
-                NOT_YET,
+                "redirect redir redirectscheme",
+                "redirect_https = true of a listener without tls; other redirects do not exist yet",
             ),
+            (
+                "weight split weightedclusters",
+                "a key of an endpoint: endpoints = [{ addr = \"10.0.0.1:8080\", weight = 2 }] in the pool",
+            ),
+            ("allow deny ipallowlist ipwhitelist", ACCESS),
+            ("headers addheader setheader requestheaders responseheaders header", HEADERS),
+            ("retryon", RETRY_ON),
+            ("numretries maxretries", ATTEMPTS),
+            ("pertrytimeout trytimeout", TRY_TIMEOUT),
             ("timeout requesttimeout", "timeouts = { request = <\"30s\"> }"),
-            ("retries retrypolicy numretries", RETRY),
+            ("retries retrypolicy", RETRY),
             ("id route", "name = <\"NAME\">"),
             ("balance algorithm lbpolicy", BALANCE),
         ],
@@ -185,10 +255,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
                 "none: there are no regular expressions, but fixed text, {name} for one segment, and prefix",
             ),
             ("listeners entrypoint entrypoints frontend", "listener = [<\"web\">]"),
-            (
-                "methods headers query queryparameters cookie src sourceip clientip remoteip scheme",
-                "not there yet: match knows listener, host, path, prefix and alpn",
-            ),
+            ("method methods header headers query queryparameters cookie src sourceip clientip remoteip scheme", MATCH),
         ],
     ),
     (
@@ -232,17 +299,29 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
                 "sticky = { secret_file = \"/etc/evenkeel/sticky.key\" }: a signed cookie of its own",
             ),
             ("redispatch proxynextupstream lbtryduration retries retrypolicy tries", RETRY),
+            ("retryon", RETRY_ON),
+            ("numretries maxretries", ATTEMPTS),
+            ("pertrytimeout trytimeout", TRY_TIMEOUT),
+            ("baseejectiontime ejectiontime", EJECT),
+            ("maxejectionpercent maxejection", EJECT_AT_MOST),
+            ("insecureskipverify insecure skipverify tlsinsecureskipverify", INSECURE),
+            ("http3 h3 quic", HTTP3),
+            ("allow deny", ACCESS),
+            ("headers addheader setheader header", HEADERS),
+            ("consul", CONSUL),
+            ("kubernetes k8s", KUBERNETES),
             (
                 "timeout connecttimeout proxyconnecttimeout proxyreadtimeout readtimeout responsetimeout serverstransport",
                 "timeouts = { connect = \"1s\", response = \"30s\" }",
             ),
             ("timeoutclientfin timeoutserverfin clientfin serverfin", "timeouts = { half_closed = <\"30s\"> }"),
             ("timeouttunnel tunneltimeout", "timeouts = { idle = <\"1h\"> }"),
+            ("srv", "discover = { dns = { name = <\"_http._tcp.web.internal\">, type = \"SRV\" } }"),
             ("warmup slowstartconfig slowstartwindow", "slow_start = <\"30s\">"),
             ("keepalive idle maxidleconns keepaliveconns", "limits = { idle_per_endpoint = <32> }"),
             (
-                "resolver resolvers dns srv dynamic servertemplate",
-                "discover = { dns = { name = \"web.internal\", port = 8080 } }",
+                "resolver resolvers dns dynamic servertemplate",
+                "discover = { dns = { name = <\"web.internal\">, port = 8080 } }, with the port of the endpoints",
             ),
             ("zone", "nothing: all workers of a process share their counts"),
             ("mode", "mode of [listener.NAME]: a pool serves whatever leads to it"),
@@ -290,8 +369,76 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
         ],
     ),
     (
+        "outlier of [pool.NAME]",
+        &[
+            ("baseejectiontime ejectiontime ejectfor failtimeout", "eject = <\"30s\">"),
+            ("maxejectiontime", "eject_max = <\"5m\">"),
+            ("maxejectionpercent", "eject_at_most = <0.3>, a share of the pool"),
+            ("consecutivegatewayfailure consecutivegatewayerrors", "consecutive_gateway = <5>"),
+            (
+                "maxfails consecutiveerrors consecutive5xxerrors",
+                "consecutive_gateway = <5>, or consecutive_5xx for any 5xx",
+            ),
+            ("consecutivelocaloriginfailure", "consecutive_connect = <3>"),
+            ("enabled", "nothing: ejection is on unless outlier = \"off\""),
+        ],
+    ),
+    ("retry of [pool.NAME]", OF_RETRY),
+    ("retry of [[route]]", OF_RETRY),
+    ("[defaults.retry]", OF_RETRY),
+    (
+        "discover of [pool.NAME]",
+        &[
+            ("srv", "dns = { name = <\"_http._tcp.web.internal\">, type = \"SRV\" }"),
+            (
+                "name hostname host a",
+                "dns = { name = <\"web.internal\">, port = 8080 }, with the port of the endpoints",
+            ),
+            ("consul", CONSUL),
+            ("kubernetes k8s service", KUBERNETES),
+            ("etcd zookeeper eureka nomad docker http xds eds", ETCD),
+            ("path", "file = <\"/etc/evenkeel/endpoints.json\">"),
+        ],
+    ),
+    (
+        "tls of [listener.NAME]",
+        &[
+            (
+                "cert crt certfile certificate sslcertificate",
+                "certificates = [{ cert = <\"FILE.pem\">, key = <key|\"FILE.key\"> }]",
+            ),
+            (
+                "key keyfile privatekey sslcertificatekey",
+                "certificates = [{ cert = <cert|\"FILE.pem\">, key = <\"FILE.key\"> }]",
+            ),
+            ("alpn", "protocols = [<\"h2\", \"http/1.1\">]"),
+            ("acme letsencrypt auto", "certificates = [{ acme = [\"www.example.com\"] }], and [acme]"),
+            ("insecureskipverify", "nothing: to endpoints, it is tls = { verify = false } of the pool"),
+            ("clientca cafile ca", "client_auth = { ca = <\"FILE.pem\"> }"),
+            ("minversion sslprotocols", "min_version = \"1.2\" or \"1.3\""),
+            ("http3 quic", HTTP3),
+        ],
+    ),
+    (
+        "tls of [pool.NAME]",
+        &[
+            (
+                "insecureskipverify insecure skipverify",
+                "verify = false, which trusts whatever answers; safer is ca = \"FILE.pem\"",
+            ),
+            ("cafile cacert rootca rootcas trustedca", "ca = <\"FILE.pem\">"),
+            ("sni servername verifyhost", "server_name = <\"NAME\">"),
+            ("crt clientcert certfile", "cert = <\"FILE.pem\">, with key"),
+            ("enabled", "nothing: tls = true turns it on"),
+        ],
+    ),
+    (
         "limits of [pool.NAME]",
         &[
+            (
+                "connectionsperendpoint",
+                "requests_per_endpoint = <100>; over HTTP/2, http2 = { connections = 64 } of the pool limits connections",
+            ),
             (
                 "maxconn maxconns connections maxconnections maxrequests requests inflight",
                 "requests_per_endpoint = <100>",
@@ -306,6 +453,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ("ratelimit rate rps limitreq", "requests_per_address = <100>"),
             ("limitconn", "connections_per_address = <20>"),
             ("burst", "burst_per_address = <200>"),
+            ("h2streams streams maxconcurrentstreams", "http2 = { streams = <100> } of the listener"),
         ],
     ),
     (
@@ -318,6 +466,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
                 "drain_timeout = <\"30s\">",
             ),
             ("user group chroot daemon pidfile pid", "none: the service manager sets it, as User= of a systemd unit"),
+            ("statedir statefile", "state = \"/var/lib/evenkeel/state\", a file and not a folder"),
             ("loglevel", "log = { level = <\"info\"> }"),
             ("statssocket", "bind = \"unix:/run/evenkeel/admin.sock\" in [admin]"),
         ],
@@ -331,9 +480,27 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
         ],
     ),
     (
+        "http of [admin]",
+        &[
+            (
+                "tokenfile token auth",
+                "read_token = \"/etc/evenkeel/read.token\" for those who read, and write_token for those who change things",
+            ),
+            ("allowwrite readonly", "write_token = \"/etc/evenkeel/write.token\": with it, clients may change things"),
+        ],
+    ),
+    (
+        "access_log of [telemetry]",
+        &[(
+            "sample samplerate sampling",
+            "evenkeel does not sample its access log yet: leave this out; every request is logged",
+        )],
+    ),
+    (
         "[telemetry]",
         &[
             ("log logs accesslogs logging", "access_log = { path = \"-\" }"),
+            ("tracing trace opentelemetry otel otlp", "traces = { endpoint = \"http://127.0.0.1:4318\" }"),
             ("prometheus", "metrics; they are served by http = { bind = \"127.0.0.1:9900\" } in [admin]"),
         ],
     ),

@@ -130,6 +130,9 @@ fn without_port(text: &str, end: End) -> Misfit {
 
 /// What other proxies write where one address belongs here.
 fn spelled_otherwise(text: &str, end: End) -> Option<Misfit> {
+    if let Some(write) = braced(text) {
+        return Some(bad(text, "a variable needs braces", format!("write {}", quoted(&write))));
+    }
     if let Some((scheme, rest)) = text.split_once("://") {
         let rest = rest.split('/').next().unwrap_or_default();
         let port = match scheme {
@@ -143,12 +146,11 @@ fn spelled_otherwise(text: &str, end: End) -> Option<Misfit> {
             false => format!("10.0.0.1:{port}"),
         };
         let help = match (end, scheme) {
-            (End::Endpoint, "https" | "wss") => {
-                format!(
-                    "write {}, and the port at which it is spoken to without TLS: TLS to endpoints is not there yet",
-                    quoted(&write)
-                )
-            }
+            (End::Endpoint, "https" | "wss") => format!(
+                "write {}, and tls = true in the pool, or tls = {{ ca = \"FILE.pem\" }} for a private authority",
+                quoted(&write)
+            ),
+            (End::Bind, "https" | "wss") => format!("write {}, and tls in the listener", quoted(&write)),
             _ => format!("write {}", quoted(&write)),
         };
         return Some(bad(text, &format!("\"{scheme}://\" does not belong to it"), help));
@@ -185,6 +187,14 @@ fn spelled_otherwise(text: &str, end: End) -> Option<Misfit> {
         let more = "health, outlier and limits are tables of the pool";
         bad(text, "there is more behind it", format!("write {{ {keys} }}; {more}"))
     })
+}
+
+/// The text with its first `$NAME` as `${NAME}`, if it has one.
+pub(crate) fn braced(text: &str) -> Option<String> {
+    let (before, rest) = text.split_once('$')?;
+    let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+    let (name, after) = rest.split_at(end);
+    (!name.is_empty()).then(|| format!("{before}${{{name}}}{after}"))
 }
 
 fn is_ipv6(text: &str) -> bool {
@@ -273,6 +283,9 @@ mod tests {
             ("*:80", "\"127.0.0.1:80\""),
             ("unix:/run/app.sock", "TCP"),
             ("/run/app.sock", "TCP"),
+            ("https://app:443", "\"app:443\", and tls = true"),
+            ("$APP", "\"${APP}\""),
+            ("$APP:80", "\"${APP}:80\""),
             ("a:80,b:80", "\"a:80\", \"b:80\""),
             ("a:80, b:80", "\"a:80\", \"b:80\""),
             ("a:80 check weight 3 backup", "{ addr = \"a:80\", weight = 3, priority = 1 }"),

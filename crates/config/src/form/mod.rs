@@ -22,6 +22,7 @@ pub use hash_key::HashKey;
 pub use host::HostPattern;
 pub use path::PathPattern;
 
+pub(crate) use address::braced;
 pub(crate) use misfit::Misfit;
 pub(crate) use name::is_domain;
 pub(crate) use path::shape as path_shape;

@@ -2,6 +2,7 @@
 
 pub mod env;
 pub mod files;
+mod slips;
 
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Findings};
@@ -14,6 +15,7 @@ use crate::table::{Reader, is_secret, quote};
 use crate::tree::{self, Entry, Joined, Node, TableNode, Tree};
 use env::{Env, expand};
 use files::{Disk, Files, NoFiles, matching};
+use slips::{Slip, slip};
 use std::collections::HashSet;
 use std::fmt::Write;
 use std::io;
@@ -182,13 +184,15 @@ impl<'a> Loader<'a> {
         // Editors of some systems begin a file with this mark; it means nothing.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let file = self.sources.add(name, text);
-        let (mut node, clean) = tree::parse(&self.sources, file, &mut self.findings);
+        let (mut node, fault) = tree::parse(&self.sources, file, &mut self.findings);
+        let clean = fault.is_none();
         self.complete &= clean;
         if !clean {
             self.findings.is_broken(file);
         }
         hide_secrets(&node, &mut self.findings);
-        if !clean && let Some((kind, start, end)) = syntax::recognise(self.sources.text(file)) {
+        let text = self.sources.text(file);
+        if !clean && let Some((kind, start, end)) = syntax::recognise(text) {
             // What the parser of TOML stumbled over says nothing about such a file.
             self.findings.take_back();
             let message = format!("not TOML: it looks like {}", kind.name);
@@ -196,6 +200,9 @@ impl<'a> Loader<'a> {
             self.findings.add(Code::Syntax, Span { file, start, end }, message).help(format!(
                 "write it in TOML, as [listener.NAME], [[route]] and [pool.NAME]; {PAGE} has both side by side{under}"
             ));
+        } else if let Some(Slip { start, end, message, help }) = fault.and_then(|at| slip(text, at.start)) {
+            self.findings.take_back();
+            self.findings.add(Code::Syntax, Span { file, start, end }, format!("not TOML: {message}")).help(help);
         }
         expand(&mut node, self.env, &mut self.findings);
         match node {
@@ -243,7 +250,7 @@ impl<'a> Loader<'a> {
         // What refers to something in a file that could not be read is not wrong.
         let plan = self.complete.then(|| build(&root, machine, &mut self.findings));
         let is_foreign =
-            |e: &Entry| ROOT.key(&e.key).is_none() && foreign::key(ROOT.path, &e.key, &e.node.tree).is_some();
+            |e: &Entry| ROOT.key(&e.key).is_none() && foreign::key(ROOT.path, &e.key, &e.node.tree, &joined).is_some();
         if joined.entries.iter().any(is_foreign) {
             // There may be listeners and pools, under the names that others have for them.
             self.findings.forget(Code::NothingToDo, Span::whole(0));

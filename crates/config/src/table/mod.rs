@@ -11,7 +11,6 @@ mod balance;
 mod declare;
 mod field;
 mod lines;
-mod planned;
 mod reader;
 mod row;
 mod secrets;
@@ -28,8 +27,6 @@ pub(crate) use algorithm::kind_of;
 pub(crate) use declare::{Declared, count, joined, table};
 pub(crate) use field::{Field, Payload};
 pub(crate) use lines::{Lines, list};
-#[cfg(test)]
-pub(crate) use planned::PLANNED;
 pub(crate) use reader::Reader;
 pub(crate) use row::{DAY, H, MS, S};
 pub(crate) use secrets::is_secret;

@@ -1,6 +1,5 @@
 //! Is each key known, and is none missing? Reads a table of the tree against its rows.
 
-use super::planned::is_planned;
 use super::row::{Absent, Key, Table};
 use super::secrets::is_secret;
 use super::section::{Located, Named, Section, Value};
@@ -38,9 +37,16 @@ impl<'f> Reader<'f> {
             match table.key(&entry.key) {
                 Some(key) => {
                     let value = self.value(key.name, &key.kind, &entry.node);
-                    section.push(key, Located { span: entry.node.span, value });
+                    let located = Located { span: entry.node.span, value };
+                    // Habits are about scalars: the last finding is about this one.
+                    if located.is_broken()
+                        && let Some(help) = foreign::habit(table.path, key.name, &entry.node.tree)
+                    {
+                        self.findings.advise(help);
+                    }
+                    section.push(key, located);
                 }
-                None => meant.extend(self.unknown(table, entry)),
+                None => meant.extend(self.unknown(table, entry, node)),
             }
         }
         for (key, value) in meant {
@@ -85,23 +91,17 @@ impl<'f> Reader<'f> {
 
     /// Reports a key that the table does not know. Returns the key that it stands for, if it is a word of another proxy, with
     /// its value, so that the rest of the file is checked as it is meant.
-    fn unknown(&mut self, table: &'static Table, entry: &Entry) -> Option<(&'static Key, Located)> {
+    fn unknown(&mut self, table: &'static Table, entry: &Entry, beside: &TableNode) -> Option<(&'static Key, Located)> {
         let path = self.path(table);
         let key = &entry.key;
         let known: Vec<&str> = table.keys.iter().map(|k| k.name).collect();
-        if is_planned(table.path, key) {
-            self.findings
-                .add(Code::UnknownKey, entry.key_span, format!("\"{key}\" in {path} is not supported yet"))
-                .help(format!("leave it out; this version reads: {}", known.join(", ")));
-            return None;
-        }
         if known.is_empty() {
             self.findings
                 .add(Code::UnknownKey, entry.key_span, format!("unknown key {} in {path}", quoted(key)))
                 .help("it has no keys: write {}");
             return None;
         }
-        if let Some(meant) = foreign::key(table.path, key, &entry.node.tree) {
+        if let Some(meant) = foreign::key(table.path, key, &entry.node.tree, beside) {
             self.findings
                 .add(Code::UnknownKey, entry.key_span, format!("unknown key {} in {path}", quoted(key)))
                 .help(meant.help);

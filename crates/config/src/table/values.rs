@@ -144,20 +144,31 @@ impl Reader<'_> {
             (Kind::Bool | Kind::TableOrBool(_), Tree::Text(text)) if text == "true" || text == "false" => {
                 format!("write it without quotes: {text}")
             }
+            (Kind::TableOr { key: "addr", .. }, Tree::Int(..)) => {
+                format!("write \"127.0.0.1:{seen}\", or the address of the endpoint with this port")
+            }
+            (Kind::Text(Form::Bind), Tree::Int(..)) if let Some(write) = foreign::address(&seen, Form::Bind) => {
+                format!("write {write}")
+            }
             (Kind::Text(_) | Kind::Choice(_), Tree::Int(..) | Tree::Number(..) | Tree::Bool(_)) => {
                 format!("write it in quotes: \"{seen}\"")
             }
             (Kind::List(of), Tree::Text(text)) => {
                 let each = |part| match **of {
                     Kind::Text(form @ (Form::Bind | Form::Address)) => foreign::address(part, form),
+                    Kind::TableOr { key: "addr", .. } => {
+                        foreign::address(part.strip_prefix("https://").unwrap_or(part), Form::Address)
+                    }
                     _ => None,
                 };
                 let parts = text.split([',', ' ']).filter(|part| !part.is_empty());
                 let parts: Vec<String> = parts.map(|part| each(part).unwrap_or_else(|| quoted(part))).collect();
                 // What is more than one word is rarely one thing.
-                let several = text.contains(',') || parts.iter().all(|part| part.contains(['.', ':']));
+                let several =
+                    text.contains(',') || parts.len() == 1 || parts.iter().all(|part| part.contains(['.', ':']));
                 let write = if several && !parts.is_empty() { parts.join(", ") } else { seen.clone() };
-                format!("write it as an array: [{write}]")
+                let tls = if text.contains("https://") { ", and tls = true in the pool" } else { "" };
+                format!("write it as an array: [{write}]{tls}")
             }
             (Kind::List(_), Tree::Int(..) | Tree::Number(..)) => format!("write it as an array: [{seen}]"),
             (Kind::Tables(_), Tree::Table(_)) => format!("write [[{key}]], with two brackets"),

@@ -15,7 +15,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "sections", "table", "foreign", "form", "nearest", "printable", "quantity", "tree", "diagnostic", "code", "masked",
         "source",
     ]),
-    ("config/table", &["algorithm", "values", "declare", "reader", "planned", "secrets", "words", "field", "lines", "section", "balance", "row"]),
+    ("config/table", &["algorithm", "values", "declare", "reader", "secrets", "words", "field", "lines", "section", "balance", "row"]),
     ("discovery", &[
         "metrics", "following", "providers", "sources", "ask", "context", "message", "polling", "out", "kept", "lock",
         "system",

@@ -171,6 +171,7 @@ pub(super) fn check(pool: &Section, findings: &mut Findings) {
                 .contradiction(dns.span, "a pool has one source: \"dns\" or \"file\"", "file", findings)
                 .help("keep one of the two; another pool can have the other");
         }
+        (Some(_), None) if !section.has_read("dns") => {}
         (Some(_), None) => check_dns(&section.section("dns"), findings),
         (None, None) if !set.is_broken() => {
             findings

@@ -137,7 +137,7 @@ fn write_secret(set: &Sticky, _: &Sticky, lines: &mut Lines) {
 
 /// Reports a cookie beside an algorithm with keys of its own, one that browsers would drop, and a secret that is not there.
 pub(super) fn check(pool: &Section, name: &str, algorithm: &Algorithm, findings: &mut Findings) {
-    let Some(set) = pool.set("sticky") else { return };
+    let Some(set) = pool.set("sticky").filter(|_| pool.has_read("sticky")) else { return };
     if algorithm.promises.affinity {
         let message = format!("the cookie of \"sticky\" goes before the key of \"{}\"", algorithm.name);
         findings
