@@ -8,7 +8,7 @@ struct Row {
     wrong: &'static str,
     /// The code of the finding that has the advice, and the line at which it stands.
     finding: (&'static str, usize),
-    /// What the help contains.
+    /// Text that the help contains.
     help: &'static str,
     right: &'static str,
 }

@@ -32,7 +32,7 @@ pub struct Stream {
     fd: OwnedFd,
     /// Whether the kernel was told to send small writes at once.
     at_once: Cell<bool>,
-    /// True if closing tells the peer that something went wrong.
+    /// True if closing resets the connection.
     resets: Cell<bool>,
 }
 
@@ -331,14 +331,15 @@ impl Stream {
         if asked == 0 { bytes.try_into().unwrap_or(0) } else { 0 }
     }
 
-    /// Sets whether closing tells the peer that something went wrong. An error does not matter: the peer is not told then.
+    /// Sets whether closing resets the connection, so that the peer does not take what it got for whole. Errors are ignored: the
+    /// connection then closes in order.
     pub fn reset_on_close(&self, resets: bool) {
         self.resets.set(resets);
         let linger = resets.then_some(Duration::ZERO);
         let _ = rustix::net::sockopt::set_socket_linger(&self.fd, linger);
     }
 
-    /// True if closing is a reset.
+    /// True if closing resets the connection.
     pub fn resets_on_close(&self) -> bool {
         self.resets.get()
     }

@@ -213,12 +213,12 @@ impl Transport {
         self.socket().unacknowledged()
     }
 
-    /// Sets whether closing tells the peer that something went wrong.
+    /// Sets whether closing resets the connection, so that the peer does not take what it got for whole.
     pub fn reset_on_close(&self, resets: bool) {
         self.socket().reset_on_close(resets);
     }
 
-    /// True if closing is a reset.
+    /// True if closing resets the connection.
     pub fn resets_on_close(&self) -> bool {
         self.socket().resets_on_close()
     }

@@ -1,5 +1,5 @@
-//! What tests find on this machine: programs of others, and addresses of their own; and a client of TLS that
-//! trusts what it meets. A test that needs a program that is missing is skipped with a
+//! Resources of tests: programs of others on this machine, addresses of their own, and a TLS client that trusts every
+//! certificate. A test that needs a program that is missing is skipped with a
 //! line that no test runner hides. With `EVENKEEL_REQUIRE_PEERS=1` a missing program fails the test instead: CI sets it, so
 //! that nothing is skipped there.
 

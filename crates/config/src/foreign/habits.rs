@@ -13,7 +13,7 @@ enum Seen {
     Text,
     /// A text that begins with this.
     Begins(&'static str),
-    /// One of these words, in any case.
+    /// Any of these words, in any case.
     Words(&'static [&'static str]),
     Url,
 }

@@ -30,7 +30,8 @@ pub(crate) struct Meant {
     pub is_value: bool,
 }
 
-/// What a key that a table does not know is here, with the value that was seen where it fits. `beside` are all keys of that table.
+/// Returns evenkeel's counterpart of a key that a table does not know, with the value that was seen where it fits. `beside` are all
+/// keys of that table.
 pub(crate) fn key(table: &str, key: &str, value: &Tree, beside: &TableNode) -> Option<Meant> {
     let rows = words::KEYS.iter().filter(|(path, _)| *path == table).flat_map(|(_, rows)| *rows);
     let is = find(rows, key)?;

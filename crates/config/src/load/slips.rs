@@ -11,9 +11,9 @@ pub(super) struct Slip {
     /// The bytes that are wrong.
     pub start: usize,
     pub end: usize,
-    /// What is wrong with them.
+    /// The fault.
     pub message: &'static str,
-    /// What to write.
+    /// The advice.
     pub help: String,
 }
 

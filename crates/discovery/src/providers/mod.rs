@@ -66,7 +66,7 @@ impl Providers {
         file.path().is_some().then(|| file.offer(by))
     }
 
-    /// A text in the place of the file, beside what it includes, checked on this machine. `by`: who typed it.
+    /// Text instead of the file, beside its includes, checked on this machine. `by`: its author.
     pub fn typed(&self, text: &str, by: &str) -> Offer {
         let (outcome, texts) = lock(&self.file).with(text, &*self.machine);
         let provenance = Provenance {

@@ -32,7 +32,7 @@ impl Texts {
         (outcome, disk.seen.into_inner())
     }
 
-    /// Reads this text in the place of the file, with what it includes; what it names is looked for on `machine`.
+    /// Reads this text instead of the file, with its includes; files that it names are looked up on `machine`.
     pub fn with(main: &Path, text: &str, machine: &dyn Machine) -> (Outcome, Texts) {
         let disk = Watched::new(main, Some(text));
         let outcome = check_from(&disk, main, &environment, machine);

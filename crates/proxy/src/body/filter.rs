@@ -6,20 +6,20 @@ use evenkeel_wire::head::Table;
 
 /// A step that the body of one message passes.
 pub trait BodyFilter {
-    /// True if as many bytes go on as come, so that a stated length holds.
+    /// True if the body keeps its length, so that a stated one holds.
     fn keeps_length(&self) -> bool {
         false
     }
 
-    /// Takes bytes from the front of `from`, and fills `to`, which is empty, with what goes on in their place. That may be nothing yet.
-    /// What is left in `from`, as `to` is full, comes again.
+    /// Takes bytes from the front of `from` and writes the bytes to forward instead into `to`, which is empty: as many as fit, or none
+    /// yet. Bytes left in `from` are passed again at the next call.
     ///
     /// # Errors
     /// The body does not pass.
     fn data(&mut self, from: &mut Buf, to: &mut Buf) -> Result<(), Unfit>;
 
-    /// Fills `to`, which is empty, with what is left to go on at the end of the body, and may change the trailers, of which there may be
-    /// none.
+    /// Ends the body: writes the bytes that are left to forward into `to`, which is empty, and may change the trailers, of which there
+    /// may be none.
     ///
     /// # Errors
     /// The body does not pass.

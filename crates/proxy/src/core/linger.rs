@@ -59,7 +59,8 @@ pub async fn delivered(transport: &Transport) {
     let waits = (0..).map(|n| Duration::from_millis(1 << n));
     let mut left = LINGER;
     for wait in waits {
-        if transport.unacknowledged() == 0 || left < wait {
+        let wait = left.min(wait);
+        if transport.unacknowledged() == 0 || wait.is_zero() {
             return;
         }
         left -= wait;

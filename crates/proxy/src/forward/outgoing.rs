@@ -41,7 +41,7 @@ pub enum Head<'w> {
     Kept(KeptHead),
     /// In those that a protocol has decoded.
     Came(HeadParts<'w>),
-    /// It is not here yet, or was let go of.
+    /// No head: not here yet, or let go of.
     Gone,
 }
 

@@ -1,7 +1,6 @@
-//! By which rules is a client served? A listener as one worker has it: its [`rules`], which are those of
-//! the plan and what is [`compiled`] from them, its routes ([`route`], [`tls_route`]),
-//! its [`client`]s and how they are [admitted](admit) and [`secure`]d by [`tls`], its own [`error_pages`], and what it tells
-//! balancers in front ([`probe_answers`]).
+//! A listener as one worker has it: its [`rules`], which are those of the plan and what is [`compiled`] from them, its routes
+//! ([`route`], [`tls_route`]), its [`client`]s, how they are [admitted](admit) and [`secure`]d by [`tls`], its own [`error_pages`],
+//! and its answers to load probes of balancers in front ([`probe_answers`]).
 
 pub mod admit;
 mod by_host;

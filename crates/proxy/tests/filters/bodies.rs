@@ -1,6 +1,6 @@
 //! Bodies that a filter changes: twice as long and with their length behind them, between any two protocols.
 
-use super::parts::{ask_h1, ask_h2, echo_h1, echo_h2, post, proxy_for};
+use super::parts::{ask_h1, ask_h2, echo_h1, echo_h2, pass_time, post, proxy_for};
 use crate::support::endpoint::{Conn, ok, status};
 use crate::support::h2_server::H2Server;
 use crate::support::{Endpoint, Proxy, SOON, noise, own_addr, text, wait_until};
@@ -282,8 +282,7 @@ fn a_side_that_does_not_read_keeps_the_other_from_sending() {
     let mut client = proxy.client();
     client.send(post(&format!("Content-Length: {LEN}"), ""));
     let sending = client.send_aside(quiet(LEN));
-    // Time in which a proxy that held all of it would have taken it. A slow machine can only make this pass.
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    pass_time();
     assert!(!sending.is_finished(), "sockets hold less");
     go.send(()).expect("the endpoint waits");
     assert_eq!(text(&client.response().body), text(&twice(b"all")));
@@ -303,7 +302,7 @@ fn a_side_that_does_not_read_keeps_the_other_from_sending() {
     let proxy = before(&[endpoint.addr], "");
     let mut client = proxy.client();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    pass_time();
     assert!(sent.load(SeqCst) < LEN, "sockets hold less");
     let answer = client.response();
     assert!(answer.body == twice(&quiet(LEN)), "{} bytes", answer.body.len());

@@ -304,6 +304,12 @@ fn a_switch_that_is_not_granted_is_a_response_like_any_other() {
     assert_eq!(endpoint.accepted(), 1);
 }
 
+/// Lets so much time pass that a proxy without back-pressure would have taken all. No event says that nothing happens; a slow machine
+/// can only make the test pass.
+pub fn pass_time() {
+    std::thread::sleep(std::time::Duration::from_millis(200));
+}
+
 #[test]
 fn an_endpoint_that_does_not_read_keeps_the_client_from_sending() {
     let (go, gate) = std::sync::mpsc::sync_channel::<()>(1);
@@ -318,8 +324,7 @@ fn an_endpoint_that_does_not_read_keeps_the_client_from_sending() {
     let mut client = proxy.client();
     client.send(post(&format!("Content-Length: {}", 64 << 20), ""));
     let sending = client.send_aside(noise(64 << 20));
-    // Time in which a proxy that held all of it would have taken it. A slow machine can only make this pass.
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    pass_time();
     assert!(!sending.is_finished(), "sockets hold less");
     go.send(()).expect("the endpoint waits");
     assert_eq!(client.response().body_text(), (64 << 20).to_string());

@@ -51,7 +51,7 @@ fn what_came_before_a_reset_reaches_the_client() {
     }
 }
 
-/// Where only the close marks the end, a reset passes a cut on. It threw away what the client had no room for yet.
+/// A cut response that only the close ends is cut at the client by a reset, which must not discard bytes that the client has not read.
 #[test]
 fn a_client_that_reads_late_gets_what_came_before_a_reset() {
     let body = noise(150_000);

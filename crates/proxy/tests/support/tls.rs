@@ -1,7 +1,7 @@
 //! TLS for tests: an authority, what it issues, and blocking clients and servers of rustls.
 
 use super::message::{Message, read_message};
-use super::{Endpoint, Proxy, SOON};
+use super::{Endpoint, Proxy, SOON, tool};
 use evenkeel_net::tls::towards::Towards;
 use evenkeel_proxy::{ListenerTls, Secured};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
@@ -246,4 +246,12 @@ pub fn proxy(endpoint: SocketAddr, secured: Secured, listener: &str, behind: &st
          [pool.web]\nbalance = \"round_robin\"\nendpoints = [\"{endpoint}\"]\n{behind}"
     );
     Proxy::start_secured(&config, &secured)
+}
+
+/// A curl that finds the proxy under this name, whatever proxies the environment names.
+pub fn curl(proxy: &Proxy, name: &str) -> std::process::Command {
+    let at = proxy.addr();
+    let mut curl = tool("curl");
+    curl.args(["-sS", "--noproxy", "*", "--max-time", "20", "--resolve", &format!("{name}:{}:{}", at.port(), at.ip())]);
+    curl
 }

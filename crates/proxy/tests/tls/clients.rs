@@ -2,7 +2,7 @@
 
 use crate::support::endpoint::ok;
 use crate::support::log::Log;
-use crate::support::tls::{Authority, BOTH, TlsClient, V12, V13, at_listener, proxy};
+use crate::support::tls::{Authority, BOTH, TlsClient, V12, V13, at_listener, curl, proxy};
 use crate::support::{Client, Endpoint, SOON, noise, tool, wait_until};
 use evenkeel_peers::installed;
 use std::io::Write;
@@ -106,16 +106,7 @@ fn curl_and_openssl_get_pages() {
     let proxy = proxy(endpoint.addr, at_listener(ca.server("a.test", &["http/1.1"], |_| ()), SOON), "", "");
     let (port, pem) = (proxy.addr().port(), ca.pem());
     for version in [["--tlsv1.2", "--tls-max", "1.2"], ["--tlsv1.3", "--tls-max", "1.3"]] {
-        let mut curl = tool("curl");
-        curl.args([
-            "-sS",
-            "--noproxy",
-            "*",
-            "--max-time",
-            "20",
-            "--resolve",
-            &format!("a.test:{port}:{}", proxy.addr().ip()),
-        ]);
+        let mut curl = curl(&proxy, "a.test");
         let out = curl.args(version).arg("--cacert").arg(&pem).arg(format!("https://a.test:{port}/")).output().unwrap();
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
         assert!(out.stdout == body);
@@ -150,16 +141,7 @@ fn a_client_chooses_its_protocol() {
     let proxy = proxy(endpoint.addr, secured, "", "");
     let (port, pem) = (proxy.addr().port(), ca.pem());
     for (option, spoken) in [("--http2", "hello2 200"), ("--http1.1", "hello1.1 200")] {
-        let mut curl = tool("curl");
-        curl.args([
-            "-sS",
-            "--noproxy",
-            "*",
-            "--max-time",
-            "20",
-            "--resolve",
-            &format!("a.test:{port}:{}", proxy.addr().ip()),
-        ]);
+        let mut curl = curl(&proxy, "a.test");
         curl.args([option, "-w", "%{http_version} %{http_code}"]).arg("--cacert").arg(&pem);
         let out = curl.arg(format!("https://a.test:{port}/")).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&out.stdout), spoken, "{}", String::from_utf8_lossy(&out.stderr));

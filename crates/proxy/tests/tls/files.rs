@@ -1,8 +1,8 @@
 //! TLS as a configuration says it: certificates in files, taken up again at a reload.
 
 use crate::support::certificate::Certificate;
-use crate::support::tls::{Authority, BOTH, V13, answering};
-use crate::support::{Endpoint, Proxy, tool, wait_until};
+use crate::support::tls::{Authority, BOTH, V13, answering, curl};
+use crate::support::{Endpoint, Proxy, wait_until};
 use evenkeel_peers::installed;
 use std::path::Path;
 
@@ -20,16 +20,7 @@ fn config(endpoint: &Endpoint, certificates: &[&Certificate], pool: &str) -> Str
 /// What curl gets that trusts the certificate `of` alone, for this name.
 fn fetch(proxy: &Proxy, name: &str, of: &Path) -> Result<String, String> {
     let port = proxy.addr().port();
-    let mut curl = tool("curl");
-    curl.args([
-        "-sS",
-        "--noproxy",
-        "*",
-        "--max-time",
-        "20",
-        "--resolve",
-        &format!("{name}:{port}:{}", proxy.addr().ip()),
-    ]);
+    let mut curl = curl(proxy, name);
     let out = curl.arg("--cacert").arg(of).arg(format!("https://{name}:{port}/")).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     if out.status.success() { Ok(text(&out.stdout)) } else { Err(text(&out.stderr)) }

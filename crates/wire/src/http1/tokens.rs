@@ -206,14 +206,14 @@ fn behind_text(bytes: &[u8]) -> &[u8] {
     behind(bytes, |b| b >= b' ' && b != 0x7f, |b| b == b'\t')
 }
 
-/// What is behind a target, which ends at controls and spaces. Nearly all are plain, so that this is at its end already.
+/// Returns the bytes behind a target, which ends at controls and spaces. Nearly all targets are plain: then `bytes` begin at the end.
 #[inline]
 fn behind_target(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().position(|&b| b <= b' ' || b == 0x7f).unwrap_or(bytes.len());
     &bytes[end..]
 }
 
-/// What is behind the bytes of a target that are ASCII, up to a fragment.
+/// Returns the bytes behind the ASCII part of a target, up to a fragment.
 #[inline(always)]
 fn behind_plain_target(bytes: &[u8]) -> &[u8] {
     behind(bytes, |b| (b'!'..0x7f).contains(&b) && b != b'#', |_| false)
