@@ -39,6 +39,8 @@
 //! assert_eq!(balancer.loads().in_flight(ticket.slot()), 1);
 //! balancer.end(ticket, Outcome::Success, Instant(1_000_000));
 //! ```
+
+#![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod algorithms;

@@ -65,6 +65,8 @@
 //! [`Buffer`](https://docs.rs/tower/latest/tower/buffer/) in front to share one. That balances better than one for each
 //! thread, as each sees only its own requests. Responses may go to any thread; their ends come back without a lock. The
 //! clock is read twice per request for algorithms that use latencies, and never for the others.
+
+#![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod balance;

@@ -144,7 +144,6 @@ impl Field for IdleConnections {
 words! {
     /// Severity of a log line, most severe first.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-    #[allow(missing_docs)]
     pub enum Level {
         Error = "error",
         Warn = "warn",

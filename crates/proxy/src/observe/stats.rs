@@ -63,7 +63,6 @@ pub fn class(status: u16) -> usize {
 
 /// What went wrong with an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum ErrorKind {
     Connect,
     Reset,

@@ -2,7 +2,6 @@
 
 /// A status of gRPC, in the order of their codes (doc/statuscodes.md of gRPC).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Status {
     Ok,
     Cancelled,

@@ -11,7 +11,6 @@ pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Why a stream or a connection ends (section 7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum ErrorCode {
     NoError = 0,
     ProtocolError = 1,

@@ -61,7 +61,6 @@ pub enum Keep {
 
 /// How many bytes a body took, and how many of them are left at their front.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Taken {
     pub used: usize,
     pub kept: usize,

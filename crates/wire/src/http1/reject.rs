@@ -6,7 +6,6 @@ macro_rules! rejects {
     ($($name:ident $status:literal $text:literal,)*) => {
         /// Why a message was refused.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[allow(missing_docs)]
         pub enum Reject { $($name,)* }
 
         impl Reject {
