@@ -48,7 +48,7 @@ pub async fn account(acme: &Acme, folder: &Folder, retry_after: &RetryAfter) -> 
     let (account, credentials) =
         builder(acme, retry_after)?.create(&wanted, acme.directory.clone(), external.as_ref()).await.map_err(failed)?;
     keep(&Kept { email: acme.email.clone(), credentials }, folder)?;
-    tracing::info!(directory = acme.directory, "acme: a new account");
+    tracing::info!(directory = acme.directory, "acme: registered a new account");
     Ok(account)
 }
 

@@ -162,7 +162,7 @@ async fn open(acme: &Acme, shown: &Shown) -> Folder {
             Ok(Some(folder)) => return folder,
             Ok(None) => {
                 if !std::mem::replace(&mut was_told, true) {
-                    tracing::info!("acme: another process has {}; it orders", acme.folder().display());
+                    tracing::info!("acme: another process holds {} and orders certificates", acme.folder().display());
                 }
                 tokio::time::sleep(LOOK_EVERY).await;
             }
@@ -207,7 +207,7 @@ async fn look(
             pem = order(asking, names, None).await;
         }
         if let Err(Failed { cause: Cause::Account, what, .. }) = &pem {
-            tracing::warn!("acme: {what}; it is tried with a new account");
+            tracing::warn!("acme: {what}; retrying with a new account");
             account::forget(folder);
             let ours = account.insert(self::account(acme, folder, retry_after).await?);
             pem = order(Asking { account: ours, acme, folder, challenges, retry_after }, names, None).await;
@@ -238,7 +238,7 @@ async fn look(
                 tracing::info!(
                     names = names.join(" "),
                     on = inspect::day(due),
-                    "acme: the authority suggests to renew earlier"
+                    "acme: the CA suggests renewing earlier"
                 );
             }
             (known.due, known.ask) = (due, now + ask);
@@ -249,7 +249,7 @@ async fn look(
             *known = Known { ask: first_ask(valid, ASK_MAX), ..Known::of(acme, names) };
             known.keep(acme, names, folder);
             let until = inspect::day(valid.1);
-            tracing::info!(names = names.join(" "), until, "acme: a certificate was issued");
+            tracing::info!(names = names.join(" "), until, "acme: certificate issued");
         }
         Err(failed) => {
             if failed.cause == Cause::Account {
@@ -273,9 +273,9 @@ async fn look(
             }
             let next = Duration::from_secs(pause.unsigned_abs());
             if is_due {
-                tracing::error!(names = names.join(" "), ?next, "acme: no certificate was issued: {failed}");
+                tracing::error!(names = names.join(" "), ?next, "acme: cannot obtain a certificate: {failed}");
             } else {
-                tracing::warn!(names = names.join(" "), ?next, "acme: cannot ask when to renew it: {failed}");
+                tracing::warn!(names = names.join(" "), ?next, "acme: cannot fetch renewal information: {failed}");
             }
         }
     }

@@ -100,7 +100,7 @@ async fn begun_before(asking: Asking<'_>, names: &[String]) -> Result<Option<(Or
         Ok(mut order) => {
             let status = order.state().status;
             if let OrderStatus::Ready | OrderStatus::Processing | OrderStatus::Valid = status {
-                tracing::info!(names = names.join(" "), "acme: back to an order that was begun, which is {status:?}");
+                tracing::info!(names = names.join(" "), "acme: resuming an earlier order, status {status:?}");
                 return Ok(Some((order, pending)));
             }
         }

@@ -96,7 +96,7 @@ impl Admin {
                 let (tcp, unix) = match (tcp.transpose(), unix.transpose()) {
                     (Ok(tcp), Ok(unix)) => (tcp, unix),
                     (Err(error), _) | (_, Err(error)) => {
-                        return tracing::error!(%error, "admin: cannot watch its socket");
+                        return tracing::error!(%error, "admin: cannot poll the socket");
                     }
                 };
                 let pages = Arc::new(pages);

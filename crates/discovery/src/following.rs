@@ -112,7 +112,7 @@ impl Discovery {
         if timeout(FIRST, answered).await.is_err() {
             for source in following.sources().filter(|source| !source.said.has_answered()) {
                 let (pool, source) = (&*source.pool, source.source.to_string());
-                tracing::warn!(pool, source, "no answer within {FIRST:?}; the pool begins without it");
+                tracing::warn!(pool, source, "no answer within {FIRST:?}; the pool starts without its endpoints");
             }
         }
         following

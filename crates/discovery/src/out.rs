@@ -33,7 +33,7 @@ pub struct In {
     answered: watch::Receiver<bool>,
 }
 
-/// Pools whose endpoints have changed since they were taken up.
+/// Pools whose endpoints changed since they were taken up.
 #[derive(Debug, Default)]
 pub struct Pending {
     pools: Mutex<BTreeSet<Arc<str>>>,
@@ -96,25 +96,30 @@ impl Out {
         match news {
             News::Changed(came, left) => {
                 let (came, left) = (listed(&came), listed(&left));
-                tracing::info!(pool, source, endpoints, came, left, "endpoints have changed");
+                tracing::info!(pool, source, endpoints, came, left, "endpoints changed");
             }
             News::Emptied if endpoints == 0 => match &self.name {
-                Some(name) => tracing::warn!(pool, source, "{name} does not resolve: it has no address"),
+                Some(name) => tracing::warn!(pool, source, "{name} does not resolve: it has no addresses"),
                 None => tracing::warn!(pool, source, "no endpoints were found"),
             },
             News::Emptied => {
-                tracing::warn!(pool, source, endpoints, "no endpoints were found; the last ones go on (allow_empty)");
+                tracing::warn!(
+                    pool,
+                    source,
+                    endpoints,
+                    "no endpoints found; keeping the last known ones (allow_empty)"
+                );
             }
             News::Failing(why) if endpoints == 0 => match &self.name {
                 Some(name) => {
-                    tracing::warn!(pool, source, why, "{name} does not resolve, and no address of it is known")
+                    tracing::warn!(pool, source, why, "{name} does not resolve, and no earlier address is known")
                 }
-                None => tracing::warn!(pool, source, why, "endpoints cannot be looked for, and none are known"),
+                None => tracing::warn!(pool, source, why, "discovery failed, and no endpoints are known"),
             },
             News::Failing(why) => {
-                tracing::warn!(pool, source, endpoints, why, "endpoints cannot be looked for; the last ones go on");
+                tracing::warn!(pool, source, endpoints, why, "discovery failed; keeping the last known endpoints");
             }
-            News::Recovered => tracing::info!(pool, source, endpoints, "endpoints are found again"),
+            News::Recovered => tracing::info!(pool, source, endpoints, "discovery works again"),
         }
     }
 }

@@ -131,7 +131,7 @@ fn files_that_change_are_taken_up_and_wrong_ones_are_told_of() {
     assert!(running.said().contains("tls of listener \"web\": the certificates of before stay in use"));
     assert_eq!(trusting(&first).expect("the one of before"), "a");
     std::fs::copy(&new_key, &key).expect("a file");
-    said("certificates were read again");
+    said("certificates reloaded");
     assert_eq!(trusting(&new_cert).expect("the new one"), "a");
     assert!(trusting(&first).is_err());
     let (_, metrics) = get(&admin, "/metrics").expect("an answer");

@@ -109,11 +109,11 @@ impl Said {
         match (written, &mut self.lost) {
             (Ok(()), None) => {}
             (Ok(()), Some(lines)) => {
-                tracing::warn!(log, lines, "can write again; lines were lost");
+                tracing::warn!(log, lines, "writing again; lines were lost");
                 self.lost = None;
             }
             (Err((error, more)), None) => {
-                tracing::error!(%error, log, "cannot write; lines are lost until it is possible again");
+                tracing::error!(%error, log, "cannot write; lines are lost until writing works again");
                 (self.lost, self.at) = (Some(more), Some(Instant::now()));
             }
             (Err((error, more)), Some(lines)) => {
@@ -127,7 +127,7 @@ impl Said {
         let overrun = self.overrun.load(Relaxed);
         let (told, at) = self.told;
         if overrun != told && is_due(at) {
-            tracing::warn!(log, lines = overrun.wrapping_sub(told), "is too slow for its lines; some were dropped");
+            tracing::warn!(log, lines = overrun.wrapping_sub(told), "the destination is too slow; lines were dropped");
             self.told = (overrun, Some(Instant::now()));
         }
     }
@@ -182,10 +182,7 @@ impl Writer {
         // A thread cannot be joined for a time.
         while !self.thread.is_finished() {
             if Instant::now() >= until {
-                return tracing::error!(
-                    log = self.what,
-                    "what it is written to takes nothing; its last lines are lost"
-                );
+                return tracing::error!(log = self.what, "the destination accepts nothing; the last lines are lost");
             }
             thread::sleep(Duration::from_millis(1));
         }

@@ -155,7 +155,7 @@ impl Applying {
             }
             if !is_late && began.elapsed() >= LATE {
                 is_late = true;
-                tracing::error!("waiting for a worker that does not apply what has changed");
+                tracing::error!("waiting for a worker that has not applied the change");
             }
         }
         Ok(())

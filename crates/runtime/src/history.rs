@@ -143,13 +143,13 @@ impl History {
             match to {
                 State::Down => {
                     let why = endpoint.failure().unwrap_or("never passed a check");
-                    tracing::warn!(pool, endpoint = name, why, "endpoint is down: its health check fails");
+                    tracing::warn!(pool, endpoint = name, why, "endpoint is down: health check failed");
                 }
                 State::Ejected(cause) => {
                     endpoint.counts.ejections += 1;
                     tracing::warn!(pool, endpoint = name, %cause, "endpoint is ejected");
                 }
-                _ => tracing::info!(pool, endpoint = name, %from, %to, "endpoint has changed"),
+                _ => tracing::info!(pool, endpoint = name, %from, %to, "endpoint changed state"),
             }
         }
         if std::mem::replace(&mut self.in_panic, in_panic) != in_panic {
@@ -172,7 +172,7 @@ fn panic_text(pool: &str, states: impl Iterator<Item = State>, mode: Option<Pani
         healthy += usize::from(matches!(state, State::Up | State::Ramping));
     }
     let what = match mode {
-        None => "the panic is over",
+        None => "the panic has ended",
         Some(PanicMode::UseAll) => "using all of them (panic.mode = \"use-all\")",
         Some(PanicMode::Refuse) => "refusing its requests (panic.mode = \"refuse\")",
     };
@@ -195,6 +195,6 @@ mod tests {
             text(&[Up, Down, Unresolved, Down], Some(PanicMode::Refuse)),
             "pool \"shop\": 1 of 3 endpoints healthy; refusing its requests (panic.mode = \"refuse\")"
         );
-        assert_eq!(text(&[Up, Ramping, Down], None), "pool \"shop\": 2 of 3 endpoints healthy; the panic is over");
+        assert_eq!(text(&[Up, Ramping, Down], None), "pool \"shop\": 2 of 3 endpoints healthy; the panic has ended");
     }
 }

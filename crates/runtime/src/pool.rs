@@ -214,7 +214,7 @@ impl SharedPool {
     }
 
     fn note_order(&self, endpoint: &Arc<str>, text: String, by: &str) {
-        tracing::info!(pool = &*self.name, endpoint = &**endpoint, by, "an operator's order: the endpoint {text}");
+        tracing::info!(pool = &*self.name, endpoint = &**endpoint, by, "operator order: the endpoint {text}");
         self.events.tell(Kind::Operator, (Some(&self.name), Some(endpoint)), text, Some(by));
     }
 

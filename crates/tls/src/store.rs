@@ -223,7 +223,7 @@ impl Store {
                     drop(staples);
                     self.shown.warn(now);
                     self.shown.reloads.fetch_add(1, Relaxed);
-                    tracing::info!(listener = %name, "certificates were read again");
+                    tracing::info!(listener = %name, "certificates reloaded");
                 }
                 Err(error) => self.shown.refuse(&format!("listener \"{name}\""), &error),
             }
@@ -236,7 +236,7 @@ impl Store {
                 Ok(config) => {
                     entry.current.set(config);
                     self.shown.reloads.fetch_add(1, Relaxed);
-                    tracing::info!(pool = %name, "certificates were read again");
+                    tracing::info!(pool = %name, "certificates reloaded");
                 }
                 Err(error) => self.shown.refuse(&format!("pool \"{name}\""), &error),
             }
@@ -275,7 +275,7 @@ impl Store {
 impl Shown {
     fn refuse(&self, owner: &str, error: &FileError) {
         self.refused.fetch_add(1, Relaxed);
-        tracing::error!("tls of {owner}: the certificates of before stay in use: {}; {}", error.what, error.help);
+        tracing::error!("tls of {owner}: keeping the previous certificates: {}; {}", error.what, error.help);
     }
 
     /// Warns of certificates that expire soon, or have.
@@ -284,9 +284,9 @@ impl Shown {
         for (listener, Expiry { name, not_after }) in self.expiring(now) {
             let on = day(not_after);
             if not_after < now {
-                tracing::error!(%listener, name, "a certificate has expired on {on}: clients refuse to connect");
+                tracing::error!(%listener, name, "certificate expired on {on}: clients refuse to connect");
             } else {
-                tracing::warn!(%listener, name, "a certificate expires on {on}");
+                tracing::warn!(%listener, name, "certificate expires on {on}");
             }
         }
     }

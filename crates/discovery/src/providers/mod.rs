@@ -108,7 +108,7 @@ impl Providers {
                     });
                     self.watching = Some(Watching { folders, task: task.abort_handle() });
                 }
-                Err(error) => tracing::error!(%error, "cannot watch the files of the configuration"),
+                Err(error) => tracing::error!(%error, "cannot watch the configuration files"),
             }
         }
         if let Some(watching) = &self.watching {

@@ -65,7 +65,7 @@ impl Folders {
     pub fn add(&self, folders: &BTreeSet<PathBuf>) {
         for folder in folders {
             if let Err(error) = inotify::add_watch(&self.inotify, folder, EVENTS) {
-                tracing::warn!(folder = %folder.display(), %error, "cannot watch a folder of the configuration");
+                tracing::warn!(folder = %folder.display(), %error, "cannot watch a configuration folder");
             }
         }
         let _ = self.hint.try_send(());

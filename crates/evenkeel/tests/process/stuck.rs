@@ -107,7 +107,7 @@ fn signals_are_seen_while_a_reload_waits_for_a_worker_that_is_stuck() {
     let setup = Setup::start("stuck-reload");
     let stopped = Stopped::thread(&setup.running, "worker-0");
     setup.running.signal(Signal::HUP);
-    setup.says("waiting for a worker that does not apply what has changed");
+    setup.says("waiting for a worker that has not applied the change");
     setup.running.signal(Signal::TERM);
     setup.says("interrupted while a worker had not applied the plan");
     setup.says("a second signal ends it at once");

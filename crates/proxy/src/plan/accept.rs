@@ -38,7 +38,7 @@ pub fn start(worker: &Rc<Worker>, addr: SocketAddr, listener: Rc<Listener>, sock
     let watched = match Source::new(socket.clone()) {
         Ok(watched) => watched,
         Err(error) => {
-            tracing::error!(%error, %addr, "cannot watch a listening socket");
+            tracing::error!(%error, %addr, "cannot poll a listening socket");
             return None;
         }
     };

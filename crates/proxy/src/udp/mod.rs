@@ -39,7 +39,7 @@ pub fn start(core: &Rc<Core>, addr: SocketAddr, listener: Rc<Listener>, socket: 
     let (clients, endpoints, flows) = match watched() {
         Ok(watched) => watched,
         Err(error) => {
-            tracing::error!(%error, %addr, "cannot watch a socket for datagrams");
+            tracing::error!(%error, %addr, "cannot poll a UDP socket");
             return None;
         }
     };

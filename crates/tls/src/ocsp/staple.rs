@@ -46,7 +46,7 @@ impl Staple {
                     before.iter().filter(|one| one.file == file && !is_denial).flat_map(|one| &one.response);
                 let kept = earlier.find(|earlier| ocsp::verify(&earlier.der, chain, now).is_ok());
                 let instead = if kept.is_some() { "; the one from before is" } else { "" };
-                tracing::warn!(name, "tls: the OCSP response in {} is not stapled: {why}{instead}", file.display());
+                tracing::warn!(name, "tls: not stapling the OCSP response in {}: {why}{instead}", file.display());
                 kept.cloned()
             }
         };
@@ -76,7 +76,7 @@ impl Staple {
             tracing::warn!(
                 listener,
                 name,
-                "tls: the OCSP response in {file} has expired (nextUpdate): it is no longer stapled"
+                "tls: the OCSP response in {file} has expired (nextUpdate) and is no longer stapled"
             );
         }
     }
