@@ -20,7 +20,7 @@ const DATAGRAM: usize = 4096;
 /// # Errors
 /// Why no server could say, by the last one that was asked.
 pub async fn ask(conf: &Conf, host: &str, kind: Rtype) -> Result<Reply, String> {
-    let Some(name) = name(host) else { return Err(format!("{host} is too long for a name")) };
+    let Some(name) = name(host) else { return Err(format!("{host} is too long for a DNS name")) };
     let mut why = String::new();
     for _ in 0..conf.attempts {
         for &server in &conf.nameservers {
@@ -32,7 +32,7 @@ pub async fn ask(conf: &Conf, host: &str, kind: Rtype) -> Result<Reply, String> 
             }
             why = match reply {
                 Ok(Reply::Refused(code)) => format!("{server} answers {code}"),
-                Ok(Reply::Truncated) => format!("{server} has a truncated answer, by TCP too"),
+                Ok(Reply::Truncated) => format!("{server} sent a truncated answer, over TCP too"),
                 Ok(reply) => return Ok(reply),
                 Err(error) => format!("{server}: {error}"),
             };
@@ -77,5 +77,5 @@ async fn by_tcp(server: SocketAddr, question: &Question) -> io::Result<Reply> {
     stream.write_all(&[&length.to_be_bytes(), &message[..]].concat()).await?;
     let mut answer = vec![0; usize::from(stream.read_u16().await?)];
     stream.read_exact(&mut answer).await?;
-    question.read(&answer).ok_or_else(|| io::Error::other("what came by TCP is no answer to the question"))
+    question.read(&answer).ok_or_else(|| io::Error::other("the answer over TCP does not match the question"))
 }

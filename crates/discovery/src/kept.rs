@@ -77,8 +77,8 @@ impl Kept {
     pub fn why_nothing(&self) -> Option<String> {
         self.endpoints.is_empty().then(|| match &self.trouble {
             Some(News::Failing(why)) => format!("its name does not resolve: {why}"),
-            Some(_) => "its name does not resolve: it has no address".to_string(),
-            None => "its name does not resolve: there is no answer yet".to_string(),
+            Some(_) => "its name does not resolve: it has no addresses".to_string(),
+            None => "its name does not resolve: no answer yet".to_string(),
         })
     }
 

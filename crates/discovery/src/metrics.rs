@@ -35,7 +35,7 @@ impl Collector for Numbers {
         sources.sort_by(|(a, x), (b, y)| (&x.pool, a).cmp(&(&y.pool, b)));
         sources.dedup_by(|(a, x), (b, y)| x.pool == y.pool && a == b);
 
-        let help = "Answers of a source of endpoints; \"empty\" and \"failed\" left the last list as it was";
+        let help = "Answers of a discovery source; \"empty\" and \"failed\" left the last list unchanged";
         let mut family = encoder.encode_descriptor("evenkeel_discovery_updates", help, None, MetricType::Counter)?;
         for (label, source) in &sources {
             let counts = source.kept().counts;
@@ -48,20 +48,20 @@ impl Collector for Numbers {
         let gauges: [Gauge<'_>; 4] = [
             (
                 "evenkeel_discovery_last_success_timestamp_seconds",
-                "When the list of a source was last known to hold, seconds since 1970; 0: never",
+                "Unix time when the list of a source was last confirmed; 0: never",
                 &|source| source.kept().held_at.map_or(0.0, |at| at.as_secs_f64()),
             ),
             (
                 "evenkeel_discovery_list_age_seconds",
-                "For how long nothing has confirmed the list of a source, or for how long it has none",
+                "Time since the list of a source was last confirmed, or since the source was added if it never was",
                 &|source| now.saturating_sub(source.kept().held_at.unwrap_or(source.began)).as_secs_f64(),
             ),
             (
                 "evenkeel_discovery_list_ttl_seconds",
-                "How long the list of a source is good, by its own word; +Inf: until it gives another one",
+                "How long the list of a source is valid, as it states itself; +Inf: until the next list",
                 &|source| source.kept().ttl.map_or(f64::INFINITY, |ttl| ttl.as_secs_f64()),
             ),
-            ("evenkeel_discovery_endpoints", "Endpoints that a source has found", &|source| {
+            ("evenkeel_discovery_endpoints", "Endpoints found by a source", &|source| {
                 source.kept().endpoints().len() as f64
             }),
         ];

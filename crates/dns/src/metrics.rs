@@ -135,19 +135,23 @@ type Row<S> = (&'static [(&'static str, &'static str)], fn(&S) -> &Counter);
 
 /// The counters of a listener that have no label but its name: name, help, and where it is.
 const OF_LISTENER: &[(&str, &str, &[Row<ListenerStats>])] = &[
-    ("evenkeel_dns_tcp_queries", "DNS queries that came by TCP", &[(&[], |s| &s.over_tcp)]),
-    ("evenkeel_dns_truncated", "DNS responses that did not fit, and ask to come by TCP", &[(&[], |s| &s.truncated)]),
+    ("evenkeel_dns_tcp_queries", "DNS queries received over TCP", &[(&[], |s| &s.over_tcp)]),
+    (
+        "evenkeel_dns_truncated",
+        "DNS responses truncated because they did not fit in a datagram",
+        &[(&[], |s| &s.truncated)],
+    ),
     (
         "evenkeel_dns_rate_limited",
-        "DNS responses over the limit of their network; \"short\": sent empty, to come by TCP",
+        "DNS responses over the rate limit of the client network; \"short\": sent truncated, so that the client retries over TCP",
         &[(&[("how", "dropped")], |s| &s.limited[0]), (&[("how", "short")], |s| &s.limited[1])],
     ),
-    ("evenkeel_dns_dropped", "Messages that are no DNS query, and got no answer", &[(&[], |s| &s.dropped)]),
-    ("evenkeel_dns_unsent", "DNS responses that the kernel did not take", &[(&[], |s| &s.unsent)]),
+    ("evenkeel_dns_dropped", "Messages ignored because they are not DNS queries", &[(&[], |s| &s.dropped)]),
+    ("evenkeel_dns_unsent", "DNS responses that the kernel rejected", &[(&[], |s| &s.unsent)]),
     ("evenkeel_dns_connections", "TCP connections of DNS clients", &[(&[], |s| &s.connections)]),
     (
         "evenkeel_dns_connections_refused",
-        "TCP connections of DNS clients that were closed at once, as there were too many",
+        "TCP connections of DNS clients closed immediately because there were too many",
         &[(&[], |s| &s.refused_connections)],
     ),
 ];
@@ -157,7 +161,7 @@ const OF_POOL: &[(&str, &str, &[Row<PoolStats>])] = &[
     ("evenkeel_dns_answers", "DNS answers that name endpoints of the pool", &[(&[], |s| &s.answers)]),
     (
         "evenkeel_dns_failed_open",
-        "DNS answers that name endpoints of the pool although too few are well",
+        "DNS answers given in panic mode: too few endpoints of the pool are healthy",
         &[(&[], |s| &s.failed_open)],
     ),
 ];

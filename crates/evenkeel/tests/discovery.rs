@@ -166,13 +166,13 @@ fn a_name_that_does_not_resolve_is_named_by_the_banner_the_answer_and_the_log() 
         ("endpoints = ['late.test:80']", "0 of 1 endpoints eligible (1 without an address: the name does not resolve)"),
         (
             "endpoints = [{ addr = 'late.test:80', resolve = 'all' }]",
-            "0 of 0 endpoints eligible (discovery has found none; the log says why)",
+            "0 of 0 endpoints eligible (discovery has found none; see the log)",
         ),
     ] {
         let setup = Setup::new("nowhere");
         let running = Running::start(&["run", "-c", &setup.write(pool)]);
         let said = running.said();
-        assert!(said.contains("endpoint late.test:80: its name does not resolve: it has no address"), "{said}");
+        assert!(said.contains("endpoint late.test:80: its name does not resolve: it has no addresses"), "{said}");
         assert!(said.contains("until a name resolves, requests get a 503"), "{said}");
         assert!(said.contains("late.test does not resolve: it has no address"), "{said}");
         let (status, body) = get(&setup.listen, "/").expect("an answer");

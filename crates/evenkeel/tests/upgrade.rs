@@ -323,7 +323,7 @@ fn the_service_manager_hears_of_every_change() {
 
     running.signal(Signal::HUP);
     assert!(manager.hears().starts_with("RELOADING=1\nMONOTONIC_USEC="));
-    assert_eq!(manager.hears(), "READY=1\nSTATUS=serving; generation 1; nothing is different");
+    assert_eq!(manager.hears(), "READY=1\nSTATUS=serving; generation 1; no differences");
     folder.file("evenkeel.toml", "nonsense");
     running.signal(Signal::HUP);
     assert!(manager.hears().starts_with("RELOADING=1\n"));

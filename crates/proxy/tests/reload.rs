@@ -48,7 +48,7 @@ fn the_same_plan_changes_nothing() {
     for generation in 1..=3 {
         assert_eq!(client.get("/").status(), 200);
         let summary = proxy.reload(&config(&[endpoint.addr], "")).expect("nothing fails");
-        assert_eq!(summary.to_string(), format!("generation {generation}; nothing is different"));
+        assert_eq!(summary.to_string(), format!("generation {generation}; no differences"));
         assert_eq!(proxy.endpoint(0, |e| e.idle.get()), 1, "the idle connection stays");
     }
     assert_eq!(client.get("/").status(), 200);

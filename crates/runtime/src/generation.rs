@@ -122,7 +122,7 @@ impl fmt::Display for Summary {
         write!(f, "generation {}", self.generation)?;
         let parts = [("added", &self.added), ("changed", &self.changed), ("removed", &self.removed)];
         if parts.iter().all(|(_, names)| names.is_empty()) {
-            f.write_str("; nothing is different")?;
+            f.write_str("; no differences")?;
         }
         for (how, names) in parts.iter().filter(|(_, names)| !names.is_empty()) {
             write!(f, "; {how}: {}", names.join(", "))?;

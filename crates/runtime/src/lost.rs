@@ -34,9 +34,9 @@ pub async fn worker(planes: &mut [Box<dyn Plane>]) -> String {
 fn why(thread: JoinHandle<io::Result<()>>) -> String {
     let name = thread.thread().name().unwrap_or("a worker").to_string();
     match thread.join() {
-        Ok(Ok(())) => format!("{name} has ended on its own"),
-        Ok(Err(error)) => format!("{name} has ended on its own: {error}"),
-        Err(_) => format!("{name} has ended on its own: it panicked, as is said above"),
+        Ok(Ok(())) => format!("{name} stopped unexpectedly"),
+        Ok(Err(error)) => format!("{name} stopped unexpectedly: {error}"),
+        Err(_) => format!("{name} stopped unexpectedly: it panicked; see the log above"),
     }
 }
 

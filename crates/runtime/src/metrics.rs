@@ -46,22 +46,22 @@ impl Collector for Metrics {
         let modes = running.plan.modes();
         let queues = |p: &usize| modes[*p].is_empty() || modes[*p].iter().any(|m| matches!(m, Mode::Http | Mode::Tcp));
         let with_queue: Vec<&PoolSnapshot> = (0..pools.len()).filter(queues).map(|p| &pools[p]).collect();
-        let help = "Requests that wait for a place at an endpoint now";
+        let help = "Requests waiting in the queue for an endpoint";
         by_pool(encoder, ("evenkeel_queue_depth", help), with_queue.into_iter(), |pool| u64::from(pool.waiting))?;
-        let help = "Whether so few endpoints are healthy that panic.mode decides";
+        let help = "1 while so few endpoints are healthy that panic.mode applies";
         by_pool(encoder, ("evenkeel_pool_panic", help), pools.iter(), |pool| u64::from(pool.in_panic))?;
         let rows = rows(&pools, running.plan.telemetry.metrics.per_endpoint);
         states(encoder, &rows)?;
         weights(encoder, &rows)?;
         checks(encoder, &rows)?;
-        let help = "Changes of what endpoints are, as evenkeel_endpoint_state has it";
+        let help = "State changes of endpoints, with the states of evenkeel_endpoint_state";
         counter(encoder, ("evenkeel_endpoint_transitions", help), &rows, |counts| counts.changes)?;
-        let help = "Ejections of endpoints for how requests fared there";
+        let help = "Ejections of endpoints by outlier detection, by cause";
         counter(encoder, ("evenkeel_outlier_ejections", help), &rows, |counts| counts.ejections)?;
-        let help = "How often the configuration was changed since the start";
+        let help = "Number of the active configuration, counted from the start";
         let family = encoder.encode_descriptor("evenkeel_config_generation", help, None, MetricType::Gauge)?;
         ConstGauge::new(running.number).encode(family)?;
-        let help = "Earlier configurations by which requests still run";
+        let help = "Earlier configurations still in use by running requests";
         let family = encoder.encode_descriptor("evenkeel_generations_draining", help, None, MetricType::Gauge)?;
         ConstGauge::new(running.draining()).encode(family)
     }
@@ -93,7 +93,7 @@ impl Row<'_> {
 }
 
 fn states(encoder: &mut DescriptorEncoder<'_>, rows: &[Row<'_>]) -> fmt::Result {
-    let help = "1 for what an endpoint is, 0 for all else";
+    let help = "State of an endpoint: 1 for the current one, 0 for the others";
     let mut family = encoder.encode_descriptor("evenkeel_endpoint_state", help, None, MetricType::Gauge)?;
     for row in rows {
         for name in State::NAMES {
@@ -106,7 +106,7 @@ fn states(encoder: &mut DescriptorEncoder<'_>, rows: &[Row<'_>]) -> fmt::Result 
 }
 
 fn weights(encoder: &mut DescriptorEncoder<'_>, rows: &[Row<'_>]) -> fmt::Result {
-    let help = "Weight of an endpoint: as configured, and what of it counts now; 0 while it gets no requests";
+    let help = "Weight of an endpoint: configured, and effective now; 0 while it gets no requests";
     let mut family = encoder.encode_descriptor("evenkeel_endpoint_weight", help, None, MetricType::Gauge)?;
     for row in rows {
         let configured: f64 = row.endpoints.iter().map(|endpoint| f64::from(endpoint.weight_configured)).sum();
@@ -126,7 +126,7 @@ fn checks(encoder: &mut DescriptorEncoder<'_>, rows: &[Row<'_>]) -> fmt::Result 
             ConstCounter::new(n).encode(family.encode_family(&row.with("result", result))?)?;
         }
     }
-    let (name, help) = ("evenkeel_health_check_duration_seconds", "How long health checks took");
+    let (name, help) = ("evenkeel_health_check_duration_seconds", "Duration of health checks");
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
     for row in rows {
         let n = row.sum(|counts| counts.passed + counts.failed);

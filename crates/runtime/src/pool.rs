@@ -167,15 +167,15 @@ impl SharedPool {
             return Err(Refused::TooMany);
         }
         let text = match change {
-            Change::Drain(Some(Drain::KeepSessions)) => "drains; its sessions stay".to_owned(),
-            Change::Drain(Some(Drain::Now)) => "drains; its sessions leave".to_owned(),
-            Change::Drain(None) => "drains no longer, unless its configuration says so".to_owned(),
+            Change::Drain(Some(Drain::KeepSessions)) => "is draining; its sessions stay".to_owned(),
+            Change::Drain(Some(Drain::Now)) => "is draining; its sessions move".to_owned(),
+            Change::Drain(None) => "is no longer draining, unless configured to".to_owned(),
             Change::Weight(Some(weight)) => format!("has weight {weight}"),
-            Change::Weight(None) => "has the weight of its configuration".to_owned(),
-            Change::Health(Some(Health::Up)) => "counts as up, whatever its checks say".to_owned(),
-            Change::Health(Some(Health::Down)) => "counts as down, whatever its checks say".to_owned(),
-            Change::Health(None) => "is up or down as its checks say".to_owned(),
-            Change::Clear => "is as its configuration says".to_owned(),
+            Change::Weight(None) => "has its configured weight".to_owned(),
+            Change::Health(Some(Health::Up)) => "is forced up, whatever its checks report".to_owned(),
+            Change::Health(Some(Health::Down)) => "is forced down, whatever its checks report".to_owned(),
+            Change::Health(None) => "follows its checks again".to_owned(),
+            Change::Clear => "follows its configuration again".to_owned(),
         };
         self.note_order(&name, text, by);
         // Not of those that are only reserved: workers may be about to learn of them.
@@ -191,7 +191,7 @@ impl SharedPool {
     pub fn eject(&mut self, endpoint: &str, by: &str, now: Instant) -> Result<(), Refused> {
         let name = self.name_of(endpoint)?;
         self.due = self.pool.eject(EndpointId::of(&name), now).ok_or(Refused::Already("ejected"))?;
-        self.note_order(&name, "is ejected for a while".to_owned(), by);
+        self.note_order(&name, "is ejected temporarily".to_owned(), by);
         self.record();
         Ok(())
     }
@@ -203,7 +203,7 @@ impl SharedPool {
     pub fn restore(&mut self, endpoint: &str, by: &str, now: Instant) -> Result<(), Refused> {
         let name = self.name_of(endpoint)?;
         self.due = self.pool.restore(EndpointId::of(&name), now).ok_or(Refused::Already("not ejected"))?;
-        self.note_order(&name, "is back from its ejection".to_owned(), by);
+        self.note_order(&name, "is restored from its ejection".to_owned(), by);
         self.record();
         Ok(())
     }

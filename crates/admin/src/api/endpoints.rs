@@ -92,7 +92,7 @@ pub async fn restore(
 fn find_pool(process: &Process, name: &str) -> Result<Pool, Problem> {
     let pools = process.status().pools;
     let known = || pools.iter().map(|pool| &*pool.name).collect::<Vec<_>>().join(", ");
-    let none = || Problem::not_found(format!("no pool is called \"{name}\"; there are: {}", known()));
+    let none = || Problem::not_found(format!("unknown pool \"{name}\"; pools: {}", known()));
     let problem = pools.iter().all(|pool| pool.name != name).then(none);
     pools.into_iter().find(|pool| pool.name == name).ok_or_else(|| problem.unwrap_or_else(|| Problem::not_found(name)))
 }

@@ -87,11 +87,13 @@ impl File {
     /// # Errors
     /// The file cannot be written, or was changed since it was read.
     pub fn write(&mut self, texts: &Texts) -> Result<(), String> {
-        let file = self.path().ok_or("the process was started without a file; `evenkeel config show` prints one")?;
+        let file = self
+            .path()
+            .ok_or("the process was started without a configuration file; `evenkeel config show` prints one")?;
         if self.has_changed() {
             let file = file.display();
             return Err(format!(
-                "{file}, or what it includes, has changed since it was read; `evenkeel config diff` says how"
+                "{file}, or a file it includes, has changed since it was read; `evenkeel config diff` shows the changes"
             ));
         }
         let on_disk = &self.seen;
@@ -103,7 +105,7 @@ impl File {
         if !other.is_empty() {
             let other = other.join(", ");
             return Err(format!(
-                "{other} said something else when it was read, and only {} is written",
+                "{other} had different content when it was read, and only {} is written",
                 file.display()
             ));
         }

@@ -81,7 +81,7 @@ fn read(path: &Path) -> Result<Vec<evenkeel_config::plan::Endpoint>, String> {
     let mut bytes = Vec::new();
     File::open(path).and_then(|file| file.take(FILE_MAX + 1).read_to_end(&mut bytes)).map_err(cannot)?;
     if bytes.len() as u64 > FILE_MAX {
-        return Err(format!("{name} has more than {} MiB", FILE_MAX >> 20));
+        return Err(format!("{name} is larger than {} MiB", FILE_MAX >> 20));
     }
     let text = String::from_utf8(bytes).map_err(|_| format!("{name} is not UTF-8"))?;
     endpoint_list(&name, &text).map_err(|diagnostics| render_text(&diagnostics, false).trim_end().to_string())

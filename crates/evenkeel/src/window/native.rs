@@ -8,7 +8,7 @@ use evenkeel_view::timeline::{Counted, PoolCounted};
 /// What the native histogram of each endpoint is called, and what it means.
 pub const NATIVE: (&str, &str) = (
     "evenkeel_endpoint_ttfb_seconds",
-    "From the head of a request to the head of the response, of each endpoint that had some; a native histogram, for those who ask for \
+    "Time from the request head to the response head, of each endpoint that had some; a native histogram, for those who ask for \
      protocol buffers",
 );
 

@@ -73,7 +73,7 @@ impl State {
             }
             End::Failed(fault) => Some(Err(io::Error::new(io::ErrorKind::InvalidData, fault.text()))),
             End::Alerted(alert) => {
-                let why = format!("the peer ended TLS with an alert: {}", alert_name(alert));
+                let why = format!("the peer closed TLS with an alert: {}", alert_name(alert));
                 Some(Err(io::Error::new(io::ErrorKind::ConnectionAborted, why)))
             }
         }

@@ -252,11 +252,13 @@ impl Fault {
     /// Status and text if the response has begun: for the log, and for the client of a gRPC call.
     pub fn reply_within(self) -> Option<(u16, String)> {
         match self {
-            Fault::CutShort => Some((502, "closed the connection within its response".into())),
-            Fault::ClientSlow => Some((408, "the client took nothing of the response for `timeouts.idle`".into())),
+            Fault::CutShort => Some((502, "closed the connection in the middle of its response".into())),
+            Fault::ClientSlow => Some((408, "the client read nothing of the response for `timeouts.idle`".into())),
             Fault::Tunnel(Cause::Idle) => Fault::Idle.reply(),
-            Fault::Tunnel(Cause::ClientSlow) => Some((408, "the client was silent in its tunnel for too long".into())),
-            Fault::Tunnel(Cause::EndpointSlow) => Some((504, "was silent in the tunnel for too long".into())),
+            Fault::Tunnel(Cause::ClientSlow) => {
+                Some((408, "the client sent nothing through its tunnel for too long".into()))
+            }
+            Fault::Tunnel(Cause::EndpointSlow) => Some((504, "sent nothing through the tunnel for too long".into())),
             _ => self.reply(),
         }
     }
@@ -265,33 +267,30 @@ impl Fault {
     pub fn reply(self) -> Option<(u16, String)> {
         match self {
             Fault::NoResponse => Some((502, "closed the connection without a response".into())),
-            Fault::Alerted(alert) => Some((502, format!("ended TLS with an alert: {}", alert_name(alert)))),
-            Fault::CutShort => Some((502, "closed the connection within the head of its response".into())),
-            Fault::Unseen => Some((502, "closed the connection before it took the request".into())),
+            Fault::Alerted(alert) => Some((502, format!("closed TLS with an alert: {}", alert_name(alert)))),
+            Fault::CutShort => Some((502, "closed the connection in the middle of the response head".into())),
+            Fault::Unseen => Some((502, "closed the connection before it read the request".into())),
             Fault::Declined { .. } => Some((502, "refused the stream".into())),
             Fault::StreamReset(code) => Some((502, format!("reset the stream: {}", code_name(code)))),
             Fault::Broken => Some((502, "sent a malformed response".into())),
-            Fault::NotHttp2 => Some((502, "does not speak HTTP/2, as `protocol` of the pool says it does".into())),
+            Fault::NotHttp2 => Some((502, "does not support HTTP/2, which `protocol` of the pool requires".into())),
             Fault::Response(reject) => {
-                let switch =
-                    mend::switch(reject).map(|fault| format!("; tolerate = [\"{}\"] lets it through", fault.name()));
+                let switch = mend::switch(reject).map(|fault| format!("; tolerate = [\"{}\"] allows it", fault.name()));
                 Some((502, format!("sent a malformed response: {reject}{}", switch.unwrap_or_default())))
             }
             Fault::Request(reject) => Some((reject.status(), reject.to_string())),
             Fault::Unfit(Unfit { status, why }) => Some((status, why.into())),
-            Fault::ClientSlow => Some((408, "the request's body did not come in time".into())),
+            Fault::ClientSlow => Some((408, "the request body did not arrive in time".into())),
             Fault::TimedOut(Due::Response) => Some((504, "did not answer in time".into())),
             Fault::TimedOut(Due::Idle) => Some((504, "sent nothing more for `timeouts.idle`".into())),
             Fault::TimedOut(Due::Request) => Some((504, "did not answer within `timeouts.request`".into())),
             Fault::Idle => Some((504, "neither side sent anything for `timeouts.idle`".into())),
-            Fault::CallExpired => {
-                Some((504, "did not answer before the deadline that the client set (`grpc-timeout`)".into()))
-            }
+            Fault::CallExpired => Some((504, "did not answer before the client's deadline (`grpc-timeout`)".into())),
             Fault::Refused { grpc: Some(status), .. } => {
                 Some((grpc::to_http(status), format!("ended the call with {}", status.name())))
             }
             Fault::Refused { status, .. } => Some((status, format!("answered {status}"))),
-            Fault::Stray => Some((502, "sent bytes that answer no request on a kept connection".into())),
+            Fault::Stray => Some((502, "sent unexpected bytes on an idle connection".into())),
             Fault::ClientGone | Fault::Overtaken | Fault::Tunnel(_) => None,
         }
     }

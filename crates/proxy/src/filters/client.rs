@@ -27,7 +27,7 @@ impl Filter for Trusting {
 
     fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
         match cx.origin {
-            Some(client) => format!("{client}, by word of {}", cx.peer.ip).into(),
+            Some(client) => format!("{client}, as reported by {}", cx.peer.ip).into(),
             None => "".into(),
         }
     }

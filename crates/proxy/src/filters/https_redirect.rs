@@ -26,7 +26,7 @@ fn redirect(host: &[u8], target: &str) -> Response {
     // Of an IPv6 address the brackets stay.
     let name = host.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')).map_or(&*host, |(name, _)| name);
     if name.is_empty() || !target.starts_with('/') {
-        return Response::new(400, "it is answered over TLS, and names no host");
+        return Response::new(400, "it requires TLS, and the request names no host");
     }
-    Response::new(308, "it is answered over TLS").with("Location", &format!("https://{name}{target}"))
+    Response::new(308, "it requires TLS").with("Location", &format!("https://{name}{target}"))
 }

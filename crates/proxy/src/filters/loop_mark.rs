@@ -30,7 +30,7 @@ struct LoopMark {
 pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
     let route = from.route.as_ref().filter(|_| from.listener.detect_loops)?;
     let why = format!(
-        "the request came by route \"{}\" before: an endpoint of pool \"{}\" leads back here",
+        "loop detected: the request passed route \"{}\" before; an endpoint of pool \"{}\" leads back here",
         route.plan.name, route.pool.name
     );
     let mark = Mark::new(route.instance, &from.listener.name, &route.plan.name);

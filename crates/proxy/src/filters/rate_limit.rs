@@ -26,6 +26,6 @@ impl Filter for Limit {
 #[cold]
 fn too_many(cx: &Exchange<'_>, seconds: u64) -> Response {
     cx.stats.rate_limited.add(1);
-    let why = "more requests than one address may send; try again later";
+    let why = "too many requests from this address; try again later";
     Response::new(429, why).with("Retry-After", &seconds.to_string())
 }

@@ -28,8 +28,10 @@ impl Filter for Sessions {
 
     fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
         match (&cx.session, &cx.endpoint) {
-            (Some(session), Some(endpoint)) if session.is_at(endpoint) => "the client was there before".into(),
-            (Some(_), Some(endpoint)) => format!("the client's session begins at {}", endpoint.name).into(),
+            (Some(session), Some(endpoint)) if session.is_at(endpoint) => {
+                "the client has a session at this endpoint".into()
+            }
+            (Some(_), Some(endpoint)) => format!("the client's session starts at {}", endpoint.name).into(),
             _ => "".into(),
         }
     }

@@ -27,7 +27,7 @@ impl Filter for Traces {
     fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
         match &cx.trace {
             Some(trace) if trace.is_recorded() => format!("recorded as {}", trace.id_text()).into(),
-            Some(trace) => format!("of trace {}, which is not recorded", trace.id_text()).into(),
+            Some(trace) => format!("of trace {}, not recorded", trace.id_text()).into(),
             None => "".into(),
         }
     }

@@ -36,7 +36,7 @@ pub async fn send<'r, D: Downstream>(
     loop {
         if is_expired(client, record, opened) {
             record.blame(Cause::Proxy);
-            let why = "the deadline that the client set (`grpc-timeout`) had passed before an endpoint was asked";
+            let why = "the client's deadline (`grpc-timeout`) had passed before an endpoint was picked";
             return Err(Some(Response::new(504, why)));
         }
         let (ticket, how) = match place(client, record, opened, &tries) {

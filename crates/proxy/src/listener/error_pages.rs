@@ -81,6 +81,6 @@ fn read(path: &Path) -> io::Result<Arc<[u8]>> {
     File::open(path)?.take(ERROR_PAGE_MAX as u64 + 1).read_to_end(&mut page)?;
     match page.len() <= ERROR_PAGE_MAX {
         true => Ok(page.into()),
-        false => Err(io::Error::other(format!("it has more than {ERROR_PAGE_MAX} bytes, which a page may have"))),
+        false => Err(io::Error::other(format!("it is larger than the limit of {ERROR_PAGE_MAX} bytes"))),
     }
 }

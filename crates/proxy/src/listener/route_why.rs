@@ -17,7 +17,7 @@ pub fn explain(plan: &Plan, listener: Option<&str>, host: &str, path: &str) -> R
     let Some((at, of)) = found else {
         let names: Vec<&str> = http().map(|(_, listener)| &*listener.name).collect();
         let which = listener.map_or_else(|| "no listener".to_string(), |name| format!("no listener \"{name}\""));
-        return Err(format!("{which} serves HTTP; there are: {}", names.join(", ")));
+        return Err(format!("{which} serves HTTP; HTTP listeners: {}", names.join(", ")));
     };
     let router = &Router::of_plan(plan)[at];
     let taken = router.find(host.as_bytes(), || path).map(|id| &plan.routes[id]);
@@ -40,20 +40,20 @@ pub fn explain(plan: &Plan, listener: Option<&str>, host: &str, path: &str) -> R
 
 fn why(route: &Route, listener: &Arc<str>, host: &str, path: &str, is_taken: bool, taken: Option<&Route>) -> String {
     if !route.listeners.is_empty() && !route.listeners.contains(listener) {
-        return format!("it is for other listeners: {}", route.listeners.join(", "));
+        return format!("it is for other listeners ({})", route.listeners.join(", "));
     }
     if !takes_host(&route.hosts, host) {
         let hosts: Vec<String> = route.hosts.iter().map(HostPattern::to_string).collect();
-        return format!("it is for other hosts: {}", hosts.join(", "));
+        return format!("it is for other hosts ({})", hosts.join(", "));
     }
     if !takes_path(&route.path, path) {
-        return format!("it is for other paths: {}", path_text(&route.path));
+        return format!("it is for other paths ({})", path_text(&route.path));
     }
     match taken {
-        _ if is_taken => "host and path match, and no route that matches is more specific".to_string(),
+        _ if is_taken => "host and path match, and no matching route is more specific".to_string(),
         Some(taken) => format!("it matches, but route \"{}\" is more specific", taken.name),
         // The most specific host decides which paths are looked at.
-        None => "it matches, but a route with a more specific host has that host's paths".to_string(),
+        None => "it matches, but a route with a more specific host owns that host's paths".to_string(),
     }
 }
 
@@ -111,7 +111,7 @@ mod tests {
             why,
             [
                 "it matches, but route \"shop\" is more specific",
-                "host and path match, and no route that matches is more specific",
+                "host and path match, and no matching route is more specific",
                 "it matches, but route \"shop\" is more specific",
                 "it is for other listeners: inner",
             ]

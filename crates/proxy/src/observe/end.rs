@@ -42,24 +42,24 @@ macro_rules! answers {
 answers! {
     /// Who ended a request or a session; the first letter of its end, as in HAProxy's log.
     Cause:
-    Normal b'-' "normal" "none: it came to its normal end",
-    Client b'C' "client" "the client went away, or reset its session",
+    Normal b'-' "normal" "normal end",
+    Client b'C' "client" "the client closed or reset the connection",
     ClientSlow b'c' "client_slow" "the client was too slow",
-    Endpoint b'S' "endpoint" "the endpoint refused, reset or broke the rules",
+    Endpoint b'S' "endpoint" "the endpoint refused, reset or violated the protocol",
     EndpointSlow b's' "endpoint_slow" "the endpoint was too slow",
-    Proxy b'P' "proxy" "evenkeel refused, or the time to drain was over",
-    Idle b'I' "idle" "neither side sent anything for `timeouts.idle`, and either could have",
+    Proxy b'P' "proxy" "evenkeel refused it, or the drain timeout expired",
+    Idle b'I' "idle" "neither side sent anything for `timeouts.idle`, though both could",
 }
 
 answers! {
     /// Where in its life a request is; the second letter of its end.
     Phase:
-    Request b'R' "request" "the request was read, or the ClientHello of a session",
-    Queue b'Q' "queue" "it waited for a place at an endpoint",
-    Connect b'C' "connect" "a connection to the endpoint was opened",
-    Head b'H' "head" "the head of the response was due",
-    Data b'D' "data" "the body of the response, an upgraded connection or a session was relayed",
-    Done b'-' "done" "all was done",
+    Request b'R' "request" "reading the request, or the ClientHello of a session",
+    Queue b'Q' "queue" "waiting in the queue for an endpoint",
+    Connect b'C' "connect" "connecting to the endpoint",
+    Head b'H' "head" "waiting for the response head",
+    Data b'D' "data" "relaying the response body, an upgraded connection or a session",
+    Done b'-' "done" "everything was sent",
 }
 
 #[cfg(test)]

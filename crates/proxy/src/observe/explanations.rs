@@ -42,7 +42,10 @@ impl Wanted {
         let read = |path: &PathBuf| {
             let token = std::fs::read(path)?.trim_ascii().to_vec();
             if token.len() < TOKEN_MIN {
-                return Err(io::Error::other(format!("the secret has {} bytes; {TOKEN_MIN} are needed", token.len())));
+                return Err(io::Error::other(format!(
+                    "the secret has {} bytes; at least {TOKEN_MIN} are required",
+                    token.len()
+                )));
             }
             Ok(token.into())
         };

@@ -16,22 +16,22 @@ macro_rules! reasons {
 reasons! {
     /// Why a flow ended.
     FlowEnd:
-    Idle "idle" "No datagram came for as long as it may be idle.",
-    Answered "answered" "Each datagram had its answers.",
-    Evicted "evicted" "There were too many flows, and it was idle longest.",
-    Closed "closed" "Its listener left, or the process ended.",
+    Idle "idle" "No datagram arrived within the idle timeout.",
+    Answered "answered" "Every datagram had its responses.",
+    Evicted "evicted" "There were too many flows, and it had been idle longest.",
+    Closed "closed" "Its listener was removed, or the process ended.",
 }
 
 reasons! {
     /// Why a datagram went nowhere.
     LostDatagram:
-    NoEndpoint "no_endpoint" "The pool had no endpoint for a new flow.",
+    NoEndpoint "no_endpoint" "The pool had no eligible endpoint for a new flow.",
     Unreachable "unreachable" "The endpoints that were tried cannot be reached.",
-    Connections "connections" "There are too many flows, and none to evict.",
-    PerAddress "connections_per_address" "The client's address has as many flows as it may.",
-    Rate "requests_per_address" "The client's address begins more flows than it may.",
-    Draining "draining" "The process ends, and takes no new flow.",
-    NoSocket "no_socket" "No descriptor or port was left for its flow.",
-    Refused "refused" "The endpoint's machine refused it, as nothing listens at its port.",
-    Unsent "unsent" "The kernel did not take it: too long for its way, or no room.",
+    Connections "connections" "There are too many flows, and none can be evicted.",
+    PerAddress "connections_per_address" "The client's address is at its limit of flows.",
+    Rate "requests_per_address" "The client's address exceeds its rate of new flows.",
+    Draining "draining" "The process is shutting down and accepts no new flows.",
+    NoSocket "no_socket" "No file descriptor or port was free for the flow.",
+    Refused "refused" "The endpoint's host refused it: nothing listens on its port.",
+    Unsent "unsent" "The kernel rejected it: larger than the path MTU, or no buffer space.",
 }

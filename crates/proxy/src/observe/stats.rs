@@ -227,7 +227,7 @@ pub const SHAKEN: [&str; 2] = ["full", "resumed"];
 pub struct UdpStats {
     /// Flows that began.
     pub flows: Counter,
-    /// Flows that have not ended.
+    /// Open flows.
     pub active: Counter,
     /// Flows that ended, by [`FlowEnd`].
     pub ended: [Counter; FlowEnd::LABELS.len()],
@@ -280,7 +280,7 @@ pub struct PoolStats {
     pub reports_dropped: [Counter; Dropped::COUNT],
     /// gRPC calls by how they ended, in the order of the codes.
     pub grpc: [Counter; GrpcStatus::NAMES.len()],
-    /// Probes that the algorithm wanted, by what became of them: [`PROBES`].
+    /// Load probes requested by the algorithm, by result: [`PROBES`].
     pub probes: [Counter; PROBES.len()],
 }
 

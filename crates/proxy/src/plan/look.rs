@@ -133,7 +133,7 @@ impl Looker {
     fn pool<'g>(&self, now: &'g Numbers, name: &str) -> Result<&'g Arc<plan::Pool>, String> {
         now.generation.pool(name).map(|(pool, _)| pool).ok_or_else(|| {
             let names: Vec<&str> = now.plan().pools.iter().map(|pool| &*pool.name).take(20).collect();
-            format!("no pool is called \"{name}\"; there are: {}", names.join(", "))
+            format!("unknown pool \"{name}\"; pools: {}", names.join(", "))
         })
     }
 

@@ -357,7 +357,7 @@ impl H1 {
         let rules = client.listener.rules();
         let record = Record::new(client, &rules);
         record.blame(Cause::ClientSlow);
-        self.answer(&record, Response::new(408, "no whole request in time"), false, false, None).await
+        self.answer(&record, Response::new(408, "no complete request in time"), false, false, None).await
     }
 
     /// Answers a client that sent its request without the TLS that is spoken here.
@@ -366,7 +366,7 @@ impl H1 {
         let record = Record::new(client, &rules);
         record.blame(Cause::Proxy);
         client.listener.stats.malformed.add(1);
-        let why = "a plain HTTP request was sent to a port that speaks TLS; use https://";
+        let why = "plain HTTP request sent to a TLS port; use https://";
         record.note_reason(why);
         // Its client reads why, however terse other answers are: it says nothing of the inside.
         let page = Response::page(TEXT, format!("400 Bad Request: {why}\n").into_bytes());

@@ -149,7 +149,7 @@ impl NoPlace {
             }
             NoPlace::Waited(why) => {
                 pool.stats.queue_rejected[1].add(1);
-                format!("{}; none became free in time", no_pick_text(pool, why))
+                format!("{}; none became available in time", no_pick_text(pool, why))
             }
             NoPlace::ClientGone => return None,
         })
@@ -274,7 +274,7 @@ fn no_pick_text(pool: &WorkerPool, why: NoPick) -> String {
         // Writing to a String cannot fail.
         let _ = write!(text, " ({})", reasons.join(", "));
     } else if set.is_empty() {
-        text.push_str(" (discovery has found none; the log says why)");
+        text.push_str(" (discovery has found none; see the log)");
     }
     text
 }

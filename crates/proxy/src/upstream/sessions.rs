@@ -34,7 +34,7 @@ use std::time::Duration;
 
 /// Why an endpoint gets no request for a tunnel.
 const NO_TUNNELS: &str =
-    "it takes no WebSocket over HTTP/2: its settings are without ENABLE_CONNECT_PROTOCOL (RFC 8441)";
+    "it does not accept WebSocket over HTTP/2: its settings lack ENABLE_CONNECT_PROTOCOL (RFC 8441)";
 
 /// The connections to one endpoint that requests share.
 pub struct Sessions {
@@ -66,7 +66,7 @@ impl Sessions {
         if in_vain {
             // Requests that wait would have connections opened for ever.
             self.queue
-                .fail(io::Error::new(io::ErrorKind::ConnectionAborted, "it ended its connection before any request"));
+                .fail(io::Error::new(io::ErrorKind::ConnectionAborted, "it closed its connection before any request"));
         }
         self.queue.tell();
     }
@@ -162,7 +162,7 @@ impl Sessions {
                 if let Some(chose_h2) = &way.chose_h2 {
                     chose_h2.set(false);
                 }
-                return Err(io::Error::other("it does not speak HTTP/2: it did not choose it when TLS began (ALPN)"));
+                return Err(io::Error::other("it does not support HTTP/2: it did not select h2 in ALPN"));
             }
         }
         let mut engine = self.engine(&way.rules.plan.http2);

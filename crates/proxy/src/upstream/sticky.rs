@@ -47,7 +47,10 @@ impl Sticky {
             Secret::File(path) => std::fs::read(path)?.trim_ascii_end().to_vec(),
         };
         if secret.len() < SECRET_MIN {
-            return Err(io::Error::other(format!("the key has {} bytes; {SECRET_MIN} are needed", secret.len())));
+            return Err(io::Error::other(format!(
+                "the key has {} bytes; at least {SECRET_MIN} are required",
+                secret.len()
+            )));
         }
         let mut mac = Hmac::<Sha256>::new_from_slice(&secret).map_err(io::Error::other)?;
         mac.update(pool.as_bytes());

@@ -123,7 +123,7 @@ fn judge(answer: Answer) -> Result<(), Failure> {
         Some(0) => Err(Failure::NotServing("UNKNOWN")),
         Some(2) => Err(Failure::NotServing("NOT_SERVING")),
         Some(3) => Err(Failure::NotServing("SERVICE_UNKNOWN")),
-        Some(_) => Err(Failure::NotServing("in a state that is not known")),
+        Some(_) => Err(Failure::NotServing("in an unknown state")),
         None => Err(Failure::Call(Status::Internal, "its message is malformed".into())),
     }
 }

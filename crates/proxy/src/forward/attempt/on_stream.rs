@@ -165,7 +165,7 @@ async fn begin(
     match begun {
         Ok(begun) => begun.map_err(|error| NotBegun::Unreachable(Some(error))),
         Err(Elapsed) if is_full() => {
-            let why = "as many requests as may are on each of its connections (`http2` of the pool)";
+            let why = "each of its connections is at its limit of concurrent requests (`http2` of the pool)";
             let error = io::Error::new(io::ErrorKind::ResourceBusy, why);
             Err(NotBegun::Unreachable(Some(error)))
         }

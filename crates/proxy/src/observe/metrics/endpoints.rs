@@ -10,41 +10,39 @@ use std::fmt;
 
 impl Shown<'_> {
     pub(super) fn endpoints(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help =
-            "Requests that endpoints were sent and that ended, by class of the response; \"none\" if there was none";
+        let help = "Requests sent to endpoints that have ended, by status class; \"none\" if there was no response";
         let family = ("evenkeel_upstream_requests", help, MetricType::Counter);
         self.of_workers(encoder, family, is_http, ("code_class", &CLASS_LABELS), |e, i| &e.requests[i])?;
-        let help = "Requests that endpoints are working on now";
+        let help = "Requests in flight at endpoints";
         let family = ("evenkeel_upstream_requests_active", help, MetricType::Gauge);
         self.of_workers(encoder, family, forwards, NO_LABEL, |e, _| &e.active)?;
-        let help = "Connections to endpoints, by state; idle ones wait for a request";
+        let help = "Open connections to endpoints, by state";
         let family = ("evenkeel_upstream_connections", help, MetricType::Gauge);
         self.of_workers(encoder, family, is_http, ("state", &["idle"]), |e, _| &e.idle)?;
-        let help =
-            "Idle connections that were closed as their worker had as many as it may, `runtime.idle_connections`";
+        let help = "Idle connections closed because their worker was at its limit, `runtime.idle_connections`";
         let family = ("evenkeel_upstream_idle_closed", help, MetricType::Counter);
         self.of_workers(encoder, family, is_http, NO_LABEL, |e, _| &e.idle_closed)?;
-        let family = ("evenkeel_upstream_connects", "Connections to endpoints that were begun", MetricType::Counter);
+        let family =
+            ("evenkeel_upstream_connects", "Connections to endpoints that were attempted", MetricType::Counter);
         self.of_workers(encoder, family, forwards, NO_LABEL, |e, _| &e.connects)?;
-        let family = ("evenkeel_upstream_errors", "What endpoints did wrong", MetricType::Counter);
+        let family = ("evenkeel_upstream_errors", "Failures of endpoints, by cause", MetricType::Counter);
         self.of_workers(encoder, family, forwards, ("kind", &ERROR_KINDS), |e, i| &e.errors[i])?;
-        let help = "Connections to endpoints that speak HTTP/2";
+        let help = "Open HTTP/2 connections to endpoints";
         let family = ("evenkeel_upstream_http2_connections", help, MetricType::Gauge);
         self.of_http2(encoder, family, NO_LABEL, |e, _| &e.http2.connections)?;
-        let help = "Requests on connections to endpoints that speak HTTP/2";
+        let help = "Requests sent to endpoints over HTTP/2";
         let family = ("evenkeel_upstream_http2_streams", help, MetricType::Gauge);
         self.of_http2(encoder, family, NO_LABEL, |e, _| &e.http2.streams)?;
-        let help = "Streams that endpoints have reset, by the code of HTTP/2";
+        let help = "Streams reset by endpoints, by HTTP/2 error code";
         let family = ("evenkeel_upstream_http2_resets", help, MetricType::Counter);
         self.of_http2(encoder, family, ("code", &CODES), |e, i| &e.http2.resets[i])?;
-        let help = "Connections of which endpoints said that they take no more requests (GOAWAY)";
+        let help = "Connections on which an endpoint sent GOAWAY";
         let family = ("evenkeel_upstream_http2_go_aways", help, MetricType::Counter);
         self.of_http2(encoder, family, NO_LABEL, |e, _| &e.http2.go_aways)?;
-        let help = "Connections that ended as the endpoint gave no sign of life (PING)";
+        let help = "Connections closed because the endpoint did not answer PING";
         let family = ("evenkeel_upstream_http2_silent", help, MetricType::Counter);
         self.of_http2(encoder, family, NO_LABEL, |e, _| &e.http2.silent)?;
-        let help =
-            "Interim responses (1xx) of endpoints that were dropped, as the client did not take those before them";
+        let help = "Interim responses (1xx) dropped because the client had not read the earlier ones";
         let family = ("evenkeel_upstream_http2_interim_dropped", help, MetricType::Counter);
         self.of_http2(encoder, family, NO_LABEL, |e, _| &e.http2.interim_dropped)
     }

@@ -58,7 +58,7 @@ impl Shown<'_> {
     /// What is counted of sessions over TCP.
     pub(super) fn sessions(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let name = "evenkeel_tcp_session_duration_seconds";
-        let help = "Sessions that ended, from the accept to the end; route \"none\" if no route took one";
+        let help = "Sessions that have ended; route \"none\" if no route matched";
         let mut durations = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
         for (listener, route, numbers) in self.routes(is_tcp) {
             let labels = vec![("listener", listener), ("route", route)];
@@ -72,16 +72,16 @@ impl Shown<'_> {
                 ("evenkeel_tcp_sent_bytes", "Bytes to clients", |l| &l.bytes_out),
             ],
         )?;
-        let help = "Sessions by who ended them; \"normal\" if both sides said that they were done";
+        let help = "Sessions by who ended them; \"normal\" if both sides closed";
         self.by_listener(encoder, ("evenkeel_tcp_ends", help), is_tcp, ("cause", &Cause::LABELS), |l| &l.ends)?;
-        let help = "Sessions that ended in a reset, by who sent it; the other side got one too";
+        let help = "Sessions that ended in a reset, by the side that sent it; evenkeel resets the other side too";
         self.by_listener(encoder, ("evenkeel_tcp_resets", help), is_tcp, ("side", &RESET_BY), |l| &l.resets)
     }
 
     pub(super) fn listeners(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let mut requests = encoder.encode_descriptor(
             "evenkeel_http_requests",
-            "Requests by method (OTHER: none of the usual) and status (none: no response was sent)",
+            "Requests by method (OTHER: an uncommon one) and status (none: no response was sent)",
             None,
             MetricType::Counter,
         )?;
@@ -105,7 +105,7 @@ impl Shown<'_> {
 
         let mut durations = encoder.encode_descriptor(
             "evenkeel_http_request_duration_seconds",
-            "From the head of a request to the last byte of its response; code_class \"none\" if there was no response",
+            "Time from the request head to the last byte of the response; code_class \"none\" if there was no response",
             None,
             MetricType::Histogram,
         )?;
@@ -117,38 +117,36 @@ impl Shown<'_> {
         }
 
         let counters: [Family<ListenerStats, Counter>; 8] = [
-            ("evenkeel_http_malformed_requests", "Requests refused since they break the rules of HTTP", |l| {
-                &l.malformed
-            }),
-            ("evenkeel_http_rate_limited_requests", "Requests answered 429 at limits.requests_per_address", |l| {
+            ("evenkeel_http_malformed_requests", "Requests refused for violating HTTP, by rule", |l| &l.malformed),
+            ("evenkeel_http_rate_limited_requests", "Requests answered 429 by limits.requests_per_address", |l| {
                 &l.rate_limited
             }),
-            ("evenkeel_http_loops", "Requests answered 508 as an endpoint had led them back", |l| &l.loops),
+            ("evenkeel_http_loops", "Requests answered 508 because an endpoint sent them back here", |l| &l.loops),
             (
                 "evenkeel_http_forwarded_malformed",
-                "Values of X-Forwarded-* and Forwarded from trusted proxies that made no sense",
+                "Invalid values of X-Forwarded-* and Forwarded from trusted proxies",
                 |l| &l.forwarded_malformed,
             ),
-            ("evenkeel_http2_connections", "Client connections that speak HTTP/2", |l| &l.http2.connections),
-            ("evenkeel_http2_streams", "Requests that came by HTTP/2", |l| &l.http2.streams),
-            ("evenkeel_http_received_bytes", "Bytes of requests, heads included", |l| &l.bytes_in),
-            ("evenkeel_http_sent_bytes", "Bytes of responses, heads included", |l| &l.bytes_out),
+            ("evenkeel_http2_connections", "HTTP/2 connections from clients", |l| &l.http2.connections),
+            ("evenkeel_http2_streams", "Requests received over HTTP/2", |l| &l.http2.streams),
+            ("evenkeel_http_received_bytes", "Bytes of requests, including heads", |l| &l.bytes_in),
+            ("evenkeel_http_sent_bytes", "Bytes of responses, including heads", |l| &l.bytes_out),
         ];
         self.counters(encoder, is_http, &counters)?;
         let codes = ("code", &CODES[..]);
-        let help = "Streams that a client has reset, by the code it gave";
+        let help = "Streams reset by clients, by HTTP/2 error code";
         let family = ("evenkeel_http2_resets_received", help);
         self.by_listener(encoder, family, is_http, codes, |l| &l.http2.resets_received)?;
-        let help = "Streams that evenkeel has reset, by the code it gave";
+        let help = "Streams reset by evenkeel, by HTTP/2 error code";
         let family = ("evenkeel_http2_resets_sent", help);
         self.by_listener(encoder, family, is_http, codes, |l| &l.http2.resets_sent)?;
-        let help = "Connections that ended as the client broke the rules of HTTP/2, by the code it was told";
+        let help = "Connections closed because the client violated HTTP/2, by the error code sent";
         let family = ("evenkeel_http2_connection_errors", help);
         self.by_listener(encoder, family, is_http, codes, |l| &l.http2.errors)?;
-        let help = "Connections that ended as the client sent too much of what is of no use, by what that was";
+        let help = "Connections closed because the client flooded them with useless frames, by kind";
         let family = ("evenkeel_http2_floods", help);
         self.by_listener(encoder, family, is_http, ("kind", &Flood::NAMES), |l| &l.http2.floods)?;
-        let help = "Requests by what ended them; \"normal\" if nothing did early";
+        let help = "Requests by what ended them; \"normal\" if they completed";
         self.by_listener(encoder, ("evenkeel_http_ends", help), is_http, ("cause", &Cause::LABELS), |l| &l.ends)
     }
 
@@ -164,10 +162,10 @@ impl Shown<'_> {
         let family = ("evenkeel_connections_rejected", help);
         self.by_listener(encoder, family, is_proxied_tcp, ("reason", &REJECTED), |l| &l.rejected)?;
         let gauges: [Family<ListenerStats, Counter>; 2] = [
-            ("evenkeel_connections_active", "Client connections open now", |l| &l.active),
+            ("evenkeel_connections_active", "Open client connections", |l| &l.active),
             (
                 "evenkeel_connections_lingering",
-                "Open client connections that have got their last response, and are read until the client closes too",
+                "Open client connections that got their last response and wait for the client to close",
                 |l| &l.lingering,
             ),
         ];
@@ -185,8 +183,7 @@ impl Shown<'_> {
     /// What is counted of handshakes, where TLS is spoken.
     pub(super) fn handshakes(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let secured: Vec<_> = self.speaking(is_proxied_tcp).filter(|(_, l)| l.tls.is_some()).collect();
-        let help =
-            "Handshakes of TLS with clients, by whether an earlier session went on (\"resumed\") or not (\"full\")";
+        let help = "TLS handshakes with clients, by kind: \"resumed\" or \"full\"";
         let mut shaken = encoder.encode_descriptor("evenkeel_tls_handshakes", help, None, MetricType::Counter)?;
         for (i, listener) in &secured {
             for (at, kind) in SHAKEN.iter().enumerate() {
@@ -195,7 +192,7 @@ impl Shown<'_> {
                 ConstCounter::new(n).encode(shaken.encode_family(&labels)?)?;
             }
         }
-        let help = "Handshakes of TLS with clients that failed, by cause";
+        let help = "Failed TLS handshakes with clients, by cause";
         let name = "evenkeel_tls_handshake_failures";
         let mut failed = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (i, listener) in &secured {
@@ -213,9 +210,9 @@ impl Shown<'_> {
             }
             Ok(())
         };
-        let help = "Client connections whose ClientHello of TLS has not come whole";
+        let help = "Client connections whose TLS ClientHello is incomplete";
         gauge("evenkeel_tls_hellos_waiting", help, |tls| &tls.waiting)?;
-        let help = "Handshakes of TLS with clients that are under way, from a whole ClientHello on";
+        let help = "TLS handshakes with clients in progress, counted from a complete ClientHello";
         gauge("evenkeel_tls_handshakes_active", help, |tls| &tls.active)?;
         Ok(())
     }

@@ -18,14 +18,14 @@ impl Shown<'_> {
         let histograms: [Family<PoolStats, Histogram>; 4] = [
             (
                 "evenkeel_upstream_request_duration_seconds",
-                "From the head of a request to the last byte of the response, for requests that an endpoint was picked for",
+                "Time from the request head to the last byte of the response, of requests that got an endpoint",
                 |p| &p.duration,
             ),
-            ("evenkeel_upstream_connect_duration_seconds", "Until a new connection to an endpoint was open", |p| {
+            ("evenkeel_upstream_connect_duration_seconds", "Time to open a new connection to an endpoint", |p| {
                 &p.connect
             }),
-            ("evenkeel_upstream_ttfb_seconds", "From the head of a request to the head of the response", |p| &p.ttfb),
-            ("evenkeel_queue_wait_seconds", "In the queue, for requests that waited for a place at an endpoint", |p| {
+            ("evenkeel_upstream_ttfb_seconds", "Time from the request head to the response head", |p| &p.ttfb),
+            ("evenkeel_queue_wait_seconds", "Time in the queue, of requests that waited for an endpoint", |p| {
                 &p.queue_wait
             }),
         ];
@@ -36,7 +36,7 @@ impl Shown<'_> {
                 self.histogram(&mut family, &vec![("pool", &pool.name)], of_workers)?;
             }
         }
-        let help = "Requests that waited in vain: as many waited as may, or the time to wait was over";
+        let help = "Requests that left the queue without an endpoint: it was full, or their wait timed out";
         self.by_pool(
             encoder,
             ("evenkeel_queue_rejected", help),
@@ -44,22 +44,22 @@ impl Shown<'_> {
             ("reason", &QUEUE_REJECTED),
             |p, i| &p.queue_rejected[i],
         )?;
-        let help = "Further tries after one that failed";
+        let help = "Retries after a failed attempt";
         self.by_pool(encoder, ("evenkeel_retries", help), is_proxied_tcp, NO_LABEL, |p, _| &p.retries)?;
-        let help = "Failed tries that no other followed, and why";
+        let help = "Failed attempts that were not retried, by reason";
         let reasons = Stop::ALL.map(Stop::name);
         self.by_pool(encoder, ("evenkeel_retries_refused", help), is_proxied_tcp, ("reason", &reasons), |p, i| {
             &p.retries_refused[i]
         })?;
-        let help = "Second copies of slow requests: sent, and answered before the first";
+        let help = "Hedged copies of slow requests: sent, and answered first";
         self.by_pool(encoder, ("evenkeel_hedges", help), is_http, ("outcome", &["sent", "won"]), |p, i| {
             [&p.hedges, &p.hedges_won][i]
         })?;
-        let help = "gRPC calls by how they ended, as their clients were told";
+        let help = "gRPC calls by status, as sent to clients";
         self.by_pool(encoder, ("evenkeel_grpc_responses", help), is_http, ("status", GrpcStatus::NAMES), |p, i| {
             &p.grpc[i]
         })?;
-        let help = "Picks that found no endpoint: none eligible, each tried by this request, each at its limit, or none checked yet";
+        let help = "Picks that found no endpoint: none eligible, all tried by this request, all at their limit, or none checked yet";
         self.by_pool(encoder, ("evenkeel_no_pick", help), forwards, ("reason", &NO_PICK_LABELS), |p, i| &p.no_pick[i])
     }
 

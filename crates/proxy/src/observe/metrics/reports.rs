@@ -12,38 +12,38 @@ use std::fmt;
 
 impl Shown<'_> {
     pub(super) fn reports(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Load reports of endpoints that could be read, by how they came";
+        let help = "Valid load reports from endpoints, by transport";
         self.by_pool(encoder, ("evenkeel_load_reports", help), is_http, ("form", &CAME), |p, i| &p.reports[i])?;
-        let help = "Load reports that were not gone by, and why";
+        let help = "Load reports that were ignored, by reason";
         let reasons = Dropped::names();
         self.by_pool(encoder, ("evenkeel_load_reports_dropped", help), is_http, ("reason", &reasons), |p, i| {
             &p.reports_dropped[i]
         })?;
-        let help = "Probes that the algorithm wanted, by what became of them";
+        let help = "Load probes requested by the algorithm, by result";
         self.by_pool(encoder, ("evenkeel_load_probes", help), is_http, ("result", &PROBES), |p, i| &p.probes[i])?;
-        let help = "Answers to probes by datagram that were dropped, and why";
+        let help = "Answers to UDP probes that were dropped, by reason";
         let mut family =
             encoder.encode_descriptor("evenkeel_load_probe_answers_dropped", help, None, MetricType::Counter)?;
         for (i, reason) in ANSWERS_DROPPED.iter().enumerate() {
             let n = self.sum(|w| &w.probing.answers_dropped[i]);
             ConstCounter::new(n).encode(family.encode_family(&[("reason", *reason)])?)?;
         }
-        let help = "Time that workers spent on sending probes and taking answers; its rate is a share of one core";
+        let help = "Time workers spent sending probes and reading answers; its rate is the share of one core";
         let family = encoder.encode_descriptor("evenkeel_load_probing_seconds", help, None, MetricType::Counter)?;
         ConstCounter::new(self.sum(|w| &w.probing.spent_ns) as f64 / 1e9).encode(family)?;
-        let help = "Reports of a listener's own load, by how they were given";
+        let help = "Reports of a listener's own load, by transport";
         self.by_listener(encoder, ("evenkeel_load_reports_given", help), is_http, ("form", &GIVEN), |l| {
             &l.reports_given
         })?;
-        let help = "Datagrams that came to a listener and are no probes";
+        let help = "Datagrams to a listener that are not probes";
         self.by_listener(encoder, ("evenkeel_load_probes_malformed", help), is_http, NO_LABEL, |l| {
             std::slice::from_ref(&l.no_probes)
         })?;
-        let help = "Requests in flight that an endpoint reported last, from all balancers";
+        let help = "Requests in flight that an endpoint last reported, from all balancers";
         self.reported(encoder, ("evenkeel_endpoint_reported_in_flight", help), 1.0, |r| &r.in_flight)?;
-        let help = "What a request takes at its load, as an endpoint reported last; 0 when it did not";
+        let help = "Latency at its current load that an endpoint last reported; 0 if it reported none";
         self.reported(encoder, ("evenkeel_endpoint_reported_latency_seconds", help), 1e-9, |r| &r.latency_ns)?;
-        let help = "How busy an endpoint is, as it reported last: of its application, or else of its processor";
+        let help = "Utilization that an endpoint last reported: of its application, or else of its CPU";
         self.reported(encoder, ("evenkeel_endpoint_reported_utilization_ratio", help), 1e-6, |r| &r.utilization_ppm)
     }
 

@@ -21,8 +21,8 @@ impl Shown<'_> {
 
     pub(super) fn udp(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let counters: [Family<UdpStats, Counter>; 2] = [
-            ("evenkeel_udp_flows", "Flows that began: a client address and port that sent to an address", |u| &u.flows),
-            ("evenkeel_udp_flows_moved", "Flows that went on at another endpoint, as theirs was gone", |u| &u.moved),
+            ("evenkeel_udp_flows", "Flows started: one per client address and port", |u| &u.flows),
+            ("evenkeel_udp_flows_moved", "Flows moved to another endpoint because theirs was gone", |u| &u.moved),
         ];
         for (name, help, counter) in counters {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
@@ -32,20 +32,16 @@ impl Shown<'_> {
             }
         }
         let labelled: [Labelled; 4] = [
-            ("evenkeel_udp_flows_ended", "Flows that ended, and why", "reason", &FlowEnd::LABELS, |u, i| &u.ended[i]),
-            ("evenkeel_udp_datagrams", "Datagrams from clients and to them", "direction", &["in", "out"], |u, i| {
+            ("evenkeel_udp_flows_ended", "Flows that have ended, by reason", "reason", &FlowEnd::LABELS, |u, i| {
+                &u.ended[i]
+            }),
+            ("evenkeel_udp_datagrams", "Datagrams from and to clients", "direction", &["in", "out"], |u, i| {
                 [&u.datagrams_in, &u.datagrams_out][i]
             }),
-            (
-                "evenkeel_udp_bytes",
-                "Bytes in datagrams from clients and to them",
-                "direction",
-                &["in", "out"],
-                |u, i| [&u.bytes_in, &u.bytes_out][i],
-            ),
-            ("evenkeel_udp_lost", "Datagrams that went nowhere, and why", "reason", &LostDatagram::LABELS, |u, i| {
-                &u.lost[i]
+            ("evenkeel_udp_bytes", "Bytes in datagrams from and to clients", "direction", &["in", "out"], |u, i| {
+                [&u.bytes_in, &u.bytes_out][i]
             }),
+            ("evenkeel_udp_lost", "Dropped datagrams, by reason", "reason", &LostDatagram::LABELS, |u, i| &u.lost[i]),
         ];
         for (name, help, label, values, counter) in labelled {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
@@ -56,12 +52,8 @@ impl Shown<'_> {
                 }
             }
         }
-        let mut active = encoder.encode_descriptor(
-            "evenkeel_udp_flows_active",
-            "Flows that have not ended",
-            None,
-            MetricType::Gauge,
-        )?;
+        let mut active =
+            encoder.encode_descriptor("evenkeel_udp_flows_active", "Open flows", None, MetricType::Gauge)?;
         for (i, listener) in self.of_datagrams() {
             let n = self.sum(|w| &w.listeners[i].udp.active);
             ConstGauge::new(n).encode(active.encode_family(&[("listener", listener)])?)?;

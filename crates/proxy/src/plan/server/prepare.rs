@@ -57,7 +57,7 @@ pub(super) fn prepare(proxy: &Proxy, next: &Next<'_>, inherited: &mut Inherited)
     let mut probed = HashMap::new();
     for (_, addr) in probed_at(plan).filter(|(_, addr)| !proxy.probed.contains(addr)) {
         let opened = probe_answers::open(addr, workers);
-        let opened = opened.map_err(|error| machine(format!("cannot take probes by datagram at {addr}: {error}")));
+        let opened = opened.map_err(|error| machine(format!("cannot receive UDP probes at {addr}: {error}")));
         probed.extend(wrong.note(opened).map(|sockets| (addr, sockets)));
     }
     let now = plan.telemetry.access_log.as_ref();
@@ -152,7 +152,7 @@ fn log_help(path: &Path, error: &io::Error) -> String {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
     match (error.kind(), folder) {
         (ErrorKind::NotFound, Some(folder)) => {
-            format!("there is no folder {}; make it, or set telemetry.access_log", folder.display())
+            format!("no such folder: {}; create it, or set telemetry.access_log", folder.display())
         }
         (ErrorKind::PermissionDenied, _) => {
             "the user that runs evenkeel must be able to write there; set telemetry.access_log to another file, or to \"-\" for \
@@ -165,7 +165,7 @@ fn log_help(path: &Path, error: &io::Error) -> String {
 
 fn no_source(pool: &Pool, error: &io::Error) -> Diagnostic {
     machine(format!(
-        "pool \"{}\": source = \"client\" takes CAP_NET_ADMIN or CAP_NET_RAW, which this process lacks: {error}",
+        "pool \"{}\": source = \"client\" requires CAP_NET_ADMIN or CAP_NET_RAW, which this process lacks: {error}",
         pool.name
     ))
 }
