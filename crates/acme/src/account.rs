@@ -58,8 +58,8 @@ pub fn forget(folder: &Folder) {
 }
 
 fn keep(kept: &Kept, folder: &Folder) -> Result<(), Failed> {
-    let json =
-        serde_json::to_vec(kept).map_err(|error| Failed::new(Cause::Other, error.to_string(), "it is tried again"))?;
+    let json = serde_json::to_vec(kept)
+        .map_err(|error| Failed::new(Cause::Other, error.to_string(), "evenkeel will retry"))?;
     folder.write(FILE, &json)
 }
 
@@ -74,12 +74,12 @@ fn external(acme: &Acme) -> Result<Option<ExternalAccountKey>, Failed> {
     let Some(external) = &acme.external_account else { return Ok(None) };
     let path = external.key_file.display();
     let wrong = |why: String| {
-        let help = "\"key_file\" of external_account has the key as the authority gives it, in base64url";
+        let help = "\"key_file\" of external_account must hold the key as issued by the CA, in base64url";
         Failed::new(Cause::Account, format!("cannot use {path}: {why}"), help)
     };
     let text = std::fs::read_to_string(&external.key_file).map_err(|error| wrong(error.to_string()))?;
     let text = text.trim().trim_end_matches('=');
     let key = URL_SAFE_NO_PAD.decode(text).or_else(|_| STANDARD_NO_PAD.decode(text));
-    let key = key.map_err(|_| wrong("it is not base64url".to_string()))?;
+    let key = key.map_err(|_| wrong("not base64url".to_string()))?;
     Ok(Some(ExternalAccountKey::new(external.id.clone(), &key)))
 }

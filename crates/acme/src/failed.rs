@@ -72,19 +72,19 @@ impl Failed {
             Error::Http(_) | Error::InvalidUri(_) | Error::Other(_) => Failed::new(
                 Cause::Unreachable,
                 format!("cannot reach {directory}: {}", with_sources(error)),
-                "look whether this machine can connect there; \"ca\" of [acme] names who issues the certificate of a directory of one's own",
+                "check that this machine can connect to it; for a private CA, set \"ca\" of [acme] to the issuer of the directory's own certificate",
             ),
             Error::Timeout(_) => Failed::new(
                 Cause::Unreachable,
-                format!("{directory} did not come to an end in time"),
-                "it is tried again; the authority may have much to do",
+                format!("{directory} did not finish in time"),
+                "evenkeel will retry; the CA may be busy",
             ),
             Error::Json(_) => Failed::new(
                 Cause::Other,
-                format!("{directory} does not answer as ACME says: {error}"),
-                "\"directory\" of [acme] is the URL of a directory, which often ends in /directory",
+                format!("{directory} sent an invalid ACME response: {error}"),
+                "check \"directory\" of [acme]: it must be the URL of an ACME directory, which often ends in /directory",
             ),
-            error => Failed::new(Cause::Other, format!("{directory}: {error}"), "it is tried again"),
+            error => Failed::new(Cause::Other, format!("{directory}: {error}"), "evenkeel will retry"),
         }
     }
 
@@ -92,41 +92,41 @@ impl Failed {
     pub fn of_problem(problem: &Problem) -> Failed {
         let kind = problem.r#type.as_deref().unwrap_or_default();
         let kind = kind.strip_prefix("urn:ietf:params:acme:error:").unwrap_or(kind);
-        let mut what = problem.detail.clone().unwrap_or_else(|| "it says no more".to_string());
+        let mut what = problem.detail.clone().unwrap_or_else(|| "no details given".to_string());
         for below in &problem.subproblems {
             what = format!("{what}; {below}");
         }
         let (cause, help) = match kind {
             "accountDoesNotExist" | "unauthorized" | "externalAccountRequired" | "userActionRequired" => (
                 Cause::Account,
-                "some authorities want external_account in [acme]; else it is tried again with a new account",
+                "some CAs require external_account in [acme]; otherwise evenkeel will retry with a new account",
             ),
-            "rateLimited" => (Cause::RateLimited, "wait; until it works, use a directory for tests"),
+            "rateLimited" => (Cause::RateLimited, "wait, and use the CA's staging directory in the meantime"),
             "rejectedIdentifier" | "unsupportedIdentifier" | "caa" | "malformed" => {
-                (Cause::Refused, "look at the names of \"acme\", and at CAA records of their domains")
+                (Cause::Refused, "check the names of \"acme\" and the CAA records of their domains")
             }
-            "badNonce" => (Cause::Nonce, "it is tried again soon"),
-            _ => (Cause::Other, "it is tried again"),
+            "badNonce" => (Cause::Nonce, "evenkeel will retry soon"),
+            _ => (Cause::Other, "evenkeel will retry"),
         };
-        Failed::new(cause, format!("the authority refuses ({kind}): {what}"), help)
+        Failed::new(cause, format!("the CA refused ({kind}): {what}"), help)
     }
 
     /// Failure for an order that the authority still works at.
     pub fn busy(acme: &Acme) -> Failed {
-        let what = format!("{} still works at the order", acme.directory);
-        Failed::new(Cause::Busy, what, "it is asked for this order again, and no other is begun")
+        let what = format!("{} is still processing the order", acme.directory);
+        Failed::new(Cause::Busy, what, "evenkeel will poll this order again and starts no other")
     }
 
     /// What it says of a name that it could not prove.
     pub fn of_challenge(name: &str, problem: Option<&Problem>, challenge: Challenge) -> Failed {
-        let said = problem.and_then(|problem| problem.detail.as_deref()).unwrap_or("it does not say why");
+        let said = problem.and_then(|problem| problem.detail.as_deref()).unwrap_or("no reason given");
         let help = match challenge {
-            Challenge::Http01 => format!("the authority has to reach a listener without TLS at http://{name}:80/"),
+            Challenge::Http01 => format!("the CA must be able to reach a listener without TLS at http://{name}:80/"),
             Challenge::TlsAlpn01 => format!(
-                "the authority has to reach this listener at {name}:443, with nothing in between that ends TLS; else: challenge = \"http-01\""
+                "the CA must be able to reach this listener at {name}:443, with nothing in between that terminates TLS; otherwise set challenge = \"http-01\""
             ),
         };
-        Failed::new(Cause::Challenge, format!("the authority could not prove \"{name}\": {said}"), help)
+        Failed::new(Cause::Challenge, format!("the CA could not validate \"{name}\": {said}"), help)
     }
 }
 

@@ -70,10 +70,10 @@ impl Folder {
 fn failed(path: &Path, error: &io::Error) -> Failed {
     let help = match error.kind() {
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-            "set \"state\" of [acme] to a folder that evenkeel may write to"
+            "set \"state\" of [acme] to a folder that evenkeel can write to"
         }
-        ErrorKind::StorageFull => "make room on the disk",
-        _ => "look at \"state\" of [acme]",
+        ErrorKind::StorageFull => "free some disk space",
+        _ => "check \"state\" of [acme]",
     };
     Failed::new(Cause::Storage, format!("cannot use {}: {error}", path.display()), help)
 }

@@ -216,20 +216,16 @@ async fn look(
         let valid = pair::certified_pem(pem.as_bytes()).and_then(|certified| validity(&certified, names));
         let Some(valid) = valid.filter(|valid| valid.1 > inspect::now()) else {
             Pending::forget(folder, names);
-            let what = format!("{} has issued something else than was ordered", acme.directory);
-            return Err(Failed::new(
-                Cause::Other,
-                what,
-                "\"directory\" of [acme] names the authority; it is tried again",
-            ));
+            let what = format!("{} issued a certificate that does not match the order", acme.directory);
+            return Err(Failed::new(Cause::Other, what, "\"directory\" of [acme] selects the CA; evenkeel will retry"));
         };
         folder.write(&format!("{first}.pem"), pem.as_bytes())?;
         Pending::forget(folder, names);
         Ok(Done::Issued(valid))
     };
     let done = tokio::time::timeout(ORDER_MAX, done).await.unwrap_or_else(|_| {
-        let what = format!("{} did not come to an end within {ORDER_MAX:?}", acme.directory);
-        Err(Failed::new(Cause::Unreachable, what, "it is tried again"))
+        let what = format!("{} did not finish within {ORDER_MAX:?}", acme.directory);
+        Err(Failed::new(Cause::Unreachable, what, "evenkeel will retry"))
     });
     let now = inspect::now();
     match done {

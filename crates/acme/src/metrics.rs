@@ -24,16 +24,16 @@ impl Metrics {
 
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let help = "Certificates that an authority has issued";
+        let help = "Certificates issued by ACME";
         let issued = encoder.encode_descriptor("evenkeel_acme_issued", help, None, MetricType::Counter)?;
         ConstCounter::new(self.0.issued.load(Relaxed)).encode(issued)?;
-        let help = "Orders of certificates that failed, by cause";
+        let help = "Failed certificate orders, by cause";
         let mut failures = encoder.encode_descriptor("evenkeel_acme_failures", help, None, MetricType::Counter)?;
         for &cause in Cause::ALL {
             let labels = [("cause", cause.label())];
             ConstCounter::new(self.0.failed[cause as usize].load(Relaxed)).encode(failures.encode_family(&labels)?)?;
         }
-        let help = "When a certificate is ordered next, in seconds since 1970";
+        let help = "Unix time of the next certificate order";
         let mut due =
             encoder.encode_descriptor("evenkeel_acme_due_timestamp_seconds", help, None, MetricType::Gauge)?;
         for (name, at) in self.0.due.read().unwrap_or_else(PoisonError::into_inner).iter() {

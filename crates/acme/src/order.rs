@@ -62,7 +62,7 @@ pub async fn order(
             return Err(match status {
                 Ok(Err(error)) => error,
                 Ok(Ok(status)) => {
-                    Failed::new(Cause::Other, format!("the order became {status:?}"), "it is tried again")
+                    Failed::new(Cause::Other, format!("the order became {status:?}"), "evenkeel will retry")
                 }
                 Err(_) => failed(instant_acme::Error::Timeout(None)),
             });
@@ -89,7 +89,7 @@ pub async fn order(
         return Ok(format!("{}\n{}", chain.trim_end(), pending.key));
     }
     Pending::forget(asking.folder, names);
-    Err(Failed::new(Cause::Other, format!("the order became {status:?}"), "it is tried again"))
+    Err(Failed::new(Cause::Other, format!("the order became {status:?}"), "evenkeel will retry"))
 }
 
 /// Returns an order for these names that was begun before, if the authority works at it or has completed it, and the certificate
@@ -162,8 +162,8 @@ async fn show(order: &mut Order, acme: &Acme, challenges: &Arc<Challenges>) -> R
         }
         let name = name_of(authorization.identifier().identifier);
         let mut challenge = authorization.challenge(kind.clone()).ok_or_else(|| {
-            let what = format!("the authority does not prove \"{name}\" by {word}");
-            Failed::new(Cause::Refused, what, "take another \"challenge\" in [acme]")
+            let what = format!("the CA offers no {word} challenge for \"{name}\"");
+            Failed::new(Cause::Refused, what, "set another \"challenge\" in [acme]")
         })?;
         let answer = challenge.key_authorization();
         shown.push(match acme.challenge {

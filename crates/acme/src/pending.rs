@@ -27,7 +27,7 @@ fn file(names: &[String]) -> String {
 }
 
 fn cannot(error: rcgen::Error) -> Failed {
-    Failed::new(Cause::Other, error.to_string(), "this is a fault of evenkeel")
+    Failed::new(Cause::Other, error.to_string(), "this is a bug in evenkeel")
 }
 
 impl Pending {

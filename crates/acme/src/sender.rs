@@ -94,7 +94,7 @@ fn refused(answer: BytesResponse) -> Result<BytesResponse, Fault> {
     let status = answer.parts.status;
     let kind = answer.parts.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if matches!(status.as_u16(), 429 | 502..=504) && !kind.contains("json") {
-        return Err(format!("it answers {status}").into());
+        return Err(format!("it answered {status}").into());
     }
     Ok(answer)
 }
@@ -102,7 +102,7 @@ fn refused(answer: BytesResponse) -> Result<BytesResponse, Fault> {
 async fn send(tls: TlsConnector, mut request: Request<BodyWrapper<Bytes>>) -> Result<BytesResponse, Fault> {
     let uri = request.uri().clone();
     let (Some(authority), Some(host), Some("https")) = (uri.authority(), uri.host(), uri.scheme_str()) else {
-        return Err("it is no URL over HTTPS".into());
+        return Err("not an https URL".into());
     };
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let socket = TcpStream::connect((bare, uri.port_u16().unwrap_or(443))).await?;

@@ -171,7 +171,7 @@ impl Writer {
     /// It cannot be opened, or so much waits for the disk that this cannot.
     pub fn reopen(&self, sink: &Sink) -> io::Result<()> {
         let out = Out::open(sink)?;
-        self.sender.try_send(Task::Turn(out)).map_err(|_| io::Error::other("its disk does not keep up"))
+        self.sender.try_send(Task::Turn(out)).map_err(|_| io::Error::other("the disk does not keep up"))
     }
 
     /// Waits until all is written, for two seconds at most. All batches must be gone.

@@ -196,7 +196,7 @@ impl<U: Send + 'static> Workers<U> {
         let thread = std::thread::Builder::new().name(name.clone()).spawn(run)?;
         if is_started.recv().is_err() {
             let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("it panicked")));
-            return Err(ended.err().unwrap_or_else(|| io::Error::other("it ended at once")));
+            return Err(ended.err().unwrap_or_else(|| io::Error::other("it exited immediately")));
         }
         Ok(Worker { updates: sender, thread: WorkerThread { name, heart, thread: Some(thread) } })
     }
@@ -297,7 +297,7 @@ impl Threads {
         for WorkerThread { name, thread, .. } in threads {
             match thread.map(JoinHandle::join) {
                 None | Some(Ok(Ok(()))) => {}
-                Some(Ok(Err(error))) => tracing::error!(%error, "{name} could not run"),
+                Some(Ok(Err(error))) => tracing::error!(%error, "cannot run {name}"),
                 Some(Err(_)) => tracing::error!("{name} panicked"),
             }
         }

@@ -59,7 +59,7 @@ fn a_retried_request_says_why_the_first_try_failed() {
     assert_eq!(first.endpoint.as_deref(), Some(&*refusing.to_string()));
     assert!(first.failed.is_some() && second.failed.is_none(), "{retried:?}");
     let excluded = &second.pick.as_ref().expect("it was picked").excluded;
-    assert_eq!(excluded.iter().map(|e| &*e.reason).collect::<Vec<_>>(), ["tried already"]);
+    assert_eq!(excluded.iter().map(|e| &*e.reason).collect::<Vec<_>>(), ["already tried"]);
     assert_eq!(second.endpoint.as_deref(), Some(&*b.addr.to_string()));
 }
 

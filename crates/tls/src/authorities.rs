@@ -50,11 +50,11 @@ pub fn of(path: &Path, certificates: Vec<CertificateDer<'static>>) -> Result<Aut
     let mut roots = RootCertStore::empty();
     for (at, certificate) in certificates.iter().enumerate() {
         roots.add(certificate.clone()).map_err(|error| {
-            let what = format!("certificate {} in {} cannot be one of an authority: {error}", at + 1, path.display());
+            let what = format!("certificate {} in {} cannot be a CA certificate: {error}", at + 1, path.display());
             FileError::new(
                 false,
                 what,
-                "name the certificates of those who issue, or of endpoints or clients themselves",
+                "list CA certificates, or the certificates of the endpoints or clients themselves",
             )
         })?;
     }

@@ -85,7 +85,7 @@ impl Drop for Waited {
 /// It cannot be made.
 pub(crate) fn made(names: Vec<String>, digest: Option<&[u8]>) -> Result<CertifiedKey, FileError> {
     let cannot = |error: rcgen::Error| {
-        FileError::new(false, format!("cannot make a certificate: {error}"), "this is a fault of evenkeel")
+        FileError::new(false, format!("cannot make a certificate: {error}"), "this is a bug in evenkeel")
     };
     let key = KeyPair::generate().map_err(cannot)?;
     let mut params = CertificateParams::new(names).map_err(cannot)?;
@@ -95,7 +95,7 @@ pub(crate) fn made(names: Vec<String>, digest: Option<&[u8]>) -> Result<Certifie
     let key = provider()
         .key_provider
         .load_private_key(private)
-        .map_err(|error| FileError::new(true, error.to_string(), "this is a fault of evenkeel"))?;
+        .map_err(|error| FileError::new(true, error.to_string(), "this is a bug in evenkeel"))?;
     Ok(CertifiedKey::new(vec![certificate.der().clone()], key))
 }
 

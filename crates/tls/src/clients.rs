@@ -121,7 +121,7 @@ pub fn make(settings: &Settings, challenges: &Arc<Challenges>, before: Before<'_
         certificates.push((Vec::new(), Certificate::new(made(names, None)?, None)));
     }
     let resolver = Arc::new(ByName::new(certificates, tls.unknown_name, is_asked.then(|| challenges.clone())));
-    let cannot = |error: rustls::Error| FileError::new(false, error.to_string(), "this is a fault of evenkeel");
+    let cannot = |error: rustls::Error| FileError::new(false, error.to_string(), "this is a bug in evenkeel");
     let builder = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(versions(tls.min_version))
         .map_err(cannot)?;
@@ -139,8 +139,8 @@ pub fn make(settings: &Settings, challenges: &Arc<Challenges>, before: Before<'_
             let built = Clients::of(authorities, lists, is_required).map_err(|error| {
                 FileError::new(
                     false,
-                    format!("client_auth cannot be used: {error}"),
-                    "look at the files of \"ca\" and \"crl\"",
+                    format!("client_auth is invalid: {error}"),
+                    "check the files of \"ca\" and \"crl\"",
                 )
             })?;
             builder.with_client_cert_verifier(Arc::new(built))

@@ -21,7 +21,7 @@ pub fn files(tls: &PoolTls) -> Vec<PathBuf> {
 /// # Errors
 /// What is wrong with one of them.
 pub fn make(tls: &PoolTls) -> Result<Arc<ClientConfig>, FileError> {
-    let cannot = |error: Error| FileError::new(false, error.to_string(), "this is a fault of evenkeel");
+    let cannot = |error: Error| FileError::new(false, error.to_string(), "this is a bug in evenkeel");
     let builder = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(versions(tls.min_version))
         .map_err(cannot)?;
@@ -49,7 +49,7 @@ pub fn make(tls: &PoolTls) -> Result<Arc<ClientConfig>, FileError> {
 pub fn trusting(ca: Option<&Path>) -> Result<Arc<ClientConfig>, FileError> {
     let builder = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
-        .map_err(|error| FileError::new(false, error.to_string(), "this is a fault of evenkeel"))?;
+        .map_err(|error| FileError::new(false, error.to_string(), "this is a bug in evenkeel"))?;
     Ok(Arc::new(builder.dangerous().with_custom_certificate_verifier(servers(ca)?).with_no_client_auth()))
 }
 
@@ -60,15 +60,15 @@ fn servers(ca: Option<&Path>) -> Result<Arc<Servers>, FileError> {
         None => Authorities { roots: of_the_system()?, certificates: Vec::new() },
     };
     let servers = Servers::of(authorities);
-    servers.map(Arc::new).map_err(|error| FileError::new(false, error.to_string(), "this is a fault of evenkeel"))
+    servers.map(Arc::new).map_err(|error| FileError::new(false, error.to_string(), "this is a bug in evenkeel"))
 }
 
 fn of_the_system() -> Result<RootCertStore, FileError> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
-        let help = "install ca-certificates, or name those who issue: ca = \"FILE.pem\"";
-        return Err(FileError::new(false, "the system trusts no authority", help));
+        let help = "install ca-certificates, or set the CA certificates: ca = \"FILE.pem\"";
+        return Err(FileError::new(false, "the system trusts no CA", help));
     }
     Ok(roots)
 }

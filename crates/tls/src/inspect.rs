@@ -73,8 +73,8 @@ pub fn facts(der: &CertificateDer<'_>) -> Option<Facts> {
         _ => None,
     };
     let weak = match bits {
-        Some(bits @ ..2048) => Some(format!("its RSA key has {bits} bits, and 2048 are the least")),
-        _ if is_weak => Some("it is signed with SHA-1 or MD5, which clients do not believe".to_string()),
+        Some(bits @ ..2048) => Some(format!("its RSA key has {bits} bits; at least 2048 are required")),
+        _ if is_weak => Some("it is signed with SHA-1 or MD5, which clients reject".to_string()),
         _ => None,
     };
     Some(Facts {
@@ -122,7 +122,7 @@ pub fn inspect(cert: &Path, key: &Path, now: i64) -> Certified {
 fn open_key(key: &Path) -> Option<CertificateFault> {
     let is_open = std::fs::metadata(key).is_ok_and(|found| found.permissions().mode() & 0o004 != 0);
     is_open.then(|| {
-        let what = format!("every user of this machine can read the key in {}", key.display());
+        let what = format!("the key in {} is readable by every user of this machine", key.display());
         warning(true, what, format!("chmod o-r {}", key.display()))
     })
 }
@@ -162,9 +162,9 @@ fn of_authorities(file: &Path, used: Use, now: i64) -> Result<Vec<CertificateFau
         let this = format!("certificate {} in {}", at + 1, file.display());
         let lacks = match authorities::verify(der, used, now) {
             Err(CertificateError::Expired) => Some(format!("it expired on {}", day(facts.valid.1))),
-            Err(CertificateError::NotValidYet) => Some(format!("it is valid from {} on only", day(facts.valid.0))),
+            Err(CertificateError::NotValidYet) => Some(format!("it is not valid before {}", day(facts.valid.0))),
             Err(CertificateError::InvalidPurpose) if !facts.is_authority => {
-                Some(format!("its extended key usage has no {key_usage}"))
+                Some(format!("its extended key usage lacks {key_usage}"))
             }
             _ if used == Use::Server && !facts.is_authority && facts.names.is_empty() => {
                 Some("it has no name (subjectAltName)".to_string())
@@ -174,9 +174,9 @@ fn of_authorities(file: &Path, used: Use, now: i64) -> Result<Vec<CertificateFau
         if let Some(lacks) = lacks {
             let what = match facts.is_authority {
                 true => format!("{this}: {lacks}"),
-                false => format!("{this} is not of an authority, and {shower} that shows it is refused: {lacks}"),
+                false => format!("{this} is not a CA certificate, and {shower} that presents it is refused: {lacks}"),
             };
-            faults.push(warning(false, what, "make or fetch a new one, and name that".to_string()));
+            faults.push(warning(false, what, "create or obtain a new one".to_string()));
         }
     }
     Ok(faults)
@@ -187,9 +187,8 @@ fn outdated(file: &Path, list: &[u8], now: i64) -> Option<CertificateFault> {
     let (_, list) = CertificateRevocationList::from_der(list).ok()?;
     let until = list.next_update()?.timestamp();
     (until < now).then(|| {
-        let what =
-            format!("the list of revoked certificates in {} was to be renewed on {}", file.display(), day(until));
-        let help = "fetch it again from its issuer: what was revoked since is not in it";
+        let what = format!("the revocation list in {} was due for renewal on {}", file.display(), day(until));
+        let help = "fetch a new one from its issuer: certificates revoked since are missing";
         warning(false, what, help.to_string())
     })
 }
@@ -210,8 +209,8 @@ fn of_chain(path: &Path, chain: &[CertificateDer<'_>], now: i64, faults: &mut Ve
         let what = format!("the certificate in {file} expired on {}", day(until));
         faults.push(error(what, "renew it: clients refuse to connect"));
     } else if from > now {
-        let what = format!("the certificate in {file} is valid from {} on only", day(from));
-        faults.push(error(what, "wait, or look at the clock of this machine"));
+        let what = format!("the certificate in {file} is not valid before {}", day(from));
+        faults.push(error(what, "wait, or check this machine's clock"));
     } else if until - now < SOON.as_secs() as i64 {
         let what = format!("the certificate in {file} expires on {}", day(until));
         faults.push(warning(false, what, "renew it: clients refuse to connect then".to_string()));
@@ -219,34 +218,30 @@ fn of_chain(path: &Path, chain: &[CertificateDer<'_>], now: i64, faults: &mut Ve
     for (at, pair) in all.windows(2).enumerate() {
         if pair[0].issuer != pair[1].subject {
             let what = format!(
-                "the certificates in {file} are not in order: number {} is of \"{}\", and the one before it was issued by \"{}\"",
+                "the certificates in {file} are out of order: number {} is \"{}\", but the one before it was issued by \"{}\"",
                 at + 2,
                 pair[1].subject,
                 pair[0].issuer
             );
-            faults.push(error(what, "put each one in front of the one that issued it"));
+            faults.push(error(what, "put each certificate before its issuer"));
         }
     }
     if let Some(last) = all.last().filter(|last| last.points_to_issuer && !last.is_self_signed())
         && !is_trusted(&last.issuer)
     {
         let what = format!(
-            "the last certificate in {file} was issued by \"{}\", which is no authority that this machine trusts",
+            "the last certificate in {file} was issued by \"{}\", which this machine does not trust",
             last.issuer
         );
-        let help = "add the certificate of that issuer behind it, as in the fullchain.pem of many tools: clients do not look for it";
+        let help = "append that issuer's certificate, as in a fullchain.pem: clients do not fetch it";
         faults.push(warning(false, what, help.to_string()));
     }
     for weak in all.iter().filter_map(|facts| facts.weak.as_ref()) {
-        faults.push(warning(
-            false,
-            format!("a certificate in {file} is weak: {weak}"),
-            "have it issued anew".to_string(),
-        ));
+        faults.push(warning(false, format!("a certificate in {file} is weak: {weak}"), "have it reissued".to_string()));
     }
     if first.names.is_empty() {
         let what = format!("the certificate in {file} has no name");
-        faults.push(warning(false, what, "clients go by subjectAltName, not by the common name".to_string()));
+        faults.push(warning(false, what, "clients check subjectAltName, not the common name".to_string()));
     }
     first.names.clone()
 }

@@ -24,7 +24,7 @@ impl Metrics {
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let (name, help) =
-            ("evenkeel_certificate_not_after_timestamp_seconds", "When a certificate expires, since 1970");
+            ("evenkeel_certificate_not_after_timestamp_seconds", "Unix time at which a certificate expires");
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for ((listener, name), not_after) in self.0.expiries() {
             let labels = [("listener", &*listener), ("name", &*name)];
@@ -32,14 +32,14 @@ impl Collector for Metrics {
         }
         let (name, help) = (
             "evenkeel_ocsp_next_update_timestamp_seconds",
-            "When the OCSP response of a certificate expires, since 1970; 0 if it is not stapled",
+            "Unix time at which the OCSP response of a certificate expires; 0 if it is not stapled",
         );
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for ((listener, name), at) in self.0.next_updates() {
             let labels = [("listener", &*listener), ("name", &*name)];
             ConstGauge::new(at).encode(family.encode_family(&labels)?)?;
         }
-        let (name, help) = ("evenkeel_certificate_reloads", "Changed files of TLS, by whether they are used now");
+        let (name, help) = ("evenkeel_certificate_reloads", "Changed TLS files, by result");
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (result, counter) in [("applied", &self.0.reloads), ("refused", &self.0.refused)] {
             ConstCounter::new(counter.load(Relaxed)).encode(family.encode_family(&[("result", result)])?)?;

@@ -39,11 +39,11 @@ impl fmt::Display for FileError {
 fn read(path: &Path, of_key: bool) -> Result<Vec<u8>, FileError> {
     fs::read(path).map_err(|error| {
         let (why, help) = match error.kind() {
-            ErrorKind::NotFound => ("there is no such file".to_string(), "name it with its whole path"),
+            ErrorKind::NotFound => ("there is no such file".to_string(), "use an absolute path"),
             ErrorKind::PermissionDenied => {
-                ("permission denied".to_string(), "the user that runs evenkeel has to be allowed to read it")
+                ("permission denied".to_string(), "make it readable for the user that runs evenkeel")
             }
-            _ => (error.to_string(), "name a file in PEM"),
+            _ => (error.to_string(), "set a file in PEM format"),
         };
         FileError::new(of_key, format!("cannot read {}: {why}", path.display()), help)
     })
@@ -62,11 +62,11 @@ impl<T> Found<T> {
     /// Returns a message about what is left out, if anything is.
     pub fn lost(&self, path: &Path) -> Option<FileError> {
         (!self.left_out.is_empty()).then(|| {
-            let what = format!("{} has more than is used: {} is left out", path.display(), self.left_out.join(", "));
+            let what = format!("{} has unused content: {} is ignored", path.display(), self.left_out.join(", "));
             FileError::new(
                 false,
                 what,
-                "remove it, or convert it to PEM that is used: certificates, keys, lists of revoked ones",
+                "remove it, or convert it to a supported PEM type: certificate, key or revocation list",
             )
         })
     }
@@ -115,8 +115,8 @@ pub fn certificates(path: &Path) -> Result<Found<CertificateDer<'static>>, FileE
 /// A certificate cannot be read.
 pub fn readable(path: &Path, chain: &[CertificateDer<'_>]) -> Result<(), FileError> {
     let Some(at) = chain.iter().position(|der| X509Certificate::from_der(der).is_err()) else { return Ok(()) };
-    let what = format!("certificate {} in {} cannot be read", at + 1, path.display());
-    Err(FileError::new(false, what, "have it made again; it is not X.509"))
+    let what = format!("certificate {} in {} is not valid X.509", at + 1, path.display());
+    Err(FileError::new(false, what, "have it reissued"))
 }
 
 fn sections(path: &Path, of_key: bool) -> Result<Vec<Section>, FileError> {
@@ -124,7 +124,7 @@ fn sections(path: &Path, of_key: bool) -> Result<Vec<Section>, FileError> {
 }
 
 fn not_pem(path: &Path, of_key: bool, why: &str) -> FileError {
-    let what = format!("{} is not PEM that can be used: {why}", path.display());
+    let what = format!("{} is not usable PEM: {why}", path.display());
     FileError::new(of_key, what, "convert it: openssl x509 -in FILE -out FILE.pem, or openssl pkey")
 }
 
@@ -136,11 +136,14 @@ pub fn key(path: &Path) -> Result<PrivateKeyDer<'static>, FileError> {
     let sections = sections(path, true)?;
     let Some(section) = sections.into_iter().find(|section| section.label.ends_with("PRIVATE KEY")) else {
         let what = format!("{} has no private key", path.display());
-        return Err(FileError::new(true, what, "it has to have one in PEM: \"-----BEGIN PRIVATE KEY-----\""));
+        return Err(FileError::new(true, what, "it must hold one in PEM: \"-----BEGIN PRIVATE KEY-----\""));
     };
     if section.is_encrypted {
         let what = format!("the key in {} is encrypted", path.display());
-        let help = format!("evenkeel asks for no password: openssl pkey -in {} -out FILE.key", path.display());
+        let help = format!(
+            "evenkeel does not prompt for passwords; decrypt it: openssl pkey -in {} -out FILE.key",
+            path.display()
+        );
         return Err(FileError::new(true, what, help));
     }
     let Section { label, der, .. } = section;
@@ -172,8 +175,8 @@ pub fn lists(path: &Path) -> Result<Found<CertificateRevocationListDer<'static>>
     let (lists, others): (Vec<_>, Vec<_>) =
         sections(path, false)?.into_iter().partition(|section| section.label == pem::REVOKED);
     if lists.is_empty() {
-        let what = format!("{} has no list of revoked certificates", path.display());
-        return Err(FileError::new(false, what, "it has to have one in PEM: \"-----BEGIN X509 CRL-----\""));
+        let what = format!("{} has no revocation list", path.display());
+        return Err(FileError::new(false, what, "it must hold one in PEM: \"-----BEGIN X509 CRL-----\""));
     }
     Ok(Found {
         found: lists.into_iter().map(|section| section.der.into()).collect(),
@@ -202,17 +205,13 @@ pub fn certified(cert: &Path, key_path: &Path) -> Result<CertifiedKey, FileError
     let chain = chain(cert)?;
     readable(cert, &chain)?;
     let key = provider().key_provider.load_private_key(key(key_path)?).map_err(|error| {
-        let what = format!("the key in {} cannot be used: {error}", key_path.display());
-        FileError::new(true, what, "keys are EC (P-256, P-384, P-521), RSA of 2048 bits or more, or Ed25519")
+        let what = format!("the key in {} is unusable: {error}", key_path.display());
+        FileError::new(true, what, "supported keys: EC (P-256, P-384, P-521), RSA of 2048 bits or more, Ed25519")
     })?;
     let certified = CertifiedKey::new(chain, key);
     certified.keys_match().map_err(|_| {
-        let what = format!("the key in {} is not that of the certificate in {}", key_path.display(), cert.display());
-        FileError::new(
-            true,
-            what,
-            "name the key that the certificate was made for; the certificate comes first in its file",
-        )
+        let what = format!("the key in {} does not match the certificate in {}", key_path.display(), cert.display());
+        FileError::new(true, what, "set the key of this certificate; the certificate must come first in its file")
     })?;
     Ok(certified)
 }

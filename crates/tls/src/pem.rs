@@ -100,7 +100,7 @@ impl Section {
                 if setting.class() == Class::ContextSpecific && setting.tag().0 == 0 && !setting.data.is_empty() {
                     let (label, line) = (&self.label, self.line);
                     return Err(format!(
-                        "\"{label}\" of line {line} is rejected for some uses, and evenkeel knows no uses"
+                        "\"{label}\" of line {line} carries trust settings, which evenkeel does not support"
                     ));
                 }
                 left = rest;

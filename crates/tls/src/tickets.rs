@@ -60,7 +60,11 @@ impl Key {
 pub fn tickets(files: &[PathBuf]) -> Result<Arc<dyn ProducesTickets>, FileError> {
     if files.is_empty() {
         return rustls::crypto::aws_lc_rs::Ticketer::new().map_err(|error| {
-            FileError::new(true, format!("no random key for tickets: {error}"), "this is a fault of the machine")
+            FileError::new(
+                true,
+                format!("cannot generate a random ticket key: {error}"),
+                "the kernel returned no random bytes",
+            )
         });
     }
     let keys = files.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>()?;
@@ -72,12 +76,12 @@ pub fn tickets(files: &[PathBuf]) -> Result<Arc<dyn ProducesTickets>, FileError>
 /// # Errors
 /// It has none.
 pub fn read(path: &Path) -> Result<Key, FileError> {
-    let help = format!("make it with: openssl rand {FILE} > {}", path.display());
+    let help = format!("create it with: openssl rand {FILE} > {}", path.display());
     let bytes = std::fs::read(path)
         .map_err(|error| FileError::new(true, format!("cannot read {}: {error}", path.display()), help.clone()))?;
     let key = Key::new(&bytes).filter(|_| bytes.len() == FILE);
     key.ok_or_else(|| {
-        FileError::new(true, format!("{} has {} bytes, and {FILE} are a key", path.display(), bytes.len()), help)
+        FileError::new(true, format!("{} has {} bytes; a key has {FILE}", path.display(), bytes.len()), help)
     })
 }
 

@@ -51,15 +51,15 @@ static PARAMS: &[Param] = &[
         name: "key",
         kind: Kind::HashKey,
         default: Value::Text("client-ip"),
-        help: "The part of a request that is hashed. A request that lacks it is balanced as by `random`.",
-        why: "Every protocol has the client's address.",
+        help: "The part of a request that is hashed. A request without it is balanced like `random`.",
+        why: "The client's address exists in every protocol.",
     },
     Param {
         name: "table",
         kind: Kind::Int { min: 251, max: 5_000_011 },
         default: Value::Int(65_537),
-        help: "Places of the lookup table, a prime; at least 100 for each endpoint.",
-        why: "The size in the paper and in Envoy: shares within 1 % up to 650 endpoints, 256 KiB for each pool.",
+        help: "Size of the lookup table, a prime; at least 100 per endpoint.",
+        why: "The size in the paper and in Envoy: shares within 1 % up to 650 endpoints, 256 KiB per pool.",
     },
     Param {
         name: "bound",
@@ -123,8 +123,8 @@ impl Maglev {
         trace.by = By::Below;
         trace.rule = match () {
             () if home.slot == picked.slot => "the key's home in the table",
-            () if bounded => "the key's next place, as its home is over the bound",
-            () => "the key's next place, as its home is tried or full",
+            () if bounded => "the key's next place: its home is over the bound",
+            () => "the key's next place: its home is tried or full",
         };
         for m in way {
             let of_bound = f64::from(cx.loads.in_flight(m.slot)) / (part * f64::from(m.weight));

@@ -20,7 +20,7 @@ use crate::structures::time::{Instant, MILLISECOND_NS, SECOND_NS};
 pub static ALGORITHM: Algorithm = Algorithm {
     name: "prequal",
     aliases: &[],
-    summary: "probes a few endpoints for each request; of those not busy, the fastest gets a later request",
+    summary: "probes a few endpoints per request; of those not busy, the fastest gets a later request",
     docs: include_str!("docs/prequal.md"),
     source: "Wydrowski et al., Load is not what you should balance: Introducing Prequal (NSDI 2024)",
     needs: Needs { key: false, in_flight: true, ends: true, latency: false, probes: true },
@@ -42,7 +42,7 @@ static PARAMS: &[Param] = &[
         name: "probes",
         kind: Kind::Float { min: 0.0, max: 8.0 },
         default: Value::Float(3.0),
-        help: "Probes sent for each request, on average; the answers serve later requests.",
+        help: "Probes sent per request, on average; the answers serve later requests.",
         why: "3 in the paper, which found little gain above and loss only below 1. Simulated with 100 balancers at 90 % \
               load: p99 116 ms with 1, 98 with 2, 84 with 3, 80 with 4, 78 with 6.",
     },
@@ -51,7 +51,7 @@ static PARAMS: &[Param] = &[
         name: "pool",
         kind: Kind::Int { min: 2, max: 64 },
         default: Value::Int(16),
-        help: "Most answers kept; at most one for every two endpoints, and at least two.",
+        help: "Maximum answers kept; at most one for every two endpoints, and at least two.",
         why: "16 in the paper. With more than half of the endpoints in the pool, most answers would only replace others, \
               and the rule for reuse has no solution.",
     },
@@ -75,8 +75,8 @@ static PARAMS: &[Param] = &[
         name: "remove",
         kind: Kind::Float { min: 0.0, max: 4.0 },
         default: Value::Float(1.0),
-        help: "Answers removed for each request, the oldest and the worst by turns.",
-        why: "1 in the paper: without it the pool fills up with endpoints that are too bad to be picked.",
+        help: "Answers removed per request, alternately the oldest and the worst.",
+        why: "1 in the paper: without it the probe pool fills up with endpoints too bad to be picked.",
     },
     Param {
         name: "reuse",
@@ -259,7 +259,7 @@ impl Prequal {
             }
         }
         let rule = match (best, fastest) {
-            (None, _) => "fewest in flight, as all are hot",
+            (None, _) => "fewest in flight: all are hot",
             (Some(best), Some(fastest)) if best.slot == fastest.slot => "the fastest that is not hot",
             _ => "fewest in flight of the fastest",
         };

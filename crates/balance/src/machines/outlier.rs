@@ -94,11 +94,11 @@ impl Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Cause::Connect => "connections in a row could not be opened",
-            Cause::Gateway => "gateway errors in a row",
-            Cause::Server => "server errors in a row",
-            Cause::SuccessRate => "far fewer successes than the pool",
-            Cause::Latency => "far slower than the pool",
+            Cause::Connect => "consecutive connect failures",
+            Cause::Gateway => "consecutive gateway errors",
+            Cause::Server => "consecutive server errors",
+            Cause::SuccessRate => "success rate far below the pool",
+            Cause::Latency => "latency far above the pool",
             Cause::Operator => "by an operator",
         })
     }

@@ -8,7 +8,7 @@ use crate::structures::time::Instant;
 
 /// One request in flight. Must be given back to the [`Balancer`](crate::Balancer) that made it.
 #[derive(Debug)]
-#[must_use = "a ticket that is not ended counts as a request in flight for ever"]
+#[must_use = "a ticket that is not ended counts as a request in flight forever"]
 pub struct Ticket {
     pub(crate) slot: Slot,
     pub(crate) hold: Hold,

@@ -213,7 +213,7 @@ fn note(cx: &mut PickContext<'_>, member: &Member, cost: f32, rule: &'static str
 }
 
 /// The rule of a tie.
-pub(crate) const TIE: &str = "its turn, or else the first drawn, all else being equal";
+pub(crate) const TIE: &str = "its turn, or else the first drawn, with all else equal";
 
 /// Whether `other` wins a tie, because it is due before `best` by the picks so far: otherwise a large pool at low load,
 /// where nearly all show 0 in flight, would fall back to blind chance. Else the one drawn first wins, as only the first

@@ -142,9 +142,11 @@ impl Replay {
             "probe" => run.probe(&mut words)?,
             "lost" => {
                 let lost: u64 = words.number("lines")?;
-                return Err(Why::NotComparable(format!("{lost} lines were lost here, as the disk did not keep up")));
+                return Err(Why::NotComparable(format!(
+                    "{lost} lines were lost here because the disk did not keep up"
+                )));
             }
-            other => return unreadable(format!("\"{other}\" is no kind of line")),
+            other => return unreadable(format!("unknown kind of line: \"{other}\"")),
         }
         words.end()
     }
@@ -165,13 +167,14 @@ impl Run {
     fn begin(words: &mut Words<'_>) -> Result<Run, Why> {
         let version = words.next("the version")?;
         if version != VERSION {
-            return unreadable(format!("version {version} of the lines; this evenkeel reads {VERSION}"));
+            return unreadable(format!("line format version {version}; this evenkeel reads version {VERSION}"));
         }
         let name = words.next("the algorithm")?;
         let Some(algorithm) = algorithms::find(name) else { return unreadable(format!("no algorithm \"{name}\"")) };
         let seat = Seat { worker: words.number("the worker")?, workers: words.number("the workers")? };
         if seat.workers != 1 || seat.worker != 0 {
-            let why = format!("recorded with {} workers: picks depend on counts that others wrote", seat.workers);
+            let why =
+                format!("recorded with {} workers: picks depend on counts that other workers wrote", seat.workers);
             return Err(Why::NotComparable(why));
         }
         let seed = words.hex("the seed")?;
@@ -380,7 +383,7 @@ fn unreadable<T>(problem: String) -> Result<T, Why> {
 }
 
 fn bad(what: &str, word: &str) -> Why {
-    Why::Unreadable(format!("{what} is wanted, not \"{word}\""))
+    Why::Unreadable(format!("expected {what}, not \"{word}\""))
 }
 
 fn number<T: FromStr>(word: &str, what: &str) -> Result<T, Why> {

@@ -247,8 +247,8 @@ impl fmt::Display for Exclusion {
             Exclusion::Ejected => "ejected",
             Exclusion::LowerPriority => "a tier of higher priority is up",
             Exclusion::OtherZone => "in another zone",
-            Exclusion::Panic => "held back as too few are healthy",
-            Exclusion::Tried => "tried already",
+            Exclusion::Panic => "held back: too few are healthy",
+            Exclusion::Tried => "already tried",
             Exclusion::Full => "at its limit",
         })
     }

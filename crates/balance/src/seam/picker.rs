@@ -48,7 +48,7 @@ impl fmt::Display for NoPick {
             NoPick::Empty => "no eligible endpoint",
             NoPick::AllTried => "every eligible endpoint was tried",
             NoPick::AllFull => "every eligible endpoint is at its limit",
-            NoPick::Unchecked => "no endpoint was checked yet",
+            NoPick::Unchecked => "no endpoint has been checked yet",
         })
     }
 }

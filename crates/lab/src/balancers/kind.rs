@@ -74,7 +74,7 @@ impl Site<'_> {
 
     /// The certificate of listeners with TLS.
     pub fn certificate(&self) -> Able<&Files> {
-        self.setup.certificate.as_ref().ok_or(Cannot("there is no certificate"))
+        self.setup.certificate.as_ref().ok_or(Cannot("the file has no certificate"))
     }
 
     /// The pool of this name.

@@ -63,13 +63,13 @@ impl Fault {
     /// For people.
     pub fn text(self) -> &'static str {
         match self {
-            Fault::BadMac => "a record of TLS was changed on its way",
-            Fault::Overflow => "a record of TLS is larger than 16 KiB",
-            Fault::Unexpected => "a message of TLS came where it has no place",
-            Fault::Malformed => "a message of TLS is malformed",
-            Fault::Illegal => "a message of TLS has a value that is not allowed",
-            Fault::Renegotiation => "the peer wants to renegotiate, which is not supported",
-            Fault::Exhausted => "a key of TLS has sealed as much as it may",
+            Fault::BadMac => "a TLS record failed authentication",
+            Fault::Overflow => "a TLS record is larger than 16 KiB",
+            Fault::Unexpected => "unexpected TLS message",
+            Fault::Malformed => "malformed TLS message",
+            Fault::Illegal => "a TLS message has an illegal value",
+            Fault::Renegotiation => "TLS renegotiation is not supported",
+            Fault::Exhausted => "a TLS key reached its usage limit",
         }
     }
 }

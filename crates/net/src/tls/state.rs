@@ -68,7 +68,7 @@ impl State {
             End::Open => None,
             End::Closed => Some(Ok(0)),
             End::Truncated => {
-                let why = "the connection ended without the close_notify of TLS: data may be missing";
+                let why = "the connection ended without close_notify: data may be missing";
                 Some(Err(io::Error::new(io::ErrorKind::UnexpectedEof, why)))
             }
             End::Failed(fault) => Some(Err(io::Error::new(io::ErrorKind::InvalidData, fault.text()))),

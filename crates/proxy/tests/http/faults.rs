@@ -187,7 +187,7 @@ fn a_malformed_response_is_a_502_and_its_connection_is_not_used_again() {
     let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\r\n".repeat(300));
     let large = format!("HTTP/1.1 200 OK\r\nA: {}\r\n\r\n", "b".repeat(40_000));
     for (response, why) in [
-        ("HTTP/1.1 200 OK\nContent-Length: 0\n\n", "a line ends in a bare LF"),
+        ("HTTP/1.1 200 OK\nContent-Length: 0\n\n", "a line ends with a bare LF"),
         ("HTTP/1.1 2000 OK\r\n\r\n", "the head is malformed"),
         ("\r\n\r\nSSH-2.0-x\r\n\r\n", "the head is malformed"),
         ("HTTP/2.0 200 OK\r\n\r\n", "only HTTP/1.0 and HTTP/1.1"),
@@ -196,9 +196,9 @@ fn a_malformed_response_is_a_502_and_its_connection_is_not_used_again() {
         ("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", "Content-Length is repeated"),
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", "a transfer coding other than"),
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n", "a chunk is malformed"),
-        ("HTTP/1.1 101 Switch\r\n\r\n", "101 was not asked for"),
+        ("HTTP/1.1 101 Switch\r\n\r\n", "a 101 that the client did not request"),
         (&many, "more fields than allowed"),
-        (&large, "the head is larger than allowed"),
+        (&large, "the head is over the size limit"),
         ("HTTP/1.1 200 OK\r\nContent-", "closed the connection within the head"),
         ("", "closed the connection without a response"),
     ] {

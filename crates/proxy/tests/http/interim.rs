@@ -301,7 +301,7 @@ fn a_switch_that_nobody_asked_for_is_refused() {
     for request in ["GET / HTTP/1.1\r\nHost: a\r\n\r\n", h2c] {
         let response = client.send(request).response();
         assert_eq!(response.status(), 502);
-        assert!(response.body_text().contains("101 was not asked for"), "{}", response.body_text());
+        assert!(response.body_text().contains("a 101 that the client did not request"), "{}", response.body_text());
     }
     assert!(endpoint.seen().iter().all(|request| request.field("upgrade").is_none()));
 }

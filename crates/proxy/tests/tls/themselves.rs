@@ -34,7 +34,7 @@ fn an_endpoint_is_believed_by_its_own_certificate() {
         (pki.own("b.test", past), "the certificate has expired"),
         (pki.own("b.test", future), "the certificate is not valid yet"),
         (pki.own("c.test", |_| ()), "the certificate is for another name"),
-        (pki.own("b.test", for_clients), "the certificate cannot be used"),
+        (pki.own("b.test", for_clients), "the certificate is invalid"),
     ] {
         let (status, why) = answer(&pki, &own, &own);
         assert!(status == 502 && why.contains(wanted), "{wanted}: {status} {why}");

@@ -84,25 +84,25 @@ pub fn verify(der: &[u8], chain: &[CertificateDer<'_>], now: i64) -> Result<i64,
         status => return Err(format!("the responder answered {}", status_name(status)).into()),
     }
     let response = response(der).ok_or("it is not a basic OCSP response")?;
-    let leaf_der = chain.first().ok_or("there is no certificate")?;
-    let leaf = certificate(leaf_der).ok_or("the certificate cannot be read")?;
+    let leaf_der = chain.first().ok_or("the file has no certificate")?;
+    let leaf = certificate(leaf_der).ok_or("the certificate cannot be parsed")?;
     let numbered: Vec<_> = response.singles.iter().filter(|single| single.serial == leaf.raw_serial()).collect();
     if numbered.is_empty() {
-        return Err("it is for another certificate".into());
+        return Err("it is for a different certificate".into());
     }
-    let other_issuer = "it is for a certificate of another issuer";
+    let other_issuer = "it is for a certificate of a different issuer";
     let is_named = |single: &&&Single<'_>| hashes_to(single.hash, leaf.issuer().as_raw(), single.issuer_name);
     let single = numbered.iter().find(is_named).ok_or(other_issuer)?;
     let known = chain.iter().map(|der| &**der).chain(response.certificates.iter().copied());
     let issuer = known
         .filter_map(certificate)
         .find(|known| known.subject().as_raw() == leaf.issuer().as_raw() && has_signed(known, leaf_der))
-        .ok_or("the certificate of the issuer, which verifies it, is not in the file of the certificate")?;
+        .ok_or("the issuer's certificate, which verifies it, is missing from the certificate's file")?;
     if !hashes_to(single.hash, &issuer.public_key().subject_public_key.data, single.issuer_key) {
         return Err(other_issuer.into());
     }
     if !is_signed(&response, &issuer, now) {
-        return Err("it is signed neither by the issuer nor by a responder of the issuer".into());
+        return Err("it is not signed by the issuer or by a responder of the issuer".into());
     }
     if single.status != 0 {
         let why = if single.status == 1 {
@@ -116,7 +116,7 @@ pub fn verify(der: &[u8], chain: &[CertificateDer<'_>], now: i64) -> Result<i64,
         return Err("it is not valid yet (thisUpdate)".into());
     }
     match single.next_update {
-        None => Err("it has no nextUpdate, and could be of any age".into()),
+        None => Err("it has no nextUpdate, so its age is unknown".into()),
         Some(at) if has_ended(at, now) => Err("it has expired (nextUpdate)".into()),
         Some(at) => Ok(at),
     }

@@ -45,7 +45,7 @@ impl Staple {
                 let mut earlier =
                     before.iter().filter(|one| one.file == file && !is_denial).flat_map(|one| &one.response);
                 let kept = earlier.find(|earlier| ocsp::verify(&earlier.der, chain, now).is_ok());
-                let instead = if kept.is_some() { "; the one from before is" } else { "" };
+                let instead = if kept.is_some() { "; keeping the previous one" } else { "" };
                 tracing::warn!(name, "tls: not stapling the OCSP response in {}: {why}{instead}", file.display());
                 kept.cloned()
             }

@@ -141,7 +141,7 @@ fn check_warns_of_a_response_that_is_not_stapled() {
     };
     assert_eq!(check(&authority.response("a", "ca", Some('V'), "-ndays 7")), []);
     for (response, why) in [
-        (authority.response("b", "ca", Some('V'), "-ndays 7"), "it is for another certificate"),
+        (authority.response("b", "ca", Some('V'), "-ndays 7"), "it is for a different certificate"),
         (vec![0x30, 3, 0x0a, 1, 3], "tryLater"),
     ] {
         let faults = check(&response);

@@ -32,7 +32,7 @@ fn a_response_is_good_for_its_certificate_until_its_next_update() {
         (&authority.response("a", "ca", Some('V'), ""), now, "it has no nextUpdate"),
         (&authority.response("a", "ca", Some('R'), "-ndays 7"), now, "the certificate is revoked"),
         (&authority.response("a", "ca", None, "-ndays 7"), now, "does not know the certificate"),
-        (&authority.response("b", "ca", Some('V'), "-ndays 7"), now, "it is for another certificate"),
+        (&authority.response("b", "ca", Some('V'), "-ndays 7"), now, "it is for a different certificate"),
         (&TRY_LATER, now, "the responder answered tryLater"),
         (&[0x30, 3, 0x0a, 1, 0], now, "it is not a basic OCSP response"),
         (b"0 good since Monday", now, "it is not an OCSP response"),

@@ -15,7 +15,7 @@ use crate::head::Table;
 impl Connection {
     pub(super) fn on_headers(&mut self, front: Front, payload: &[u8]) -> Told {
         if front.stream == 0 {
-            return Err(self.fail(ErrorCode::ProtocolError, "a head comes for no stream"));
+            return Err(self.fail(ErrorCode::ProtocolError, "HEADERS on stream 0"));
         }
         let mut block = payload;
         if front.has(flag::PADDED) {
@@ -23,7 +23,7 @@ impl Connection {
                 return Err(self.fail(ErrorCode::FrameSizeError, "a padded frame is empty"));
             };
             let Some(end) = rest.len().checked_sub(usize::from(padding)) else {
-                return Err(self.fail(ErrorCode::ProtocolError, "there is more padding than its frame has"));
+                return Err(self.fail(ErrorCode::ProtocolError, "a frame is padded beyond its length"));
             };
             block = &rest[..end];
         }
@@ -64,7 +64,7 @@ impl Connection {
 
     #[cold]
     fn head_far_too_large(&mut self) -> ConnectionError {
-        let error = self.fail(ErrorCode::EnhanceYourCalm, "a head is far larger than allowed");
+        let error = self.fail(ErrorCode::EnhanceYourCalm, "a head is far over the size limit");
         ConnectionError { flood: Some(Flood::LargeHeads), ..error }
     }
 
@@ -98,7 +98,7 @@ impl Connection {
             return self.lose(id, ErrorCode::ProtocolError, "a stream depends on itself");
         }
         if let Some((false, _)) = state {
-            return self.lose(id, ErrorCode::StreamClosed, "a head comes behind the end of its message");
+            return self.lose(id, ErrorCode::StreamClosed, "a head follows the end of its message");
         }
         if let Some(over) = decoded.over {
             return self.refuse_large(id, is_new && self.is_server, ends, reader.refused(over.into()));
@@ -145,20 +145,20 @@ impl Connection {
     fn admit_stream(&mut self, id: StreamId) -> Result<bool, ConnectionError> {
         if !self.is_server {
             let why = match self.streams.ended(id) {
-                Some(_) => return Err(self.fail(ErrorCode::StreamClosed, "a head comes for a stream that has ended")),
-                None => "a head comes for a stream that has not begun",
+                Some(_) => return Err(self.fail(ErrorCode::StreamClosed, "a head for a closed stream")),
+                None => "a head for an idle stream",
             };
             return Err(self.fail(ErrorCode::ProtocolError, why));
         }
         if id.is_multiple_of(2) {
-            return Err(self.fail(ErrorCode::ProtocolError, "the number of a client's stream is even"));
+            return Err(self.fail(ErrorCode::ProtocolError, "a client's stream id is even"));
         }
         if id <= self.last {
-            const ENDED: &str = "a head comes for a stream that has ended";
+            const ENDED: &str = "a head for a closed stream";
             return match self.streams.ended(id) {
                 Some(End::Done) => Err(self.fail(ErrorCode::StreamClosed, ENDED)),
                 Some(_) => self.lose(id, ErrorCode::StreamClosed, ENDED).map(|_| false),
-                None => Err(self.fail(ErrorCode::ProtocolError, "the number of a stream is lower than one before")),
+                None => Err(self.fail(ErrorCode::ProtocolError, "a stream id is lower than an earlier one")),
             };
         }
         self.last = id;
@@ -213,7 +213,7 @@ impl Connection {
 
     fn on_trailers(&mut self, id: StreamId, table: Table, ends: bool) -> Told {
         if !ends {
-            return self.lose(id, ErrorCode::ProtocolError, "fields come in the middle of a body");
+            return self.lose(id, ErrorCode::ProtocolError, "HEADERS without END_STREAM in the middle of a body");
         }
         if self.streams.get(id).is_some_and(|stream| stream.left.is_some_and(|left| left > 0)) {
             return self.lose(id, ErrorCode::ProtocolError, NOT_AS_STATED);

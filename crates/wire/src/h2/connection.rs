@@ -261,7 +261,7 @@ impl Connection {
 
     #[cold]
     fn flooded(&mut self, flood: Flood) -> ConnectionError {
-        let error = self.fail(ErrorCode::EnhanceYourCalm, "the peer sends too much that is of no use");
+        let error = self.fail(ErrorCode::EnhanceYourCalm, "the peer sends too many useless frames");
         // One flood each connection.
         ConnectionError { flood: (!self.is_flooded).then_some(flood), ..error }
     }

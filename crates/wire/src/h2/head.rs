@@ -63,8 +63,8 @@ impl From<&'static str> for Malformed {
 impl From<Over> for Malformed {
     fn from(over: Over) -> Malformed {
         match over {
-            Over::Bytes => "the head is larger than allowed".into(),
-            Over::Fields => "the head has more fields than allowed".into(),
+            Over::Bytes => "the head is over the size limit".into(),
+            Over::Fields => "the head has too many fields".into(),
         }
     }
 }
@@ -138,19 +138,19 @@ impl HeadReader {
             value = value.trim_ascii();
         }
         if !is_name(name) {
-            return Err("a name is not one in lower case");
+            return Err("a field name is not a lowercase token");
         }
         self.is_behind = true;
         match name {
             b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade" => {
-                return Err("a field means something to a connection of HTTP/1");
+                return Err("a connection-specific field of HTTP/1");
             }
             b"te" if self.reads == Reads::Trailers || !value.eq_ignore_ascii_case(b"trailers") => {
-                return Err("TE is something else than \"trailers\"");
+                return Err("TE is not \"trailers\"");
             }
             b"host" if self.reads == Reads::Request => {
                 if self.host.is_some() {
-                    return Err("Host comes twice");
+                    return Err("Host is repeated");
                 }
                 self.host = Some(value.to_vec());
                 return Ok(());
@@ -162,11 +162,11 @@ impl HeadReader {
                 self.cookie.extend_from_slice(value);
                 return Ok(());
             }
-            b"content-length" if self.reads == Reads::Trailers => return Err("Content-Length comes behind the body"),
+            b"content-length" if self.reads == Reads::Trailers => return Err("Content-Length in trailers"),
             b"content-length" => {
-                let length = length(value).ok_or("Content-Length is no number")?;
+                let length = length(value).ok_or("Content-Length is not a number")?;
                 if self.head.content_length.replace(length).is_some() {
-                    return Err("Content-Length comes twice");
+                    return Err("Content-Length is repeated");
                 }
             }
             _ => {}
@@ -177,7 +177,7 @@ impl HeadReader {
 
     fn pseudo(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
         if self.is_behind {
-            return Err("a field with a colon comes behind one without");
+            return Err("a pseudo-header field follows a regular one");
         }
         let head = &mut self.head;
         match (self.reads, name) {
@@ -202,9 +202,9 @@ impl HeadReader {
                     head.status = [a, b, c].iter().fold(0, |n, digit| n * 10 + u16::from(digit - b'0'));
                     Ok(())
                 }
-                _ => Err(":status is no number of three digits, or comes twice"),
+                _ => Err(":status is not three digits, or is repeated"),
             },
-            _ => Err("a field with a colon is not known, or not allowed here"),
+            _ => Err("a pseudo-header field is unknown or not allowed here"),
         }
     }
 
@@ -239,7 +239,7 @@ impl HeadReader {
             Reads::Trailers => {}
             Reads::Response => {
                 if head.status == 0 {
-                    return Err("there is no :status");
+                    return Err(":status is missing");
                 }
                 if head.status == 101 || (head.status < 200 && ends) {
                     return Err("an interim response ends, or switches protocols");
@@ -251,7 +251,7 @@ impl HeadReader {
                 }
                 if let Some(host) = self.host.take() {
                     if self.has_authority && !host.eq_ignore_ascii_case(&head.authority) {
-                        return Err("Host is another than :authority");
+                        return Err("Host differs from :authority");
                     }
                     head.authority = host;
                 }
@@ -262,27 +262,27 @@ impl HeadReader {
     }
 }
 
-const TWICE: &str = "a field with a colon comes twice, or is empty";
+const TWICE: &str = "a pseudo-header field is repeated or empty";
 
 fn once(text: &mut String, value: &[u8]) -> Result<(), &'static str> {
     if !text.is_empty() || value.is_empty() {
         return Err(TWICE);
     }
-    text.push_str(std::str::from_utf8(value).map_err(|_| "a field with a colon is not ASCII")?);
+    text.push_str(std::str::from_utf8(value).map_err(|_| "a pseudo-header field is not ASCII")?);
     Ok(())
 }
 
 /// Whether a request has what requests have.
 fn check(head: &Head, takes_connect: bool) -> Result<(), &'static str> {
     if head.method.is_empty() {
-        return Err("there is no :method");
+        return Err(":method is missing");
     }
     if !head.method.bytes().all(is_token) {
-        return Err(":method is no token");
+        return Err(":method is not a token");
     }
     // What stands in the place of a host must not be read as anything else.
     if head.authority.iter().any(|&b| !b.is_ascii_graphic() || b"/?#@\\".contains(&b)) {
-        return Err(":authority is no host and port");
+        return Err(":authority is not a host and port");
     }
     if head.protocol.is_some() && (head.method != "CONNECT" || !takes_connect) {
         return Err(":protocol is not allowed here");
@@ -292,14 +292,14 @@ fn check(head: &Head, takes_connect: bool) -> Result<(), &'static str> {
         return if is_bare { Ok(()) } else { Err("CONNECT has more than :authority") };
     }
     if head.scheme.is_empty() || head.path.is_empty() {
-        return Err("there is no :scheme, or no :path");
+        return Err(":scheme or :path is missing");
     }
     if head.protocol.is_some() && head.authority.is_empty() {
-        return Err("there is no :authority");
+        return Err(":authority is missing");
     }
     let is_path = head.path.starts_with('/') || (head.path == "*" && head.method == "OPTIONS");
     if !is_path || !head.path.bytes().all(|b| b.is_ascii_graphic() && b != b'#') {
-        return Err(":path is no path");
+        return Err(":path is not a path");
     }
     Ok(())
 }

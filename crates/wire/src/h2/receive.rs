@@ -13,7 +13,7 @@ use super::{ErrorCode, MAX, PREFACE, StreamId};
 pub(super) type Told = Result<Option<Event>, ConnectionError>;
 
 /// The fault of a body that is not as long as its head states.
-pub(super) const NOT_AS_STATED: &str = "the body is not as long as Content-Length says";
+pub(super) const NOT_AS_STATED: &str = "the body length differs from Content-Length";
 
 /// Nothing yet.
 const MORE: Received = Received { used: 0, event: None };
@@ -45,7 +45,7 @@ impl Connection {
         }
         let is_due = |block: &Block| front.kind == kind::CONTINUATION && block.stream == front.stream;
         if self.block.as_ref().is_some_and(|block| !is_due(block)) {
-            return Err(self.fail(ErrorCode::ProtocolError, "a head is not whole, and something else follows"));
+            return Err(self.fail(ErrorCode::ProtocolError, "another frame interrupts a head"));
         }
         if front.kind == kind::DATA {
             self.work += 1;
@@ -73,7 +73,7 @@ impl Connection {
     fn receive_preface(&mut self, bytes: &[u8]) -> Result<Received, ConnectionError> {
         let came = bytes.len().min(PREFACE.len());
         if bytes[..came] != PREFACE[..came] {
-            return Err(self.fail(ErrorCode::ProtocolError, "the connection does not begin as one of HTTP/2"));
+            return Err(self.fail(ErrorCode::ProtocolError, "the connection preface of HTTP/2 is missing"));
         }
         if came < PREFACE.len() {
             return Ok(MORE);
@@ -98,7 +98,7 @@ impl Connection {
     fn begin_data(&mut self, front: Front, bytes: &[u8]) -> Result<Received, ConnectionError> {
         let Front { len, stream, .. } = front;
         if stream == 0 || !self.has_begun(stream) {
-            return Err(self.fail(ErrorCode::ProtocolError, "data comes for a stream that has not begun"));
+            return Err(self.fail(ErrorCode::ProtocolError, "DATA for an idle stream"));
         }
         let is_padded = front.has(flag::PADDED);
         let (mut used, mut padding) = (frame::LEN, 0);
@@ -113,10 +113,10 @@ impl Connection {
             (used, padding) = (frame::LEN + 1, usize::from(length));
         }
         let Some(left) = len.checked_sub(padding + usize::from(is_padded)) else {
-            return Err(self.fail(ErrorCode::ProtocolError, "there is more padding than its frame has"));
+            return Err(self.fail(ErrorCode::ProtocolError, "a frame is padded beyond its length"));
         };
         if !self.window.take(len) {
-            return Err(self.fail(ErrorCode::FlowControlError, "more data comes than the window allows"));
+            return Err(self.fail(ErrorCode::FlowControlError, "DATA exceeds the flow-control window"));
         }
         let ends = front.has(flag::END_STREAM);
         if left == 0 && !ends {
@@ -150,20 +150,20 @@ impl Connection {
     fn admit_data(&mut self, id: StreamId, len: usize, data: usize, ends: bool) -> Told {
         let Some(stream) = self.streams.get(id) else {
             return match self.streams.ended(id) {
-                Some(End::Done) => Err(self.fail(ErrorCode::StreamClosed, "data comes for a stream that has ended")),
-                Some(End::ByPeer) => self.lose(id, ErrorCode::StreamClosed, "data comes for a stream that has ended"),
+                Some(End::Done) => Err(self.fail(ErrorCode::StreamClosed, "DATA for a closed stream")),
+                Some(End::ByPeer) => self.lose(id, ErrorCode::StreamClosed, "DATA for a closed stream"),
                 // The peer may not know yet.
                 Some(End::Here) | None => Ok(None),
             };
         };
         if !stream.receives {
-            return self.lose(id, ErrorCode::StreamClosed, "data comes behind the end of its body");
+            return self.lose(id, ErrorCode::StreamClosed, "DATA after END_STREAM");
         }
         if !stream.window.take(len) {
-            return self.lose(id, ErrorCode::FlowControlError, "more data comes than the window allows");
+            return self.lose(id, ErrorCode::FlowControlError, "DATA exceeds the flow-control window");
         }
         if !stream.has_head {
-            return self.lose(id, ErrorCode::ProtocolError, "data comes before the head");
+            return self.lose(id, ErrorCode::ProtocolError, "DATA before the head");
         }
         if let Some(left) = &mut stream.left {
             match left.checked_sub(data as u64) {
@@ -218,11 +218,11 @@ impl Connection {
 
     fn on_reset(&mut self, front: Front, payload: &[u8]) -> Told {
         let Some(code) = frame::number(payload).filter(|_| payload.len() == 4) else {
-            return Err(self.fail(ErrorCode::FrameSizeError, "RST_STREAM has not four bytes"));
+            return Err(self.fail(ErrorCode::FrameSizeError, "RST_STREAM is not four bytes long"));
         };
         let stream = front.stream;
         if stream == 0 || !self.has_begun(stream) {
-            return Err(self.fail(ErrorCode::ProtocolError, "a stream is reset that has not begun"));
+            return Err(self.fail(ErrorCode::ProtocolError, "RST_STREAM for an idle stream"));
         }
         let age = self.streams.get(stream).map(|stream| self.now.saturating_sub(stream.began));
         self.streams.end_by_peer(stream);
@@ -236,11 +236,11 @@ impl Connection {
 
     fn on_settings(&mut self, front: Front, payload: &[u8]) -> Told {
         if front.stream != 0 {
-            return Err(self.fail(ErrorCode::ProtocolError, "SETTINGS come for a stream"));
+            return Err(self.fail(ErrorCode::ProtocolError, "SETTINGS on a stream other than 0"));
         }
         let is_ack = front.has(flag::ACK);
         if !payload.len().is_multiple_of(6) || (is_ack && !payload.is_empty()) {
-            return Err(self.fail(ErrorCode::FrameSizeError, "SETTINGS are cut short"));
+            return Err(self.fail(ErrorCode::FrameSizeError, "the length of SETTINGS is not a multiple of six"));
         }
         if is_ack {
             if std::mem::replace(&mut self.is_acked, true) {
@@ -263,10 +263,10 @@ impl Connection {
 
     fn on_ping(&mut self, front: Front, payload: &[u8]) -> Told {
         if front.stream != 0 {
-            return Err(self.fail(ErrorCode::ProtocolError, "PING comes for a stream"));
+            return Err(self.fail(ErrorCode::ProtocolError, "PING on a stream other than 0"));
         }
         let Ok(bytes) = <[u8; 8]>::try_from(payload) else {
-            return Err(self.fail(ErrorCode::FrameSizeError, "PING has not eight bytes"));
+            return Err(self.fail(ErrorCode::FrameSizeError, "PING is not eight bytes long"));
         };
         self.spend(Flood::Pings, 1)?;
         if front.has(flag::ACK) {
@@ -278,10 +278,10 @@ impl Connection {
 
     fn on_go_away(&mut self, front: Front, payload: &[u8]) -> Told {
         if front.stream != 0 {
-            return Err(self.fail(ErrorCode::ProtocolError, "GOAWAY comes for a stream"));
+            return Err(self.fail(ErrorCode::ProtocolError, "GOAWAY on a stream other than 0"));
         }
         let (Some(last), Some(code)) = (frame::number(payload), payload.get(4..).and_then(frame::number)) else {
-            return Err(self.fail(ErrorCode::FrameSizeError, "GOAWAY is cut short"));
+            return Err(self.fail(ErrorCode::FrameSizeError, "GOAWAY is shorter than eight bytes"));
         };
         // One that goes says so twice; more often is of no use.
         self.spend(Flood::Ignored, 1)?;
@@ -297,30 +297,30 @@ impl Connection {
 
     fn on_window_update(&mut self, front: Front, payload: &[u8]) -> Told {
         let Some(by) = frame::number(payload).filter(|_| payload.len() == 4) else {
-            return Err(self.fail(ErrorCode::FrameSizeError, "WINDOW_UPDATE has not four bytes"));
+            return Err(self.fail(ErrorCode::FrameSizeError, "WINDOW_UPDATE is not four bytes long"));
         };
         let (by, id) = (i64::from(by & MAX), front.stream);
         self.spend(Flood::WindowUpdates, 1)?;
         if id == 0 {
             self.room += by;
             if by == 0 {
-                return Err(self.fail(ErrorCode::ProtocolError, "a window opens by nothing"));
+                return Err(self.fail(ErrorCode::ProtocolError, "WINDOW_UPDATE with an increment of 0"));
             }
             if self.room > i64::from(MAX) {
-                return Err(self.fail(ErrorCode::FlowControlError, "the window of the connection opens too far"));
+                return Err(self.fail(ErrorCode::FlowControlError, "WINDOW_UPDATE overflows the connection window"));
             }
             return Ok(Some(Event::Room { stream: None }));
         }
         if !self.has_begun(id) {
-            return Err(self.fail(ErrorCode::ProtocolError, "a window opens of a stream that has not begun"));
+            return Err(self.fail(ErrorCode::ProtocolError, "WINDOW_UPDATE for an idle stream"));
         }
         let Some(stream) = self.streams.get(id) else { return Ok(None) };
         stream.room += by;
         if by == 0 {
-            return self.lose(id, ErrorCode::ProtocolError, "a window opens by nothing");
+            return self.lose(id, ErrorCode::ProtocolError, "WINDOW_UPDATE with an increment of 0");
         }
         if stream.room > i64::from(MAX) {
-            return self.lose(id, ErrorCode::FlowControlError, "a window opens too far");
+            return self.lose(id, ErrorCode::FlowControlError, "WINDOW_UPDATE overflows a stream window");
         }
         Ok(Some(Event::Room { stream: Some(id) }))
     }
@@ -328,7 +328,7 @@ impl Connection {
     /// Priorities of RFC 7540 mean nothing any more, but for their form.
     fn on_priority(&mut self, front: Front, payload: &[u8]) -> Told {
         if front.stream == 0 {
-            return Err(self.fail(ErrorCode::ProtocolError, "PRIORITY comes for no stream"));
+            return Err(self.fail(ErrorCode::ProtocolError, "PRIORITY on stream 0"));
         }
         self.spend(Flood::Ignored, 1)?;
         let code = match frame::number(payload) {

@@ -62,7 +62,7 @@ impl Connection {
             match id {
                 id::HEADER_TABLE_SIZE => self.encoder.set_table_size_max(value as usize),
                 id::ENABLE_PUSH if value > 1 || (value == 1 && !self.is_server) => {
-                    return Err(self.fail(ErrorCode::ProtocolError, "ENABLE_PUSH is wrong"));
+                    return Err(self.fail(ErrorCode::ProtocolError, "ENABLE_PUSH is invalid"));
                 }
                 id::MAX_CONCURRENT_STREAMS => self.peer.max_streams = value,
                 id::INITIAL_WINDOW_SIZE => {
@@ -73,7 +73,7 @@ impl Connection {
                     self.peer.window = value;
                     if !self.streams.change_windows(change) {
                         return Err(
-                            self.fail(ErrorCode::FlowControlError, "INITIAL_WINDOW_SIZE opens a window too far")
+                            self.fail(ErrorCode::FlowControlError, "INITIAL_WINDOW_SIZE overflows a stream window")
                         );
                     }
                 }
@@ -85,7 +85,7 @@ impl Connection {
                 }
                 id::ENABLE_CONNECT_PROTOCOL => {
                     if value > 1 {
-                        return Err(self.fail(ErrorCode::ProtocolError, "ENABLE_CONNECT_PROTOCOL is wrong"));
+                        return Err(self.fail(ErrorCode::ProtocolError, "ENABLE_CONNECT_PROTOCOL is invalid"));
                     }
                     self.peer.connect = value == 1;
                 }

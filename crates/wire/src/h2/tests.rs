@@ -405,7 +405,7 @@ fn the_reason_of_a_refusal_names_the_field() {
     let rows = [
         (("x-a", "1\0"), "a value has a control character (field \"x-a\")"),
         (("X-A", "1"), "a name is not one in lower case (field \"X-A\")"),
-        (("te", "gzip"), "TE is something else than \"trailers\" (field \"te\")"),
+        (("te", "gzip"), "TE is not \"trailers\" (field \"te\")"),
     ];
     for (field, why) in rows {
         let heard = all(&mut server(), &headers(1, &[GET, &[field]].concat(), true));

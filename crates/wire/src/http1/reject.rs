@@ -28,15 +28,15 @@ macro_rules! rejects {
 
 // Name, status, text. The status is for requests: a response that is refused is a 502.
 rejects! {
-    BareLf 400 "a line ends in a bare LF",
+    BareLf 400 "a line ends with a bare LF",
     Malformed 400 "the head is malformed",
-    Folded 400 "a field goes on in the next line",
-    Version 505 "only HTTP/1.0 and HTTP/1.1 are spoken here",
+    Folded 400 "a field is folded onto the next line",
+    Version 505 "the HTTP version is not supported",
     Target 400 "the request target is malformed",
-    Connect 501 "CONNECT is not served here",
+    Connect 501 "CONNECT is not supported",
     Protocol 501 "a tunnel for a protocol other than websocket",
-    HeadTooLarge 431 "the head is larger than allowed",
-    TooManyFields 431 "the head has more fields than allowed",
+    HeadTooLarge 431 "the head is over the size limit",
+    TooManyFields 431 "the head has too many fields",
     HostMissing 400 "Host is missing",
     HostRepeated 400 "Host is repeated",
     HostMalformed 400 "Host is malformed",
@@ -50,13 +50,13 @@ rejects! {
     Identity 400 "the transfer coding identity",
     TransferEncodingIn10 400 "Transfer-Encoding in HTTP/1.0",
     Nominated 400 "Connection names more than 32 fields",
-    MaxForwards 400 "Max-Forwards is no number, or repeated",
+    MaxForwards 400 "Max-Forwards is not a number, or is repeated",
     Expectation 417 "an expectation other than 100-continue",
-    ChunkPadding 400 "white space behind the size of a chunk",
+    ChunkPadding 400 "white space after the chunk size",
     Chunk 400 "a chunk is malformed",
     Trailer 400 "a trailer field is malformed or not allowed there",
-    SwitchNotAsked 400 "101 was not asked for",
-    InterimTooMany 400 "more than 16 interim responses (1xx) came before the final one",
+    SwitchNotAsked 400 "a 101 that the client did not request",
+    InterimTooMany 400 "more than 16 interim responses (1xx) before the final one",
 }
 
 impl std::error::Error for Reject {}

@@ -55,8 +55,8 @@ impl fmt::Display for Malformed {
             Malformed::Address => "an address of the PROXY header is malformed",
             Malformed::Command => "the PROXY header's version or command is unknown",
             Malformed::Family => "the PROXY header's address family or transport is unknown",
-            Malformed::Length => "the PROXY header's length does not fit what it holds",
-            Malformed::Checksum => "the PROXY header's checksum does not fit",
+            Malformed::Length => "the PROXY header's length does not match its content",
+            Malformed::Checksum => "the PROXY header's checksum does not match",
         })
     }
 }

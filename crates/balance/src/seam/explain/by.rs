@@ -114,16 +114,16 @@ impl fmt::Display for By {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             By::Order => f.write_str("the first listed"),
-            By::Lowest => f.write_str("the lowest score, of equal ones the first listed"),
-            By::Score => f.write_str("the lowest score, of equal ones the one that is due, else the first listed"),
+            By::Lowest => f.write_str("the lowest score; among equals, the first listed"),
+            By::Score => f.write_str("the lowest score; among equals, the one that is due, else the first listed"),
             By::PerWeight => f.write_str(
-                "fewer in flight per weight, by a whole request; else the one that is due, or else the first listed",
+                "fewer in flight per weight, by at least a whole request; otherwise the one that is due, or else the first listed",
             ),
             By::Classes => f.write_str(
-                "of each weight the first in order, of these the least load per weight by a whole request, else the one that is due",
+                "the first of each weight; of these, the least load per weight by at least a whole request, else the one that is due",
             ),
             By::Below => f.write_str("the first whose score is below 1, which is the bound"),
-            By::Fewest => f.write_str("the fewest in flight per weight, of equal ones the lowest score"),
+            By::Fewest => f.write_str("the fewest in flight per weight; among equals, the lowest score"),
             By::Answers { hot_above, noise } => write!(
                 f,
                 "of those with at most {hot_above} in flight per weight and within {noise} of the lowest latency, the least \

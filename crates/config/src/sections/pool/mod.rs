@@ -229,7 +229,7 @@ table! {
             kind: Kind::List(&Kind::Choice(tolerate::FAULTS)),
             absent: Absent::Means("none of them"),
             help: "Faults in the responses of old servers that are repaired, where a 502 would be the answer. \
-                   `chunk-size-padding`: white space behind the size of a chunk. `bare-lf-head`: lines of a head that end in \
+                   `chunk-size-padding`: white space after the chunk size. `bare-lf-head`: lines of a head that end in \
                    LF alone. `folded-fields`: a field that goes on in the next line. `duplicate-content-length`: the same \
                    length, stated more than once. `duplicate-chunked`: `Transfer-Encoding: chunked`, stated more than once. \
                    `identity`: `Transfer-Encoding: identity`.",
