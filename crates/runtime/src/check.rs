@@ -163,7 +163,7 @@ fn is_expected(expect: &[RangeInclusive<u16>], status: u16) -> bool {
 /// The answer of an endpoint.
 struct Answer<'s> {
     stream: &'s mut Box<dyn Carries>,
-    /// Read and not used yet.
+    /// Bytes that were read and not yet consumed.
     bytes: Vec<u8>,
 }
 

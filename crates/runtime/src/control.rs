@@ -44,7 +44,7 @@ enum Event {
     Members(Vec<Arc<str>>),
     /// A check of an endpoint of this pool has ended.
     Checked(Arc<str>, EndpointId, Checked),
-    /// The thread has to stop.
+    /// Order to the thread to stop.
     Stop,
 }
 

@@ -74,11 +74,11 @@ impl Generation {
 pub struct Summary {
     /// The generation that runs now.
     pub generation: u64,
-    /// Parts that are new.
+    /// Parts of the plan that are new.
     pub added: Vec<String>,
-    /// Parts that differ.
+    /// Parts of the plan that differ.
     pub changed: Vec<String>,
-    /// Parts that are gone.
+    /// Parts of the plan that are gone.
     pub removed: Vec<String>,
     /// Keys that say something new, which only a restart would do.
     pub at_restart: Vec<&'static str>,

@@ -12,7 +12,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// History of one pool.
 #[derive(Debug, Default)]
 pub struct History {
     name: Arc<str>,
@@ -20,12 +19,9 @@ pub struct History {
     in_panic: bool,
 }
 
-/// History of one endpoint.
 #[derive(Debug)]
 pub struct EndpointHistory {
-    /// Name in the plan.
     pub name: Arc<str>,
-    /// Configured address.
     pub addr: Address,
     /// Counts of each kind of event.
     pub counts: Counts,
@@ -45,24 +41,20 @@ impl EndpointHistory {
 /// Counts of each kind of event at an endpoint.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
-    /// Checks that passed.
+    /// Number of checks that passed.
     pub passed: u64,
-    /// Checks that failed.
+    /// Number of checks that failed.
     pub failed: u64,
     /// Duration of all checks together.
     pub checking: Duration,
-    /// Changes of its state.
     pub changes: u64,
-    /// Number of ejections.
     pub ejections: u64,
 }
 
-/// The result of a check.
 #[derive(Debug)]
 pub struct Checked {
     /// Success, or the reason of the failure.
     pub result: Result<(), String>,
-    /// Duration of the check.
     pub took: Duration,
 }
 
@@ -93,7 +85,6 @@ impl History {
         self.endpoints.values()
     }
 
-    /// Returns one endpoint.
     pub fn endpoint(&self, id: EndpointId) -> Option<&EndpointHistory> {
         self.endpoints.get(&id)
     }
@@ -103,7 +94,7 @@ impl History {
         self.in_panic
     }
 
-    /// Counts a check.
+    /// Counts a check, and its duration.
     pub fn on_check(&mut self, id: EndpointId, checked: &Checked) {
         let Some(endpoint) = self.endpoints.get_mut(&id) else { return };
         match &checked.result {

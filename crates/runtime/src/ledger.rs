@@ -38,7 +38,7 @@ pub trait PoolCounts: Send + Sync {
 
 /// Counts of one worker for one endpoint.
 pub trait EndpointCounts: fmt::Debug + Default + Send + Sync + 'static {
-    /// Requests until now.
+    /// Returns the counts of requests so far.
     fn counts(&self) -> Counts;
 
     /// Requests under way; wraps, as another worker may see the end of one.
@@ -53,7 +53,6 @@ pub trait EndpointCounts: fmt::Debug + Default + Send + Sync + 'static {
 /// The endpoints of a pool, and what each worker of a plane counts of them.
 #[derive(Debug)]
 pub struct Members<S> {
-    /// The endpoints.
     pub endpoints: Endpoints,
     /// Counts by worker, then by endpoint.
     pub workers: Vec<Vec<Arc<S>>>,
@@ -111,7 +110,7 @@ impl<S: Default> Tally<S> {
         Tally(Mutex::new(Arc::new(self.members().next(endpoints))))
     }
 
-    /// The endpoints now.
+    /// Returns the current endpoints with their counts.
     pub fn members(&self) -> Arc<Members<S>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

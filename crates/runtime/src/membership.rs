@@ -7,7 +7,6 @@ use evenkeel_config::plan::Endpoint;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The endpoints of a pool.
 pub type Endpoints = Arc<[Endpoint]>;
 
 /// Endpoints that were found, by pool.

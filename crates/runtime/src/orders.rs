@@ -22,7 +22,7 @@ pub struct Order {
     /// The endpoint gets no new requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<Drain>,
-    /// Weight of the endpoint.
+    /// Weight that replaces the configured one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
     /// The endpoint counts as up or down, whatever its checks say.
@@ -39,13 +39,13 @@ pub struct Order {
 /// A change of an endpoint's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Drain, or no longer.
+    /// Starts or stops draining.
     Drain(Option<Drain>),
     /// Sets another weight, or takes it back.
     Weight(Option<u32>),
     /// Up or down, or what its checks say.
     Health(Option<Health>),
-    /// Takes everything back.
+    /// Clears every order for the endpoint.
     Clear,
 }
 
@@ -99,7 +99,6 @@ impl Orders {
         self.given().get(pool)?.get(endpoint).cloned()
     }
 
-    /// Returns all orders.
     pub fn all(&self) -> Given {
         self.given().clone()
     }

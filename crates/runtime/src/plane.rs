@@ -101,7 +101,6 @@ pub struct Next<'n> {
 }
 
 impl Next<'_> {
-    /// The plan.
     pub fn plan(&self) -> &Plan {
         &self.generation.plan
     }
@@ -136,7 +135,6 @@ pub struct Sending<'s> {
 /// A pool that has other endpoints now.
 #[derive(Clone, Copy)]
 pub struct Change<'c> {
-    /// The pool, as planned.
     pub pool: &'c plan::Pool,
     /// Index of the pool in the plan.
     pub at: usize,
@@ -154,12 +152,7 @@ pub enum Diagnostic {
     /// The plan asks for what there is not.
     Plan(String),
     /// The machine does not do its part.
-    Machine {
-        /// Problem, in one line.
-        problem: String,
-        /// Way to mend it.
-        help: Option<String>,
-    },
+    Machine { problem: String, help: Option<String> },
 }
 
 impl Diagnostic {

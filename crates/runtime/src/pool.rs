@@ -22,7 +22,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Pools by name.
 pub type Pools = HashMap<Arc<str>, SharedPool>;
 
 /// A pool as all workers share it.
@@ -65,7 +64,6 @@ pub enum Refused {
 pub struct Checkup {
     /// Question and timing of the check.
     pub check: Arc<HealthCheck>,
-    /// The address to check.
     pub addr: SocketAddr,
     /// The header that the endpoint expects first on each connection.
     pub announce: Option<ProxyVersion>,

@@ -26,7 +26,7 @@ pub struct Runtime {
     control: control::Thread,
     planes: Vec<Box<dyn Plane>>,
     interrupt: Interrupt,
-    /// Workers of a plane.
+    /// Number of workers of each plane.
     workers: usize,
     /// Identity of this evenkeel.
     instance: u64,
@@ -220,7 +220,6 @@ impl Runtime {
         self.running.subscribe()
     }
 
-    /// The plan that runs.
     pub fn plan(&self) -> Arc<Plan> {
         self.now().plan.clone()
     }
@@ -306,7 +305,6 @@ impl Runtime {
     }
 }
 
-/// A pool of the plan.
 fn shared<'p>(pools: &'p mut Pools, name: &str) -> &'p mut SharedPool {
     pools.get_mut(name).expect("every pool of the plan is there")
 }

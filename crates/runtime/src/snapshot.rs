@@ -11,10 +11,8 @@ use evenkeel_view::{Endpoint, Order, Pool, Weights};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// State of one pool.
 #[derive(Clone, Debug, Default)]
 pub struct PoolSnapshot {
-    /// Name of the pool.
     pub name: Arc<str>,
     /// True if so few endpoints are healthy that health is ignored.
     pub in_panic: bool,
@@ -24,10 +22,8 @@ pub struct PoolSnapshot {
     pub endpoints: Vec<EndpointSnapshot>,
 }
 
-/// State of one endpoint.
 #[derive(Clone, Debug, Default)]
 pub struct EndpointSnapshot {
-    /// Name in the plan.
     pub name: Arc<str>,
     /// State of the endpoint; `None` while the plan that names it is not in use yet.
     pub state: Option<State>,

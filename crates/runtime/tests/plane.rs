@@ -35,7 +35,6 @@ pub struct Seen {
     pub prepared: AtomicUsize,
     /// True if its workers pick all the time.
     pub picks: AtomicBool,
-    /// Picks of its workers.
     pub picked: AtomicUsize,
     /// Picks of endpoints that the worker did not know.
     pub unknown: AtomicUsize,
@@ -83,7 +82,6 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Requests at an endpoint.
 #[derive(Debug, Default)]
 struct Requests(AtomicU64);
 
@@ -93,7 +91,6 @@ impl EndpointCounts for Requests {
     }
 }
 
-/// Counts of a plane.
 struct Counting(Arc<Seen>);
 
 impl PlaneCounts for Counting {
@@ -106,7 +103,6 @@ impl PlaneCounts for Counting {
     }
 }
 
-/// The plane.
 pub struct TestPlane {
     seen: Arc<Seen>,
     workers: Workers<Update>,
@@ -125,7 +121,6 @@ struct Ready {
     _counted: Counted,
 }
 
-/// A plan that is prepared.
 struct Counted(Arc<Seen>);
 
 impl Drop for Counted {

@@ -9,7 +9,6 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Workers of each plane.
 pub const WORKERS: usize = 2;
 
 /// Longer than anything takes, even on a busy machine.
@@ -61,7 +60,6 @@ pub fn can_pick(control: &Control, pool: &str) -> Vec<&'static str> {
     NAMES.into_iter().filter(|name| is_in(name)).collect()
 }
 
-/// Endpoints of the tests.
 pub const NAMES: [&str; 5] = ["10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1", "10.0.0.4:1", "10.0.0.5:1"];
 
 /// A plan with these pools, and more lines for each.
@@ -93,7 +91,7 @@ pub fn endpoints(list: &[&str]) -> Vec<plan::Endpoint> {
     evenkeel_config::endpoint_list("list.json", &format!("[{list}]")).expect("a good list")
 }
 
-/// Waits until it is so.
+/// Waits until `holds` is true; `what` names it if it never is.
 #[track_caller]
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! How fast is virtual time? Events per second of processor time, for the two loops that everything else is made of.
+//! Speed of virtual time: events per second of CPU time, for the two loops that everything else is made of.
 
 use evenkeel_sim::scenario::Balancing;
 use evenkeel_sim::scenario::{

@@ -1,11 +1,10 @@
-//! Which scenarios come along? One row for each: a name and its file, which is written like a user's own.
+//! Built-in scenarios: one row each, a name and a file written like a user's own.
 
 /// A scenario that comes with the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Builtin {
-    /// What it is asked for by.
+    /// Name on the command line.
     pub name: &'static str,
-    /// Its file.
     pub text: &'static str,
 }
 
@@ -24,7 +23,6 @@ builtins! {
     "degraded-link" "black-hole" "join" "mytime" "sidecars"
 }
 
-/// The row of a name.
 pub fn find(name: &str) -> Option<&'static Builtin> {
     ALL.iter().find(|builtin| builtin.name == name)
 }

@@ -1,4 +1,4 @@
-//! What is tried, and what should come out? Points, policies and what is judged: what a scenario file says.
+//! Content of a scenario file: points, policies, and the claims to judge.
 
 use crate::metric::Metric;
 use crate::scenario::{Policy, Scenario};
@@ -7,106 +7,92 @@ use std::ops::Range;
 /// A scenario with its variations, and what is to be said of the results.
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// For reports.
     pub name: String,
-    /// One line.
     pub summary: String,
-    /// Where it is from.
+    /// Source: a paper, talk or page.
     pub source: Option<String>,
     /// Runs of each policy at each point.
     pub seeds: u32,
     /// The figure by which the verdict ranks.
     pub rank: &'static Metric,
-    /// At least one.
     pub points: Vec<Point>,
-    /// Figures from elsewhere.
+    /// Published figures to compare with.
     pub published: Vec<Published>,
-    /// Sentences to judge.
     pub claims: Vec<Claim>,
 }
 
-/// One combination of what varies.
+/// Combination of the values that vary.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// Its values; empty if nothing varies.
+    /// Values that vary, as a label; empty if nothing varies.
     pub label: String,
     /// The value of the only key that varies, if that is a number or a time (then in seconds).
     pub x: Option<f64>,
-    /// What is simulated.
     pub scenario: Scenario,
     /// Servers of the first service that are alike, by name.
     pub groups: Vec<(String, Range<usize>)>,
-    /// What is tried.
     pub policies: Vec<Policy>,
 }
 
-/// A published row.
+/// Row of published figures.
 #[derive(Clone, Debug)]
 pub struct Published {
-    /// Label of the point.
+    /// Label of the point, as in [`Point`].
     pub at: String,
-    /// Label of the policy.
+    /// Label of the policy, as in [`Policy`].
     pub policy: String,
-    /// What its source calls it.
+    /// Name of the policy in the source.
     pub title: Option<String>,
-    /// Its figures.
     pub cells: Vec<Cell>,
 }
 
-/// A published figure.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// Of what.
+    /// Metric that was published.
     pub metric: &'static Metric,
-    /// What was published.
+    /// Value in the unit of the metric.
     pub value: f64,
-    /// From where to where it counts as reproduced.
+    /// Range within which the figure counts as reproduced.
     pub allowed: (f64, f64),
-    /// Why it is not judged.
+    /// Reason why the figure is not judged.
     pub note: Option<String>,
 }
 
 /// A sentence that the results bear out, or not.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// The sentence.
     pub says: String,
-    /// What is compared.
     pub figure: Figure,
-    /// What it is about.
+    /// Left side of the comparison.
     pub of: Side,
-    /// What that is compared to.
+    /// Right side of the comparison.
     pub to: Side,
-    /// Whether `to` is taken from `of`, instead of divided by.
+    /// True to subtract `to` from `of`; otherwise `of` is divided by `to`.
     pub difference: bool,
-    /// What is claimed of the ratio or difference.
+    /// Bound on the ratio or difference.
     pub bound: Bound,
 }
 
-/// What is compared.
 #[derive(Clone, Debug)]
 pub enum Figure {
-    /// A row of the metrics.
+    /// Metric of [`crate::metric`].
     Metric(&'static Metric),
     /// The share of requests that a group of servers of the first service got.
     Share(String),
 }
 
-/// One side of a comparison.
+/// Side of a comparison: a measured value or a constant.
 #[derive(Clone, Debug)]
 pub enum Side {
-    /// By label of point and policy.
+    /// Measured value, by labels of point and policy.
     Measured {
-        /// The point.
         at: String,
-        /// The policy.
         policy: String,
     },
-    /// A number.
     Constant(f64),
 }
 
-/// What is claimed of a ratio or difference.
+/// Bound on a ratio or difference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
     /// The interval lies at or below.

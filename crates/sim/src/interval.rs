@@ -1,16 +1,15 @@
-//! How sure is a mean over seeds? Student's interval, and nothing more.
+//! Student's confidence interval of a mean over seeds.
 
 /// A mean and its interval; without one (one seed alone) the half width is infinite.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// The mean.
     pub mean: f64,
-    /// From the mean to either end.
+    /// Half width of the interval.
     pub half: f64,
 }
 
 impl Interval {
-    /// Of independent values, at a confidence between 0 and 1.
+    /// Interval of the mean of independent values, at a confidence between 0 and 1.
     pub fn of(values: &[f64], confidence: f64) -> Interval {
         let n = values.len() as f64;
         let mean = values.iter().sum::<f64>() / n.max(1.0);
@@ -21,18 +20,16 @@ impl Interval {
         Interval { mean, half: student(values.len() - 1, confidence) * (variance / n).sqrt() }
     }
 
-    /// Its lower end.
     pub fn low(self) -> f64 {
         self.mean - self.half
     }
 
-    /// Its upper end.
     pub fn high(self) -> f64 {
         self.mean + self.half
     }
 }
 
-/// How many standard errors to either side hold this confidence, with so many degrees of freedom.
+/// Quantile of Student's t: standard errors to either side that hold this confidence, for `freedom` degrees of freedom.
 fn student(freedom: usize, confidence: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1e6);
     for _ in 0..100 {

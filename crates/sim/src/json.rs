@@ -1,4 +1,4 @@
-//! What do results look like to a machine? One value with everything, also by seed; the same for the same file, seeds and
+//! Results as JSON: one value with everything, also by seed; identical for the same file, seeds and
 //! program.
 
 use crate::experiment::{Experiment, Point};

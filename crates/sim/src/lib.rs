@@ -1,9 +1,9 @@
-//! What would happen? The balancing code that serves live traffic, in virtual time: servers, load and delays are
+//! Deterministic simulator: the balancing code that serves live traffic, in virtual time. Servers, load and delays are
 //! simulated, decisions are not. Read the files in this order:
 //!
-//! 1. [`scenario`]: what is simulated, plain data; [`work`]: how long things take.
+//! 1. [`scenario`]: the simulated system as plain data; [`work`]: distributions of durations.
 //! 2. [`engine`]: the loop of events around production [`Balancer`](evenkeel_balance::Balancer)s.
-//! 3. [`run`]: what came of it.
+//! 3. [`run`]: the results.
 //! 4. [`file`](mod@file): scenarios as files, and [`experiment`]: what one asks for; [`builtin`] ones come along.
 //! 5. [`results`]: an experiment over seeds and cores; [`metric`], [`interval`] and [`verdict`]: what may be said of it.
 //! 6. [`shadow`]: requests of a running pool played again, with other algorithms.

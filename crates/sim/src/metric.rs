@@ -1,32 +1,27 @@
-//! Which figures are there? One row for each, from which tables, JSON, claims and published cells are made.
+//! Table of the figures of a run; result tables, JSON, claims and published cells use its rows.
 
 use crate::run::{Failure, Run, ServiceRun};
 
-/// One figure of a run.
+/// Figure of a run, with its unit and direction.
 #[derive(Debug)]
 pub struct Metric {
-    /// In files and JSON.
     pub name: &'static str,
-    /// What it is counted in.
     pub unit: Unit,
-    /// Whether less is better; of the others more is.
+    /// True if less is better; otherwise more is.
     pub less_is_better: bool,
-    /// Whether it means nothing without a steady state.
+    /// True if it is meaningless without a steady state.
     pub settled: bool,
     /// Its value of a run: seconds for times.
     pub of: fn(&Run) -> f64,
 }
 
-/// What a figure is counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Seconds.
     Time,
-    /// A second.
     Rate,
-    /// A number.
+    /// Plain number, without a unit.
     Number,
-    /// 0 to 1.
+    /// Share, 0 to 1.
     Share,
 }
 
@@ -37,7 +32,7 @@ macro_rules! metrics {
             name: $name, unit: Unit::$unit, less_is_better: $less, settled: $settled, of: $of,
         },)*];
 
-        /// Their names.
+        /// Names of all metrics, in the order of [`ALL`].
         pub const NAMES: &[&str] = &[$($name),*];
 
         /// Their names, and that of the share of a group of servers.
@@ -69,12 +64,11 @@ metrics! {
     "retries"    Number true  false |r| per_request(r, |s| s.retries);
 }
 
-/// The row of a name.
 pub fn find(name: &str) -> Option<&'static Metric> {
     ALL.iter().find(|m| m.name == name)
 }
 
-/// Where a row is in [`ALL`].
+/// Index of a metric in [`ALL`].
 pub fn index(metric: &Metric) -> usize {
     NAMES.iter().position(|name| *name == metric.name).unwrap_or(0)
 }

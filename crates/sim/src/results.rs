@@ -1,4 +1,4 @@
-//! What came of all runs? An [`Experiment`] run with every policy at every point with every seed, over all cores, and the
+//! Results of an [`Experiment`], run with every policy at every point with every seed, over all cores, and the
 //! figures of each, which do not depend on how many those are.
 
 use crate::engine::simulate;
@@ -11,35 +11,35 @@ use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Of all means that are shown.
+/// Confidence of all intervals that are shown.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// How far Little's law may be off: it is an identity, and only rounding makes a difference.
+/// Tolerance of the check by Little's law, which is an identity: only rounding may make a difference.
 const LITTLE_OFF_MAX: f64 = 0.001;
 
 /// The results of an experiment.
 #[derive(Clone, Debug)]
 pub struct Results {
-    /// What was run, in the order of the figures.
+    /// Seeds that were run, in the order of the figures.
     pub seeds: Vec<u64>,
     /// By point, then by policy.
     pub points: Vec<Vec<Row>>,
 }
 
-/// What one policy did at one point.
+/// Results of one policy at one point.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// By metric, then by seed.
+    /// Values by metric, then by seed.
     pub figures: Vec<Vec<f64>>,
-    /// The share of requests by group of servers of the first service, then by seed.
+    /// Share of requests by group of servers of the first service, then by seed.
     pub shares: Vec<Vec<f64>>,
-    /// Of all seeds.
+    /// Latencies of all seeds, in nanoseconds.
     pub latency: Histogram<u64>,
-    /// Whether each run settled, and less was offered than can be done.
+    /// True if each run settled, with less work offered than the capacity.
     pub steady: bool,
     /// Work offered over what can be done; 0 for closed loops.
     pub offered: f64,
-    /// Events of all seeds.
+    /// Number of events of all seeds.
     pub events: u64,
     /// By server of the first service: the most in flight at once, in any run.
     pub peaks: Vec<u32>,
@@ -52,7 +52,7 @@ pub struct Row {
 pub struct OverTime {
     /// Seconds from one figure to the next.
     pub step: f64,
-    /// The share of requests.
+    /// Share of requests, 0 to 1.
     pub share: Vec<Vec<f64>>,
     /// In flight at one server on average.
     pub in_flight: Vec<Vec<f64>>,
@@ -61,11 +61,8 @@ pub struct OverTime {
 /// A run that contradicts itself: the simulator is wrong, and no figure of it can be trusted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contradiction {
-    /// Of the point.
     pub at: String,
-    /// Of the policy.
     pub policy: String,
-    /// With which it can be seen again.
     pub seed: u64,
     /// Little's law: 1 if it holds.
     pub little: f64,

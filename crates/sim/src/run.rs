@@ -1,13 +1,13 @@
-//! What came of it? The figures of one seed, which merge over seeds.
+//! Figures of a run with one seed, which merge over seeds.
 
 use hdrhistogram::Histogram;
 
-/// What one run showed. Times in nanoseconds of virtual time; only requests after the warm-up count.
+/// Results of one run. Times in nanoseconds of virtual time; only requests after the warm-up count.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// From a client's request to its answer, those that were answered.
     pub latency: Histogram<u64>,
-    /// Their exact sum.
+    /// Exact sum of the latencies.
     pub latency_sum_ns: u128,
     /// Requests of clients that failed, by [`Failure`] as an index.
     pub failed: [u64; 4],
@@ -15,7 +15,6 @@ pub struct Run {
     pub span_ns: u64,
     /// From the start to the last end.
     pub wall_ns: u64,
-    /// By service.
     pub services: Vec<ServiceRun>,
     /// Most requests of clients that were under way at once.
     pub in_system_max: u64,
@@ -23,50 +22,43 @@ pub struct Run {
     pub little: f64,
     /// Work offered over what the servers can do, of the busiest service; 0 for closed loops.
     pub offered: f64,
-    /// Whether the number of requests under way settled. Without it a mean says nothing.
+    /// True if the number of requests in progress settled. Otherwise a mean is meaningless.
     pub steady: bool,
-    /// Events handled.
+    /// Number of events handled.
     pub events: u64,
 }
 
-/// Why a request of a client failed.
+/// Reason why a client request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// A server's backlog was full.
     Refused,
     /// A server answered with an error.
     Failed,
-    /// A try took too long.
+    /// An attempt took too long.
     TimedOut,
     /// No server could be picked.
     NoPick,
 }
 
-/// What one service saw.
 #[derive(Clone, Debug)]
 pub struct ServiceRun {
-    /// Its name.
     pub name: String,
-    /// By server.
     pub servers: Vec<ServerRun>,
     /// Requests that it got, each try once.
     pub requests: u64,
-    /// Probes sent to it.
+    /// Number of probes sent to it.
     pub probes: u64,
-    /// Tries after the first.
     pub retries: u64,
-    /// Over time, by server.
     pub series: Series,
 }
 
-/// What one server saw.
 #[derive(Clone, Debug, Default)]
 pub struct ServerRun {
-    /// Its name.
     pub name: String,
-    /// Requests that it got.
+    /// Number of requests it got.
     pub requests: u64,
-    /// Most in flight at once.
+    /// Maximum requests in flight.
     pub in_flight_max: u32,
     /// Its mean capacity: cores times speed, as configured; 0 when unlimited.
     pub capacity: f64,
@@ -94,7 +86,7 @@ impl Run {
         self.latency_sum_ns as f64 / self.latency.len().max(1) as f64
     }
 
-    /// Answers a second.
+    /// Answers per second, over the measured span.
     pub fn throughput(&self) -> f64 {
         self.latency.len() as f64 * 1e9 / self.span_ns.max(1) as f64
     }

@@ -1,5 +1,5 @@
-//! What is simulated? Services of servers, balancers before them, and clients: plain data, in nanoseconds and whole
-//! numbers, which says everything but the policy under test and the seed.
+//! The simulated system: services of servers, balancers in front of them, and clients. Plain data in nanoseconds and whole
+//! numbers; everything but the policy under test and the seed.
 
 use crate::work::Work;
 use evenkeel_balance::params::Params;
@@ -14,31 +14,30 @@ pub struct Scenario {
     pub services: Vec<Service>,
     /// Cores of each machine that servers share; empty when each server has a machine of its own.
     pub machines: Vec<f64>,
-    /// When requests of clients come.
+    /// Arrivals of client requests.
     pub load: Load,
-    /// One way between any two machines.
+    /// Delay of one way between any two machines, in nanoseconds.
     pub link_ns: u64,
-    /// How many requests clients make; `u64::MAX` if only `until_ns` ends it.
+    /// Number of client requests; `u64::MAX` if only `until_ns` ends the run.
     pub requests: u64,
-    /// The first of them are not measured.
+    /// Number of first requests that are not measured.
     pub warm_up: u64,
     /// Nothing happens later than this; `u64::MAX` if only `requests` ends it.
     pub until_ns: u64,
 }
 
-/// When requests of clients come.
+/// Arrivals of client requests.
 #[derive(Clone, Debug)]
 pub enum Load {
-    /// So many users, each with one request at a time.
+    /// Closed loop of users, each with one request at a time.
     Closed {
-        /// How many.
         users: u32,
-        /// From an answer to the next request.
+        /// Think time from an answer to the next request.
         think: Work,
     },
-    /// On their own.
+    /// Open loop: independent arrivals.
     Poisson {
-        /// On average.
+        /// Mean requests per second.
         per_second: f64,
     },
     /// Poisson at a rate that changes: a cycle of states, each held for an exponential time.
@@ -53,42 +52,38 @@ pub enum Load {
     },
 }
 
-/// What answers one kind of request, and how requests are spread over it.
+/// Servers that answer one kind of request, and the balancing in front of them.
 #[derive(Clone, Debug)]
 pub struct Service {
-    /// For reports.
     pub name: String,
-    /// Who answers.
     pub servers: Vec<Server>,
-    /// What one execution does, in order; a request is in flight until all is done.
+    /// Steps of one execution, in order; a request is in flight until the last is done.
     pub steps: Vec<Step>,
-    /// What [`Step::Work`] takes, unless the server has its own.
+    /// Duration of [`Step::Work`], unless the server has its own.
     pub work: Work,
-    /// The size of an answer, for servers whose bandwidth is limited.
+    /// Size of an answer in bytes, for servers whose bandwidth is limited.
     pub response_bytes: u64,
-    /// How requests find a server.
+    /// Balancing in front of the servers.
     pub balancing: Balancing,
 }
 
-/// One step of an execution.
+/// Step of an execution at a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Work at the server.
+    /// Work at the server itself.
     Work,
     /// A request to another service (its index), and waiting for the answer without working.
     Call(usize),
 }
 
-/// One server.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// For reports.
     pub name: String,
     /// Its share of the load, as configured at the balancers.
     pub weight: u32,
     /// The limit that balancers hold, requests; 0 = none.
     pub in_flight_max: u32,
-    /// How requests that overlap share it.
+    /// Sharing of the server by overlapping requests.
     pub serving: Serving,
     /// The machine (its index) whose cores it shares with other servers, of any service: what all want of them beyond what
     /// there is, each gets less of, in proportion.
@@ -99,38 +94,33 @@ pub struct Server {
     pub threads: u32,
     /// Requests that may wait for one of the `threads`; more are refused.
     pub backlog: u32,
-    /// What changes its speed; factors multiply.
+    /// Changes of its speed; factors multiply.
     pub capacity: Vec<Capacity>,
     /// Bytes a second at which answers leave, one after another; 0 = at once.
     pub bandwidth: f64,
-    /// What is wrong with it, and when.
+    /// Faults, each with its time.
     pub faults: Vec<Fault>,
-    /// When it joins.
     pub joins_ns: u64,
-    /// When it leaves: it gets no new requests; `u64::MAX` if never.
+    /// Time at which it leaves and gets no new requests; `u64::MAX` for never.
     pub leaves_ns: u64,
-    /// How it warms up after it joined.
     pub cold: Option<Cold>,
 }
 
-/// How requests that overlap share a server.
+/// Sharing of a server by overlapping requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Serving {
-    /// Each as if alone.
+    /// No sharing: each request runs as if alone.
     Unlimited,
     /// So many at once, the others wait in order of arrival.
-    Fifo {
-        /// How many.
-        cores: u32,
-    },
+    Fifo { cores: u32 },
     /// All at once: each gets an equal share of the cores, but never more than one.
     Sharing {
-        /// How many, also fractions.
+        /// Number of cores, also fractional.
         cores: f64,
     },
 }
 
-/// What changes the speed of a server.
+/// Change of a server's speed over time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Capacity {
     /// Others use the machine: its cores are multiplied by a factor that is drawn anew after exponential times.
@@ -140,13 +130,13 @@ pub enum Capacity {
         /// The mean time from one draw to the next.
         mean_ns: u64,
     },
-    /// It stalls by turns (garbage collection, a processor quota): all work is slowed by a factor meanwhile.
+    /// Stalls at intervals (garbage collection, a CPU quota), during which all work is slowed by a factor.
     Stalls {
-        /// From the end of one to the start of the next.
+        /// Pause from the end of a stall to the start of the next.
         every: Work,
-        /// How long one takes.
+        /// Duration of a stall, in nanoseconds.
         length: Work,
-        /// Its speed meanwhile, 0 to 1.
+        /// Speed during a stall, 0 to 1.
         speed: f64,
     },
 }
@@ -154,47 +144,44 @@ pub enum Capacity {
 /// A fault of a server, for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// From here on.
     pub from_ns: u64,
-    /// Until here.
     pub until_ns: u64,
-    /// What is wrong.
     pub mode: Mode,
 }
 
-/// What is wrong with a server.
+/// Kind of fault of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// It answers with an error after this time, without work.
+    /// Answers with an error after a fixed time, without work.
     FailFast {
-        /// How long.
+        /// Time to the error, in nanoseconds.
         after_ns: u64,
     },
-    /// It takes requests and never answers.
+    /// Accepts requests and never answers.
     BlackHole,
 }
 
-/// How a new server warms up: its speed rises in a straight line.
+/// Warm-up of a new server: its speed rises linearly.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cold {
-    /// At the start, as a share of its full speed, above 0.
+    /// Speed at the start, as a share of full speed, above 0.
     pub speed: f64,
-    /// Until it is warm.
+    /// Duration of the warm-up, in nanoseconds.
     pub window_ns: u64,
 }
 
-/// How requests to a service find a server.
+/// Balancing in front of a service.
 #[derive(Clone, Debug)]
 pub struct Balancing {
-    /// Instead of the policy under test.
+    /// Policy used instead of the one under test.
     pub policy: Option<Policy>,
-    /// Where balancers run.
+    /// Deployment of the balancers.
     pub deployment: Deployment,
     /// Workers of each balancer, on one pool; requests come to them at random.
     pub workers: u32,
-    /// How balancers learn the load of servers.
+    /// Sources of load information.
     pub information: Information,
-    /// From a change of the servers to when a balancer knows it; each balancer draws its own, uniform from 0 to this.
+    /// Maximum delay from a membership change to a balancer's knowledge of it; each balancer draws its own, uniform from 0.
     pub lag_ns: u64,
     /// Health checks, ejection, slow start and the rest of the production control.
     pub control: control::Settings,
@@ -202,56 +189,49 @@ pub struct Balancing {
     pub check_every_ns: u64,
     /// Requests that may wait when every server is at its limit, and for how long, nanoseconds.
     pub queue: (u32, u64),
-    /// Further tries.
     pub retry: Option<retry::Settings>,
-    /// After which a try is given up; `u64::MAX` = never.
+    /// Timeout of an attempt; `u64::MAX` for never.
     pub timeout_ns: u64,
 }
 
-/// Where balancers run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deployment {
-    /// So many of their own, which know nothing of each other; each request comes to one of them at random.
-    Central {
-        /// How many.
-        balancers: u32,
-    },
-    /// One beside each server that calls, or one for all clients.
+    /// Independent balancers, which share nothing; each request goes to one of them at random.
+    Central { balancers: u32 },
+    /// Sidecar: a balancer beside each calling server, or one for all clients.
     Sidecar,
 }
 
-/// How balancers learn the load of servers, besides by their own requests.
+/// Load information of balancers, in addition to their own requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Information {
-    /// Whether probes are answered.
+    /// True if probes are answered.
     pub probes: bool,
-    /// The share of probes that get lost, 0 to 1.
+    /// Share of probes that get lost, 0 to 1.
     pub probe_loss: f64,
-    /// What a probe costs a server, as work.
+    /// Work of a server per probe.
     pub probe_work_ns: u64,
-    /// What a try costs its balancer, as work of the server that calls; a balancer that is beside none has a processor of its own.
+    /// Work of a balancer per attempt, done by the calling server; a balancer beside no server has a processor of its own.
     pub balancer_work_ns: u64,
-    /// What a probe costs its balancer, likewise.
+    /// Work of a balancer per probe, likewise.
     pub balancer_probe_work_ns: u64,
-    /// Whether each answer carries a report.
+    /// True if each answer carries a load report.
     pub with_answers: bool,
-    /// Every so often each balancer is told the load of each server; 0 = never.
+    /// Interval at which each balancer gets the load of every server; 0 for never.
     pub board_ns: u64,
 }
 
-/// Who decides.
+/// Policy that picks servers.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// For reports: the name, and what is not at its default.
+    /// Label in reports: the name, and parameters that differ from their defaults.
     pub label: String,
-    /// What it is.
     pub chooser: Chooser,
 }
 
-/// What a policy is.
 #[derive(Clone, Debug)]
 pub enum Chooser {
-    /// An algorithm of production.
+    /// Algorithm of `evenkeel_balance`.
     Algorithm(&'static Algorithm, Params),
     /// A yardstick that cannot exist, or a fault found elsewhere.
     Reference(Reference),
@@ -271,7 +251,7 @@ pub enum Reference {
 }
 
 impl Server {
-    /// One core, weight 1, nothing wrong with it.
+    /// Server with one core, weight 1 and no faults.
     pub fn new(name: &str) -> Server {
         Server {
             name: name.to_string(),
@@ -293,7 +273,7 @@ impl Server {
 }
 
 impl Default for Balancing {
-    /// One balancer with one worker, which knows what it sent and nothing else.
+    /// Balancer with one worker, which knows only its own requests.
     fn default() -> Balancing {
         Balancing {
             policy: None,
@@ -318,7 +298,6 @@ impl Policy {
         Some(Policy { label: algorithm.name.to_string(), chooser })
     }
 
-    /// A yardstick.
     pub fn reference(reference: Reference) -> Policy {
         let label = match reference {
             Reference::ShortestQueue => "jsq".to_string(),

@@ -1,4 +1,4 @@
-//! What do results look like on a terminal? A table for each point, published figures beside ours, claims, and verdicts.
+//! Results as text: a table for each point, published figures beside simulated ones, claims, and verdicts.
 
 use crate::experiment::{Experiment, Point};
 use crate::metric::{self, Metric};
@@ -10,7 +10,6 @@ use std::fmt::Write;
 const ALWAYS: [&str; 7] = ["mean", "p50", "p90", "p99", "p999", "throughput", "peak"];
 const IF_ANY: [&str; 7] = ["failed", "refused", "errors", "timed_out", "no_pick", "retries", "probes"];
 
-/// The whole.
 pub fn text(experiment: &Experiment, results: &Results) -> String {
     let mut out = format!("{}: {}\n", experiment.name, experiment.summary);
     let _ = writeln!(out, "mean over {} seeds\n", results.seeds.len());
@@ -52,7 +51,7 @@ pub fn sentences(experiment: &Experiment, results: &Results) -> Vec<String> {
     experiment.points.iter().zip(&results.points).map(one).collect()
 }
 
-/// The columns of a point.
+/// Metrics shown for a point.
 fn columns(rows: &[Row]) -> Vec<&'static Metric> {
     let any = |m: &Metric| rows.iter().any(|row| row.figures[metric::index(m)].iter().any(|x| *x > 0.0));
     let fits = |m: &&Metric| ALWAYS.contains(&m.name) || IF_ANY.contains(&m.name) && any(m);

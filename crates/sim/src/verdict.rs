@@ -6,23 +6,21 @@ use crate::metric::{Metric, Unit};
 use crate::results::{CONFIDENCE, Results, Row};
 use evenkeel_draw::number::{digits, scale_of_seconds};
 
-/// What was judged.
+/// Verdict on a claim or published figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It came out.
+    /// Reproduced: the whole interval is within the bound.
     Holds,
-    /// It did not.
+    /// Not reproduced: no part of the interval is.
     Fails,
-    /// The seeds do not tell.
+    /// Inconclusive: part of the interval is.
     Open,
-    /// There is a note instead.
+    /// Not judged; there is a note instead.
     Noted,
-    /// It was not run.
     NotRun,
 }
 
 impl Verdict {
-    /// In words.
     pub fn as_str(self) -> &'static str {
         match self {
             Verdict::Holds => "holds",
@@ -34,12 +32,11 @@ impl Verdict {
     }
 }
 
-/// A claim, judged.
+/// Result of judging a claim.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Judged {
-    /// Whether it came out.
     pub verdict: Verdict,
-    /// The ratio or difference.
+    /// Interval of the ratio or difference.
     pub interval: Option<Interval>,
 }
 
@@ -56,7 +53,7 @@ pub fn cell(cell: &Cell, row: Option<&Row>) -> Verdict {
     }
 }
 
-/// Judges a claim.
+/// Judges a claim by the results over all seeds.
 pub fn claim(claim: &Claim, experiment: &Experiment, results: &Results) -> Judged {
     let values = |side: &Side| match side {
         Side::Constant(x) => Some(Some(vec![*x; results.seeds.len()])),
@@ -91,7 +88,7 @@ pub fn claim(claim: &Claim, experiment: &Experiment, results: &Results) -> Judge
     Judged { verdict, interval: Some(interval) }
 }
 
-/// Whether nothing that was judged fails.
+/// True if no judged claim or figure fails.
 pub fn all_well(experiment: &Experiment, results: &Results) -> bool {
     let cells = experiment.published.iter().flat_map(|published| {
         let row = experiment.row(results, &published.at, &published.policy).map(|(_, row)| row);
@@ -101,7 +98,7 @@ pub fn all_well(experiment: &Experiment, results: &Results) -> bool {
     cells.chain(claims).all(|verdict| verdict != Verdict::Fails)
 }
 
-/// Which algorithm is best at a point, in one sentence.
+/// Sentence that names the best algorithm at a point.
 pub fn best(experiment: &Experiment, point: &Point, rows: &[Row]) -> String {
     let metric = experiment.rank;
     let mut ranked: Vec<(&str, &[f64], Interval)> = Vec::new();
@@ -136,7 +133,7 @@ pub fn best(experiment: &Experiment, point: &Point, rows: &[Row]) -> String {
     }
 }
 
-/// How much worse than a yardstick at the same point, as a share of that: of the mean and of the 99th percentile.
+/// Regret against a yardstick at the same point, relative: of the mean and of the 99th percentile.
 pub fn regret(point: &Point, rows: &[Row], policy: usize, yardstick: &str) -> Option<[f64; 2]> {
     let other = &rows[point.policies.iter().position(|p| p.label == yardstick)?];
     let over = |name: &str| {
@@ -146,7 +143,7 @@ pub fn regret(point: &Point, rows: &[Row], policy: usize, yardstick: &str) -> Op
     Some([over("mean")?, over("p99")?])
 }
 
-/// What two sides differ by: `0.25 [0.22, 0.28]`, or for a ratio near 1 as a margin with the digits that decide, two of
+/// Difference of two sides as text: `0.25 [0.22, 0.28]`, or for a ratio near 1 a margin with the significant digits, two of
 /// the half width: `+0.31 % [+0.22, +0.40]`.
 pub fn compared(interval: Interval, is_difference: bool) -> String {
     let (low, mean, high) = (interval.low(), interval.mean, interval.high());

@@ -1,26 +1,22 @@
-//! How long does it take? Distributions of work and of pauses, in nanoseconds.
+//! Distributions of work and of pauses, in nanoseconds.
 
 use evenkeel_balance::Rng;
 
 /// A distribution of lengths of time, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Work {
-    /// Always this.
     Constant(u64),
     /// Uniform over whole multiples of `step_ns`, from `min` to `max`, both included.
     Uniform {
-        /// The smallest, in steps.
         min: u64,
-        /// The largest, in steps.
         max: u64,
-        /// The length of a step.
+        /// Length of a step in nanoseconds.
         step_ns: u64,
-        /// How late a timer wakes at most; uniform from 0 to this is added.
+        /// Maximum lateness of a timer in nanoseconds; uniform from 0 to this is added.
         late_ns: u64,
     },
-    /// Exponential.
+    /// Exponential distribution.
     Exponential {
-        /// Its mean.
         mean_ns: f64,
     },
     /// Normal, drawn again until it is not below 0.
@@ -32,24 +28,22 @@ pub enum Work {
     },
     /// The exponential of a normal distribution.
     Lognormal {
-        /// The mean of the whole.
+        /// Mean of the distribution in nanoseconds.
         mean_ns: f64,
-        /// The standard deviation of its logarithm.
+        /// Standard deviation of the logarithm.
         sigma: f64,
     },
     /// Pareto between two bounds.
     BoundedPareto {
         /// The exponent; the smaller, the heavier the tail.
         alpha: f64,
-        /// The smallest.
         min_ns: f64,
-        /// The largest.
         max_ns: f64,
     },
 }
 
 impl Work {
-    /// One draw, nanoseconds.
+    /// Draws a duration in nanoseconds.
     pub fn draw(&self, rng: &mut Rng) -> u64 {
         match *self {
             Work::Constant(ns) => ns,
@@ -71,7 +65,6 @@ impl Work {
         }
     }
 
-    /// Its mean, nanoseconds.
     pub fn mean_ns(&self) -> f64 {
         match *self {
             Work::Constant(ns) => ns as f64,
@@ -101,7 +94,7 @@ pub(crate) fn exponential(mean: f64, rng: &mut Rng) -> f64 {
     -(1.0 - rng.unit()).ln() * mean
 }
 
-/// Of the standard normal distribution: Box and Muller 1958, the first of the pair, so that each draw takes two numbers
+/// Draws from the standard normal distribution: Box and Muller 1958, the first of the pair, so that each draw takes two numbers
 /// and streams stay in step.
 fn normal(rng: &mut Rng) -> f64 {
     let (radius, angle) = ((-2.0 * (1.0 - rng.unit()).ln()).sqrt(), std::f64::consts::TAU * rng.unit());

@@ -28,7 +28,7 @@ fn servers(n: usize) -> Vec<Server> {
     (0..n).map(|i| Server::new(&i.to_string())).collect()
 }
 
-/// One request every 10 ms, unless changed.
+/// Scenario with one request every 10 ms, unless changed.
 fn scenario(services: Vec<Service>, requests: u64) -> Scenario {
     let at_ns = (0..requests).map(|i| i * 10 * MS).collect();
     Scenario {

@@ -1,5 +1,5 @@
-//! How does a stack balance over ten uneven endpoints? tower's demonstration of 2017 (its change #76), live: tower's
-//! own balancer and this one, each over the same endpoints under the same load.
+//! tower's demonstration of 2017 (its change #76), live: ten uneven endpoints under tower's
+//! own balancer and under this one, with the same load.
 //!
 //! `cargo run --release -p evenkeel-tower --example demo -- [REQUESTS] [SUBJECT..]`, with 50,000 requests, 50 at a
 //! time, by default. An endpoint takes a whole number of ms below its maximum, whatever its load: so a balancer that
@@ -29,7 +29,7 @@ const FIRST_GUESS: Duration = Duration::from_millis(30);
 const PUBLISHED: [(&str, [u64; 6]); 2] =
     [("peak EWMA", [15, 5, 56, 78, 96, 105]), ("least loaded of two", [18, 5, 57, 80, 98, 857])];
 
-/// One endpoint, which answers with its number.
+/// Endpoint that answers with its number.
 struct Endpoint {
     number: usize,
     rng: evenkeel_balance::Rng,

@@ -1,5 +1,5 @@
-//! Which service gets this request? [`Balance`]: discovers endpoints, keeps the ready ones, and asks a
-//! [`Balancer`](evenkeel_balance::Balancer) among them.
+//! [`Balance`], the balancer as a tower service: discovers endpoints, keeps the ready ones, and asks a
+//! [`Balancer`](evenkeel_balance::Balancer) to pick among them.
 
 use crate::builder::{Builder, Closures};
 use crate::completion::{AtHead, Completion, InFlight};
@@ -22,7 +22,7 @@ use tower::{BoxError, Service};
 /// See the [crate's page](crate) for when it is ready, when it chooses, and what it counts.
 pub struct Balance<D: Discover, Req, C = AtHead> {
     discover: D,
-    /// Whether discovery has ended.
+    /// True once discovery has ended.
     complete: bool,
     closures: Closures<D::Key, Req>,
     completion: C,
@@ -88,22 +88,22 @@ impl<D: Discover, Req, C> Balance<D, Req, C> {
         }
     }
 
-    /// How many endpoints there are, ready or not.
+    /// Number of endpoints, ready or not.
     pub fn len(&self) -> usize {
         self.endpoints.len()
     }
 
-    /// Whether there are no endpoints.
+    /// True if there are no endpoints.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many were ready when they were last asked.
+    /// Number of endpoints that were ready when last polled.
     pub fn ready_len(&self) -> usize {
         self.endpoints.ready_len()
     }
 
-    /// How many requests are in flight, at all endpoints.
+    /// Number of requests in flight, over all endpoints.
     pub fn in_flight(&mut self) -> u32 {
         self.settle();
         self.balancer.loads().in_flight_total()
@@ -205,7 +205,7 @@ where
         failed.map_or(Ok(()), Err)
     }
 
-    /// Whether this endpoint is ready. If it failed, it is dropped.
+    /// Polls an endpoint and returns true if it is ready. Drops it if it failed.
     #[inline]
     fn check(&mut self, slot: Slot) -> bool {
         match self.endpoints.poll(slot) {
@@ -217,8 +217,8 @@ where
         }
     }
 
-    /// Whether an endpoint is ready now. Asks all that are new, were called or woke up; if none of them is ready, asks
-    /// those that were ready before one by one, as they may have failed since, until one is.
+    /// Returns true if some endpoint is ready now. Polls all that are new, were called or woke up; if none of them is ready, polls
+    /// those that were ready before, one by one, until one is: they may have failed since.
     #[inline]
     fn vouch(&mut self) -> bool {
         self.vouched = None;

@@ -1,4 +1,4 @@
-//! How is a balancer made? From an algorithm's name, its parameters, and closures that describe endpoints and requests.
+//! [`Builder`] of a balancer: the algorithm's name, its parameters, and closures that describe endpoints and requests.
 
 use crate::balance::Balance;
 use crate::clock::{SystemClock, Timing};

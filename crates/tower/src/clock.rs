@@ -1,4 +1,4 @@
-//! What time is it in a tower stack? The system's monotonic clock, unless another is given.
+//! Clock of a tower stack: the system's monotonic clock, unless another is given.
 
 use evenkeel_balance::{Clock, Instant};
 

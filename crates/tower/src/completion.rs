@@ -1,4 +1,4 @@
-//! When is a request over, and did it go well? [`Completion`] decides; [`InFlight`] is the request's count at its
+//! End and outcome of a request. [`Completion`] decides both; [`InFlight`] is the request's count at its
 //! endpoint, which ends when it is dropped.
 
 use crate::returns::{Ended, Returns};
@@ -31,10 +31,10 @@ use std::sync::Arc;
 /// }
 /// ```
 pub trait Completion<T, E>: Clone {
-    /// What the balancer's caller gets.
+    /// Response that the balancer's caller gets.
     type Output;
 
-    /// Whether [`report`](Self::report) may return reports. Without them, algorithms that need reports are refused.
+    /// True if [`report`](Self::report) may return reports. Otherwise algorithms that need reports are refused.
     const REPORTS: bool = false;
 
     /// The request's outcome. By default an error is a failure, and a response is not.
@@ -42,7 +42,7 @@ pub trait Completion<T, E>: Clone {
         if result.is_ok() { Outcome::Success } else { Outcome::failed(FailureKind::Gateway) }
     }
 
-    /// What the response reports of its endpoint's load.
+    /// Load report of the endpoint in this response, if any.
     fn report(&self, _response: &T) -> Option<LoadReport> {
         None
     }
@@ -87,7 +87,6 @@ pub struct InFlight {
     stage: Stage,
 }
 
-/// How far a request has come.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     /// Its service has not answered.

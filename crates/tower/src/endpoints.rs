@@ -1,4 +1,4 @@
-//! Which endpoints can take a request now? Their services by slot, each polled until it is ready, and again after each
+//! Endpoints and their readiness: services by slot, each polled until it is ready, and again after each
 //! request. An endpoint that fails is removed.
 
 use crate::wakes::Wakes;
@@ -6,11 +6,11 @@ use evenkeel_balance::{EndpointId, Slot};
 use std::task::{Context, Poll, Waker};
 use tower::Service;
 
-/// The services of a pool.
+/// Services of a pool, by slot.
 pub(crate) struct Endpoints<S> {
     by_slot: Vec<Option<Endpoint<S>>>,
     len: usize,
-    /// In no order.
+    /// Endpoints that are not ready, in no order.
     unready: Vec<Slot>,
     /// Endpoints to poll next: new, called, or woken.
     due: Vec<Slot>,

@@ -1,11 +1,11 @@
-//! What can go wrong, other than in a service? A balancer cannot be built, or a call finds no endpoint ready.
+//! Errors of the balancer itself: it cannot be built, or a call finds no endpoint ready.
 
 use evenkeel_balance::algorithms;
 use evenkeel_balance::params::ParamError;
 use std::fmt;
 use tower::BoxError;
 
-/// Why a [`Builder`](crate::Builder) cannot build a balancer.
+/// Error of a [`Builder`](crate::Builder) that cannot build a balancer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BuildError {
     /// No algorithm has this name.

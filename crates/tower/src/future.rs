@@ -1,4 +1,4 @@
-//! What does the caller wait for? The service's own future, with the request's count at its endpoint.
+//! Response future: the service's own future, with the request's count at its endpoint.
 
 use crate::completion::{Completion, InFlight};
 use crate::error::Unready;

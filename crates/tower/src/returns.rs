@@ -1,4 +1,4 @@
-//! How does a request's end get back to the balancer? Responses are polled and dropped by any task on any thread, while
+//! Return path of request ends to the balancer. Responses are polled and dropped by any task on any thread, while
 //! the balancer belongs to one task: the end of a request is written into its node, the node is put at the end of a list, and
 //! the balancer takes what is in the list before its next pick.
 //!
@@ -11,18 +11,17 @@ use evenkeel_balance::{FailureKind, Instant, LoadReport, Outcome};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ended {
     pub(crate) outcome: Outcome,
-    /// When the head of the response came, if it did.
+    /// Time of the response head, if one came.
     pub(crate) answered: Option<Instant>,
     pub(crate) at: Instant,
-    /// What the response said of the endpoint's load.
+    /// Load report in the response, if any.
     pub(crate) report: Option<LoadReport>,
 }
 
-/// Where ends are written, and what they are timed with.
+/// Sending side: where ends are written, and their clock.
 pub(crate) struct Returns {
     newest: Newest,
     /// Each twice as long as the one before, so that nodes never move.
@@ -62,7 +61,6 @@ const CANCELLED: u32 = 0;
 const SUCCESS: u32 = 1;
 
 impl Returns {
-    /// Empty.
     pub(crate) fn new(timing: Timing) -> Returns {
         let chunks = [const { OnceLock::new() }; CHUNKS];
         let returns = Returns { newest: Newest(AtomicU32::new(HEAD)), chunks, timing };

@@ -1,4 +1,4 @@
-//! Which endpoints have woken? Each is polled with a waker of its own, so that one that becomes ready among a thousand
+//! Wake-ups of endpoints. Each is polled with a waker of its own, so that one that becomes ready among a thousand
 //! that are not costs one poll.
 //!
 //! A waker sets its endpoint's bit. The task that polls the balancer is woken only if it waits, so a balancer that is
@@ -10,7 +10,7 @@ use std::task::{Wake, Waker};
 
 const WORD: usize = u64::BITS as usize;
 
-/// The bits of all slots.
+/// Wake-up bits of all slots.
 #[derive(Default)]
 pub(crate) struct Wakes {
     /// Each word is shared with its wakers, so that slots can be added at any time.
@@ -21,13 +21,12 @@ pub(crate) struct Wakes {
 /// The task that polls the balancer.
 #[derive(Default)]
 struct Task {
-    /// Whether a bit was set since the last look.
+    /// True if a bit was set since the last look.
     any: AtomicBool,
     /// The task's waker, while it waits.
     waiting: Mutex<Option<Waker>>,
 }
 
-/// The waker of one slot.
 struct Bit {
     word: Arc<AtomicU64>,
     mask: u64,

@@ -8,7 +8,6 @@ use std::io;
 /// The reason why an endpoint did not pass.
 #[derive(Debug)]
 pub enum Failure {
-    /// No connection.
     Connect(io::Error),
     /// No TLS, or not that of the endpoint.
     Tls(io::Error),

@@ -22,7 +22,6 @@ const NOT_SUPPORTED_AUTH_MODE: u16 = 1251;
 /// Most messages of the server to one login: switches to another method, and data of methods.
 const STEPS_MAX: usize = 8;
 
-/// A packet.
 struct Packet {
     number: u8,
     payload: Vec<u8>,

@@ -9,7 +9,6 @@ pub(super) const BODY_MAX: usize = 64 * 1024;
 /// Bytes of a server's text that are reported.
 const TEXT_MAX: usize = 200;
 
-/// Sends all bytes.
 pub(super) async fn send(stream: &mut Box<dyn Carries>, bytes: &[u8]) -> Result<(), Failure> {
     stream.write_all(bytes).await.map_err(|_| Failure::Closed)?;
     stream.flush().await.map_err(|_| Failure::Closed)

@@ -1,4 +1,4 @@
-//! When does the next request of a client come?
+//! Arrival times of client requests.
 
 use crate::scenario::Load;
 use crate::work::exponential;

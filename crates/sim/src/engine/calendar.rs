@@ -1,8 +1,8 @@
-//! What happens next? Events in order of time, ties in the order in which they were entered.
+//! Event queue in order of time; ties in order of insertion.
 
 use std::collections::VecDeque;
 
-/// What happens. Numbers are indices into the world's arrays.
+/// Events. Numbers are indices into the world's arrays.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
     /// A client's request, from the stream of arrivals or a user who has thought.
@@ -17,7 +17,7 @@ pub(crate) enum Event {
     Answered(u32),
     /// A try has taken too long, if it is still the try of this number.
     TimedOut(u32, u16),
-    /// A try after a pause.
+    /// Retry of a job after its back-off.
     Again(u32),
     /// A request has waited too long in the queue of a pool, if it still waits.
     WaitedLong(u32, u16),
@@ -64,14 +64,14 @@ pub(crate) struct Calendar {
     /// Nothing is earlier; and nothing but what is under way is earlier than `from`.
     base: u64,
     from: u64,
-    /// What happens at `base` itself.
+    /// Entries at `base` itself.
     due: VecDeque<Entry>,
     /// By digit, the lowest first, and its value.
     slots: Vec<Vec<Entry>>,
     /// By digit, the slots that hold something; and the digits that have such.
     used: [u64; DIGITS as usize],
     digits: u16,
-    /// What is under way between machines: as every way takes equally long, in order by itself.
+    /// Messages on the links. Every link takes equally long, so this is in order without sorting.
     under_way: VecDeque<Entry>,
     sequence: u64,
 }
@@ -107,7 +107,6 @@ impl Calendar {
         self.under_way.push_back(Entry { at, sequence: self.sequence, event });
     }
 
-    /// The next event.
     #[inline]
     pub fn next(&mut self) -> Option<(u64, Event)> {
         self.next_entry().map(|entry| (entry.at, entry.event))

@@ -1,25 +1,25 @@
-//! Where do requests enter a service? A [`Dispatcher`]: one balancer, that is one pool and its workers, as a process of
-//! production has them; or a yardstick that needs neither.
+//! Entry of requests into a service: a [`Dispatcher`] is one balancer, that is one pool and its workers as in a process of
+//! production, or a yardstick that needs neither.
 
 use crate::scenario::{Balancing, Chooser, Policy, Service};
 use evenkeel_balance::budget::Budget;
 use evenkeel_balance::rng::mix;
 use evenkeel_balance::{Balancer, EndpointSpec, Instant, Pool, Rng, Seat};
 
-/// One balancer.
+/// Balancer in front of a service.
 pub(super) struct Dispatcher {
     pub service: u16,
     pub pool: Pool,
     pub balancers: Vec<Balancer>,
     /// The server in its service, by slot.
     pub server_at: Vec<u32>,
-    /// When the pool is to be polled next; `u64::MAX` if not.
+    /// Time at which the pool is polled next; `u64::MAX` for never.
     pub poll_at: u64,
     pub budget: Option<Budget>,
     pub rng: Rng,
     /// The share of requests, probes lost and the like: one for each kind of chance.
     pub losses: Rng,
-    /// How late it learns of changes.
+    /// Delay before it learns of membership changes.
     pub lag_ns: u64,
 }
 

@@ -1,13 +1,12 @@
-//! Which requests are under way? One [`Job`] each, in slots that are used again: no allocation per request.
+//! Requests in progress: one [`Job`] each, in slots that are reused, so that a request allocates nothing.
 
 use evenkeel_balance::retry::{self, Retry};
 use evenkeel_balance::slab::SlotNumbers;
 use evenkeel_balance::{FailureKind, LoadReport, Slot, Ticket};
 
-/// No job: a client asked.
+/// Parent of a client's own request.
 pub(super) const CLIENT: u32 = u32::MAX;
 
-/// What came of a try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Well,
@@ -15,7 +14,7 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    /// As balancers and retries see a failure.
+    /// Returns the failure as balancers and retries classify it; `None` for success.
     pub fn as_failure(self) -> Option<(FailureKind, retry::Failure)> {
         use crate::run::Failure;
         match self {
@@ -29,24 +28,22 @@ impl Answer {
     }
 }
 
-/// One request, of a client or of a server to another service.
+/// A request of a client, or of a server to another service.
 pub(super) struct Job {
-    /// Who waits for it; [`CLIENT`], or another job.
+    /// Job that waits for this one, or [`CLIENT`].
     pub parent: u32,
     pub service: u16,
-    /// What its server does next.
+    /// Index of the step that its server does next.
     pub step: u16,
-    /// Which balancer has it.
     pub dispatcher: u32,
     pub worker: u32,
-    /// Who serves it.
     pub server: u32,
     pub ticket: Option<Ticket>,
-    /// When it was made; when it reached its server, and how many others it found there.
+    /// Time of its creation and of its arrival at the server, and the number of requests it found there.
     pub began: u64,
     pub arrived: u64,
     pub found: u32,
-    /// What is random about it.
+    /// Seed of everything random about it.
     pub seed: u64,
     /// The number of its try; goes on when the slot is used again.
     pub attempt: u16,
@@ -57,7 +54,7 @@ pub(super) struct Job {
     pub measured: bool,
 }
 
-/// What few requests need. Apart from the [`Job`], as a run of 10,000 under way spends a fifth of its time waiting for them
+/// State that few requests need. Apart from the [`Job`]: a run of 10,000 in progress spends a fifth of its time waiting for them
 /// to come into the processor's cache. Stays in its slot for the next job.
 #[derive(Default)]
 pub(super) struct Rest {
@@ -65,7 +62,7 @@ pub(super) struct Rest {
     pub tried: Vec<Slot>,
     /// True if its next try has to leave the tier that failed it.
     pub beyond: bool,
-    /// What its server said of itself with the answer.
+    /// Load report that came with the server's answer.
     pub report: Option<LoadReport>,
 }
 
@@ -93,7 +90,6 @@ impl Job {
     }
 }
 
-/// All of them.
 #[derive(Default)]
 pub(super) struct Jobs {
     all: Vec<Job>,
@@ -146,7 +142,7 @@ impl Jobs {
 }
 
 impl Jobs {
-    /// When each request of a client began that has not ended.
+    /// Returns the start times of client requests that have not ended.
     pub fn open_of_clients(&self) -> impl Iterator<Item = u64> + '_ {
         let vacant: std::collections::BTreeSet<u32> = self.slots.vacant().iter().copied().collect();
         let open = move |(i, job): (usize, &Job)| {

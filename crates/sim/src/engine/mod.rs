@@ -1,4 +1,4 @@
-//! What happens when? The loop of events around production balancers, in virtual time.
+//! Event loop around production balancers, in virtual time.
 //!
 //! A decision is never made here: picks, waiting, retries, health, ejection and slow start are `evenkeel_balance`, called
 //! as the proxy calls it, with the moment and the seed passed in. Here are the machines: [`server`]s that work, links that
@@ -30,7 +30,7 @@ pub fn simulate(scenario: &Scenario, policy: &Policy, seed: u64) -> Run {
     world::World::new(scenario, policy, seed).run()
 }
 
-/// The same, and what the workers of every balancer remember at the end, in the order of balancers.
+/// Like [`simulate`]; also returns what the workers of every balancer remember at the end, in the order of balancers.
 pub fn simulate_remembered(scenario: &Scenario, policy: &Policy, seed: u64) -> (Run, Vec<Recent>) {
     let mut world = world::World::new(scenario, policy, seed);
     for dispatcher in &mut world.dispatchers {

@@ -1,4 +1,4 @@
-//! What came of it? From the state of a world at its end to a [`Run`].
+//! Conversion of a world's final state to a [`Run`].
 
 use super::arrivals;
 use super::world::World;
@@ -63,7 +63,7 @@ fn capacity(server: &scenario::Server) -> f64 {
     cores * server.capacity.iter().map(factor).product::<f64>()
 }
 
-/// How often a request of a client leads to one of each service.
+/// Returns the mean number of requests to each service that one client request causes.
 fn visits(scenario: &Scenario) -> Vec<f64> {
     let mut visits = vec![0.0; scenario.services.len()];
     let mut open = vec![0usize];

@@ -1,4 +1,4 @@
-//! What becomes of a request? From a client or a server, by a balancer's pick to a server and back, and again if it failed.
+//! Life of a request: from a client or server through a balancer's pick to a server and back, with retries.
 
 use super::calendar::Event;
 use super::jobs::{Answer, CLIENT};
@@ -31,7 +31,7 @@ fn among(seed: u64, n: usize) -> usize {
 }
 
 impl World<'_> {
-    /// A client asks.
+    /// Creates the next request of a client.
     pub fn arrive(&mut self) {
         if self.made >= self.scenario.requests {
             return;
@@ -47,7 +47,7 @@ impl World<'_> {
         self.call(job);
     }
 
-    /// Enters a service.
+    /// Hands a job to a balancer of its service.
     pub fn call(&mut self, index: u32) {
         let job = self.jobs.get(index);
         let (service, seed, parent) = (usize::from(job.service), job.seed, job.parent);
@@ -152,7 +152,7 @@ impl World<'_> {
         }
     }
 
-    /// An answer is there.
+    /// Handles the arrival of an answer at its caller.
     pub fn answered(&mut self, index: u32) {
         let job = self.jobs.get(index);
         if job.orphan {

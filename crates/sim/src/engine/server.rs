@@ -1,4 +1,4 @@
-//! When is a request's work done? One server in virtual time of its own: all requests that are served get work done at
+//! A server in virtual time of its own. All requests in service progress at
 //! the same rate, so that each is done when the server's own clock reaches the moment it was given at its start
 //! (processor sharing by virtual work, and first come first served as its case of few at a time).
 
@@ -35,19 +35,18 @@ impl Ord for Served {
     }
 }
 
-/// A server while it runs.
 pub(crate) struct Server<'s> {
     pub spec: &'s scenario::Server,
     /// Its service, and its number there.
     pub service: u16,
     pub number: u16,
-    /// What requests ask of it.
+    /// Work that each request requires.
     pub work: Work,
     serving: Serving,
     shares_nothing: bool,
     /// Its own clock: work that each served request got, nanoseconds.
     clock: f64,
-    /// When the clock was last set.
+    /// Time of the last clock update.
     at: u64,
     /// Work that each served request gets in a nanosecond.
     rate: f64,
@@ -55,22 +54,21 @@ pub(crate) struct Server<'s> {
     sequence: u32,
     /// Work that waits for a core.
     waiting: VecDeque<(u32, f64)>,
-    /// When the calendar looks at it again; `u64::MAX` if it does not.
+    /// Time of its next calendar entry; `u64::MAX` for none.
     pub next_at: u64,
     /// By process of its capacity: the factor of its cores, and that of its speed.
     pub factors: Vec<(f64, f64)>,
-    /// Warm-up.
     pub warmth: f64,
     /// The share of what it wants that its machine gives it.
     pub given: f64,
     /// Requests that have come and are not done.
     pub in_flight: u32,
-    /// Those of them that hold a thread, and those that wait for one.
+    /// Requests that hold a thread, and those that wait for one.
     pub threads_used: u32,
     pub backlog: VecDeque<u32>,
-    /// When its link is free again.
+    /// Time at which its outgoing link is free again.
     pub link_free_at: u64,
-    /// What it says of itself.
+    /// Estimate of its own load, which it reports.
     pub estimate: LoadEstimate,
     /// Requests that got to it; most in flight.
     pub requests: u64,
@@ -78,7 +76,7 @@ pub(crate) struct Server<'s> {
 }
 
 impl<'s> Server<'s> {
-    /// Of which requests ask `usual` work, unless it has its own.
+    /// Creates a server whose requests require `usual` work unless it has a work of its own.
     pub fn new(of: &'s scenario::Server, service: u16, number: u16, usual: Work) -> Server<'s> {
         let mut server = Server {
             spec: of,
@@ -112,7 +110,7 @@ impl<'s> Server<'s> {
         server
     }
 
-    /// Whether each request is served as if alone, at full speed, always.
+    /// True if each request is always served at full speed, as if alone.
     pub fn is_unlimited(&self) -> bool {
         self.shares_nothing
     }
@@ -183,7 +181,7 @@ impl<'s> Server<'s> {
         job
     }
 
-    /// When the next work is done if nothing changes.
+    /// Time at which the next request completes if nothing changes.
     pub fn done_at(&self) -> Option<u64> {
         let next = self.served.peek()?;
         let left = (next.due - self.clock).max(0.0);
@@ -197,7 +195,7 @@ impl<'s> Server<'s> {
         self.set_rate();
     }
 
-    /// Whether another request would be served at once and at full speed.
+    /// True if another request would be served immediately and at full speed.
     pub fn has_idle_core(&self, coming: u32) -> bool {
         let busy = f64::from(self.in_flight.max(coming));
         match self.serving {

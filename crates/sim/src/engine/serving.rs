@@ -1,4 +1,4 @@
-//! What do servers do with requests? They take them in, work, call others, answer, and say how loaded they are.
+//! Work of servers: accepting requests, working, calling other services, answering, reporting load.
 
 use super::calendar::Event;
 use super::jobs::Answer;
@@ -10,7 +10,7 @@ use evenkeel_balance::rng::mix;
 use evenkeel_balance::{Instant, LoadReport, Rng};
 
 impl World<'_> {
-    /// What is wrong with a server now.
+    /// Returns the fault of a server that is active now.
     pub fn fault(&self, server: u32) -> Option<Mode> {
         let now = self.now;
         self.servers[server as usize].spec.faults.iter().find(|f| f.from_ns <= now && now < f.until_ns).map(|f| f.mode)
@@ -49,7 +49,7 @@ impl World<'_> {
         self.take_step(index);
     }
 
-    /// A step is done.
+    /// Advances a job to its next step.
     pub fn next_step(&mut self, index: u32) {
         self.jobs.get(index).step += 1;
         self.take_step(index);
@@ -81,7 +81,7 @@ impl World<'_> {
         }
     }
 
-    /// What a server works on has changed: makes sure that the calendar looks at it when its next work is done, and at those
+    /// Reschedules a server after its set of requests changed, so that the calendar visits it when its next work is done; also those
     /// that share its machine.
     pub fn look_again(&mut self, at: u32) {
         if let Some(machine) = self.machine_of[at as usize] {
@@ -171,7 +171,7 @@ impl World<'_> {
         }
     }
 
-    /// What a server says of itself.
+    /// Returns the load report of a server.
     pub fn load_of(&mut self, at: u32) -> LoadReport {
         let (now, server) = (Instant(self.now), &mut self.servers[at as usize]);
         let latency_ns = server.estimate.latency_ns(server.in_flight, now);

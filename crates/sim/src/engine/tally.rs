@@ -1,4 +1,4 @@
-//! What is counted while a run goes on?
+//! Counters of a running simulation.
 
 use crate::run::{Failure, Series};
 use hdrhistogram::Histogram;
@@ -9,12 +9,12 @@ const INTERVALS: usize = 128;
 /// A picture of more servers shows nothing, and would take gigabytes.
 const SERVERS_MAX: usize = 1024;
 
-/// What clients saw.
+/// Results as clients saw them.
 pub(super) struct Tally {
     pub latency: Histogram<u64>,
     pub latency_sum_ns: u128,
     pub failed: [u64; 4],
-    /// When the first measured request came.
+    /// Arrival of the first measured request.
     pub measured_from: Option<u64>,
     pub last_end: u64,
     pub in_system: u64,
@@ -83,7 +83,7 @@ impl Tally {
         if times == 0 { 1.0 } else { self.area as f64 / times as f64 }
     }
 
-    /// Whether requests under way settled: their number did not go on growing. In the last quarter of the run not three
+    /// True if the number of requests in progress settled: in the last quarter of the run it was not three
     /// times as many as in the second, and 10 for each of `servers`: runs just below capacity swing that much.
     pub fn settled(&self, servers: usize) -> bool {
         let quarter = self.samples.len() / 4;
@@ -118,7 +118,7 @@ impl Recorder {
         }
     }
 
-    /// Ends an interval.
+    /// Closes a sampling interval.
     pub fn sample(&mut self, in_flight: impl Iterator<Item = u32>) {
         for (i, in_flight) in in_flight.enumerate().take(self.since.len()) {
             self.series.requests[i].push(std::mem::take(&mut self.since[i]));

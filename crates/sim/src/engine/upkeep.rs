@@ -1,4 +1,4 @@
-//! What goes on besides requests? Capacities that change, servers that come and go, health checks, boards and samples.
+//! Events other than requests: capacity changes, servers joining and leaving, health checks, boards and samples.
 
 use super::calendar::Event;
 use super::world::World;
@@ -168,7 +168,7 @@ impl World<'_> {
         self.wake();
     }
 
-    /// Notes figures over time.
+    /// Records a sample of the time series.
     pub fn sample(&mut self) {
         self.tally.samples.push(self.tally.in_system);
         let mut coarser = false;

@@ -1,4 +1,4 @@
-//! What is there? All state of a run, and the loop.
+//! All state of a run, and its main loop.
 
 use super::arrivals::Arrivals;
 use super::calendar::{Calendar, Event};
@@ -15,13 +15,12 @@ use evenkeel_balance::{LoadReport, Rng, Slot};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
-/// How long a run goes on for requests that no server will answer, nanoseconds of virtual time.
+/// Time after which a run stops waiting for requests that no server will answer, in nanoseconds of virtual time.
 const PATIENCE_NS: u64 = 3_600_000_000_000;
 
-/// No dispatcher.
+/// Index that stands for no dispatcher.
 pub(super) const NOWHERE: u32 = u32::MAX;
 
-/// One service while it runs.
 pub(super) struct Group {
     /// Its first server among all, and how many it has.
     pub first: u32,
@@ -30,7 +29,7 @@ pub(super) struct Group {
     pub dispatchers: Vec<u32>,
     /// The yardstick that chooses here.
     pub reference: Option<Reference>,
-    /// Whether balancers send probes, and whether any dispatcher learns the load that servers report.
+    /// True if balancers send probes, and if any dispatcher receives load reports.
     pub probed: bool,
     pub heard: bool,
     /// Requests on their way to a server or there, as a yardstick counts them; the same as on the board.
@@ -64,7 +63,7 @@ pub(super) struct World<'s> {
     /// The machine of each, and the servers of each machine.
     pub machine_of: Vec<Option<usize>>,
     pub machines: Vec<Vec<u32>>,
-    /// What is random about the capacity of each.
+    /// Generators for the capacity changes of each server.
     pub capacity: Vec<Rng>,
     pub groups: Vec<Group>,
     pub dispatchers: Vec<Dispatcher>,
@@ -73,7 +72,7 @@ pub(super) struct World<'s> {
     pub made: u64,
     pub requests_seed: u64,
     pub probes: Slab<Probe>,
-    /// Those in the queue of a pool, and those of them that were woken.
+    /// Jobs in a pool's queue, and those of them that were woken.
     pub waits: BTreeMap<u32, Waiting>,
     pub woken: Arc<Mutex<Vec<u32>>>,
     /// Room for a yardstick's choice.
@@ -181,7 +180,7 @@ impl<'s> World<'s> {
         self.run_telling(|_| ()).0
     }
 
-    /// The same, and what `tell` says of the world at the end.
+    /// Runs to the end; also returns the value of `tell` on the final world.
     pub fn run_telling<T>(mut self, tell: impl FnOnce(&World<'_>) -> T) -> (Run, T) {
         let mut patience = u64::MAX;
         while let Some((at, event)) = self.calendar.next() {

@@ -1,4 +1,4 @@
-//! Where would a request go if all were known? The choices of [`Reference`]s: they see the truth, or the board.
+//! Choices of [`Reference`] policies, which see the true state or the board.
 
 use crate::scenario::Reference;
 use evenkeel_balance::Rng;

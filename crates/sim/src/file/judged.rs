@@ -1,4 +1,4 @@
-//! What should come out? Published rows and claims, and whether the points and policies that they name are there.
+//! Reader of published rows and claims; checks that the points and policies they name exist.
 
 use super::judged_keys::CELLS;
 use crate::experiment::{Bound, Cell, Claim, Figure, Point, Published, Side};

@@ -1,4 +1,4 @@
-//! Which keys do published figures and claims have?
+//! Keys of published figures and claims.
 
 use super::row::{DAY, key, required, with_default};
 use crate::metric;

@@ -1,4 +1,4 @@
-//! Which keys does a scenario file have? The top level, the load and the cases; services, work and what is judged have files
+//! Keys of a scenario file: the top level, the load and the cases. Services, work, and published figures and claims have files
 //! of their own.
 
 use super::judged_keys::{CLAIM, PUBLISHED};

@@ -1,5 +1,5 @@
-//! What does a scenario file say? TOML, read by tables as the configuration is, with the same errors: all at once, each
-//! with its place and what would be right.
+//! Reader of scenario files: TOML, read by tables like the configuration, with the same errors: all at once, each
+//! with its place and the fix.
 //!
 //! [`points`] multiplies the tree of the file, [`system`] and [`service`] make a scenario of each tree, [`pool`] puts a pool
 //! of a configuration into it, [`judged`] reads
@@ -30,13 +30,13 @@ use pool::FromPool;
 /// Servers of all points together: what a laptop holds.
 const SERVERS_MAX: usize = 1_000_000;
 
-/// What came of reading a file.
+/// Result of reading a file.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Outcome {
-    /// There is one if, and only if, no diagnostic is an error.
+    /// Experiment; `None` exactly if a diagnostic is an error.
     pub experiment: Option<Experiment>,
-    /// Errors, then warnings.
+    /// Diagnostics: errors, then warnings.
     pub diagnostics: Vec<Diagnostic>,
 }
 

@@ -4,10 +4,9 @@
 use evenkeel_config::Code;
 use evenkeel_config::tables::{Entry, Findings, Node, TableNode, Tree};
 
-/// Points of one file.
+/// Maximum points of one file.
 const POINTS_MAX: usize = 1000;
 
-/// How deep a key is.
 const DEPTH_MAX: usize = 12;
 
 /// A tree, and what is different about it.
@@ -21,7 +20,7 @@ pub(super) struct Variant {
 /// A path of keys and what is put there.
 type Setting = (Vec<String>, Node);
 
-/// One value of one key that varies.
+/// Value of a key that varies, and its label.
 struct Choice {
     label: String,
     x: Option<f64>,

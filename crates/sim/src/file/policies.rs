@@ -1,4 +1,4 @@
-//! What is tried? The lists of the file, or the names on a command line, which are those that results show.
+//! Reader of policies: the lists of a file, or names on a command line, which are the names that results show.
 
 use super::keys::ROOT;
 use crate::scenario::{Chooser, Policy, Reference};
@@ -13,7 +13,7 @@ impl Policy {
         Policy { label: balance.to_string(), chooser: Chooser::Algorithm(balance.algorithm, balance.params) }
     }
 
-    /// Whether it is a yardstick, which no balancer can choose.
+    /// True for a yardstick, which no real balancer can implement.
     pub fn is_reference(&self) -> bool {
         matches!(self.chooser, Chooser::Reference(_))
     }
@@ -117,7 +117,7 @@ fn one(name: &str) -> Result<Policy, Box<Diagnostic>> {
     }
 }
 
-/// What a file must have besides.
+/// Remaining keys that a file must have.
 const REST: &str = "summary = \"x\"\nload.users = 1\nservice.x.server = [{}]\n";
 
 fn scalar(text: &str) -> String {

@@ -16,11 +16,11 @@ pub const SHARE: f64 = 0.7;
 /// A pool of a running or future process.
 #[derive(Clone, Copy, Debug)]
 pub struct FromPool<'a> {
-    /// The pool, as planned.
+    /// Pool of the configuration.
     pub pool: &'a plan::Pool,
-    /// Workers of the process.
+    /// Number of workers, at least 1.
     pub workers: u32,
-    /// Requests a second, instead of what the scenario has.
+    /// Requests per second, overriding the scenario's rate.
     pub rate: Option<f64>,
 }
 

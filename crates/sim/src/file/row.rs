@@ -1,4 +1,4 @@
-//! How is a key of a scenario file written down? Units, and the kinds of rows.
+//! Units and constructors for the key tables of scenario files.
 
 use evenkeel_config::tables::{Absent, Key, Kind};
 
@@ -13,12 +13,10 @@ pub(super) const fn key(name: &'static str, kind: Kind, absent: &'static str, he
     Key { name, kind, absent: Absent::Means(absent), help, why: "" }
 }
 
-/// A key with a default.
 pub(super) const fn with_default(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Key {
     Key { name, kind, absent: Absent::Default(default), help, why: "" }
 }
 
-/// A key that must be set.
 pub(super) const fn required(name: &'static str, kind: Kind, example: &'static str, help: &'static str) -> Key {
     Key { name, kind, absent: Absent::Required(example), help, why: "" }
 }

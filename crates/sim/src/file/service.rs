@@ -1,4 +1,4 @@
-//! Who answers? Services, their servers, and the balancers before them.
+//! Reader of services, their servers, and the balancers in front of them.
 
 use super::work::work;
 use crate::scenario::{
@@ -12,7 +12,7 @@ use std::ops::Range;
 /// Servers that are alike, by name.
 pub(super) type Groups = Vec<(String, Range<usize>)>;
 
-/// What a call graph may have: each execution is an event or two.
+/// Limits of a call graph: each execution is one or two events.
 const SERVICES_MAX: usize = 100;
 const EXECUTIONS_MAX: u64 = 1000;
 
@@ -101,7 +101,7 @@ fn steps(section: &Section, names: &[&str], findings: &mut Findings) -> Vec<Step
     section.texts("steps").into_iter().filter_map(step).collect()
 }
 
-/// How many executions of services one request of a client leads to; `None` if there is no end to it.
+/// Returns the number of service executions that one client request causes; `None` if the graph has a cycle.
 fn executions(services: &[Service]) -> Option<u64> {
     let mut counts = vec![1u64; services.len()];
     // Whatever is not in a circle has its count after as many rounds as there are services.

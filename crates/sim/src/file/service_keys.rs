@@ -1,4 +1,4 @@
-//! Which keys do services and their servers have? What they share with a pool of the configuration has the rows of the
+//! Keys of services and servers. Those shared with a pool of the configuration use the rows of the
 //! configuration.
 
 use super::row::{DAY, H, MS, S, US, key, required, with_default};
@@ -113,7 +113,7 @@ pub(super) static SERVICE: Table = Table {
     ],
 };
 
-/// As in a pool; only the path says where.
+/// Table of a pool under another path.
 const fn as_in_a_pool(path: &'static str, of_pool: &'static Table) -> Table {
     Table { path, help: of_pool.help, inherits: false, keys: of_pool.keys }
 }

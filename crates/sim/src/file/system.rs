@@ -1,4 +1,4 @@
-//! What is simulated? The load, and services that know each other.
+//! Reader of a system: the load, and services that call each other.
 
 use super::pool::FromPool;
 use super::service::{self, Groups};

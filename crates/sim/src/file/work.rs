@@ -1,4 +1,4 @@
-//! How long does it take? `work` and whatever else is drawn.
+//! Reader of `work` and of other distributions.
 
 use crate::work::Work;
 use evenkeel_config::Code;

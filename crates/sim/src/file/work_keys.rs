@@ -1,9 +1,9 @@
-//! Which keys does work have, and what is it drawn from?
+//! Keys of work and of its distributions.
 
 use super::row::{DAY, H, S, key, required, with_default};
 use evenkeel_config::tables::{Kind, Table};
 
-/// What lengths of time are drawn from.
+/// Table of the distributions that durations are drawn from.
 pub(super) static WORK: Table = Table {
     path: "work",
     help: "A length of time, or what it is drawn from: exactly one key. A plain duration is `constant`.",

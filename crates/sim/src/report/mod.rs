@@ -1,4 +1,4 @@
-//! What do results look like to a person? One page without anything from elsewhere: the verdict, plots, tables.
+//! Results as one self-contained HTML page: the verdict, plots, tables.
 
 use crate::experiment::{Experiment, Point};
 use crate::interval::Interval;
@@ -15,7 +15,6 @@ const SERIES_MAX: usize = 16;
 /// Groups of servers that are drawn over time.
 const GROUPS_MAX: usize = 8;
 
-/// The page.
 pub fn page(experiment: &Experiment, results: &Results) -> String {
     let mut parts = vec![html::paragraph(&experiment.summary)];
     parts.push(html::verdicts(&text::sentences(experiment, results)));

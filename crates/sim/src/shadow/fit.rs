@@ -24,7 +24,7 @@ const CHANCE: f64 = 3.0;
 /// The part of requests whose work comes out negative above which a way is impossible.
 const NEGATIVE_MAX: f64 = 0.01;
 
-/// Cores that are tried.
+/// Candidate numbers of cores.
 const CORES: [u32; 14] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
 
 /// Work of a request as it would be served.

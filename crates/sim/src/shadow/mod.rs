@@ -51,18 +51,16 @@ pub struct Prediction {
     pub span_ns: u64,
     /// The endpoints, with their weights.
     pub endpoints: Vec<(EndpointId, u32)>,
-    /// Measured.
     pub real: Figures,
-    /// By algorithm, in the order asked.
+    /// Predictions by algorithm, in the order requested.
     pub shadows: Vec<Shadow>,
     /// The reason why nothing can be predicted.
     pub nothing: Option<String>,
 }
 
-/// Figures of an algorithm.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
-    /// By endpoint, the part of the picks that it gets.
+    /// Share of the picks by endpoint, 0 to 1.
     pub shares: Option<Vec<f64>>,
     /// Requests in flight at the endpoint before a pick, on average.
     pub met: Option<f64>,
@@ -73,7 +71,6 @@ pub struct Figures {
 /// Prediction for an algorithm that does not pick.
 #[derive(Clone, Debug, Default)]
 pub struct Shadow {
-    /// Figures that are known.
     pub figures: Figures,
     /// True if shares are those of its picks themselves, as these do not depend on what requests do.
     pub exact: bool,

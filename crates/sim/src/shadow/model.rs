@@ -28,7 +28,7 @@ pub(super) enum Clients {
 /// Endpoints and clients that an algorithm is played with.
 pub(super) struct System<'a> {
     pub trace: &'a Trace,
-    /// By member.
+    /// Ways by member of the pool.
     pub ways: Vec<&'a Way>,
     pub clients: Clients,
     pub answers_probes: bool,
@@ -44,7 +44,7 @@ pub(super) struct Figure {
 /// Results of a run, without its first third.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Played {
-    /// By member.
+    /// Shares by member of the pool.
     pub shares: Vec<Figure>,
     /// Requests found at the picked endpoint, on average.
     pub met: Figure,
@@ -58,9 +58,9 @@ pub(super) struct Played {
     pub steady: bool,
     /// The member with most requests at the end.
     pub busiest: usize,
-    /// A hash of all picks.
+    /// Hash over all picks, in order.
     pub picks: u64,
-    /// Requests that these figures are of.
+    /// Number of requests behind these figures.
     pub requests: f64,
 }
 
@@ -108,7 +108,7 @@ struct Tally {
 
 #[derive(Default)]
 struct Block {
-    /// By member.
+    /// Picks by member of the pool.
     picks: Vec<u64>,
     met: u64,
     latencies: Vec<u64>,

@@ -11,7 +11,7 @@ const REQUESTS_MIN: usize = 100;
 /// Part of the requests that may have failed, been tried again or be open without blurring what the others show.
 const ODD_MAX: f64 = 0.02;
 
-/// A remembered request.
+/// Request as a worker remembers it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival {
     /// Time of its start, nanoseconds from the first one.

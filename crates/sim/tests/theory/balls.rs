@@ -5,7 +5,7 @@ use super::farm::{draws, farm, runs};
 use evenkeel_sim::scenario::{Load, Serving};
 use evenkeel_sim::work::Work;
 
-/// How often each maximum was seen, of `seeds` throws.
+/// Frequency of each maximum, over `seeds` throws.
 fn maxima(n: usize, d: u64, seeds: u64) -> [f64; 16] {
     // All come at once and none leaves before the last is there.
     let mut scenario = farm(n, Serving::Unlimited, Work::Constant(1_000_000_000), 0.5, n as u64);

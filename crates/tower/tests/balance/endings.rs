@@ -109,7 +109,7 @@ fn a_body_keeps_its_request_in_flight() {
     });
 }
 
-/// Time that a test moves.
+/// Clock that a test advances.
 #[derive(Clone, Default)]
 struct Hand(Arc<AtomicU64>);
 
@@ -125,7 +125,7 @@ impl Clock for Hand {
     }
 }
 
-/// How many of 100 requests go to the first of two endpoints, after each had one that took `ms` and went as `outcome`.
+/// Number of 100 requests that go to the first of two endpoints, after each had one that took `ms` and ended as `outcome`.
 async fn share_of_first<C>(ms: [u64; 2], completion: C) -> usize
 where
     C: Completion<&'static str, tower::BoxError, Output = &'static str>,

@@ -18,7 +18,7 @@ struct World {
     endpoints: Endpoints,
     /// By key, the endpoints that were discovered and are not lost, and how many requests each would take now.
     handles: BTreeMap<u32, (Handle<Request, Response>, u64)>,
-    /// Those that left, with requests that they may still answer.
+    /// Endpoints that left, with requests that they may still answer.
     left: Vec<Handle<Request, Response>>,
     asked: Vec<SendResponse<Response>>,
     running: Vec<Running>,

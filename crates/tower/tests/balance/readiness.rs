@@ -12,7 +12,7 @@ fn spawned(algorithm: &str) -> (Service<Balanced>, rows::Endpoints) {
     (mock::Spawn::new(balancer), endpoints)
 }
 
-/// The same, with one endpoint that is ready, and takes so many requests.
+/// Spawns a balancer with one ready endpoint that takes this many requests.
 fn serving(algorithm: &str, requests: u64) -> (Service<Balanced>, rows::Endpoints, Handle<Request, Response>) {
     let (mut svc, endpoints) = spawned(algorithm);
     let mut only = endpoints.insert(1);

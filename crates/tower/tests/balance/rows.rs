@@ -64,7 +64,7 @@ pub fn all() -> impl Iterator<Item = &'static str> {
     algorithms::ALL.iter().map(|algorithm| algorithm.name)
 }
 
-/// What is discovered.
+/// Sending side of discovery.
 pub struct Endpoints(mpsc::UnboundedSender<Event>);
 
 impl Endpoints {
