@@ -1,5 +1,5 @@
-//! What does passing a session on cost at least? A relay not meant for real use: no timeouts, no limits, no checks, no
-//! counts, one endpoint after the other. It makes the calls that a session needs and spends next to nothing between
+//! Lower bound of the cost of relaying a session: a relay not meant for real use, without timeouts, limits, checks or
+//! counts, which uses one endpoint after the other. It makes the calls that a session needs and spends next to nothing between
 //! them: so its cost is that of the kernel, and no proxy here can cost much less.
 
 use crate::error::{Error, Result, While};
@@ -19,7 +19,7 @@ pub const NAME: &str = "bare-relay";
 /// Bytes read at once. A read that brings so many is followed by splicing.
 const READ: usize = 32 * 1024;
 
-/// What a pipe holds.
+/// Capacity of a pipe, in bytes.
 const PIPE: usize = 1024 * 1024;
 
 /// Fewer bytes at once are copied again.
@@ -112,12 +112,12 @@ struct Session {
 
 #[derive(Default)]
 struct Way {
-    /// What was read and not written.
+    /// Bytes that were read and not yet written.
     bytes: Vec<u8>,
-    /// Likewise, but without having passed through this process.
+    /// Bytes likewise, in a pipe, without passing through this process.
     pages: Option<(Pipe, usize)>,
     is_bulk: bool,
-    /// Whether the kernel said that no more will come than what waits already.
+    /// True once the kernel reported that no more than the pending bytes will come.
     is_closing: bool,
     is_over: bool,
 }

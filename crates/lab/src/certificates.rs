@@ -1,4 +1,4 @@
-//! Which certificates do the proxies serve? One for each kind of key, made by openssl at the start, in the forms that the
+//! Certificates that the proxies serve: one per kind of key, made by openssl at the start, in the forms that the
 //! proxies read: certificate and key apart, and both in one file.
 
 use crate::child;
@@ -23,14 +23,13 @@ pub struct Certificates {
     _folder: Scratch,
 }
 
-/// One certificate.
+/// Files of one certificate, in PEM.
 #[derive(Clone, Debug)]
 pub struct Files {
-    /// The certificate alone.
+    /// File with the certificate alone.
     pub certificate: PathBuf,
-    /// Its key alone.
     pub key: PathBuf,
-    /// Both.
+    /// File with certificate and key.
     pub both: PathBuf,
 }
 
@@ -46,7 +45,6 @@ impl Certificates {
         Ok(Certificates { p256, rsa2048, _folder: folder })
     }
 
-    /// The files of one.
     pub fn of(&self, certificate: Certificate) -> &Files {
         match certificate {
             Certificate::P256 => &self.p256,

@@ -1,4 +1,4 @@
-//! How are the processes of an experiment ended? By the lab, whatever happens: a guard ends each on drop (so also on a
+//! Child processes of an experiment. The lab ends them whatever happens: a guard ends each on drop (so also on a
 //! panic and on Ctrl-C, which only sets a flag that every wait checks), and if the lab itself is killed, the kernel
 //! signals each child (`setpriv --pdeathsig`).
 
@@ -170,12 +170,11 @@ impl Child {
         last_words(&self.said)
     }
 
-    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.process.borrow().id()
     }
 
-    /// Whether it ended by itself.
+    /// True if it has ended by itself.
     pub fn has_ended(&self) -> bool {
         !matches!(self.process.borrow_mut().try_wait(), Ok(None))
     }
@@ -219,7 +218,7 @@ impl Child {
         Err(Error::Wrong(format!("{} does not end", self.name)))
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the process.
     pub fn signal(&self, signal: Signal) {
         if let Some(pid) = i32::try_from(self.pid()).ok().and_then(Pid::from_raw) {
             // It may have ended meanwhile; until it is waited for, no other process can have its id.
@@ -270,7 +269,7 @@ pub fn adopt_orphans() -> Result<()> {
 pub struct Adopted(u32);
 
 impl Adopted {
-    /// Of this process id.
+    /// Adopts the process with this id.
     pub fn new(pid: u32) -> Adopted {
         Adopted(pid)
     }
@@ -286,11 +285,11 @@ impl Drop for Adopted {
     }
 }
 
-/// What a program printed.
+/// Output of a program that has ended.
 pub struct Output {
-    /// Whether it ended with 0.
+    /// True if it exited with status 0.
     pub success: bool,
-    /// Both outputs, the errors last.
+    /// Standard output, then standard error.
     pub text: String,
 }
 

@@ -1,4 +1,4 @@
-//! What time is it, in every process of an experiment? One clock for all of them, so that what an endpoint saw can be
+//! Clock shared by all processes of an experiment, so that what an endpoint saw can be
 //! compared with what a client saw.
 
 use rustix::time::{ClockId, clock_gettime};

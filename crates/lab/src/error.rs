@@ -1,4 +1,4 @@
-//! What went wrong in an experiment, and how is it mended?
+//! Errors of experiments, with their fixes.
 
 use crate::requirements;
 use std::fmt;
@@ -7,25 +7,25 @@ use std::io;
 /// The outcome of everything in the lab that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why an experiment ended without a figure.
+/// Reason why an experiment ended without a figure.
 #[derive(Debug)]
 pub enum Error {
     /// A program that the experiment runs is not installed.
     Missing(String),
-    /// It needs root for this.
+    /// The experiment needs root, for this purpose.
     NeedsRoot(&'static str),
-    /// The system refused something. The text says what.
+    /// The system refused an operation, described by the text.
     Os(String, io::Error),
     /// A process, a file or an option is not as it must be.
     Wrong(String),
     /// There is a figure, but it would mislead: errors under load, or another thing measured than was meant.
     Refused(String),
-    /// Ctrl-C or SIGTERM.
+    /// Interrupted by Ctrl-C or SIGTERM.
     Interrupted,
 }
 
 impl Error {
-    /// Whether this machine lacks what the experiment needs: it did not fail, it cannot run here.
+    /// True if this machine lacks a requirement: the experiment did not fail, it cannot run here.
     pub fn cannot_run(&self) -> bool {
         matches!(self, Error::Missing(_) | Error::NeedsRoot(_))
     }

@@ -1,18 +1,17 @@
-//! What does the command line know of an experiment?
+//! Experiments as the command line sees them.
 
 use crate::error::Result;
 use clap::{ArgMatches, Command};
 
-/// One row of the registry.
+/// Row of the registry of experiments.
 pub struct Experiment {
-    /// Its subcommand.
     pub name: &'static str,
-    /// One sentence for lists.
+    /// Summary in one sentence, for lists.
     pub summary: &'static str,
-    /// What is measured, how, and what that does not say.
+    /// Long help: what is measured, how, and the limits of the result.
     pub docs: &'static str,
     /// Adds its arguments to its subcommand.
     pub args: fn(Command) -> Command,
-    /// Runs it.
+    /// Runs the experiment with the parsed arguments.
     pub run: fn(&ArgMatches) -> Result<()>,
 }

@@ -1,4 +1,4 @@
-//! How are messages of HTTP/1 read here, and one request at a time sent? In the simplest way: enough to check an answer
+//! Minimal HTTP/1 client that sends one request at a time: enough to check an answer
 //! byte by byte, and to keep a connection open.
 
 use crate::error::{Error, Result, While};
@@ -27,7 +27,7 @@ pub fn accepts(address: SocketAddr) -> Result<()> {
     connect_to(address).map(drop)
 }
 
-/// As `connect`, to any address.
+/// Connects like `connect`, to any address.
 ///
 /// # Errors
 /// If no process listens.
@@ -105,12 +105,11 @@ impl Head {
         Head(String::from_utf8_lossy(bytes).into_owned())
     }
 
-    /// Words of its first line.
     pub fn words(&self) -> impl Iterator<Item = &str> {
         self.0.lines().next().unwrap_or_default().split(' ')
     }
 
-    /// Of a response.
+    /// Status of a response head.
     pub fn status(&self) -> Option<u16> {
         self.words().nth(1)?.parse().ok()
     }
@@ -126,7 +125,7 @@ impl Head {
         self.field("content-length")?.parse().ok()
     }
 
-    /// Whether the connection ends with this message.
+    /// True if the connection ends with this message.
     pub fn closes(&self) -> bool {
         self.field("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
     }

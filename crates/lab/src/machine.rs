@@ -9,12 +9,11 @@ use rustix::thread::CpuSet;
 use std::fs;
 use std::time::Duration;
 
-/// Which cores do what. The proxy has one to itself; load generators and endpoints share the others.
+/// Assignment of cores. The proxy has one to itself; load generators and endpoints share the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cores {
-    /// The proxy's.
     pub proxy: usize,
-    /// Those of all other processes.
+    /// Cores of all other processes.
     pub load: Vec<usize>,
 }
 
@@ -83,18 +82,16 @@ pub fn needs_root(what: &'static str) -> Result<()> {
 /// The machine and this checkout, as far as known.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// Release of the kernel.
+    /// Kernel release, as `uname -r`.
     pub kernel: String,
-    /// Model of the processor.
+    /// CPU model, as in `/proc/cpuinfo`.
     pub cpu: String,
-    /// Number of cores.
     pub cores: usize,
-    /// The commit, with `+` if files differ from it; empty outside a checkout.
+    /// Commit, with `+` if files differ from it; empty outside a checkout.
     pub commit: String,
 }
 
 impl Machine {
-    /// This one.
     pub fn this() -> Machine {
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
         let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What does a load balancer cost, and how does it behave, live? Runs evenkeel and its rivals as processes, loads them
+//! Live experiments on the cost and behaviour of load balancers: runs evenkeel and its rivals as processes, loads them
 //! over sockets and reports the figures.
 //!
 //! Read `experiments/mod.rs` first: the registry from which the subcommands are made.

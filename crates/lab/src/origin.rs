@@ -1,4 +1,4 @@
-//! Which endpoints answer behind the proxies? Two of one NGINX, which serve a few files from the page cache, and count
+//! Endpoints behind the proxies: two servers of one NGINX, which serve a few files from the page cache, and count
 //! connections and requests, to show whether a proxy reused its connections as intended.
 
 use crate::child::{self, Child};
@@ -18,20 +18,20 @@ pub const ELSEWHERE: [Ipv4Addr; 2] = [Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::new
 
 /// The endpoints, until dropped.
 pub struct Origin {
-    /// Where they listen.
+    /// Ports of the two endpoints.
     pub ports: [u16; 2],
-    /// Where they listen for HTTP/2 without TLS, and nothing else.
+    /// Ports for HTTP/2 without TLS, and nothing else.
     pub h2_ports: [u16; 2],
     nginx: Child,
     _folder: Scratch,
 }
 
-/// What the endpoints have seen so far, together.
+/// Counts of both endpoints together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Connections accepted.
+    /// Number of accepted connections.
     pub connections: u64,
-    /// Requests answered.
+    /// Number of answered requests.
     pub requests: u64,
 }
 
@@ -56,13 +56,13 @@ impl Origin {
         Ok(origin)
     }
 
-    /// Their processes.
+    /// Process ids of the endpoints.
     pub fn pids(&self) -> Vec<u32> {
         let master = self.nginx.pid();
         procfs::children_of(master).into_iter().chain([master]).collect()
     }
 
-    /// What they have seen, this question included.
+    /// Reads the counts; they include the request that reads them.
     ///
     /// # Errors
     /// If they do not answer.

@@ -1,4 +1,4 @@
-//! What has a process used? Its CPU time and its memory, as the kernel reports them under /proc.
+//! CPU time and memory of processes, as the kernel reports them under /proc.
 
 use crate::error::{Error, Result, While};
 use rustix::process::Pid;
@@ -35,7 +35,7 @@ impl Cpu {
         Ok(sum)
     }
 
-    /// What was used since `earlier`: the scheduler's count if ticks agree with it, ticks otherwise (a thread ended,
+    /// CPU time used since `earlier`: the scheduler's count if ticks agree with it, ticks otherwise (a thread ended,
     /// or the kernel keeps no such count). Agreement is within 5 % or 4 ticks, since each of the two readings of
     /// user and of system time is rounded down to a tick.
     pub fn since(&self, earlier: &Cpu) -> Used {
@@ -91,9 +91,8 @@ fn tasks(pid: u32) -> Result<impl Iterator<Item = PathBuf>> {
 /// CPU time between two moments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Used {
-    /// User plus system.
     pub time: Duration,
-    /// Whether the scheduler's count was used; else it is rounded to ticks.
+    /// True if it is the scheduler's count; otherwise it is rounded to ticks.
     pub exact: bool,
 }
 

@@ -1,4 +1,4 @@
-//! How far is an experiment? One line on the terminal that is written over; nothing if there is no terminal.
+//! Progress of an experiment: one line on the terminal, overwritten in place; nothing without a terminal.
 
 use std::io::{IsTerminal, Write};
 use std::time::Instant;

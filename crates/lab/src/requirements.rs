@@ -1,4 +1,4 @@
-//! What does an experiment need that a machine may not have? Programs, by the Debian package of each.
+//! Requirements of experiments that a machine may lack: programs, with the Debian package of each.
 
 /// The exit status of an experiment that cannot run here: what it needs is missing. The GNU build system skips a test by it, too.
 pub const CANNOT_RUN: u8 = 77;
@@ -29,10 +29,10 @@ const PACKAGES: &[(&str, &str)] = &[
     ("wrk", "wrk"),
 ];
 
-/// What `scripts/setup.sh bench` installs, since Debian does not have it.
+/// Programs that `scripts/setup.sh bench` installs, since Debian lacks them.
 const BENCH: &[&str] = &["envoy", "oha"];
 
-/// How a program is had.
+/// Returns a hint on how to install a program.
 pub fn hint(program: &str) -> String {
     match PACKAGES.iter().find(|(name, _)| *name == program) {
         Some((_, package)) => format!("it is in Debian's {package}; `make setup` installs what the lab uses"),

@@ -1,4 +1,4 @@
-//! Where does chance come from? A seed: the same seed gives the same schedule and the same load on any machine.
+//! Seeded random generator: the same seed gives the same schedule and the same load on any machine.
 //! Source: SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014).
 
 /// A generator; the seed is all of its state.

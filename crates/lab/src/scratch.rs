@@ -1,4 +1,4 @@
-//! Where are configurations, logs and sockets of one experiment? In a folder that is removed when the experiment ends.
+//! Scratch folder for configurations, logs and sockets of an experiment, removed when the experiment ends.
 
 use crate::error::{Result, While};
 use std::fs;
@@ -23,7 +23,6 @@ impl Scratch {
         Ok(Scratch { path })
     }
 
-    /// The folder.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,4 +1,4 @@
-//! Which number stands for many? Of a few runs the median, with the smallest and largest beside it; of many requests
+//! Summary statistics: of a few runs the median, with the smallest and largest beside it; of many requests
 //! their quantiles.
 
 use crate::rng::Rng;
@@ -8,9 +8,7 @@ use crate::rng::Rng;
 pub struct Spread {
     /// The middle run; of an even number, the mean of the two in the middle.
     pub median: f64,
-    /// The smallest.
     pub min: f64,
-    /// The largest.
     pub max: f64,
 }
 
@@ -35,14 +33,13 @@ impl Spread {
     }
 }
 
-/// Where a median lies, as far as some runs can say.
+/// Confidence interval of a median, by bootstrap over the runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// The median of the runs.
     pub median: f64,
-    /// Nine of ten resamples have a median from here
+    /// Lower end: nine of ten resampled medians lie between the two ends.
     pub low: f64,
-    /// to here.
+    /// Upper end, see `low`.
     pub high: f64,
 }
 
@@ -72,7 +69,7 @@ impl Interval {
         })
     }
 
-    /// The same of the ratios of runs of the same rounds.
+    /// Interval of the ratios of runs of the same rounds; `None` if the rounds differ or the base is 0.
     pub fn of_ratios(runs: &[f64], base: &[f64]) -> Option<Interval> {
         if runs.len() != base.len() || base.contains(&0.0) {
             return None;

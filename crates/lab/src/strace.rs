@@ -1,4 +1,4 @@
-//! How many syscalls did a process make meanwhile? Asks strace, which slows the process: never beside a CPU figure.
+//! Syscall counts of a process, by strace, which slows the process: never beside a CPU figure.
 
 use crate::child::{self, Child};
 use crate::error::{Error, Result, While};

@@ -1,4 +1,4 @@
-//! How do clients and endpoints read and write messages while they wait for other things? Through a connection that
+//! Asynchronous reading and writing of messages, for clients and endpoints, over a connection that
 //! keeps the bytes that came too early.
 
 use crate::http::{self, Head};
@@ -10,7 +10,7 @@ use tokio_rustls::client::TlsStream;
 /// The lab sends no head longer than this.
 const HEAD_MAX: usize = 64 * 1024;
 
-/// One side of a connection.
+/// Side of a connection, with the bytes read ahead.
 pub struct Wire {
     stream: Stream,
     early: Vec<u8>,

@@ -1,5 +1,5 @@
-//! What answers when an experiment has to know how much work a request is? A process whose requests name their work: `GET /1500` is
-//! 1.5 ms of it. Works on a few at a time, first come first served, and can be told to become slower.
+//! Endpoint with a known amount of work per request: a process whose requests name their work. `GET /1500` is
+//! 1.5 ms of it. Works on a few requests at a time, first come first served, and can be slowed down at run time.
 
 use crate::child::{self, Child};
 use crate::clock;
@@ -18,18 +18,17 @@ use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
-/// Its subcommand.
 pub const NAME: &str = "worker";
 
 /// Work that only takes time is done in steps of this.
 const STEP_NS: u64 = 2_000_000;
 
-/// How it works.
+/// Arguments of the subcommand.
 #[derive(Args, Clone, Debug)]
 pub struct Arguments {
-    /// Where it listens, which it also prints: port 0 is any.
+    /// Address to listen on, which it also prints; port 0 is any.
     pub bind: SocketAddr,
-    /// Requests that it works on at a time.
+    /// Number of requests that it works on at a time.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub places: usize,
     /// Whatever requests name, each is a random whole number of milliseconds below this.
@@ -61,7 +60,7 @@ pub fn arguments(command: Command) -> Command {
     Arguments::augment_args(command)
 }
 
-/// One request's work, and who waits for it.
+/// Work of a request, and the client that waits for it.
 struct Job {
     work_ns: u64,
     done: oneshot::Sender<()>,
@@ -95,7 +94,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     })
 }
 
-/// Works through the queue.
+/// Processes the queue until it closes.
 fn work(queue: &Mutex<Receiver<Job>>, slow: &AtomicU64, spin: bool) {
     loop {
         let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();

@@ -7,7 +7,7 @@ use std::process::Command;
 
 const LAB: &str = env!("CARGO_BIN_EXE_evenkeel-lab");
 
-/// Whether evenkeel was built beside the lab; and as an argument, the balancers among these that are installed.
+/// Returns those of `rivals` that are installed, as an argument; `None` if evenkeel was not built beside the lab.
 fn beside(rivals: &[&str]) -> Option<String> {
     if !Path::new(LAB).with_file_name("evenkeel").is_file() {
         return None;

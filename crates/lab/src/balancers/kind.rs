@@ -9,9 +9,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// One kind of balancer.
+/// Kind of balancer, such as HAProxy, with what the lab needs to run one.
 pub struct Kind {
-    /// Its name in `--against`.
+    /// Name in `--against`.
     pub name: &'static str,
     /// The program to be searched for.
     pub(super) program: &'static str,
@@ -31,7 +31,7 @@ pub struct Kind {
     pub upgrades: bool,
     /// A number that changes when a new configuration is at work.
     pub(super) generation: fn(&Site, pid: u32) -> Result<u64>,
-    /// Retries so far.
+    /// Reads the number of retries so far.
     pub(super) retries: fn(&Site) -> Result<u64>,
     /// Its settings against broken endpoints, and why, for reports.
     pub settings: &'static str,
@@ -50,14 +50,14 @@ pub enum Reload {
 pub(super) struct Site<'s> {
     /// A folder of its own, for whatever it writes.
     pub folder: &'s Path,
-    /// The task.
+    /// Setup that the balancer has to run.
     pub setup: &'s Setup,
     /// The port to which programs that write no files send lines of the access log.
     pub log_port: u16,
 }
 
 impl Site<'_> {
-    /// A file of its own.
+    /// Path of a file in its own folder.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
@@ -77,7 +77,7 @@ impl Site<'_> {
         self.setup.certificate.as_ref().ok_or(Cannot("the file has no certificate"))
     }
 
-    /// The pool of this name.
+    /// Pool of the setup, by name.
     pub fn pool(&self, name: &str) -> Able<&Pool> {
         self.setup.pools.iter().find(|pool| pool.name == name).ok_or(Cannot("a route leads to no pool"))
     }
@@ -91,13 +91,13 @@ impl Site<'_> {
 /// Files by name, or why there are none.
 pub(super) type Written = Able<Vec<(&'static str, String)>>;
 
-/// A part of a file.
+/// Part of a configuration file, or the reason why there is none.
 pub(super) type Text = Able<String>;
 
 /// Something that a balancer can do, or why it cannot.
 pub(super) type Able<T> = std::result::Result<T, Cannot>;
 
-/// Why a balancer cannot do what a setup asks for.
+/// Reason why a balancer cannot run a setup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cannot(pub &'static str);
 

@@ -43,9 +43,8 @@ pub const OTHER: &str = "haproxy-other";
 
 /// A balancer of this machine.
 pub struct Balancer {
-    /// Its name in tables.
     pub name: &'static str,
-    /// Its row: two programs may be of one.
+    /// Row of its kind; two programs may share one.
     pub kind: &'static Kind,
     version: String,
     command: Vec<String>,
@@ -130,7 +129,7 @@ impl Balancer {
         (self.name.to_owned(), self.version.clone())
     }
 
-    /// The program that runs.
+    /// Path of the program that runs.
     pub fn program(&self) -> &str {
         self.command.last().map_or("", String::as_str)
     }
@@ -163,9 +162,7 @@ impl Balancer {
 
 /// A balancer that runs, until dropped.
 pub struct Running {
-    /// Its name in tables.
     pub name: &'static str,
-    /// Its row.
     pub kind: &'static Kind,
     setup: Setup,
     process: Child,

@@ -12,11 +12,11 @@ pub struct Setup {
     pub workers: usize,
     /// Connections of clients at once, at most.
     pub connections: u32,
-    /// Addresses for clients.
+    /// Listeners, each with an address.
     pub listeners: Vec<Listener>,
     /// Routes of all listeners that have no pool of their own.
     pub routes: Vec<Route>,
-    /// The endpoints.
+    /// Pools with their endpoints.
     pub pools: Vec<Pool>,
     /// The certificate of listeners with TLS.
     pub certificate: Option<Files>,
@@ -75,7 +75,6 @@ impl Setup {
 pub struct Listener {
     /// Its name, which a pool may have too.
     pub name: &'static str,
-    /// Its address.
     pub bind: SocketAddr,
     /// The protocol of its clients.
     pub front: Front,
@@ -97,7 +96,7 @@ impl Listener {
     }
 }
 
-/// The protocol of clients.
+/// Protocol between clients and a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Front {
     /// HTTP/1.1 without TLS.
@@ -110,7 +109,6 @@ pub enum Front {
     H2,
     /// Sessions that are passed on without being parsed.
     Tcp,
-    /// Datagrams.
     Udp,
     /// Queries of DNS, which are answered with addresses of endpoints.
     Dns(Zone),
@@ -119,16 +117,15 @@ pub enum Front {
 /// A zone that has the endpoints at the name `www`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zone {
-    /// Its name.
     pub name: &'static str,
     /// Time for which an answer may be remembered.
     pub ttl: Option<&'static str>,
-    /// Addresses in an answer.
+    /// Number of addresses in an answer.
     pub answers: u32,
 }
 
 impl Front {
-    /// True over TLS.
+    /// True for protocols over TLS.
     pub fn is_tls(self) -> bool {
         matches!(self, Front::Https | Front::H2)
     }
@@ -139,9 +136,7 @@ impl Front {
 pub struct Route {
     /// Their host, without port.
     pub host: Option<&'static str>,
-    /// The begin of their path.
     pub path: &'static str,
-    /// The pool.
     pub pool: &'static str,
     /// Length of such a request.
     pub lasts: Lasts,
@@ -154,7 +149,6 @@ impl Route {
     }
 }
 
-/// Length of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lasts {
     /// Less than a try may take.
@@ -168,15 +162,13 @@ pub enum Lasts {
 /// Endpoints that do the same.
 #[derive(Clone, Debug, Default)]
 pub struct Pool {
-    /// Its name.
     pub name: &'static str,
-    /// Its endpoints.
     pub endpoints: Vec<SocketAddr>,
     /// The weight of each endpoint.
     pub weight: Option<u32>,
     /// The choice of one of them.
     pub algorithm: Algorithm,
-    /// Their protocol.
+    /// Protocol between the balancer and the endpoints.
     pub back: Back,
     /// Treatment of those that fail.
     pub care: Care,
@@ -187,19 +179,15 @@ pub struct Pool {
 /// Algorithms, as publications call them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Algorithm {
-    /// Each in its turn.
     RoundRobin,
     /// The one with the fewest requests in flight.
     LeastConn,
     /// The better of two random ones, by requests in flight.
     Random,
-    /// A random one.
     OneDraw,
     /// The better of two random ones, by Peak EWMA.
     PeakEwma,
-    /// By probes of their load.
     Prequal,
-    /// The program's default.
     #[default]
     Usual,
 }
@@ -208,7 +196,7 @@ impl Algorithm {
     /// Algorithms of all balancers.
     pub const ALL: [Algorithm; 3] = [Algorithm::RoundRobin, Algorithm::LeastConn, Algorithm::Random];
 
-    /// In words.
+    /// Name of the algorithm in tables.
     pub fn name(self) -> &'static str {
         match self {
             Algorithm::RoundRobin => "round robin",
@@ -237,7 +225,6 @@ pub enum Back {
 /// Treatment of endpoints that fail, and of their requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Care {
-    /// The program's default.
     #[default]
     Usual,
     /// Nothing: neither checks nor retries nor ejections, so that the algorithm alone decides.
@@ -251,7 +238,6 @@ pub enum Care {
 /// Idle connections to endpoints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reuse {
-    /// The program's default.
     Usual,
     /// They are kept, and any request may have them.
     #[default]

@@ -1,4 +1,4 @@
-//! Where do the log lines of a proxy that writes no files go? Over TCP, as to a syslog daemon; a thread on the load's
+//! Sink for log lines of a proxy that writes no files. They arrive over TCP, as at a syslog daemon; a thread on the load's
 //! cores reads and counts them.
 
 use crate::error::{Result, While};
@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often the reader checks whether to end, while nothing comes.
+/// Interval at which an idle reader checks whether to end.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// A listening port and its reader.
 pub struct Sink {
-    /// Where lines are to be sent, framed by octet counting (RFC 6587 3.4.1).
+    /// Port for lines, framed by octet counting (RFC 6587 3.4.1).
     pub port: u16,
     closing: Arc<AtomicBool>,
     reader: Option<JoinHandle<u64>>,

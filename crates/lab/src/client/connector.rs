@@ -1,4 +1,4 @@
-//! How does a client connect to a balancer? Over TCP or TLS, for HTTP/1.1 or HTTP/2.
+//! Connections of clients to a balancer: over TCP or TLS, for HTTP/1.1 or HTTP/2.
 
 use super::http2::Connection;
 use super::tls::{self, Version};
@@ -13,18 +13,17 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Where a balancer serves.
 #[derive(Clone, Copy, Debug)]
 pub struct Ports {
-    /// HTTP/1.1.
+    /// HTTP/1.1 without TLS.
     pub clear: u16,
     /// HTTP/2.
     pub h2c: u16,
-    /// Both, over TLS.
+    /// HTTP/1.1 and HTTP/2 over TLS.
     pub tls: u16,
 }
 
-/// The way to one balancer.
+/// Connects to one balancer.
 #[derive(Clone)]
 pub struct Connector {
     ports: Ports,

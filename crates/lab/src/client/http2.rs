@@ -1,4 +1,4 @@
-//! How does a client of HTTP/2 ask, and what does it see? Requests, calls and streams of gRPC on connections of another
+//! HTTP/2 client: requests, gRPC calls and gRPC streams on connections of another
 //! implementation than evenkeel's.
 
 use crate::endpoint::http2::{STREAM, message};
@@ -18,29 +18,25 @@ const MESSAGE: usize = 100;
 #[derive(Clone)]
 pub struct Connection(SendRequest<Bytes>);
 
-/// A whole answer.
 pub struct Whole {
-    /// Of HTTP.
     pub status: u16,
-    /// What `grpc-status` says, wherever it is.
+    /// Value of `grpc-status`, from the head or the trailers.
     pub grpc: Option<String>,
-    /// The body.
     pub body: Bytes,
 }
 
-/// Why there is no whole answer.
+/// Reason why there is no complete answer.
 #[derive(Debug)]
 pub enum Failed {
-    /// The other side announced before that it takes no more requests: nothing was sent.
+    /// The peer had announced that it takes no more requests: nothing was sent.
     Announced,
-    /// There was no head.
+    /// No response head arrived.
     NoAnswer(h2::Error),
-    /// It ended early.
     Cut(h2::Error),
 }
 
 impl Failed {
-    /// Whether the connection ends with the request.
+    /// True if the connection ends with the request.
     pub fn ends_connection(&self) -> bool {
         match self {
             Failed::Announced => true,
@@ -61,10 +57,10 @@ impl Connection {
         Ok(Connection(client))
     }
 
-    /// Whether it takes further requests; not once the other side announced that it will end it.
+    /// Returns true if it takes further requests; false once the peer announced that it will end the connection.
     ///
     /// # Errors
-    /// If it ended without that.
+    /// If it ended without an announcement.
     pub async fn takes_more(&self) -> Outcome<bool> {
         match self.0.clone().ready().await {
             Ok(_) => Ok(true),
@@ -191,7 +187,7 @@ async fn part(body: &mut RecvStream) -> Result<Option<Bytes>, h2::Error> {
     Ok(Some(part))
 }
 
-/// What a client saw, in words.
+/// Describes an error for reports.
 pub fn saw(what: &str, error: &h2::Error) -> String {
     format!("{what}: {error}")
 }

@@ -1,4 +1,4 @@
-//! What does one client get for one request? A whole answer, a part of one, or none.
+//! Requests of a client and their results: a complete answer, a part of one, or none.
 
 pub mod connector;
 pub mod http2;
@@ -7,16 +7,12 @@ pub mod tls;
 use crate::wire::Wire;
 use std::io::{ErrorKind, Result};
 
-/// What came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// All of it.
     Whole {
-        /// Its status.
         status: u16,
-        /// Its body.
         body: Vec<u8>,
-        /// Whether the connection can carry another request.
+        /// True if the connection can carry another request.
         reusable: bool,
     },
     /// The head, and then less than it promised.
@@ -28,7 +24,6 @@ pub fn get(path: &str, last: bool) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nHost: lab.test\r\n{}\r\n", closing(last)).into_bytes()
 }
 
-/// A POST.
 pub fn post(path: &str, body: &[u8], last: bool) -> Vec<u8> {
     let mut bytes = post_head(path, body.len(), last).into_bytes();
     bytes.extend_from_slice(body);

@@ -10,7 +10,6 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned, SupportedProtocolVersi
 use std::net::TcpStream;
 use std::sync::Arc;
 
-/// A version of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     /// TLS 1.2.
@@ -31,7 +30,7 @@ impl Version {
 /// A connection over TLS that blocks.
 pub type Tls = StreamOwned<ClientConnection, TcpStream>;
 
-/// What clients of TLS offer: the key exchange that every rival has, and the suites in OpenSSL's order.
+/// Configuration of TLS clients: the key exchange that every rival has, and the suites in OpenSSL's order.
 ///
 /// # Errors
 /// If the library does not know the version.

@@ -1,5 +1,5 @@
-//! How does an endpoint answer over HTTP/2, in each mode? The same work as over HTTP/1.1, calls of gRPC, and streams on which
-//! each message comes back. By another implementation than evenkeel's.
+//! HTTP/2 side of an endpoint, in each mode: the same work as over HTTP/1.1, gRPC calls, and streams on which
+//! each message is echoed. By another implementation than evenkeel's.
 
 use super::mode::{BEFORE_RESET, Dial, Mode, work};
 use super::request::{Arrival, Id, Saw};
@@ -13,13 +13,13 @@ use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
-/// What a client sends first.
+/// First bytes of an HTTP/2 client.
 pub const PREFACE: &[u8] = b"PRI";
-/// The method of gRPC of which each message comes back at once.
+/// gRPC method that echoes each message immediately.
 pub const STREAM: &str = "/lab.Echo/Stream";
 /// The endpoint has no time for the call: clients may ask elsewhere.
 const UNAVAILABLE: &str = "14";
-/// A defect.
+/// gRPC status INTERNAL (13).
 const INTERNAL: &str = "13";
 
 /// A message as gRPC frames it: not compressed, its length, and itself.
@@ -30,7 +30,7 @@ pub fn message(content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What a request may do to its connection.
+/// Handle by which a request can abort its connection.
 type Line = Arc<OnceLock<AbortHandle>>;
 
 /// Answers on one connection until the client leaves.
@@ -53,14 +53,14 @@ pub(super) async fn serve(stream: TcpStream, dial: Arc<Dial>, saw: Saw) {
     line.get_or_init(|| served.abort_handle());
 }
 
-/// What connections may take before they wait.
+/// Builder with the flow-control windows of the endpoint.
 pub fn builder() -> Builder {
     let mut builder = Builder::new();
     builder.max_concurrent_streams(1024).initial_window_size(1 << 20).initial_connection_window_size(1 << 24);
     builder
 }
 
-/// One request.
+/// Request with the state of its connection.
 struct Asked {
     dial: Arc<Dial>,
     saw: Saw,
@@ -203,7 +203,7 @@ mod tests {
         TcpStream::connect(address).await.expect("it listens")
     }
 
-    /// What an endpoint in this mode answers to each on one connection, and how many requests it saw.
+    /// Results of these requests on one connection to an endpoint in this mode, and the number of requests it saw.
     fn in_mode(mode: Mode, asks: &[Ask]) -> (Vec<Result<Whole, Failed>>, usize) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let seen = Arc::new(std::sync::atomic::AtomicUsize::new(0));

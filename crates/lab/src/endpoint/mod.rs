@@ -1,5 +1,5 @@
-//! What do the endpoints of an experiment do? They are processes of this program that do a little work for each
-//! request, write down what reached them, and fail in the way they are told.
+//! Endpoints of experiments: processes of this program that do a little work for each
+//! request, record what reached them, and fail on command.
 
 pub mod http2;
 mod mode;

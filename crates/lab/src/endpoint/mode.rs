@@ -40,7 +40,7 @@ impl Mode {
         (Mode::Error503, "error-503"),
     ];
 
-    /// Its word.
+    /// Name of the mode in commands.
     pub fn name(self) -> &'static str {
         Mode::ALL.iter().find(|(mode, _)| *mode == self).map_or("", |(_, name)| name)
     }

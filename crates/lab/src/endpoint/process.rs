@@ -1,5 +1,5 @@
-//! How does an endpoint run as a process? The subcommand that runs one, and the guard with which an experiment starts
-//! it, breaks it, revives it, and reads what it wrote down.
+//! Endpoint as a process: the subcommand that runs one, and the guard with which an experiment starts
+//! it, breaks it, revives it, and reads its records.
 
 use super::mode::{Dial, Mode};
 use super::request::{Arrival, Saw};
@@ -43,7 +43,6 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
 
 /// An endpoint in a process of its own, until dropped. Use it from the main thread, as `Child::spawn` says.
 pub struct Endpoint {
-    /// Where it serves.
     pub address: SocketAddr,
     orders: SocketAddr,
     folder: PathBuf,

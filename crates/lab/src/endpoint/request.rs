@@ -2,31 +2,26 @@
 
 use std::sync::Arc;
 
-/// Kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// A GET.
     Get,
-    /// A POST.
     Post,
-    /// A call of gRPC.
     Call,
 }
 
 /// A request of the load, as named in its path: which balancer it goes through, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id {
-    /// Index of the balancer.
     pub balancer: usize,
-    /// Number from 0 on at each balancer: the same number is the same request in each.
+    /// Number at its balancer, from 0: the same number is the same request at each.
     pub number: usize,
 }
 
 impl Id {
-    /// The service of gRPC.
+    /// Path prefix of the gRPC service.
     pub(super) const CALLS: &str = "/lab.Echo/";
 
-    /// The path of the request.
+    /// Path that carries the id.
     pub fn path(self) -> String {
         format!("/item/{}/{}", self.balancer, self.number)
     }
@@ -63,7 +58,6 @@ impl Id {
 pub struct Arrival {
     /// Time when its head had been read, on the clock of `clock::now_ns`.
     pub at_ns: u64,
-    /// The request.
     pub id: Id,
 }
 

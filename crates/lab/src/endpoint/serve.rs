@@ -1,4 +1,4 @@
-//! How does an endpoint answer, in each mode? One task for each connection, until the client leaves.
+//! Server of an endpoint, in each mode: one task per connection, until the client leaves.
 
 use super::mode::{BEFORE_RESET, Dial, Mode, work};
 use super::request::{Arrival, Id, Saw};
@@ -17,7 +17,7 @@ use tokio::time::sleep;
 const PIECE: usize = 64 * 1024;
 const BETWEEN_PIECES: Duration = Duration::from_millis(10);
 
-/// Accepts for ever.
+/// Accepts connections forever.
 pub async fn serve(listener: TcpListener, dial: Arc<Dial>, saw: Saw) {
     loop {
         // A connection that was gone before it was accepted does not count.
@@ -41,7 +41,7 @@ pub async fn serve(listener: TcpListener, dial: Arc<Dial>, saw: Saw) {
     }
 }
 
-/// What a client speaks is seen by its first bytes; they are left to be read.
+/// True if the first bytes are HTTP/2's preface; they are peeked at, not consumed.
 async fn speaks_http2(stream: &TcpStream) -> Result<bool> {
     let mut first = [0; http2::PREFACE.len()];
     loop {
@@ -185,7 +185,7 @@ mod tests {
 
     const ID: Id = Id { balancer: 1, number: 7 };
 
-    /// What a client of an endpoint in `mode` gets, and which requests the endpoint wrote down.
+    /// Result that a client of an endpoint in `mode` gets, and the requests that the endpoint recorded.
     fn in_mode<T, F: Future<Output = T>>(mode: Mode, ask: impl FnOnce(SocketAddr) -> F) -> (T, Vec<Id>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let seen = Arc::new(Mutex::new(Vec::new()));

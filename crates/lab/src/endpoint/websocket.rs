@@ -1,4 +1,4 @@
-//! What does an echo need of the WebSocket protocol? The opening handshake and short text frames (RFC 6455).
+//! Subset of the WebSocket protocol for an echo: the opening handshake and short text frames (RFC 6455).
 
 use crate::wire::Wire;
 use std::io::{Error, ErrorKind, Result};
@@ -7,14 +7,14 @@ use std::io::{Error, ErrorKind, Result};
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 
-/// Text, in one frame.
+/// First byte of a text message in one frame.
 const TEXT: u8 = 0x81;
 const MASKED: u8 = 0x80;
 
 /// Longest payload whose length fits into the second byte of a frame.
 pub const PAYLOAD_MAX: usize = 125;
 
-/// What a client sends to open a stream.
+/// Opening request of a client.
 pub fn request(path: &str) -> String {
     format!(
         "GET {path} HTTP/1.1\r\nHost: lab.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -22,7 +22,7 @@ pub fn request(path: &str) -> String {
     )
 }
 
-/// What an endpoint sends to open it.
+/// Opening response of an endpoint.
 pub fn response() -> String {
     format!(
         "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -30,7 +30,7 @@ pub fn response() -> String {
     )
 }
 
-/// Whether a response opens the stream that `request` asks for.
+/// True if a response accepts the opening request.
 pub fn opens(head: &crate::http::Head) -> bool {
     head.status() == Some(101) && head.field("sec-websocket-accept") == Some(ACCEPT)
 }

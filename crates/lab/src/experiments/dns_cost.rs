@@ -1,4 +1,4 @@
-//! What does an answer cost, in CPU time of the server? evenkeel, Knot DNS and NSD answer the same questions of the
+//! CPU cost of a DNS answer: evenkeel, Knot DNS and NSD answer the same questions of the
 //! same generator, in turn.
 
 use crate::balancers::{self, Algorithm, Balancer, Front, Listener, Pool, Setup, Zone};
@@ -19,7 +19,6 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The row of the registry.
 pub static EXPERIMENT: Experiment = Experiment {
     name: "dns-cost",
     summary: "CPU time for each DNS query, beside Knot DNS and NSD",
@@ -112,10 +111,9 @@ static QUERIES: Case = Case {
     )],
 };
 
-/// What servers are measured with.
+/// Fixture of the measurement.
 struct Costs {
     evenkeel: Balancer,
-    /// The servers beside it.
     servers: Vec<&'static Server>,
     dnsperf: String,
     cores: Cores,
@@ -162,7 +160,7 @@ impl Bench for Costs {
         Ok(())
     }
 
-    /// Of a server that is started for this run.
+    /// Measures a server that is started for this run.
     fn measure(&self, _: usize, server: usize, (): &mut ()) -> Result<Run> {
         let folder = Scratch::new()?;
         let questions = folder.write("questions", QUESTIONS)?;

@@ -22,7 +22,6 @@ use std::io::ErrorKind;
 use std::net::UdpSocket;
 use std::time::Duration;
 
-/// The row of the registry.
 pub static EXPERIMENT: Experiment = Experiment {
     name: "dns-scaling",
     summary: "answers a second of one DNS worker and of two, while nothing else runs",

@@ -1,5 +1,5 @@
-//! What do balancers lose that know nothing of each other? One, four and sixteen of them in front of the same endpoints, whose speed
-//! changes, with what each knows itself and with shared load; and what the simulator said would come out.
+//! Herd experiment, the loss of balancers that know nothing of each other: one, four and sixteen of them in front of the same endpoints, whose speed
+//! changes, with each one's own knowledge and with shared load; and the simulator's prediction.
 
 use crate::balancers::{self, Algorithm, Running};
 use crate::child::{self, Child};
@@ -22,7 +22,6 @@ use clap::{Args, FromArgMatches};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// The row of the registry.
 pub static EXPERIMENT: Experiment = Experiment {
     name: "herd",
     summary: "1, 4 and 16 independent balancers before 8 endpoints whose speed changes: local algorithms, shared load, and the prediction",
@@ -53,7 +52,7 @@ const SLOW: [u64; 4] = [1000, 1000, 2000, 4000];
 /// Seconds from one change to the next, on average.
 const CHANGES: f64 = 2.0;
 const WARM_UP: f64 = 1.0;
-/// The same system, to simulate.
+/// Scenario of the same system.
 const SCENARIO: &str = include_str!("../../scenarios/herd.toml");
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -193,7 +192,7 @@ impl Measured<'_> {
         Finding::at_most(claim, &what, Interval::of_ratios(&runs(of), &runs(over)), most)
     }
 
-    /// What the simulator said beside what was measured.
+    /// Compares the prediction with the measurements.
     fn beside(&self, prediction: &Prediction) -> Comparison {
         let case = |at: usize| {
             let (count, way) = (at / WAYS.len(), at % WAYS.len());

@@ -1,4 +1,4 @@
-//! Which experiments are there? The registry: one row each, from which the subcommands are made. A new experiment is its
+//! Registry of experiments: one row each, from which the subcommands are made. A new experiment is its
 //! file, a `mod` line and a row.
 
 mod default_algorithm;
@@ -19,7 +19,7 @@ mod udp_cost;
 
 use crate::experiment::Experiment;
 
-/// Every experiment.
+/// All experiments, in the order of the help.
 pub static ALL: &[&Experiment] = &[
     &protocol_cost::HTTP,
     &mytime::EXPERIMENT,

@@ -1,4 +1,4 @@
-//! How much longer does a request take through a balancer? Beside the same requests without one, at the same moments, while the
+//! Overhead experiment, the latency that a balancer adds: beside the same requests without one, at the same moments, while the
 //! endpoint has little to do, half of what it can, and nearly all.
 
 use crate::balancers::{self, Algorithm, Balancer, OTHER, Running, Setup};
@@ -24,7 +24,6 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-/// The row of the registry.
 pub static EXPERIMENT: Experiment = Experiment {
     name: "overhead",
     summary: "Latency that a balancer adds at 10, 50 and 90 % of what the endpoint can take, beside none at all",
@@ -42,17 +41,17 @@ how long a request takes that meets no other. It has no balancer's hop.",
     run: |matches| Options::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|o| run(&o)),
 };
 
-/// What a request is, microseconds.
+/// Work of a request, in microseconds.
 const WORK_US: u32 = 200;
-/// Of what the endpoint can take.
+/// Loads as shares of the endpoint's capacity.
 const LOADS: [f64; 3] = [0.1, 0.5, 0.9];
 const WARM_UP: f64 = 0.5;
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Without a balancer.
+/// Name of the way without a balancer.
 const DIRECT: &str = "direct";
-/// The same without a balancer, to simulate.
+/// Scenario of the endpoint without a balancer.
 const SCENARIO: &str = include_str!("../../scenarios/overhead.toml");
-/// Of what the endpoint can take, when requests meet no other.
+/// Load at which requests meet no other, as a share of the endpoint's capacity.
 const ALONE: f64 = 0.05;
 
 const LIKE_THE_BEST: [Claim; 3] = [
@@ -66,7 +65,7 @@ const TAIL: [Claim; 3] = [
     Claim::ours("At 90 % so is the 99th percentile"),
 ];
 
-/// What is off when it is off.
+/// Explanation of a deviation.
 const WHY: &str = "The simulator's core has nothing else to do: no other program, no interrupt and no host takes it away for a moment, which \
 a queue near its limit feels most, and it does not fall asleep between requests.";
 
@@ -131,11 +130,11 @@ fn predict(evenkeel: &Balancer, options: &Options, capacity: f64, alone: f64) ->
     Prediction::of(evenkeel.program(), &scenario, requests as u64, SEEDS)
 }
 
-/// What was measured.
+/// Measurements of all rounds.
 struct Measured<'m> {
     ways: &'m [&'static str],
     rounds: &'m Rounds<Timed>,
-    /// Requests a second.
+    /// Capacity in requests per second.
     capacity: f64,
 }
 
@@ -145,13 +144,13 @@ impl Measured<'_> {
         self.rounds.figures(load * self.ways.len() + way, |run| run.load.quantile(share))
     }
 
-    /// What a balancer added, microseconds, by round.
+    /// Latency added by a balancer, in microseconds, by round.
     fn added(&self, load: usize, way: usize, share: f64) -> Vec<f64> {
         let (with, without) = (self.runs(load, way, share), self.runs(load, 0, share));
         with.iter().zip(without).map(|(with, without)| (with - without) * 1e3).collect()
     }
 
-    /// What the simulator said of the endpoint alone.
+    /// Compares the prediction for the endpoint alone.
     fn beside(&self, prediction: &Prediction) -> Comparison {
         let case = |(load, part): (usize, &f64)| {
             let name = format!("{:.0} %", part * 100.0);

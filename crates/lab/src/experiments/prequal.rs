@@ -22,7 +22,6 @@ use clap::{Args, FromArgMatches};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// The row of the registry.
 pub static EXPERIMENT: Experiment = Experiment {
     name: "prequal",
     summary: "Round robin, two choices, leastconn and Prequal before endpoints whose neighbours come and go, with and without overload",
@@ -42,12 +41,12 @@ weighted round robin is round robin.",
 const ENDPOINTS: usize = 8;
 const BALANCERS: usize = 2;
 const PLACES: usize = 16;
-/// Of one processor, over and over in this time.
+/// Quota of an endpoint, as a share of one CPU, per period.
 const PART: f64 = 0.18;
 const PERIOD: Duration = Duration::from_millis(20);
 const WORK_US: f64 = 5000.0;
 const WARM_UP: f64 = 1.0;
-/// The same system, to simulate.
+/// Scenario of the same system.
 const SCENARIO: &str = include_str!("../../scenarios/prequal.toml");
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -75,7 +74,7 @@ const CLAIMS: [[Claim; 2]; 2] = [
     ],
 ];
 
-/// What is off when it is off.
+/// Explanation of a deviation.
 const WHY: &str = "The simulator's neighbour always takes the same part of a machine. Here the kernel divides it by threads that want to run: an \
 endpoint with many requests has up to sixteen beside its neighbour's two and gets most of it, so long queues are shorter than predicted; one \
 with a single request gets less than predicted, and waits where the quota of 20 ms is used up.";
@@ -142,7 +141,7 @@ impl Measured<'_> {
         self.rounds.figures(load * WAYS.len() + way, |run| run.load.quantile(share))
     }
 
-    /// What the simulator said beside what was measured. `predictions`: by load.
+    /// Compares predictions, by load, with the measurements.
     fn beside(&self, predictions: &[Prediction]) -> Comparison {
         let case = |at: usize| {
             let (load, way) = (at / WAYS.len(), at % WAYS.len());

@@ -1,4 +1,4 @@
-//! What do slow clients cost the others, and how much memory do they take? Thousands of them in each state that a
+//! Cost of slow clients to other clients, and their memory: thousands of them in each state that a
 //! connection can be in, and one more client that is not slow.
 
 use crate::balancers::{self, Balancer, Front, Listener, Pool, Route, Setup, Timeouts};
@@ -19,7 +19,6 @@ use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-/// The row of the registry.
 pub static EXPERIMENT: Experiment = Experiment {
     name: "slow-clients",
     summary: "What thousands of slow clients cost one that is not, and the memory of a connection in each state",
@@ -36,7 +35,7 @@ machine the 99th percentile moves by itself: the rounds show by how much.",
 struct Arguments {
     #[command(flatten)]
     study: Options,
-    /// Only these states.
+    /// States to run, by name.
     #[arg(long, value_name = "CASE", value_delimiter = ',')]
     only: Vec<String>,
     /// Slow connections in each state.
@@ -50,9 +49,9 @@ struct Arguments {
 /// A state that a client can keep its connection in.
 struct State {
     case: Case,
-    /// What it sends; `None`: it asks for 1 kB, reads it and stays.
+    /// Bytes that it sends; `None`: it requests 1 kB, reads it and stays.
     sends: Option<fn() -> String>,
-    /// What it takes at most, and how many KiB these are.
+    /// Claim on the memory per connection, and its bound in KiB.
     claim: Claim,
     kib_max: f64,
 }
@@ -70,7 +69,7 @@ const fn state(
     State { case, sends, claim: Claim::ours(claim), kib_max }
 }
 
-/// What each takes at most is what its buffers add up to: docs/guide/clients.md.
+/// States of slow clients. The bound of each is the sum of its buffers: docs/guide/clients.md.
 static STATES: &[State] = &[
     state("idle", "nothing, after a request", None, "An idle client takes at most 1.5 KiB", 1.5),
     state(
@@ -122,7 +121,6 @@ fn part_of_body() -> String {
     format!("POST /silent/ HTTP/1.1\r\n{HOST}Content-Length: 1000000\r\n\r\n{}", "x".repeat(1000))
 }
 
-/// What states are measured with.
 struct Slow<'s> {
     states: Vec<&'static State>,
     evenkeel: &'s Balancer,

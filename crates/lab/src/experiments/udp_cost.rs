@@ -1,5 +1,5 @@
-//! What does a datagram cost? CPU time of evenkeel and of NGINX's stream module for each datagram that they pass on, in
-//! rounds that take turns.
+//! CPU cost of a datagram: evenkeel and NGINX's stream module forward datagrams, in
+//! alternating rounds.
 
 use crate::balancers::{self, Algorithm, Balancer, Front, Listener, Pool, Running, STREAM_MODULE, Setup, Timeouts};
 use crate::child;
@@ -16,7 +16,6 @@ use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The row of the registry.
 pub static EXPERIMENT: Experiment = Experiment {
     name: "udp-cost",
     summary: "CPU time per datagram of 200 bytes through evenkeel and through NGINX's stream module",
@@ -39,7 +38,7 @@ struct Arguments {
     /// Seconds of load in each run; without it 3, with --quick 1, with --full 8.
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=60))]
     seconds: Option<u64>,
-    /// Only these loads.
+    /// Loads to run, by name.
     #[arg(long, value_delimiter = ',', value_name = "CASE")]
     only: Vec<String>,
     /// Another evenkeel beside, or several: what a change costs.
@@ -47,7 +46,7 @@ struct Arguments {
     also: Vec<PathBuf>,
 }
 
-/// What clients do: how many there are, and what each sends before it waits.
+/// Load: the number of clients, and the datagrams that each sends before it waits.
 struct Load {
     case: Case,
     clients: usize,

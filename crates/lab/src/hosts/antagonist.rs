@@ -1,4 +1,4 @@
-//! Who else uses a machine? A process that uses all the processor time it can get for a while, and none for a while.
+//! Antagonist: a process that alternately uses all the CPU time it can get and none.
 
 use crate::child::{self, Child};
 use crate::error::{Error, Result};
@@ -7,22 +7,21 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Its subcommand.
 pub const NAME: &str = "antagonist";
 
-/// It ends by itself after so long, whatever becomes of the experiment.
+/// Time after which it exits by itself, whatever happens to the experiment.
 const LIFE: Duration = Duration::from_secs(3600);
 
-/// What it does.
+/// Arguments of an antagonist.
 #[derive(Args, Clone, Debug)]
 pub struct Antagonist {
-    /// Threads that use processor time.
+    /// Number of threads that use CPU time.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub threads: u8,
     /// Seconds of each while, on average (exponential).
     #[arg(long, value_name = "S", default_value_t = 1.0)]
     pub mean: f64,
-    /// What they are drawn from.
+    /// Seed of the durations.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 }

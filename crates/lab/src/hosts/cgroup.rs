@@ -1,5 +1,5 @@
-//! How much of a processor may some processes use together? A control group of the system with a quota, version 1 or 2, removed on
-//! drop, and what a lab that was killed left behind by the next one.
+//! CPU quota for a group of processes: a control group, version 1 or 2, removed on
+//! drop. One left behind by a killed lab is removed by the next.
 
 use super::left::{PREFIX, left_behind};
 use crate::error::{Result, While};
@@ -47,7 +47,7 @@ impl Group {
         Ok(group)
     }
 
-    /// What stands before a command that runs within it.
+    /// Words to prefix to a command that runs within it.
     pub fn within(&self) -> Vec<String> {
         let join = format!("echo $$ >{}/cgroup.procs && exec \"$@\"", self.folder.display());
         vec!["sh".into(), "-c".into(), join, "sh".into()]

@@ -1,8 +1,7 @@
-//! How is known what a lab left behind? By names that all of them begin with, and that say whose it is.
+//! Names of system objects that a killed lab leaves behind: a common prefix and the owner's process id.
 
 use std::path::Path;
 
-/// The begin of every name.
 pub const PREFIX: &str = "eklab";
 
 /// The names in a folder that labs gave which run no more: `eklab`, their process and more, with hyphens between.

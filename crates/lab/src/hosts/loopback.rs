@@ -1,5 +1,5 @@
-//! How is a host had that vanishes, or whose packets get lost? In a network that the lab has to itself: a namespace with loopback
-//! alone, in which rules of nftables drop packets to and from one address. The kernel need not have netem.
+//! Hosts that vanish or lose packets, in a network of the lab's own: a namespace with loopback
+//! alone, in which nftables rules drop packets to and from one address. Needs no netem.
 
 use super::left::PREFIX;
 use crate::child;
@@ -12,10 +12,10 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long a change may take.
+/// Limit of the time that a change may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where the rules are. Packets of this machine to itself come in too, whichever way they go.
+/// Chain of the rules, an input chain: packets of this machine to itself pass it in both directions.
 const CHAIN: &str = "inet lab lost";
 
 /// The network of the thread that entered it, of its threads and of its processes, until dropped.

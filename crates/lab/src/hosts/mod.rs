@@ -1,4 +1,4 @@
-//! Which machines does an experiment need that this one is not? Namespaces of the network for hosts, control groups for their processors.
+//! Simulated machines: network namespaces as hosts, control groups as their CPUs.
 
 pub mod antagonist;
 mod cgroup;

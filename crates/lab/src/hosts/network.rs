@@ -1,6 +1,6 @@
-//! How are hosts had on one machine? A hub and hosts around it, each a network namespace with one
-//! link to the hub, whose rate can be limited. All of it is removed on drop, and what a lab that was killed left behind by the
-//! next one.
+//! Network of hosts on one machine: a hub and hosts around it, each a network namespace with one
+//! link to the hub, whose rate can be limited. Removed on drop; one left behind by a killed lab is removed by the
+//! next.
 
 use super::left::{PREFIX, left_behind};
 use crate::child;
@@ -11,7 +11,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long a change of the network may take.
+/// Limit of the time that a change of the network may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Bytes that a limited link lets through at once: some packets.
@@ -24,7 +24,7 @@ const WAITING: u32 = 16 * 1024 * 1024;
 pub struct Network {
     ip: String,
     tc: String,
-    /// That of the hub is the first.
+    /// Namespaces by host; the hub's is first.
     names: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ impl Network {
         Ok(network)
     }
 
-    /// What stands before a command that runs at a host; 0 is the hub.
+    /// Words to prefix to a command that runs on a host; 0 is the hub.
     pub fn at(&self, host: usize) -> Vec<String> {
         vec![self.ip.clone(), "netns".into(), "exec".into(), self.names[host].clone()]
     }
@@ -73,7 +73,7 @@ impl Network {
         self.limit(host, "eth0", rate)
     }
 
-    /// The same of what it is sent.
+    /// Limits the rate towards the host, in bits per second; `None` removes the limit.
     ///
     /// # Errors
     /// The system refuses it.
@@ -145,7 +145,7 @@ impl Drop for Network {
     }
 }
 
-/// The address of a host.
+/// IPv4 address of a host.
 pub fn address(host: usize) -> Ipv4Addr {
     Ipv4Addr::new(198, 18, u8::try_from(host).unwrap_or(u8::MAX), 2)
 }

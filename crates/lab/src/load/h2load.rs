@@ -1,4 +1,4 @@
-//! How is a proxy loaded over HTTP/2? By nghttp2's h2load: so many connections with so many streams at once. It does not
+//! Load over HTTP/2, by nghttp2's h2load: a number of connections with a number of concurrent streams each. It does not
 //! connect again, so a connection that the proxy ends is a failed load, not a slower one.
 
 use super::{Answered, answered};
@@ -10,9 +10,8 @@ use std::time::Duration;
 /// Connections, streams of each, and what they send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Streams {
-    /// Connections.
     pub clients: u32,
-    /// Requests at once on each.
+    /// Concurrent requests on each.
     pub streams: u32,
 }
 

@@ -1,4 +1,4 @@
-//! How is a proxy loaded with handshakes of TLS? By clients of the lab's own, which make a connection, ask once and close,
+//! Load of TLS handshakes: clients of the lab's own make a connection, send one request and close,
 //! and know whether their session was resumed: a load meant to be resumed that was not gives no figure, nor the reverse.
 
 use super::{Answered, answered};
@@ -11,18 +11,16 @@ use std::io::{Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Which handshakes.
+/// Kind and number of handshakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handshakes {
-    /// Clients at once.
+    /// Number of concurrent clients.
     pub clients: u32,
-    /// Version of TLS.
     pub version: tls::Version,
-    /// Whether all but each client's first resume the session before, by a ticket.
+    /// True if all but each client's first resume the previous session by a ticket.
     pub resumed: bool,
 }
 
-/// What one client counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counted {
     answers: u64,

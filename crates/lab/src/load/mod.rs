@@ -1,5 +1,5 @@
-//! How is a proxy loaded, and how many requests were answered? By wrk where clients keep their connection, by
-//! ApacheBench where each request has its own, by h2load over HTTP/2, by the lab itself where handshakes count or latency does. One
+//! Loads on a proxy, and the answers to them: wrk where clients keep their connection,
+//! ApacheBench where each request has its own, h2load over HTTP/2, the lab itself where handshakes or latency count. One
 //! answer that is not a 2xx, or one failed read, and there is no figure.
 
 pub mod generator;
@@ -19,12 +19,12 @@ pub enum Load {
     Close(u32),
 }
 
-/// How much was answered.
+/// Number of answers, and the time for them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Answered {
-    /// Whole answers.
+    /// Number of complete answers.
     pub requests: u64,
-    /// In this time.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
@@ -59,7 +59,7 @@ impl Load {
         Ok(command.split(' ').map(str::to_owned).collect())
     }
 
-    /// What was answered, by what its program printed.
+    /// Parses the output of the load program.
     ///
     /// # Errors
     /// If any request failed.

@@ -3,37 +3,32 @@
 use crate::stats::{Interval, RUNS_MIN};
 use serde_json::{Value, json};
 
-/// What a publication says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// In a sentence.
     pub text: &'static str,
-    /// Where it stands.
     pub source: &'static str,
 }
 
 impl Claim {
-    /// One of the project's own.
+    /// Claim of the project's own.
     pub const fn ours(text: &'static str) -> Claim {
         Claim { text, source: "evenkeel" }
     }
 }
 
-/// What became of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The whole interval is where the claim says.
+    /// The whole interval lies within the claim.
     Reproduced,
-    /// None of it is.
+    /// No part of the interval does.
     NotReproduced,
-    /// Part of it is: more runs, or a quieter machine, would tell.
+    /// Part of it does: more runs, or a quieter machine, would decide.
     NotDistinguishable,
-    /// It was not measured.
+    /// Not measured, for the stated reason.
     NotShown,
 }
 
 impl Verdict {
-    /// In words.
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Reproduced => "reproduced",
@@ -43,7 +38,6 @@ impl Verdict {
         }
     }
 
-    /// How a page shows it.
     pub fn class(self) -> &'static str {
         match self {
             Verdict::Reproduced => "holds",
@@ -61,27 +55,23 @@ impl Verdict {
     }
 }
 
-/// What a figure has to be for a claim to hold.
+/// Bound on a figure for a claim to hold.
 #[derive(Clone, Copy, Debug)]
 pub enum Says {
-    /// This at least.
     AtLeast(f64),
-    /// This at most.
     AtMost(f64),
-    /// This, give or take a part of it.
+    /// Value with a relative tolerance.
     Near(f64, f64),
 }
 
 /// A claim, and what was measured of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// The claim.
     pub claim: Claim,
-    /// What became of it.
     pub verdict: Verdict,
-    /// What was measured, or why nothing was.
+    /// Measurement in words, or the reason why there is none.
     pub what: String,
-    /// The figure, and from where to where it has to be for the claim to hold.
+    /// Interval of the figure, and the range in which the claim holds.
     pub measured: Option<(Interval, (f64, f64))>,
 }
 
@@ -133,7 +123,7 @@ impl Finding {
         }
     }
 
-    /// It cannot be shown here. `why`: in a sentence.
+    /// Finding for a claim that cannot be tested here, with the reason as a sentence.
     pub fn not_shown(claim: Claim, why: String) -> Finding {
         Finding { claim, verdict: Verdict::NotShown, what: why, measured: None }
     }
@@ -149,7 +139,6 @@ impl Finding {
         Some((format!("{median:.3} ({low:.3} to {high:.3})"), needs))
     }
 
-    /// In a sentence.
     pub fn told(&self) -> String {
         match self.figures() {
             Some((figure, needs)) => format!("{}: {figure}; the claim needs {needs}{}", self.what, self.doubt()),
@@ -157,7 +146,7 @@ impl Finding {
         }
     }
 
-    /// Why it is undecided, to be added to a sentence; empty if it is decided.
+    /// Reason why it is inconclusive, to append to a sentence; empty if it is decided.
     pub fn doubt(&self) -> &'static str {
         match self.verdict {
             Verdict::NotDistinguishable => "; undecided, as its rounds differ by more than what would tell",
@@ -165,7 +154,6 @@ impl Finding {
         }
     }
 
-    /// For machines.
     pub fn json(&self) -> Value {
         let finite = |x: f64| x.is_finite().then_some(x);
         let figure = self.measured.map(|(of, needs)| {

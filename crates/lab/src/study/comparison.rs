@@ -1,4 +1,4 @@
-//! How far is what was measured from what the simulator said? A line for each figure of each case: from them come a table, plots, JSON
+//! Comparison of measurements with the simulator's predictions. A line for each figure of each case; from them come a table, plots, JSON
 //! and a verdict on each figure.
 
 use super::claim::{Claim, Finding};
@@ -9,23 +9,22 @@ use crate::stats::{Interval, Spread};
 use evenkeel_draw::intervals::intervals;
 use serde_json::{Value, json};
 
-/// How far a prediction may be off.
+/// Tolerance of a prediction, relative.
 const WITHIN: f64 = 0.2;
 
-/// What is predicted.
 #[derive(Clone, Copy, Debug)]
 pub struct Figure {
-    /// Its name in tables and JSON, with its unit.
+    /// Name in tables and JSON, with the unit.
     pub name: &'static str,
-    /// What the simulator calls it.
+    /// Name of the simulator's metric.
     pub metric: &'static str,
-    /// By what the simulator's figure is multiplied.
+    /// Factor from the simulator's unit.
     pub scale: f64,
-    /// That it was predicted.
+    /// Claim that the prediction holds.
     pub claim: Claim,
 }
 
-/// The median latency.
+/// Median latency, in milliseconds.
 pub const P50: Figure = Figure {
     name: "p50, milliseconds",
     metric: "p50",
@@ -51,29 +50,27 @@ pub const RATE: Figure = Figure {
     ),
 };
 
-/// What was simulated and measured.
+/// Case that was simulated and measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Case<'c> {
-    /// What is compared in one plot.
+    /// Group of cases in one plot.
     pub group: &'c str,
-    /// Its name there.
     pub name: &'c str,
-    /// What the simulator calls its point and its algorithm.
+    /// Labels of point and policy in the scenario.
     pub simulated: (&'c str, &'c str),
-    /// Its colour in plots.
+    /// Index of its colour in plots.
     pub colour: usize,
-    /// What the simulator leaves out that puts it off; empty if nothing is known.
+    /// Explanation of a deviation: what the simulator leaves out; empty if unknown.
     pub why: &'static str,
 }
 
-/// A figure of a case.
+/// Figure of a case, with its prediction.
 #[derive(Clone, Debug)]
 pub struct Line {
     group: String,
     name: String,
     figure: Figure,
     predicted: Option<f64>,
-    /// By round.
     measured: Vec<f64>,
     colour: usize,
     why: &'static str,
@@ -108,7 +105,7 @@ impl Line {
             .join(", ")
     }
 
-    /// Measured over predicted.
+    /// Ratio of measurement to prediction.
     fn ratio(&self) -> Option<f64> {
         Some(Spread::of(&self.measured)?.median / self.predicted.filter(|of| *of > 0.0)?)
     }
@@ -121,7 +118,7 @@ impl Line {
         self.is_off() && !self.why.is_empty()
     }
 
-    /// Of the median, in words.
+    /// Error of the median, in percent, as text.
     fn error(&self) -> String {
         self.ratio().map_or_else(String::new, |ratio| format!("{:+.0} %", (ratio - 1.0) * 100.0))
     }
@@ -201,7 +198,7 @@ impl Comparison {
         if self.lines.is_empty() { Vec::new() } else { std::iter::once(header).chain(lines).collect() }
     }
 
-    /// Why cases are off, in sentences.
+    /// Explanations of deviations, as sentences.
     pub fn reasons(&self) -> Vec<String> {
         let of = self.by(|line| line.why).into_iter().filter_map(|lines| {
             let off: Vec<String> = lines
@@ -214,7 +211,6 @@ impl Comparison {
         of.collect()
     }
 
-    /// For machines.
     pub fn json(&self) -> Value {
         self.lines.iter().map(Line::json).collect()
     }

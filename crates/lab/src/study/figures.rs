@@ -1,4 +1,4 @@
-//! How are the runs of a thing told? As a median with the smallest and largest beside it, or as a line of a plot.
+//! Presentation of runs: as a median with the smallest and largest beside it, or as a line of a plot.
 
 use super::meter::Used;
 use super::rounds::Rounds;
@@ -15,7 +15,7 @@ pub fn told(runs: &[f64], digits: usize) -> String {
     spread.map_or_else(String::new, |s| format!("{:.digits$} ({:.digits$}..{:.digits$})", s.median, s.min, s.max))
 }
 
-/// The same for machines; `null` of no runs.
+/// Spread as JSON; `null` without runs.
 pub fn spread(runs: &[f64]) -> Value {
     Spread::of(runs).map_or(Value::Null, |s| json!({ "median": s.median, "min": s.min, "max": s.max }))
 }
@@ -48,17 +48,16 @@ pub fn row(name: &str, runs: &[f64], expected: Option<f64>, colour: usize) -> Ro
     }
 }
 
-/// What a load met, and what the processes used meanwhile.
+/// Results of a load, and the CPU time used during it.
 pub struct Timed {
-    /// What it met.
     pub load: Outcome,
-    /// What was used, from before its begin to after its end: with its warm-up.
+    /// CPU time from before its start to after its end, including the warm-up.
     pub used: Used,
     warm_up: f64,
 }
 
 impl Timed {
-    /// Of a load whose requests have all been answered. `warm_up`: its seconds that do not count.
+    /// Creates the result of a load whose requests were all answered. `warm_up`: seconds that do not count.
     ///
     /// # Errors
     /// Some failed.
@@ -78,7 +77,6 @@ impl Timed {
     }
 }
 
-/// Every run, for machines.
 pub fn raw(rounds: &Rounds<Timed>) -> Value {
     rounds.json(|run| json!({ "load": run.load.json(), "cpu": run.used.json() }))
 }

@@ -1,4 +1,4 @@
-//! Whose CPU time was it? That of each group of processes, and that of the whole machine beside it: the report shows
+//! CPU time of each group of processes, and of the whole machine beside it: the report shows
 //! the rest, which other programs used.
 
 use crate::error::{Error, Result, While};
@@ -12,10 +12,10 @@ pub struct Meter {
     machine: Duration,
 }
 
-/// What was used between two moments.
+/// CPU time used between two moments.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Used {
-    /// By group, in the order given.
+    /// CPU time by group, in the order given.
     pub groups: Vec<(&'static str, Duration)>,
     /// By everything, the kernel's own work included.
     pub machine: Duration,
@@ -46,7 +46,7 @@ impl Meter {
 }
 
 impl Used {
-    /// That of a group.
+    /// CPU time of a group; zero if there is no such group.
     pub fn of(&self, name: &str) -> Duration {
         self.groups.iter().find(|(group, _)| *group == name).map_or(Duration::ZERO, |(_, used)| *used)
     }
@@ -57,7 +57,7 @@ impl Used {
         if self.machine.is_zero() { 1.0 } else { sum.as_secs_f64() / self.machine.as_secs_f64() }
     }
 
-    /// For machines: seconds.
+    /// CPU seconds as JSON.
     pub fn json(&self) -> Value {
         let groups: serde_json::Map<String, Value> =
             self.groups.iter().map(|(name, used)| ((*name).to_owned(), json!(used.as_secs_f64()))).collect();

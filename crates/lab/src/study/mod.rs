@@ -1,4 +1,4 @@
-//! How is an experiment run again that others have published? With the same options for each, in interleaved rounds, and with a
+//! Framework for re-running published experiments: the same options for each, interleaved rounds, and a
 //! verdict on each claim: as text, as JSON and as one page.
 
 mod claim;
@@ -31,28 +31,24 @@ use std::path::Path;
 /// Names and versions of what ran.
 pub type Versions = Vec<(String, String)>;
 
-/// What an experiment found.
+/// Findings of an experiment.
 #[derive(Default)]
 pub struct Found {
-    /// Its title.
     pub title: &'static str,
-    /// The machines, drawn: SVG.
+    /// Drawing of the machines, as SVG.
     pub topology: String,
-    /// What became of each claim.
     pub findings: Vec<Finding>,
-    /// Figures; the first row is the header.
+    /// Table of figures; the first row is the header.
     pub figures: Vec<Vec<String>>,
     /// Further tables, each with its title.
     pub tables: Vec<(String, Vec<Vec<String>>)>,
     /// In the order of the page.
     pub plots: Vec<Plot>,
-    /// How it was measured, and what that does not say.
     pub method: Vec<String>,
-    /// What ran.
+    /// Versions of the programs.
     pub versions: Versions,
-    /// Every run.
     pub raw: Value,
-    /// Runs in which requests failed.
+    /// Runs with failed requests.
     pub failed: Failed,
 }
 
@@ -64,7 +60,7 @@ pub fn present(found: &Found, options: &Options) -> Result<()> {
     present_beside(found, &Comparison::default(), options)
 }
 
-/// The same with what the simulator said: its verdicts and plots are the last.
+/// Presents the findings together with the simulator's predictions, whose verdicts and plots come last.
 ///
 /// # Errors
 /// A file cannot be written.

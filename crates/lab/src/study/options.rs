@@ -1,11 +1,11 @@
-//! What does the command line say of every such experiment?
+//! Command-line options common to all experiments.
 
 use crate::error::{Error, Result};
 use crate::stats::RUNS_MIN;
 use clap::{Args, Command};
 use std::path::PathBuf;
 
-/// What all have.
+/// Options that all experiments have.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Balancers beside evenkeel: haproxy, nginx, envoy. One that is not installed is named, and left out; "" for none.
@@ -14,16 +14,16 @@ pub struct Options {
     /// Interleaved rounds; without it 5, with --quick 1, with --full 11.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
     repeat: Option<u16>,
-    /// As small as it can be: whether it runs, not what comes out.
+    /// Smallest possible run: shows that it works, not what the result is.
     #[arg(long, conflicts_with = "full")]
     pub quick: bool,
-    /// Longer and more rounds, for narrow intervals.
+    /// More and longer rounds, for narrow intervals.
     #[arg(long)]
     full: bool,
-    /// Where every run is written as JSON.
+    /// File for every run as JSON.
     #[arg(long, value_name = "PATH")]
     pub json: Option<PathBuf>,
-    /// Where a page is written: verdicts, plots, method and every run in one file.
+    /// File for the page: verdicts, plots, method and every run.
     #[arg(long, value_name = "PATH")]
     pub report: Option<PathBuf>,
     /// The evenkeel to run; without it, the one beside this program.
@@ -50,7 +50,6 @@ impl Options {
         }
     }
 
-    /// Rounds.
     pub fn rounds(&self) -> usize {
         let usual = match (self.quick, self.full) {
             (true, _) => 1,
@@ -66,12 +65,12 @@ impl Options {
         if asked { self.rounds() } else { self.rounds().min(RUNS_MIN) }
     }
 
-    /// Whether it may take long.
+    /// True if it may take long.
     pub fn full(&self) -> bool {
         self.full
     }
 
-    /// Seconds of each run.
+    /// Duration of each run, in seconds.
     pub fn seconds(&self) -> u64 {
         match (self.quick, self.full) {
             (true, _) => 1,
@@ -80,7 +79,7 @@ impl Options {
         }
     }
 
-    /// As it was given.
+    /// Command line as it was given.
     pub fn command(&self) -> String {
         let mut words = std::env::args();
         words.next();

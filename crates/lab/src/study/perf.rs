@@ -1,5 +1,5 @@
-//! Where does a process spend its CPU time? perf samples it, each sample with the calls that led there; the source files of
-//! functions that the compiler put into others come from the program's line tables.
+//! CPU profile of a process: perf samples it, each sample with its call stack; the source files of
+//! inlined functions come from the program's line tables.
 //!
 //! By the clock (`cpu-clock`), since virtual machines have no counters of the processor. Where the kernel has interrupts off, a sample
 //! comes late; what counts here are shares of user code, which it does not.
@@ -17,10 +17,9 @@ const SAMPLES: usize = 7999;
 const STACK: usize = 1024;
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A call on the stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// The function, `[unknown]` if the program has no name for it.
+    /// Function name, `[unknown]` if the program has none.
     pub function: String,
     /// The file it is from, or the kernel.
     pub program: String,
@@ -31,7 +30,7 @@ pub struct Frame {
 /// A moment of a process: the innermost call is the first.
 pub type Sample = Vec<Frame>;
 
-/// Whether processes can be sampled here.
+/// Checks that processes can be sampled here.
 ///
 /// # Errors
 /// A program is missing, or the system forbids it.
@@ -97,16 +96,16 @@ fn frame(line: &str) -> Option<Frame> {
 /// The line tables of a program.
 pub struct Lines {
     program: String,
-    /// Of each part of the file that is loaded: where it begins, its length, and its address.
+    /// Loaded segments of the file: offset, length and address.
     segments: Vec<(u64, u64, u64)>,
     known: HashMap<u64, Vec<String>>,
 }
 
 impl Lines {
-    /// Of a program.
+    /// Reads the line tables of a program.
     ///
     /// # Errors
-    /// It is no program of 64 bit, or addr2line is missing.
+    /// It is not a 64-bit program, or addr2line is missing.
     pub fn of(program: &str) -> Result<Lines> {
         child::find("addr2line")?;
         let program = fs::canonicalize(program).or_say(|| format!("cannot find {program}"))?;
@@ -116,7 +115,6 @@ impl Lines {
         Ok(Lines { program, segments, known: HashMap::new() })
     }
 
-    /// Where it is.
     pub fn program(&self) -> &str {
         &self.program
     }

@@ -1,4 +1,4 @@
-//! What does the simulator say of the same system? It runs a scenario file in virtual time; its figures stand beside what was measured.
+//! Prediction by the simulator, which runs a scenario file of the same system in virtual time.
 
 use crate::child;
 use crate::error::{Error, Result, While};
@@ -7,12 +7,12 @@ use crate::stats::Spread;
 use serde_json::Value;
 use std::time::Duration;
 
-/// How long the simulator may take.
+/// Limit of the simulator's run time.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Simulated runs of each case, for latencies. A tail is skewed: the median of few runs is chance.
 pub const SEEDS: u64 = 50;
 
-/// What a simulated scenario came to.
+/// Results of a simulated scenario.
 pub struct Prediction(Value);
 
 impl Prediction {

@@ -8,19 +8,19 @@ use crate::error::{Error, Result};
 use crate::progress::Progress;
 use serde_json::{Value, json};
 
-/// What was measured of some things: by thing, then by round.
+/// Measurements of several things: by thing, then by round.
 #[derive(Clone, Debug)]
 pub struct Rounds<T> {
     names: Vec<String>,
     runs: Vec<Vec<Run<T>>>,
 }
 
-/// One thing in one round.
+/// Run of a thing in a round.
 #[derive(Clone, Debug)]
 struct Run<T> {
-    /// None if it failed twice.
+    /// Result; `None` if it failed twice.
     done: Option<T>,
-    /// Why runs before it gave no figure.
+    /// Reasons why earlier attempts gave no figure.
     failed: Vec<String>,
 }
 
@@ -31,7 +31,7 @@ pub struct Failed {
     pub told: Vec<String>,
     /// For machines: each with its name, its round and why.
     pub json: Vec<Value>,
-    /// What has no figure of any round.
+    /// Things without a figure in any round.
     pub without: Vec<String>,
 }
 
@@ -76,12 +76,11 @@ impl<T> Rounds<T> {
         Value::Object(self.names.iter().cloned().zip(self.runs.iter().map(of)).collect())
     }
 
-    /// How many runs of one failed, for a table.
+    /// Number of failed runs of a thing, as text.
     pub fn failed_of(&self, index: usize) -> String {
         self.runs[index].iter().map(|run| run.failed.len()).sum::<usize>().to_string()
     }
 
-    /// All that failed.
     pub fn failed(&self) -> Failed {
         let (mut failed, mut again, mut left_out) = (Failed::default(), Vec::new(), Vec::new());
         for (name, runs) in self.names.iter().zip(&self.runs) {
@@ -105,7 +104,6 @@ impl<T> Rounds<T> {
 }
 
 impl Failed {
-    /// Both together.
     pub fn and(mut self, other: Failed) -> Failed {
         self.told.extend(other.told);
         self.json.extend(other.json);

@@ -1,21 +1,21 @@
-//! What does the simulator say should come through? Each algorithm as that balancer has it.
+//! Predictions of the simulator, with each algorithm as the balancer implements it.
 
 use crate::balancers::Algorithm;
 use crate::study::comparison::{Case, Figure, RATE};
 use crate::study::{Comparison, Prediction};
 
-/// Of what came through without a slow link.
+/// Throughput relative to that without a slow link.
 const THROUGH: Figure = Figure { name: "requests a second, of those without a slow link", ..RATE };
 /// The point of the scenario in which no link is slow.
 const WHOLE: &str = "no slow link";
-/// What is off when it is off.
+/// Explanation of a deviation.
 const TCP: &str = "The simulator's links lose nothing. On the slow one TCP sends again what waited too long, or was dropped from a full queue, \
 which takes of the little that the link carries.";
-/// The same of HAProxy's random.
+/// Explanation of a deviation of HAProxy's random.
 const RING: &str = "HAProxy draws servers from the ring of its consistent hashing, on which the slow one may have more than its quarter; the \
 simulator draws all alike. Both draws are of one server as often as the square of its part.";
 
-/// What the simulator calls it: HAProxy and Envoy may draw the same server twice, Envoy's random draws one and its leastconn as many as
+/// Name in the scenario: HAProxy and Envoy may draw the same server twice, Envoy's random draws one and its leastconn as many as
 /// there are servers.
 fn simulated(row: &Row) -> &'static str {
     match (row.algorithm, row.balancer) {
@@ -28,21 +28,19 @@ fn simulated(row: &Row) -> &'static str {
     }
 }
 
-/// What was measured of a balancer with an algorithm.
+/// Measurement of a balancer with an algorithm.
 pub struct Row<'r> {
-    /// Its name.
     pub name: &'r str,
-    /// That of the balancer alone.
+    /// Name of the balancer alone.
     pub balancer: &'static str,
-    /// Its algorithm.
     pub algorithm: Algorithm,
-    /// What the slow link takes of the whole rate.
+    /// Share of the whole rate that the slow link can carry.
     pub share: f64,
-    /// What came through, over what did without a slow link, by round.
+    /// Throughput relative to that without a slow link, by round.
     pub through: Vec<f64>,
 }
 
-/// What the simulator said beside what was measured.
+/// Compares the predictions with the measurements.
 pub fn beside(rows: &[Row], prediction: &Prediction) -> Comparison {
     let line = |row: &Row| {
         let point = format!("{:.1} %", row.share * 100.0);

@@ -1,4 +1,4 @@
-//! How is it known that a balancer was picking an endpoint? By the source files of the functions on its stack, where most are inlined; by
+//! Recognition of stacks that were picking an endpoint: by the source files of the functions, where most are inlined; by
 //! their names, where those are all that a program has.
 
 use crate::balancers::Balancer;
@@ -6,7 +6,6 @@ use crate::error::Result;
 use crate::study::perf::{Frame, Lines, Sample};
 use std::path::Path;
 
-/// How it is known that a balancer picks.
 pub enum How {
     /// By the source files of its functions.
     Lines(Lines),
@@ -15,7 +14,7 @@ pub enum How {
 }
 
 impl How {
-    /// Of a balancer's program.
+    /// Chooses the method for a balancer's program.
     ///
     /// # Errors
     /// It cannot be read, or a program is missing.
@@ -35,7 +34,7 @@ impl How {
         }
     }
 
-    /// Whether this sample has functions that are known: if none has, nothing can be told.
+    /// True if this sample has known functions: if none has, nothing can be concluded.
     pub fn knows(&self, sample: &Sample) -> bool {
         match self {
             How::Lines(lines) => {
@@ -47,7 +46,7 @@ impl How {
         }
     }
 
-    /// Why nothing can be told.
+    /// Reason why nothing can be concluded.
     pub fn unknown(&self) -> String {
         match self {
             How::Lines(lines) => format!("What picking costs cannot be told: {} has no line tables.", lines.program()),
@@ -57,7 +56,7 @@ impl How {
         }
     }
 
-    /// Whether it was picking.
+    /// True if the balancer was picking.
     pub fn picks(&self, sample: &Sample) -> bool {
         match self {
             How::Lines(lines) => picks(&rooms(lines, sample)),
@@ -65,8 +64,8 @@ impl How {
         }
     }
 
-    /// Whether it was balancing: picking, or measuring what picks depend on.
-    /// `None` where that cannot be told apart.
+    /// True if it was balancing: picking, or measuring what picks depend on.
+    /// `None` where the two cannot be distinguished.
     pub fn balances(&self, sample: &Sample) -> Option<bool> {
         match self {
             // Others use its structures, too.
@@ -79,7 +78,7 @@ impl How {
 /// Functions of HAProxy that pick, or keep what it picks by: of its own algorithms by the begin of their names.
 const HAPROXY: [&str; 9] =
     ["assign_server", "sess_change_server", "get_server_", "fwrr_", "fwlc_", "chash_", "map_get_", "fas_", "lb_ss_"];
-/// One that any stack of HAProxy at work has, so that without it there are no names.
+/// Function on any stack of a working HAProxy: without it, there are no names.
 const HAPROXY_KNOWN: &str = "process_stream";
 
 fn is_haproxys(frame: &Frame) -> bool {
@@ -95,7 +94,7 @@ fn room(file: &str) -> Option<&str> {
     Some(file.split_once("crates/balance/src/")?.1.split('/').next().unwrap_or_default())
 }
 
-/// Whether an algorithm, one of its parts or the set of endpoints is at work; or the seam itself, between them and the proxy.
+/// True if an algorithm, one of its parts or the set of endpoints is at work; or the seam itself, between them and the proxy.
 fn picks(rooms: &[&str]) -> bool {
     rooms.iter().any(|room| ["algorithms", "parts", "endpoints"].contains(room)) || rooms.first() == Some(&"seam")
 }

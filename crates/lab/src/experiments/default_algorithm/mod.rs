@@ -1,5 +1,5 @@
-//! Which algorithm should be the default? The test by which HAProxy's was discussed: four servers, one of them behind a slow link;
-//! what comes through by round robin, leastconn and random; and what picking costs.
+//! Default-algorithm experiment, the test in the discussion of HAProxy's default: four servers, one of them behind a slow link;
+//! the throughput of round robin, leastconn and random; and the cost of picking.
 
 mod known;
 mod outcome;
@@ -22,7 +22,6 @@ use picking::Picking;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// The row of the registry.
 pub static EXPERIMENT: Experiment = Experiment {
     name: "default-algorithm",
     summary: "Round robin, leastconn and random in front of four servers, one of them behind a slow link; and what picking costs",
@@ -66,14 +65,14 @@ const PORT: u16 = 8000;
 const CONNECTIONS: u32 = 64;
 /// Bytes a second that the client's link takes: some thousands of answers.
 const CLIENT_RATE: f64 = 11e6;
-/// What the slow server's link takes of the whole rate.
+/// Share of the whole rate that the slow server's link can carry.
 const SHARES: [f64; 3] = [0.083, 0.041, 0.015];
-/// The same system, to simulate.
+/// Scenario of the same system.
 const SCENARIO: &str = include_str!("../../../scenarios/default-algorithm.toml");
-/// Of each run, what is not counted: until connections are where the algorithm brings them, and the end.
+/// Parts of each run that are not counted: the start, until connections have settled where the algorithm puts them, and the end.
 const WARM_UP: Duration = Duration::from_secs(1);
 const END: Duration = Duration::from_millis(300);
-/// How long the load may take to end.
+/// Limit of the time that the load may take to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn run(options: &Options) -> Result<()> {
@@ -114,7 +113,7 @@ fn run(options: &Options) -> Result<()> {
     study::present_beside(&outcome.found(versions), &beside::beside(&outcome.rows(), &prediction), options)
 }
 
-/// One balancer with one algorithm.
+/// Balancer with an algorithm.
 struct Arm<'b> {
     name: String,
     balancer: &'b Balancer,
@@ -128,14 +127,13 @@ impl Arm<'_> {
         Algorithm::ALL.into_iter().map(arm)
     }
 
-    /// Starts it at the hub.
+    /// Starts the balancer at the hub.
     fn start(&self, network: &Network, endpoints: &[SocketAddr]) -> Result<Running> {
         let bind = SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT));
         self.balancer.start(network.at(0), Setup::of_algorithm(self.algorithm, endpoints, bind))
     }
 }
 
-/// What runs are measured with.
 struct Bench<'b> {
     network: &'b Network,
     servers: &'b [SocketAddr],
@@ -143,9 +141,8 @@ struct Bench<'b> {
     seconds: u64,
 }
 
-/// What one run came to.
 struct Run {
-    /// Answers a second, once the connections are where the algorithm brings them.
+    /// Answers per second, once the connections have settled.
     rate: f64,
     /// Answers, from begin to end.
     answered: u64,
@@ -179,7 +176,7 @@ impl Bench<'_> {
     }
 }
 
-/// One of the servers: NGINX with a file of 1 kB.
+/// Starts a server: NGINX with a file of 1 kB.
 fn server(network: &Network, number: usize, folder: &std::path::Path) -> Result<Child> {
     let folder = folder.join(format!("server-{number}"));
     std::fs::create_dir_all(&folder).or_say(|| "cannot make a folder".into())?;

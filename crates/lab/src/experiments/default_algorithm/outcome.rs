@@ -1,4 +1,4 @@
-//! What do the runs say? What came through with a slow link, of what did without, beside what was published.
+//! Report of the throughput with a slow link, relative to that without, beside the published figures.
 
 use super::beside;
 use super::picking::Picking;
@@ -26,26 +26,25 @@ const REPLACED: Claim = Claim {
     source: "arithmetic: one of 16 pairs is the slow server twice",
 };
 
-/// What was measured.
+/// Measurements of all runs.
 pub struct Outcome<'o> {
-    /// What ran.
+    /// Balancers and algorithms that ran.
     pub arms: &'o [Arm<'o>],
-    /// As many runs without a slow link are the first of a round.
+    /// Number of runs without a slow link, which come first in a round.
     pub bases: usize,
-    /// Rates.
+    /// Requests per second, by round.
     pub rounds: &'o Rounds<f64>,
-    /// What picking costs.
     pub picking: &'o Picking,
 }
 
 impl Outcome<'_> {
-    /// What came through with a slow link, and what the same balancer let through without, by round.
+    /// Throughput with a slow link, and of the same balancer without one, by round.
     fn runs(&self, arm: usize, share: usize) -> (Vec<f64>, Vec<f64>) {
         let rates = |at: usize| self.rounds.figures(at, |rate| *rate);
         (rates(self.bases + share * self.arms.len() + arm), rates(arm / ALGORITHMS))
     }
 
-    /// What is compared with a prediction.
+    /// Rows to compare with a prediction.
     pub fn rows(&self) -> Vec<beside::Row<'_>> {
         let each = (0..SHARES.len()).flat_map(move |share| (0..self.arms.len()).map(move |arm| (share, arm)));
         let row = |(share, at): (usize, usize)| {
@@ -129,7 +128,6 @@ impl Outcome<'_> {
         findings
     }
 
-    /// All of it.
     pub fn found(&self, versions: Versions) -> Found {
         let header = ["", "8.3 %", "4.1 %", "1.5 %", "failed runs"].map(str::to_owned).to_vec();
         let cell = |arm: usize, share: usize| {

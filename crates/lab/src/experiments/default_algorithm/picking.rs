@@ -1,4 +1,4 @@
-//! What does picking an endpoint cost, with its locks? The share of samples of the balancer's CPU time whose stack has a function that
+//! Cost of picking an endpoint, with its locks: the share of CPU samples of the balancer whose stack has a function that
 //! picks, by algorithm and by workers.
 
 use super::known::How;
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// More of them than cores take turns.
 const WORKERS: [usize; 5] = [1, 2, 4, 8, 16];
-/// As many as there are servers where links are slow.
+/// Number of endpoints, as with slow links.
 const ENDPOINTS: usize = 4;
 /// HAProxy has no more threads in a group.
 const WORKERS_MAX: usize = 64;
@@ -66,27 +66,27 @@ const LOCKS: [Claim; 2] = [
     },
 ];
 
-/// What one run came to: shares of the samples.
+/// Result of a run: shares of the samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Run {
-    /// None where functions have no names.
+    /// `None` where functions have no names.
     picking: Option<f64>,
     /// With what is measured for it; of evenkeel only.
     balancing: Option<f64>,
     /// In the kernel, on account of a lock.
     futex: f64,
     samples: usize,
-    /// Requests a second.
+    /// Requests per second.
     rate: f64,
 }
 
-/// What was measured, or why nothing was.
+/// Measurements, or the reason why there are none.
 pub struct Picking {
     cells: Vec<Cell>,
     rounds: Option<Rounds<Run>>,
-    /// What is missing.
+    /// Reason why nothing was measured.
     why: String,
-    /// Of which balancers it cannot be told, and why.
+    /// Balancers without figures, each with the reason.
     pub notes: Vec<String>,
     cores: usize,
 }
@@ -169,7 +169,6 @@ impl Picking {
         all?.into_iter().max_by(|a, b| a.1.high.total_cmp(&b.1.high))
     }
 
-    /// What became of each claim.
     pub fn findings(&self) -> Vec<Finding> {
         let mut findings = vec![self.ours()];
         let workers = self.cells.iter().map(|cell| cell.workers).max().unwrap_or(0);
@@ -262,7 +261,6 @@ take turns; what 64 at once wait for each other cannot show here",
         Some(Plot { svg: chart.svg(), title })
     }
 
-    /// Every run.
     pub fn json(&self) -> Value {
         let run = |run: &Run| json!({ "picking": run.picking, "balancing": run.balancing, "futex": run.futex, "samples": run.samples, "rate": run.rate });
         self.rounds.as_ref().map_or_else(|| json!(self.why), |rounds| rounds.json(run))
@@ -274,7 +272,7 @@ take turns; what 64 at once wait for each other cannot show here",
     }
 }
 
-/// One run: the balancer under as much load as goes, sampled meanwhile.
+/// Runs the balancer at full load, and samples its CPU.
 fn run(balancer: &Balancer, setup: Setup, how: &mut How, seconds: u64, cores: usize) -> Result<Run> {
     let workers = setup.workers;
     let running = balancer.start(Vec::new(), setup)?;

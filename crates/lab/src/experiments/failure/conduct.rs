@@ -1,4 +1,4 @@
-//! How is a run conducted? With all balancers at once, over the same endpoints, so that each meets the very same
+//! Conduct of a run: all balancers at the same time, over the same endpoints, so that each meets the very same
 //! faults, on the same machine in the same state. At this load none of them takes a noticeable part of a core, so they
 //! do not take it from each other.
 
@@ -22,18 +22,16 @@ use std::time::Duration;
 
 /// Time to be ready before the first request.
 const HEAD_START: Duration = Duration::from_millis(500);
-/// How often the progress is shown.
+/// Interval of progress updates.
 const GLANCE: Duration = Duration::from_millis(100);
 
 /// The results of one balancer.
 pub struct Took {
-    /// What clients saw in all.
     pub felt: Felt,
-    /// What clients of each of `KINDS` saw.
+    /// Totals by client kind, as in `KINDS`.
     pub over: [Felt; KINDS.len()],
-    /// Each fault.
     pub lived: Vec<Lived>,
-    /// Each second.
+    /// Figures of each second.
     pub seconds: Vec<Second>,
     /// POSTs that reached endpoints more than once.
     pub posts_twice: usize,
@@ -41,31 +39,26 @@ pub struct Took {
     pub retries: u64,
 }
 
-/// A run.
 pub struct Ran {
-    /// What its schedule and its load were drawn from.
+    /// Seed of its schedule and its load.
     pub seed: u64,
-    /// The moment that seconds count from.
+    /// Start of its first second.
     pub begin_ns: u64,
-    /// The faults as they were.
+    /// Faults as they actually happened.
     pub struck: Vec<Struck>,
     /// The balancers, in the order given.
     pub took: Vec<Took>,
 }
 
-/// What all runs have.
 pub struct Stage<'s> {
-    /// The balancers.
     pub balancers: &'s [Balancer],
-    /// How many endpoints are behind each.
+    /// Number of endpoints behind each balancer.
     pub endpoints: u8,
-    /// Where packets can be dropped.
+    /// Network in which packets can be dropped.
     pub network: Option<&'s Loopback>,
-    /// What they serve over TLS.
     pub certificates: &'s Certificates,
     /// Runs before this one, and in all.
     pub round: (usize, usize),
-    /// Of all of them.
     pub progress: &'s Progress,
 }
 

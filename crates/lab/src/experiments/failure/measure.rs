@@ -1,5 +1,5 @@
-//! What did each fault cost the clients of a balancer, and how soon did it steer away and back? Computed only from the
-//! plan, the clients' records and what the endpoints wrote down.
+//! Cost of each fault to the clients of a balancer, and the time to steer away and back. Computed only from the
+//! plan, the clients' records and the endpoints' records.
 
 use super::schedule::Fault;
 use super::traffic::{Outcome, Over, Record, Request};
@@ -21,15 +21,11 @@ const SHARE_STEP: Duration = Duration::from_millis(100);
 
 /// A fault as it happened, on the clock of `clock::now_ns`.
 pub struct Struck {
-    /// What broke.
     pub fault: &'static Fault,
-    /// Which endpoint.
     pub endpoint: usize,
-    /// From when.
     pub from_ns: u64,
-    /// When it had been revived.
+    /// Time at which the endpoint had been revived.
     pub until_ns: u64,
-    /// When the recovery was over.
     pub to_ns: u64,
 }
 
@@ -37,18 +33,16 @@ pub struct Struck {
 pub struct Course<'a> {
     /// The moment that the plan counts from.
     pub begin_ns: u64,
-    /// What was sent.
     pub plan: &'a [Request],
-    /// What became of each, by number.
+    /// Result of each request, by number.
     pub records: &'a [Record],
-    /// What reached each endpoint, of this balancer's requests.
+    /// Arrivals of this balancer's requests at each endpoint.
     pub arrivals: &'a [Vec<Arrival>],
 }
 
-/// What clients saw, over some requests.
+/// Client-side results over a set of requests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Felt {
-    /// Requests sent.
     pub requests: usize,
     /// Failed GETs whose answer had not begun: a balancer can ask again.
     pub gets: usize,
@@ -66,20 +60,19 @@ pub struct Felt {
 }
 
 impl Felt {
-    /// All failures.
     pub fn failed(&self) -> usize {
         self.gets + self.posts + self.calls + self.begun
     }
 }
 
-/// One fault, as it affected one balancer.
+/// Effect of a fault on a balancer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lived {
-    /// What clients saw, from the fault to the end of the recovery.
+    /// Client-side results, from the fault to the end of the recovery.
     pub felt: Felt,
     /// From the fault to the last request that it hurt (that failed or took longer than `HURT`). Zero if none.
     pub away: Duration,
-    /// Whether it hurt to the end: the last request that it hurt was sent in its last tenth.
+    /// True if it hurt to the end: the last request that it hurt was sent in its last tenth.
     pub to_the_end: bool,
     /// From the revival to the first request that the endpoint answered well again. `None` if there was none in the
     /// recovery.
@@ -90,14 +83,14 @@ pub struct Lived {
     pub reached: Option<usize>,
 }
 
-/// One second of a run, for a chart.
+/// Figures of a second of a run, for a chart.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Second {
     /// Requests sent in it that failed: GETs, POSTs, calls of gRPC.
     pub failed: [usize; 3],
     /// Latency that 99 % of its requests did not exceed, in ms.
     pub p99_ms: Option<f64>,
-    /// Of the requests sent in it that reached endpoints, those that reached each.
+    /// Requests of this second by the endpoint that they reached.
     pub reached: Vec<usize>,
 }
 
@@ -111,12 +104,12 @@ impl Course<'_> {
         self.records.iter().filter(move |record| (from_ns..to_ns).contains(&self.sent_ns(record.id.number)))
     }
 
-    /// What clients saw in the whole run.
+    /// Client-side results of the whole run.
     pub fn felt(&self) -> Felt {
         self.felt_of(self.records.iter())
     }
 
-    /// What clients of one kind saw in the whole run.
+    /// Client-side results of the whole run, over one protocol.
     pub fn felt_over(&self, over: Over) -> Felt {
         self.felt_of(self.records.iter().filter(|record| self.plan[record.id.number].over == over))
     }
@@ -147,7 +140,7 @@ impl Course<'_> {
         felt
     }
 
-    /// How one fault affected the balancer.
+    /// Effect of a fault on the balancer.
     pub fn lived(&self, struck: &Struck) -> Lived {
         let (from_ns, until_ns) = (struck.from_ns.saturating_sub(clock::ns(AT_WORK)), struck.until_ns);
         let to_ns = struck.to_ns.saturating_sub(clock::ns(AT_WORK));

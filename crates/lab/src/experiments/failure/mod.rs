@@ -1,5 +1,5 @@
-//! How do load balancers live with endpoints that break? evenkeel beside others under the same load, in front of the same
-//! endpoints, through the same faults.
+//! Failure experiment: evenkeel beside others under the same load, in front of the same
+//! failing endpoints.
 
 mod conduct;
 mod measure;
@@ -22,7 +22,6 @@ use clap::{Args, FromArgMatches};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The row of the registry.
 pub static EXPERIMENT: Experiment = Experiment {
     name: "failure",
     summary: "Failed requests, latency and time to steer away and back while endpoints break, flap, vanish and lose packets",
@@ -64,7 +63,7 @@ struct Arguments {
     /// Requests per second to each balancer.
     #[arg(long, value_name = "N", default_value_t = 250, value_parser = clap::value_parser!(u32).range(50..=2000))]
     rate: u32,
-    /// What the schedule and the load of the first round are drawn from; those of the others from the numbers that follow.
+    /// Seed of the schedule and load of the first round; the others use the numbers that follow.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }

@@ -1,4 +1,4 @@
-//! What do the figures of all rounds say? A finding for each fault and for the whole, beside the best of the others; losses beside
+//! Report over all rounds: a finding for each fault and for the whole, beside the best of the others; losses beside
 //! wins.
 
 use super::conduct::{Ran, Took};
@@ -33,19 +33,17 @@ const AWAY_NOISE: f64 = 0.1;
 /// The part by which a latency may be larger.
 const P99_NOISE: f64 = 1.05;
 
-/// What was measured.
+/// Measurements of all rounds.
 pub struct Measured<'m> {
-    /// The balancers.
     pub balancers: &'m [Balancer],
-    /// Each run of all of them.
+    /// Runs of all balancers, by round.
     pub rounds: &'m [&'m Ran],
-    /// Why faults are left out that drop packets.
+    /// Reason why faults that drop packets are left out.
     pub left_out: Option<String>,
-    /// Requests a second to each.
+    /// Requests per second to each balancer.
     pub rate: u32,
 }
 
-/// What is compared.
 #[derive(Clone, Copy)]
 enum By {
     /// Less what the other has: at most so much.
@@ -54,7 +52,6 @@ enum By {
     Ratio(f64),
 }
 
-/// A part of the run.
 #[derive(Clone, Copy)]
 enum Part {
     Whole,
@@ -82,7 +79,7 @@ fn p99(felt: &Felt) -> f64 {
 }
 
 impl Measured<'_> {
-    /// Of one balancer, by round. Each round has a schedule of its own.
+    /// Figure of a balancer, by round. Each round has its own schedule.
     fn felt(&self, part: Part, balancer: usize, figure: impl Fn(&Felt) -> f64) -> Vec<f64> {
         let of = |ran: &Ran| {
             let took = &ran.took[balancer];
@@ -287,7 +284,7 @@ impl Measured<'_> {
     }
 }
 
-/// Where a fault is in a run.
+/// Index of a fault in a run.
 fn place(ran: &Ran, fault: &Fault) -> Option<usize> {
     ran.struck.iter().position(|struck| struck.fault.name == fault.name)
 }

@@ -1,4 +1,4 @@
-//! What breaks when? A seed and a length give the schedule: one endpoint at a time, each kind of fault once, with time
+//! Schedule of faults, from a seed and a length: one endpoint at a time, each kind of fault once, with time
 //! to recover after it.
 
 use crate::endpoint::{Endpoint, Mode};
@@ -8,17 +8,16 @@ use crate::rng::Rng;
 use crate::study::Claim;
 use std::time::Duration;
 
-/// One way to break.
+/// Kind of fault, with its claims.
 pub struct Fault {
-    /// Its name in the tables.
     pub name: &'static str,
-    /// What happens, and how the endpoint's health check looks meanwhile.
+    /// Description of the fault, and of the endpoint's health check during it.
     pub about: &'static str,
     how: How,
-    /// Whether the endpoint can write down requests that the fault hurts. Where it cannot, every failure meanwhile
+    /// True if the endpoint can record requests that the fault hurts. Otherwise every failure meanwhile
     /// counts as caused by the fault.
     pub writes_down: bool,
-    /// Of failures, of the time to steer away, and of the 99th percentile.
+    /// Claims on failures, the time to steer away, and the 99th percentile.
     pub claims: [Claim; 3],
 }
 
@@ -137,7 +136,7 @@ pub static FAULTS: [Fault; 12] = [
 ];
 
 impl Fault {
-    /// Whether it takes a network whose packets can be dropped.
+    /// True if it needs a network whose packets can be dropped.
     pub fn drops_packets(&self) -> bool {
         matches!(self.how, How::Lose(_))
     }
@@ -173,7 +172,7 @@ impl Fault {
         }
     }
 
-    /// When it comes back and breaks again, in turns, between its begin and its end.
+    /// Times of recovery and relapse, alternating, between its start and its end.
     fn turns(&self, rng: &mut Rng, from: Duration, until: Duration) -> Vec<Duration> {
         let mut at = from;
         let next = || {
@@ -185,30 +184,25 @@ impl Fault {
     }
 }
 
-/// One fault and the recovery after it. Times count from the first request.
+/// Fault and the recovery after it. Times count from the first request.
 pub struct Lap {
-    /// What breaks.
     pub fault: &'static Fault,
-    /// Which endpoint.
     pub endpoint: usize,
-    /// When it breaks.
     pub from: Duration,
-    /// When it is mended and breaks again meanwhile, in turns.
+    /// Times of recovery and relapse, alternating.
     pub turns: Vec<Duration>,
-    /// When it is revived.
     pub until: Duration,
-    /// When the recovery is over.
     pub to: Duration,
 }
 
-/// How long all endpoints are healthy at first.
+/// Time at the start during which all endpoints are healthy.
 pub const LEAD_IN: Duration = Duration::from_secs(2);
 /// A lap shorter than this says nothing: checks need a second to see a fault, and one to see a return.
 pub const LAP_MIN: Duration = Duration::from_secs(5);
 /// The share of a lap that the fault lasts.
 const BROKEN: f64 = 0.4;
 
-/// As many of these faults as fit into `length`, in random order, each at a random endpoint.
+/// Plans as many of these faults as fit into `length`, in random order, each at a random endpoint.
 pub fn plan(seed: u64, length: Duration, endpoints: usize, faults: &[&'static Fault]) -> Vec<Lap> {
     let time = length.saturating_sub(LEAD_IN);
     let fit = (time.as_nanos() / LAP_MIN.as_nanos()) as usize;

@@ -1,4 +1,4 @@
-//! What do clients send, and what do they get? Requests at moments that are drawn before the run, whatever becomes of
+//! Clients of a failure run: requests at moments drawn before the run, whatever happens to
 //! the ones before (an open loop): the same for each balancer, at the same moment.
 
 use crate::client::connector::Connector;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// How long a client waits for a whole answer.
+/// Limit of the time that a client waits for a complete answer.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 /// The share of requests that are POSTs; calls of gRPC are not among them.
 pub const POSTS: f64 = 0.2;
@@ -26,10 +26,10 @@ pub const FRESH: f64 = 0.1;
 /// An idle connection older than this is not used again: the balancers close theirs after 60 s.
 const IDLE_MAX: Duration = Duration::from_secs(20);
 
-/// What a client speaks with the balancer. With endpoints it speaks HTTP/2 for calls of gRPC, and HTTP/1.1 for all else.
+/// Protocol between client and balancer. Endpoints get HTTP/2 for gRPC calls, and HTTP/1.1 for the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
-    /// HTTP/1.1.
+    /// HTTP/1.1 without TLS.
     Clear,
     /// HTTP/1.1 over TLS.
     Tls,
@@ -47,16 +47,15 @@ pub const KINDS: [(Over, &str, f64); 4] = [
     (Over::Grpc, "gRPC", 0.2),
 ];
 
-/// One request, to each balancer.
+/// Request to each of the balancers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Request {
-    /// When it is meant to be sent, counted from the first one's second.
+    /// Planned time, counted from the first request's second.
     pub at: Duration,
-    /// What is asked.
     pub ask: Ask,
-    /// How it gets to the balancer.
+    /// Protocol to the balancer.
     pub over: Over,
-    /// Whether it has a connection of its own.
+    /// True if it uses a connection of its own.
     pub fresh: bool,
 }
 
@@ -84,24 +83,23 @@ pub fn plan(seed: u64, length: Duration, rate: u32) -> Vec<Request> {
     std::iter::from_fn(next).collect()
 }
 
-/// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Its own answer, whole, with status 200.
+    /// Its own answer, complete, with status 200.
     Good,
-    /// Another status.
+    /// A status other than 200.
     Status(u16),
-    /// Another status of gRPC than 0; none if it had none.
+    /// A gRPC status other than 0; `None` if there was none.
     Grpc(Option<u16>),
     /// The connection to the balancer failed.
     Unreachable,
     /// The connection, or the stream, ended before the head of an answer.
     NoAnswer,
-    /// The answer ended early.
+    /// The answer ended prematurely.
     Cut,
-    /// No whole answer within the client's patience.
+    /// No complete answer within the client's patience.
     Late {
-        /// Whether it had begun.
+        /// True if the answer had begun.
         begun: bool,
     },
     /// An answer that is not to this request.
@@ -109,12 +107,12 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Whether the client had the head of the answer before it failed.
+    /// True if the client had the head of the answer before the failure.
     pub fn begun(self) -> bool {
         matches!(self, Outcome::Cut | Outcome::Late { begun: true } | Outcome::Wrong)
     }
 
-    /// In words.
+    /// Name of the result, for tables.
     pub fn name(self) -> String {
         match self {
             Outcome::Good => "good".into(),
@@ -130,14 +128,12 @@ impl Outcome {
     }
 }
 
-/// A request and its end.
+/// Record of a request and its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Which.
     pub id: Id,
-    /// What became of it.
     pub outcome: Outcome,
-    /// From the moment it was meant to be sent to its end, nanoseconds.
+    /// Time from its planned moment to its end, in nanoseconds.
     pub took_ns: u64,
 }
 

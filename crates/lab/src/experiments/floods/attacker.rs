@@ -1,4 +1,4 @@
-//! How does an attacker go on? Some connections at a time, each from its begin to its end, and then the next.
+//! Attacker: a number of connections at a time, each from start to end, then the next.
 
 use super::attacks::Attack;
 use crate::http;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long a write may wait before the attacker looks whether it shall stop.
+/// Interval at which a blocked write checks whether to stop.
 const GLANCE: Duration = Duration::from_millis(50);
 
 /// Connections that attack, until stopped.
@@ -25,12 +25,12 @@ struct Shared {
     cut: AtomicU64,
 }
 
-/// What they have met.
+/// Counts of the attacking connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Met {
-    /// Connections that they opened.
+    /// Number of connections opened.
     pub opened: u64,
-    /// Those that evenkeel ended.
+    /// Number of connections that evenkeel closed.
     pub cut: u64,
 }
 
@@ -55,12 +55,10 @@ impl Attackers {
         Attackers { shared, threads }
     }
 
-    /// What they have met so far.
     pub fn met(&self) -> Met {
         Met { opened: self.shared.opened.load(Relaxed), cut: self.shared.cut.load(Relaxed) }
     }
 
-    /// Ends them all.
     pub fn stop(self) {
         self.shared.stop.store(true, Relaxed);
         self.threads.into_iter().for_each(|thread| drop(thread.join()));

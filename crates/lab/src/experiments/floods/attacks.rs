@@ -1,23 +1,22 @@
-//! Which attacks are there, byte by byte? Those on HTTP/2 that have names of their own, and those on handshakes of TLS.
+//! Attacks, byte by byte: the named ones on HTTP/2, and those on TLS handshakes.
 
-/// What an attacking connection does.
+/// Behaviour of an attacking connection.
 pub struct Attack {
-    /// Its name.
     pub name: &'static str,
-    /// Whether it goes for the listener with TLS.
+    /// True if it targets the listener with TLS.
     pub tls: bool,
-    /// What it sends first.
+    /// First bytes that it sends.
     pub begin: fn() -> Vec<u8>,
-    /// What it sends from then on, with the number of the time; `None`: it only stays.
+    /// Bytes that it sends repeatedly, by the number of the repetition; `None`: it only stays connected.
     pub again: Option<fn(u32) -> Vec<u8>>,
-    /// Whether it reads what comes.
+    /// True if it reads responses.
     pub reads: bool,
-    /// What counts it: the series of evenkeel's metrics that begin so, up to a brace, and have all these labels.
+    /// Metric that counts it: the name up to the brace, and the labels that a series must have.
     pub counted: (&'static str, &'static [&'static str]),
 }
 
 impl Attack {
-    /// What happens in it.
+    /// Description for the report.
     pub fn about(&self) -> &'static str {
         match (self.tls, self.again.is_some()) {
             (true, true) => "over TLS, again and again on each connection",
@@ -32,7 +31,7 @@ const FLOODS: &str = "evenkeel_http2_floods_total";
 const REFUSED: (&str, &[&str]) = ("evenkeel_http2_resets_sent_total", &["refused_stream"]);
 const UNSHAKEN: (&str, &[&str]) = ("evenkeel_tls_handshake_failures_total", &[]);
 
-/// Every attack.
+/// All attacks, in the order of the report.
 pub static ALL: &[Attack] = &[
     Attack {
         name: "rapid reset",

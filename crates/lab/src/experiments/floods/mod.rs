@@ -1,5 +1,5 @@
-//! What do attackers cost the others, and do they get what they are after? Floods of frames of HTTP/2, and handshakes of TLS
-//! that come to nothing, beside one client that only asks.
+//! Floods experiment, the cost of attackers to other clients: HTTP/2 frame floods, and TLS handshakes
+//! that never complete, beside one well-behaved client.
 
 mod attacker;
 mod attacks;
@@ -24,7 +24,6 @@ use clap::{Args, FromArgMatches};
 use serde_json::json;
 use std::time::Duration;
 
-/// The row of the registry.
 pub static EXPERIMENT: Experiment = Experiment {
     name: "floods",
     summary: "What attackers over HTTP/2 and TLS cost another client, and the memory of an attacking connection",
@@ -66,7 +65,6 @@ const SMALL: Claim = Claim::ours("An attacking connection takes at most 6 MiB of
 const ALL_COUNTED: Claim = Claim::ours("Each attack moves the counter that is to show it");
 const ALL_ENDED: Claim = Claim::ours("Of each flood, connections are ended");
 
-/// What attacks are measured with.
 struct Attacked {
     attacks: Vec<&'static Attack>,
     balancer: Balancer,

@@ -12,7 +12,6 @@ use std::time::Duration;
 /// The path of each service.
 const PATHS: [&str; 4] = ["/GetTime", "/UserAttr", "/Log", "/MyTime"];
 
-/// The place of a balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Beside a process of this service.
@@ -37,7 +36,6 @@ pub fn inbound(kind: usize) -> u16 {
 /// A balancer, and its way to spread calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Balancing {
-    /// Its name in tables.
     pub name: &'static str,
     /// `evenkeel`, else HAProxy.
     pub ours: bool,

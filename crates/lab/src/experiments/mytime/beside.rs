@@ -1,5 +1,5 @@
-//! What does the simulator say of the same calls on the same shares of processors? Each way over leastconn in sidecars of the same program:
-//! requests a second, and peaks.
+//! Predictions of the simulator for the same calls on the same CPU shares. Each way over leastconn in sidecars of the same program:
+//! requests per second, and peaks.
 
 use super::balancer::Balancing;
 use super::run::Run;
@@ -11,11 +11,11 @@ use crate::study::comparison::{Case, Figure, RATE};
 use crate::study::prediction::{SEEDS, time, with};
 use crate::study::{Claim, Comparison, Prediction, Rounds};
 
-/// The same system, to simulate.
+/// Scenario of the same system.
 const SCENARIO: &str = include_str!("../../../scenarios/mytime.toml");
-/// How often a request has each of [`SERVICES`] work.
+/// Executions of each of [`SERVICES`] per request.
 const EXECUTIONS: [f64; 4] = [2.0, 2.0, 1.0, 1.0];
-/// Each way is compared with this one of its program.
+/// Way that each other way of its program is compared with.
 const BASES: [&str; 2] = ["haproxy leastconn", "evenkeel leastconn"];
 
 const OVER: Figure = Figure { name: "requests a second, over leastconn's", ..RATE };
@@ -32,12 +32,12 @@ const EXTERNAL: [&str; 2] = ["haproxy external", "evenkeel external"];
 const SHARED: &str = "evenkeel shared load";
 /// Endpoints that a balancer asks for their load before it picks, on average.
 const PROBES: f64 = 2.0;
-/// What is off when it is off.
+/// Explanation of a deviation.
 const WHY: &str = "The simulator knows what services and sidecars cost, by the median of each, and that is all: no hop through the external \
 balancer, no quota that is used up for the rest of its 20 ms, and no backlog of five connections, from which a dropped one comes \
 back a second later.";
 
-/// What the simulator calls the algorithm.
+/// Name of the algorithm in the scenario.
 fn simulated(way: &Balancing) -> &'static str {
     match way.algorithm {
         _ if way.external => "leastconn{samples=0.0}",

@@ -1,4 +1,4 @@
-//! Which algorithm shall sidecars use? HAProxy's test of the power of two choices: an application of four services on six nodes,
+//! MyTime experiment, HAProxy's test of the power of two choices in sidecars: an application of four services on six nodes,
 //! whose balancers each know only their own requests.
 
 mod balancer;
@@ -20,7 +20,6 @@ use run::Run;
 use std::time::Duration;
 use system::{CLIENTS, EDGE, LEVELS, SERVICES, System};
 
-/// The row of the registry.
 pub static EXPERIMENT: Experiment = Experiment {
     name: "mytime",
     summary: "Four Python services on six nodes behind sidecars: round robin, leastconn, random, two choices, an external balancer, shared load",
@@ -47,7 +46,7 @@ in both. The table has the figures as they were measured.",
     run: |matches| Options::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|o| run(&o)),
 };
 
-/// How long a run may take: with random(1) some clients wait long.
+/// Limit of a run: with random(1) some clients wait long.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 fn run(options: &Options) -> Result<()> {

@@ -1,4 +1,4 @@
-//! What do the runs say? Every claim of the publication with its figure, by ratios of the same round.
+//! Report of the runs: every claim of the publication with its figure, by ratios within a round.
 
 use super::balancer::Balancing;
 use super::run::Run;
@@ -9,7 +9,7 @@ use crate::study::{Claim, Finding, Found, Plot, Rounds, Says, Versions};
 use evenkeel_draw::intervals::{Row, intervals};
 use serde_json::{Value, json};
 
-/// Of what a claim is.
+/// Figure that a claim is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Figure {
     Rate,
@@ -30,7 +30,6 @@ impl Figure {
         }
     }
 
-    /// As it was measured.
     fn of(self, run: &Run) -> f64 {
         match self {
             Figure::Rate => run.load.rate,
@@ -44,7 +43,7 @@ impl Figure {
         }
     }
 
-    /// As it would be if a request took the services the same CPU time in every run, 1 ms.
+    /// Figure normalised to 1 ms of service CPU time per request.
     fn at_equal_speed(self, run: &Run) -> f64 {
         match self {
             Figure::Rate => run.rate_at_equal_speed(),
@@ -54,7 +53,7 @@ impl Figure {
     }
 }
 
-/// One line of the publication, or of ours: at a level, of one way over another.
+/// Claim of the publication, or of ours: at a level, of one way over another.
 struct Line {
     text: &'static str,
     published: &'static str,
@@ -136,7 +135,7 @@ impl Outcome<'_> {
         Finding::of_ratio(claim, &what, (runs(line.of), runs(line.over)), line.says, "HAProxy did not run")
     }
 
-    /// Of each way at a level, over leastconn in sidecars of the same kind that every run has.
+    /// Plot of each way at a level, relative to leastconn in sidecars of the same kind, which every run has.
     fn plot(&self, level: usize, figure: Figure) -> Plot {
         let base = self.figures("evenkeel leastconn", level, figure).unwrap_or_default();
         let row = |one: &Balancing| {
@@ -202,7 +201,6 @@ impl Outcome<'_> {
     }
 }
 
-/// All of it.
 pub fn found(
     balancings: &[Balancing],
     names: &[String],

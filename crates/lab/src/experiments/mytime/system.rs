@@ -1,5 +1,5 @@
-//! Which machines and processes is the application made of? Six nodes, each a network namespace with one process of every service;
-//! what a node has of processors are control groups with a quota, which its services share or not.
+//! Machines and processes of the application: six nodes, each a network namespace with one process of every service;
+//! the CPUs of a node are control groups with a quota, which its services share or not.
 
 use super::balancer::{Balancing, Place, outbound};
 use crate::balancers::{Balancer, Running};
@@ -13,26 +13,25 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Clients at once.
+/// Number of concurrent clients.
 pub const CLIENTS: u32 = 120;
-/// Nodes.
 pub const NODES: usize = 6;
 /// The host of the edge balancer and of the clients.
 pub const EDGE: usize = NODES + 1;
 /// The services. Their numbers are the last digit of their ports.
 pub const SERVICES: [&str; 4] = ["time", "user", "log", "mytime"];
 
-/// How many processors a node has for its four services: as many groups, whose quotas are together always the same.
+/// Number of CPUs of a node for its four services: as many groups, whose quotas always sum up to the same.
 pub const LEVELS: [(&str, usize); 3] = [("no contention", 4), ("moderate contention", 2), ("high contention", 1)];
 
-/// What a node may use: a part of one processor.
+/// Quota of a node, as a share of one CPU.
 pub const NODE: f64 = 0.22;
-/// Over and over in this time. The smallest group has 1.1 ms of it; the system takes no less than 1 ms.
+/// Period of the quota. The smallest group has 1.1 ms of it; the kernel's minimum is 1 ms.
 const PERIOD: Duration = Duration::from_millis(20);
-/// How long processes may take to listen, or to answer a signal: all start at once, with little CPU time.
+/// Limit of the time to listen, or to react to a signal: all processes start at once, with little CPU time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where a service itself listens, in its node.
+/// Port of a service itself, in its node.
 pub fn service_port(service: usize) -> u16 {
     12001 + service as u16
 }
@@ -136,12 +135,11 @@ impl System {
         self.services.iter().map(|service| service.process.pid()).collect()
     }
 
-    /// What stands before a command that runs where the clients are.
+    /// Words to prefix to a command that runs where the clients are.
     pub fn clients(&self) -> Vec<String> {
         self.network.at(EDGE)
     }
 
-    /// A file of its own.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

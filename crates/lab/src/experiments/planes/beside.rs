@@ -1,5 +1,5 @@
-//! How many requests a second do the cores bring if each request costs what it did in the first round? By the simulator, beside the
-//! rates of the further rounds. What it cannot say is the cost itself.
+//! Throughput that the simulator predicts from the cost per request in the first round, beside the
+//! rates of the later rounds. It cannot predict the cost itself.
 
 use super::measure::{CONNECTIONS, Run};
 use crate::error::Result;
@@ -7,24 +7,21 @@ use crate::study::comparison::{Case, RATE};
 use crate::study::prediction::{time, with};
 use crate::study::{Comparison, Prediction};
 
-/// The same system but for the costs, to simulate.
+/// Scenario of the same system, without the costs.
 const SCENARIO: &str = include_str!("../../../scenarios/planes.toml");
-/// What runs beside the balancer's core.
+/// Groups that run beside the balancer's core.
 const OTHERS: [&str; 3] = ["endpoints", "load", "lab"];
-/// Enough for a rate: all work is constant, so one run says it.
+/// Number of seeds, enough for a rate: all work is constant.
 const REQUESTS: u64 = 200 * CONNECTIONS as u64;
-/// What is off when it is off.
+/// Explanation of a deviation.
 const WHY: &str = "No core of the simulator is ever idle under this load. Here a core waits while connections are opened and closed, and while \
 the other one has not yet sent what it works on, and other programs and the kernel use it, too: the rate is below what the processor time of \
 its processes would allow.";
 
-/// The runs of a way.
+/// Runs of a way of balancing.
 pub struct Row<'r> {
-    /// How connections are used.
     pub group: &'static str,
-    /// Its name.
     pub name: &'static str,
-    /// By round.
     pub runs: Vec<&'r Run>,
 }
 

@@ -1,4 +1,4 @@
-//! How is a run measured? Between two moments while a load goes on: requests by the endpoints' own count, CPU time by process.
+//! Measurement of a run, between two moments of a continuous load: requests by the endpoints' own count, CPU time by process.
 
 use crate::child;
 use crate::error::{Error, Result};
@@ -9,21 +9,18 @@ use crate::procfs;
 use crate::study::{Meter, Used};
 use std::time::{Duration, Instant};
 
-/// At once.
+/// Number of concurrent connections.
 pub const CONNECTIONS: u32 = 200;
 const WARM_UP: Duration = Duration::from_millis(700);
-/// How often requests are counted.
+/// Interval at which requests are counted.
 const STEP: Duration = Duration::from_millis(250);
 
-/// What a run came to.
 pub struct Run {
-    /// Requests a second.
+    /// Requests per second.
     pub rate: f64,
-    /// All of them.
     pub requests: f64,
-    /// Requests a second in each step of the run: when it ended, in seconds, and how many.
+    /// Requests per second in each step of the run: end of the step in seconds, and the rate.
     pub steps: Vec<(f64, f64)>,
-    /// CPU time.
     pub used: Used,
 }
 
@@ -35,13 +32,10 @@ impl Run {
     }
 }
 
-/// What runs are measured with.
 pub struct Bench<'b> {
-    /// The endpoints.
     pub origin: &'b Origin,
-    /// Who runs where.
     pub cores: &'b Cores,
-    /// How long.
+    /// Duration of a run, in seconds.
     pub seconds: u64,
 }
 

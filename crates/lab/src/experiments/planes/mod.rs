@@ -26,7 +26,6 @@ use outcome::Measured;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// The row of the registry.
 pub static EXPERIMENT: Experiment = Experiment {
     name: "planes",
     summary: "4 kB directly and through HTTP, HTTPS, HTTP/2 and TCP balancers, with a connection for each request and with kept ones",
@@ -54,7 +53,7 @@ const PATH: &str = "/4k";
 const PATIENCE: Duration = Duration::from_secs(60);
 const DIRECT: &str = "direct";
 
-/// How a request goes.
+/// Way of a request to an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Direct,

@@ -1,4 +1,4 @@
-//! What do the runs say? Claims by ratios of the same round, tables, plots, and the models of what cannot run here.
+//! Report of the runs: claims by ratios within a round, tables, plots, and models of what cannot run here.
 
 use super::measure::Run;
 use super::{Arm, DIRECT, EXPERIMENT};
@@ -55,13 +55,10 @@ const OURS: [(Claim, &str, &str, bool); 6] = [
     ),
 ];
 
-/// What was measured.
+/// Measurements of all rounds.
 pub struct Measured<'m> {
-    /// What was compared.
     pub arms: &'m [Arm],
-    /// Their names.
     pub names: &'m [String],
-    /// Their runs.
     pub rounds: &'m Rounds<Run>,
 }
 
@@ -114,7 +111,6 @@ impl Measured<'_> {
         Plot { svg: chart.svg(), title }
     }
 
-    /// All of it.
     pub fn found(&self, versions: Versions) -> Found {
         let header = [
             "",
@@ -169,7 +165,7 @@ impl Measured<'_> {
     }
 }
 
-/// What providers publish of their own balancers: not measured.
+/// Figures that providers publish of their own balancers; not measured.
 fn managed() -> Plot {
     let line = |label: &str, points: &[(f64, f64)]| Line {
         label: label.to_owned(),

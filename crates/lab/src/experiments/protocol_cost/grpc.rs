@@ -1,4 +1,4 @@
-//! Which endpoint answers calls of gRPC? A process of this program that sends each message back over HTTP/2, with the
+//! gRPC endpoint: a process of this program that echoes each message over HTTP/2, with the
 //! status in the trailers.
 
 use crate::child::{self, Child};
@@ -27,7 +27,6 @@ pub fn message() -> Vec<u8> {
 
 /// The endpoint, which listens on two ports, until dropped.
 pub struct Endpoint {
-    /// Where.
     pub ports: [u16; 2],
     process: Child,
     _folder: Scratch,
@@ -47,7 +46,6 @@ impl Endpoint {
         Ok(Endpoint { ports, process, _folder: folder })
     }
 
-    /// The process.
     pub fn pid(&self) -> u32 {
         self.process.pid()
     }

@@ -1,4 +1,4 @@
-//! How are connections held that asked once and then do nothing? Over HTTP/1.1 by clients that block, over HTTP/2 by tasks of one
+//! Idle connections, which sent one request and then do nothing: over HTTP/1.1 by clients that block, over HTTP/2 by tasks of one
 //! thread.
 
 use crate::balancers::Front;
@@ -14,11 +14,11 @@ use tokio::runtime::Runtime;
 
 /// Connections that one client holds.
 pub enum Idle {
-    /// Of HTTP/1.1.
+    /// HTTP/1.1 without TLS.
     Http1(Vec<TcpStream>),
-    /// The same over TLS.
+    /// HTTP/1.1 over TLS.
     Https(Vec<Tls>),
-    /// Of HTTP/2 without TLS; the runtime keeps their tasks.
+    /// HTTP/2 without TLS; the runtime keeps their tasks.
     H2c(Runtime, Vec<SendRequest<Bytes>>),
 }
 

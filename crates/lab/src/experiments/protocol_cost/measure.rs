@@ -1,5 +1,5 @@
-//! How is one figure taken? Everything is read from the proxy's processes before and after a load, and the endpoints' counts show
-//! whether it reused connections as the case says.
+//! Measurement of a figure: everything is read from the proxy's processes before and after a load, and the endpoints' counts show
+//! whether it reused connections as the case expects.
 
 use super::cases::{Case, Count, Work};
 use super::grpc;
@@ -17,11 +17,11 @@ use crate::study::Meter;
 use crate::study::grid::{Bench, Run};
 use serde_json::{Map, Value, json};
 
-/// Those behind the proxies.
+/// Endpoints behind the proxies.
 pub struct Endpoints {
-    /// They serve files.
+    /// Endpoints that serve files.
     pub files: Origin,
-    /// It answers calls; only there if a case needs it.
+    /// Endpoint for gRPC calls, if a case needs it.
     pub grpc: Option<grpc::Endpoint>,
 }
 
@@ -40,19 +40,15 @@ impl Endpoints {
     }
 }
 
-/// What cases are measured with.
 pub struct Costs<'c> {
-    /// The rows.
     pub cases: &'c [&'static Case],
-    /// The proxies.
     pub proxies: &'c [Balancer],
-    /// Those behind them.
+    /// Endpoints behind the proxies.
     pub endpoints: &'c Endpoints,
-    /// Only there if a case needs them.
+    /// Certificates, if a case needs them.
     pub certificates: Option<&'c Certificates>,
     /// Seconds of load in each run.
     pub seconds: u64,
-    /// The proxy's core.
     pub core: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What does a request cost, over HTTP/1.1, TCP, HTTP/2, gRPC and TLS? CPU time, system calls and idle memory of evenkeel, HAProxy,
+//! Cost of a request over HTTP/1.1, TCP, HTTP/2, gRPC and TLS: CPU time, system calls and idle memory of evenkeel, HAProxy,
 //! NGINX and Envoy, each with one worker on a core of its own, in front of the same endpoints.
 
 mod cases;
@@ -86,13 +86,13 @@ A connection for each request includes connecting and closing: the time is that 
 struct Arguments {
     #[command(flatten)]
     study: Options,
-    /// Only these cases.
+    /// Cases to run, by name.
     #[arg(long, value_delimiter = ',', value_name = "CASE")]
     only: Vec<String>,
     /// Seconds of load in each run; without it 3, with --quick 1, with --full 8.
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=60))]
     seconds: Option<u64>,
-    /// Name the cases and end.
+    /// List the cases and exit.
     #[arg(long)]
     list: bool,
 }

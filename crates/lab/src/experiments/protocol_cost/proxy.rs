@@ -62,7 +62,7 @@ pub fn message(folder: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The URL of a path.
+/// URL of a path at a proxy.
 pub fn url(front: Front, port: u16, path: &str) -> String {
     let scheme = if front.is_tls() { "https" } else { "http" };
     format!("{scheme}://127.0.0.1:{port}{path}")

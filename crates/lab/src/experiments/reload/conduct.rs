@@ -1,4 +1,4 @@
-//! How is one balancer reloaded and upgraded under load, and how is that observed?
+//! Reloads and an upgrade of a balancer under load, and their observation.
 
 use super::traffic::{Clients, Count, KINDS};
 use crate::balancers::{Balancer, Reload, Running};
@@ -22,12 +22,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LOST: Duration = Duration::from_millis(500);
 /// Before the first reload, after the last, and after an upgrade.
 const SETTLE: Duration = Duration::from_secs(2);
-/// How often it is looked whether a change is at work: reloads that take milliseconds shall be told apart.
+/// Interval of checks whether a change took effect: fine enough for reloads of a few milliseconds.
 const GLANCE: Duration = Duration::from_millis(1);
 
-/// What one balancer's clients met.
+/// Results of a balancer's clients.
 pub struct Went {
-    /// While it reloaded, a row for each of `KINDS`.
+    /// Counts during the reloads, a row for each of `KINDS`.
     pub reloads: [Count; KINDS.len()],
     /// From the new file, and the signal if it takes one, until the new configuration was at work, ascending.
     pub took: Vec<Duration>,
@@ -37,7 +37,7 @@ pub struct Went {
     pub upgrade: Option<[Count; KINDS.len()]>,
     /// Its processes after the last reload, and their resident memory in bytes.
     pub left: (usize, u64),
-    /// The same before the first.
+    /// Number of processes and their memory before the first reload.
     pub before: (usize, u64),
 }
 
@@ -129,7 +129,7 @@ fn await_change(mut changed: impl FnMut() -> Result<bool>, otherwise: impl Fn() 
     Ok(())
 }
 
-/// How many processes a balancer has, and their memory. A process that ends meanwhile does not count.
+/// Number of processes of a balancer, and their memory. A process that ends meanwhile does not count.
 fn processes(running: &Running) -> (usize, u64) {
     let mut pids = procfs::children_of(running.pid());
     pids.push(running.pid());

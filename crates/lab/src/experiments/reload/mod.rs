@@ -1,4 +1,4 @@
-//! What do clients notice of a reload? A hundred of them under every kind of load that a reload might hurt, and a
+//! Reload experiment, the effect of reloads on clients: a hundred of them under every kind of load that a reload might hurt, and a
 //! replaced binary, beside others.
 
 mod conduct;
@@ -14,7 +14,6 @@ use crate::machine;
 use crate::study::{self, Options, Rounds};
 use clap::{Args, FromArgMatches};
 
-/// The row of the registry.
 pub static EXPERIMENT: Experiment = Experiment {
     name: "reload",
     summary: "Failed requests and dropped streams over a hundred reloads and a new binary",

@@ -1,4 +1,4 @@
-//! What do the figures of all rounds say? Whether anything failed, of each balancer; and how soon a reload is at work, and what it
+//! Report over all rounds: failures of each balancer, the time until a reload takes effect, and what it
 //! leaves behind.
 
 use super::EXPERIMENT;
@@ -56,17 +56,15 @@ static CLAIMS: [(&str, [Claim; 2]); 4] = [
 const UPGRADE: Claim = Claim::ours("evenkeel: no request fails and no stream drops while its binary is replaced");
 const SOON: Claim = Claim::ours("A reload of evenkeel is at work as soon as one of the best of the others");
 
-/// What was measured.
+/// Measurements of all rounds.
 pub struct Measured<'m> {
-    /// The balancers.
     pub balancers: &'m [Balancer],
-    /// By balancer.
     pub rounds: &'m Rounds<Went>,
     /// Reloads of each in a round.
     pub reloads: u32,
 }
 
-/// What failed: requests, or streams.
+/// Number of failed requests, or of failed streams.
 fn lost(counts: &[Count; KINDS.len()], streams: bool) -> f64 {
     let rows = KINDS.iter().zip(counts).filter(|(row, _)| row.kind.is_stream() == streams);
     rows.map(|(_, count)| count.failures()).sum::<usize>() as f64
@@ -156,7 +154,7 @@ impl Measured<'_> {
         row
     }
 
-    /// What was done and failed while it reloaded, and while it was replaced.
+    /// Counts and failures during the reloads, and during the upgrade.
     fn counted(&self, at: usize, kinds: &[usize]) -> [String; 4] {
         let of = |upgrade: bool, count: fn(&Count) -> usize| {
             let counts = |went: &Went| {

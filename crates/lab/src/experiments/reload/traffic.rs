@@ -1,4 +1,4 @@
-//! Which clients are connected while a balancer reloads? Clients of every kind that a reload might hurt, each in a
+//! Clients during a reload: every kind that a reload might hurt, each in a
 //! closed loop, and their counts.
 
 use crate::client::connector::{Connector, Ports};
@@ -17,9 +17,9 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-/// How long a client waits for a whole answer, or for a text to come back.
+/// Limit of the time that a client waits for a complete answer, or for an echo.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What an upload and a download move; both take about 0.2 s.
+/// Bytes of an upload or download; both take about 0.2 s.
 const MOVED: usize = 1 << 20;
 const PIECE: usize = 64 * 1024;
 const BETWEEN_PIECES: Duration = Duration::from_millis(10);
@@ -30,12 +30,11 @@ const BETWEEN_TEXTS: Duration = Duration::from_millis(50);
 /// Half of the streams last the whole run, half this long.
 const SHORT_STREAM: Duration = Duration::from_secs(3);
 
-/// A kind of client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// One request after the other on a connection that is kept.
+    /// Consecutive requests on a kept connection.
     KeepAlive,
-    /// A connection for each request.
+    /// A new connection for each request.
     Fresh,
     /// Sends 1 MiB in pieces.
     Upload,
@@ -50,7 +49,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As it is called where there is little room.
+    /// Short name, for narrow columns.
     pub fn short(self) -> &'static str {
         match self {
             Kind::KeepAlive => "keep-alive",
@@ -63,22 +62,19 @@ impl Kind {
         }
     }
 
-    /// Whether it is one stream, which counts what came back by itself.
+    /// True for a single stream, which counts its own echoes.
     pub fn is_stream(self) -> bool {
         matches!(self, Kind::WebSocket | Kind::Grpc)
     }
 }
 
-/// Some clients of a kind.
+/// Group of clients of a kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// Their kind.
     pub kind: Kind,
-    /// Whether they are connected over TLS.
+    /// True if they connect over TLS.
     pub tls: bool,
-    /// What they count.
     pub name: &'static str,
-    /// How many.
     pub clients: usize,
 }
 
@@ -104,22 +100,21 @@ pub const KINDS: [Row; 12] = [
     Row::new(Kind::Grpc, true, "messages over gRPC and TLS", 4),
 ];
 
-/// What the clients of one kind have counted.
+/// Counts of the clients of a kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Whole and right answers; of streams, texts that came back.
+    /// Complete and correct answers; for streams, echoes.
     pub done: usize,
-    /// What failed, by what the client saw; of streams, those that ended early.
+    /// Failures by what the client saw; for streams, those that ended early.
     pub failed: BTreeMap<String, usize>,
 }
 
 impl Count {
-    /// All failures.
     pub fn failures(&self) -> usize {
         self.failed.values().sum()
     }
 
-    /// What was counted since `earlier`.
+    /// Counts since `earlier`.
     pub fn since(&self, earlier: &Count) -> Count {
         let more =
             self.failed.iter().map(|(what, count)| (what.clone(), count - earlier.failed.get(what).unwrap_or(&0)));
@@ -168,7 +163,7 @@ impl Clients {
         Ok(Clients { shared, thread })
     }
 
-    /// What was counted so far, a row for each of `KINDS`.
+    /// Counts so far, a row for each of `KINDS`.
     pub fn counts(&self) -> [Count; KINDS.len()] {
         self.shared.lock().clone()
     }

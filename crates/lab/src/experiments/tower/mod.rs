@@ -24,7 +24,6 @@ use stack::Stack;
 use std::time::Duration;
 use table::{ALL, ROWS, SHARES, Table};
 
-/// The row of the registry.
 pub static EXPERIMENT: Experiment = Experiment {
     name: "tower",
     summary: "The three published tables of tower's Peak EWMA: tower's balancer, evenkeel's in its place, evenkeel's proxy",
@@ -47,7 +46,7 @@ nothing about which algorithm is better.",
 const PLACES: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// One way over one table. `row`: of the publication, with which it is compared.
+/// Way of balancing over a table. `row`: of the publication, to compare with.
 struct Arm {
     table: usize,
     row: usize,
@@ -61,9 +60,9 @@ enum Way {
     Proxy(Algorithm),
 }
 
-/// What the simulator calls the rows of the publication.
+/// Names of the publication's rows in the scenario.
 const SIMULATED: [&str; 3] = ["peak_ewma", "random", "round_robin"];
-/// What is off when it is off.
+/// Explanation of a deviation.
 const WHY: &str = "The simulator knows no processor time: with thousands of requests at once, each also waits for the thread that sends and \
 answers all of them. And where about one request of a hundred meets the slow endpoint, p99 lies between its latencies and those of the \
 others, so that little moves it far.";
@@ -149,7 +148,7 @@ fn over_sockets(evenkeel: &Balancer, algorithm: Algorithm, table: &Table, reques
     }
 }
 
-/// What was measured.
+/// Measurements of all rounds.
 struct Measured<'m> {
     arms: &'m [Arm],
     rounds: &'m Rounds<Run>,
@@ -167,7 +166,7 @@ impl Measured<'_> {
         self.rounds.figures(at, of)
     }
 
-    /// What the simulator said of evenkeel's algorithms. `predictions`: by table. It does not have tower's own.
+    /// Compares predictions, by table, of evenkeel's algorithms; the simulator does not have tower's own.
     fn beside(&self, predictions: &[Prediction]) -> Comparison {
         let of = self.arms.iter().enumerate().filter(|(_, arm)| arm.name.starts_with("evenkeel"));
         let case = |(at, arm): (usize, &Arm)| {
@@ -195,7 +194,7 @@ impl Measured<'_> {
         }
     }
 
-    /// Of evenkeel in tower's place: the larger ratio of two rows at these columns.
+    /// Claim on evenkeel instead of tower's balancer: the larger ratio of two rows at these columns.
     fn order(&self, claim: Claim, table: usize, (of, over): (&str, &str), columns: &[usize]) -> Finding {
         let at = |name: &str| self.arms.iter().position(|arm| arm.table == table && arm.name == name);
         let (Some(of_at), Some(over_at)) = (at(of), at(over)) else {

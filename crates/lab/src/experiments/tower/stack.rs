@@ -1,5 +1,5 @@
-//! How does a stack of tower balance over the demo's endpoints? In this process, as the demo did: tower's own balancer, and evenkeel's
-//! in its place.
+//! tower stacks over the demo's endpoints, in this process, as the demo did: tower's own balancer, and evenkeel's
+//! instead.
 
 use super::table::Table;
 use crate::error::{Error, Result};
@@ -17,13 +17,12 @@ use tower::load::{CompleteOnResponse, PeakEwma, PendingRequests};
 use tower::{BoxError, Service, ServiceExt};
 
 const DECAY: Duration = Duration::from_secs(10);
-/// What tower's Peak EWMA takes for the latency of an endpoint that has not answered yet.
+/// Latency that tower's Peak EWMA assumes of an endpoint that has not answered yet.
 const FIRST_GUESS: Duration = Duration::from_millis(30);
 
-/// Which balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stack {
-    /// tower's, by Peak EWMA.
+    /// tower's balancer, by Peak EWMA.
     PeakEwma,
     /// tower's, by requests in flight.
     Pending,
@@ -31,7 +30,7 @@ pub enum Stack {
     Ours(&'static str),
 }
 
-/// One endpoint: any number of requests at once, each for some whole milliseconds.
+/// Endpoint: any number of concurrent requests, each for a whole number of milliseconds.
 struct Endpoint {
     from_ms: u64,
     below_ms: u64,

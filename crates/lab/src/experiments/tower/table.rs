@@ -1,32 +1,31 @@
-//! What did tower publish? Three tables of three demonstrations, each with endpoints of its own (its change #76, 2018).
+//! Published results of tower: three tables of three demonstrations, each with its own endpoints (tower's change #76, 2018).
 
 /// The shares of the columns.
 pub const SHARES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
 
-/// The rows, as published.
+/// Names of the rows, as published.
 pub const ROWS: [&str; 3] = ["Peak EWMA", "least loaded", "round robin"];
 
-/// One demonstration.
+/// Demonstration and its results.
 pub struct Table {
-    /// Its name.
     pub name: &'static str,
-    /// What it is called among the scenarios that come with the simulator.
+    /// Name of the simulator's built-in scenario.
     pub simulated: &'static str,
     /// An endpoint takes a whole number of milliseconds from here
     pub from_ms: u64,
     /// to below this, each its own.
     pub below_ms: &'static [u64],
-    /// Requests at once.
+    /// Number of concurrent requests.
     pub at_once: usize,
     /// Requests of a run here; the demonstrations sent 50,000 and a million.
     pub requests: usize,
     /// Milliseconds, by row and share.
     pub published: [[f64; 5]; 3],
-    /// Whether two cores can carry it over sockets.
+    /// True if two cores can carry it over sockets.
     pub over_sockets: bool,
 }
 
-/// All three.
+/// All three demonstrations.
 pub static ALL: [Table; 3] = [
     Table {
         name: "first",

@@ -1,4 +1,4 @@
-//! How are requests sent? All from one thread. A client of the closed kind keeps its connection; those of the open kind take the one
+//! Sending of requests, all from one thread. A client of a closed load keeps its connection; those of an open load take the one
 //! that was used last, or a new one.
 
 use super::resolve::resolve;
@@ -18,10 +18,9 @@ use tokio::net::TcpStream;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::timeout;
 
-/// How long a client waits for a whole answer.
+/// Limit of the time that a client waits for a complete answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where requests go.
 struct Target {
     address: SocketAddr,
     path: String,
@@ -46,7 +45,7 @@ impl Target {
         Ok(Target { address, path, resolve: resolve.transpose()?, idle: RefCell::default() })
     }
 
-    /// One request. What became of it, if there was no answer with status 200.
+    /// Sends a request. Returns the connection if it is reusable, and the failure unless the status was 200.
     async fn ask(&self, kept: Option<Wire>, work: Option<u64>, fresh: bool) -> (Option<Wire>, Option<String>) {
         let asked = timeout(PATIENCE, self.ask_patiently(kept, work, fresh)).await;
         asked.unwrap_or_else(|_| (None, Some("late".into())))

@@ -1,4 +1,4 @@
-//! How long does a request take, as the one who sent it sees it? A load of the lab's own, in a process of its own: closed (so many
+//! Load generator that measures latency as clients see it, in a process of its own: closed (so many
 //! clients, each with its next request once it has the answer) or open (requests at moments drawn beforehand, whatever becomes of
 //! the ones before; latency counts from the moment meant).
 
@@ -15,19 +15,17 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use std::path::Path;
 use std::time::Duration;
 
-/// Its subcommand.
 pub const NAME: &str = "load";
 
-/// A load.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// Where requests go: address, port and path, as 127.0.0.1:8080/x. Clients take them in turns, requests at random.
+    /// Targets: address, port and path, as 127.0.0.1:8080/x. Clients take them in turns, requests at random.
     #[arg(required = true, value_name = "TARGET")]
     pub targets: Vec<String>,
-    /// Closed: so many clients.
+    /// Closed load: number of clients.
     #[arg(long, value_name = "N", conflicts_with = "rate", required_unless_present = "rate")]
     pub clients: Option<u32>,
-    /// Open: requests a second, at random moments.
+    /// Open load: requests per second, at random moments.
     #[arg(long, value_name = "N")]
     pub rate: Option<f64>,
     /// A connection for each request.
@@ -49,7 +47,7 @@ pub struct Plan {
     /// Each path ends in a number of microseconds: of work, exponential with this mean.
     #[arg(long, value_name = "US")]
     pub work_us: Option<f64>,
-    /// What moments, targets and work are drawn from.
+    /// Seed of moments, targets and work.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 }
@@ -96,7 +94,7 @@ impl Plan {
         Plan { resolve, seconds, requests: None, fresh: true, ..Plan::closed(vec![target], clients, 1) }
     }
 
-    /// The same, each request with work of its own.
+    /// Gives each request work of its own, exponential with this mean.
     pub fn working(self, mean_us: f64, seed: u64) -> Plan {
         Plan { work_us: Some(mean_us), seed, ..self }
     }
@@ -134,7 +132,6 @@ impl Plan {
     }
 }
 
-/// A load under way.
 pub struct Load {
     process: Child,
     said: std::path::PathBuf,

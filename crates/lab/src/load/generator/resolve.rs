@@ -4,7 +4,7 @@ use std::io::{Error, ErrorKind, Result};
 use std::net::{Ipv4Addr, SocketAddr};
 use tokio::net::UdpSocket;
 
-/// How long an answer may be, without EDNS (RFC 1035).
+/// Maximum length of an answer without EDNS (RFC 1035).
 const ANSWER_MAX: usize = 512;
 
 /// The first address of a name. `id`: a number for the question.
@@ -51,7 +51,7 @@ fn address(answer: &[u8], id: u16) -> Option<Ipv4Addr> {
     None
 }
 
-/// Where a name ends that begins there: after its last label, or after a pointer.
+/// Offset of the end of the name that starts at `at`: after its last label, or after a pointer.
 fn after_name(answer: &[u8], mut at: usize) -> Option<usize> {
     loop {
         match *answer.get(at)? {

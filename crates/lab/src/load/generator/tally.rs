@@ -1,4 +1,4 @@
-//! What came of a load? Answers, failures and latencies, as the process that sent it tells them to the lab.
+//! Results of a load: answers, failures and latencies, as the sending process reports them to the lab.
 
 use crate::procfs::Cpu;
 use hdrhistogram::Histogram;
@@ -9,18 +9,18 @@ use std::collections::BTreeMap;
 const SHARES: [f64; 16] =
     [0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999, 1.0];
 
-/// What is counted while requests end.
+/// Counters that are updated as requests end.
 pub struct Tally {
-    /// Nanoseconds, to three digits.
+    /// Latencies in nanoseconds, to three digits.
     latencies: Histogram<u64>,
     failed: BTreeMap<String, u64>,
-    /// When each answer was whole, nanoseconds since the begin.
+    /// Completion time of each answer, in nanoseconds since the start.
     done_ns: Vec<u64>,
     warm_up_ns: u64,
 }
 
 impl Tally {
-    /// Of answers after the warm-up.
+    /// Creates a tally of answers after the warm-up.
     pub fn new(warm_up_ns: u64) -> Tally {
         // Three digits, and no bound on the largest.
         let latencies = Histogram::new(3).expect("three digits can be had");
@@ -81,22 +81,21 @@ fn thousandths(figure: f64) -> f64 {
     (figure * 1e3).round() / 1e3
 }
 
-/// What came of a load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Whole answers with status 200.
     pub answered: u64,
-    /// How many failed, by what became of them.
+    /// Number of failures, by kind.
     pub failed: BTreeMap<String, u64>,
-    /// How long it took, without the warm-up.
+    /// Duration without the warm-up.
     pub seconds: f64,
-    /// Answers a second, in the middle eight tenths of them.
+    /// Answers per second, over the middle eight tenths of them.
     pub rate: f64,
-    /// Milliseconds.
+    /// Mean latency in milliseconds.
     pub mean_ms: f64,
-    /// Milliseconds within which that share of answers was there, by share.
+    /// Latency quantiles in milliseconds, by share.
     pub quantiles_ms: Vec<(f64, f64)>,
-    /// Answers in each second.
+    /// Number of answers in each second.
     pub each_second: Vec<u64>,
     /// CPU time of the load itself, seconds.
     pub cpu_seconds: f64,
@@ -109,12 +108,11 @@ impl Outcome {
         told.map_or(0.0, |(_, ms)| *ms)
     }
 
-    /// How many failed.
+    /// Number of failures of all kinds.
     pub fn failures(&self) -> u64 {
         self.failed.values().sum()
     }
 
-    /// For machines.
     pub fn json(&self) -> Value {
         json!({
             "answered": self.answered, "failed": self.failed, "seconds": self.seconds, "rate": self.rate, "mean_ms": self.mean_ms,

@@ -1,4 +1,4 @@
-//! When is it time for the next request? A thread that only sleeps says so, exact to some ten microseconds; timers of the event loop
+//! Ticks for the next request, from a thread that only sleeps, exact to some ten microseconds; timers of the event loop
 //! are exact to a millisecond, which is longer than many an answer takes.
 
 use crate::clock;

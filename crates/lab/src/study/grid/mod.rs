@@ -1,5 +1,5 @@
-//! How are things measured that differ by case? Case by case, and within a case round after round, all of them in turns. What is
-//! started for a case is kept from round to round; what fails has its reason in place of figures, and the others go on.
+//! Grid of things and cases, measured case by case, and within a case round by round, all things in turn. State that is
+//! started for a case is kept from round to round; a failure is recorded with its reason, and the others continue.
 
 mod outcome;
 
@@ -12,27 +12,23 @@ use serde_json::Value;
 /// The one that claims are about.
 pub const OURS: &str = "evenkeel";
 
-/// What is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// Its name in `--only`.
+    /// Name in `--only`.
     pub name: &'static str,
-    /// What happens in it.
+    /// Description for the report.
     pub about: &'static str,
-    /// What a figure counts. The less, the better.
+    /// Unit of a figure; less is better.
     pub unit: &'static str,
-    /// What is claimed of it.
     pub bounds: &'static [Bound],
 }
 
 /// A claim that evenkeel's figure is at most a share of the smallest of the others' figures.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
-    /// In words.
     pub claim: Claim,
-    /// The others.
     pub of: &'static [&'static str],
-    /// The share.
+    /// Upper bound of the ratio.
     pub at_most: f64,
 }
 
@@ -43,44 +39,42 @@ impl Bound {
     }
 }
 
-/// One measurement.
+/// Measurement of a thing in a case.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
-    /// The figure, in the unit of its case.
+    /// Figure, in the unit of its case.
     pub figure: f64,
     /// Figures beside it, by name.
     pub beside: Vec<(&'static str, f64)>,
-    /// Whose CPU time was used meanwhile.
+    /// CPU time used meanwhile, by group.
     pub used: Option<Used>,
-    /// What a reader needs to know of it.
     pub note: Option<String>,
-    /// What else is kept for machines.
+    /// Further data for the JSON.
     pub more: Value,
 }
 
 impl Run {
-    /// A figure beside it.
+    /// Secondary figure, by name.
     pub fn beside(&self, name: &str) -> Option<f64> {
         self.beside.iter().find(|(known, _)| *known == name).map(|(_, figure)| *figure)
     }
 }
 
-/// One thing in one case.
+/// Cell of the grid: a thing in a case.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
-    /// By round. None if it cannot be measured.
+    /// Runs by round; empty if it cannot be measured.
     pub runs: Vec<Run>,
-    /// What a reader needs to know, as why there are no runs.
+    /// Notes for the reader, such as why there are no runs.
     pub notes: Vec<String>,
 }
 
 impl Cell {
-    /// The figures, by round.
     pub fn figures(&self) -> Vec<f64> {
         self.runs.iter().map(|run| run.figure).collect()
     }
 
-    /// Those of a figure beside it.
+    /// Values of a secondary figure, by round.
     fn beside(&self, name: &str) -> Vec<f64> {
         self.runs.iter().filter_map(|run| run.beside(name)).collect()
     }
@@ -105,9 +99,9 @@ impl Cell {
     }
 }
 
-/// How each thing is measured in each case. Both are given by index.
+/// Measurement of each thing in each case. Both are given by index.
 pub trait Bench {
-    /// What is kept from round to round.
+    /// State kept from round to round.
     type Kept;
 
     /// Starts what is measured in every round.
@@ -134,9 +128,9 @@ pub trait Bench {
 /// Everything that was measured.
 #[derive(Clone, Debug, Default)]
 pub struct Grid {
-    /// What is compared.
+    /// Names of the things compared.
     pub things: Vec<String>,
-    /// A cell for each of them.
+    /// Cases, with a cell for each thing.
     pub cases: Vec<(Case, Vec<Cell>)>,
 }
 
@@ -196,7 +190,7 @@ mod tests {
     use super::*;
     use std::cell::RefCell;
 
-    /// Of two things in two cases, the second fails in the second case.
+    /// Bench of two things in two cases, of which the second fails in the second case.
     struct Told(RefCell<Vec<(usize, usize)>>);
 
     impl Bench for Told {

@@ -1,4 +1,4 @@
-//! What do the cells of a grid say? Claims by ratios of the same round, one table, a plot for each case, and every run.
+//! Report of a grid: claims by ratios within a round, one table, a plot for each case, and every run.
 
 use super::{Bound, Case, Cell, Grid, OURS, Run};
 use crate::error::{Error, Result};
@@ -28,7 +28,6 @@ impl Grid {
         }
     }
 
-    /// What became of each claim.
     fn findings(&self) -> Vec<Finding> {
         let of = self.cases.iter().flat_map(|(case, cells)| case.bounds.iter().map(move |bound| (case, bound, cells)));
         of.map(|(case, bound, cells)| self.finding(case, bound, cells)).collect()
@@ -104,7 +103,7 @@ impl Grid {
         self.cases.iter().flat_map(|(_, cells)| cells)
     }
 
-    /// A plot for each case.
+    /// Plots, one for each case.
     fn plots(&self) -> Vec<Plot> {
         let plot = |(case, cells): &(Case, Vec<Cell>)| {
             let measured = self.things.iter().zip(cells).enumerate().filter(|(_, (_, cell))| !cell.runs.is_empty());
@@ -115,7 +114,7 @@ impl Grid {
         self.cases.iter().map(plot).collect()
     }
 
-    /// What happens in each case, and what is to be said of its cells.
+    /// Descriptions of the cases, and the notes of their cells.
     fn method(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for (case, cells) in &self.cases {
@@ -128,7 +127,6 @@ impl Grid {
         lines
     }
 
-    /// Every run, for machines.
     fn raw(&self) -> Value {
         let run = |run: &Run| {
             let beside: Map<String, Value> =
@@ -166,7 +164,7 @@ impl Grid {
     }
 }
 
-/// Of runs of the same rounds; none if there is not one of each.
+/// Ratios of runs of the same rounds; empty if there is not one of each.
 fn ratios(of: &[f64], over: &[f64]) -> Vec<f64> {
     let equal = of.len() == over.len() && !over.contains(&0.0);
     if equal { of.iter().zip(over).map(|(of, over)| of / over).collect() } else { Vec::new() }

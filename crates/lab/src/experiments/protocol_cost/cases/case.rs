@@ -12,7 +12,7 @@ pub struct Case {
     pub name: &'static str,
     /// Description in a sentence.
     pub about: &'static str,
-    /// Protocol of the clients.
+    /// Protocol between clients and proxy.
     pub front: Front,
     /// The proxy's certificate over TLS.
     pub certificate: Certificate,
@@ -22,11 +22,8 @@ pub struct Case {
     pub closes: bool,
     /// A line in the access log for each request.
     pub logs: bool,
-    /// Work of the clients.
     pub work: Work,
-    /// Cost that is counted.
     pub count: Count,
-    /// Path that they ask for.
     pub path: &'static str,
     /// Claims about evenkeel's figure, beside others'.
     pub bounds: &'static [Bound],
@@ -49,14 +46,12 @@ impl Case {
 pub enum Count {
     /// User plus system time of the proxy.
     Cpu,
-    /// Syscalls that it made.
     Syscalls,
 }
 
-/// Work of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// So many streams at once on each connection (h2load).
+    /// Concurrent streams on each connection (h2load).
     Streams(Streams),
     /// Requests one after the other on each of so many connections (wrk).
     Kept(u32),
@@ -69,7 +64,7 @@ pub enum Work {
 }
 
 impl Work {
-    /// Requests at once.
+    /// Number of concurrent requests.
     pub fn at_once(self) -> u32 {
         match self {
             Work::Streams(of) => of.clients * of.streams,
