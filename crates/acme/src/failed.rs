@@ -165,7 +165,7 @@ mod tests {
         ] {
             let json = format!("{{\"type\":\"urn:ietf:params:acme:error:{kind}\",\"detail\":\"no\",\"status\":400}}");
             let failed = Failed::of_problem(&serde_json::from_str(&json).expect("a problem"));
-            assert_eq!((failed.cause, failed.what), (cause, format!("the authority refuses ({kind}): no")));
+            assert_eq!((failed.cause, failed.what), (cause, format!("the CA refused ({kind}): no")));
         }
     }
 

@@ -213,9 +213,9 @@ mod tests {
     fn a_name_without_addresses_has_a_reason_for_that() {
         let mut kept = Kept::default();
         let why = |kept: &Kept| kept.why_nothing().expect("there is no endpoint");
-        assert!(why(&kept).ends_with("there is no answer yet"));
+        assert!(why(&kept).ends_with("no answer yet"));
         give(&mut kept, nothing());
-        assert!(why(&kept).ends_with("it has no address"));
+        assert!(why(&kept).ends_with("it has no addresses"));
         fail(&mut kept);
         assert_eq!(why(&kept), "its name does not resolve: SERVFAIL");
         give(&mut kept, list(r#"["10.0.0.1:1"]"#));

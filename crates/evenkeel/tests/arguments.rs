@@ -73,7 +73,7 @@ fn an_access_log_that_cannot_be_opened_is_named() {
             log.display()
         ),
     );
-    ends(&["run", "-c", &file], 1, &["access log: cannot open", "there is no folder"]);
+    ends(&["run", "-c", &file], 1, &["access log: cannot open", "no such folder"]);
     ends(&["check", &file], 78, &["error[EK0212]: there is no folder", "--elsewhere"]);
     ends(&["check", &file, "--elsewhere"], 0, &["ok: 1 listener"]);
 }

@@ -84,7 +84,7 @@ fn the_next_request_of_a_pool_is_waited_for() {
     let said = text(&waiting.wait_with_output().expect("it has ended").stdout);
     assert!(said.contains("/next  status 200") && said.contains("  * one: "), "{said}");
     let wrong = evenkeel(&["explain", "--next", "nix", "-c", &setup.file]);
-    assert!(text(&wrong.stderr).contains("no pool is called \"nix\"; there are: shop"), "{}", text(&wrong.stderr));
+    assert!(text(&wrong.stderr).contains("unknown pool \"nix\"; pools: shop"), "{}", text(&wrong.stderr));
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn says_which_route_takes_a_request_and_what_the_pool_would_pick() {
     for part in [
         "listener web -> route cart -> pool shop",
         "  * cart: host and path match",
-        "    host: it is for other hosts: b.test",
+        "    host: it is for other hosts (b.test)",
         "would pick one",
         "the key's home in the table",
         "  key: ",

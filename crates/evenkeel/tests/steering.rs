@@ -122,9 +122,11 @@ fn weights_health_and_ejection_are_changed_and_told() {
     assert_eq!(setup.reached(), ["one", "two"]);
 
     let events = setup.command(&["events"]);
-    for said in
-        ["two  counts as down, whatever its checks say (uid ", "one  up -> ejected: by an operator", "serves, process"]
-    {
+    for said in [
+        "two  is forced down, whatever its checks report (uid ",
+        "one  up -> ejected: by an operator",
+        "serves, process",
+    ] {
         assert!(events.contains(said), "no {said} in {events}");
     }
     let wrong = evenkeel(&["drain", "shop", "three", "-c", &setup.file]);

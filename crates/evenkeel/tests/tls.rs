@@ -127,7 +127,7 @@ fn files_that_change_are_taken_up_and_wrong_ones_are_told_of() {
     assert_eq!(trusting(&first).expect("an answer"), "a");
     std::fs::copy(&new_cert, &cert).expect("a file");
     let said = |what: &str| eventually(what, || running.said().contains(what).then_some(()));
-    said("is not that of the certificate");
+    said("does not match the certificate");
     assert!(running.said().contains("tls of listener \"web\": the certificates of before stay in use"));
     assert_eq!(trusting(&first).expect("the one of before"), "a");
     std::fs::copy(&new_key, &key).expect("a file");

@@ -99,7 +99,7 @@ fn only_the_next_request_of_the_pool_is_explained() {
     let proxy = Proxy::before(&[endpoint.addr]);
     proxy.client().get("/before");
     let looker = proxy.server().looker();
-    assert!(looker.arm("nix").unwrap_err().contains("there are: web"));
+    assert!(looker.arm("nix").unwrap_err().contains("pools: web"));
     looker.arm("web").unwrap();
     // What is asked of a worker is done in turn.
     assert!(kept(&proxy).is_empty());

@@ -129,7 +129,7 @@ fn whoever_waited_too_long_is_told_so() {
     wait_until("it is at the endpoint", || proxy.in_flight() == 1);
     let refused = asking(&proxy, "/second").response();
     assert_eq!(refused.status(), 503);
-    assert!(refused.body_text().contains("none became free in time"), "{}", refused.body_text());
+    assert!(refused.body_text().contains("none became available in time"), "{}", refused.body_text());
     assert_eq!((rejected(&proxy), proxy.waiting()), ([0, 1], 0));
     go_on.send(()).expect("the endpoint waits");
     assert_eq!(first.response().status(), 200);

@@ -244,7 +244,9 @@ fn a_key_that_is_too_short_or_not_there_is_an_error_at_the_start_and_changes_not
     std::fs::write(&short, "too short      \n").expect("a file of ours");
     let mut proxy = Proxy::start(&config(&[endpoint.addr], SECRET, ""));
     let (_, cookie) = new_client(&proxy);
-    for (file, why) in [(short, "the key has 9 bytes; 16 are needed"), (missing, "No such file or directory")] {
+    for (file, why) in
+        [(short, "the key has 9 bytes; at least 16 are required"), (missing, "No such file or directory")]
+    {
         let text = config(&[endpoint.addr], &format!("secret_file = '{}'", file.display()), "");
         let refused = proxy.reload(&text).expect_err("the key is no good");
         let refused = refused.to_string();

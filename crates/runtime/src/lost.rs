@@ -49,9 +49,9 @@ mod tests {
         let said = |work: fn() -> io::Result<()>| {
             why(std::thread::Builder::new().name("dns-1".into()).spawn(work).expect("a thread"))
         };
-        assert_eq!(said(|| Ok(())), "dns-1 has ended on its own");
-        assert_eq!(said(|| Err(io::Error::other("no room"))), "dns-1 has ended on its own: no room");
+        assert_eq!(said(|| Ok(())), "dns-1 stopped unexpectedly");
+        assert_eq!(said(|| Err(io::Error::other("no room"))), "dns-1 stopped unexpectedly: no room");
         let panicked = said(|| panic!("as it should in this test"));
-        assert_eq!(panicked, "dns-1 has ended on its own: it panicked, as is said above");
+        assert_eq!(panicked, "dns-1 stopped unexpectedly: it panicked; see the log above");
     }
 }

@@ -55,7 +55,7 @@ async fn a_worker_of_any_plane_that_ends_on_its_own_is_told_with_its_reason() {
             lost.insert(setup.runtime.worker_lost().await);
         }
         let name = seen.name;
-        let told = [0, 1].map(|index| format!("{name}-{index} has ended on its own: no room"));
+        let told = [0, 1].map(|index| format!("{name}-{index} stopped unexpectedly: no room"));
         assert_eq!(lost, BTreeSet::from(told));
         assert_eq!(setup.runtime.still_running().count(), WORKERS, "those of the other plane go on");
     }

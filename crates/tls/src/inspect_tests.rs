@@ -74,11 +74,11 @@ fn what_is_wrong_is_said_of_the_right_file() {
     let missing = folder.0.join("missing.pem");
     let encrypted = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIB\n-----END ENCRYPTED PRIVATE KEY-----\n";
     for (cert, key, of_key, is_error, what) in [
-        (c("1.pem", &cert), c("1.key", &other_key), true, true, "is not that of the certificate"),
+        (c("1.pem", &cert), c("1.key", &other_key), true, true, "does not match the certificate"),
         (c("2.pem", &old), c("2.key", &old_key), false, true, "expired on Jan  1"),
         (c("3.pem", &near), c("3.key", &near_key), false, false, "expires on"),
-        (missing.clone(), c("4.key", &key), false, true, "there is no such file"),
-        (c("5.pem", &cert), missing, true, true, "there is no such file"),
+        (missing.clone(), c("4.key", &key), false, true, "no such file"),
+        (c("5.pem", &cert), missing, true, true, "no such file"),
         (c("6.pem", &cert), c("6.key", encrypted), true, true, "is encrypted"),
         (c("7.pem", &cert), c("7.key", &cert), true, true, "has no private key"),
         (c("8.pem", &key), c("8.key", &key), false, true, "has no certificate"),
@@ -89,7 +89,7 @@ fn what_is_wrong_is_said_of_the_right_file() {
             true,
             "is not PEM",
         ),
-        (c("10.pem", &format!("{cert}{old}")), c("10.key", &key), false, true, "not in order"),
+        (c("10.pem", &format!("{cert}{old}")), c("10.key", &key), false, true, "out of order"),
     ] {
         let certified = inspect(&cert, &key, now());
         let fault = certified.faults.iter().find(|fault| fault.what.contains(what));
@@ -114,7 +114,7 @@ fn a_chain_in_order_is_good_and_an_open_key_is_told_of() {
     let path = folder.file("key.pem", &key.serialize_pem());
     assert_eq!(whats(&inspect(&chain, &path, now())), "");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("own files");
-    assert!(whats(&inspect(&chain, &path, now())).starts_with("W every user"));
+    assert!(whats(&inspect(&chain, &path, now())).starts_with("W the key in "));
 }
 
 /// A certificate that an authority has issued, of which nothing is behind it.
@@ -151,7 +151,7 @@ fn a_certificate_that_is_not_valid_yet_and_one_without_a_name_are_told_of() {
     let folder = Folder::new("yet");
     let (cert, key) = issued(|params| params.not_before = date_time_ymd(2900, 1, 1));
     let said = whats(&inspect(&folder.file("c.pem", &cert), &folder.file("k.pem", &key), now()));
-    assert!(said.starts_with("E the certificate in ") && said.contains("is valid from Jan  1"), "{said}");
+    assert!(said.starts_with("E the certificate in ") && said.contains("is not valid before Jan  1"), "{said}");
     let (cert, key) = issued(|params| params.subject_alt_names.clear());
     let said = whats(&inspect(&folder.file("c.pem", &cert), &folder.file("k.pem", &key), now()));
     assert!(said.starts_with("W the certificate in ") && said.contains("has no name"), "{said}");
@@ -223,7 +223,7 @@ fn other_files_are_looked_at_too() {
     let key = file("open", &"k".repeat(80));
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).expect("own files");
     let said = inspect_file(TlsFile::TicketKey, &key, now());
-    assert!(said[0].what.contains("every user"), "{said:?}");
+    assert!(said[0].what.contains("readable by every user"), "{said:?}");
 }
 
 /// A start takes exactly what `check` takes, and each certificate of a file is one that is believed.
@@ -262,7 +262,7 @@ fn a_start_and_check_read_the_same() {
         // As a pair that this side shows: the first certificate was not issued by the second, which only `check` reports.
         let key = folder.file(&format!("{n}.key"), &format!("\u{feff}{}", one.1));
         let (starts, checked) = (pair::certified(&file, &key), inspect(&file, &key, now()));
-        let is_wrong = checked.faults.iter().any(|fault| fault.is_error && !fault.what.contains("not in order"));
+        let is_wrong = checked.faults.iter().any(|fault| fault.is_error && !fault.what.contains("out of order"));
         assert_eq!(starts.is_ok(), !is_wrong, "{n}: {starts:?} {checked:?}");
     }
 }
@@ -288,7 +288,7 @@ fn a_trusted_certificate_is_the_one_in_front_of_its_uses() {
         let [plain, trusted] = [&plain, &trusted].map(|file| pair::certificates(file).map(|found| found.found));
         match is_believed {
             true => assert_eq!(trusted.expect("a certificate"), plain.expect("the same")),
-            false => assert!(trusted.expect_err("rejected").what.contains("is rejected for some uses")),
+            false => assert!(trusted.expect_err("rejected").what.contains("carries trust settings")),
         }
     }
 }

@@ -122,10 +122,13 @@ fn several_workers_and_lost_lines_are_refused() {
         other => panic!("{other:?}"),
     };
     let several = refused("evenkeel-journal 1 random 0 4 1");
-    assert_eq!(several, "recorded with 4 workers: picks depend on counts that others wrote");
+    assert_eq!(several, "recorded with 4 workers: picks depend on counts that other workers wrote");
     assert!(refused("evenkeel-journal 1 random 0 1 1\nlost 12").starts_with("12 lines were lost here"));
     let others = refused("evenkeel-journal 1 random 0 1 1\npick 0 free - - 3 empty");
-    assert!(others.starts_with("3 requests were in flight in the pool, 0 of them by this journal"), "{others}");
+    assert!(
+        others.starts_with("3 requests were in flight in the pool, but only 0 of them are in this journal"),
+        "{others}"
+    );
 }
 
 #[test]

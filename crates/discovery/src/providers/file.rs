@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(kept.load().plan, Some(first), "whatever the disk says now");
         assert!(source.write(&kept).unwrap_err().contains("has changed since it was read"));
         let _ = source.read();
-        assert!(source.write(&kept).unwrap_err().contains("b.toml said something else"));
+        assert!(source.write(&kept).unwrap_err().contains("b.toml had different content"));
         assert_eq!(fs::read_to_string(&file).unwrap(), main(3));
         fs::remove_dir_all(&root).unwrap();
         assert!(source.write(&proposed).is_err());
@@ -219,6 +219,6 @@ mod tests {
         assert_eq!(source.texts().text(), text);
         let (outcome, other) = source.with(&text.replace("127.0.0.1:2", "127.0.0.1:3"), &ThisMachine);
         assert!(outcome.plan.is_some() && other.text().contains("127.0.0.1:3"));
-        assert!(source.write(&other).unwrap_err().contains("without a file"));
+        assert!(source.write(&other).unwrap_err().contains("without a configuration file"));
     }
 }

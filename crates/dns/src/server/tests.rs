@@ -76,12 +76,12 @@ async fn a_worker_that_cannot_serve_a_socket_ends_and_says_why() {
 
         // Sockets are given out from the last worker's to the first's.
         let lost = runtime.worker_lost().await;
-        assert!(lost.starts_with("dns-1 has ended on its own: Operation not permitted"), "{broken:?}: {lost}");
+        assert!(lost.starts_with("dns-1 stopped unexpectedly: Operation not permitted"), "{broken:?}: {lost}");
         assert_eq!(runtime.still_running().collect::<Vec<_>>(), ["dns-0"], "{broken:?}: the other one goes on");
 
         // One that is told to end does so without an error.
         runtime.command(Command::Drain);
-        assert_eq!(runtime.worker_lost().await, "dns-0 has ended on its own");
+        assert_eq!(runtime.worker_lost().await, "dns-0 stopped unexpectedly");
         assert!(runtime.has_ended());
     }
 }

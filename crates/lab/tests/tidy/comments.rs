@@ -46,7 +46,7 @@ fn head_comment(files: &[File]) -> Vec<Finding> {
     let sources =
         files.iter().filter(|file| file.is_rust() && file.path.starts_with("crates/") && file.path.contains("/src/"));
     let headless = sources.filter(|file| !file.text.starts_with("//!"));
-    headless.map(|file| file.finding(1, "no `//!` at the top", "say which question the file answers")).collect()
+    headless.map(|file| file.finding(1, "no `//!` at the top", "state what the file holds")).collect()
 }
 
 fn safety_comments(files: &[File]) -> Vec<Finding> {

@@ -178,6 +178,6 @@ mod tests {
     fn what_people_read_names_cause_and_detail() {
         let error = HandshakeError::of_tls(Error::InvalidCertificate(CertificateError::UnknownIssuer));
         assert_eq!(error.cause, Cause::UnknownCa);
-        assert!(error.to_string().starts_with("TLS: the certificate was issued by an authority that is not trusted ("));
+        assert!(error.to_string().starts_with("TLS: the certificate was issued by an untrusted CA ("));
     }
 }

@@ -332,7 +332,7 @@ fn a_record_that_was_changed_ends_the_connection_and_the_peer_is_told() {
         assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
         drop(server);
         let error = client.read_some().await.unwrap_err();
-        assert_eq!(error.to_string(), "the peer ended TLS with an alert: BadRecordMac");
+        assert_eq!(error.to_string(), "the peer closed TLS with an alert: BadRecordMac");
     })
     .unwrap();
 }

@@ -113,16 +113,16 @@ mod tests {
                 "it matches, but route \"shop\" is more specific",
                 "host and path match, and no matching route is more specific",
                 "it matches, but route \"shop\" is more specific",
-                "it is for other listeners: inner",
+                "it is for other listeners (inner)",
             ]
         );
         let other = explain(&plan(), None, "shop.example", "/sell").unwrap();
         assert_eq!(other.route.as_deref(), Some("wild"));
-        assert_eq!(other.routes[1].why, "it is for other paths: /buy/{*rest}");
+        assert_eq!(other.routes[1].why, "it is for other paths (/buy/{*rest})");
         let elsewhere = explain(&plan(), Some("inner"), "other.test", "/only").unwrap();
         assert_eq!(elsewhere.route.as_deref(), Some("inner"));
-        assert_eq!(elsewhere.routes[2].why, "it is for other hosts: *.example");
-        assert!(explain(&plan(), Some("nix"), "a", "/").unwrap_err().contains("there are: web, inner"));
+        assert_eq!(elsewhere.routes[2].why, "it is for other hosts (*.example)");
+        assert!(explain(&plan(), Some("nix"), "a", "/").unwrap_err().contains("HTTP listeners: web, inner"));
     }
 
     #[test]

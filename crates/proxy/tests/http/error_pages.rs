@@ -111,7 +111,7 @@ fn a_reload_reads_a_page_again_and_one_without_the_page_changes_nothing() {
     assert_eq!(told(), "later");
     page.says(&[b'x'; 256 * 1024 + 1]);
     let error = proxy.reload(&text).expect_err("it is too large").to_string();
-    assert!(error.contains("error page ") && error.contains("more than 262144 bytes"), "{error}");
+    assert!(error.contains("error page ") && error.contains("the limit of 262144 bytes"), "{error}");
     let _ = std::fs::remove_file(&page.0);
     let error = proxy.reload(&text).expect_err("it is gone").to_string();
     assert!(error.contains(page.0.to_str().expect("a name of ours")), "{error}");

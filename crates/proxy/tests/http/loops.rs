@@ -36,7 +36,8 @@ fn a_request_that_another_proxy_leads_back_is_a_508_after_one_round() {
     for line in &lines {
         let back = line["endpoint"].is_null();
         assert_eq!((line["status"].as_u64(), &line["term"]), (Some(508), &if back { "PR" } else { "--" }.into()));
-        let reason = "the request came by route \"default\" before: an endpoint of pool \"web\" leads back here";
+        let reason =
+            "loop detected: the request passed route \"default\" before; an endpoint of pool \"web\" leads back here";
         assert_eq!(line["reason"].as_str(), back.then_some(reason), "{line}");
     }
     assert_eq!(lines.iter().filter(|line| line["endpoint"].is_null()).count(), 2);

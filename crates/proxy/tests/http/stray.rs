@@ -103,5 +103,5 @@ fn a_request_that_cannot_be_sent_again_is_a_502_that_says_why() {
     wait_until("it is over", || proxy.in_flight() == 0);
     let answer = client.send("POST /next HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").response();
     assert_eq!(answer.status(), 502);
-    assert!(answer.body_text().contains("sent bytes that answer no request"), "{}", answer.body_text());
+    assert!(answer.body_text().contains("sent unexpected bytes"), "{}", answer.body_text());
 }

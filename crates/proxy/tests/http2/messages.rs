@@ -315,10 +315,10 @@ fn what_is_refused_for_its_head_is_logged_and_counted() {
     assert_eq!(
         said,
         [
-            "HTTP/2 /body 0 the body is not as long as Content-Length says",
-            "HTTP/2 /large 431 the head is larger than allowed",
-            "HTTP/2 /length 0 the body is not as long as Content-Length says",
-            "HTTP/2 /many 431 the head has more fields than allowed",
+            "HTTP/2 /body 0 the body length differs from Content-Length",
+            "HTTP/2 /large 431 the head is over the size limit",
+            "HTTP/2 /length 0 the body length differs from Content-Length",
+            "HTTP/2 /many 431 the head has too many fields",
             "HTTP/2 /reset 0 a value has a control character (field \"x-bad\")",
         ]
     );

@@ -192,7 +192,7 @@ fn a_request_that_finds_no_place_in_time_is_not_held_against_the_endpoint() {
     wait_until("it is there", || inside.load(SeqCst) == 1);
     let answer = proxy.client().get("/");
     assert_eq!(answer.status(), 503);
-    assert!(answer.body_text().contains("as many requests as may"), "{}", answer.body_text());
+    assert!(answer.body_text().contains("at its limit of concurrent requests"), "{}", answer.body_text());
     assert_eq!(proxy.endpoint(0, |e| e.errors.iter().map(|c| c.get()).sum()), 0);
     gate.add_permits(1);
     assert_eq!(client.response().status(), 200);

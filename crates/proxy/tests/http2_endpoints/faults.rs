@@ -23,7 +23,7 @@ fn an_endpoint_that_does_not_speak_http2_is_named() {
     let proxy = before(&[endpoint.addr], "retry = { attempts = 0 }");
     let answer = proxy.client().get("/");
     assert_eq!(answer.status(), 502);
-    assert!(answer.body_text().contains("does not speak HTTP/2"), "{}", answer.body_text());
+    assert!(answer.body_text().contains("does not support HTTP/2"), "{}", answer.body_text());
     assert_eq!(proxy.endpoint(0, |e| e.errors[ErrorKind::Protocol as usize].get()), 1);
 }
 
@@ -141,7 +141,7 @@ fn an_endpoint_that_does_not_choose_http2_over_tls_is_named_or_gets_http1() {
     let behind = proxy(endpoint.addr, secured(), "", "protocol = 'h2'\nretry = { attempts = 0 }\noutlier = 'off'");
     let answer = behind.client().get("/");
     assert_eq!(answer.status(), 502);
-    assert!(answer.body_text().contains("it does not speak HTTP/2"), "{}", answer.body_text());
+    assert!(answer.body_text().contains("it does not support HTTP/2"), "{}", answer.body_text());
     let behind = proxy(endpoint.addr, secured(), "", "protocol = 'auto'");
     for _ in 0..3 {
         assert_eq!(behind.client().get("/").body_text(), "HTTP/1");

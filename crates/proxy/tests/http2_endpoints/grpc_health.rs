@@ -58,7 +58,7 @@ fn only_what_says_that_it_serves_is_up_and_the_reason_is_told() {
         (3, "the service is SERVICE_UNKNOWN"),
         (NO_SUCH_SERVICE, "the call ended with not-found: no such service"),
         (NOT_FOUND, "answered 404"),
-        (RESET, "reset the call (code 2 of HTTP/2)"),
+        (RESET, "reset the call (HTTP/2 error code 2)"),
     ] {
         state.store(answer, SeqCst);
         proxy.becomes(endpoint.addr, "down");
@@ -109,5 +109,5 @@ fn an_endpoint_of_http1_is_down() {
     let proxy = checking(endpoint.addr, "{}");
     proxy.becomes(endpoint.addr, "down");
     let why = failure(&proxy, endpoint.addr).expect("it failed");
-    assert!(why.starts_with("does not answer by HTTP/2") || why.starts_with("closed the connection"), "{why}");
+    assert!(why.starts_with("does not answer over HTTP/2") || why.starts_with("closed the connection"), "{why}");
 }

@@ -97,7 +97,7 @@ fn an_endpoint_that_looks_at_no_stream_is_asked_a_few_times() {
     let proxy = before(&[endpoint.addr], &format!("{ALONE}\noutlier = 'off'"));
     let answer = proxy.client().get("/");
     assert_eq!(answer.status(), 502);
-    assert!(answer.body_text().contains("before it took the request"), "{}", answer.body_text());
+    assert!(answer.body_text().contains("before it read the request"), "{}", answer.body_text());
     assert!((2..=20).contains(&endpoint.accepted()), "{} times", endpoint.accepted());
 }
 

@@ -71,7 +71,7 @@ fn an_endpoint_that_takes_no_tunnels_gets_none() {
     let proxy = before(&[endpoint.addr], "");
     let answer = proxy.client().send(ASK).response();
     assert_eq!(answer.status(), 502);
-    assert!(answer.body_text().contains("takes no WebSocket over HTTP/2"), "{}", answer.body_text());
+    assert!(answer.body_text().contains("does not accept WebSocket over HTTP/2"), "{}", answer.body_text());
     assert_eq!(proxy.client().get("/").status(), 403, "other requests go on");
     assert_eq!((endpoint.seen().len(), endpoint.accepted()), (1, 1));
 }

@@ -37,7 +37,7 @@ fn an_endpoint_that_cannot_show_who_it_is_gets_no_request() {
     let (ca, other) = (Authority::new("ca"), Authority::new("other"));
     let expired = |params: &mut rcgen::CertificateParams| params.not_after = rcgen::date_time_ymd(2020, 1, 1);
     let cases = [
-        (other.server("b.test", &[], |_| ()), "not trusted"),
+        (other.server("b.test", &[], |_| ()), "untrusted CA"),
         (ca.server("c.test", &[], |_| ()), "for another name"),
         (ca.server("b.test", &[], expired), "has expired"),
     ];

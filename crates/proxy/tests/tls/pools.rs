@@ -48,7 +48,7 @@ fn an_endpoint_that_wants_a_certificate_is_shown_that_of_the_pool() {
     // With TLS 1.3 it says so behind the handshake, when the request is on its way.
     let answer = without.client().get("/");
     assert_eq!(answer.status(), 502);
-    assert!(answer.body_text().contains("ended TLS with an alert: CertificateRequired"), "{}", answer.body_text());
+    assert!(answer.body_text().contains("closed TLS with an alert: CertificateRequired"), "{}", answer.body_text());
     assert_ne!(without.endpoint(0, |e| e.errors[ErrorKind::Tls as usize].get()), 0);
 }
 

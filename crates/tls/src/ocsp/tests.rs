@@ -65,10 +65,10 @@ fn a_response_is_signed_by_the_issuer_or_by_a_responder_of_the_issuer() {
     let long = one.response("a", "responder", Some('V'), "-ndays 90");
     assert!(verify(&long, &chain, now + 29 * DAY).is_ok());
     for (der, at, why) in [
-        (&long, now + 31 * DAY, "it is signed neither by"),
-        (&one.response("a", "b", Some('V'), "-ndays 7"), now, "it is signed neither by"),
+        (&long, now + 31 * DAY, "it is not signed by"),
+        (&one.response("a", "b", Some('V'), "-ndays 7"), now, "it is not signed by"),
         // The other authority has the same name and numbers.
-        (&other.response("a", "ca", Some('V'), "-ndays 7"), now, "of another issuer"),
+        (&other.response("a", "ca", Some('V'), "-ndays 7"), now, "of a different issuer"),
     ] {
         refused(der, &chain, at, why);
     }
@@ -78,7 +78,7 @@ fn a_response_is_signed_by_the_issuer_or_by_a_responder_of_the_issuer() {
             std::fs::copy(other.path(&format!("{signer}.{file}")), one.path(&format!("forged.{file}")))
                 .expect("a copy");
         }
-        refused(&one.response("a", "forged", Some('V'), "-ndays 7"), &chain, now, "it is signed neither by");
+        refused(&one.response("a", "forged", Some('V'), "-ndays 7"), &chain, now, "it is not signed by");
     }
 }
 
@@ -101,9 +101,9 @@ fn the_issuer_is_found_in_the_chain_or_in_the_response() {
     assert!(verify(&authority.response("a", "ca", Some('V'), "-ndays 7"), &alone, now).is_ok());
     for (signer, more) in [("ca", "-ndays 7 -resp_no_certs"), ("responder", "-ndays 7")] {
         let der = authority.response("a", signer, Some('V'), more);
-        refused(&der, &alone, now, "the certificate of the issuer");
+        refused(&der, &alone, now, "the issuer's certificate");
         // In a wrong order, too.
-        refused(&der, &authority.chain(&["a", "responder"]), now, "the certificate of the issuer");
+        refused(&der, &authority.chain(&["a", "responder"]), now, "the issuer's certificate");
     }
 }
 

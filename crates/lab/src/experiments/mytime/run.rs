@@ -1,3 +1,5 @@
+//! Result of a run: latency, CPU time, and peaks of concurrent requests.
+
 use crate::load::generator::Outcome;
 use crate::study::Used;
 
