@@ -1,4 +1,4 @@
-//! Does the reference say what the ends in the access log mean? The page is made of the tables that the log is written by.
+//! The reference page of the ends in the access log, generated from the tables that the log is written by.
 
 use evenkeel_proxy::end::{Cause, Phase};
 use std::fmt::Write;

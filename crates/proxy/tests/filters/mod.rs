@@ -1,5 +1,5 @@
-//! Filters, by those of tests: they change the heads of requests and responses, whatever both sides speak and whoever answers, and may
-//! have a request wait.
+//! Filters, by test filters that change the heads of requests and responses, for any protocols and whoever answers, and
+//! that may make a request wait.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 

@@ -1,9 +1,10 @@
-//! Which faults of old servers does `tolerate` let through, and what does the client get then?
+//! Faults of old servers that `tolerate` allows, and the response that the client gets.
 
 use crate::support::log::Log;
 use crate::support::{Endpoint, Proxy, text};
 
-/// The fault, what an endpoint sends (in parts, as they arrive), and what the client gets where the fault is tolerated.
+/// The fault, the endpoint's bytes in the parts in which they arrive, and the client's response if the fault is
+/// tolerated.
 const CASES: [(&str, &[&str], &str); 7] = [
     (
         "chunk-size-padding",

@@ -1,4 +1,4 @@
-//! Clients that show certificates: who they are is told to endpoints and to the log, and the wrong ones are refused.
+//! Client certificates: their identity in fields for endpoints and in the log, and refusal of invalid ones.
 
 use crate::support::h2_server::H2Server;
 use crate::support::log::Log;
@@ -10,7 +10,8 @@ use evenkeel_proxy::stats::Unsecured;
 use rustls::HandshakeKind;
 use sha2::{Digest, Sha256};
 
-/// What a client might claim to be: in any case, and as CGI would confuse it.
+/// Fields with which a client might fake an identity, in any case of letters, and with the underscores that CGI
+/// confuses.
 const CLAIMS: [&str; 9] = [
     "X-Client-Cert-Verified: SUCCESS",
     "x-client-cert-subject: CN=admin",
@@ -31,7 +32,7 @@ fn fingerprint(issued: &Issued) -> String {
     Sha256::digest(&issued.der).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What of a head is about certificates, names in lower case.
+/// Fields of a head about certificates, with names in lower case.
 fn told(head: &str) -> Vec<String> {
     let lines = head.lines().filter_map(|line| line.split_once(": "));
     let mut told: Vec<String> = lines
@@ -96,7 +97,7 @@ fn where_certificates_are_optional_a_client_without_one_is_told_of_as_such() {
         assert_eq!(client.response().status(), 200);
         assert_eq!(told(&endpoint.seen().last().unwrap().head), wanted);
     }
-    // One that shows a certificate has to show a good one.
+    // A certificate that is shown has to be valid, though none is required.
     let other = Pki::named("another authority");
     let wrong = other.issue("shop.test");
     assert!(refused(&proxy, pki.client(V13, Some(&wrong)), "a.test").contains("UnknownCA"));
@@ -184,7 +185,7 @@ fn a_client_whose_certificate_was_revoked_is_refused_and_its_session_does_not_go
         assert!(resumes(&proxy, &client, "a.test"));
         let why = refused(&proxy, pki.client(versions, Some(&two)), "a.test");
         assert!(why.contains(said), "{why}");
-        // Now the other one too, whose client has a ticket.
+        // Now the other one is revoked, too, whose client has a ticket.
         pki.crl(&[1, 2]);
         proxy.server().certificates().look();
         let why = refused(&proxy, client, "a.test");
@@ -197,7 +198,7 @@ fn a_client_whose_certificate_was_revoked_is_refused_and_its_session_does_not_go
     }
 }
 
-/// A ticket shows that a client was let in once, and then it had not to prove anything.
+/// A ticket proves that a client was let in once, when it did not have to prove anything.
 #[test]
 fn a_session_without_a_certificate_does_not_go_on_where_one_is_required() {
     let (pki, endpoint) = (Pki::new(), Endpoint::saying("hello"));
