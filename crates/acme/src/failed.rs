@@ -4,7 +4,7 @@ use evenkeel_config::plan::{Acme, Challenge};
 use instant_acme::{Error, Problem};
 use std::fmt;
 
-/// Reason for which there is no certificate.
+/// Reason why there is no certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failed {
     /// Cause, as a label of metrics.

@@ -285,7 +285,7 @@ async fn look(
 enum Done {
     /// Time at which the authority wants the renewal, and seconds until the next question; `None` if it states nothing.
     Asked(Option<(i64, i64)>),
-    /// A certificate was issued, with this begin and end of validity.
+    /// A certificate was issued, with this start and end of validity.
     Issued((i64, i64)),
 }
 

@@ -14,7 +14,7 @@ const AGAIN: i64 = 600;
 /// State of one certificate; all times are in seconds since 1970.
 #[derive(Debug)]
 pub struct Known {
-    /// Begin and end of validity; `None` if there is no certificate with exactly these names.
+    /// Start and end of validity; `None` if there is no certificate with exactly these names.
     pub valid: Option<(i64, i64)>,
     /// Time of the next order; in the past if it is due.
     pub due: i64,
@@ -106,7 +106,7 @@ impl Known {
     }
 }
 
-/// Begin and end of validity of a certificate; `None` unless it has exactly these names.
+/// Start and end of validity of a certificate; `None` unless it has exactly these names.
 pub fn validity(certified: &CertifiedKey, names: &[String]) -> Option<(i64, i64)> {
     let facts = inspect::facts(certified.end_entity_cert().ok()?)?;
     let has_all = names.iter().all(|name| facts.names.contains(name)) && facts.names.len() == names.len();

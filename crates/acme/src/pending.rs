@@ -18,7 +18,7 @@ pub struct Pending {
     names: Vec<String>,
     /// Key of the certificate, in PEM.
     pub key: String,
-    /// Begin of the order, in seconds since 1970.
+    /// Start of the order, in seconds since 1970.
     begun: i64,
 }
 

@@ -8,7 +8,7 @@ pub const SHORT_PAUSE: i64 = 1;
 /// Longest pause in seconds.
 const LONGEST_PAUSE: i64 = 12 * 3_600;
 
-/// Time of renewal for this begin and end of validity: after two thirds of the lifetime, or up to a thirtieth earlier.
+/// Time of renewal for this start and end of validity: after two thirds of the lifetime, or up to a thirtieth earlier.
 pub fn renewal((from, until): (i64, i64), jitter: f64) -> i64 {
     let life = (until - from).max(0) as f64;
     from + (life * (2.0 / 3.0 - jitter / 30.0)) as i64

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-/// Begin of errors about the key, after the name of the pool.
+/// Start of errors about the key, after the name of the pool.
 const STICKY: &str = "the key of its sticky sessions: ";
 
 const SECRET: &str = "secret = 'sixteen bytes or more'";

@@ -26,7 +26,7 @@ pub const SOON: Duration = Duration::from_secs(14 * 86_400);
 pub struct Facts {
     /// Subject alternative names in lower case; IP addresses as text.
     pub names: Vec<String>,
-    /// Begin and end of validity, in seconds since 1970.
+    /// Start and end of validity, in seconds since 1970.
     pub valid: (i64, i64),
     /// Distinguished name of the subject.
     pub subject: String,

@@ -1,4 +1,4 @@
-//! The part of a request that algorithms with affinity (`hash` keys) hash.
+//! Hash keys: the parts of a request that algorithms with affinity hash.
 
 use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_config::plan::HashKey;

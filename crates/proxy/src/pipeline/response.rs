@@ -1,4 +1,4 @@
-//! The exit for responses: those of endpoints and those that this proxy generates pass the same filters.
+//! Responses on their way to the client. Those of endpoints and those that this proxy generates pass the same filters.
 
 use crate::body::chain::BodyChain;
 use crate::body::response::{Content, Response, TEXT};

@@ -84,7 +84,7 @@ pub struct Passage {
     is_noted: bool,
 }
 
-/// Reason for which a request does not proceed now.
+/// Reason why a request does not proceed now.
 pub enum Stop {
     /// This proxy answers the request itself.
     Answer(Response),

@@ -26,7 +26,7 @@ impl Server {
     /// Starts the workers. When this returns, every listener accepts.
     ///
     /// # Errors
-    /// The plan cannot be put into use, for example because an address is taken. Nothing runs then.
+    /// The plan cannot be applied, for example because an address is taken. Nothing runs then.
     pub fn start(plan: Plan) -> Result<Server, StartError> {
         Server::start_secured(plan, Secured::default())
     }
@@ -34,7 +34,7 @@ impl Server {
     /// Like [`start`](Self::start), with TLS for the listeners and pools in `secured`.
     ///
     /// # Errors
-    /// The plan cannot be put into use. Nothing runs then.
+    /// The plan cannot be applied. Nothing runs then.
     pub fn start_secured(plan: Plan, secured: Secured) -> Result<Server, StartError> {
         let mut inherited = Inherited::default();
         let mut runtime = Runtime::new(plan, inherited.instance(), Orders::default())?;

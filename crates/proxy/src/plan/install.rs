@@ -1,5 +1,5 @@
-//! A worker's change to a plan, its first or the next. Listeners, pools and sockets are matched by name or address and
-//! stay; requests that run keep the rules that they began with.
+//! Installation of a plan in a worker. Listeners, pools and sockets are matched with those of the plan before, by name
+//! or address, and stay; requests that run keep the rules that they began with.
 
 use super::accept;
 use super::installed::{Installed, Worker};
@@ -51,7 +51,7 @@ pub fn apply(worker: &Rc<Worker>, update: Update, _applied: Applied) {
     }
 }
 
-/// Puts a plan into use, without awaiting, so that no request sees half of it.
+/// Installs a plan without awaiting, so that no request sees half of it.
 fn install(worker: &Rc<Worker>, parts: Parts) {
     let Parts {
         number,

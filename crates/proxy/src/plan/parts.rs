@@ -27,13 +27,13 @@ pub fn protocol_of(mode: Mode) -> Protocol {
 
 /// A message to a worker; applied in the order of sending.
 pub enum Update {
-    /// A new plan, complete.
+    /// A new plan; replaces everything that the old one made.
     Plan(Box<Parts>),
     /// New endpoints for some pools; everything else stays.
     Endpoints {
         /// Pools by index in the plan that was sent last.
         pools: Vec<(usize, Slots)>,
-        /// Time that sessions with endpoints that left have to end.
+        /// Time in which sessions with endpoints that left have to end.
         drain_timeout: Duration,
     },
     /// A query to run on the worker's thread; nothing changes.

@@ -68,7 +68,7 @@ pub struct Proxy {
 
 /// Resources that the previous plan leaves behind.
 struct Left {
-    /// The previous access log, if the new one is another.
+    /// The previous access log, if the new plan has a different one.
     log: Option<Writer>,
 }
 

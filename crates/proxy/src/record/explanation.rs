@@ -84,12 +84,12 @@ impl Explanation {
         placed
     }
 
-    /// Slot for the explanation of a pick that is made in the pool's queue.
+    /// Cell for the explanation of a pick that is made in the pool's queue.
     pub fn pick(&self) -> &RefCell<balance::Explanation> {
         &self.pick
     }
 
-    /// Notes the begin of a try. A sticky session needs no pick, so it has none to explain.
+    /// Notes the start of a try. A sticky session needs no pick, so it has none to explain.
     #[cold]
     pub fn try_began(&self, pool: &WorkerPool, ticket: &InFlight<'_>, how: How) {
         let pick = (how != How::Session).then(|| self.pick_in(pool, None));
@@ -109,7 +109,7 @@ impl Explanation {
         }
     }
 
-    /// Notes the reason for which the latest try at this endpoint failed.
+    /// Notes the reason why the latest try at this endpoint failed.
     #[cold]
     pub fn try_failed(&self, slot: Slot, text: &str) {
         if let Some((_, one)) = self.tries.borrow_mut().iter_mut().rev().find(|(at, _)| *at == Some(slot)) {

@@ -92,7 +92,7 @@ impl<'c> Record<'c> {
         self.observers.explanation = trigger.map(|trigger| Explanation::begin(trigger, request, self.core.clock.now()));
     }
 
-    /// Notes the begin of a try.
+    /// Notes the start of a try.
     #[inline]
     pub fn note_try_began(&mut self, pool: &WorkerPool, ticket: &InFlight<'_>, how: How) {
         self.tries += 1;
@@ -184,7 +184,7 @@ impl Record<'_> {
         }
     }
 
-    /// Keeps the reason for which no response, or only part of one, came from an endpoint. The first reason counts.
+    /// Keeps the reason why no response, or only part of one, came from an endpoint. The first reason counts.
     #[cold]
     pub fn note_reason(&self, why: &str) {
         if self.core.log.borrow().is_some() || self.observers.export.is_some() {

@@ -36,7 +36,7 @@ pub struct Progress<'c> {
     pub proto: &'static str,
     /// Number of tries so far, including failed connects.
     pub tries: u32,
-    /// Begin of the current or last try.
+    /// Start of the current or last try.
     pub current_try: TryStart,
     /// Load that the endpoint reported with its response.
     pub received: Cell<Option<Received>>,
@@ -54,7 +54,7 @@ pub struct Progress<'c> {
     cause: Cell<Cause>,
     /// The rule that the endpoint broke in the last try, if it is known more precisely than the kind of fault.
     pub broken: Cell<Option<Malformed>>,
-    /// Reason for which this proxy answers instead of an endpoint, for the log.
+    /// Reason why this proxy answers instead of an endpoint, for the log.
     pub reason: OnceCell<Box<str>>,
     /// Status and response with which to end a gRPC call that was cut short after its response began.
     pub cut: Cell<Option<Box<(Status, Response)>>>,

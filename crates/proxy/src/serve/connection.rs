@@ -59,7 +59,7 @@ pub fn start(core: &Rc<Core>, listener: &Rc<Listener>, fd: OwnedFd, addr: Socket
     }
 }
 
-/// The way in which a connection that began with HTTP/1 leaves that.
+/// End of the HTTP/1 part of a connection.
 enum Ended {
     /// The connection is closed.
     Closed,

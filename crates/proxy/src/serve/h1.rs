@@ -97,7 +97,7 @@ struct Ready<'r> {
     more_wanted: bool,
 }
 
-/// Reason for which a request does not proceed now.
+/// Reason why a request does not proceed now.
 enum Stopped {
     /// The head is malformed or too large.
     Malformed(Reject),

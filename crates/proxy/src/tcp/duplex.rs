@@ -150,7 +150,7 @@ impl<'s> Duplex<'s> {
         }
     }
 
-    /// True if both halves are open and all bytes were passed on, so that neither side has anything to wait for.
+    /// True while both halves are open and every byte that was read has been passed on.
     pub fn is_silent(&self) -> bool {
         [&self.up, &self.down].into_iter().all(|way| !way.done && matches!(way.held, Held::Nothing))
     }

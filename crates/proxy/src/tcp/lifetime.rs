@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-/// The way in which a session ended.
+/// The way a session ended, and which side caused it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionEnd {
     /// Both sides have ended their halves.

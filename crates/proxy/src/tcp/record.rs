@@ -36,7 +36,7 @@ pub struct Record<'c> {
     bytes_in: Cell<u64>,
     bytes_out: Cell<u64>,
     cause: Cell<Cause>,
-    /// Reason for which no endpoint was reached, for the log.
+    /// Reason why no endpoint was reached, for the log.
     pub reason: Option<String>,
 }
 

@@ -6,7 +6,7 @@ use evenkeel_wire::h2::ErrorCode;
 use std::cell::Cell;
 use std::time::Duration;
 
-/// Time for which a connection keeps to what it took when the endpoint refused more. Probing once a second costs one
+/// Time after a refused stream before a connection tries more streams than it took. Probing once a second costs one
 /// refusal.
 const REFUSED_NS: u64 = 1_000_000_000;
 

@@ -90,7 +90,7 @@ impl Wanted<'_> {
         }
         let sent = transport.write_some(bytes).await?;
         // The request was sent: a failure here must not count as unreachable, or it would be sent to another endpoint,
-        // too. The next read meets the same error and treats it as what it is.
+        // too. The next read meets the same error and classifies it.
         let _ = transport.watch();
         Ok((transport, sent))
     }

@@ -59,7 +59,7 @@ impl Leniency {
         }
     }
 
-    /// Tolerates in the body's framing what the pool does.
+    /// Relaxes the parser of a chunked body as far as the pool tolerates.
     #[inline]
     pub fn apply(self, body: &mut Body) {
         if let Body::Chunked(chunked) = body

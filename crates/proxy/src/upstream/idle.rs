@@ -36,8 +36,8 @@ impl Idle {
 }
 
 /// Time for which a connection is reused if its endpoint closes it after `kept_secs` (`Keep-Alive: timeout`), in
-/// nanoseconds. The margin of one second is for a request that is under way when the time ends; from one second it is
-/// half. Node.js waits a second longer than it states.
+/// nanoseconds. A margin of a second, or of half the timeout if that is one second, is for a request that is under way
+/// when the time ends. Node.js itself waits a second longer than it states.
 fn most_ns(kept_secs: Option<u32>) -> u64 {
     match kept_secs {
         None => u64::MAX,

@@ -68,7 +68,7 @@ pub struct Link {
     is_idle: Cell<bool>,
     /// True once a request has used it.
     has_served: Cell<bool>,
-    /// True if this side has begun the end.
+    /// True if this side has drained the connection.
     is_left: Cell<bool>,
 }
 

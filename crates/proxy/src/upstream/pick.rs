@@ -124,7 +124,7 @@ impl Drop for InFlight<'_> {
     }
 }
 
-/// Reason for which a request gets no endpoint.
+/// Reason why a request gets no endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoPlace {
     /// No endpoint can be picked, and waiting would not help.
@@ -185,8 +185,8 @@ pub struct Wait<'w> {
 }
 
 impl Wait<'_> {
-    /// Waits in the pool's queue for an endpoint, unless that cannot help with `why` there was none. `gone` is ready
-    /// when the client has left.
+    /// Waits in the pool's queue for an endpoint. Returns at once if waiting does not help with `why`, the reason why
+    /// none was picked before. `gone` is ready when the client has left.
     ///
     /// # Errors
     /// No endpoint became free: see [`NoPlace`].
@@ -207,7 +207,7 @@ impl Wait<'_> {
         let got = self
             .queue(clock, pool, &Request { key: tries.key, tried: &tried, beyond: tries.is_beyond() }, why, gone)
             .await;
-        // `read` and not `now`: the cached time may be that of the begin if the worker was woken without having slept.
+        // `read` and not `now`: the cached time may be that of the start if the worker was woken without having slept.
         let waited = clock.read().since(began);
         self.timing.update(|timing| Timing { queue_ns: timing.queue_ns + waited, ..timing });
         pool.stats.queue_wait.record(waited);

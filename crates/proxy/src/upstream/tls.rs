@@ -36,7 +36,7 @@ impl Offers {
 /// Performs the handshake with an endpoint. Returns true if it chose HTTP/2.
 ///
 /// # Errors
-/// The handshake failed; the error's source is a [`HandshakeError`].
+/// The endpoint's name is not valid for TLS, or the handshake failed; then the error wraps a [`HandshakeError`].
 pub async fn secure(
     towards: &Towards,
     tls: &TlsStream,
@@ -56,7 +56,7 @@ pub async fn secure(
     Ok(info.alpn.as_deref() == Some(H2))
 }
 
-/// Cause of a failed handshake; `None` if the error is another one.
+/// Cause of a failed handshake; `None` for any other error.
 pub fn cause(error: &io::Error) -> Option<Cause> {
     Some(error.get_ref()?.downcast_ref::<HandshakeError>()?.cause)
 }

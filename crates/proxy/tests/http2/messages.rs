@@ -275,7 +275,7 @@ fn a_cookie_in_many_crumbs_passes_as_one_field() {
 #[test]
 fn what_is_refused_for_its_head_is_logged_and_counted() {
     let log = crate::support::log::Log::new();
-    // This endpoint gets the begin of the body that ends too early.
+    // This endpoint gets the start of the body that ends too early.
     let endpoint = Endpoint::start(|conn| drop(conn.rest()));
     let proxy = super::Proxy::with(&[endpoint.addr], "h2c = true", "", &log.config());
     let mut client = client(&proxy);

@@ -99,7 +99,7 @@ fn read_line(from: &mut impl Read, wire: &mut Vec<u8>) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&line).into_owned())
 }
 
-/// Begin of the field with which evenkeel marks the requests that it forwards.
+/// Start of the field with which evenkeel marks the requests that it forwards.
 const MARK: &str = "CDN-Loop: evenkeel-";
 
 /// All marks of a head, in order.
