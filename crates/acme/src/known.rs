@@ -78,7 +78,7 @@ impl Known {
             return;
         }
         (self.failures, self.failed, self.not_before) = (kept.failures, kept.failed, kept.not_before);
-        // Retried after the time of a reload at the latest, and at once with other settings.
+        // As at a reload, retried once the failure is `AGAIN` seconds old, and at once with other settings.
         let wait = if kept.settings == settings { kept.due.min(kept.failed + AGAIN) } else { now };
         let wait = wait.max(kept.not_before);
         (self.due, self.ask) = (self.due.max(wait), self.ask.max(wait));

@@ -45,7 +45,7 @@ impl Challenges {
         self.requests.read().unwrap_or_else(PoisonError::into_inner).get(token).cloned()
     }
 
-    /// Challenge certificate for a name, in any case of letters.
+    /// Challenge certificate for a name (case-insensitive).
     pub(crate) fn certificate(&self, name: &str) -> Option<Arc<CertifiedKey>> {
         let name = name.to_ascii_lowercase();
         self.handshakes.read().unwrap_or_else(PoisonError::into_inner).get(&name).cloned()

@@ -65,7 +65,7 @@ impl ByName {
         ByName { names, all, unknown, challenges }
     }
 
-    /// Certificates with this name, in any case of letters; else those with its wildcard.
+    /// Certificates with this name (case-insensitive); else those with its wildcard.
     fn of(&self, name: &str) -> Option<&[Arc<Certificate>]> {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         if let Some(exact) = self.names.get(&name) {

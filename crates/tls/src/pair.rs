@@ -1,4 +1,4 @@
-//! Files of a certificate: the chain and its key, or errors that name the file and its repair.
+//! Files of a certificate: the chain and its key, or errors that name the file and the fix.
 
 use crate::ocsp;
 use crate::pem::{self, Section};
@@ -182,7 +182,7 @@ pub fn lists(path: &Path) -> Result<Found<CertificateRevocationListDer<'static>>
     })
 }
 
-/// Reads an OCSP response of any status, in DER. [`ocsp::verify`] decides if it may be stapled.
+/// Reads an OCSP response of any status, in DER. [`ocsp::verify`] decides whether it may be stapled.
 ///
 /// # Errors
 /// The file cannot be read, or has no OCSP response.

@@ -50,7 +50,7 @@ pub struct Proxy {
     /// Addresses that answer UDP probes.
     probed: Vec<SocketAddr>,
     workers: Workers<Update>,
-    /// Number that tells this instance from others; see [`Parts::instance`].
+    /// Number that distinguishes this instance from others; see [`Parts::instance`].
     instance: u64,
     log: Option<Writer>,
     secured: Secured,

@@ -301,7 +301,7 @@ impl Drop for Whole<'_> {
     }
 }
 
-/// Decides if another endpoint is tried after a failed connect.
+/// Decides whether another endpoint is tried after a failed connect.
 fn decide(client: &Client<'_>, (pool, here): (&WorkerPool, Slot), tries: &Tries<'_>) -> Decision {
     // Nothing was sent, so the session counts as idempotent and replayable.
     let decision = tries.decide((pool, here), Failure::Connect, true, true, None, client.core.clock.now());

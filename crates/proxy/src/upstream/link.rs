@@ -24,7 +24,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(60);
 /// Time for which sent bytes may stay unacknowledged before the kernel ends the connection (`TCP_USER_TIMEOUT`).
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(30);
 
-/// Payload of the pings that check if the endpoint is alive.
+/// Payload of the pings that check whether the endpoint is alive.
 const LIFE_PING: u64 = 0x6c69_6665_0000_0002;
 
 /// A shared connection to an endpoint.

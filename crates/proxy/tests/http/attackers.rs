@@ -1,5 +1,5 @@
 //! Clients and endpoints that attack, fail or vanish do not affect others: another client is served meanwhile, and
-//! afterwards every counter is back.
+//! afterwards every counter is where it was before.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 use crate::support::endpoint::{Conn, ok};
@@ -267,7 +267,7 @@ fn an_endpoint_that_resets_at_any_point_is_a_502_or_a_cut() {
             seen.send(()).expect("the endpoint waits");
             client.ends();
         } else {
-            // The kernel decides if the head or the reset comes first.
+            // The kernel decides whether the head or the reset comes first.
             let head = client.head();
             let whole = cut == head_len && head.starts_with("HTTP/1.1 200 ");
             assert!(whole || head.starts_with("HTTP/1.1 502 "), "after {cut}: {head}");

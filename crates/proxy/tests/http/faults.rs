@@ -59,7 +59,7 @@ fn a_closed_idle_connection_is_not_used() {
     }
 }
 
-/// The endpoint closes while the request is on its way, so it is unknown if it was served.
+/// The endpoint closes while the request is on its way, so it is unknown whether it was served.
 #[test]
 fn a_request_that_met_a_closing_connection_is_repeated_if_that_does_no_harm() {
     for (request, repeated) in

@@ -166,7 +166,7 @@ fn the_end_of_a_tunnel_may_come_from_the_endpoint_first() {
     wait_until("the tunnel ends", || proxy.in_flight() == 0);
 }
 
-/// Bytes in the same read as the request were lost once.
+/// Bytes of the tunnel that come in the same read as the request must not be lost.
 #[test]
 fn a_client_may_speak_before_it_hears_of_the_switch() {
     let endpoint = Endpoint::start(|conn| {

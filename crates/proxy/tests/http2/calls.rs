@@ -14,7 +14,7 @@ fn before(endpoints: &[&Endpoint], more: &str) -> Proxy {
     ))
 }
 
-/// Fields of a call, whose body follows or not.
+/// Fields of the head of a call.
 fn call<'f>(path: &'f str, more: &[(&'f str, &'f str)]) -> Vec<(&'f str, &'f str)> {
     let pseudo = [(":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "a")];
     pseudo.iter().chain(more).copied().collect()

@@ -7,7 +7,6 @@ use crate::support::h2_client::{
 };
 use crate::support::{Proxy, text};
 
-/// `PROTOCOL_ERROR`.
 const PROTOCOL_ERROR: u32 = 1;
 
 /// Ways to split a request into frames.

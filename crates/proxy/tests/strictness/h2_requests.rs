@@ -1,4 +1,4 @@
-//! The table of HTTP/2 requests and their results, long as every row is a line.
+//! The table of HTTP/2 requests and their results. Every row is a line, which makes the file long.
 
 /// A request on one stream, and its result.
 pub struct Row {

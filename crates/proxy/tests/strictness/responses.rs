@@ -1,4 +1,4 @@
-//! The table of HTTP/1 responses and their results, long as every row is a line.
+//! The table of HTTP/1 responses and their results. Every row is a line, which makes the file long.
 
 use evenkeel_wire::http1::Reject::{self, *};
 

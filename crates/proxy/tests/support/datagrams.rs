@@ -51,7 +51,7 @@ impl Echo {
         Echo { addr, shared, thread: Some(thread) }
     }
 
-    /// Sets if the endpoint receives datagrams without answering.
+    /// Sets whether the endpoint receives datagrams without answering.
     pub fn hang(&self, hangs: bool) {
         self.shared.hangs.store(hangs, SeqCst);
     }

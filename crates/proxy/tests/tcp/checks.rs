@@ -46,7 +46,7 @@ fn fails(addr: SocketAddr, health: &str) {
     assert_eq!(results(&proxy, addr).0, 0, "{health}");
 }
 
-/// MariaDB with a user `check` without a password and another one with one. Its log is in its folder.
+/// MariaDB with a user `check_me` without a password, and `app` with one. Its log is in its folder.
 fn mariadb() -> Option<Server> {
     if !installed(&["mariadbd"]) {
         return None;

@@ -129,7 +129,7 @@ fn bytes_that_are_no_tls_get_to_the_listeners_own_pool_as_they_came() {
     });
     let other = Endpoint::start(|_| {});
     let proxy = passing(true, &[("own", endpoint.addr), ("db", other.addr)], &[("host = [\"db.example.com\"]", "db")]);
-    // Bytes that are not TLS, and a ClientHello that the client's end cuts short.
+    // Bytes that are not TLS, and a ClientHello whose last bytes show that it is malformed.
     for bytes in [&b"not TLS: hm"[..], b"\x16\x03\x01\x00\x06\x01\0\0\x02\x03\x03"] {
         let mut client = TcpStream::connect(proxy.addr()).unwrap();
         client.set_read_timeout(Some(SOON)).unwrap();

@@ -10,8 +10,8 @@ use evenkeel_proxy::stats::Unsecured;
 use rustls::HandshakeKind;
 use sha2::{Digest, Sha256};
 
-/// Fields with which a client might fake an identity, in any case of letters, and with the underscores that CGI
-/// confuses.
+/// Fields with which a client might fake an identity: in upper and lower case, and with underscores, which CGI does not
+/// distinguish from hyphens.
 const CLAIMS: [&str; 9] = [
     "X-Client-Cert-Verified: SUCCESS",
     "x-client-cert-subject: CN=admin",

@@ -55,7 +55,7 @@ fn after_a_reload_tickets_are_good_still() {
         let mut proxy = Proxy::start(&config(&tls(""), &endpoint, ""));
         let client = pki.client(versions, None);
         assert!(!resumes(&proxy, &client, "a.test"));
-        // Changes of something else, of this listener's TLS, and of its files.
+        // After changes to something else, to this listener's TLS, and to its files.
         let route = "[[route]]\nmatch = { prefix = \"/\" }\npool = \"web\"";
         proxy.reload(&config(&tls(""), &endpoint, route)).unwrap();
         assert!(resumes(&proxy, &client, "a.test"));

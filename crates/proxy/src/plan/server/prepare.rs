@@ -123,7 +123,7 @@ fn balancers(proxy: &Proxy, next: &Next<'_>, wrong: &mut Wrong) -> Vec<Option<Ve
         next.before.iter().flat_map(|plan| &plan.pools).map(|pool| (&*pool.name, &**pool)).collect();
     let pools = next.pools();
     let balancers = plan.pools.iter().map(|pool| {
-        // Balancers only know if there are shadows, not which.
+        // Balancers only know whether there are shadows, not which.
         let same = old_pools
             .get(&*pool.name)
             .is_some_and(|old| old.balance == pool.balance && old.shadow.is_empty() == pool.shadow.is_empty());

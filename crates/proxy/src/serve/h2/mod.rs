@@ -33,10 +33,10 @@ const PREFACE_HEAD: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
 /// refused.
 const DRAIN_NOTICE: Duration = Duration::from_secs(5);
 
-/// Payload of the pings that check if the client has read the first GOAWAY.
+/// Payload of the pings that check whether the client has read the first GOAWAY.
 const DRAIN_PING: u64 = 0x6472_6169_6e00_0001;
 
-/// Payload of the pings that check if the client is alive.
+/// Payload of the pings that check whether the client is alive.
 const LIFE_PING: u64 = 0x6c69_6665_0000_0001;
 
 const NEVER: u64 = u64::MAX;
