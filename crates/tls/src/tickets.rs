@@ -112,8 +112,8 @@ impl ProducesTickets for FromFiles {
     }
 }
 
-/// Ticketer bound to what clients have to prove. Tickets for another proof do not open: otherwise a client could resume a
-/// session where a certificate is required that it never showed, or that was revoked since. Nor do tickets past their
+/// Ticketer bound to what clients have to prove. Tickets for another proof do not open: otherwise a client could resume
+/// a session where a certificate is required that it never showed, or that was revoked since. Nor do tickets past their
 /// lifetime, even if the key is still in use, or past the validity of the certificates that the client has shown.
 #[derive(Debug)]
 pub struct Bound {

@@ -51,7 +51,8 @@ pub struct Parts {
     pub plan: Arc<Plan>,
     /// Number of workers, to divide process-wide limits by.
     pub workers: usize,
-    /// Number that distinguishes this instance from others, kept by a process that takes over; part of its `CDN-Loop` marks.
+    /// Number that distinguishes this instance from others, kept by a process that takes over; part of its `CDN-Loop`
+    /// marks.
     pub instance: u64,
     /// Statistics of this worker.
     pub stats: Arc<WorkerStats>,

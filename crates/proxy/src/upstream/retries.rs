@@ -118,7 +118,7 @@ impl<'r> Tries<'r> {
         let mut tried = self.tried.borrow_mut();
         tried.push(here);
         let beyond = pool.balancer.borrow_mut().has_beyond(&tried, now);
-        tried.pop(); // it becomes one that was tried with the next try
+        tried.pop(); // the next try adds it again
         let failed = Failed { failure, idempotent, replayable, left_ns, beyond };
         let (mut budget, mut rng) = (self.retries.budget.borrow_mut(), self.retries.rng.borrow_mut());
         let decision = retry.decide(settings, &failed, &mut budget, &mut rng, now);
