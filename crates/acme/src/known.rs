@@ -9,7 +9,7 @@ use rustls::sign::CertifiedKey;
 use serde::{Deserialize, Serialize};
 
 /// Seconds after a failure during which a reload does not retry, however often it happens.
-const AGAIN: i64 = 600;
+const RETRY_MIN: i64 = 600;
 
 /// State of one certificate; all times are in seconds since 1970.
 #[derive(Debug)]
@@ -78,8 +78,8 @@ impl Known {
             return;
         }
         (self.failures, self.failed, self.not_before) = (kept.failures, kept.failed, kept.not_before);
-        // As at a reload, retried once the failure is `AGAIN` seconds old, and at once with other settings.
-        let wait = if kept.settings == settings { kept.due.min(kept.failed + AGAIN) } else { now };
+        // As at a reload, retried once the failure is `RETRY_MIN` seconds old, and at once with other settings.
+        let wait = if kept.settings == settings { kept.due.min(kept.failed + RETRY_MIN) } else { now };
         let wait = wait.max(kept.not_before);
         (self.due, self.ask) = (self.due.max(wait), self.ask.max(wait));
     }
@@ -100,7 +100,7 @@ impl Known {
 
     /// Makes a certificate due now if its last failure is at least ten minutes ago, unless `Retry-After` forbids it.
     pub fn try_again(&mut self, now: i64) {
-        if self.failures > 0 && now - self.failed >= AGAIN && now >= self.not_before {
+        if self.failures > 0 && now - self.failed >= RETRY_MIN && now >= self.not_before {
             (self.due, self.ask) = (self.due.min(now), now);
         }
     }
@@ -131,7 +131,9 @@ mod tests {
 
     #[test]
     fn what_failed_is_tried_at_a_reload_but_not_at_each() {
-        for (failures, now, due) in [(1, 1_000 + AGAIN, 1_000 + AGAIN), (1, 999 + AGAIN, 90_000), (0, 50_000, 90_000)] {
+        for (failures, now, due) in
+            [(1, 1_000 + RETRY_MIN, 1_000 + RETRY_MIN), (1, 999 + RETRY_MIN, 90_000), (0, 50_000, 90_000)]
+        {
             let mut known = known(failures, 90_000);
             known.try_again(now);
             assert_eq!((known.due, known.ask), (due, due), "{failures} at {now}");
@@ -157,7 +159,7 @@ mod tests {
         for (what, kept, settings, now, due) in [
             ("the pause is not over", kept(1_540, 0), "these", 1_100, 1_540),
             ("it is over", kept(1_540, 0), "these", 1_600, 1_600),
-            ("it was long, and a while ago", kept(90_000, 0), "these", 1_100, 1_000 + AGAIN),
+            ("it was long, and a while ago", kept(90_000, 0), "these", 1_100, 1_000 + RETRY_MIN),
             ("the authority wants a longer one", kept(90_000, 80_000), "these", 1_100, 80_000),
             ("with other settings", kept(90_000, 0), "others", 1_100, 1_100),
             ("with other settings, but it asked for a pause", kept(90_000, 80_000), "others", 1_100, 80_000),

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 
-/// An endpoint that answers with the status line in the returned cell, and counts requests.
+/// An endpoint that answers with the status line in the returned cell, or resets if that is `reset`.
 fn told() -> (Endpoint, Arc<Mutex<&'static str>>) {
     let what = Arc::new(Mutex::new("200 OK"));
     let says = what.clone();

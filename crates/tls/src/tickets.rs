@@ -14,12 +14,12 @@ use std::sync::Arc;
 const FILE: usize = 80;
 
 /// Tolerated difference between the clocks of instances, in seconds.
-const CLOCKS: i64 = 3600;
+const CLOCK_SKEW: i64 = 3600;
 
 /// Lifetime of a ticket, in seconds.
 const LIFETIME: u32 = 12 * 3600;
 
-const NAME: usize = 16;
+const NAME_LEN: usize = 16;
 
 /// Prefix of the hash of what clients have to prove. Changes with the format, so that tickets of another do not open.
 pub const FORMAT: &[u8] = b"evenkeel ticket 2";
@@ -38,13 +38,13 @@ pub struct FromFiles {
 /// A key that seals tickets, and its name in them.
 #[derive(Debug)]
 pub struct Key {
-    name: [u8; NAME],
+    name: [u8; NAME_LEN],
     aead: LessSafeKey,
 }
 
 impl Key {
     fn new(bytes: &[u8]) -> Option<Key> {
-        let (name, _) = bytes.split_first_chunk::<NAME>()?;
+        let (name, _) = bytes.split_first_chunk::<NAME_LEN>()?;
         // Of all bytes, as any 32 of them alone may be known.
         let secret = Sha256::digest(bytes);
         let aead = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &secret).ok()?);
@@ -101,7 +101,7 @@ impl ProducesTickets for FromFiles {
     }
 
     fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
-        let (name, rest) = ticket.split_first_chunk::<NAME>()?;
+        let (name, rest) = ticket.split_first_chunk::<NAME_LEN>()?;
         let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
         let key = self.keys.iter().find(|key| key.name == *name)?;
         let mut sealed = sealed.to_vec();
@@ -145,7 +145,7 @@ impl Bound {
         let until = i64::from_be_bytes(*until);
         let age = now.checked_sub(i64::from_be_bytes(*made))?;
         // Negative ages come from instances whose clocks are ahead.
-        let is_good = (-CLOCKS..=i64::from(self.lifetime())).contains(&age) && now <= until;
+        let is_good = (-CLOCK_SKEW..=i64::from(self.lifetime())).contains(&age) && now <= until;
         is_good.then(|| {
             // The ticket that follows must not be valid for longer.
             proof::bound(until);
@@ -212,7 +212,7 @@ mod tests {
         let ticket = bound.seal(b"session", 1_000_000).expect("sealed");
         let half_a_day = 12 * 3600;
         for (later, is_good) in
-            [(0, true), (half_a_day, true), (half_a_day + 1, false), (-CLOCKS, true), (-CLOCKS - 1, false)]
+            [(0, true), (half_a_day, true), (half_a_day + 1, false), (-CLOCK_SKEW, true), (-CLOCK_SKEW - 1, false)]
         {
             assert_eq!(bound.open(&ticket, 1_000_000 + later).is_some(), is_good, "{later}");
         }

@@ -58,7 +58,7 @@ pub struct Route<'r> {
     pub call_left: Option<Duration>,
     /// True if `call_timeout` determines `deadline`.
     pub is_deadline_of_call: bool,
-    /// True if filters look at bodies, so that these are forwarded part by part and not spliced.
+    /// True if filters look at bodies, so that these are forwarded in parts and not as they come.
     pub wants_body: bool,
 }
 

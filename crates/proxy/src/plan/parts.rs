@@ -36,11 +36,11 @@ pub enum Update {
         /// Time in which sessions with endpoints that left have to end.
         drain_timeout: Duration,
     },
-    /// A query to run on the worker's thread; nothing changes.
+    /// A closure to run on the worker's thread. The plan and the endpoints stay as they are.
     Look(Look),
 }
 
-/// A query of a worker's state.
+/// A closure that reads a worker's state, or changes its observers (explanations, taps).
 pub type Look = Box<dyn FnOnce(&Worker) + Send>;
 
 /// Everything that one worker needs of a plan.

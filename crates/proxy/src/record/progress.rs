@@ -48,7 +48,7 @@ pub struct Progress<'c> {
     pub bytes_in: Cell<u64>,
     /// Bytes sent to the client.
     bytes_out: Cell<u64>,
-    /// Current phase; logged if the request ends early.
+    /// Current phase; the access log has the last one.
     pub phase: Cell<Phase>,
     /// The side that ended the request early; `Normal` until then.
     cause: Cell<Cause>,

@@ -19,7 +19,7 @@ pub struct Record<'c> {
     client: &'c Client<'c>,
     transport: &'c Transport,
     rules: &'c Rules,
-    /// Times so far, since the accept.
+    /// Times so far, counted from the start of the session, after a TLS handshake.
     pub timing: Cell<Timing>,
     /// Index of the route in the plan; one past the last route if none matches.
     pub route: usize,
@@ -31,7 +31,7 @@ pub struct Record<'c> {
     pub tries: u32,
     /// Server name from the ClientHello, if one was read.
     pub host: Option<Box<str>>,
-    /// Current phase; logged if the session ends early.
+    /// Current phase; the access log has the last one.
     pub phase: Cell<Phase>,
     bytes_in: Cell<u64>,
     bytes_out: Cell<u64>,

@@ -49,7 +49,7 @@ impl Retries {
         Retries { route: route.name.clone(), plan: route.retry.clone(), budget: budget.into(), hedge, rng }
     }
 
-    /// Name of the route, for logs and metrics.
+    /// Name of the route, by which the next plan finds its retries.
     pub fn route(&self) -> &str {
         &self.route
     }

@@ -111,7 +111,7 @@ fn curl_and_openssl_get_pages() {
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
         assert!(out.stdout == body);
     }
-    // The second connection resumes with the ticket of the first, which comes with the response.
+    // The second connection resumes with the ticket of the first, which is read together with the response.
     let request = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     let file = pem.with_extension("session");
     for (option, said) in [("-sess_out", "New, TLSv1.3"), ("-sess_in", "Reused, TLSv1.3")] {
