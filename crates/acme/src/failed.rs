@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_authority_says_is_sorted() {
+    fn problems_of_an_authority_are_classified() {
         for (kind, cause) in [
             ("rateLimited", Cause::RateLimited),
             ("rejectedIdentifier", Cause::Refused),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_proved_says_where_the_authority_looked() {
+    fn a_failed_challenge_names_where_the_authority_looked() {
         let failed = Failed::of_challenge("a.test", None, Challenge::Http01);
         assert!(failed.to_string().contains("http://a.test:80/"), "{failed}");
         let failed = Failed::of_challenge("a.test", None, Challenge::TlsAlpn01);

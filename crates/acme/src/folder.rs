@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_told_with_its_path() {
+    fn what_cannot_be_written_is_reported_with_its_path() {
         let failed = Folder::open(Path::new("/proc/nothing")).expect_err("nothing can be made there");
         assert_eq!(failed.cause, Cause::Storage);
         assert!(failed.to_string().contains("/proc/nothing"), "{failed}");

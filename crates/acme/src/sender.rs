@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_authority_says_when_to_come_again_in_seconds_or_by_a_date() {
+    fn retry_after_is_read_in_seconds_or_as_a_date() {
         let now = 1_445_412_000;
         for (value, at) in [
             ("0", Some(now)),

@@ -109,7 +109,7 @@ fn a_second_header_is_a_malformed_request() {
 
 /// HAProxy sends the same header in its health checks, for no client.
 #[test]
-fn haproxy_tells_who_its_client_is() {
+fn haproxy_announces_its_client() {
     if !installed(&["haproxy"]) {
         return;
     }
@@ -137,7 +137,7 @@ fn sending(version: &str, to: std::net::SocketAddr) -> Proxy {
 }
 
 #[test]
-fn haproxy_hears_who_the_client_is() {
+fn haproxy_learns_the_client() {
     if !installed(&["haproxy"]) {
         return;
     }

@@ -27,6 +27,6 @@ fn page() -> String {
 }
 
 #[test]
-fn the_committed_page_of_ends_says_what_the_log_writes() {
+fn the_committed_page_of_ends_matches_the_log() {
     crate::committed::same_as_committed(&[("docs/reference/ends.md".into(), page())]);
 }

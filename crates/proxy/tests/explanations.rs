@@ -22,7 +22,7 @@ fn kept(proxy: &Proxy) -> Vec<Explained> {
 const ALL: &str = "[telemetry.explain]\nsample = 1\n";
 
 #[test]
-fn a_sampled_request_says_what_was_compared_and_where_it_went() {
+fn a_sampled_request_is_explained_with_its_comparison_and_its_endpoint() {
     let endpoints = [Endpoint::saying("a"), Endpoint::saying("b")];
     let log = Log::new();
     let config = format!("{ALL}{}", log.config());
@@ -47,7 +47,7 @@ fn a_sampled_request_says_what_was_compared_and_where_it_went() {
 }
 
 #[test]
-fn a_retried_request_says_why_the_first_try_failed() {
+fn a_retried_request_is_explained_with_the_failure_of_its_first_try() {
     let (refusing, b) = (own_addr(), Endpoint::saying("b"));
     let proxy =
         Proxy::with(&[refusing, b.addr], "", "retry = { attempts = 2, on = ['connect'] }\noutlier = 'off'", ALL);
@@ -131,7 +131,7 @@ fn a_request_with_the_secret_is_explained_and_its_endpoint_does_not_see_it() {
 }
 
 #[test]
-fn says_where_a_request_would_go_and_sends_none() {
+fn explains_where_a_request_would_go_and_sends_none() {
     let endpoints = [Endpoint::saying("a"), Endpoint::saying("b")];
     let addrs = [endpoints[0].addr, endpoints[1].addr];
     let config = "[[route]]\nname = 'shop'\npool = 'web'\nmatch = { path = '/shop/{*rest}' }";

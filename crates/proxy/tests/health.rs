@@ -113,7 +113,7 @@ fn a_connection_is_check_enough_where_that_is_all_that_is_asked() {
 }
 
 #[test]
-fn a_check_asks_as_it_is_told() {
+fn a_check_sends_the_configured_request() {
     let endpoint = Endpoint::saying("x");
     let http = "http = { path = '/a?b=c', method = 'HEAD', host = 'web.internal:81' }, interval = '100ms'";
     let proxy = Proxy::start(&config(&list(&[endpoint.addr]), http, ""));

@@ -129,7 +129,7 @@ fn a_journal_in_which_one_pick_was_changed_does_not_replay() {
 }
 
 #[test]
-fn another_algorithm_begins_another_journal_and_a_reopened_file_goes_on() {
+fn another_algorithm_begins_another_journal_and_a_reopened_file_continues() {
     let (log, moved) = (Log::new(), Log::new());
     let endpoint = Endpoint::saying("yes");
     let mut proxy = Proxy::start(&config(&log, "random", &[&endpoint]));

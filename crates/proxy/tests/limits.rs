@@ -47,7 +47,7 @@ fn the_time_for_a_head_does_not_start_anew_with_each_byte() {
 
 /// Browsers open connections in advance; a 408 on one would be taken for the response to its first request.
 #[test]
-fn a_client_that_never_says_a_word_hears_none() {
+fn a_client_that_sends_nothing_gets_no_response() {
     let endpoint = Endpoint::saying("hello");
     let proxy = Proxy::with(&[endpoint.addr], "timeouts = { client_header = \"50ms\" }", "", "");
     proxy.client().ends();
@@ -261,7 +261,7 @@ fn what_is_pipelined_behind_a_404_is_answered() {
 }
 
 #[test]
-fn a_request_that_no_endpoint_may_have_is_a_503_that_says_why() {
+fn a_request_that_no_endpoint_may_have_is_a_503_with_the_reason() {
     for (endpoints, why) in [
         (
             "{ addr = \"127.0.0.1:1\", drain = true }, { addr = \"127.0.0.1:2\", drain = true }",

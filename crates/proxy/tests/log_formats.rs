@@ -104,7 +104,7 @@ fn chosen_fields_of_both_sides_are_in_the_line_whatever_they_speak() {
 }
 
 #[test]
-fn each_try_is_told_with_its_endpoint_and_its_cause() {
+fn each_try_is_logged_with_its_endpoint_and_its_cause() {
     let (refusing, resetting) = (own_addr(), Endpoint::resetting());
     let busy = Endpoint::answering(|_| status("503 Service Unavailable", "busy"));
     let good = Endpoint::saying("good");

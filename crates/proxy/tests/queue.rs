@@ -93,7 +93,7 @@ fn they_are_served_in_the_order_in_which_they_came_whichever_worker_took_them() 
 }
 
 #[test]
-fn whoever_finds_the_queue_full_is_told_so_at_once() {
+fn a_full_queue_refuses_at_once() {
     let (endpoint, go_on) = gated();
     let proxy = Proxy::with(&[endpoint.addr], "", &pool("max = 1, timeout = '20s'"), "");
     let (mut first, mut second) = first_and_second(&proxy);
@@ -122,7 +122,7 @@ fn nobody_waits_where_there_is_no_queue() {
 }
 
 #[test]
-fn whoever_waited_too_long_is_told_so() {
+fn a_request_that_waited_too_long_is_refused() {
     let ((endpoint, go_on), log) = (gated(), Log::new());
     let proxy = Proxy::with(&[endpoint.addr], "", &pool("timeout = '30ms'"), &log.config());
     let mut first = asking(&proxy, "/first");

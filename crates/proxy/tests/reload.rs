@@ -295,7 +295,7 @@ fn connections_of_a_listener_that_left_end_with_their_request_or_with_its_time()
 }
 
 #[test]
-fn what_only_a_restart_changes_is_said() {
+fn changes_that_need_a_restart_are_reported() {
     let endpoint = Endpoint::saying("a");
     let mut proxy = Proxy::start(&config(&[endpoint.addr], ""));
     let more =

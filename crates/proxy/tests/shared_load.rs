@@ -156,7 +156,7 @@ fn nonsense_about_load_is_counted_and_its_request_is_well() {
 }
 
 #[test]
-fn a_sidecar_tells_its_load_with_each_response_at_its_path_and_by_datagram() {
+fn a_sidecar_reports_its_load_with_each_response_at_its_path_and_by_datagram() {
     let held = Arc::new(AtomicBool::new(true));
     let application = {
         let held = held.clone();
@@ -208,7 +208,7 @@ fn a_sidecar_tells_its_load_with_each_response_at_its_path_and_by_datagram() {
 }
 
 #[test]
-fn a_sidecar_that_cannot_answer_still_tells_its_load() {
+fn a_sidecar_that_cannot_answer_still_reports_its_load() {
     let sidecar = sidecar(crate::support::own_addr());
     let response = sidecar.client().get("/");
     assert_eq!(response.status(), 502);

@@ -116,7 +116,7 @@ fn every_instance_with_the_same_key_knows_it_and_so_does_a_key_from_a_file() {
 }
 
 #[test]
-fn a_reload_is_no_reason_to_move() {
+fn a_reload_moves_no_client() {
     let (endpoints, new) = (pair(), Endpoint::saying("new"));
     let [a, b] = endpoints.each_ref().map(|e| e.addr);
     let mut proxy = Proxy::start(&config(&[a, b], SECRET, ""));

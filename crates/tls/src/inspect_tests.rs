@@ -46,7 +46,7 @@ fn whats(certified: &Certified) -> String {
 }
 
 #[test]
-fn a_good_pair_has_nothing_to_be_said_of() {
+fn a_good_pair_has_no_findings() {
     let folder = Folder::new("good");
     let (cert, key) = made(|_| {});
     let certified = inspect(&folder.file("c.pem", &cert), &folder.file("k.pem", &key), now());
@@ -56,7 +56,7 @@ fn a_good_pair_has_nothing_to_be_said_of() {
 }
 
 #[test]
-fn what_is_wrong_is_said_of_the_right_file() {
+fn faults_name_the_right_file() {
     let folder = Folder::new("wrong");
     let (cert, key) = made(|_| {});
     let (_, other_key) = made(|_| {});
@@ -99,7 +99,7 @@ fn what_is_wrong_is_said_of_the_right_file() {
 }
 
 #[test]
-fn a_chain_in_order_is_good_and_an_open_key_is_told_of() {
+fn a_chain_in_order_is_good_and_an_open_key_is_reported() {
     let folder = Folder::new("chain");
     let ca_key = KeyPair::generate().expect("a key");
     let mut ca = CertificateParams::new(Vec::new()).expect("no names");
@@ -147,7 +147,7 @@ fn a_certificate_of_a_public_authority_needs_what_is_between_them() {
 }
 
 #[test]
-fn a_certificate_that_is_not_valid_yet_and_one_without_a_name_are_told_of() {
+fn a_certificate_that_is_not_valid_yet_and_one_without_a_name_are_reported() {
     let folder = Folder::new("yet");
     let (cert, key) = issued(|params| params.not_before = date_time_ymd(2900, 1, 1));
     let said = whats(&inspect(&folder.file("c.pem", &cert), &folder.file("k.pem", &key), now()));

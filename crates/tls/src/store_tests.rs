@@ -60,7 +60,7 @@ fn new_files_are_used_and_wrong_ones_are_not() {
 }
 
 #[test]
-fn a_certificate_that_expires_soon_is_told_of_once_a_day() {
+fn a_certificate_that_expires_soon_is_reported_once_a_day() {
     let folder = std::env::temp_dir().join(format!("evenkeel-expires-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder");
     write_pair(&folder, "one.example");

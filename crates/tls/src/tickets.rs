@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_goes_on_only_where_clients_prove_the_same() {
+    fn a_session_is_resumed_only_where_clients_prove_the_same() {
         let keys: Arc<dyn ProducesTickets> = Arc::new(keys(&[1]));
         let [one, same, other] = [1, 1, 2].map(|proof| Bound::new(keys.clone(), [proof; 32], false));
         let ticket = one.encrypt(b"session").expect("sealed");

@@ -83,7 +83,7 @@ fn forwarded(value: &str, client: &str, goes_on: Option<&str>, said: (Option<&st
 }
 
 #[test]
-fn forwarded_is_read_like_the_list_and_goes_on_with_our_element() {
+fn forwarded_is_read_like_the_list_and_extended_with_our_element() {
     let ours = ", for=10.0.0.1;proto=http;host=\"h:80\"";
     let plain = "for=192.0.2.1;proto=https;host=example.com";
     forwarded(plain, "192.0.2.1", Some(&format!("{plain}{ours}")), (Some("https"), Some("example.com")));

@@ -50,7 +50,7 @@ async fn bodies_are_changed_both_ways_between_any_two_protocols() {
 }
 
 #[test]
-fn no_length_goes_on_that_is_not_true() {
+fn no_false_length_is_forwarded() {
     let (h1, h2) = (
         Endpoint::answering(|request| ok(&request.body_text())),
         H2Server::start(|mut exchange| async move {

@@ -33,7 +33,7 @@ fn line_with_status<'l>(lines: &'l [Value], answer: &str) -> &'l Value {
 }
 
 #[test]
-fn an_answer_tells_a_status_and_an_id_and_the_log_tells_the_reason() {
+fn an_answer_has_a_status_and_an_id_and_the_log_has_the_reason() {
     let (silent, log) = (Endpoint::silent(), Log::new());
     let proxy = ends_early("", silent.addr, own_addr(), &log.config());
     let told = CASES.map(|(request, ..)| proxy.client().send(request).response().body_text());
@@ -58,7 +58,7 @@ fn an_answer_names_no_request_that_no_log_knows() {
 }
 
 #[test]
-fn detailed_answers_say_what_the_log_says() {
+fn detailed_answers_have_the_reason_of_the_log() {
     let (silent, log) = (Endpoint::silent(), Log::new());
     let proxy = ends_early("errors = \"detailed\"", silent.addr, own_addr(), &log.config());
     let told = CASES.map(|(request, ..)| proxy.client().send(request).response().body_text());

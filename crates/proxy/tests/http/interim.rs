@@ -8,7 +8,7 @@ use crate::support::{Endpoint, Proxy, text, wait_until};
 const EXPECTING: &str = "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n";
 
 #[test]
-fn the_endpoint_says_when_to_continue() {
+fn the_endpoint_decides_when_to_continue() {
     let endpoint = Endpoint::start(|conn| {
         for _ in 0..2 {
             assert!(conn.head().contains("\r\nExpect: 100-continue\r\n"));

@@ -235,7 +235,7 @@ fn a_body_until_close_ends_with_its_connection() {
 }
 
 #[test]
-fn an_endpoint_of_http_1_0_keeps_its_connection_only_if_it_says_so() {
+fn an_endpoint_of_http_1_0_keeps_its_connection_only_if_it_states_so() {
     let endpoint = Endpoint::answering(|request| {
         let line = if request.line().starts_with("GET /keep ") { "Connection: keep-alive\r\n" } else { "" };
         format!("HTTP/1.0 200 OK\r\n{line}Content-Length: 2\r\n\r\nok").into_bytes()

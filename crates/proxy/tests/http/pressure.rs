@@ -191,7 +191,7 @@ fn both_bodies_may_be_under_way_at_once() {
 }
 
 #[test]
-fn a_client_that_says_no_more_gets_its_response() {
+fn a_client_that_shuts_down_its_side_gets_its_response() {
     let endpoint = Endpoint::saying("hello");
     let proxy = Proxy::before(&[endpoint.addr]);
     let mut client = proxy.client();

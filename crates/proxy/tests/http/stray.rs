@@ -95,7 +95,7 @@ fn a_408_to_a_request_that_was_never_sent_is_not_the_answer_to_the_next() {
 
 /// The reason must not blame the response, which has not come.
 #[test]
-fn a_request_that_cannot_be_sent_again_is_a_502_that_says_why() {
+fn a_request_that_cannot_be_sent_again_is_a_502_with_the_reason() {
     let endpoint = late("HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", "hello");
     let proxy = Proxy::with(&[endpoint.addr], "", "retry = { attempts = 0 }", "");
     let mut client = proxy.client();

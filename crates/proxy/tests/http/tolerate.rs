@@ -68,7 +68,7 @@ fn a_fault_is_refused_and_the_reason_names_the_word_that_lets_it_through() {
 }
 
 #[test]
-fn a_fault_that_is_tolerated_goes_on_as_it_was_meant() {
+fn a_fault_that_is_tolerated_is_forwarded_as_it_was_meant() {
     for (fault, parts, want) in CASES {
         let endpoint = sending(parts);
         let proxy = Proxy::with(&[endpoint.addr], "", &format!("tolerate = ['{fault}']"), "");

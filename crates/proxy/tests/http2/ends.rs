@@ -97,7 +97,7 @@ fn an_endpoint_that_fails_makes_a_502_of_its_stream() {
 }
 
 #[test]
-fn a_worker_that_drains_says_so_twice_and_serves_what_has_begun() {
+fn a_draining_worker_sends_two_goaways_and_serves_what_has_begun() {
     let endpoint = Endpoint::start(|conn| {
         while let Some(request) = conn.request() {
             if request.line().starts_with("GET /slow") {

@@ -204,7 +204,7 @@ fn data_without_bytes_ends_its_connection() {
 
 /// A small frame may expand to many megabytes: a field in the table, referenced again and again.
 #[test]
-fn a_bomb_of_references_is_no_request() {
+fn a_bomb_of_references_is_not_a_request() {
     let endpoint = Endpoint::saying("hello");
     let proxy = before(&[endpoint.addr]);
     let mut attacker = client(&proxy);

@@ -180,7 +180,7 @@ fn an_answer_before_the_request_is_whole_ends_the_request_without_an_error() {
 }
 
 #[test]
-fn padding_is_no_content() {
+fn padding_is_not_content() {
     let endpoint = Endpoint::answering(|request| ok(&request.body_text()));
     let proxy = before(&[endpoint.addr]);
     let mut client = client(&proxy);
@@ -217,7 +217,7 @@ fn many_requests_at_once_each_get_their_own_answer() {
 }
 
 #[test]
-fn what_evenkeel_answers_itself_is_said_in_http_2() {
+fn responses_of_the_proxy_itself_are_sent_as_http_2() {
     let endpoint = Endpoint::silent();
     let proxy = super::Proxy::with(
         &[endpoint.addr],

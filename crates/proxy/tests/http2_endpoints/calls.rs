@@ -87,7 +87,7 @@ fn told(text: Option<&str>) -> Duration {
 }
 
 #[tokio::test]
-async fn an_endpoint_is_told_what_is_left_of_the_deadline() {
+async fn an_endpoint_gets_what_is_left_of_the_deadline() {
     let refuses = H2Server::start(|mut exchange| async move { exchange.reset(Reason::REFUSED_STREAM) });
     let good = H2Server::start(echo);
     let proxy = before(&[refuses.addr, good.addr], "retry = { backoff = '1ms..2ms', budget = 1 }");
@@ -105,7 +105,7 @@ async fn an_endpoint_is_told_what_is_left_of_the_deadline() {
 }
 
 #[tokio::test]
-async fn an_endpoint_of_http1_is_told_too() {
+async fn an_endpoint_of_http1_gets_the_deadline_too() {
     let endpoint = Endpoint::answering(|_| ok("x"));
     let proxy = Proxy::with(&[own_addr(), endpoint.addr], "h2c = true", "outlier = 'off'\nretry = { budget = 1 }", "");
     for _ in 0..2 {
@@ -121,7 +121,7 @@ async fn an_endpoint_of_http1_is_told_too() {
 }
 
 #[tokio::test]
-async fn a_deadline_that_passes_cancels_the_stream_and_is_told_to_the_client() {
+async fn a_deadline_that_passes_cancels_the_stream_and_the_client_gets_its_status() {
     let code = Arc::new(AtomicU32::new(u32::MAX));
     let noted = code.clone();
     let endpoint = H2Server::start(move |mut exchange| {

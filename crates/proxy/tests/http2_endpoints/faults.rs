@@ -28,7 +28,7 @@ fn an_endpoint_that_does_not_speak_http2_is_named() {
 }
 
 #[test]
-fn a_reset_is_a_failure_of_the_endpoint_and_the_connection_goes_on() {
+fn a_reset_is_a_failure_of_the_endpoint_and_the_connection_stays() {
     let come = Arc::new(Semaphore::new(0));
     let gate = come.clone();
     let endpoint = H2Server::start(move |mut exchange| {
@@ -122,7 +122,7 @@ fn an_endpoint_that_is_late_gets_no_more_time_than_any_other() {
 }
 
 #[test]
-fn a_body_that_is_not_as_long_as_it_says_is_refused() {
+fn a_body_that_is_not_as_long_as_stated_is_refused() {
     let endpoint = H2Server::saying("hello");
     let proxy = before(&[endpoint.addr], "");
     let mut client = proxy.client();

@@ -47,7 +47,7 @@ fn failure(proxy: &Proxy, addr: SocketAddr) -> Option<String> {
 }
 
 #[test]
-fn only_what_says_that_it_serves_is_up_and_the_reason_is_told() {
+fn only_an_endpoint_that_is_serving_is_up_and_the_reason_is_kept() {
     let state = Arc::new(AtomicU8::new(SERVING));
     let endpoint = endpoint(&state);
     let proxy = checking(endpoint.addr, "{}");

@@ -128,7 +128,7 @@ fn responses_without_a_body_have_none() {
 }
 
 #[test]
-fn a_client_of_http_1_0_reads_until_the_end_or_as_long_as_it_was_told() {
+fn a_client_of_http_1_0_reads_until_the_end_or_the_stated_length() {
     let endpoint = H2Server::start(|mut exchange| async move {
         let fields: &[_] = if exchange.path() == "/stated" { &[("content-length", "4")] } else { &[] };
         exchange.reply(200, fields, b"body", &[]).await;

@@ -55,7 +55,7 @@ fn an_endpoint_that_takes_few_streams_on_a_connection_loses_none() {
 }
 
 #[test]
-fn an_endpoint_that_takes_fewer_streams_at_a_time_than_it_says_loses_none() {
+fn an_endpoint_that_takes_fewer_streams_at_a_time_than_it_states_loses_none() {
     let (inside, refused) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let counted = refused.clone();
     let endpoint = H2Server::start(move |mut exchange| {

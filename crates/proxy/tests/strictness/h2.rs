@@ -94,7 +94,7 @@ fn keeps_meaning(row: &Row) -> bool {
 }
 
 #[test]
-fn every_request_of_http_2_comes_to_what_its_row_says() {
+fn every_request_of_http_2_has_the_result_of_its_row() {
     let seen = Seen::default();
     let endpoint = seen.endpoint();
     let proxy = Proxy::with(&[endpoint.addr], "h2c = true", "", "");

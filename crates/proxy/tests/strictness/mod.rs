@@ -110,7 +110,7 @@ fn says(response: &Message, status: u16, reject: Reject, shown: &str) {
 }
 
 #[test]
-fn every_request_comes_to_what_its_row_says() {
+fn every_request_has_the_result_of_its_row() {
     let seen = Seen::default();
     let endpoint = seen.endpoint();
     let proxy = Proxy::before(&[endpoint.addr]);
@@ -155,7 +155,7 @@ fn every_request_comes_to_what_its_row_says() {
 }
 
 #[test]
-fn every_response_comes_to_what_its_row_says() {
+fn every_response_has_the_result_of_its_row() {
     let answer = Arc::new(Mutex::new((String::new(), Ends::Keeps)));
     let (current, last_index) = (answer.clone(), Arc::new(AtomicUsize::new(0)));
     let index = last_index.clone();

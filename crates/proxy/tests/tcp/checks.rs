@@ -93,7 +93,7 @@ const ABORTED: &str = "closed normally without authentication";
 const DENIED: &str = "Access denied";
 
 #[test]
-fn a_check_of_mariadb_is_no_aborted_connection() {
+fn a_check_of_mariadb_does_not_count_as_an_aborted_connection() {
     let Some(server) = mariadb() else { return };
     let log = || std::fs::read_to_string(server.folder.join("log.err")).unwrap_or_default();
     // The connection by which `listening` found the server has sent nothing.
@@ -154,7 +154,7 @@ fn a_check_of_redis_passes_with_and_without_a_password() {
 }
 
 #[test]
-fn a_check_of_a_mail_server_says_goodbye() {
+fn a_check_of_a_mail_server_ends_with_quit() {
     if !installed(&["python3"]) {
         return;
     }
@@ -174,7 +174,7 @@ fn a_check_of_a_mail_server_says_goodbye() {
 }
 
 #[test]
-fn a_check_says_and_expects_what_it_is_told_to() {
+fn a_check_sends_and_expects_the_configured_bytes() {
     let (said, words) = channel();
     let server = Endpoint::start(move |conn| {
         let asked = conn.next_line();

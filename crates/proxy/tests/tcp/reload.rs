@@ -45,7 +45,7 @@ fn echoes(stream: &mut TcpStream) -> std::io::Result<()> {
 }
 
 #[test]
-fn a_session_goes_on_through_reloads_that_do_not_touch_it() {
+fn a_session_survives_reloads_that_do_not_concern_it() {
     let (endpoint, other) = (echo(), echo());
     let mut proxy = Proxy::start(&config("web", &[endpoint.addr], ""));
     let mut session = connect(proxy.addr());
@@ -168,7 +168,7 @@ fn an_endpoint_that_hangs_costs_no_more_than_the_time_to_connect() {
 }
 
 #[test]
-fn each_session_leaves_a_line_that_says_how_it_ended() {
+fn each_session_leaves_a_line_with_its_end() {
     let log = Log::new();
     let endpoint = echo();
     let proxy = Proxy::start(&format!("{}\n{}", log.config(), config("web", &[endpoint.addr], "")));

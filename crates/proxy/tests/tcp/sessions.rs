@@ -376,7 +376,7 @@ fn leastconn_counts_sessions_until_both_ways_have_ended() {
 }
 
 #[test]
-fn the_log_says_why_a_session_got_to_no_endpoint() {
+fn the_log_has_the_reason_why_a_session_reached_no_endpoint() {
     let gone = own_addr();
     for (keys, reason, term) in [
         (format!("\"{gone}\""), format!("pool \"web\": cannot connect to endpoint {gone}: "), "SC"),

@@ -37,7 +37,7 @@ fn half_handshakes_time_out_and_are_counted() {
 }
 
 #[test]
-fn what_is_no_tls_costs_its_connection_alone() {
+fn bytes_that_are_not_tls_cost_their_connection_alone() {
     let (ca, endpoint) = (Authority::new("ca"), Endpoint::saying("hello"));
     let proxy = proxy(endpoint.addr, at_listener(ca.server("a.test", &[], |_| ()), SOON), "", "");
     let mut steady = TlsClient::connect(proxy.addr(), ca.client(BOTH), "a.test").unwrap();

@@ -188,7 +188,7 @@ fn a_client_too_many() {
 }
 
 #[test]
-fn what_is_no_tls() {
+fn bytes_that_are_not_tls() {
     fails(&Pki::new(), "", Unsecured::NotTls, |proxy| {
         TcpStream::connect(proxy.addr()).unwrap().write_all(b"\0\0\0\0").unwrap();
     });
@@ -196,7 +196,7 @@ fn what_is_no_tls() {
 
 /// Bytes after a failed handshake must not turn its alert into a reset.
 #[test]
-fn a_client_that_goes_on_sending_reads_why_it_is_refused() {
+fn a_client_that_keeps_sending_reads_why_it_is_refused() {
     let pki = Pki::new();
     for mode in ["http", "tcp"] {
         let endpoint = Endpoint::saying("hello");

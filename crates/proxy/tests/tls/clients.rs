@@ -34,7 +34,7 @@ fn large_bodies_pass_both_ways_byte_for_byte() {
 }
 
 #[test]
-fn endpoints_are_told_that_the_client_spoke_tls() {
+fn endpoints_learn_that_the_client_used_tls() {
     let (ca, endpoint) = (Authority::new("ca"), Endpoint::saying("hello"));
     let proxy = proxy(endpoint.addr, at_listener(ca.server("a.test", &[], |_| ()), SOON), "", "");
     let mut client = TlsClient::connect(proxy.addr(), ca.client(BOTH), "a.test").unwrap();
@@ -43,7 +43,7 @@ fn endpoints_are_told_that_the_client_spoke_tls() {
 }
 
 #[test]
-fn a_plain_request_is_told_to_use_tls() {
+fn a_plain_request_gets_a_400_that_asks_for_tls() {
     let (ca, endpoint) = (Authority::new("ca"), Endpoint::saying("hello"));
     let proxy = proxy(endpoint.addr, at_listener(ca.server("a.test", &[], |_| ()), SOON), "", "");
     let mut client = Client::connect(proxy.addr());
@@ -55,7 +55,7 @@ fn a_plain_request_is_told_to_use_tls() {
 }
 
 #[test]
-fn a_session_goes_on_at_another_worker() {
+fn a_session_is_resumed_at_another_worker() {
     let (ca, endpoint) = (Authority::new("ca"), Endpoint::saying("hello"));
     let secured = at_listener(ca.server("a.test", &[], |_| ()), SOON);
     let config = format!(
@@ -79,7 +79,7 @@ fn a_session_goes_on_at_another_worker() {
 }
 
 #[test]
-fn the_log_says_what_was_agreed() {
+fn the_log_has_what_was_agreed() {
     let (ca, endpoint, log) = (Authority::new("ca"), Endpoint::saying("hello"), Log::new());
     let secured = at_listener(ca.server("a.test", &["http/1.1"], |_| ()), SOON);
     let proxy = proxy(endpoint.addr, secured, "", &log.config());

@@ -81,7 +81,7 @@ fn an_endpoint_that_speaks_no_tls_is_an_error_of_tls() {
 }
 
 #[test]
-fn the_second_connection_goes_on_with_the_session_of_the_first() {
+fn the_second_connection_resumes_the_session_of_the_first() {
     for versions in [V12, V13] {
         let ca = Authority::new("ca");
         let kinds = Arc::new(Mutex::new(Vec::new()));

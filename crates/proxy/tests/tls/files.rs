@@ -69,7 +69,7 @@ fn a_pool_trusts_the_authority_of_its_file() {
 }
 
 #[test]
-fn clients_prove_who_they_are_and_endpoints_are_told() {
+fn clients_prove_their_identity_and_endpoints_get_it() {
     let (ca, clients) = (Authority::new("ca"), Authority::new("clients"));
     let (own, pem) = (Certificate::of("a.test"), clients.pem());
     drop(ca);

@@ -120,7 +120,7 @@ fn sessions_with_endpoints_go_on_over_requests_checks_and_probes() {
 }
 
 #[test]
-fn a_session_over_tcp_ends_its_tls_here_by_name_with_the_client_told_of_in_the_log() {
+fn a_session_over_tcp_ends_its_tls_here_by_name_with_the_client_in_the_log() {
     let named = |name: &'static str| {
         Endpoint::start(move |conn| {
             conn.send(name);

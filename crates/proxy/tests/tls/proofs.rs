@@ -55,7 +55,7 @@ fn of(issued: &Issued) -> Vec<String> {
 }
 
 #[test]
-fn endpoints_and_the_log_are_told_who_the_client_is_also_when_its_session_goes_on() {
+fn endpoints_and_the_log_get_the_identity_also_when_a_session_is_resumed() {
     for versions in [V12, V13] {
         let (pki, endpoint, log) = (Pki::new(), Endpoint::saying("hello"), Log::new());
         let (server, shop) = (pki.issue("a.test"), pki.numbered("shop.test", 0xa7));
@@ -86,7 +86,7 @@ fn endpoints_and_the_log_are_told_who_the_client_is_also_when_its_session_goes_o
 }
 
 #[test]
-fn where_certificates_are_optional_a_client_without_one_is_told_of_as_such() {
+fn where_certificates_are_optional_a_client_without_one_is_marked_as_such() {
     let (pki, endpoint, log) = (Pki::new(), Endpoint::saying("hello"), Log::new());
     let (server, shop) = (pki.issue("a.test"), pki.numbered("shop.test", 0xa7));
     let tls = asking(&pki, &server, "mode = 'optional'");
@@ -122,7 +122,7 @@ fn claims_of_clients_that_were_not_asked_go_nowhere() {
 }
 
 #[test]
-fn over_http2_the_same_is_told() {
+fn over_http2_the_identity_is_the_same() {
     if !installed(&["curl"]) {
         return;
     }
@@ -152,7 +152,7 @@ fn over_http2_the_same_is_told() {
 }
 
 #[test]
-fn endpoints_that_speak_http2_are_told_the_same() {
+fn endpoints_that_speak_http2_get_the_same_identity() {
     let (pki, endpoint) = (Pki::new(), H2Server::saying("hello"));
     let (server, shop) = (pki.issue("a.test"), pki.numbered("shop.test", 0xa7));
     let proxy = Proxy::start(&format!(

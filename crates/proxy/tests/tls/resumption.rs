@@ -5,7 +5,7 @@ use crate::support::tls::{V12, V13};
 use crate::support::{Endpoint, Proxy};
 
 #[test]
-fn a_session_goes_on_at_an_instance_with_the_same_keys_and_at_no_other() {
+fn a_session_is_resumed_at_an_instance_with_the_same_keys_and_at_no_other() {
     let (pki, endpoint) = (Pki::new(), Endpoint::saying("hello"));
     let server = pki.issue("a.test");
     let (keys, others) = (pki.write("tickets.key", [7; 80]), pki.write("others.key", [8; 80]));

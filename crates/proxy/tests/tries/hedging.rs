@@ -146,7 +146,7 @@ fn the_first_may_still_win() {
 }
 
 #[test]
-fn the_second_goes_on_when_the_first_closes() {
+fn the_second_continues_when_the_first_closes() {
     let endpoints = Endpoints::start(2, |conn, nth, counts| match nth {
         0 => until_both_came(counts),
         _ => {
@@ -160,7 +160,7 @@ fn the_second_goes_on_when_the_first_closes() {
 }
 
 #[test]
-fn the_first_goes_on_when_the_second_closes() {
+fn the_first_continues_when_the_second_closes() {
     let endpoints = Endpoints::start(2, |conn, nth, counts| {
         if nth == 0 {
             wait_until("the second is over", || counts.ended.load(SeqCst) == 1);
@@ -173,7 +173,7 @@ fn the_first_goes_on_when_the_second_closes() {
 }
 
 #[test]
-fn when_both_close_each_is_counted_and_the_client_told() {
+fn when_both_close_each_is_counted_and_the_client_gets_an_error() {
     let endpoints = Endpoints::start(2, |_, _, counts| until_both_came(counts));
     let proxy = endpoints.proxy(ENOUGH, &format!("{UNSHARED}\n{HEDGING}"), "");
     let answer = ask(&proxy);

@@ -214,7 +214,7 @@ async fn streams_go_both_ways_on_many_connections_and_survive_a_reload() {
 }
 
 #[tokio::test]
-async fn a_client_that_moves_goes_on_where_its_address_leads_to_the_same_server() {
+async fn a_client_that_moves_continues_where_its_address_leads_to_the_same_server() {
     if !installed(&["openssl"]) {
         return;
     }
