@@ -1,4 +1,4 @@
-//! Who orders? An account, which is made at the first order and kept.
+//! The ACME account that orders are made with: created at the first order, and kept in the folder.
 
 use crate::failed::{Cause, Failed};
 use crate::folder::Folder;
@@ -10,26 +10,26 @@ use evenkeel_tls::endpoints;
 use instant_acme::{Account, AccountBuilder, AccountCredentials, ExternalAccountKey, NewAccount};
 use serde::{Deserialize, Serialize};
 
-/// The file of an account.
+/// File of the account in the folder.
 const FILE: &str = "account.json";
 
-/// What is kept of it.
+/// Content of the account's file.
 #[derive(Deserialize, Serialize)]
 struct Kept {
-    /// What the authority was told.
+    /// Contact that the authority has for the account.
     email: Option<String>,
     credentials: AccountCredentials,
 }
 
-/// The account that was kept, or a new one. `retry_after` is noted of each answer that it gets.
+/// Returns the account that was kept, or creates one. `retry_after` is updated by every response to it.
 ///
 /// # Errors
-/// The authority gives none, or it cannot be kept.
+/// The authority refuses the account, or it cannot be kept.
 pub async fn account(acme: &Acme, folder: &Folder, retry_after: &RetryAfter) -> Result<Account, Failed> {
     let failed = |error: instant_acme::Error| Failed::of(&error, acme);
     let contact = acme.email.as_ref().map(|email| format!("mailto:{email}"));
     let contact: Vec<&str> = contact.as_deref().into_iter().collect();
-    // One that cannot be read is made anew.
+    // A file that cannot be parsed is replaced by a new account.
     let kept = folder.read(FILE)?.and_then(|bytes| serde_json::from_slice::<Kept>(&bytes).ok());
     if let Some(Kept { email, credentials }) = kept {
         let account = builder(acme, retry_after)?.from_credentials(credentials).await.map_err(failed)?;
@@ -52,7 +52,7 @@ pub async fn account(acme: &Acme, folder: &Folder, retry_after: &RetryAfter) -> 
     Ok(account)
 }
 
-/// The authority does not know it any more: the next order makes another.
+/// Removes the account that the authority no longer knows, so that the next order creates one.
 pub fn forget(folder: &Folder) {
     folder.remove(FILE);
 }
@@ -69,7 +69,7 @@ fn builder(acme: &Acme, retry_after: &RetryAfter) -> Result<AccountBuilder, Fail
     Ok(Account::builder_with_http(Box::new(Sender::new(config, retry_after.clone()))))
 }
 
-/// The account that there is already, if the configuration names one.
+/// Key that binds the account to one outside of ACME (RFC 8555 section 7.3.4); `None` if the configuration has none.
 fn external(acme: &Acme) -> Result<Option<ExternalAccountKey>, Failed> {
     let Some(external) = &acme.external_account else { return Ok(None) };
     let path = external.key_file.display();

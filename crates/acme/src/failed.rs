@@ -1,33 +1,33 @@
-//! Why is there no certificate? In words that say what to do, and by cause for metrics.
+//! Failures to get a certificate, with a hint to the fix for the log and a cause for metrics.
 
 use evenkeel_config::plan::{Acme, Challenge};
 use instant_acme::{Error, Problem};
 use std::fmt;
 
-/// Why there is none.
+/// Reason why there is no certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failed {
-    /// For metrics.
+    /// Cause, as a label of metrics.
     pub cause: Cause,
-    /// What happened.
+    /// Description of the failure.
     pub what: String,
-    /// What to do.
+    /// Hint to the fix, or to the next attempt.
     pub help: String,
 }
 
 macro_rules! causes {
     ($( $(#[$doc:meta])* $cause:ident $label:literal; )*) => {
-        /// What is to blame.
+        /// Cause of a failure, a label of the metrics.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Cause {
             $( $(#[$doc])* $cause, )*
         }
 
         impl Cause {
-            /// All of them.
+            /// All causes, in the order of metrics.
             pub const ALL: &'static [Cause] = &[$(Cause::$cause),*];
 
-            /// What metrics call it.
+            /// Value of the label `cause` in metrics.
             pub fn label(self) -> &'static str {
                 match self {
                     $( Cause::$cause => $label, )*
@@ -38,33 +38,33 @@ macro_rules! causes {
 }
 
 causes! {
-    /// The authority does not answer.
+    /// The authority cannot be reached, or does not answer in time.
     Unreachable "unreachable";
-    /// It knows no such account, or wants one of its own.
+    /// The account is unknown or not allowed, or has to be bound to one outside of ACME.
     Account "account";
-    /// Too many orders, or too many that failed.
+    /// Too many orders, or too many failures.
     RateLimited "rate_limited";
-    /// It issues no certificate for such a name.
+    /// The authority issues no certificates for such a name.
     Refused "refused";
-    /// It did not find the answer where it looked.
+    /// The authority did not find the answer to its challenge.
     Challenge "challenge";
-    /// It refused one nonce after the other, which says nothing about the order.
+    /// The authority rejected nonces repeatedly, which has nothing to do with the order.
     Nonce "nonce";
-    /// The authority works at an order for longer than evenkeel waits, and is asked for the same order again.
+    /// The authority takes longer than this process waits; the order is continued later.
     Busy "busy";
-    /// Account or certificate cannot be kept.
+    /// The account or the certificate cannot be written.
     Storage "storage";
-    /// Something else.
+    /// Any other failure, such as an order that became invalid.
     Other "other";
 }
 
 impl Failed {
-    /// One of this cause.
+    /// A failure with this cause.
     pub fn new(cause: Cause, what: impl Into<String>, help: impl Into<String>) -> Failed {
         Failed { cause, what: what.into(), help: help.into() }
     }
 
-    /// What an authority, or the way to it, says.
+    /// Classifies an error of the ACME client.
     pub fn of(error: &Error, acme: &Acme) -> Failed {
         let directory = &acme.directory;
         match error {
@@ -88,7 +88,7 @@ impl Failed {
         }
     }
 
-    /// What an authority says is wrong with a request.
+    /// Classifies a problem document of the authority (RFC 8555 section 6.7).
     pub fn of_problem(problem: &Problem) -> Failed {
         let kind = problem.r#type.as_deref().unwrap_or_default();
         let kind = kind.strip_prefix("urn:ietf:params:acme:error:").unwrap_or(kind);
@@ -111,13 +111,13 @@ impl Failed {
         Failed::new(cause, format!("the CA refused ({kind}): {what}"), help)
     }
 
-    /// Failure for an order that the authority still works at.
+    /// Failure for an order that the authority still processes.
     pub fn busy(acme: &Acme) -> Failed {
         let what = format!("{} is still processing the order", acme.directory);
         Failed::new(Cause::Busy, what, "evenkeel will poll this order again and starts no other")
     }
 
-    /// What it says of a name that it could not prove.
+    /// Failure for a name whose challenge the authority has found invalid.
     pub fn of_challenge(name: &str, problem: Option<&Problem>, challenge: Challenge) -> Failed {
         let said = problem.and_then(|problem| problem.detail.as_deref()).unwrap_or("no reason given");
         let help = match challenge {
@@ -136,7 +136,7 @@ impl fmt::Display for Failed {
     }
 }
 
-/// An error and what it comes from, which some leave out.
+/// Text of an error and its sources, except those that an outer text contains.
 fn with_sources(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_authority_says_is_sorted() {
+    fn problems_of_an_authority_are_classified() {
         for (kind, cause) in [
             ("rateLimited", Cause::RateLimited),
             ("rejectedIdentifier", Cause::Refused),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_proved_says_where_the_authority_looked() {
+    fn a_failed_challenge_names_where_the_authority_looked() {
         let failed = Failed::of_challenge("a.test", None, Challenge::Http01);
         assert!(failed.to_string().contains("http://a.test:80/"), "{failed}");
         let failed = Failed::of_challenge("a.test", None, Challenge::TlsAlpn01);

@@ -1,5 +1,5 @@
-//! What is kept, and where? An account, and each certificate with its key in one file, so that both change at once. No other user reads
-//! them, and one process at a time orders.
+//! The folder of an authority: the account, and each certificate with its key in one file, so that both change at once.
+//! Only the user of the process can read it, and only one process at a time uses it.
 
 use crate::failed::{Cause, Failed};
 use evenkeel_config::Disk;
@@ -9,19 +9,19 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The folder of one authority, which this process alone writes to.
+/// The folder of an authority, locked by this process.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    /// Holds the lock until it is closed, by the kernel too.
+    /// Holds the `flock`, which the kernel releases even after a crash.
     _lock: File,
 }
 
 impl Folder {
-    /// Makes it if it is not there; `None` while another process has it.
+    /// Opens and locks a folder, creating it if needed. `None` while another process has the lock.
     ///
     /// # Errors
-    /// It cannot be written to.
+    /// The folder cannot be created or written to.
     pub fn open(path: &Path) -> Result<Option<Folder>, Failed> {
         let cannot = |error: io::Error| failed(path, &error);
         fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(cannot)?;
@@ -39,10 +39,10 @@ impl Folder {
         }
     }
 
-    /// What is in a file; `None` if there is none.
+    /// Reads a file; `None` if it does not exist.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The file cannot be read.
     pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>, Failed> {
         let path = self.path.join(name);
         match fs::read(&path) {
@@ -52,16 +52,16 @@ impl Folder {
         }
     }
 
-    /// Writes a file anew: who reads it sees all of the one or all of the other, whatever happens.
+    /// Replaces a file atomically: readers see the old content or the new, even after a crash.
     ///
     /// # Errors
-    /// It cannot be written; then the one of before is there still.
+    /// The file cannot be written. The old one is still there then.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Failed> {
         let path = self.path.join(name);
         Disk::replace(&path, bytes, 0o600, None).map_err(|error| failed(&path, &error))
     }
 
-    /// Removes a file, if it is there.
+    /// Removes a file, if it exists.
     pub fn remove(&self, name: &str) {
         let _ = fs::remove_file(self.path.join(name));
     }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_told_with_its_path() {
+    fn what_cannot_be_written_is_reported_with_its_path() {
         let failed = Folder::open(Path::new("/proc/nothing")).expect_err("nothing can be made there");
         assert_eq!(failed.cause, Cause::Storage);
         assert!(failed.to_string().contains("/proc/nothing"), "{failed}");

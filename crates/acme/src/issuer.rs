@@ -1,5 +1,5 @@
-//! Which certificates are ordered, and when? All that a plan wants from an authority, one after the other: those that are not there, and
-//! those whose time is nearly over. What fails is tried again later; meanwhile the one of before is shown.
+//! The task that orders all certificates of a plan, one after the other: those that are missing, and those that are due
+//! for renewal. Failures are retried later; meanwhile the old certificate stays in use.
 
 use crate::account::{self, account};
 use crate::failed::{Cause, Failed};
@@ -20,56 +20,56 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
-/// How long one order may take in all.
+/// Time limit of an order, including the validation of its names.
 const ORDER_MAX: Duration = Duration::from_secs(300);
 
-/// How long it is slept at most: the clock may be set, and a machine sleeps.
+/// Longest sleep between looks at the clock, as it may be set and the machine may be suspended.
 const SLEEP_MAX: Duration = Duration::from_secs(3_600);
 
-/// How often it is looked whether another process still has the folder.
+/// Interval of attempts to lock the folder while another process has it.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// How often an authority is asked for its window, at least and at most; it says itself how often it wishes.
+/// Bounds in seconds on the interval that an authority states for questions about its renewal window (RFC 9773).
 const ASK_MIN: i64 = 60;
 const ASK_MAX: i64 = 86_400;
 
-/// Orders certificates while it is there.
+/// Orders certificates until it is dropped.
 #[derive(Debug)]
 pub struct Issuer {
     wanted: watch::Sender<Wanted>,
-    /// Has what failed tried again.
+    /// Triggers a retry of certificates that failed.
     again: Arc<Notify>,
     shown: Arc<Shown>,
     task: JoinHandle<()>,
 }
 
-/// What a plan wants.
+/// Certificates that a plan wants, and from where.
 #[derive(Clone, Debug, PartialEq)]
 struct Wanted {
     acme: Acme,
-    /// The names of each certificate.
+    /// Names of each certificate.
     certificates: Vec<Vec<String>>,
 }
 
-/// What metrics show.
+/// State behind the metrics.
 #[derive(Debug)]
 pub struct Shown {
     pub(crate) issued: AtomicU64,
-    /// By cause.
+    /// Number of failures by cause.
     pub(crate) failed: Box<[AtomicU64]>,
-    /// When the next order is due, by the first name, in seconds since 1970.
+    /// Time of the next order in seconds since 1970, by the first name of the certificate.
     pub(crate) due: RwLock<BTreeMap<String, i64>>,
 }
 
 impl Shown {
-    /// When the next order of a certificate is due, seconds since 1970, by its first name.
+    /// Time of the next order of a certificate in seconds since 1970, by its first name.
     pub fn due(&self, name: &str) -> Option<i64> {
         self.due.read().unwrap_or_else(PoisonError::into_inner).get(name).copied()
     }
 }
 
 impl Issuer {
-    /// Orders what `plan` wants. In a runtime of tokio.
+    /// Spawns the task on the current runtime of tokio.
     pub fn start(plan: &Plan, challenges: Arc<Challenges>) -> Issuer {
         let (wanted, receiver) = watch::channel(Wanted::of(plan));
         let shown = Arc::new(Shown::default());
@@ -78,8 +78,8 @@ impl Issuer {
         Issuer { wanted, again, shown, task }
     }
 
-    /// Orders what another plan wants. What is the same goes on; but what failed a while ago is tried at once, as something may
-    /// have been mended.
+    /// Follows another plan. If it wants the same certificates, orders continue; failures that are ten minutes old are
+    /// retried at once, as their cause may have been fixed.
     pub fn follow(&self, plan: &Plan) {
         let next = Wanted::of(plan);
         self.wanted.send_if_modified(|wanted| {
@@ -90,12 +90,12 @@ impl Issuer {
         self.again.notify_one();
     }
 
-    /// Leaves all to another process.
+    /// Stops the task, so that another process can take the folder over.
     pub fn stop(&self) {
         self.task.abort();
     }
 
-    /// For metrics.
+    /// State behind the metrics.
     pub fn shown(&self) -> Arc<Shown> {
         self.shown.clone()
     }
@@ -113,7 +113,7 @@ impl Wanted {
     }
 }
 
-/// Follows what is wanted for ever.
+/// Serves one set of wanted certificates after the other, until the sender is dropped.
 async fn run(mut wanted: watch::Receiver<Wanted>, again: Arc<Notify>, challenges: Arc<Challenges>, shown: Arc<Shown>) {
     loop {
         let now = wanted.borrow_and_update().clone();
@@ -128,7 +128,7 @@ async fn run(mut wanted: watch::Receiver<Wanted>, again: Arc<Notify>, challenges
     }
 }
 
-/// Orders what is wanted, for ever; returns at once if that is nothing.
+/// Orders and renews the wanted certificates for ever; returns at once if there are none.
 async fn serve(wanted: &Wanted, again: &Notify, challenges: &Arc<Challenges>, shown: &Shown) {
     if wanted.certificates.is_empty() {
         return;
@@ -154,7 +154,7 @@ async fn serve(wanted: &Wanted, again: &Notify, challenges: &Arc<Challenges>, sh
     }
 }
 
-/// The folder, as soon as no other process has it and it can be written to.
+/// Opens the folder, waiting until no other process has it and it can be written to.
 async fn open(acme: &Acme, shown: &Shown) -> Folder {
     let (mut failures, mut was_told) = (0, false);
     loop {
@@ -176,7 +176,7 @@ async fn open(acme: &Acme, shown: &Shown) -> Folder {
     }
 }
 
-/// Asks the authority when a certificate is to be renewed, and orders it if it is time.
+/// Asks the authority when a certificate should be renewed, and orders it if that is due.
 async fn look(
     wanted: &Wanted,
     names: &[String],
@@ -200,7 +200,7 @@ async fn look(
             return Ok(Done::Asked(ask(ours, replaces.as_ref(), known).await));
         }
         let mut pem = order(asking, names, replaces.clone()).await;
-        // Some want to hear nothing of a certificate that they have not issued, or not to this account.
+        // Some authorities refuse `replaces` for a certificate that they have not issued, or not to this account.
         if replaces.is_some()
             && let Err(Failed { cause: Cause::Refused | Cause::Other | Cause::Account, .. }) = pem
         {
@@ -254,15 +254,15 @@ async fn look(
             shown.count(&failed);
             (known.failures, known.failed, known.not_before) = (known.failures + 1, now, retry_after.at());
             let first = if failed.cause == Cause::Nonce { SHORT_PAUSE } else { FIRST_PAUSE };
-            // At least as long as the authority wants.
+            // Not before the authority's Retry-After.
             let pause = pause(first, known.failures, jitter()).max(known.not_before - now);
-            // Only what is due is an order that failed.
+            // A failed question about renewal does not delay an order that is not due yet.
             let is_due = known.due <= now;
             if is_due {
                 known.due = now + pause;
             }
             known.ask = now + pause;
-            // The authority does not count requests that do not reach it, so a restart may try them at once.
+            // The authority has not counted requests that did not reach it, so a restart may retry them at once.
             let is_counted = !matches!(failed.cause, Cause::Unreachable | Cause::Nonce | Cause::Storage);
             if is_counted || known.not_before > now {
                 known.keep(acme, names, folder);
@@ -277,15 +277,15 @@ async fn look(
     }
 }
 
-/// What became of a look.
+/// Result of a successful look.
 enum Done {
-    /// When the authority wants it to be renewed, and in how many seconds to ask again, if it says so.
+    /// Time at which the authority wants the renewal, and seconds until the next question; `None` if it states nothing.
     Asked(Option<(i64, i64)>),
-    /// There is a new one, which is valid from and until these.
+    /// A certificate was issued, with this start and end of validity.
     Issued((i64, i64)),
 }
 
-/// Asks the authority when a certificate is to be renewed (RFC 9773).
+/// Asks the authority for the renewal window of a certificate (RFC 9773). `None` if it has none or does not answer.
 async fn ask(account: &Account, of: Option<&CertificateIdentifier<'_>>, known: &Known) -> Option<(i64, i64)> {
     let (info, again) = account.renewal_info(of?).await.ok()?;
     let window = (info.suggested_window.start.unix_timestamp(), info.suggested_window.end.unix_timestamp());

@@ -1,4 +1,4 @@
-//! What do metrics say of orders? How many certificates were issued, what failed, and when the next is due.
+//! Metrics of orders: certificates issued, failures by cause, and times of the next orders.
 
 use crate::failed::Cause;
 use crate::issuer::Shown;
@@ -11,12 +11,12 @@ use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
-/// Of an issuer.
+/// Collector for the orders of an issuer.
 #[derive(Debug)]
 pub struct Metrics(Arc<Shown>);
 
 impl Metrics {
-    /// Of what an issuer shows.
+    /// Metrics of the issuer with this [`Issuer::shown`](crate::issuer::Issuer::shown).
     pub fn new(shown: Arc<Shown>) -> Metrics {
         Metrics(shown)
     }

@@ -1,4 +1,5 @@
-//! How is a certificate had? The authority says what it wants to see, it is shown that, and then it signs.
+//! An order: answers to the authority's challenges, the certificate signing request, and the download of the
+//! certificate.
 
 use crate::failed::{Cause, Failed};
 use crate::folder::Folder;
@@ -13,18 +14,18 @@ use instant_acme::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Patience with an authority that validates a name.
+/// Longest wait for the authority's validation of the names.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Pauses between questions about an order, where the authority does not say how long they are to be: the first, and the longest.
+/// First and longest pause between polls of an order, if the authority states none.
 const ASK_FIRST: Duration = Duration::from_millis(250);
 const ASK_LAST: Duration = Duration::from_secs(10);
 
-/// The longest pause between them that is waited for, in seconds. Where the authority wants a longer one, other certificates
-/// have their turn.
+/// Longest pause of the authority that is waited for, in seconds. If it wants a longer one, the order is continued
+/// later, and other certificates get their turn.
 const WAIT_MAX: i64 = 60;
 
-/// Account and settings that an order is made with.
+/// Account and settings for an order.
 #[derive(Clone, Copy)]
 pub struct Asking<'a> {
     pub account: &'a Account,
@@ -34,11 +35,11 @@ pub struct Asking<'a> {
     pub retry_after: &'a RetryAfter,
 }
 
-/// Orders a certificate, or continues an order that was begun. Returns the certificate, its chain and its key, in PEM. `replaces`:
-/// the certificate before it. The order is kept until it is [forgotten](Pending::forget).
+/// Orders a certificate, or continues an order that was begun. Returns the certificate, its chain and its key in PEM.
+/// `replaces` identifies the old certificate (RFC 9773). The order is kept until it is [forgotten](Pending::forget).
 ///
 /// # Errors
-/// There is none.
+/// No certificate was issued, or not yet.
 pub async fn order(
     asking: Asking<'_>,
     names: &[String],
@@ -50,7 +51,7 @@ pub async fn order(
         None => begin(asking, names, replaces).await?,
     };
     if order.state().status == OrderStatus::Pending {
-        // Shown until the authority has looked.
+        // Answered until the authority has validated the names.
         let shown = show(&mut order, asking.acme, asking.challenges).await?;
         let status = tokio::time::timeout(PATIENCE, poll(asking, &mut order, &[OrderStatus::Pending])).await;
         drop(shown);
@@ -70,7 +71,7 @@ pub async fn order(
     }
     if order.state().status == OrderStatus::Ready {
         let asked = order.finalize_csr(&pending.request(names)?).await;
-        // A request that is refused once is refused again.
+        // A request that was refused will be refused again, so the next attempt begins a new order.
         if let Err(Error::Api(problem)) = &asked
             && problem.status.is_some_and(|status| (400..500).contains(&status) && status != 429)
         {
@@ -92,8 +93,8 @@ pub async fn order(
     Err(Failed::new(Cause::Other, format!("the order became {status:?}"), "evenkeel will retry"))
 }
 
-/// Returns an order for these names that was begun before, if the authority works at it or has completed it, and the certificate
-/// was not fetched.
+/// Returns an order for these names that was begun earlier and not fetched, if the authority is processing or has
+/// completed it.
 async fn begun_before(asking: Asking<'_>, names: &[String]) -> Result<Option<(Order, Pending)>, Failed> {
     let Some(pending) = Pending::read(asking.folder, names)? else { return Ok(None) };
     match asking.account.order(pending.url.clone()).await {
@@ -104,7 +105,7 @@ async fn begun_before(asking: Asking<'_>, names: &[String]) -> Result<Option<(Or
                 return Ok(Some((order, pending)));
             }
         }
-        // The authority, or the account, does not know this order.
+        // The authority or the account does not know the order.
         Err(Error::Api(problem)) if problem.status.is_none_or(|status| status != 429 && status < 500) => {}
         Err(error) => return Err(Failed::of(&error, asking.acme)),
     }
@@ -128,7 +129,7 @@ async fn begin(
     Ok((order, pending))
 }
 
-/// Asks about an order until its state is none of `waits`. Returns that state.
+/// Polls an order until its state is not among `waits`, and returns that state.
 async fn poll(asking: Asking<'_>, order: &mut Order, waits: &[OrderStatus]) -> Result<OrderStatus, Failed> {
     let mut pause = ASK_FIRST;
     loop {
@@ -148,7 +149,7 @@ async fn poll(asking: Asking<'_>, order: &mut Order, waits: &[OrderStatus]) -> R
     }
 }
 
-/// Shows all that the authority wants to see, and says so.
+/// Answers the challenges of all names that are not valid yet, and asks the authority to validate them.
 async fn show(order: &mut Order, acme: &Acme, challenges: &Arc<Challenges>) -> Result<Vec<impl Drop + use<>>, Failed> {
     let failed = |error: instant_acme::Error| Failed::of(&error, acme);
     let (kind, word) = kind(acme.challenge);
@@ -156,7 +157,7 @@ async fn show(order: &mut Order, acme: &Acme, challenges: &Arc<Challenges>) -> R
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
         let mut authorization = authorization.map_err(failed)?;
-        // It was proved not long ago.
+        // Validated recently for another order.
         if authorization.status == AuthorizationStatus::Valid {
             continue;
         }
@@ -177,10 +178,10 @@ async fn show(order: &mut Order, acme: &Acme, challenges: &Arc<Challenges>) -> R
     Ok(shown)
 }
 
-/// Which name could not be proved, and why.
+/// The name whose validation failed, with the reason; `None` if the authority has none.
 async fn not_proved(order: &mut Order, acme: &Acme) -> Option<Failed> {
     let (kind, _) = kind(acme.challenge);
-    // What was fetched before is old.
+    // The authorizations have to be fetched again after the validation.
     let urls: Vec<String> =
         order.state().authorizations.iter().map(|authorization| authorization.url.clone()).collect();
     order.refresh().await.ok()?;

@@ -1,5 +1,5 @@
-//! An order that was begun, kept with the key of its certificate until the certificate is kept: the authority counts an order that
-//! it has begun to issue against its limits, so its certificate is fetched after a restart, too.
+//! An order that was begun, kept with its key until its certificate is stored. The authority counts an order against
+//! its limits once it has begun to issue, so the certificate is fetched even after a restart.
 
 use crate::failed::{Cause, Failed};
 use crate::folder::Folder;
@@ -7,10 +7,10 @@ use evenkeel_tls::inspect;
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 use serde::{Deserialize, Serialize};
 
-/// Seconds after which an order is not continued: authorities keep them for about so long.
+/// Seconds after which an order is not continued: about as long as authorities keep them.
 const LIFETIME: i64 = 7 * 86_400;
 
-/// An order that was begun.
+/// An order that was begun at the authority.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Pending {
     /// URL of the order at the authority.
@@ -31,19 +31,19 @@ fn cannot(error: rcgen::Error) -> Failed {
 }
 
 impl Pending {
-    /// Returns an order that begins now, with a new key.
+    /// Creates an order that begins now, with a new key.
     ///
     /// # Errors
-    /// The key cannot be made.
+    /// The key cannot be generated.
     pub fn new(url: &str, names: &[String]) -> Result<Pending, Failed> {
         let key = KeyPair::generate().map_err(cannot)?.serialize_pem();
         Ok(Pending { url: url.to_string(), names: names.to_vec(), key, begun: inspect::now() })
     }
 
-    /// Reads the order for these names. `None` if none is kept, or it is too old or cannot be read.
+    /// Reads the order for these names. `None` if none is kept, or it is too old or cannot be parsed.
     ///
     /// # Errors
-    /// The folder cannot be read.
+    /// The file cannot be read.
     pub fn read(folder: &Folder, names: &[String]) -> Result<Option<Pending>, Failed> {
         let kept = folder.read(&file(names))?.and_then(|bytes| serde_json::from_slice::<Pending>(&bytes).ok());
         Ok(kept.filter(|kept| kept.names == names && inspect::now() - kept.begun < LIFETIME))
@@ -58,12 +58,12 @@ impl Pending {
         folder.write(&file(&self.names), &json)
     }
 
-    /// Removes the order for these names: its certificate is kept, or will not come.
+    /// Removes the order for these names, as its certificate is stored or will not be issued.
     pub fn forget(folder: &Folder, names: &[String]) {
         folder.remove(&file(names));
     }
 
-    /// Request that the authority is asked to sign, in DER.
+    /// The certificate signing request, in DER.
     ///
     /// # Errors
     /// The key cannot be used.

@@ -1,4 +1,4 @@
-//! How is the authority spoken to? By HTTP/1.1 over TLS, a connection for each request: there are a dozen for a certificate.
+//! Requests to the authority: HTTP/1.1 over TLS, on a new connection each, as a certificate takes only a dozen.
 
 use bytes::Bytes;
 use evenkeel_tls::inspect;
@@ -17,18 +17,18 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-/// How long a request may take, with its answer.
+/// Time limit of a request, including its response.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Bytes of an answer; a chain of certificates has some thousands.
+/// Size limit of a response in bytes; a chain of certificates has a few thousand.
 const ANSWER_MAX: usize = 1 << 20;
 
 type Fault = Box<dyn std::error::Error + Send + Sync>;
 
-/// The longest pause that an authority can ask for, in seconds: as long as the windows of its limits.
+/// Longest pause that an authority can ask for, in seconds: the longest window of common rate limits.
 const LONGEST_PAUSE: i64 = 7 * 86_400;
 
-/// The time from which an authority wants to be asked again, as its last answer has it (`Retry-After`).
+/// Time before which the authority wants no further request, from `Retry-After` of its last response.
 #[derive(Clone, Debug, Default)]
 pub struct RetryAfter(Arc<AtomicI64>);
 
@@ -38,13 +38,13 @@ impl RetryAfter {
         self.0.store(value.and_then(|value| retry_after(value.trim(), now)).unwrap_or(0), Relaxed);
     }
 
-    /// Seconds since 1970; 0 = the authority does not ask for a pause.
+    /// Time in seconds since 1970; 0 if the authority did not ask for a pause.
     pub fn at(&self) -> i64 {
         self.0.load(Relaxed)
     }
 }
 
-/// Seconds or a date (RFC 9110 section 10.2.3), as seconds since 1970.
+/// Parses a number of seconds or a date (RFC 9110 section 10.2.3) into seconds since 1970.
 fn retry_after(value: &str, now: i64) -> Option<i64> {
     let at = match value.parse::<u32>() {
         Ok(seconds) => now + i64::from(seconds),
@@ -56,7 +56,7 @@ fn retry_after(value: &str, now: i64) -> Option<i64> {
     Some(at.min(now + LONGEST_PAUSE))
 }
 
-/// Sends requests to authorities.
+/// HTTP client for authorities.
 #[derive(Clone)]
 pub struct Sender {
     tls: TlsConnector,
@@ -64,7 +64,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Returns a sender that trusts what `config` does; `retry_after` is noted of each answer.
+    /// Creates a client that trusts the authorities of `config`. Each response updates `retry_after`.
     pub fn new(config: Arc<ClientConfig>, retry_after: RetryAfter) -> Sender {
         Sender { tls: config.into(), retry_after }
     }
@@ -89,7 +89,8 @@ impl HttpClient for Sender {
     }
 }
 
-/// Returns the answer, or an error if it is a page of something in front of the authority instead of an ACME response.
+/// Passes an ACME response through; an error for a page of a proxy in front of the authority (429 or 502 to 504 without
+/// JSON).
 fn refused(answer: BytesResponse) -> Result<BytesResponse, Fault> {
     let status = answer.parts.status;
     let kind = answer.parts.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -108,7 +109,7 @@ async fn send(tls: TlsConnector, mut request: Request<BodyWrapper<Bytes>>) -> Re
     let socket = TcpStream::connect((bare, uri.port_u16().unwrap_or(443))).await?;
     let stream = tls.connect(ServerName::try_from(bare.to_string())?, socket).await?;
     request.headers_mut().insert(HOST, HeaderValue::from_str(authority.as_str())?);
-    // What a server reads behind the method.
+    // The request line has the path alone; the host is in `Host`.
     *request.uri_mut() = uri.path_and_query().map_or(Uri::from_static("/"), |path| path.clone().into());
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let answered = async {
@@ -119,7 +120,7 @@ async fn send(tls: TlsConnector, mut request: Request<BodyWrapper<Bytes>>) -> Re
     let mut answered = std::pin::pin!(answered);
     tokio::select! {
         answered = &mut answered => answered,
-        // It ends when all of the answer has come, too.
+        // The connection may also end after the whole response has come.
         ended = connection => match ended {
             Ok(()) => answered.await,
             Err(error) => Err(error.into()),
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_authority_says_when_to_come_again_in_seconds_or_by_a_date() {
+    fn retry_after_is_read_in_seconds_or_as_a_date() {
         let now = 1_445_412_000;
         for (value, at) in [
             ("0", Some(now)),
@@ -150,7 +151,7 @@ mod tests {
         headers.insert(RETRY_AFTER, HeaderValue::from_static(" 5 "));
         noted.note(&headers, now);
         assert_eq!(noted.at(), now + 5);
-        // The last answer counts.
+        // The last response counts.
         noted.note(&HeaderMap::new(), now);
         assert_eq!(noted.at(), 0);
     }

@@ -1,5 +1,5 @@
-//! Is the client behind another proxy known? The PROXY protocol in and out, byte by byte and with HAProxy and NGINX on
-//! the other side.
+//! The PROXY protocol in both directions, byte by byte and with HAProxy and NGINX as peers: the client behind another
+//! proxy is known.
 
 use crate::support::haproxy::Haproxy;
 use crate::support::nginx::Nginx;
@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const FROM: [u8; 4] = [127, 0, 0, 2];
 
-/// An endpoint that says whom it believes the client to be.
+/// An endpoint that answers with the client's address from `X-Forwarded-For`.
 fn telling() -> Endpoint {
     Endpoint::answering(|request| crate::support::endpoint::ok(request.field("x-forwarded-for").unwrap_or("nobody")))
 }
 
-/// Takes headers from 127.0.0.1.
+/// A proxy that accepts headers from 127.0.0.1, with more keys for its listener.
 fn before(endpoint: &Endpoint, more: &str) -> Proxy {
     Proxy::with(&[endpoint.addr], &format!("accept_proxy_protocol = [\"127.0.0.1\"]\n{more}"), "", "")
 }
@@ -25,7 +25,7 @@ fn rejected(listener: &ListenerStats) -> u64 {
     listener.rejected[Rejected::ProxyProtocol as usize].get()
 }
 
-/// A version 2 header with a command, a family and what follows.
+/// A version 2 header with a command, a family and the rest of its bytes.
 fn v2(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
     let len = (rest.len() as u16).to_be_bytes();
     [b"\r\n\r\n\0\r\nQUIT\n", &[command, family][..], &len, rest].concat()
@@ -46,7 +46,7 @@ fn the_client_is_whom_the_header_names() {
         (v2(0x20, 0, &[]), "127.0.0.1"),
         (v2(0x21, 0x31, &[9; 216]), "127.0.0.1"),
     ] {
-        // In one piece, with a request in the same packet and one more behind it.
+        // In one write with a request, and with another one after that.
         let mut client = proxy.client();
         client.send([&header, GET.as_bytes(), GET.as_bytes()].concat());
         assert_eq!((client.response().body_text(), client.response().body_text()), (who.into(), who.into()));
@@ -80,7 +80,7 @@ fn a_connection_without_its_header_is_closed_without_a_word() {
     assert!(endpoint.seen().is_empty());
 }
 
-/// Else anybody could be anybody.
+/// Otherwise any client could claim any address.
 #[test]
 fn a_header_from_somebody_else_is_a_malformed_request() {
     let endpoint = telling();
@@ -95,7 +95,7 @@ fn a_header_from_somebody_else_is_a_malformed_request() {
     assert_eq!((endpoint.seen().len(), proxy.listener(|l| l.malformed.get())), (1, 2));
 }
 
-/// A header in the middle of a connection is a request like any other, and no good one.
+/// Within a connection, a header is a malformed request.
 #[test]
 fn a_second_header_is_a_malformed_request() {
     let endpoint = telling();
@@ -107,9 +107,9 @@ fn a_second_header_is_a_malformed_request() {
     assert!(endpoint.seen().is_empty());
 }
 
-/// HAProxy checks the health of its servers with the same header, and no client behind it.
+/// HAProxy sends the same header in its health checks, for no client.
 #[test]
-fn haproxy_tells_who_its_client_is() {
+fn haproxy_announces_its_client() {
     if !installed(&["haproxy"]) {
         return;
     }
@@ -137,7 +137,7 @@ fn sending(version: &str, to: std::net::SocketAddr) -> Proxy {
 }
 
 #[test]
-fn haproxy_hears_who_the_client_is() {
+fn haproxy_learns_the_client() {
     if !installed(&["haproxy"]) {
         return;
     }
@@ -157,7 +157,7 @@ fn nginx_hears_who_the_client_is() {
     hears(|version| sending(version, nginx.addr));
 }
 
-/// Each of two clients, on connections of their own, though both sides would keep them.
+/// Each client gets a connection with its own header, though both sides would keep connections.
 fn hears(proxy: impl Fn(&str) -> Proxy) {
     for version in ["v1", "v2"] {
         let proxy = proxy(version);
@@ -210,7 +210,7 @@ fn a_header_goes_first_and_once_even_before_a_large_body() {
     }
 }
 
-/// HAProxy before HAProxy, with evenkeel between them: the address travels all the way.
+/// HAProxy in front of evenkeel in front of HAProxy: the client's address reaches the last endpoint.
 #[test]
 fn what_comes_in_by_header_goes_out_by_header() {
     if !installed(&["haproxy"]) {

@@ -1,5 +1,5 @@
-//! Death of a whole tier while the next one is well, as clients notice it over real sockets, in every mix of deaths: no more
-//! requests fail than were in flight at that moment.
+//! Death of a whole tier while the next one is healthy, seen by clients over real sockets, for every mix of deaths: no
+//! more requests fail than were in flight at that moment.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 use crate::support::endpoint::{ok, status};
@@ -21,13 +21,13 @@ enum Death {
 
 use Death::{Answers503, Refuses, Resets, SwallowsSyn};
 
-/// An endpoint of the first tier.
+/// An endpoint of the first tier, which can be killed.
 struct Mortal {
     addr: SocketAddr,
     endpoint: Option<Endpoint>,
     is_dead: Arc<AtomicBool>,
     death: Death,
-    /// A listener to which no packet gets through.
+    /// After the death: a listener whose full backlog makes the kernel drop SYNs.
     deaf: Option<Socket>,
 }
 
@@ -53,7 +53,7 @@ impl Mortal {
         if matches!(self.death, Resets | Answers503) {
             return;
         }
-        // Its idle connections end once the proxy uses them, and the listener with them.
+        // Idle connections end once the proxy uses them; the listener ends with the drop.
         let endpoint = self.endpoint.take();
         std::thread::spawn(move || drop(endpoint));
         if matches!(self.death, SwallowsSyn) {
@@ -72,7 +72,7 @@ impl Mortal {
 
 const CLIENTS: usize = 6;
 
-/// Kills the first tier under load. Returns how many requests failed.
+/// Kills the first tier under load, and returns the number of requests that failed.
 fn failures(deaths: &[Death], standbys: usize) -> usize {
     let mut first: Vec<Mortal> = deaths.iter().copied().map(Mortal::new).collect();
     let standbys: Vec<Endpoint> = (0..standbys).map(|_| Endpoint::saying("standby")).collect();

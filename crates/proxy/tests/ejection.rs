@@ -1,4 +1,4 @@
-//! Who gets requests when requests fail at an endpoint? Ejection, and the way back.
+//! Ejection of endpoints whose requests fail, and their way back.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 use crate::support::endpoint::{ok, status};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 
-/// An endpoint that answers whatever it is told to, and counts.
+/// An endpoint that answers with the status line in the returned cell, or resets if that is `reset`.
 fn told() -> (Endpoint, Arc<Mutex<&'static str>>) {
     let what = Arc::new(Mutex::new("200 OK"));
     let says = what.clone();
@@ -27,8 +27,8 @@ fn proxy(endpoints: &[SocketAddr], more: &str) -> Proxy {
     Proxy::with(endpoints, "", &format!("retry = {{ attempts = 0 }}\n{more}"), "")
 }
 
-/// Sends requests until they have had this effect, and then no more: an endpoint is ejected, and comes back, a moment after the
-/// request that was the cause, and one of that moment would count too.
+/// Sends requests until `had` is true, and not one more. An ejection and its end take effect a moment after the request
+/// that caused them, and another request in that moment would count, too.
 fn send_until(proxy: &Proxy, mut had: impl FnMut() -> bool) {
     wait_until("requests have their effect", || {
         proxy.client().send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").response();
@@ -36,7 +36,7 @@ fn send_until(proxy: &Proxy, mut had: impl FnMut() -> bool) {
     });
 }
 
-/// Has sent a request.
+/// A client that has sent a request.
 fn asking(proxy: &Proxy) -> Client {
     let mut client = proxy.client();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -75,8 +75,8 @@ fn a_page_that_fails_ejects_no_endpoint_unless_asked_for() {
     }
     let proxy = proxy(&[first.addr, second.addr], "panic = { healthy_below = 0 }");
     (0..12).for_each(|_| assert_eq!(proxy.client().get("/").status(), 500));
-    // Ejections are asynchronous, and the control thread takes them in order: the second endpoint's is seen after any of
-    // the first one's.
+    // Ejections are asynchronous, but the control thread handles them in order: once the second endpoint's is visible,
+    // so would be one of the first.
     *says_too.lock().expect("no panic") = "503 No";
     send_until(&proxy, || proxy.state(second.addr) == "ejected");
     assert_eq!(proxy.state(first.addr), "up");
@@ -128,7 +128,7 @@ fn in_probation_there_is_one_request_at_a_time() {
     let proxy = proxy(&[bad.addr, good.addr], "outlier = { consecutive_5xx = 1, eject = '100ms' }");
     send_until(&proxy, || bad.seen().len() == 1);
     proxy.becomes(bad.addr, "probation");
-    // While its one request runs, all others go elsewhere.
+    // While the probation request runs, all others are sent elsewhere.
     let mut clients = [asking(&proxy), asking(&proxy)];
     wait_until("one is there", || bad.seen().len() == 2);
     assert_eq!(proxy.answers(6), ["good"]);
@@ -138,7 +138,7 @@ fn in_probation_there_is_one_request_at_a_time() {
     let mut said: Vec<String> = clients.iter_mut().map(|client| client.response().body_text()).collect();
     said.sort();
     assert_eq!(said, ["good", "told"]);
-    // It may be asked again on its way out.
+    // It may get further requests on its way out.
     (0..10).for_each(|_| go_on.send(()).expect("it waits"));
 }
 

@@ -1,4 +1,4 @@
-//! Does the reference say what the ends in the access log mean? The page is made of the tables that the log is written by.
+//! The reference page of the ends in the access log, generated from the tables that the log is written by.
 
 use evenkeel_proxy::end::{Cause, Phase};
 use std::fmt::Write;
@@ -27,6 +27,6 @@ fn page() -> String {
 }
 
 #[test]
-fn the_committed_page_of_ends_says_what_the_log_writes() {
+fn the_committed_page_of_ends_matches_the_log() {
     crate::committed::same_as_committed(&[("docs/reference/ends.md".into(), page())]);
 }

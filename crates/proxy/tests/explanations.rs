@@ -1,4 +1,4 @@
-//! Are requests explained as they went: their tries, picks, waits and ends? And is nothing moved by asking?
+//! Explanations of requests: tries, picks, waits and ends as they were, without an effect of asking.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 use crate::support::endpoint::ok;
@@ -9,7 +9,7 @@ use evenkeel_view::picks::Explained;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
-/// Waits for what workers answer.
+/// Blocks on an answer of the workers.
 fn wait<T>(answer: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("an event loop");
     runtime.block_on(answer)
@@ -22,7 +22,7 @@ fn kept(proxy: &Proxy) -> Vec<Explained> {
 const ALL: &str = "[telemetry.explain]\nsample = 1\n";
 
 #[test]
-fn a_sampled_request_says_what_was_compared_and_where_it_went() {
+fn a_sampled_request_is_explained_with_its_comparison_and_its_endpoint() {
     let endpoints = [Endpoint::saying("a"), Endpoint::saying("b")];
     let log = Log::new();
     let config = format!("{ALL}{}", log.config());
@@ -47,7 +47,7 @@ fn a_sampled_request_says_what_was_compared_and_where_it_went() {
 }
 
 #[test]
-fn a_retried_request_says_why_the_first_try_failed() {
+fn a_retried_request_is_explained_with_the_failure_of_its_first_try() {
     let (refusing, b) = (own_addr(), Endpoint::saying("b"));
     let proxy =
         Proxy::with(&[refusing, b.addr], "", "retry = { attempts = 2, on = ['connect'] }\noutlier = 'off'", ALL);
@@ -101,7 +101,7 @@ fn only_the_next_request_of_the_pool_is_explained() {
     let looker = proxy.server().looker();
     assert!(looker.arm("nix").unwrap_err().contains("pools: web"));
     looker.arm("web").unwrap();
-    // What is asked of a worker is done in turn.
+    // Workers handle queries in order, so the explanation is armed now.
     assert!(kept(&proxy).is_empty());
     let mut client = proxy.client();
     ["/next", "/after"].iter().for_each(|path| assert_eq!(client.get(path).status(), 200));
@@ -131,7 +131,7 @@ fn a_request_with_the_secret_is_explained_and_its_endpoint_does_not_see_it() {
 }
 
 #[test]
-fn says_where_a_request_would_go_and_sends_none() {
+fn explains_where_a_request_would_go_and_sends_none() {
     let endpoints = [Endpoint::saying("a"), Endpoint::saying("b")];
     let addrs = [endpoints[0].addr, endpoints[1].addr];
     let config = "[[route]]\nname = 'shop'\npool = 'web'\nmatch = { path = '/shop/{*rest}' }";
@@ -169,12 +169,12 @@ fn requests_of_a_pool_with_shadows_are_remembered() {
     let remembered = wait(proxy.server().looker().remembered(Some("web"))).unwrap().remove(0);
     let rows: Vec<_> = remembered.recent.iter().flat_map(|of| &of.rows).collect();
     assert_eq!((rows.len(), remembered.names.len(), remembered.pool.shadow.len()), (9, 3, 2));
-    // The client has the last answer before the worker has noted its end.
+    // The client gets the last response before the worker notes its end.
     assert!(rows[..8].iter().all(|row| row.held_ns >= row.latency_ns && row.latency_ns > 0 && !row.failed), "{rows:?}");
     assert!(wait(proxy.server().looker().remembered(Some("nix"))).is_err());
 }
 
-/// A pool that kept its balancer kept the key that it had been made with, which its shadows did not use any more.
+/// A pool that keeps its balancer must not keep the hash key of the plan it was made with.
 #[test]
 fn requests_are_hashed_by_the_key_that_shadows_have_after_a_reload() {
     let endpoint = Endpoint::saying("a");

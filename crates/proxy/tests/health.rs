@@ -1,4 +1,4 @@
-//! Who gets requests when checks say that endpoints are not well? And what do checks take for well?
+//! Health checks: which endpoints get requests, and which answers count as healthy.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 use crate::support::endpoint::{Conn, ok, status};
@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
-/// Fast enough for a test, and not so fast that a busy machine fails three in a row.
+/// Fast enough for a test, and slow enough that a busy machine does not fail three in a row.
 const QUICK: &str = "interval = '100ms', fall = 3, rise = 2";
 
-/// An endpoint that answers with its name, and whose check passes as long as it is told so.
+/// An endpoint that answers with its name, and whose check passes while `well` is true.
 struct Site {
     endpoint: Endpoint,
     well: Arc<AtomicBool>,
@@ -38,7 +38,7 @@ impl Site {
         self.well.store(well, SeqCst);
     }
 
-    /// Checks that it has answered.
+    /// Number of checks that it has answered.
     fn checks(&self) -> usize {
         self.endpoint.seen().iter().filter(|request| request.line().contains("/healthz")).count()
     }
@@ -56,7 +56,7 @@ fn list(endpoints: &[SocketAddr]) -> String {
     endpoints.iter().map(|addr| format!("'{addr}', ")).collect()
 }
 
-/// So many clients that have sent a request.
+/// This many clients that have sent a request.
 fn asking(proxy: &Proxy, n: usize) -> Vec<Client> {
     let one = |_| {
         let mut client = proxy.client();
@@ -66,7 +66,7 @@ fn asking(proxy: &Proxy, n: usize) -> Vec<Client> {
     (0..n).map(one).collect()
 }
 
-/// Checks that have passed, and that have failed.
+/// Numbers of passed and failed checks of an endpoint.
 fn results(proxy: &Proxy, endpoint: SocketAddr) -> (u64, u64) {
     let pools = proxy.server().control().pools();
     let id = evenkeel_balance::EndpointId::of(&endpoint.to_string());
@@ -100,7 +100,7 @@ fn a_connection_is_check_enough_where_that_is_all_that_is_asked() {
     assert_eq!(proxy.answers(4), ["a"]);
     assert_eq!(proxy.pool(|pool| pool.retries.get()), 0, "nobody had to find out");
     assert_eq!(a.checks(), 0);
-    // Somebody starts it.
+    // The endpoint comes up.
     let listener = TcpListener::bind(dead).expect("still free");
     let _back = Endpoint::on(listener, |conn| {
         while conn.request().is_some() {
@@ -113,7 +113,7 @@ fn a_connection_is_check_enough_where_that_is_all_that_is_asked() {
 }
 
 #[test]
-fn a_check_asks_as_it_is_told() {
+fn a_check_sends_the_configured_request() {
     let endpoint = Endpoint::saying("x");
     let http = "http = { path = '/a?b=c', method = 'HEAD', host = 'web.internal:81' }, interval = '100ms'";
     let proxy = Proxy::start(&config(&list(&[endpoint.addr]), http, ""));
@@ -130,7 +130,7 @@ fn a_check_asks_as_it_is_told() {
     drop(proxy);
 }
 
-/// Each answer against each expectation, by the first result, which decides alone.
+/// All answers against all expectations; each proxy's first check decides.
 #[test]
 fn status_and_body_must_be_as_expected() {
     let chunked =
@@ -167,10 +167,10 @@ fn status_and_body_must_be_as_expected() {
     }
 }
 
-/// What an endpoint does with a connection.
+/// Behaviour of an endpoint on a connection.
 type Script = fn(&mut Conn);
 
-/// Answers with `first`, and with `then` until the proxy closes.
+/// Answers with `first`, and then with `then` until the proxy closes.
 fn flood(conn: &mut Conn, first: &str, then: &str) {
     conn.request();
     conn.send(first);
@@ -199,7 +199,7 @@ fn whatever_an_endpoint_does_to_a_check_it_fails_in_time() {
     }
 }
 
-/// One whose first check passes once it may, and requests that come before.
+/// The first check passes only when the test lets it, and requests come before that.
 #[test]
 fn requests_wait_for_the_first_result() {
     let (go_on, may_go_on) = channel::<()>();
@@ -214,7 +214,7 @@ fn requests_wait_for_the_first_result() {
     });
     let proxy = Proxy::start(&config(&list(&[endpoint.addr]), "interval = '20s', timeout = '20s'", ""));
     let mut clients = asking(&proxy, 3);
-    // Or, on a slow machine, a second is over.
+    // On a slow machine the first second, in which they wait, may be over.
     wait_until("all wait", || proxy.waiting() == 3 || proxy.state(endpoint.addr) != "unchecked");
     go_on.send(()).expect("the check waits");
     clients.iter_mut().for_each(|client| assert_eq!(client.response().status(), 200));
@@ -303,7 +303,7 @@ fn a_zone_that_is_half_down_spills_over() {
 fn a_new_plan_keeps_what_is_known_and_starts_only_checks_that_are_new() {
     let sites = [Site::start("a", true), Site::start("b", false), Site::start("c", true)];
     let [a, b, c] = sites.each_ref().map(Site::addr);
-    // Checks so seldom that whoever is checked again within the test was started again.
+    // So rare that an endpoint that is checked again within the test must have been restarted.
     let seldom = "interval = '1h', jitter = 0.0, timeout = '20s'";
     let mut proxy = Proxy::start(&config(&list(&[a, b]), seldom, ""));
     proxy.becomes(a, "up");
@@ -313,13 +313,13 @@ fn a_new_plan_keeps_what_is_known_and_starts_only_checks_that_are_new() {
     proxy.becomes(c, "up");
     assert_eq!(sites.each_ref().map(Site::checks), [1, 1, 1]);
 
-    // Another check for all: asked again at once, and what one result says does not yet overrule what is known.
+    // A changed check runs at once, but one result does not yet overrule the known state.
     proxy.reload(&config(&list(&[a, b, c]), &seldom.replace("1h", "2h"), "")).expect("nothing fails");
     assert_eq!((proxy.state(a), proxy.state(b)), ("up", "down"));
     wait_until("all are checked again", || sites.each_ref().map(Site::checks) == [2, 2, 2]);
 }
 
-/// An endpoint that refuses connections which do not begin with the header would fail every check without it.
+/// Endpoints that require the header fail checks without it.
 #[test]
 fn checks_of_endpoints_that_expect_it_begin_with_a_header_for_nobody() {
     for version in ["v1", "v2"] {
@@ -368,7 +368,7 @@ fn whoever_comes_back_has_its_share_bit_by_bit() {
     a.is(true);
     proxy.becomes(a.addr(), "ramping");
     let of_a = (0..44).filter(|_| proxy.client().get("/").body_text() == "a").count();
-    // A tenth of a weight against a whole one is 4 of 44; half of its ramp, 3 s later, would be 15.
+    // The ramp begins at a tenth of the weight: 4 of 44 requests. Half of the ramp, 3 s later, would be 15.
     assert!((1..15).contains(&of_a), "{of_a}");
     proxy.becomes(a.addr(), "up");
     let of_a = (0..20).filter(|_| proxy.client().get("/").body_text() == "a").count();

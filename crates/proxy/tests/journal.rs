@@ -1,6 +1,6 @@
-//! Does the core make the picks of the live proxy again? Real sockets, every algorithm, and all that makes a pick hard to
-//! repeat: endpoints of different speeds, failures and retries, limits and a queue, clients that give up, endpoints that
-//! leave and come back.
+//! Replay of journals: the core repeats the picks of a live proxy, over real sockets, for every algorithm, and with
+//! everything that makes a pick hard to repeat: endpoints of different speeds, failures and retries, limits and a
+//! queue, clients that give up, endpoints that leave and come back.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 use crate::support::endpoint::{ok, status};
@@ -21,8 +21,8 @@ fn replayed(journal: &str) -> Result<Summary, Stopped> {
     Ok(replay.summary())
 }
 
-/// Answers after so many milliseconds, so that latencies tell endpoints apart; each seventh request is refused, so that it
-/// goes elsewhere, and one for `/never` gets no answer.
+/// An endpoint that answers after `ms` milliseconds, so that latencies differ. Every seventh request gets an error, so
+/// that it is retried elsewhere, and `/never` gets no answer.
 fn endpoint(ms: u64) -> Endpoint {
     let count = AtomicUsize::new(0);
     Endpoint::start(move |conn| {
@@ -50,7 +50,7 @@ fn config(log: &Log, algorithm: &str, endpoints: &[&Endpoint]) -> String {
     )
 }
 
-/// A client that asks on, and now and then gives up; counts what was asked.
+/// A client that sends requests, sometimes gives up, and counts them.
 fn ask(proxy: SocketAddr, seed: usize, asked: &AtomicUsize) {
     let mut client = Client::connect(proxy);
     for i in 0..REQUESTS {
@@ -64,7 +64,7 @@ fn ask(proxy: SocketAddr, seed: usize, asked: &AtomicUsize) {
     }
 }
 
-/// The journal of a proxy that had all of it to do.
+/// The journal of a proxy with this algorithm under all of these events.
 fn recorded(algorithm: &str) -> String {
     let log = Log::new();
     let endpoints = [1, 2, 4, 8].map(endpoint);
@@ -78,7 +78,7 @@ fn recorded(algorithm: &str) -> String {
         });
         for (part, present) in [(1, &all[1..]), (2, &all[..3]), (3, &all[..])] {
             wait_until("clients asked on", || asked.load(SeqCst) >= CLIENTS * REQUESTS * part / 4);
-            // Endpoints come and go by a reload, and by discovery.
+            // Endpoints come and go by reload and by discovery.
             match part {
                 2 => proxy.find(&present.iter().map(|e| e.addr).collect::<Vec<_>>()),
                 _ => _ = proxy.reload(&config(&log, algorithm, present)).expect("the plan is good"),
@@ -92,13 +92,13 @@ fn recorded(algorithm: &str) -> String {
 
 #[test]
 fn the_picks_of_the_live_proxy_are_made_again_by_the_core() {
-    // Those that need probes would need endpoints that answer some.
+    // Algorithms with probes are left out, as these endpoints do not answer any.
     for algorithm in algorithms::ALL.iter().filter(|a| !a.needs.probes) {
         let (name, journal) = (algorithm.name, recorded(algorithm.name));
         let summary = replayed(&journal).unwrap_or_else(|stopped| panic!("{name}: {stopped}"));
         assert_eq!(summary.journals, 1, "{name}");
         assert!(summary.picks >= (CLIENTS * REQUESTS) as u64, "{name}: {summary:?}");
-        // It is worth something only if all of it came up.
+        // The replay proves something only if every kind of event happened.
         let met = |what: &str| journal.lines().filter(|line| line.contains(what)).count();
         for what in [" behind ", " waited ", " all_full", " cancelled ", " gateway ", "set "] {
             assert!(met(what) > 0, "{name}: no line has \"{what}\"");
@@ -113,7 +113,7 @@ fn the_picks_of_the_live_proxy_are_made_again_by_the_core() {
 fn a_journal_in_which_one_pick_was_changed_does_not_replay() {
     let journal = recorded("leastconn");
     let lines: Vec<&str> = journal.lines().collect();
-    // Any endpoint: one that has two requests which never end gets no other until their clients are missed.
+    // Not a particular endpoint: one with two requests for `/never` gets no others until their clients give up.
     let picked = |line: &&str| line.starts_with("pick") && line.ends_with(|last: char| last.is_ascii_digit());
     let at = lines.len() / 2 + lines[lines.len() / 2..].iter().position(picked).expect("picks go on");
     let (before, slot) = lines[at].rsplit_once(' ').expect("a line of words");
@@ -129,7 +129,7 @@ fn a_journal_in_which_one_pick_was_changed_does_not_replay() {
 }
 
 #[test]
-fn another_algorithm_begins_another_journal_and_a_reopened_file_goes_on() {
+fn another_algorithm_begins_another_journal_and_a_reopened_file_continues() {
     let (log, moved) = (Log::new(), Log::new());
     let endpoint = Endpoint::saying("yes");
     let mut proxy = Proxy::start(&config(&log, "random", &[&endpoint]));

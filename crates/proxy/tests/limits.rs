@@ -1,5 +1,4 @@
-//! What may clients use up, and what happens when the proxy itself has to say no? Timeouts, limits, draining, and requests
-//! that have nowhere to go.
+//! Limits of clients, and the proxy's own refusals: timeouts, limits, draining, and requests without a route.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 use crate::support::endpoint::ok;
@@ -46,9 +45,9 @@ fn the_time_for_a_head_does_not_start_anew_with_each_byte() {
     assert_eq!(client.response().status(), 408);
 }
 
-/// Browsers open connections that they may need soon; an answer to a question not asked would meet the first that is.
+/// Browsers open connections in advance; a 408 on one would be taken for the response to its first request.
 #[test]
-fn a_client_that_never_says_a_word_hears_none() {
+fn a_client_that_sends_nothing_gets_no_response() {
     let endpoint = Endpoint::saying("hello");
     let proxy = Proxy::with(&[endpoint.addr], "timeouts = { client_header = \"50ms\" }", "", "");
     proxy.client().ends();
@@ -114,14 +113,14 @@ fn connections_over_the_limit_are_closed_at_once() {
         over.ends();
         wait_until("it is counted", || proxy.listener(|l| l.rejected[0].get()) == n);
     }
-    // A place that is given back can be had.
+    // A place that was given back can be taken.
     kept.pop();
     wait_until("it is given back", || proxy.listener(|l| l.active.get()) == 2);
     assert_eq!(proxy.client().send(GET).response().status(), 200);
     assert_eq!(proxy.listener(|l| l.accepted.get()), 4);
 }
 
-/// An endpoint that answers when it is told to.
+/// An endpoint that answers when the test calls the closure.
 fn waiting() -> (Endpoint, impl Fn()) {
     let (go_on, may_go_on) = channel();
     let may_go_on = Mutex::new(may_go_on);
@@ -168,7 +167,7 @@ fn draining_without_connections_ends_at_once() {
     wait_until("the workers end", || proxy.server().has_ended());
 }
 
-/// A response that is under way keeps its framing; the connection ends after it.
+/// A response that has begun keeps its framing; the connection ends after it.
 #[test]
 fn draining_lets_a_response_come_to_its_end() {
     let (go_on, may_go_on) = channel();
@@ -224,13 +223,13 @@ fn a_request_without_a_route_is_a_404() {
     }
     let response = client.send("GET /\"q\"?r HTTP/1.1\r\nHost: b\r\n\r\n").response();
     assert_eq!(response.body_text(), "404 Not Found: no route for host \"b\" and path \"/\"q\"\"\n");
-    // A HEAD has no body, and the connection goes on.
+    // HEAD has no body, and the connection stays open.
     assert!(client.send("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n").head().starts_with("HTTP/1.1 404 "));
     assert_eq!(client.send("GET /x/ HTTP/1.1\r\nHost: a\r\n\r\n").response().status(), 200);
     wait_until("all are counted", || proxy.ended(404) == 4);
 }
 
-/// Without a word on it, an HTTP/1.0 client would wait for the close.
+/// Without an explicit field, an HTTP/1.0 client would wait for the close.
 #[test]
 fn http_1_0_clients_are_closed_after_an_answer_of_the_proxys_own() {
     let endpoint = Endpoint::saying("hello");
@@ -254,7 +253,7 @@ fn what_is_pipelined_behind_a_404_is_answered() {
     assert_eq!((client.response().status(), client.response().status()), (404, 200));
     client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{found}"));
     assert_eq!((client.response().status(), client.response().status()), (404, 200));
-    // A body that has not come is not waited for.
+    // A body that has not come yet is not waited for.
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n");
     let response = client.response();
     assert_eq!((response.status(), response.field("connection")), (404, Some("close")));
@@ -262,7 +261,7 @@ fn what_is_pipelined_behind_a_404_is_answered() {
 }
 
 #[test]
-fn a_request_that_no_endpoint_may_have_is_a_503_that_says_why() {
+fn a_request_that_no_endpoint_may_have_is_a_503_with_the_reason() {
     for (endpoints, why) in [
         (
             "{ addr = \"127.0.0.1:1\", drain = true }, { addr = \"127.0.0.1:2\", drain = true }",

@@ -1,4 +1,4 @@
-//! Does the access log look as its format says, wherever it goes, and never otherwise, whatever is sent?
+//! Formats and destinations of the access log, with any bytes that clients send.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
@@ -16,12 +16,12 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-/// A log with more keys.
+/// Configuration of a log with more keys.
 fn with(log: &Log, more: &str) -> String {
     format!("[telemetry]\naccess_log = {{ path = {:?}, {more} }}", log.0.to_str().expect("a name of ours"))
 }
 
-/// The lines once the proxy has stopped, as they are.
+/// Lines of the log once the proxy has stopped.
 fn raw(log: &Log, mut proxy: Proxy) -> Vec<String> {
     wait_until("no request is in flight", || proxy.in_flight() == 0);
     proxy.stop();
@@ -46,7 +46,7 @@ fn combined_is_as_others_write_it() {
     assert!(lines[1].contains("\"- - HTTP/1.1\" 400 ") && lines[1].ends_with(" \"-\" \"-\""), "{}", lines[1]);
 }
 
-/// HAProxy's own tool for its logs.
+/// `halog` is HAProxy's own tool for its logs.
 #[test]
 fn halog_reads_httplog() {
     if !evenkeel_peers::installed(&["halog"]) {
@@ -59,7 +59,7 @@ fn halog_reads_httplog() {
     for path in ["/a", "/a", "/b"] {
         client.get(path);
     }
-    // It wants what a syslog puts before a line.
+    // It expects the prefix of syslog.
     let lines: String =
         raw(&log, proxy).iter().map(|line| format!("Nov 24 01:14:14 here evenkeel[1]: {line}\n")).collect();
     let says = |format: &str| {
@@ -104,7 +104,7 @@ fn chosen_fields_of_both_sides_are_in_the_line_whatever_they_speak() {
 }
 
 #[test]
-fn each_try_is_told_with_its_endpoint_and_its_cause() {
+fn each_try_is_logged_with_its_endpoint_and_its_cause() {
     let (refusing, resetting) = (own_addr(), Endpoint::resetting());
     let busy = Endpoint::answering(|_| status("503 Service Unavailable", "busy"));
     let good = Endpoint::saying("good");
@@ -159,7 +159,7 @@ fn a_request_that_no_try_could_serve_has_them_all() {
     assert!(reason.contains("cannot connect"), "{reason}");
 }
 
-/// Each byte where a client may put one; what is refused has its line too.
+/// Every byte in every place of a request; refused requests are logged, too.
 #[test]
 fn no_byte_that_a_client_sends_breaks_a_line() {
     let endpoint = Endpoint::answering(|_| ok(""));
@@ -228,7 +228,7 @@ fn a_request_over_a_change_of_format_has_one_whole_line() {
         Endpoint::start(|conn| {
             while let Some(request) = conn.request() {
                 if request.line().contains("/held") {
-                    // Until the test says so.
+                    // Until the test creates the file.
                     conn.stream.set_read_timeout(None).expect("a socket has that");
                     let held = std::env::temp_dir().join(request.field("x-until").expect("it says when"));
                     wait_until("it is let go", || held.exists());
@@ -280,7 +280,7 @@ fn a_request_over_a_change_of_format_has_one_whole_line() {
     }
 }
 
-/// Where a logger listens.
+/// A Unix socket that receives log lines, and its path.
 fn logger(folder: &Directory) -> (UnixDatagram, PathBuf) {
     let path = folder.0.join("log.sock");
     let socket = UnixDatagram::bind(&path).expect("the folder is new");
@@ -309,7 +309,7 @@ fn syslog_and_the_journal_get_each_line() {
     }
 }
 
-/// It takes some at most, and the log says what was lost; clients do not notice.
+/// The queue is bounded and losses are logged; clients notice nothing.
 #[test]
 fn a_logger_that_reads_nothing_or_is_not_there_costs_lines_and_no_request() {
     let endpoint = Endpoint::saying("hello");

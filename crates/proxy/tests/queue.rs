@@ -1,4 +1,4 @@
-//! Who waits when every endpoint is full, for how long, and who is next?
+//! The queue of requests when every endpoint is full: admission, order and timeouts.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 use crate::support::endpoint::ok;
@@ -9,7 +9,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// An endpoint that answers a request each time that it is told to.
+/// An endpoint that answers one request for each message.
 fn gated() -> (Endpoint, Sender<()>) {
     let (go_on, may_go_on) = channel::<()>();
     let may_go_on = Mutex::new(may_go_on);
@@ -22,19 +22,19 @@ fn gated() -> (Endpoint, Sender<()>) {
     (endpoint, go_on)
 }
 
-/// One request at a time, and this queue.
+/// Pool settings for one request at a time, and this queue.
 fn pool(queue: &str) -> String {
     format!("limits = {{ requests_per_endpoint = 1 }}\nqueue = {{ {queue} }}")
 }
 
-/// Has sent a request for this path.
+/// A client that has sent a request for this path.
 fn asking(proxy: &Proxy, path: &str) -> Client {
     let mut client = proxy.client();
     client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
     client
 }
 
-/// The first request is at the endpoint, and a second one waits.
+/// Two clients: the first one's request is at the endpoint, the second one's in the queue.
 fn first_and_second(proxy: &Proxy) -> (Client, Client) {
     let first = asking(proxy, "/first");
     wait_until("the first is at the endpoint", || proxy.in_flight() == 1);
@@ -93,7 +93,7 @@ fn they_are_served_in_the_order_in_which_they_came_whichever_worker_took_them() 
 }
 
 #[test]
-fn whoever_finds_the_queue_full_is_told_so_at_once() {
+fn a_full_queue_refuses_at_once() {
     let (endpoint, go_on) = gated();
     let proxy = Proxy::with(&[endpoint.addr], "", &pool("max = 1, timeout = '20s'"), "");
     let (mut first, mut second) = first_and_second(&proxy);
@@ -122,7 +122,7 @@ fn nobody_waits_where_there_is_no_queue() {
 }
 
 #[test]
-fn whoever_waited_too_long_is_told_so() {
+fn a_request_that_waited_too_long_is_refused() {
     let ((endpoint, go_on), log) = (gated(), Log::new());
     let proxy = Proxy::with(&[endpoint.addr], "", &pool("timeout = '30ms'"), &log.config());
     let mut first = asking(&proxy, "/first");
@@ -158,7 +158,7 @@ fn a_client_that_goes_away_leaves_the_queue_to_those_behind_it() {
     assert_eq!((&left["term"], &left["status"]), (&"CQ".into(), &0.into()), "{left}");
 }
 
-/// Somebody who has tried the endpoint that becomes free must not keep it from those behind.
+/// A request that has tried the endpoint that becomes free must not block those behind it in the queue.
 #[test]
 fn a_retry_waits_for_another_endpoint_only() {
     let (gate, go_on) = gated();
@@ -179,7 +179,7 @@ fn a_limit_that_follows_latency_falls_when_the_endpoint_gets_slower() {
     let is_slow = slow.clone();
     let endpoint = Endpoint::answering(move |_| {
         if is_slow.load(SeqCst) {
-            // The work that it has to do.
+            // Stands for work.
             std::thread::sleep(Duration::from_millis(40));
         }
         ok("done")

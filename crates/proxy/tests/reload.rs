@@ -1,4 +1,4 @@
-//! What goes on while the configuration changes? Connections, requests, counts, and everything that the change does not
+//! Continuity while the configuration changes: connections, requests, counters, and everything that the change does not
 //! name.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
@@ -10,7 +10,7 @@ use std::sync::mpsc::channel;
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// One worker, one listener, one pool of these endpoints, and more lines for the pool.
+/// Configuration of a listener and a pool of these endpoints, with more lines for the pool.
 fn config(endpoints: &[SocketAddr], pool: &str) -> String {
     let named: Vec<String> = endpoints.iter().map(|addr| format!("\"{addr}\"")).collect();
     whole("round_robin", &named.join(", "), pool)
@@ -96,7 +96,7 @@ fn requests_end_where_they_began_whatever_changes() {
     let fast = Endpoint::saying("fast");
     let mut proxy = Proxy::start(&config(&[slow.addr], ""));
     let mut held: Vec<Client> = Vec::new();
-    // Each of these takes away what the request before it needs: its endpoint, its balancer, its pool, its route.
+    // Each of these removes something that the running request uses: its endpoint, balancer, pool or route.
     let others = [
         config(&[fast.addr], ""),
         whole("leastconn", &format!("'{}'", fast.addr), ""),
@@ -121,7 +121,7 @@ fn requests_end_where_they_began_whatever_changes() {
     wait_until("no earlier generation is in use", || proxy.server().now().draining() == 0);
 }
 
-/// A live tunnel held all of its plan, 300 to 400 kB with 2,000 endpoints, for each reload that it saw.
+/// A live tunnel once kept all of its plan, 300 to 400 kB with 2,000 endpoints, for each reload that it saw.
 #[test]
 fn a_live_tunnel_or_session_does_not_keep_its_plan() {
     let endpoint = Endpoint::start(|conn| {
@@ -167,7 +167,7 @@ fn an_endpoint_that_left_keeps_no_connections() {
     wait_until("it is idle", || proxy.endpoint(0, |e| e.idle.get()) == 1);
     proxy.reload(&config(&[stays.addr], "")).expect("nothing fails");
     is_closed.recv_timeout(SOON).expect("it is closed");
-    // And the same for a pool that leaves.
+    // The same for a pool that leaves.
     assert_eq!(proxy.client().get("/").body, b"stays");
     proxy.reload(&config(&[left.addr], "").replace("[pool.web]", "[pool.other]")).expect("nothing fails");
     assert_eq!(proxy.client().get("/").body, b"left");
@@ -248,7 +248,7 @@ fn an_address_that_changes_its_listener_is_never_closed() {
     let mut proxy = Proxy::start(&to("a"));
     let mut old = proxy.client();
     assert_eq!(old.get("/").body, b"a");
-    // It is accepted by the first listener, or by the second: in any case it is served.
+    // The first listener accepts it, or the second: it is served in any case.
     let mut between = proxy.client();
     proxy.reload(&to("b")).expect("nothing fails");
     assert_eq!(proxy.client().get("/").body, b"b");
@@ -295,7 +295,7 @@ fn connections_of_a_listener_that_left_end_with_their_request_or_with_its_time()
 }
 
 #[test]
-fn what_only_a_restart_changes_is_said() {
+fn changes_that_need_a_restart_are_reported() {
     let endpoint = Endpoint::saying("a");
     let mut proxy = Proxy::start(&config(&[endpoint.addr], ""));
     let more =

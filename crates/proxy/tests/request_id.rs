@@ -1,5 +1,4 @@
-//! What is a request called, and do all sides call it the same? The endpoint, the client, the log and the answers of evenkeel,
-//! over HTTP/1 and HTTP/2.
+//! Request ids: the same for the endpoint, the client, the log and the proxy's own responses, over HTTP/1 and HTTP/2.
 
 use crate::support::endpoint::status;
 use crate::support::h2_client::{H2Client, get};
@@ -11,7 +10,7 @@ const TRUSTED: &str = "trusted_proxies = [\"127.0.0.2\"]\nrequest_id = true\nh2c
 const PROXY_IN_FRONT: [u8; 4] = [127, 0, 0, 2];
 const STRANGER: [u8; 4] = [127, 0, 0, 3];
 
-/// Answers with the ids that it got, and with one of its own.
+/// An endpoint that answers with the ids that it got, and with one of its own.
 fn telling() -> Endpoint {
     Endpoint::answering(|request| {
         let named = |line: &&str| line.to_ascii_lowercase().replace('_', "-").starts_with("x-request-id:");
@@ -21,7 +20,7 @@ fn telling() -> Endpoint {
     })
 }
 
-/// What the endpoint heard, and each id that the client did.
+/// The id that the endpoint got, and all ids in the response.
 fn asked(client: &mut Client, fields: &str) -> (String, Vec<String>) {
     let response = client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n")).response();
     let named = |line: &&str| line.to_ascii_lowercase().starts_with("x-request-id: ");
@@ -101,7 +100,7 @@ fn answers_of_evenkeel_have_the_same_id_in_text_field_and_log() {
     let id = answer.field("x-request-id").expect("an id");
     assert!(is_made(&id));
     assert_eq!(answer.body_text(), format!("502 Bad Gateway (request {id})\n"));
-    // One that cannot be read has no name but ours.
+    // A request that cannot be parsed gets a new id.
     let response = proxy.client().send("GET / HTTP/1.1\r\nX-Request-Id: lost\r\n\r\n").response();
     let malformed = response.field("x-request-id").expect("an id").to_string();
     assert!(response.status() == 400 && is_made(&malformed));
@@ -119,7 +118,7 @@ fn every_try_of_a_request_has_its_id() {
         "[defaults.retry]\non = [\"503\"]",
     );
     let mut client = proxy.client();
-    // In turns, so one of them begins at the endpoint that refuses.
+    // Round robin: one of the two begins at the endpoint that refuses.
     for _ in 0..2 {
         let response = client.get("/");
         assert_eq!((response.status(), response.field("x-correlation-id")), (200, None));

@@ -1,4 +1,4 @@
-//! Do balancers learn what endpoints say of their load, whoever says it, and does nobody else notice?
+//! Load reports of endpoints: balancers receive them in every form, and clients never see them.
 
 use crate::support::endpoint::ok;
 use crate::support::{Client, Endpoint, Proxy, wait_until};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
 
-/// The number of a label among the counters.
+/// Index of a label among the counters.
 #[track_caller]
 fn at(labels: &[&str], label: &str) -> usize {
     labels.iter().position(|l| *l == label).expect("a label that there is")
@@ -27,17 +27,17 @@ fn probes(pool: &PoolStats, result: &str) -> u64 {
     pool.probes[at(&PROBES, result)].get()
 }
 
-/// Of answers by datagram.
+/// Answers by datagram that all workers dropped for this reason.
 fn answers_dropped(proxy: &Proxy, reason: &str) -> u64 {
     proxy.server().stats().iter().map(|w| w.probing.answers_dropped[at(&ANSWERS_DROPPED, reason)].get()).sum()
 }
 
-/// `200` with these fields.
+/// A 200 with these fields.
 fn with_fields(fields: &str) -> Vec<u8> {
     format!("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n{fields}\r\nok").into_bytes()
 }
 
-/// A pool that asks its endpoints; `$BIND` and the endpoints are left to fill in.
+/// Configuration of a pool that probes its endpoints.
 fn asking(endpoints: &[SocketAddr], reports: &str) -> String {
     let list: Vec<_> = endpoints.iter().map(|addr| format!("\"{addr}\"")).collect();
     format!(
@@ -47,7 +47,7 @@ fn asking(endpoints: &[SocketAddr], reports: &str) -> String {
     )
 }
 
-/// An evenkeel beside an application.
+/// An evenkeel in front of an application, which reports its load.
 fn sidecar(application: SocketAddr) -> Proxy {
     Proxy::with(&[application], "report_load = true", "", "")
 }
@@ -91,7 +91,7 @@ fn a_report_in_trailers_is_taken_and_the_others_go_on() {
     };
     let trailers = "Etag: 1\r\nEndpoint-Load-Metrics: TEXT named_metrics.in_flight=3\r\nX-End: 2\r\n";
     let endpoint = Endpoint::start(move |conn| {
-        // Once whole, and once in pieces that part the field's name.
+        // Once complete, and twice split within the field's name.
         for cut in [0, 60, 85] {
             if conn.request().is_none() {
                 return;
@@ -156,7 +156,7 @@ fn nonsense_about_load_is_counted_and_its_request_is_well() {
 }
 
 #[test]
-fn a_sidecar_tells_its_load_with_each_response_at_its_path_and_by_datagram() {
+fn a_sidecar_reports_its_load_with_each_response_at_its_path_and_by_datagram() {
     let held = Arc::new(AtomicBool::new(true));
     let application = {
         let held = held.clone();
@@ -186,7 +186,7 @@ fn a_sidecar_tells_its_load_with_each_response_at_its_path_and_by_datagram() {
     socket.set_read_timeout(Some(crate::support::SOON)).expect("sockets have timeouts");
     let mut question = [0; 40];
     question[..16].copy_from_slice(b"EKLP\x01\x01\0\0\x01\x02\x03\x04\x05\x06\x07\x08");
-    // First what is no question: none of it gets an answer, so the answer that comes is the last one's.
+    // Malformed probes first: they get no answer, so the answer that comes is to the last one.
     let mut odd = question;
     odd[39] = 1;
     for wrong in [&odd[..], &question[..39], &[question.as_slice(), b"x"].concat(), b"", b"GET / HTTP/1.1\r\n\r\n"] {
@@ -208,7 +208,7 @@ fn a_sidecar_tells_its_load_with_each_response_at_its_path_and_by_datagram() {
 }
 
 #[test]
-fn a_sidecar_that_cannot_answer_still_tells_its_load() {
+fn a_sidecar_that_cannot_answer_still_reports_its_load() {
     let sidecar = sidecar(crate::support::own_addr());
     let response = sidecar.client().get("/");
     assert_eq!(response.status(), 502);
@@ -229,7 +229,7 @@ fn two_balancers_ask_the_same_sidecars_and_go_on_when_those_fall_silent() {
             let heard = |b: &Proxy| (0..2).all(|e| b.endpoint(e, |e| e.reported.at_ns.get()) > 0);
             balancers.iter().all(|b| heard(b) && b.pool(|p| came(p, probe)) >= 10)
         });
-        // Now without reports: what listens there is no evenkeel.
+        // Now without reports: the listeners are not evenkeels.
         sidecars.iter_mut().for_each(Proxy::stop);
         let silent: Vec<_> = addresses
             .iter()
@@ -252,7 +252,7 @@ fn two_balancers_ask_the_same_sidecars_and_go_on_when_those_fall_silent() {
     }
 }
 
-/// An endpoint that answers requests well, and datagrams as it is told, until dropped.
+/// An endpoint that serves requests, and answers datagrams by a closure, until dropped.
 struct Odd {
     endpoint: Endpoint,
     closing: Arc<AtomicBool>,
@@ -260,7 +260,7 @@ struct Odd {
 }
 
 impl Odd {
-    /// `answer` gets a socket of the endpoint, a question, and who asked.
+    /// `answer` gets a socket of the endpoint, a question and its sender.
     fn start(answer: impl Fn(&UdpSocket, [u8; 40], SocketAddr) + Send + 'static) -> Odd {
         let (tcp, udp) = (0..100)
             .find_map(|_| {
@@ -297,14 +297,14 @@ impl Drop for Odd {
     }
 }
 
-/// The good answer to a question.
+/// The correct answer to a question.
 fn answer_to(mut question: [u8; 40], stamp: u64) -> [u8; 40] {
     question[5] = 2;
     question[32..].copy_from_slice(&stamp.to_be_bytes());
     question
 }
 
-/// Asks until `holds`; requests are well all the while.
+/// Sends requests until `holds` is true; all of them succeed.
 fn ask_until(proxy: &Proxy, what: &str, holds: impl Fn() -> bool) {
     let mut client = proxy.client();
     wait_until(what, || {
@@ -322,7 +322,7 @@ fn answers_that_come_twice_from_elsewhere_or_from_nowhere_are_dropped() {
         made_up[8] ^= 1;
         let mut longer = answer.to_vec();
         longer.push(0);
-        // From elsewhere, for a question that nobody asked, too long, not an answer; then the right one, twice.
+        // From another address, for another question, too long, not an answer; then the correct answer, twice.
         let _ = other.send_to(&answer, from);
         for bytes in [&made_up[..], &longer, &question, &answer, &answer] {
             let _ = socket.send_to(bytes, from);
@@ -346,7 +346,7 @@ fn an_answer_that_is_late_is_dropped() {
     let slow = Odd::start(move |socket, question, from| {
         let mut held = held.borrow_mut();
         held.push((question, from, std::time::Instant::now()));
-        // Long past the time limit, when another question comes.
+        // Long after the time limit, when another question comes.
         held.retain(|(question, from, at)| {
             let over = at.elapsed() > std::time::Duration::from_millis(200);
             if over {
@@ -400,7 +400,7 @@ fn endpoints_that_discovery_finds_are_asked_and_those_that_have_left_are_not() {
     for (found, here) in rounds {
         proxy.find(&found);
         let before = here.map(asked);
-        // What was to be asked by then is sent before what comes later, and a sidecar hears it before a new connection.
+        // Probes that were due by then are sent first, and a sidecar receives them before a new connection.
         ask_until(&proxy, "both are asked", || here.iter().zip(before).all(|(i, before)| asked(*i) > before + 5));
         let gone = (0..3).find(|i| !here.contains(i)).expect("one of three");
         sidecars[gone].has_heard();
@@ -416,7 +416,7 @@ fn endpoints_that_discovery_finds_are_asked_and_those_that_have_left_are_not() {
 
 #[test]
 fn an_answer_of_one_that_has_left_is_not_taken_for_that_of_its_heir() {
-    // What it says comes only when it is told to, and would be known among thousands.
+    // The answer comes only on command, with a recognisable value.
     let (told, tells) = std::sync::mpsc::channel::<()>();
     let holding = Arc::new(AtomicBool::new(false));
     let holds = holding.clone();
@@ -434,11 +434,11 @@ fn an_answer_of_one_that_has_left_is_not_taken_for_that_of_its_heir() {
     let config = asking(&[leaver.endpoint.addr, stays], "{ probe = \"udp\", timeout = \"10s\" }");
     let mut proxy = Proxy::start(&config);
     ask_until(&proxy, "it is asked", || holding.load(SeqCst));
-    // Away, and another one in its place: the slot is free once nothing is in flight there.
+    // Away, and another endpoint in its place: the slot is free once nothing is in flight there.
     proxy.find(&[stays]);
     proxy.find(&[heir, stays]);
     ask_until(&proxy, "its heir is known", || proxy.endpoint(0, |e| e.reported.at_ns.get()) > 0);
-    // A report may be overtaken on its way, and is dropped then too, but for another reason.
+    // Reports may also be overtaken and dropped, but for another reason.
     let gone = |pool: &PoolStats| pool.reports_dropped[at(&Dropped::names(), "gone")].get();
     assert_eq!(proxy.pool(gone), 0);
     told.send(()).expect("it waits");

@@ -1,4 +1,4 @@
-//! Does a client meet its endpoint again? By its cookie, whatever else changes, and never by one that we did not make.
+//! Sticky sessions: a client returns to its endpoint by its cookie, whatever else changes, but not by a forged one.
 
 use crate::support::endpoint::{ok, status};
 use crate::support::message::Message;
@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-/// How errors of the key begin, behind the pool.
+/// Start of errors about the key, after the name of the pool.
 const STICKY: &str = "the key of its sticky sessions: ";
 
 const SECRET: &str = "secret = 'sixteen bytes or more'";
@@ -30,12 +30,12 @@ fn pair() -> [Endpoint; 2] {
     [Endpoint::saying("a"), Endpoint::saying("b")]
 }
 
-/// A request with this cookie, on a connection of its own.
+/// The response to a request with this cookie, on a new connection.
 fn with(proxy: &Proxy, cookie: &str) -> Message {
     proxy.client().send(format!("GET / HTTP/1.1\r\nHost: a\r\nCookie: x=1; {cookie}; y=2\r\n\r\n")).response()
 }
 
-/// The endpoint that a new client gets, and the cookie that names it, as clients send it back.
+/// The endpoint of a new client, and the cookie that names it in the form that clients return.
 fn new_client(proxy: &Proxy) -> (String, String) {
     let response = proxy.client().get("/");
     let cookie = cookie(&response).expect("a new client gets a cookie");
@@ -47,7 +47,7 @@ fn cookie(response: &Message) -> Option<String> {
     Some(value.split(';').next().expect("a part before the first semicolon").to_string())
 }
 
-/// Whether it goes to this endpoint every time, and is told nothing new.
+/// Asserts that a client with this cookie always gets this endpoint, and no new cookie.
 #[track_caller]
 fn stays(proxy: &Proxy, endpoint: &str, cookie: &str) {
     for _ in 0..6 {
@@ -116,7 +116,7 @@ fn every_instance_with_the_same_key_knows_it_and_so_does_a_key_from_a_file() {
 }
 
 #[test]
-fn a_reload_is_no_reason_to_move() {
+fn a_reload_moves_no_client() {
     let (endpoints, new) = (pair(), Endpoint::saying("new"));
     let [a, b] = endpoints.each_ref().map(|e| e.addr);
     let mut proxy = Proxy::start(&config(&[a, b], SECRET, ""));
@@ -217,7 +217,7 @@ fn whose_endpoint_cannot_be_reached_is_moved_by_the_retry() {
     stays(&proxy, "b", &cookie(&moved).expect("a new one"));
 }
 
-/// The same endpoints, the same key: a token of the one pool would be right in every way but for its pool.
+/// With the same endpoints and key, only the pool's name makes a token invalid.
 #[test]
 fn a_cookie_of_one_pool_means_nothing_in_another() {
     let endpoints = pair();

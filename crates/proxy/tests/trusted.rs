@@ -1,5 +1,5 @@
-//! Who sent a request that came through proxies, and does everybody hear the same? The endpoint, the log, the balancer
-//! and the limits; over real sockets, with clients at addresses of their own.
+//! The client of a request that came through proxies is the same for the endpoint, the log, the balancer and the
+//! limits; over real sockets, with clients at different addresses.
 
 use crate::support::endpoint::ok;
 use crate::support::nginx::Directory;
@@ -12,7 +12,7 @@ const PROXY_IN_FRONT: [u8; 4] = [127, 0, 0, 2];
 const STRANGER: [u8; 4] = [127, 0, 0, 3];
 const TRUSTED: &str = "trusted_proxies = [\"127.0.0.2\", \"10.0.0.0/8\"]";
 
-/// Answers with what it heard of the client.
+/// An endpoint that answers with the forwarding fields that it got.
 fn telling() -> Endpoint {
     Endpoint::answering(|request| {
         let heard = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "forwarded"]
@@ -47,7 +47,7 @@ fn only_trusted_proxies_are_believed() {
         "X-Forwarded-For: 192.0.2.1, x\r\nX-Forwarded-Proto: ftp\r\nX-Forwarded-Host: /\r\nForwarded: for\r\n";
     assert_eq!(hears(&mut trusted, nonsense), "127.0.0.2 | http | a:80 | -");
     assert_eq!(proxy.listener(|l| l.forwarded_malformed.get()), 4);
-    // Without any trusted proxy there is nobody to be believed.
+    // Without trusted proxies, no field is believed.
     let proxy = Proxy::before(&[endpoint.addr]);
     assert_eq!(hears(&mut Client::connect_from(PROXY_IN_FRONT, proxy.addr()), CLAIMS), "127.0.0.2 | http | a:80 | -");
 }
@@ -86,7 +86,7 @@ fn the_log_shows_the_client_and_who_connected_for_it() {
     assert_eq!(seen, want.map(|(client, peer)| (Value::from(client), Value::from(peer))));
 }
 
-/// Two endpoints with names of their own, keyed by the address of the client.
+/// Three endpoints with names of their own, and a balancer keyed by the client's address.
 #[test]
 fn the_balancer_is_keyed_by_the_client_behind_a_proxy() {
     let endpoints = ["one", "two", "three"].map(Endpoint::saying);
@@ -115,7 +115,7 @@ fn request_from(from: [u8; 4], to: SocketAddr, field: &str) -> (u16, Option<u64>
 #[test]
 fn one_address_gets_its_rate_and_others_theirs() {
     let endpoint = telling();
-    // One in 1000 s: no test is that slow.
+    // One request in 1000 s, so the rate adds none during the test.
     let limits = "limits = { requests_per_address = 0.001, burst_per_address = 3 }";
     let proxy = Proxy::with(&[endpoint.addr], &format!("{TRUSTED}\n{limits}"), "", "");
     for _ in 0..3 {
@@ -124,7 +124,7 @@ fn one_address_gets_its_rate_and_others_theirs() {
     let (status, again) = request_from(STRANGER, proxy.addr(), "");
     assert_eq!(status, 429);
     assert!((900..=1000).contains(&again.expect("it says when")), "{again:?}");
-    // Behind a proxy, by client; and the proxy itself has no limit.
+    // Clients behind a proxy have limits of their own, and the proxy has none.
     for _ in 0..3 {
         assert_eq!(request_from(PROXY_IN_FRONT, proxy.addr(), "X-Forwarded-For: 192.0.2.1\r\n").0, 200);
     }
@@ -133,11 +133,11 @@ fn one_address_gets_its_rate_and_others_theirs() {
     for _ in 0..10 {
         assert_eq!(request_from(PROXY_IN_FRONT, proxy.addr(), "").0, 200);
     }
-    // Who claims to be another is still the same.
+    // A client that claims another address is still limited by its own.
     assert_eq!(request_from(STRANGER, proxy.addr(), "X-Forwarded-For: 192.0.2.3\r\n").0, 429);
     wait_until("all are counted", || proxy.ended(429) == 3);
     assert_eq!(proxy.listener(|l| l.rate_limited.get()), 3);
-    // The connection goes on.
+    // A 429 leaves the connection open.
     let mut client = Client::connect_from(STRANGER, proxy.addr());
     for _ in 0..3 {
         let response = client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc").response();
@@ -183,7 +183,7 @@ fn one_address_has_so_many_connections_over_all_workers() {
     assert!(is_served(&mut open([127, 0, 0, 9])));
     let mut many: Vec<Client> = (0..20).map(|_| open(PROXY_IN_FRONT)).collect();
     assert!(many.iter_mut().all(is_served));
-    // A place that is given back can be had, again and again.
+    // A place that was given back can be taken, repeatedly.
     for n in 0..10 {
         let active = || proxy.listener(|l| l.active.get());
         kept.pop();

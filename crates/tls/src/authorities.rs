@@ -1,8 +1,8 @@
-//! Certificates that are believed: those of authorities, and others that stand for themselves alone.
+//! Trusted certificates: those of authorities, and others that are trusted as they are, such as self-signed ones.
 //!
-//! A certificate without an authority is believed if it is shown byte for byte as it is in the file, within its time, for its use
-//! and, of a server, under its name. Path validation as in RFC 5280 does not cover such a certificate: there a server must not show
-//! one that is marked as an authority, as `openssl req -x509` marks them.
+//! A certificate without an authority is accepted if the peer shows it byte for byte as it is in the file, within its
+//! validity, for its use and, for a server, under its name. Path validation (RFC 5280) does not cover it: there a
+//! server must not show a certificate that is marked as an authority, as `openssl req -x509` marks all that it makes.
 
 use crate::pair::{self, FileError};
 use crate::proof;
@@ -16,36 +16,36 @@ use std::path::Path;
 use std::sync::Arc;
 use x509_parser::prelude::{CertificateRevocationList, FromDer, X509Certificate};
 
-/// The use of a certificate.
+/// Side that shows a certificate (extended key usage).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// A server shows it.
+    /// `serverAuth`: a server shows it.
     Server,
-    /// A client shows it.
+    /// `clientAuth`: a client shows it.
     Client,
 }
 
-/// The certificates of a file.
+/// The trusted certificates of a file.
 #[derive(Debug)]
 pub struct Authorities {
-    /// The certificates as authorities.
+    /// Certificates as trust anchors, for path validation.
     pub roots: RootCertStore,
-    /// The certificates as they are in the file.
+    /// Certificates as they are in the file, for comparison.
     pub certificates: Vec<CertificateDer<'static>>,
 }
 
-/// Reads a file.
+/// Reads the trusted certificates of a file.
 ///
 /// # Errors
-/// The file cannot be read, has no certificate, or one that cannot be believed.
+/// The file cannot be read, or has no certificate or one that cannot be a trust anchor.
 pub fn read(path: &Path) -> Result<Authorities, FileError> {
     of(path, pair::chain(path)?)
 }
 
-/// The certificates of a file that was read.
+/// Makes trust anchors of certificates that were read from `path`.
 ///
 /// # Errors
-/// A certificate cannot be believed.
+/// A certificate cannot be a trust anchor.
 pub fn of(path: &Path, certificates: Vec<CertificateDer<'static>>) -> Result<Authorities, FileError> {
     let mut roots = RootCertStore::empty();
     for (at, certificate) in certificates.iter().enumerate() {
@@ -61,7 +61,7 @@ pub fn of(path: &Path, certificates: Vec<CertificateDer<'static>>) -> Result<Aut
     Ok(Authorities { roots, certificates })
 }
 
-/// Reasons why a certificate that stands for itself would not be believed, now.
+/// Checks a certificate that is trusted as it is, apart from its names: validity at `now`, and extended key usage.
 pub fn verify(der: &CertificateDer<'_>, used: Use, now: i64) -> Result<(), CertificateError> {
     let (_, certificate) = X509Certificate::from_der(der).map_err(|_| CertificateError::BadEncoding)?;
     let validity = certificate.validity();
@@ -83,12 +83,12 @@ pub fn verify(der: &CertificateDer<'_>, used: Use, now: i64) -> Result<(), Certi
     if is_for { Ok(()) } else { Err(CertificateError::InvalidPurpose) }
 }
 
-/// Seconds since 1970.
+/// The time in seconds since 1970.
 fn seconds(time: UnixTime) -> i64 {
     i64::try_from(time.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// Verifies servers.
+/// Verifier for certificates of servers.
 #[derive(Debug)]
 pub struct Servers {
     by_authority: Arc<WebPkiServerVerifier>,
@@ -96,10 +96,10 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Returns a verifier that accepts servers that show one of these certificates, or one that they have issued.
+    /// Returns a verifier that accepts these certificates, and those that they have issued.
     ///
     /// # Errors
-    /// There is no certificate.
+    /// `authorities` is empty.
     pub fn of(authorities: Authorities) -> Result<Servers, rustls::client::VerifierBuilderError> {
         let roots = Arc::new(authorities.roots);
         let by_authority = WebPkiServerVerifier::builder_with_provider(roots, crate::provider::provider()).build()?;
@@ -147,7 +147,8 @@ impl ServerCertVerifier for Servers {
     }
 }
 
-/// Verifies clients, and notes until when the certificates that they have shown are valid: a session must not outlive them.
+/// Verifier for clients. Also notes until when their certificates are valid, as a resumed session must not outlive
+/// them.
 #[derive(Debug)]
 pub struct Clients {
     by_authority: Arc<dyn ClientCertVerifier>,
@@ -156,11 +157,11 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Returns a verifier that accepts clients that show one of these certificates, or one that they have issued, and that is in
-    /// none of the lists.
+    /// Returns a verifier that accepts these certificates, and those that they have issued, unless one of the lists
+    /// revokes them.
     ///
     /// # Errors
-    /// Authorities or lists cannot be used.
+    /// The authorities or lists cannot be used.
     pub fn of(
         authorities: Authorities,
         lists: Vec<CertificateRevocationListDer<'static>>,
@@ -177,7 +178,7 @@ impl Clients {
         Ok(Clients { by_authority: builder.build()?, named: authorities.certificates, lists })
     }
 
-    /// True if a list of its issuer has this certificate.
+    /// True if a list of the certificate's issuer contains its serial number, or if it cannot be parsed.
     fn is_revoked(&self, der: &CertificateDer<'_>) -> bool {
         let Ok((_, certificate)) = X509Certificate::from_der(der) else { return true };
         let has = |list: &CertificateRevocationListDer<'_>| {

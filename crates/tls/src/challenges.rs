@@ -1,5 +1,5 @@
-//! What proves to an authority that a name is served here? Answers that it asks for while it is about to issue a certificate: one to a
-//! request (`http-01`, RFC 8555 section 8.3), or a certificate in a handshake (`tls-alpn-01`, RFC 8737).
+//! Answers to ACME challenges, by which an authority checks control of a name before it issues a certificate: the body
+//! of a request (`http-01`, RFC 8555 section 8.3) or a certificate in a handshake (`tls-alpn-01`, RFC 8737).
 
 use crate::pair::FileError;
 use crate::provider::provider;
@@ -9,22 +9,22 @@ use rustls::sign::CertifiedKey;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// What a client speaks that only wants to see such a certificate.
+/// ALPN id of a handshake that asks for a challenge certificate.
 pub const PROTOCOL: &[u8] = b"acme-tls/1";
 
-/// Where such a request goes; a token follows.
+/// Path prefix of `http-01` requests; the token follows.
 pub const PATH: &str = "/.well-known/acme-challenge/";
 
-/// The answers that are waited for. All workers have the same.
+/// Pending challenges, shared by all workers.
 #[derive(Debug, Default)]
 pub struct Challenges {
-    /// By token.
+    /// Response bodies by token.
     requests: RwLock<HashMap<String, Arc<str>>>,
-    /// By name.
+    /// Certificates by name in lower case.
     handshakes: RwLock<HashMap<String, Arc<CertifiedKey>>>,
 }
 
-/// An answer, as long as it is waited for.
+/// A pending challenge. Dropping it ends the answers.
 #[derive(Debug)]
 pub struct Waited {
     challenges: Arc<Challenges>,
@@ -39,28 +39,28 @@ enum Kind {
 }
 
 impl Challenges {
-    /// The answer to a request for this path, if one is waited for.
+    /// Body of the response to a request for `path`; `None` if it is not a pending challenge.
     pub fn answer(&self, path: &str) -> Option<Arc<str>> {
         let token = path.strip_prefix(PATH)?;
         self.requests.read().unwrap_or_else(PoisonError::into_inner).get(token).cloned()
     }
 
-    /// What is shown for a name.
+    /// Challenge certificate for a name (case-insensitive).
     pub(crate) fn certificate(&self, name: &str) -> Option<Arc<CertifiedKey>> {
         let name = name.to_ascii_lowercase();
         self.handshakes.read().unwrap_or_else(PoisonError::into_inner).get(&name).cloned()
     }
 
-    /// Answers requests for a token until what is returned is dropped.
+    /// Answers requests for a token until the guard is dropped.
     pub fn answer_requests(self: &Arc<Challenges>, token: &str, answer: &str) -> Waited {
         self.requests.write().unwrap_or_else(PoisonError::into_inner).insert(token.to_string(), answer.into());
         Waited { challenges: self.clone(), kind: Kind::Request, key: token.to_string() }
     }
 
-    /// Shows a certificate with this digest for a name until what is returned is dropped.
+    /// Shows a certificate with this digest for a name until the guard is dropped.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The certificate cannot be made.
     pub fn answer_handshakes(self: &Arc<Challenges>, name: &str, digest: &[u8]) -> Result<Waited, FileError> {
         let name = name.to_ascii_lowercase();
         let certificate = made(vec![name.clone()], Some(digest))?;
@@ -79,10 +79,11 @@ impl Drop for Waited {
     }
 }
 
-/// A certificate of its own key for these names, which nothing believes. `digest`: what an authority looks for in it.
+/// Makes a self-signed certificate for these names. `digest` is the key authorization that an authority looks for in
+/// it.
 ///
 /// # Errors
-/// It cannot be made.
+/// The certificate cannot be made; this is a bug.
 pub(crate) fn made(names: Vec<String>, digest: Option<&[u8]>) -> Result<CertifiedKey, FileError> {
     let cannot = |error: rcgen::Error| {
         FileError::new(false, format!("cannot make a certificate: {error}"), "this is a bug in evenkeel")
@@ -124,7 +125,7 @@ mod tests {
         let (_, certificate) = X509Certificate::from_der(&shown.cert[0]).expect("a good one");
         let extension = certificate.extensions().iter().find(|e| e.oid.to_id_string() == "1.3.6.1.5.5.7.1.31");
         let extension = extension.expect("it is there");
-        // An octet string of 32 bytes (RFC 8737 section 3).
+        // An OCTET STRING of 32 bytes (RFC 8737 section 3).
         assert!(extension.critical && extension.value[..2] == [4, 32] && extension.value[2..] == [7; 32]);
         drop(waited);
         assert!(challenges.certificate("www.example.com").is_none());

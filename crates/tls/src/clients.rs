@@ -1,4 +1,4 @@
-//! How are hands shaken with clients of a listener?
+//! TLS towards the clients of a listener: reads its files into a configuration for handshakes.
 
 use crate::authorities::{self, Clients};
 use crate::challenges::{self, Challenges, made};
@@ -17,46 +17,46 @@ use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// When a certificate of a listener expires.
+/// Expiry of a listener's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expiry {
-    /// Its first name, or its file.
+    /// First name of the certificate, or its file if it has none.
     pub name: String,
-    /// Seconds since 1970.
+    /// End of its validity, in seconds since 1970.
     pub not_after: i64,
 }
 
-/// What a listener shakes hands by, and what was read for it.
+/// Result of reading a listener's files.
 #[derive(Clone, Debug)]
 pub struct Made {
-    /// For handshakes.
+    /// Configuration for handshakes.
     pub config: Arc<ServerConfig>,
-    /// Of each certificate.
+    /// Expiry of each certificate.
     pub expiries: Vec<Expiry>,
     /// OCSP responses of certificates that have a file for one.
     pub staples: Vec<Arc<Staple>>,
-    /// By which its tickets are sealed.
+    /// Keys that seal session tickets.
     pub keys: Arc<dyn ProducesTickets>,
-    /// The files among them that an authority has issued.
+    /// Files from an ACME authority that were read.
     pub issued: Vec<PathBuf>,
 }
 
-/// What a plan says of a listener.
+/// The parts of a plan that a listener's TLS depends on. Equal settings and files make an equal configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Its TLS.
+    /// TLS section of the listener.
     pub tls: ListenerTls,
-    /// What is spoken over it.
+    /// Mode of the listener; only HTTP offers protocols by ALPN.
     pub mode: Mode,
-    /// Who issues its certificates.
+    /// Authority that issues certificates.
     pub acme: Acme,
-    /// Whether authorities look here, by a handshake, for what proves names.
+    /// True if authorities may check names here by a handshake (`tls-alpn-01`).
     pub is_asked: bool,
 }
 
 impl Settings {
-    /// Those of a listener, if it speaks TLS. Every listener with HTTP answers for the names of all: which of them an authority
-    /// reaches is not known.
+    /// Settings of a listener; `None` without TLS. Every HTTP listener answers challenges for all names, as it is not
+    /// known which of them an authority will reach.
     pub fn of(listener: &Listener, plan: &Plan) -> Option<Settings> {
         let by_handshake = plan.acme.challenge == plan::Challenge::TlsAlpn01 && !plan.issued().is_empty();
         let is_asked = by_handshake && listener.mode == Mode::Http;
@@ -64,7 +64,7 @@ impl Settings {
     }
 }
 
-/// The files of a listener.
+/// All files that the settings name.
 pub fn files(settings: &Settings) -> Vec<PathBuf> {
     let tls = &settings.tls;
     let issued = tls.certificates.iter().filter(|c| !c.acme.is_empty()).map(|c| settings.acme.file(&c.acme));
@@ -73,21 +73,21 @@ pub fn files(settings: &Settings) -> Vec<PathBuf> {
     issued.chain(pairs.chain(auth).flatten().chain(&tls.ticket_keys).cloned()).collect()
 }
 
-/// State of a listener that its next configuration continues.
+/// State of a listener that its next configuration takes over.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Before<'a> {
-    /// Keys of tickets, which stay in use unless they come from files.
+    /// Ticket keys, reused unless the settings name files for them.
     pub keys: Option<&'a Arc<dyn ProducesTickets>>,
-    /// Files of an authority that are in use: no stand-in replaces them.
+    /// ACME files in use, which must not be replaced by a placeholder.
     pub issued: &'a [PathBuf],
-    /// OCSP responses.
+    /// OCSP responses in use, kept if newer ones are invalid.
     pub staples: &'a [Arc<Staple>],
 }
 
-/// Reads the files of a listener. `challenges`: what authorities look for.
+/// Reads the files of a listener. `challenges` answers authorities in handshakes.
 ///
 /// # Errors
-/// What is wrong with one of them.
+/// The first file that cannot be used.
 pub fn make(settings: &Settings, challenges: &Arc<Challenges>, before: Before<'_>) -> Result<Made, FileError> {
     let Settings { tls, mode, acme, is_asked } = settings;
     let (mut certificates, mut expiries, mut used, mut staples) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -116,7 +116,7 @@ pub fn make(settings: &Settings, challenges: &Arc<Challenges>, before: Before<'_
         certificates.push((names, Certificate::new(certified, staple)));
     }
     if tls.self_signed && certificates.is_empty() {
-        // For `localhost` and this machine.
+        // For local use only: nothing trusts it.
         let names = ["localhost", "127.0.0.1", "::1"].map(str::to_string).to_vec();
         certificates.push((Vec::new(), Certificate::new(made(names, None)?, None)));
     }
@@ -125,7 +125,8 @@ pub fn make(settings: &Settings, challenges: &Arc<Challenges>, before: Before<'_
     let builder = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(versions(tls.min_version))
         .map_err(cannot)?;
-    // What clients have to prove: by which authorities, and which lists of revoked certificates.
+    // Hash of what clients have to prove: the authorities, and the revocation lists. Tickets of other proofs do not
+    // open.
     let mut proof = Sha256::new_with_prefix(tickets::FORMAT);
     let mut config = match &tls.client_auth {
         None => builder.with_no_client_auth(),
@@ -147,7 +148,7 @@ pub fn make(settings: &Settings, challenges: &Arc<Challenges>, before: Before<'_
         }
     }
     .with_cert_resolver(resolver);
-    // Sessions over TCP speak what they speak.
+    // A TCP session's protocol is unknown, so none is offered.
     let protocols = if *mode == Mode::Http { &tls.protocols[..] } else { &[] };
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.name().as_bytes().to_vec()).collect();
     if *is_asked {
@@ -160,19 +161,19 @@ pub fn make(settings: &Settings, challenges: &Arc<Challenges>, before: Before<'_
     let asks = tls.client_auth.is_some();
     config.ticketer = Arc::new(Bound::new(keys.clone(), proof.finalize().into(), asks));
     config.ignore_client_order = true;
-    // The keys of a session go on where its bytes are sealed and opened.
+    // The secrets are passed to the code that encrypts records, outside of rustls.
     config.enable_secret_extraction = true;
     Ok(Made { config: Arc::new(config), expiries, staples, keys, issued: used })
 }
 
-/// Reads a certificate and its key, which are named.
+/// Reads a certificate and its key; `None` if the plan names none.
 fn read(certificate: &plan::Certificate) -> Result<Option<CertifiedKey>, FileError> {
     let (Some(cert), Some(key)) = (&certificate.cert, &certificate.key) else { return Ok(None) };
     pair::certified(cert, key).map(Some)
 }
 
-/// Reads what an authority has issued; `None` if it has not yet, or if that cannot be used, as it is issued anew then. But where
-/// one `is_used` that was good, nothing stands in for it.
+/// Reads an issued certificate. `None` if there is none yet or it is unusable, as a new one is ordered then. An error
+/// if it `is_used` already: a placeholder must not replace a good certificate.
 fn read_issued(file: &Path, is_used: bool) -> Result<Option<CertifiedKey>, FileError> {
     if !is_used && !file.exists() {
         return Ok(None);

@@ -1,8 +1,8 @@
-//! The time of day, which certificates, responses and tickets are valid by.
+//! Wall-clock time, for the validity of certificates, OCSP responses and tickets.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Seconds since 1970.
+/// Current time in seconds since 1970.
 pub fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
 }

@@ -1,4 +1,4 @@
-//! How are hands shaken with endpoints of a pool?
+//! TLS towards the endpoints of a pool: reads its files into a configuration for handshakes.
 
 use crate::authorities::{self, Authorities, Servers};
 use crate::pair::{self, FileError};
@@ -11,15 +11,16 @@ use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, Signatur
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The files of a pool.
+/// All files that the section names.
 pub fn files(tls: &PoolTls) -> Vec<PathBuf> {
     [&tls.ca, &tls.cert, &tls.key].into_iter().flatten().cloned().collect()
 }
 
-/// Reads the files of a pool. Sessions of the time before do not go on: what endpoints have to prove may be another thing.
+/// Reads the files of a pool. Sessions of an earlier configuration are not resumed, as it may have required another
+/// proof.
 ///
 /// # Errors
-/// What is wrong with one of them.
+/// The first file that cannot be used.
 pub fn make(tls: &PoolTls) -> Result<Arc<ClientConfig>, FileError> {
     let cannot = |error: Error| FileError::new(false, error.to_string(), "this is a bug in evenkeel");
     let builder = ClientConfig::builder_with_provider(provider())
@@ -32,7 +33,7 @@ pub fn make(tls: &PoolTls) -> Result<Arc<ClientConfig>, FileError> {
     };
     let mut config = match (&tls.cert, &tls.key) {
         (Some(cert), Some(key)) => {
-            // Told apart here what is wrong with which.
+            // Read once more as a pair, for an error that names the file at fault.
             pair::certified(cert, key)?;
             builder.with_client_auth_cert(pair::chain(cert)?, pair::key(key)?).map_err(cannot)?
         }
@@ -42,10 +43,11 @@ pub fn make(tls: &PoolTls) -> Result<Arc<ClientConfig>, FileError> {
     Ok(Arc::new(config))
 }
 
-/// For connections of evenkeel's own, to servers that these authorities vouch for, or without any those that the system trusts.
+/// Configuration for connections of the process itself, to servers that the authorities in `ca` have certified, or by
+/// default those of the system.
 ///
 /// # Errors
-/// The file cannot be used, or the system trusts none.
+/// The file cannot be used, or the system has no authorities.
 pub fn trusting(ca: Option<&Path>) -> Result<Arc<ClientConfig>, FileError> {
     let builder = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
@@ -53,7 +55,7 @@ pub fn trusting(ca: Option<&Path>) -> Result<Arc<ClientConfig>, FileError> {
     Ok(Arc::new(builder.dangerous().with_custom_certificate_verifier(servers(ca)?).with_no_client_auth()))
 }
 
-/// Verifies servers by a file, or by the authorities of the system.
+/// Verifier with the authorities of a file, or of the system.
 fn servers(ca: Option<&Path>) -> Result<Arc<Servers>, FileError> {
     let authorities = match ca {
         Some(path) => authorities::read(path)?,
@@ -73,7 +75,7 @@ fn of_the_system() -> Result<RootCertStore, FileError> {
     Ok(roots)
 }
 
-/// Believes every certificate, as the user has asked for: only that the peer has its key.
+/// Verifier for `verify = false`: accepts every certificate, if the peer proves that it has the key.
 #[derive(Debug)]
 struct Believer;
 

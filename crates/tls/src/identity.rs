@@ -1,32 +1,33 @@
-//! Who is a client, as its certificate says? In words that fit into a field of a head and into a log: visible ASCII, whatever
-//! the certificate has.
+//! Identity of a client from its certificate, in visible ASCII that is safe in header fields and logs, whatever the
+//! certificate contains.
 
 use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
 
-/// The longest name that is passed on: of a longer one there is nothing, as a part of it could be another's.
+/// Length limit of a name in bytes. A longer one is replaced by an empty string, as a prefix could be the name of
+/// another.
 const NAME_MAX: usize = 1024;
 
-/// What a certificate says of its owner. The formats are those of NGINX.
+/// Identity of a certificate's owner, in the formats of NGINX.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Its name by RFC 4514: `CN=client,O=Example`. Empty if it has none, or one that is too long.
+    /// Subject by RFC 4514: `CN=client,O=Example`. Empty if there is none, or if it is longer than 1024 bytes.
     pub subject: String,
-    /// The name of the issuer, in the same form.
+    /// Issuer, in the same form.
     pub issuer: String,
-    /// The serial number, in capital hexadecimal digits.
+    /// Serial number in upper-case hexadecimal.
     pub serial: String,
-    /// SHA-256 of the certificate, in small hexadecimal digits.
+    /// SHA-256 of the certificate in lower-case hexadecimal.
     pub fingerprint: String,
 }
 
 impl Identity {
-    /// Reads a certificate; `None` if it is none.
+    /// Reads the identity from a certificate in DER; `None` if that cannot be parsed.
     pub fn of(der: &CertificateDer<'_>) -> Option<Identity> {
         let (_, certificate) = X509Certificate::from_der(der).ok()?;
-        // A number that begins with a bit that is set has a zero in front of it.
+        // DER puts a zero in front of a number whose first bit is set.
         let serial = certificate.raw_serial();
         let serial = if let [0, rest @ ..] = serial
             && !rest.is_empty()
@@ -44,7 +45,7 @@ impl Identity {
     }
 }
 
-/// A name by RFC 4514: its parts from the last to the first.
+/// Formats a name by RFC 4514: its parts from last to first.
 fn name(name: &X509Name<'_>) -> String {
     let mut out = String::new();
     let mut parts: Vec<_> = name.iter_rdn().collect();
@@ -66,7 +67,7 @@ fn name(name: &X509Name<'_>) -> String {
     if out.len() > NAME_MAX { String::new() } else { out }
 }
 
-/// Kinds of attributes that have a word (RFC 4514 section 3; the last by custom).
+/// Short names of attribute types (RFC 4514 section 3; `emailAddress` is customary).
 const WORDS: [(&str, &str); 10] = [
     ("2.5.4.3", "CN"),
     ("2.5.4.7", "L"),
@@ -80,7 +81,8 @@ const WORDS: [(&str, &str); 10] = [
     ("1.2.840.113549.1.9.1", "emailAddress"),
 ];
 
-/// RFC 4514 section 2.4; everything that is not visible ASCII by its bytes, so that no name ends a line.
+/// Escapes a value by RFC 4514 section 2.4. Bytes other than visible ASCII are written in hexadecimal, so no value ends
+/// a line.
 fn escape(value: &[u8], out: &mut String) {
     for (at, &byte) in value.iter().enumerate() {
         let is_end = at == 0 || at + 1 == value.len();

@@ -1,4 +1,4 @@
-//! What is to be said of a certificate? Names, dates and what is weak, for `evenkeel check`, the log and metrics.
+//! Findings about certificates: names, dates and weaknesses, for `evenkeel check`, the log and metrics.
 
 pub use crate::clock::now;
 
@@ -18,36 +18,36 @@ use x509_parser::extensions::ParsedExtension;
 use x509_parser::prelude::{CertificateRevocationList, FromDer, GeneralName, X509Certificate};
 use x509_parser::public_key::PublicKey;
 
-/// From how long before its end a certificate is warned of: two thirds of 90 days are over long before.
+/// Time before its expiry from which a certificate is warned of: automatic renewal of 90 days comes long before.
 pub const SOON: Duration = Duration::from_secs(14 * 86_400);
 
-/// What a certificate says.
+/// Facts of a certificate, for findings and metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// The names that it is for, addresses as text.
+    /// Subject alternative names in lower case; IP addresses as text.
     pub names: Vec<String>,
-    /// From and until when, seconds since 1970.
+    /// Start and end of validity, in seconds since 1970.
     pub valid: (i64, i64),
-    /// Who it is of.
+    /// Distinguished name of the subject.
     pub subject: String,
-    /// Who says so.
+    /// Distinguished name of the issuer.
     pub issuer: String,
-    /// Whether it says where the certificate of its issuer can be had, as those of public authorities do.
+    /// True if it states where its issuer's certificate can be fetched, as those of public authorities do.
     pub points_to_issuer: bool,
-    /// What is weak about it, in words.
+    /// Description of a weakness: a short RSA key, or a signature with SHA-1 or MD5.
     pub weak: Option<String>,
-    /// True if it may issue others.
+    /// True if it is the certificate of an authority.
     pub is_authority: bool,
 }
 
 impl Facts {
-    /// Whether it was issued by its own key.
+    /// True if subject and issuer are equal.
     pub fn is_self_signed(&self) -> bool {
         self.subject == self.issuer
     }
 }
 
-/// Reads a certificate; `None` if it is none.
+/// Reads the facts of a certificate in DER; `None` if it cannot be parsed.
 pub fn facts(der: &CertificateDer<'_>) -> Option<Facts> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     let mut names = Vec::new();
@@ -66,7 +66,7 @@ pub fn facts(der: &CertificateDer<'_>) -> Option<Facts> {
     }
     let validity = certificate.validity();
     let algorithm = certificate.signature_algorithm.algorithm.to_id_string();
-    // sha1WithRSAEncryption, ecdsa-with-SHA1, md5WithRSAEncryption.
+    // OIDs of sha1WithRSAEncryption, ecdsa-with-SHA1 and md5WithRSAEncryption.
     let is_weak = ["1.2.840.113549.1.1.5", "1.2.840.10045.4.1", "1.2.840.113549.1.1.4"].contains(&&*algorithm);
     let bits = match certificate.public_key().parsed() {
         Ok(PublicKey::RSA(key)) => Some(key.key_size()),
@@ -91,13 +91,13 @@ pub fn facts(der: &CertificateDer<'_>) -> Option<Facts> {
     })
 }
 
-/// A day, as people write it.
+/// Formats a time, in seconds since 1970, for messages.
 pub fn day(seconds: i64) -> String {
     let time = x509_parser::time::ASN1Time::from_timestamp(seconds);
     time.map_or_else(|_| seconds.to_string(), |time| time.to_string())
 }
 
-/// Everything that is to be said of a certificate and its key.
+/// All findings about a certificate and its key.
 pub fn inspect(cert: &Path, key: &Path, now: i64) -> Certified {
     let mut faults = Vec::new();
     let found = pair::certificates(cert).map_err(|error| faults.push(fault(error))).ok();
@@ -118,7 +118,7 @@ pub fn inspect(cert: &Path, key: &Path, now: i64) -> Certified {
     Certified { faults, names, self_signed }
 }
 
-/// A warning of a key that every user of the machine can read.
+/// Warning about a key that every user of the machine can read.
 fn open_key(key: &Path) -> Option<CertificateFault> {
     let is_open = std::fs::metadata(key).is_ok_and(|found| found.permissions().mode() & 0o004 != 0);
     is_open.then(|| {
@@ -127,7 +127,7 @@ fn open_key(key: &Path) -> Option<CertificateFault> {
     })
 }
 
-/// Everything that is to be said of another file.
+/// All findings about a file that is not a certificate with a key.
 fn inspect_file(kind: TlsFile, file: &Path, now: i64) -> Vec<CertificateFault> {
     let read = match kind {
         TlsFile::Authorities => of_authorities(file, Use::Server, now),
@@ -142,13 +142,13 @@ fn inspect_file(kind: TlsFile, file: &Path, now: i64) -> Vec<CertificateFault> {
     read.unwrap_or_else(|error| vec![fault(error)])
 }
 
-/// A warning of what is in a file and not used.
+/// Warning about sections of a file that are not used.
 fn lost<T>(file: &Path, found: &pair::Found<T>) -> Option<CertificateFault> {
     found.lost(file).map(|FileError { what, help, .. }| warning(false, what, help))
 }
 
-/// Findings about certificates that are believed. What a certificate lacks to be shown by a server or client itself is reported
-/// only for those that are not of an authority.
+/// Findings about trusted certificates. Requirements on a certificate that a server or client shows are checked only
+/// for those that are not authorities.
 fn of_authorities(file: &Path, used: Use, now: i64) -> Result<Vec<CertificateFault>, FileError> {
     let found = pair::certificates(file)?;
     let mut faults: Vec<_> = lost(file, &found).into_iter().collect();
@@ -182,7 +182,7 @@ fn of_authorities(file: &Path, used: Use, now: i64) -> Result<Vec<CertificateFau
     Ok(faults)
 }
 
-/// A warning of a list of revoked certificates that should have been replaced by a newer one.
+/// Warning about a revocation list that is past its nextUpdate.
 fn outdated(file: &Path, list: &[u8], now: i64) -> Option<CertificateFault> {
     let (_, list) = CertificateRevocationList::from_der(list).ok()?;
     let until = list.next_update()?.timestamp();
@@ -193,13 +193,13 @@ fn outdated(file: &Path, list: &[u8], now: i64) -> Option<CertificateFault> {
     })
 }
 
-/// Whether this machine trusts an authority of this name.
+/// True if this machine trusts an authority with this subject.
 fn is_trusted(issuer: &str) -> bool {
     let known = rustls_native_certs::load_native_certs().certs;
     known.iter().filter_map(facts).any(|facts| facts.subject == issuer)
 }
 
-/// What is to be said of a chain; the names of its first certificate.
+/// Adds the findings about a chain to `faults`, and returns the names of its first certificate.
 fn of_chain(path: &Path, chain: &[CertificateDer<'_>], now: i64, faults: &mut Vec<CertificateFault>) -> Vec<String> {
     let all: Vec<Facts> = chain.iter().filter_map(facts).collect();
     let file = path.display();
@@ -258,7 +258,7 @@ fn warning(of_key: bool, what: String, help: String) -> CertificateFault {
     CertificateFault { of_key, is_error: false, what, help }
 }
 
-/// A machine whose certificates are looked at, too.
+/// A [`Machine`] that also inspects TLS files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WithTls<M>(pub M);
 

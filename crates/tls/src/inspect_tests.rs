@@ -1,4 +1,4 @@
-//! Is what is wrong with certificates found?
+//! Findings about certificates with each kind of fault.
 
 use super::*;
 use crate::endpoints;
@@ -6,7 +6,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, 
 use std::fs;
 use std::path::PathBuf;
 
-/// Files of a test, removed at its end.
+/// A temporary folder, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -46,7 +46,7 @@ fn whats(certified: &Certified) -> String {
 }
 
 #[test]
-fn a_good_pair_has_nothing_to_be_said_of() {
+fn a_good_pair_has_no_findings() {
     let folder = Folder::new("good");
     let (cert, key) = made(|_| {});
     let certified = inspect(&folder.file("c.pem", &cert), &folder.file("k.pem", &key), now());
@@ -56,7 +56,7 @@ fn a_good_pair_has_nothing_to_be_said_of() {
 }
 
 #[test]
-fn what_is_wrong_is_said_of_the_right_file() {
+fn faults_name_the_right_file() {
     let folder = Folder::new("wrong");
     let (cert, key) = made(|_| {});
     let (_, other_key) = made(|_| {});
@@ -99,7 +99,7 @@ fn what_is_wrong_is_said_of_the_right_file() {
 }
 
 #[test]
-fn a_chain_in_order_is_good_and_an_open_key_is_told_of() {
+fn a_chain_in_order_is_good_and_an_open_key_is_reported() {
     let folder = Folder::new("chain");
     let ca_key = KeyPair::generate().expect("a key");
     let mut ca = CertificateParams::new(Vec::new()).expect("no names");
@@ -117,7 +117,7 @@ fn a_chain_in_order_is_good_and_an_open_key_is_told_of() {
     assert!(whats(&inspect(&chain, &path, now())).starts_with("W the key in "));
 }
 
-/// A certificate that an authority has issued, of which nothing is behind it.
+/// Makes a certificate that an authority has issued, in a file without the authority's own.
 fn issued(change: impl FnOnce(&mut CertificateParams)) -> (String, String) {
     let ca_key = KeyPair::generate().expect("a key");
     let mut ca = CertificateParams::new(Vec::new()).expect("no names");
@@ -141,13 +141,13 @@ fn a_certificate_of_a_public_authority_needs_what_is_between_them() {
     let certified = inspect(&folder.file("c.pem", &cert), &folder.file("k.pem", &key), now());
     assert!(whats(&certified).starts_with("W the last certificate in "), "{}", whats(&certified));
     assert!(!certified.self_signed);
-    // One of a private authority, which its clients know.
+    // A private authority without that extension: its clients have its certificate.
     let (cert, key) = issued(|_| {});
     assert_eq!(whats(&inspect(&folder.file("c.pem", &cert), &folder.file("k.pem", &key), now())), "");
 }
 
 #[test]
-fn a_certificate_that_is_not_valid_yet_and_one_without_a_name_are_told_of() {
+fn a_certificate_that_is_not_valid_yet_and_one_without_a_name_are_reported() {
     let folder = Folder::new("yet");
     let (cert, key) = issued(|params| params.not_before = date_time_ymd(2900, 1, 1));
     let said = whats(&inspect(&folder.file("c.pem", &cert), &folder.file("k.pem", &key), now()));
@@ -226,7 +226,7 @@ fn other_files_are_looked_at_too() {
     assert!(said[0].what.contains("readable by every user"), "{said:?}");
 }
 
-/// A start takes exactly what `check` takes, and each certificate of a file is one that is believed.
+/// A start accepts exactly what `check` accepts, and trusts every certificate of a file.
 #[test]
 fn a_start_and_check_read_the_same() {
     let folder = Folder::new("same");
@@ -259,7 +259,7 @@ fn a_start_and_check_read_the_same() {
             let faults = inspect_file(kind, &file, now());
             assert_eq!(faults.iter().any(|fault| fault.is_error), believed.is_none(), "{n} {kind:?}: {faults:?}");
         }
-        // As a pair that this side shows: the first certificate was not issued by the second, which only `check` reports.
+        // As a server's chain: the first certificate was not issued by the second, which only `check` reports.
         let key = folder.file(&format!("{n}.key"), &format!("\u{feff}{}", one.1));
         let (starts, checked) = (pair::certified(&file, &key), inspect(&file, &key, now()));
         let is_wrong = checked.faults.iter().any(|fault| fault.is_error && !fault.what.contains("out of order"));
@@ -267,7 +267,7 @@ fn a_start_and_check_read_the_same() {
     }
 }
 
-/// Certificates as OpenSSL writes them: with uses behind the certificate.
+/// Certificates in OpenSSL's own format, with trust settings after the certificate.
 #[test]
 fn a_trusted_certificate_is_the_one_in_front_of_its_uses() {
     let folder = Folder::new("trusted");

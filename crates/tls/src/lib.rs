@@ -1,13 +1,13 @@
-//! Which certificates and keys does evenkeel show, and which does it believe? From the files that a plan names to what rustls
-//! shakes hands by; no socket. Read the modules in this order:
+//! Certificates and keys that are shown, and those that are trusted: from the files that a plan names to configurations
+//! of rustls. There are no sockets here. Read the modules in this order:
 //!
-//! 1. [`pair`]: a certificate and its key, from their files in PEM (`pem`); [`inspect`]: findings about them.
-//! 2. `names`: which one a client sees; `tickets`: how its session goes on; `provider`: the cryptography.
-//! 3. [`challenges`]: what proves to an authority that a name is served here.
-//! 4. `ocsp`: the response that is stapled to a certificate.
-//! 5. `authorities`: which certificates are believed; [`clients`]: TLS with clients, and [`endpoints`]: with endpoints.
-//! 6. [`identity`]: the identity of a client, from its certificate; [`proof`]: until when that is valid.
-//! 7. [`store`]: all of a plan, which takes new files as they come, and [`metrics`] of it.
+//! 1. [`pair`]: a certificate and its key, from files in PEM (`pem`); [`inspect`]: findings about them.
+//! 2. `names`: choice of a certificate for a client; `tickets`: session resumption; `provider`: the cryptography.
+//! 3. [`challenges`]: proofs of control of a name, for ACME authorities.
+//! 4. `ocsp`: stapled OCSP responses.
+//! 5. `authorities`: trusted certificates; [`clients`]: TLS with clients, and [`endpoints`]: with endpoints.
+//! 6. [`identity`]: the identity of a client, from its certificate; [`proof`]: the time until which that is valid.
+//! 7. [`store`]: all TLS files of a plan, reread when they change, and [`metrics`] of them.
 
 mod authorities;
 pub mod challenges;

@@ -1,4 +1,4 @@
-//! When do certificates expire, and were new ones used?
+//! Metrics of certificates: their expiry, and counts of reloads.
 
 use crate::store::{Shown, Store};
 use prometheus_client::collector::Collector;
@@ -10,12 +10,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Of all listeners and pools.
+/// Collector for the certificates of all listeners and pools.
 #[derive(Debug)]
 pub struct Metrics(Arc<Shown>);
 
 impl Metrics {
-    /// Those of a store, and of the ones after it.
+    /// Metrics of a store and of all that are made from it with [`Store::next`].
     pub fn new(store: &Store) -> Metrics {
         Metrics(store.shown())
     }

@@ -1,5 +1,5 @@
-//! Which certificate does a client see? That of the name it asks for: an exact one before a wildcard, of several the first whose
-//! key it can verify.
+//! Choice of a certificate for a client, by the name it asks for: an exact match before a wildcard; among several, the
+//! first whose key type the client supports.
 
 use crate::challenges::{self, Challenges};
 use crate::ocsp::Staple;
@@ -10,7 +10,7 @@ use rustls::sign::CertifiedKey;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A certificate, and its OCSP response if it has one.
+/// A certificate, with and without its OCSP response.
 #[derive(Debug)]
 pub struct Certificate {
     bare: Arc<CertifiedKey>,
@@ -18,7 +18,7 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// A certificate with the response of a staple, if that has one.
+    /// Wraps a certificate. `staple` is shown with it until nextUpdate.
     pub fn new(certified: CertifiedKey, staple: Option<Arc<Staple>>) -> Certificate {
         let stapled = staple.and_then(|staple| {
             let with = CertifiedKey { ocsp: Some(staple.der()?.to_vec()), ..certified.clone() };
@@ -27,7 +27,7 @@ impl Certificate {
         Certificate { bare: Arc::new(certified), stapled }
     }
 
-    /// Returns it for a handshake.
+    /// The certificate for a handshake now, with the OCSP response if that is valid.
     fn current(&self) -> &Arc<CertifiedKey> {
         match &self.stapled {
             Some((staple, with)) if !staple.has_ended() => with,
@@ -36,19 +36,19 @@ impl Certificate {
     }
 }
 
-/// Certificates by name.
+/// Certificates of a listener by name.
 #[derive(Debug)]
 pub struct ByName {
     names: HashMap<String, Vec<Arc<Certificate>>>,
-    /// In the order of the configuration.
+    /// All certificates, in the order of the configuration.
     all: Vec<Arc<Certificate>>,
     unknown: UnknownName,
-    /// What authorities look for, if they may ask here.
+    /// Pending ACME challenges, if authorities may check names here.
     challenges: Option<Arc<Challenges>>,
 }
 
 impl ByName {
-    /// These certificates, each with its names.
+    /// Indexes certificates, each with its names in lower case.
     pub fn new(
         certificates: Vec<(Vec<String>, Certificate)>,
         unknown: UnknownName,
@@ -65,7 +65,7 @@ impl ByName {
         ByName { names, all, unknown, challenges }
     }
 
-    /// Those that have a name.
+    /// Certificates with this name (case-insensitive); else those with its wildcard.
     fn of(&self, name: &str) -> Option<&[Arc<Certificate>]> {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         if let Some(exact) = self.names.get(&name) {

@@ -1,4 +1,4 @@
-//! What is in the files of a certificate? The certificate with those behind it, and its key; or what is wrong with them, in words.
+//! Files of a certificate: the chain and its key, or errors that name the file and the fix.
 
 use crate::ocsp;
 use crate::pem::{self, Section};
@@ -13,14 +13,14 @@ use std::io::ErrorKind;
 use std::path::Path;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// What is wrong with a file.
+/// Fault of a certificate or key file, with its fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileError {
-    /// Whether it is the key's.
+    /// True if the fault is in the key's file and not in the certificate's.
     pub of_key: bool,
-    /// What is wrong, with its path.
+    /// Description of the fault, with the path.
     pub what: String,
-    /// How it can be mended.
+    /// Hint to the fix, often a command.
     pub help: String,
 }
 
@@ -49,17 +49,17 @@ fn read(path: &Path, of_key: bool) -> Result<Vec<u8>, FileError> {
     })
 }
 
-/// Sections of a file: those that were looked for, and those that are left out.
+/// Sections of a file: the wanted ones, and those that are ignored.
 #[derive(Debug)]
 pub struct Found<T> {
-    /// Sections that were looked for, at least one.
+    /// Sections of the wanted type, at least one.
     pub found: Vec<T>,
-    /// Other sections of the file, which are not used: `"PKCS7" of line 7`.
+    /// Descriptions of sections that are ignored: `"PKCS7" of line 7`.
     pub left_out: Vec<String>,
 }
 
 impl<T> Found<T> {
-    /// Returns a message about what is left out, if anything is.
+    /// A message about ignored sections, if there are any.
     pub fn lost(&self, path: &Path) -> Option<FileError> {
         (!self.left_out.is_empty()).then(|| {
             let what = format!("{} has unused content: {} is ignored", path.display(), self.left_out.join(", "));
@@ -71,7 +71,7 @@ impl<T> Found<T> {
         })
     }
 
-    /// Returns what was looked for; the log names what is left out.
+    /// The wanted sections. Ignored ones are logged.
     fn all(self, path: &Path) -> Vec<T> {
         if let Some(FileError { what, .. }) = self.lost(path) {
             tracing::warn!("tls: {what}");
@@ -80,15 +80,15 @@ impl<T> Found<T> {
     }
 }
 
-/// The certificates of a file, at least one.
+/// Reads the certificates of a file, at least one.
 ///
 /// # Errors
-/// It cannot be read, or has none.
+/// The file cannot be read, or has no certificate.
 pub fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> {
     certificates(path).map(|found| found.all(path))
 }
 
-/// Like [`chain`], with what else is in the file.
+/// Like [`chain`], with the sections that are ignored.
 ///
 /// # Errors
 /// The file cannot be read, or has no certificate.
@@ -109,10 +109,11 @@ pub fn certificates(path: &Path) -> Result<Found<CertificateDer<'static>>, FileE
     Ok(all)
 }
 
-/// Looks whether each certificate of a chain can be read: the names of the first are needed, and clients read the others.
+/// Checks that every certificate of a chain can be parsed. This side needs the first for its names; clients need the
+/// others.
 ///
 /// # Errors
-/// A certificate cannot be read.
+/// A certificate is not X.509.
 pub fn readable(path: &Path, chain: &[CertificateDer<'_>]) -> Result<(), FileError> {
     let Some(at) = chain.iter().position(|der| X509Certificate::from_der(der).is_err()) else { return Ok(()) };
     let what = format!("certificate {} in {} is not valid X.509", at + 1, path.display());
@@ -128,10 +129,10 @@ fn not_pem(path: &Path, of_key: bool, why: &str) -> FileError {
     FileError::new(of_key, what, "convert it: openssl x509 -in FILE -out FILE.pem, or openssl pkey")
 }
 
-/// The private key of a file, the first if it has several.
+/// Reads the private key of a file, the first if it has several.
 ///
 /// # Errors
-/// It cannot be read, or has none that can be used.
+/// The file cannot be read, has no private key, or one that is encrypted or of an unknown type.
 pub fn key(path: &Path) -> Result<PrivateKeyDer<'static>, FileError> {
     let sections = sections(path, true)?;
     let Some(section) = sections.into_iter().find(|section| section.label.ends_with("PRIVATE KEY")) else {
@@ -159,15 +160,15 @@ pub fn key(path: &Path) -> Result<PrivateKeyDer<'static>, FileError> {
     }
 }
 
-/// The lists of revoked certificates of a file.
+/// Reads the certificate revocation lists of a file.
 ///
 /// # Errors
-/// It cannot be read, or has none.
+/// The file cannot be read, or has none.
 pub fn revoked(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, FileError> {
     lists(path).map(|found| found.all(path))
 }
 
-/// Like [`revoked`], with what else is in the file.
+/// Like [`revoked`], with the sections that are ignored.
 ///
 /// # Errors
 /// The file cannot be read, or has no list.
@@ -184,10 +185,10 @@ pub fn lists(path: &Path) -> Result<Found<CertificateRevocationListDer<'static>>
     })
 }
 
-/// An OCSP response of any status, in DER. [`ocsp::verify`] finds out if it may be stapled.
+/// Reads an OCSP response of any status, in DER. [`ocsp::verify`] decides whether it may be stapled.
 ///
 /// # Errors
-/// It cannot be read, or is something else.
+/// The file cannot be read, or has no OCSP response.
 pub fn ocsp(path: &Path) -> Result<Vec<u8>, FileError> {
     let der = read(path, false)?;
     if !ocsp::is_response(&der) {
@@ -197,10 +198,10 @@ pub fn ocsp(path: &Path) -> Result<Vec<u8>, FileError> {
     Ok(der)
 }
 
-/// A certificate and its key, which fit, as handshakes need them.
+/// Reads a certificate with its key for handshakes.
 ///
 /// # Errors
-/// Either cannot be used, or they do not fit.
+/// Either cannot be used, or they do not match.
 pub fn certified(cert: &Path, key_path: &Path) -> Result<CertifiedKey, FileError> {
     let chain = chain(cert)?;
     readable(cert, &chain)?;
@@ -216,7 +217,7 @@ pub fn certified(cert: &Path, key_path: &Path) -> Result<CertifiedKey, FileError
     Ok(certified)
 }
 
-/// The certificates and the key of a text in PEM, if they fit.
+/// Parses a certificate and its key from PEM; `None` if one is missing or they do not match.
 pub fn certified_pem(pem: &[u8]) -> Option<CertifiedKey> {
     let chain: Vec<_> = CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().ok()?;
     let key = provider().key_provider.load_private_key(PrivateKeyDer::from_pem_slice(pem).ok()?).ok()?;
@@ -224,7 +225,7 @@ pub fn certified_pem(pem: &[u8]) -> Option<CertifiedKey> {
     certified.keys_match().is_ok().then_some(certified)
 }
 
-/// Whether a key can sign so that a client which takes these schemes believes it.
+/// True if the key can sign by one of these schemes, which a client supports.
 pub(crate) fn signs(key: &CertifiedKey, schemes: &[SignatureScheme]) -> bool {
     key.key.choose_scheme(schemes).is_some()
 }

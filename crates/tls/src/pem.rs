@@ -1,33 +1,33 @@
-//! Sections of a file in PEM (RFC 7468), as a start, a reload and `check` read them: what is in a file is used, refused, or named
-//! as left out.
+//! Sections of a file in PEM (RFC 7468). A start, a reload and `check` read them here alike: each section is used,
+//! refused, or reported as ignored.
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use x509_parser::asn1_rs::{Any, Class, FromDer};
 
-/// Labels of certificates. OpenSSL writes and reads all of them.
+/// Labels of certificates; OpenSSL reads and writes all three.
 const CERTIFICATE: &str = "CERTIFICATE";
 const X509_CERTIFICATE: &str = "X509 CERTIFICATE";
 const TRUSTED_CERTIFICATE: &str = "TRUSTED CERTIFICATE";
 
-/// Label of a list of revoked certificates.
+/// Label of a certificate revocation list.
 pub const REVOKED: &str = "X509 CRL";
 
-/// A section of a file.
+/// A section of a PEM file, decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// `CERTIFICATE`, `PRIVATE KEY`.
+    /// Label, such as `CERTIFICATE` or `PRIVATE KEY`.
     pub label: String,
-    /// The line of its begin, from 1 on.
+    /// Number of the line that begins the section, from 1.
     pub line: usize,
-    /// Content.
+    /// Content, decoded from base64.
     pub der: Vec<u8>,
     /// True if a password is needed to read it.
     pub is_encrypted: bool,
 }
 
-/// The sections of a text, in their order. Byte order marks, spaces around lines and text between sections do no harm, nor a
-/// file that was appended to one without an end of line.
+/// Splits a text into its sections. Tolerates byte order marks, spaces around lines, text between sections, and files
+/// that were concatenated without a line break.
 ///
 /// # Errors
 /// A section has no end, or is not base64.
@@ -55,7 +55,7 @@ pub fn sections(text: &[u8]) -> Result<Vec<Section>, String> {
             section.is_encrypted |= label.contains("ENCRYPTED");
             sections.push(section);
         } else if let Some((section, lines)) = &mut open {
-            // A field in front of a key, as OpenSSL wrote it before PKCS #8.
+            // A header before an encrypted key, as OpenSSL wrote it before PKCS #8.
             match line.contains(':') {
                 true => section.is_encrypted |= line.contains("ENCRYPTED"),
                 false => lines.push(line),
@@ -74,10 +74,10 @@ fn decoded(lines: &[&str]) -> Option<Vec<u8>> {
 }
 
 impl Section {
-    /// The certificate in it, if it is one.
+    /// The certificate in the section; `None` if it is of another type.
     ///
     /// # Errors
-    /// The certificate must not be used as any other.
+    /// The section is malformed, or restricts the trust in its certificate, which could not be honoured.
     pub fn certificate(&self) -> Option<Result<CertificateDer<'static>, String>> {
         match &*self.label {
             CERTIFICATE | X509_CERTIFICATE => Some(Ok(self.der.clone().into())),
@@ -86,8 +86,8 @@ impl Section {
         }
     }
 
-    /// The certificate in front of the settings that OpenSSL adds: uses for which it is trusted or rejected, an alias, an
-    /// identifier (X509_CERT_AUX).
+    /// The certificate of a `TRUSTED CERTIFICATE`, which OpenSSL writes with settings after it: trusted and rejected
+    /// uses, an alias, an identifier (X509_CERT_AUX).
     fn trusted(&self) -> Result<CertificateDer<'static>, String> {
         let wrong = || format!("\"{}\" of line {} is not one", self.label, self.line);
         let (behind, _) = Any::from_der(&self.der).map_err(|_| wrong())?;
@@ -109,7 +109,8 @@ impl Section {
         Ok(certificate.to_vec().into())
     }
 
-    /// Its label and line, if nothing is lost with it: a file with a key or parameters beside certificates is usual.
+    /// Label and line, for a report that the section is ignored. `None` for keys and parameters, which are usual beside
+    /// certificates.
     pub fn left_out(&self) -> Option<String> {
         let is_usual = ["PRIVATE KEY", "PARAMETERS"].iter().any(|end| self.label.ends_with(end));
         (!is_usual).then(|| format!("\"{}\" of line {}", self.label, self.line))

@@ -1,20 +1,20 @@
-//! The time until which the certificate that a client has shown is valid, known for the length of one handshake: its verifier notes
-//! it, and the ticket of its session is good for no longer. rustls passes nothing from the one to the other, but calls both while
-//! the handshake is polled.
+//! The time until which a client's certificate is valid, for the length of one handshake: the verifier notes it, and
+//! the ticket of the session is limited to it. rustls passes nothing between the two, but calls both while the
+//! handshake is polled, so a thread-local carries it.
 
 use rustls::pki_types::CertificateDer;
 use std::cell::Cell;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 thread_local! {
-    /// [`Proof::until`] of the handshake that this thread polls now; `None` outside of one.
+    /// [`Proof::until`] of the handshake that this thread is polling; `None` outside of one.
     static UNTIL: Cell<Option<i64>> = const { Cell::new(None) };
 }
 
-/// A handshake in which a client is asked for its certificate.
+/// State of one handshake in which the client is asked for its certificate.
 #[derive(Debug)]
 pub struct Proof {
-    /// Seconds since 1970.
+    /// End of the validity in seconds since 1970; `i64::MAX` until it is known.
     until: Cell<i64>,
 }
 
@@ -25,7 +25,7 @@ impl Default for Proof {
 }
 
 impl Proof {
-    /// Does a part of the handshake.
+    /// Runs a part of the handshake, with the time available to the functions below.
     pub fn within<T>(&self, work: impl FnOnce() -> T) -> T {
         struct Outside<'p>(&'p Proof, Option<i64>);
         impl Drop for Outside<'_> {
@@ -39,22 +39,22 @@ impl Proof {
     }
 }
 
-/// Notes how long the certificates that a client has shown are valid.
+/// Notes the end of validity of the certificates that a client has shown.
 pub(crate) fn note(end_entity: &CertificateDer<'_>, intermediates: &[CertificateDer<'_>]) {
     let not_after = |der: &CertificateDer<'_>| {
-        // Nothing is known of one that cannot be read, so its session is not resumed at all.
+        // A certificate that cannot be parsed has no known end, so its session gets no ticket that is valid.
         X509Certificate::from_der(der).map_or(i64::MIN, |(_, certificate)| certificate.validity().not_after.timestamp())
     };
     let until = intermediates.iter().chain([end_entity]).map(not_after).min();
     bound(until.unwrap_or(i64::MIN));
 }
 
-/// Notes that the certificates that the client has shown are valid until then.
+/// Limits the validity of the client's proof to `until`.
 pub(crate) fn bound(until: i64) {
     UNTIL.set(UNTIL.get().map(|before| before.min(until)));
 }
 
-/// The time until which the certificates that the client of this handshake has shown are valid; `None` outside of a handshake.
+/// End of validity of the client's proof in this handshake; `None` outside of one.
 pub(crate) fn until() -> Option<i64> {
     UNTIL.get()
 }

@@ -1,25 +1,25 @@
-//! By which cryptography? That of AWS-LC, with a hybrid of X25519 and ML-KEM first, as clients of today offer it, and AES of 128
-//! bits before that of 256: nothing breaks it, and it costs less.
+//! The cryptography: AWS-LC, with the hybrid of X25519 and ML-KEM first, as current clients offer it, and AES-128
+//! before AES-256, as nothing breaks it and it costs less.
 
 use evenkeel_config::plan::TlsVersion;
 use rustls::crypto::CryptoProvider;
 use rustls::{CipherSuite, SupportedProtocolVersion, version};
 use std::sync::{Arc, OnceLock};
 
-/// The one for all.
+/// The provider, shared by all configurations of the process.
 pub fn provider() -> Arc<CryptoProvider> {
     static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
     PROVIDER
         .get_or_init(|| {
             let mut provider = rustls::crypto::aws_lc_rs::default_provider();
-            // The versions and the keys of each keep their order.
+            // Only key lengths are reordered (the sort is stable): TLS 1.3 stays first, and so do the orders within.
             provider.cipher_suites.sort_by_key(|suite| (suite.tls13().is_none(), !is_short(suite.suite())));
             Arc::new(provider)
         })
         .clone()
 }
 
-/// Whether its key has 128 bits.
+/// True for suites with AES-128.
 fn is_short(suite: CipherSuite) -> bool {
     matches!(
         suite,
@@ -29,7 +29,7 @@ fn is_short(suite: CipherSuite) -> bool {
     )
 }
 
-/// The versions from this one on.
+/// TLS versions from `min` on, newest first.
 pub fn versions(min: TlsVersion) -> &'static [&'static SupportedProtocolVersion] {
     static ALL: [&SupportedProtocolVersion; 2] = [&version::TLS13, &version::TLS12];
     match min {

@@ -1,5 +1,5 @@
-//! What does a plan need of TLS, now? Everything is read before a plan is used, and files are looked at again while it is: new
-//! ones are used from the next handshake on, and while they are wrong, the old ones stay.
+//! TLS configurations of a plan. All files are read before a plan is used, and reread when they change: new ones apply
+//! to the next handshake, and while they are invalid the old ones stay.
 
 use crate::challenges::Challenges;
 use crate::clients::{self, Before, Expiry, Settings};
@@ -18,15 +18,15 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// How often it is warned of certificates that expire soon, in seconds.
+/// Interval between warnings about certificates that expire soon, in seconds.
 const DAY: i64 = 86_400;
 
-/// Why the files of a listener or a pool cannot be used.
+/// Fault of a file of a listener or pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// `listener "web"`, `pool "api"`.
+    /// Section that names the file: `listener "web"` or `pool "api"`.
     pub owner: String,
-    /// What is wrong.
+    /// The fault, with the path of the file.
     pub error: FileError,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// What is used for the next handshake, and when that was made.
+/// Handle to a configuration that is replaced when its files change.
 #[derive(Debug)]
 pub struct Current<T> {
     config: RwLock<Arc<T>>,
@@ -49,7 +49,7 @@ impl<T> Current<T> {
         Current { config: RwLock::new(config) }
     }
 
-    /// For the next handshake. The lock is held for as long as a count takes.
+    /// The configuration for the next handshake. The lock is held only to clone the `Arc`.
     pub fn get(&self) -> Arc<T> {
         self.config.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
@@ -59,17 +59,17 @@ impl<T> Current<T> {
     }
 }
 
-/// One listener or pool.
+/// TLS of one listener or pool.
 #[derive(Debug)]
 struct Entry<S, T> {
     settings: S,
     current: Arc<Current<T>>,
-    /// Of its files.
+    /// Hash of its files when they were last read.
     content: Mutex<[u8; 32]>,
 }
 
 impl<S: PartialEq, T> Entry<S, T> {
-    /// Whether it was made of these settings and these files.
+    /// True if it was made from equal settings and files.
     fn is_as(&self, settings: &S, content: &[u8; 32]) -> bool {
         self.settings == *settings && *self.content() == *content
     }
@@ -78,19 +78,19 @@ impl<S: PartialEq, T> Entry<S, T> {
         self.content.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Whether the files have changed since they were looked at.
+    /// True if the files have changed since the last call.
     fn has_changed(&self, content: [u8; 32]) -> bool {
         std::mem::replace(&mut *self.content(), content) != content
     }
 }
 
-/// What tickets of a listener are sealed by.
+/// Keys that seal a listener's tickets.
 type Keys = Mutex<Arc<dyn ProducesTickets>>;
 
-/// A listener, the keys of its tickets, and the files that it uses of an authority.
+/// A listener, its ticket keys, and the ACME files that it uses.
 type OfListener = (Entry<Settings, ServerConfig>, Keys, Mutex<Vec<PathBuf>>);
 
-/// All of a plan.
+/// TLS configurations of all listeners and pools of a plan.
 #[derive(Debug, Default)]
 pub struct Store {
     listeners: HashMap<Arc<str>, OfListener>,
@@ -99,22 +99,22 @@ pub struct Store {
     challenges: Arc<Challenges>,
 }
 
-/// What metrics show.
+/// State behind the metrics and warnings, shared by a store and its successors.
 #[derive(Debug, Default)]
 pub struct Shown {
-    /// By listener.
+    /// Expiry of certificates, by listener.
     pub(crate) expiries: RwLock<HashMap<Arc<str>, Vec<Expiry>>>,
-    /// OCSP responses by listener.
+    /// OCSP responses, by listener.
     staples: RwLock<HashMap<Arc<str>, Vec<Arc<Staple>>>>,
     pub(crate) reloads: AtomicU64,
     pub(crate) refused: AtomicU64,
-    /// When it was last warned of certificates that expire soon, seconds since 1970.
+    /// Time of the last warning about certificates that expire soon, in seconds since 1970.
     warned: AtomicI64,
 }
 
 impl Shown {
-    /// The nextUpdate of OCSP responses by listener and name, in seconds since 1970; 0 if one is not stapled. For a name with several
-    /// certificates, the earliest.
+    /// nextUpdate of OCSP responses by listener and name, in seconds since 1970; 0 if one is not stapled. The earliest,
+    /// if a name has several certificates.
     pub fn next_updates(&self) -> BTreeMap<(Arc<str>, String), i64> {
         let staples = self.staples.read().unwrap_or_else(PoisonError::into_inner);
         let mut first = BTreeMap::new();
@@ -132,8 +132,8 @@ impl Shown {
         self.staples.read().unwrap_or_else(PoisonError::into_inner).get(listener).cloned().unwrap_or_default()
     }
 
-    /// When the certificates of all listeners expire: listener, name, and seconds since 1970. Of several for one name, as of RSA and
-    /// ECDSA, the one that expires first.
+    /// Expiry of certificates by listener and name, in seconds since 1970. The earliest, if a name has several (RSA and
+    /// ECDSA).
     pub fn expiries(&self) -> BTreeMap<(Arc<str>, String), i64> {
         let expiries = self.expiries.read().unwrap_or_else(PoisonError::into_inner);
         let mut first = BTreeMap::new();
@@ -147,10 +147,10 @@ impl Shown {
 }
 
 impl Store {
-    /// Reads all that a plan names. What is as it was in the plan before goes on, with its tickets and sessions.
+    /// Reads all files that a plan names. Unchanged listeners and pools keep their handles, with tickets and sessions.
     ///
     /// # Errors
-    /// The first file that cannot be used; then nothing has changed.
+    /// The first file that cannot be used. Nothing has changed then.
     pub fn next(&self, plan: &Plan) -> Result<Store, Problem> {
         let mut store = Store { shown: self.shown.clone(), challenges: self.challenges.clone(), ..Store::default() };
         let (mut expiries, mut staples) = (HashMap::new(), HashMap::new());
@@ -159,7 +159,7 @@ impl Store {
             let owner = || format!("listener \"{}\"", listener.name);
             let content = content(&clients::files(&settings));
             let before = self.listeners.get(&listener.name);
-            // Keys of files that are named no longer are not used any more.
+            // Ticket keys from files that are no longer named must not be used any more; random keys are kept.
             let random = before.filter(|(entry, ..)| entry.settings.tls.ticket_keys.is_empty());
             let keys = random.map(|(_, keys, _)| keys_of(keys));
             let stapled = self.shown.staples(&listener.name);
@@ -196,7 +196,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Reads the files that have changed since; wrong ones are told of in the log, and the old ones stay.
+    /// Rereads files that have changed. Invalid ones are logged and counted, and the old ones stay in use.
     pub fn look(&self) {
         self.look_at(now());
     }
@@ -246,27 +246,27 @@ impl Store {
         }
     }
 
-    /// What each listener that speaks TLS shakes hands by.
+    /// Listeners with TLS, and the handles to their configurations.
     pub fn listeners(&self) -> impl Iterator<Item = (&Arc<str>, &ListenerTls, &Arc<Current<ServerConfig>>)> {
         self.listeners.iter().map(|(name, (entry, ..))| (name, &entry.settings.tls, &entry.current))
     }
 
-    /// What each pool that speaks TLS shakes hands by.
+    /// Pools with TLS, and the handles to their configurations.
     pub fn pools(&self) -> impl Iterator<Item = (&Arc<str>, &PoolTls, &Arc<Current<ClientConfig>>)> {
         self.pools.iter().map(|(name, entry)| (name, &entry.settings, &entry.current))
     }
 
-    /// Whether there is a file to look at.
+    /// True if there is no TLS, so that no file has to be watched.
     pub fn is_empty(&self) -> bool {
         self.listeners.is_empty() && self.pools.is_empty()
     }
 
-    /// What proves to authorities that names are served here.
+    /// Pending ACME challenges, to be answered by all listeners.
     pub fn challenges(&self) -> &Arc<Challenges> {
         &self.challenges
     }
 
-    /// For metrics.
+    /// State behind the metrics.
     pub fn shown(&self) -> Arc<Shown> {
         self.shown.clone()
     }
@@ -278,7 +278,7 @@ impl Shown {
         tracing::error!("tls of {owner}: keeping the previous certificates: {}; {}", error.what, error.help);
     }
 
-    /// Warns of certificates that expire soon, or have.
+    /// Warns of certificates that expire soon or have expired.
     fn warn(&self, now: i64) {
         self.warned.store(now, Relaxed);
         for (listener, Expiry { name, not_after }) in self.expiring(now) {
@@ -291,7 +291,7 @@ impl Shown {
         }
     }
 
-    /// Certificates that expire soon, or have, with their listeners.
+    /// Certificates that expire soon or have expired, with their listeners.
     fn expiring(&self, now: i64) -> Vec<(Arc<str>, Expiry)> {
         let expiries = self.expiries.read().unwrap_or_else(|poisoned| poisoned.into_inner());
         let all = expiries.iter().flat_map(|(listener, all)| all.iter().map(move |expiry| (listener, expiry)));
@@ -300,7 +300,7 @@ impl Shown {
     }
 }
 
-/// A hash of files; one that is missing counts as another content.
+/// Hash of the contents of files. A missing file differs from any content.
 fn content(files: &[PathBuf]) -> [u8; 32] {
     let mut hash = Sha256::new();
     for file in files {

@@ -1,4 +1,4 @@
-//! Are files that changed used, and wrong ones not?
+//! Changed files are used if they are valid, and ignored otherwise.
 
 use super::*;
 use rcgen::{CertificateParams, KeyPair};
@@ -49,7 +49,7 @@ fn new_files_are_used_and_wrong_ones_are_not() {
     let counts = (store.shown.reloads.load(Relaxed), store.shown.refused.load(Relaxed));
     assert_eq!(counts, (2, 1), "the certificate of the pool's authority changed with it");
     assert!(store.next(&plan(&folder, "")).is_err_and(|problem| problem.to_string().contains("listener \"web\"")));
-    // A plan that is as before keeps the handle; another one does not.
+    // An unchanged plan keeps the handle; a changed one does not.
     write_pair(&folder, "three.example");
     store.look();
     let next = store.next(&plan(&folder, "")).expect("good files");
@@ -60,7 +60,7 @@ fn new_files_are_used_and_wrong_ones_are_not() {
 }
 
 #[test]
-fn a_certificate_that_expires_soon_is_told_of_once_a_day() {
+fn a_certificate_that_expires_soon_is_reported_once_a_day() {
     let folder = std::env::temp_dir().join(format!("evenkeel-expires-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder");
     write_pair(&folder, "one.example");
@@ -95,7 +95,7 @@ fn what_an_authority_has_issued_is_used_once_it_is_there_and_is_not_lost_with_it
     let key = KeyPair::generate().expect("a key");
     let issued = CertificateParams::new(vec!["one.example".to_string()]).and_then(|params| params.self_signed(&key));
     let issued = issued.expect("a certificate").pem() + &key.serialize_pem();
-    // One that cannot be used is no reason not to start.
+    // An unusable issued certificate does not prevent the start.
     fs::write(&file, "rubbish").expect("a file");
     let store = Store::default().next(&plan).expect("something stands in");
     let handle = store.listeners().next().expect("one").2.clone();

@@ -1,6 +1,5 @@
-//! How does a session go on without another full handshake? By a ticket that only this side can open: sealed with keys that the
-//! workers share, random ones that change, or those of files that several instances have. A session goes on only where clients
-//! have to prove the same as where it began.
+//! Session resumption by tickets, sealed with keys that all workers share: random ones that rotate, or keys from files
+//! that several instances have. A session is resumed only where clients have to prove the same as where it began.
 
 use crate::clock::now;
 use crate::pair::FileError;
@@ -11,52 +10,52 @@ use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes of a file with a key, as HAProxy and NGINX have them: a name, and more than a key needs.
+/// Length of a key file in bytes, as for HAProxy and NGINX: a name of 16 bytes, and 64 of key material.
 const FILE: usize = 80;
 
-/// Seconds by which clocks of instances may differ.
-const CLOCKS: i64 = 3600;
+/// Tolerated difference between the clocks of instances, in seconds.
+const CLOCK_SKEW: i64 = 3600;
 
-/// Seconds for which a ticket is good.
+/// Lifetime of a ticket, in seconds.
 const LIFETIME: u32 = 12 * 3600;
 
-const NAME: usize = 16;
+const NAME_LEN: usize = 16;
 
-/// Prefix of what clients have to prove, when that is hashed: tickets of another format do not open.
+/// Prefix of the hash of what clients have to prove. Changes with the format, so that tickets of another do not open.
 pub const FORMAT: &[u8] = b"evenkeel ticket 2";
 
-/// The largest session of which there is a ticket. Nearly all of it is the client's certificates, and the client sends it back
-/// in its ClientHello, which has to fit into 16 KiB.
+/// Maximum size of a session in bytes; a larger one gets no ticket. Most of it is the client's certificates, and the
+/// client sends it back in its ClientHello, which is limited to 16 KiB.
 const SESSION_MAX: usize = 8 * 1024;
 
-/// Keys from files.
+/// Ticketer with keys from files.
 #[derive(Debug)]
 pub struct FromFiles {
-    /// The first seals.
+    /// All keys open tickets; the first one seals.
     keys: Vec<Key>,
 }
 
-/// What tickets are sealed by.
+/// A key that seals tickets, and its name in them.
 #[derive(Debug)]
 pub struct Key {
-    name: [u8; NAME],
+    name: [u8; NAME_LEN],
     aead: LessSafeKey,
 }
 
 impl Key {
     fn new(bytes: &[u8]) -> Option<Key> {
-        let (name, _) = bytes.split_first_chunk::<NAME>()?;
-        // All of the file, so that none of it may be known.
+        let (name, _) = bytes.split_first_chunk::<NAME_LEN>()?;
+        // Of all bytes, as any 32 of them alone may be known.
         let secret = Sha256::digest(bytes);
         let aead = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &secret).ok()?);
         Some(Key { name: *name, aead })
     }
 }
 
-/// Tickets sealed with the keys of these files; without any, with random ones.
+/// Creates a ticketer with the keys of these files; without any, with random keys that rotate.
 ///
 /// # Errors
-/// A file has no key, or there is no randomness.
+/// A file has no key, or the system has no randomness.
 pub fn tickets(files: &[PathBuf]) -> Result<Arc<dyn ProducesTickets>, FileError> {
     if files.is_empty() {
         return rustls::crypto::aws_lc_rs::Ticketer::new().map_err(|error| {
@@ -71,10 +70,10 @@ pub fn tickets(files: &[PathBuf]) -> Result<Arc<dyn ProducesTickets>, FileError>
     Ok(Arc::new(FromFiles { keys }))
 }
 
-/// The key of a file.
+/// Reads the key of a file.
 ///
 /// # Errors
-/// It has none.
+/// The file cannot be read, or does not have the length of a key.
 pub fn read(path: &Path) -> Result<Key, FileError> {
     let help = format!("create it with: openssl rand {FILE} > {}", path.display());
     let bytes = std::fs::read(path)
@@ -106,7 +105,7 @@ impl ProducesTickets for FromFiles {
     }
 
     fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
-        let (name, rest) = ticket.split_first_chunk::<NAME>()?;
+        let (name, rest) = ticket.split_first_chunk::<NAME_LEN>()?;
         let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
         let key = self.keys.iter().find(|key| key.name == *name)?;
         let mut sealed = sealed.to_vec();
@@ -117,25 +116,25 @@ impl ProducesTickets for FromFiles {
     }
 }
 
-/// Tickets of sessions in which clients had to prove `proof`: those of other sessions do not open, or a client could go on
-/// where it would have to show a certificate, with a session that began where it did not, or before it was revoked. Nor do tickets
-/// whose time is over, however long their key stays in use, or that of the certificates which the client has shown.
+/// Ticketer bound to what clients have to prove. Tickets for another proof do not open: otherwise a client could resume
+/// a session where a certificate is required that it never showed, or that was revoked since. Nor do tickets past their
+/// lifetime, even if the key is still in use, or past the validity of the certificates that the client has shown.
 #[derive(Debug)]
 pub struct Bound {
     keys: Arc<dyn ProducesTickets>,
     proof: [u8; 32],
-    /// True where clients are asked for certificates.
+    /// True if clients are asked for certificates.
     asks: bool,
 }
 
 impl Bound {
-    /// Seals by these keys.
+    /// Seals with `keys`, for clients that have to prove `proof`.
     pub fn new(keys: Arc<dyn ProducesTickets>, proof: [u8; 32], asks: bool) -> Bound {
         Bound { keys, proof, asks }
     }
 
     fn seal(&self, plain: &[u8], now: i64) -> Option<Vec<u8>> {
-        // There is no ticket without the time until which the client's certificates are valid.
+        // Without a known end of the client's certificates there is no ticket.
         let until = if self.asks { proof::until()? } else { i64::MAX };
         if plain.len() > SESSION_MAX {
             return None;
@@ -149,10 +148,10 @@ impl Bound {
         let (until, session) = rest.split_first_chunk()?;
         let until = i64::from_be_bytes(*until);
         let age = now.checked_sub(i64::from_be_bytes(*made))?;
-        // Clocks of two instances may differ.
-        let is_good = (-CLOCKS..=i64::from(self.lifetime())).contains(&age) && now <= until;
+        // Negative ages come from instances whose clocks are ahead.
+        let is_good = (-CLOCK_SKEW..=i64::from(self.lifetime())).contains(&age) && now <= until;
         is_good.then(|| {
-            // The next ticket is good for no longer, either.
+            // The ticket that follows must not be valid for longer.
             proof::bound(until);
             session.to_vec()
         })
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_goes_on_only_where_clients_prove_the_same() {
+    fn a_session_is_resumed_only_where_clients_prove_the_same() {
         let keys: Arc<dyn ProducesTickets> = Arc::new(keys(&[1]));
         let [one, same, other] = [1, 1, 2].map(|proof| Bound::new(keys.clone(), [proof; 32], false));
         let ticket = one.encrypt(b"session").expect("sealed");
@@ -217,7 +216,7 @@ mod tests {
         let ticket = bound.seal(b"session", 1_000_000).expect("sealed");
         let half_a_day = 12 * 3600;
         for (later, is_good) in
-            [(0, true), (half_a_day, true), (half_a_day + 1, false), (-CLOCKS, true), (-CLOCKS - 1, false)]
+            [(0, true), (half_a_day, true), (half_a_day + 1, false), (-CLOCK_SKEW, true), (-CLOCK_SKEW - 1, false)]
         {
             assert_eq!(bound.open(&ticket, 1_000_000 + later).is_some(), is_good, "{later}");
         }
@@ -234,10 +233,10 @@ mod tests {
         let second = Proof::default();
         assert_eq!(second.within(|| bound.open(&ticket, 1_000)).as_deref(), Some(&b"session"[..]));
         assert_eq!(Proof::default().within(|| bound.open(&ticket, 1_001)), None);
-        // Its next ticket is good for no longer, though nothing was shown for it.
+        // The next ticket inherits the limit, though no certificate was shown.
         let next = second.within(|| bound.seal(b"session", 900)).expect("sealed");
         assert_eq!(Proof::default().within(|| bound.open(&next, 1_001)), None);
-        // There is no ticket if nothing is known.
+        // Without a known limit there is no ticket.
         assert_eq!(bound.seal(b"session", 500), None);
     }
 

@@ -1,12 +1,12 @@
-//! How is an address written? Once for each connection, without allocating.
+//! IP addresses as text, written once per connection without allocating.
 
 use std::io::Write;
 use std::net::IpAddr;
 
-/// The longest: an IPv6 address that ends in an IPv4 one.
+/// Length of the longest text: an IPv6 address in full whose last 32 bits are in dotted decimal.
 const LEN_MAX: usize = 45;
 
-/// Each octet in digits, and a dot behind them.
+/// Each octet in decimal with a trailing dot, padded with dots to four bytes.
 const DOTTED: [[u8; 4]; 256] = {
     let (mut dotted, mut i) = ([[b'.'; 4]; 256], 0);
     while i < 256 {
@@ -22,7 +22,7 @@ const DOTTED: [[u8; 4]; 256] = {
     dotted
 };
 
-/// An IP address as text.
+/// An IP address as text, in a buffer of 45 bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct AddressText {
     text: [u8; LEN_MAX],
@@ -30,15 +30,15 @@ pub struct AddressText {
 }
 
 impl AddressText {
-    /// Writes an address.
+    /// Formats `ip` as its `Display` does.
     pub fn of(ip: IpAddr) -> AddressText {
         let mut text = AddressText { text: [0; LEN_MAX], len: 0 };
         match ip {
-            // Without the formatter, which takes 900 instructions for it: every connection needs one.
+            // Without the formatter, which takes 900 instructions: every connection pays for this.
             IpAddr::V4(ip) => text.push_octets(ip.octets()),
             IpAddr::V6(ip) => {
                 let mut room = &mut text.text[..];
-                // The longest address fits.
+                // `LEN_MAX` holds the longest address, so this cannot fail.
                 let _ = write!(room, "{ip}");
                 text.len = (LEN_MAX - room.len()) as u8;
             }
@@ -55,7 +55,7 @@ impl AddressText {
         self.len = len as u8 - 1;
     }
 
-    /// The text, which is ASCII.
+    /// The formatted address, always ASCII.
     pub fn as_bytes(&self) -> &[u8] {
         &self.text[..usize::from(self.len)]
     }

@@ -1,4 +1,4 @@
-//! Which addresses are proxies in front of a listener, and what are the limits of each other address?
+//! Admission to a listener: the peers that are proxies in front of it, and the limits that every other address has.
 
 use crate::peer::forwarded::is_in;
 use crate::peer::per_address::{OpenConnection, PerAddress};
@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-/// The admission of one listener.
+/// Trusted networks and per-address limits of one listener.
 pub struct Admission {
     announcing: Vec<Cidr>,
     trusted: Vec<Cidr>,
@@ -19,7 +19,7 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// As planned; `per_address` is the same for all workers.
+    /// Builds the admission of a listener; `per_address` is shared by all workers.
     pub fn new(plan: &Listener, per_address: &Arc<PerAddress>) -> Admission {
         let limits = plan.limits;
         let limited = limits.requests_per_address > 0.0;
@@ -32,35 +32,35 @@ impl Admission {
         }
     }
 
-    /// Whether a peer begins its connections with a PROXY protocol header.
+    /// True if connections from `peer` begin with a PROXY protocol header.
     pub fn is_announcing(&self, peer: IpAddr) -> bool {
         is_in(&self.announcing, peer)
     }
 
-    /// Whether a peer is a trusted proxy, whose `X-Forwarded-For` names the client.
+    /// True if `peer` is a trusted proxy, whose `X-Forwarded-For` names the client.
     pub fn is_trusted(&self, peer: IpAddr) -> bool {
         is_in(&self.trusted, peer)
     }
 
-    /// The networks of [`is_trusted`](Self::is_trusted).
+    /// The networks that [`is_trusted`](Self::is_trusted) checks.
     pub fn trusted(&self) -> &[Cidr] {
         &self.trusted
     }
 
-    /// True if requests of an address are limited.
+    /// True if the rate of requests per address is limited.
     pub fn limits_requests(&self) -> bool {
         self.rate.is_some()
     }
 
-    /// A proxy has many clients behind its one address, and they have limits of their own.
+    /// True for everything but proxies: many clients share a proxy's address, and each has limits of its own.
     fn is_limited(&self, client: IpAddr) -> bool {
         !self.is_trusted(client) && !self.is_announcing(client)
     }
 
-    /// Counts a client's connection, where that is limited.
+    /// Counts a client's connection until the guard is dropped. `None` if its connections are not limited.
     ///
     /// # Errors
-    /// It has as many as it may.
+    /// The client has reached its limit of connections.
     pub fn open(&self, client: IpAddr) -> Result<Option<OpenConnection>, TooMany> {
         match self.connections_max {
             Some(max) if self.is_limited(client) => self.per_address.open(client, max).map(Some).ok_or(TooMany),
@@ -68,10 +68,10 @@ impl Admission {
         }
     }
 
-    /// Counts a client's request, where that is limited.
+    /// Takes a token for a client's request, if its rate is limited. `now` is read only then.
     ///
     /// # Errors
-    /// It is one too many: in so many seconds, at least 1, it may come again.
+    /// The rate is exceeded; the value is the seconds until the next request is allowed, at least 1 (`Retry-After`).
     pub fn request(&self, client: IpAddr, now: impl FnOnce() -> Instant) -> Result<(), u64> {
         match self.rate {
             Some(rate) if self.is_limited(client) => {
@@ -82,6 +82,6 @@ impl Admission {
     }
 }
 
-/// A client has as many connections as it may.
+/// The client has reached its limit of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooMany;

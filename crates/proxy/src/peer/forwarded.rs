@@ -1,5 +1,5 @@
-//! Who sent a request that came through proxies? `X-Forwarded-*` and `Forwarded` (RFC 7239), believed as far as each hop
-//! is trusted: an address counts only if a trusted proxy wrote it down.
+//! Origin of a request that came through proxies, from `X-Forwarded-*` and `Forwarded` (RFC 7239). Each hop is believed
+//! only as far as it is trusted: an address counts only if a trusted proxy wrote it.
 
 use evenkeel_config::plan::Cidr;
 use evenkeel_wire::head::Request;
@@ -9,29 +9,29 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
-/// What a request from a trusted proxy says of its origin.
+/// Origin of a request, as stated by the trusted proxy that sent it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The client: from the right, the first address that is not a trusted proxy's.
+    /// The client: the first address from the right that does not belong to a trusted proxy.
     pub client: IpAddr,
-    /// `X-Forwarded-For` to send on: what was sound of the list, and the proxy that sent it.
+    /// `X-Forwarded-For` to forward: the valid tail of the list, and then the proxy that sent it.
     pub list: String,
-    /// `Forwarded` to send on, if there was one.
+    /// `Forwarded` to forward; `None` if there was none, or if it is malformed or contradicts the list.
     pub forwarded: Option<Vec<u8>>,
-    /// What the client spoke.
+    /// Scheme that the client used: `https`, `http`, `wss` or `ws`.
     pub scheme: Option<&'static str>,
-    /// What the client asked for.
+    /// Host that the client asked for.
     pub host: Option<Box<[u8]>>,
-    /// Values that were malformed, or that two fields disagreed about. They do not go on.
+    /// Number of values that were dropped as malformed, or because two fields disagreed.
     pub malformed: u64,
 }
 
-/// Whether an address is in one of these networks.
+/// True if one of these networks contains `ip`.
 pub fn is_in(networks: &[Cidr], ip: IpAddr) -> bool {
     networks.iter().any(|network| network.contains(ip))
 }
 
-/// Reads what `peer`, a trusted proxy, says of a request's origin. `scheme` is what it speaks with us.
+/// Reads the origin of a request that `peer`, a trusted proxy, has sent over `scheme`.
 pub fn believe<'b>(request: &Request<'_, 'b>, trusted: &[Cidr], peer: IpAddr, scheme: &str) -> Origin {
     let mut malformed = 0;
     let hops = x_forwarded_for(request, &mut malformed);
@@ -45,7 +45,8 @@ pub fn believe<'b>(request: &Request<'_, 'b>, trusted: &[Cidr], peer: IpAddr, sc
         (client(&hops, trusted, peer), hops)
     });
     let mut origin = Origin { client: peer, list: String::new(), forwarded: None, scheme: None, host: None, malformed };
-    // A proxy that writes only one of them lets the client's own pass as the other: what they disagree about is no news.
+    // A proxy that writes only one of the fields passes the client's own value of the other on. If they disagree,
+    // `Forwarded` is dropped.
     let agree = match (&from_list, &from_forwarded) {
         (Some(list), Some((forwarded, _))) => list.0 == forwarded.0,
         _ => true,
@@ -80,15 +81,15 @@ pub fn believe<'b>(request: &Request<'_, 'b>, trusted: &[Cidr], peer: IpAddr, sc
 
 const SCHEMES: [&str; 4] = ["https", "http", "wss", "ws"];
 
-/// The first of `hops`, the nearest first, that is no trusted proxy, and which it is; the farthest if all are. Without
-/// hops, the peer that sent the request.
+/// The client among `hops` (nearest first) and its index: the first hop that is not a trusted proxy, or the farthest if
+/// all are. Without hops it is the peer, with no index.
 fn client(hops: &[IpAddr], trusted: &[Cidr], peer: IpAddr) -> (IpAddr, Option<usize>) {
     let at = hops.iter().position(|hop| !is_in(trusted, *hop)).or(hops.len().checked_sub(1));
     (at.map_or(peer, |at| hops[at]), at)
 }
 
-/// The addresses of `X-Forwarded-For`, the nearest first, up to what is none: its writer may have made up all
-/// that comes before it. `None` without the field.
+/// The addresses of `X-Forwarded-For`, nearest first, up to the first entry that is not an address: whoever wrote that
+/// entry may have made up everything before it. `None` without the field.
 fn x_forwarded_for(request: &Request<'_, '_>, malformed: &mut u64) -> Option<Vec<IpAddr>> {
     let mut nodes: Vec<Option<IpAddr>> = Vec::new();
     for value in request.values("x-forwarded-for") {
@@ -98,7 +99,7 @@ fn x_forwarded_for(request: &Request<'_, '_>, malformed: &mut u64) -> Option<Vec
     (!nodes.is_empty()).then(|| nodes.into_iter().rev().map_while(|node| node).collect())
 }
 
-/// The value of a field that may be there once and must make sense.
+/// The value of a field that may occur once. `None`, and counted as malformed, if it is repeated or `read` rejects it.
 fn single<'b, T>(
     request: &Request<'_, 'b>,
     name: &str,
@@ -112,8 +113,8 @@ fn single<'b, T>(
     value
 }
 
-/// An address, with or without a port. The zone of an IPv6 address (RFC 4007: `fe80::1%eth0`) is left out: it is a name of an
-/// interface of the proxy's, and means nothing here.
+/// Parses an address, with or without a port. The zone of an IPv6 address (RFC 4007: `fe80::1%eth0`) is dropped: it
+/// names an interface of the proxy and means nothing on this machine.
 fn address(node: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(node).ok()?;
     let zoned = text.find('%').map(|at| without_zone(text, at));
@@ -126,20 +127,20 @@ fn address(node: &[u8]) -> Option<IpAddr> {
     ip.ok().map(|ip| ip.to_canonical())
 }
 
-/// The text without the zone that begins at `at`; `None` if that is no zone of an IPv6 address.
+/// `text` without the zone that begins at `at`; `None` if that is not the zone of an IPv6 address.
 fn without_zone(text: &str, at: usize) -> Option<String> {
     let (address, zone) = (&text[..at], &text[at + 1..]);
     let (zone, rest) = zone.split_at(zone.find(']').unwrap_or(zone.len()));
-    // RFC 6874, where `%` itself is written `%25`.
+    // `%` is allowed as RFC 6874 writes the delimiter itself as `%25`.
     let is_zone = |b: u8| b.is_ascii_alphanumeric() || b"-._~%".contains(&b);
     let fits = address.contains(':') && !zone.is_empty() && zone.bytes().all(is_zone);
     fits.then(|| format!("{address}{rest}"))
 }
 
-/// One element of `Forwarded`: what one proxy wrote down.
+/// An element of `Forwarded`, which one proxy has added.
 #[derive(Default)]
 struct Element<'b> {
-    /// `None` without an address: `unknown`, or a name that hides one.
+    /// `None` if `for=` is missing, or is `unknown` or an obfuscated identifier (RFC 7239 section 6).
     client: Option<IpAddr>,
     scheme: Option<&'static str>,
     host: Option<&'b [u8]>,
@@ -147,7 +148,7 @@ struct Element<'b> {
 
 struct Malformed;
 
-/// The elements of `Forwarded`, the farthest first.
+/// The elements of `Forwarded`, farthest first; `None` without the field.
 fn forwarded<'b>(request: &Request<'_, 'b>) -> Result<Option<Vec<Element<'b>>>, Malformed> {
     let mut elements = Vec::new();
     for value in request.values("forwarded") {
@@ -188,8 +189,8 @@ fn element(part: &[u8]) -> Result<Element<'_>, Malformed> {
     Ok(element)
 }
 
-/// The parts between separators that are not within quotes, trimmed; `None` for one that is empty or whose quote stays
-/// open.
+/// Splits at separators outside of quotes and trims the parts. `None` for a part that is empty or whose quote is not
+/// closed.
 fn split(value: &[u8], separator: u8) -> impl Iterator<Item = Option<&[u8]>> {
     let mut rest = Some(value);
     std::iter::from_fn(move || {
@@ -213,8 +214,8 @@ fn split(value: &[u8], separator: u8) -> impl Iterator<Item = Option<&[u8]>> {
     })
 }
 
-/// A token (with what addresses and hosts need, which many write without the quotes they should have), or the inside of
-/// quotes. No value that means anything here has an escape in it.
+/// The value of a parameter: a token, or the content of a quoted string. `:`, `[` and `]` are accepted in a token, as
+/// many proxies leave out the quotes around addresses. Escapes are rejected: no value that is used here needs one.
 fn unquoted(value: &[u8]) -> Option<&[u8]> {
     match value.strip_prefix(b"\"") {
         Some(rest) => rest.strip_suffix(b"\"").filter(|inside| !inside.iter().any(|b| matches!(b, b'"' | b'\\'))),
@@ -226,7 +227,7 @@ fn is_token(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b)
 }
 
-/// `Forwarded` as it came, with an element of ours.
+/// `Forwarded` as received, followed by an element of this proxy.
 fn extended(request: &Request<'_, '_>, peer: IpAddr, scheme: &str) -> Vec<u8> {
     let mut out = Vec::new();
     for value in request.values("forwarded") {

@@ -1,10 +1,10 @@
-//! Is the client that a trusted proxy names believed, and no other?
+//! Only the client that a trusted proxy names is believed.
 
 use super::*;
 use evenkeel_wire::http1::{Limits, Request, Room};
 
-/// From 10.0.0.1; 10.0.0.0/8 and fd00::/8 are trusted. The client, `X-Forwarded-For`, `Forwarded`, scheme, host, and how
-/// many values were malformed.
+/// Reads `fields` as sent by 10.0.0.1, with 10.0.0.0/8 and fd00::/8 trusted. Returns the client, `X-Forwarded-For`,
+/// `Forwarded`, scheme, host and the number of malformed values.
 fn believed(fields: &str) -> (String, String, Option<String>, Option<String>, Option<String>, u64) {
     let head = format!("GET / HTTP/1.1\r\nHost: h:80\r\n{fields}\r\n");
     let mut room = Room::new();
@@ -83,7 +83,7 @@ fn forwarded(value: &str, client: &str, goes_on: Option<&str>, said: (Option<&st
 }
 
 #[test]
-fn forwarded_is_read_like_the_list_and_goes_on_with_our_element() {
+fn forwarded_is_read_like_the_list_and_extended_with_our_element() {
     let ours = ", for=10.0.0.1;proto=http;host=\"h:80\"";
     let plain = "for=192.0.2.1;proto=https;host=example.com";
     forwarded(plain, "192.0.2.1", Some(&format!("{plain}{ours}")), (Some("https"), Some("example.com")));
@@ -102,7 +102,7 @@ fn forwarded_is_read_like_the_list_and_goes_on_with_our_element() {
     assert_eq!(believed("Forwarded: for=192.0.2.1, for=10.9.9.9\r\n").1, "192.0.2.1, 10.9.9.9, 10.0.0.1");
 }
 
-/// A proxy that writes one of the two fields passes on what the client sent as the other.
+/// A proxy that writes one of the two fields lets the client's own value of the other through.
 #[test]
 fn of_two_fields_that_disagree_the_list_counts() {
     let got = believed("X-Forwarded-For: 192.0.2.1\r\nForwarded: for=198.51.100.9;proto=https\r\n");

@@ -1,11 +1,11 @@
-//! What is a request keyed by? The part of it that an algorithm with affinity hashes.
+//! Hash keys: the parts of a request that algorithms with affinity hash.
 
 use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_config::plan::HashKey;
 use evenkeel_wire::head::Request;
 use std::net::IpAddr;
 
-/// The hash of what `key` names; `None` when the request has none of it.
+/// Hash of the part of the request that `key` names; `None` if the request does not have it.
 pub fn hash(key: &HashKey, request: &Request<'_, '_>, client: IpAddr) -> Option<u64> {
     let bytes = match key {
         HashKey::ClientIp => return Some(of_client(client)),
@@ -17,7 +17,7 @@ pub fn hash(key: &HashKey, request: &Request<'_, '_>, client: IpAddr) -> Option<
     Some(stable_hash(bytes))
 }
 
-/// The hash of a client's address.
+/// Hash of a client's address: 4 or 16 octets, so IPv4-mapped addresses must be made canonical first.
 pub fn of_client(client: IpAddr) -> u64 {
     match client {
         IpAddr::V4(ip) => stable_hash(&ip.octets()),
@@ -25,13 +25,13 @@ pub fn of_client(client: IpAddr) -> u64 {
     }
 }
 
-/// The value of a cookie (RFC 6265 section 4.2).
+/// Value of the first cookie of this name in a `Cookie` field (RFC 6265 section 4.2).
 pub fn cookie<'b>(field: &'b [u8], name: &[u8]) -> Option<&'b [u8]> {
     let pairs = field.split(|&b| b == b';').map(<[u8]>::trim_ascii);
     pairs.filter_map(|pair| pair.strip_prefix(name)).find_map(|rest| rest.strip_prefix(b"="))
 }
 
-/// The value of a query parameter, as written.
+/// Value of the first query parameter of this name, not decoded.
 fn parameter<'b>(query: &'b str, name: &str) -> Option<&'b str> {
     query.split('&').filter_map(|pair| pair.split_once('=')).find(|(n, _)| *n == name).map(|(_, value)| value)
 }

@@ -1,41 +1,42 @@
-//! Is a client that sends slowly still sending? Its patience is earned: each byte buys a little time, up to what a silent
-//! client gets, so that a byte now and then cannot hold a request for ever.
+//! Minimum rate at which a client has to send a body. Each byte earns a little patience, up to what a silent client
+//! gets, so a byte now and then cannot hold a request open for ever.
 //!
-//! The idea is that of Apache's `mod_reqtimeout` (`body=20,MinRate=500`) and Kestrel's `MinRequestBodyDataRate` (240 bytes
-//! a second after 5 s). Only waiting for the client costs it time; what an endpoint takes to read does not.
+//! The idea is that of Apache's `mod_reqtimeout` (`body=20,MinRate=500`) and of Kestrel's `MinRequestBodyDataRate` (240
+//! bytes a second after 5 s). Only time spent waiting for the client counts, not the time that an endpoint takes to
+//! read.
 
 use std::time::Duration;
 
-/// The rate that a client may fall below for no longer than its patience: what the slowest modem did.
+/// Minimum rate in the long run: that of a slow modem. A client may stay below it until its patience is used up.
 const BYTES_PER_SECOND: u64 = 240;
 
-/// A client's patience while it sends a body.
+/// Patience that is left with a client while it sends a body.
 #[derive(Debug)]
 pub struct MinRate {
     left: Duration,
     most: Duration,
-    /// True if any piece restores all of the patience.
+    /// True if any piece restores all of the patience, however small it is.
     has_no_rate: bool,
 }
 
 impl MinRate {
-    /// A client that may be silent for so long.
+    /// Starts with patience for a silence of `silence_max`.
     pub fn new(silence_max: Duration) -> MinRate {
         MinRate { left: silence_max, most: silence_max, has_no_rate: false }
     }
 
-    /// Patience with a client that may be silent for so long between any two pieces: messages of a call come when there is
-    /// something to send.
+    /// Starts without a minimum rate: only silences are limited, each to `silence_max`. For gRPC calls, whose messages
+    /// come when there is something to send.
     pub fn of_call(silence_max: Duration) -> MinRate {
         MinRate { has_no_rate: true, ..MinRate::new(silence_max) }
     }
 
-    /// How long the next bytes may take.
+    /// Longest wait for the next bytes.
     pub fn left(&self) -> Duration {
         self.left
     }
 
-    /// So many bytes came, after so long a wait: whether that was in time.
+    /// Accounts for `bytes` that came after a wait of `waited`. Returns true if that was in time.
     pub fn came(&mut self, bytes: usize, waited: Duration) -> bool {
         let in_time = waited <= self.left;
         if self.has_no_rate {

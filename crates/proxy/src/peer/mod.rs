@@ -1,5 +1,5 @@
-//! Who is the client? The [`Peer`] of a connection, as far as it is known and believed ([`forwarded`]), and what it may use
-//! up: [`admission`], [`per_address`], [`min_rate`]. [`hash_key`]: what of its request an algorithm is keyed by.
+//! The client of a connection: its [`Peer`], the origin that trusted proxies state ([`forwarded`]), its limits
+//! ([`admission`], [`per_address`], [`min_rate`]), and the key by which algorithms pick for it ([`hash_key`]).
 
 pub mod address_text;
 pub mod admission;
@@ -17,27 +17,27 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
 use std::rc::Rc;
 
-/// The ports that `Host` leaves out.
+/// Default ports, which `Host` omits.
 const HTTP_PORT: u16 = 80;
 const HTTPS_PORT: u16 = 443;
 
-/// Who is at the other end of a connection, whatever it speaks and however many requests it sends at once.
+/// The other end of a client connection, shared by all of its requests.
 pub struct Peer<'c> {
     identity: Identity,
-    /// Only asked for its addresses.
+    /// Source of the addresses of both ends, and of the TLS session.
     transport: &'c Transport,
 }
 
-/// What is known of a peer besides its socket.
+/// Facts about a peer that outlive its connection's borrow: an HTTP/2 request keeps a clone.
 #[derive(Clone)]
 pub struct Identity {
-    /// Where the client comes from, as its peer says if that speaks the PROXY protocol.
+    /// Address of the client; from the PROXY protocol header if there was one.
     pub ip: IpAddr,
-    /// Its port there.
+    /// Source port of the client.
     pub port: u16,
-    /// Whether that is a trusted proxy, whose `X-Forwarded-For` names the client.
+    /// True if `ip` is a trusted proxy, whose `X-Forwarded-For` names the client.
     pub is_trusted: bool,
-    /// Written when it is first asked for: sessions without a log never do.
+    /// `ip` as text, written on first use: sessions without a log never need it.
     text: OnceCell<AddressText>,
     announced: Option<Rc<Announced>>,
 }
@@ -51,34 +51,34 @@ impl Deref for Peer<'_> {
     }
 }
 
-/// What a PROXY protocol header said, and who sent it.
+/// A PROXY protocol header, and the address that sent it.
 struct Announced {
     by: IpAddr,
     addresses: Addresses,
 }
 
 impl<'c> Peer<'c> {
-    /// Who connected from `addr`; `is_trusted` as the listener says.
+    /// The peer that connected from `addr`. `is_trusted` is asked once, with the canonical address.
     pub fn new(addr: SocketAddr, is_trusted: impl FnOnce(IpAddr) -> bool, transport: &'c Transport) -> Peer<'c> {
-        // A dual-stack listener sees IPv4 clients as mapped addresses, which are hard to read.
+        // A dual-stack listener reports IPv4 clients as mapped addresses; logs and hash keys use the plain form.
         let ip = addr.ip().to_canonical();
         let identity =
             Identity { ip, port: addr.port(), is_trusted: is_trusted(ip), text: OnceCell::new(), announced: None };
         Peer { identity, transport }
     }
 
-    /// The same peer, whose requests share its connection.
+    /// The peer of another request on the same connection.
     pub fn known(identity: Identity, transport: &'c Transport) -> Peer<'c> {
         Peer { identity, transport }
     }
 
-    /// What is known of it.
+    /// A clone of what is known about the peer, with the text of its address written so that clones share the work.
     pub fn identity(&self) -> Identity {
         self.ip_text();
         self.identity.clone()
     }
 
-    /// The client is another one, as who connected says for it.
+    /// Replaces the client by the one that a PROXY protocol header names.
     pub fn announce(&mut self, addresses: Addresses, is_trusted: impl FnOnce(IpAddr) -> bool) {
         let ip = addresses.source.ip().to_canonical();
         let announced = Some(Rc::new(Announced { by: self.ip, addresses }));
@@ -86,28 +86,28 @@ impl<'c> Peer<'c> {
         self.identity = Identity { ip, port, is_trusted: is_trusted(ip), text: OnceCell::new(), announced };
     }
 
-    /// Its address as text.
+    /// The client's address as text.
     pub fn ip_text(&self) -> &[u8] {
         self.text.get_or_init(|| AddressText::of(self.ip)).as_bytes()
     }
 
-    /// What was agreed with it, if it speaks TLS.
+    /// Parameters of the TLS session; `None` without TLS or before the handshake is over.
     pub fn tls(&self) -> Option<&'c Info> {
         self.transport.as_tls()?.info()
     }
 
-    /// What it speaks with this side.
+    /// Scheme of the connection: `https` over TLS, else `http`.
     pub fn scheme(&self) -> &'static str {
         if self.transport.as_tls().is_some() { "https" } else { "http" }
     }
 
-    /// Who connected, if that speaks for the client.
+    /// Address that sent the PROXY protocol header, if there was one.
     pub fn announced_by(&self) -> Option<IpAddr> {
         self.announced.as_ref().map(|announced| announced.by)
     }
 
-    /// The address that the client connected to, as `Host` names it: what a client of an address sends that names a host. Empty
-    /// if it is not known.
+    /// The address that the client connected to, in the form of a `Host` value; for requests whose client names no
+    /// host. Empty if the address is unknown.
     #[cold]
     pub fn authority(&self) -> String {
         let Some(Addresses { destination, .. }) = self.addresses() else { return String::new() };
@@ -120,7 +120,8 @@ impl<'c> Peer<'c> {
         }
     }
 
-    /// Both ends of the client's connection, as far as they are known.
+    /// Addresses of both ends of the client's connection, from the PROXY protocol header if there was one; `None` if
+    /// unknown.
     pub fn addresses(&self) -> Option<Addresses> {
         self.announced.as_ref().map(|announced| announced.addresses).or_else(|| self.transport.addresses())
     }

@@ -1,8 +1,8 @@
-//! How much may one client address use up? Open connections, and requests a second, both over all workers.
+//! Limits per client address, over all workers: open connections, and requests a second.
 //!
-//! This is the one thing that workers lock: a client's connections are spread over all of them, and a share of the limit
-//! for each would refuse a client that happens to meet one worker twice. A lock guards a small part of the addresses, is held
-//! for some twenty instructions, and exists only where such a limit is configured.
+//! This is the only state that workers lock. A client's connections are spread over all workers, and a share of the
+//! limit for each would refuse a client that happens to reach one worker twice. A lock guards a small part of the
+//! addresses, is held for some twenty instructions, and exists only where such a limit is configured.
 
 #![expect(clippy::disallowed_types, reason = "limits per address are shared, see above")]
 
@@ -14,26 +14,26 @@ use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Parts of the table of connections, each with its lock: many more than workers, so that they rarely meet.
+/// Shards of the table of connections, each with a lock: many more than workers, so that they rarely contend.
 const SHARDS: usize = 64;
 
-/// Sets of addresses whose rate is known, and addresses in each. 65,536 addresses of 32 bytes: 2 MiB for a listener that
-/// limits rates, whatever comes.
+/// Sets of the table of rates, and ways (addresses) of each set: 65,536 addresses of 32 bytes. The table takes a
+/// constant 2 MiB for a listener that limits rates, however many addresses come.
 const SETS: usize = 8192;
 const WAYS: usize = 8;
 
-/// A lock cannot be poisoned half-way: nothing that is done under it can panic.
+/// Locks a mutex. Poison is ignored, as nothing that runs under these locks can panic.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The subscriber behind an address. IPv6 counts by /64: one subscriber gets at least that (RFC 6177 section 2), and can use
-/// all of its addresses.
+/// A subscriber, to whom the limits apply: an IPv4 address, or an IPv6 /64, as a subscriber gets at least that (RFC
+/// 6177 section 2) and can use all of its addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Key(u128);
 
 impl Key {
-    /// The subscriber behind this address.
+    /// The subscriber that `ip` belongs to.
     pub fn of(ip: IpAddr) -> Key {
         match ip.to_canonical() {
             IpAddr::V4(ip) => Key(ip.to_ipv6_mapped().to_bits()),
@@ -42,15 +42,16 @@ impl Key {
     }
 }
 
-/// What the clients of one listener use up, by address.
+/// Open connections and request rates of one listener's clients.
 #[derive(Debug, Default)]
 pub struct PerAddress {
     open: Connections,
-    /// Made when the first request is counted.
+    /// Allocated when the first request is counted.
     rates: OnceLock<Rates>,
 }
 
-/// Open connections. As large as there are addresses with one, so bounded by the listener's limit of connections.
+/// Open connections by subscriber. Entries exist only while there are some, so the listener's limit of connections
+/// bounds them.
 #[derive(Debug)]
 struct Connections {
     hasher: RandomState,
@@ -63,7 +64,7 @@ impl Default for Connections {
     }
 }
 
-/// One open connection that is counted; until dropped.
+/// A counted connection. Dropping it takes the connection out of the count.
 #[derive(Debug)]
 pub struct OpenConnection {
     of: Arc<PerAddress>,
@@ -71,7 +72,7 @@ pub struct OpenConnection {
 }
 
 impl PerAddress {
-    /// Counts a connection of this address; `None` if it has `max` already.
+    /// Counts a connection from `ip`. `None` if its subscriber has `max` already.
     pub fn open(self: &Arc<PerAddress>, ip: IpAddr, max: NonZeroUsize) -> Option<OpenConnection> {
         let key = Key::of(ip);
         let mut shard = self.open.shard(key);
@@ -83,10 +84,10 @@ impl PerAddress {
         Some(OpenConnection { of: self.clone(), key })
     }
 
-    /// Counts a request of this address.
+    /// Takes a token for a request from `ip`.
     ///
     /// # Errors
-    /// It is one too many. In so many nanoseconds one will be allowed again.
+    /// The rate is exceeded; the value is the nanoseconds until the next token.
     pub fn request(&self, ip: IpAddr, rate: Rate, now: Instant) -> Result<(), u64> {
         self.rates.get_or_init(Rates::new).request(Key::of(ip), rate, now)
     }
@@ -109,7 +110,8 @@ impl Drop for OpenConnection {
     }
 }
 
-/// A token bucket for each address. One that is full is as good as none, so the fullest is the one to forget.
+/// Token buckets by subscriber, set-associative. A full bucket is worth no more than a new one, so the fullest is
+/// evicted.
 #[derive(Debug)]
 struct Rates {
     hasher: RandomState,

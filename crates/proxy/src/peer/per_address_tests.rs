@@ -1,4 +1,4 @@
-//! Do limits per address hold, whatever comes and however fast?
+//! Limits per address hold under contention, eviction and arbitrary timing.
 
 use super::*;
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ fn ipv6_addresses_count_by_their_network_of_64_bits() {
     assert!(table.open(ip("2001:db8:0:2::1"), max(1)).is_some());
 }
 
-/// Else addresses that come once each would fill the memory.
+/// Otherwise addresses that connect once each would fill the memory.
 #[test]
 fn nothing_is_kept_of_an_address_without_connections() {
     let table = Arc::new(PerAddress::default());
@@ -90,7 +90,7 @@ fn who_comes_most_often_is_not_forgotten_when_the_table_is_full() {
 }
 
 proptest! {
-    /// In any stretch of time an address gets at most its burst and what the rate gives in that time.
+    /// In any interval an address gets at most its burst plus the rate times the length of the interval.
     #[test]
     fn no_history_gets_more_than_its_rate(
         per_second in 0.1..1000.0_f64,

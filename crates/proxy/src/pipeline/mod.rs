@@ -1,5 +1,5 @@
-//! Decisions about a request between its head and its endpoint ([`route`]), and about the head of each response on its way to the
-//! client ([`response`]), wherever it comes from.
+//! Decisions that do not depend on the client's protocol: about a request between its head and its pool ([`route`]),
+//! and about the head of each response on its way to the client ([`response`]).
 
 pub mod response;
 pub mod route;

@@ -1,4 +1,4 @@
-//! The door that every response leaves by: those of endpoints and those of this side's own pass the same filters.
+//! Responses on their way to the client. Those of endpoints and those that this proxy generates pass the same filters.
 
 use crate::body::chain::BodyChain;
 use crate::body::response::{Content, Response, TEXT};
@@ -11,16 +11,16 @@ use evenkeel_wire::grpc::of_http;
 use evenkeel_wire::head::{Fields, Table};
 use std::borrow::Cow;
 
-/// Result of the filters for a response.
+/// Result of the filters for the head of a response.
 #[derive(Default)]
 pub struct Filtered {
-    /// Lines that are added to its head, each with its end, in memory to be given back; `None` if there are none.
+    /// Header lines to add, each with its CRLF, in a scratch buffer to be given back; `None` if there are none.
     pub added: Option<Vec<u8>>,
-    /// The filters that its body passes, if there are some.
+    /// Filters for the body, if any apply.
     pub body_chain: Option<Box<BodyChain>>,
 }
 
-/// Has the head of a final response pass the filters. `outcome`: that of the endpoint it is from, if it is from one.
+/// Runs the filters on the head of a final response. `outcome` is that of the endpoint it came from, if it did.
 #[inline]
 pub fn filter(record: &Record<'_>, status: u16, fields: &mut Fields<'_, '_>, outcome: Option<Outcome>) -> Filtered {
     let (of_route, of_listener) = (record.rules.filters_of(record.route), &record.rules.filters);
@@ -40,7 +40,7 @@ pub fn filter(record: &Record<'_>, status: u16, fields: &mut Fields<'_, '_>, out
     Filtered { added: Some(added), body_chain }
 }
 
-/// The filters that the body of a response passes. If they change its length, the client is told of none.
+/// The filters for the body of a response. Removes `Content-Length` if they may change the length.
 fn body_chain(record: &Record<'_>, head: &mut ResponseHead<'_, '_, '_>) -> Option<Box<BodyChain>> {
     if head.status < 200 || matches!(head.status, 204 | 304) {
         return None;
@@ -53,19 +53,19 @@ fn body_chain(record: &Record<'_>, head: &mut ResponseHead<'_, '_, '_>) -> Optio
     Some(chain)
 }
 
-/// A response of this side's own, ready to be sent.
+/// A response that this proxy generates, ready to be sent.
 pub struct Own<'r> {
-    /// The status.
+    /// Status of the head; 200 for a gRPC call, whose status is among the fields.
     pub status: u16,
-    /// The fields, but for the length of the body.
+    /// All fields but `Content-Length`.
     pub fields: Table,
-    /// The body.
+    /// The body; empty for a gRPC call.
     pub body: Cow<'r, [u8]>,
-    /// True if the head ends a call, for which there is no body.
+    /// True if the head ends a gRPC call (trailers-only), so that there is no body.
     pub ends_call: bool,
 }
 
-/// Makes a response ready: an error gets its page or its line of text, a call its status; then it passes the filters.
+/// Builds the response: an error page or a line of text for a request, a status for a gRPC call. Then runs the filters.
 #[cold]
 pub fn own<'r>(record: &'r Record<'_>, response: Response) -> Own<'r> {
     if !matches!(response.content, Content::Page { .. }) {
@@ -83,7 +83,7 @@ pub fn own<'r>(record: &'r Record<'_>, response: Response) -> Own<'r> {
         record.core.give_back(added);
     }
     if let Some(mut chain) = body_chain.filter(|_| !own.body.is_empty()) {
-        // What is left of an answer whose body does not pass is its head.
+        // A filter that rejects the body leaves the head alone.
         own.body = Cow::Owned(chain.pass(&own.body).unwrap_or_default());
     }
     own

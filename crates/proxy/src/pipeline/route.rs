@@ -1,5 +1,5 @@
-//! The way of a request from its head to a pool, whatever protocol brought it: past the filters of its listener to its route, and past
-//! those of the route. Then [`attempts`](crate::forward::attempts) send it.
+//! The way of a request from its head to a pool, for all protocols: the filters of its listener, the route, the filters
+//! of the route. Then [`attempts`](crate::forward::attempts) send it.
 
 use crate::body::chain::BodyChain;
 use crate::body::response::Response;
@@ -15,56 +15,56 @@ use evenkeel_wire::http1::Body;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
 use std::time::Duration;
 
-/// A request that was read and routed.
+/// A request whose head was read and routed.
 pub struct Opened<'r> {
     pub route: Route<'r>,
     pub towards: Towards,
     pub asked: RequestContext,
     pub idempotent: bool,
-    /// Whether the endpoint's connection must not carry another request.
+    /// True if the endpoint's connection must not be reused after this request.
     pub close: bool,
-    /// What of the body is still to come.
+    /// The part of the body that is still to be read.
     pub body: Body,
-    /// The filters that the body passes, if there are some.
+    /// Filters for the body, if any apply.
     pub body_chain: Option<Box<BodyChain>>,
 }
 
 impl Opened<'_> {
-    /// True if all of the body is here, and has passed its filters.
+    /// True if the whole body was read and has passed its filters.
     #[inline]
     pub fn is_here(&self) -> bool {
         self.body.is_done() && self.body_chain.as_ref().is_none_or(|chain| chain.is_done())
     }
 
-    /// True if the endpoint is told of no length of the body, so that HTTP/1 sends it in chunks.
+    /// True if the length of the body is unknown to the endpoint, so that HTTP/1 sends it in chunks.
     pub fn is_length_open(&self) -> bool {
         !matches!(self.body, Body::Length(_)) || self.body_chain.as_ref().is_some_and(|chain| !chain.keeps_length())
     }
 }
 
-/// Where a request goes, and under which conditions.
+/// Destination of a request, and the conditions under which it is sent.
 pub struct Route<'r> {
     pub pool: &'r WorkerPool,
-    /// What its route may try again.
+    /// Retry settings and budget of the route.
     pub retries: &'r Retries,
-    /// What the pool's algorithm is keyed by, if it is.
+    /// Hash key for the pool's algorithm; `None` if it uses none, or the request does not have it.
     pub key: Option<u64>,
     pub timeouts: RouteTimeouts,
-    /// The tick by which all must be over.
+    /// Tick at which the request ends, whatever its state; `u64::MAX` without a limit.
     pub deadline: u64,
-    /// Time that the client of a gRPC call waits, if it states one.
+    /// Deadline that the client of a gRPC call states (`grpc-timeout`).
     pub call_timeout: Option<Duration>,
-    /// The rest of it at the begin of the try at hand.
+    /// Part of `call_timeout` that was left when the current try began.
     pub call_left: Option<Duration>,
-    /// True if `call_timeout` makes the deadline.
+    /// True if `call_timeout` determines `deadline`.
     pub is_deadline_of_call: bool,
-    /// The content of bodies is looked at on the way, so that they pass in parts.
+    /// True if filters look at bodies, so that these are forwarded in parts and not as they come.
     pub wants_body: bool,
 }
 
 impl Route<'_> {
-    /// Limits the request to the time that the client of a gRPC call waits, which ends at `tick`. An endpoint may take as long for
-    /// the head of its response: a call that sends its first message late sends its head late, too.
+    /// Limits the request to the deadline of a gRPC call, which ends at `tick`. The response timeout is raised to the
+    /// same limit: a call that sends its first message late sends its head late, too.
     pub fn limit_call(&mut self, limit: Duration, tick: u64) {
         self.call_timeout = Some(limit);
         self.is_deadline_of_call = tick < self.deadline;
@@ -73,21 +73,22 @@ impl Route<'_> {
     }
 }
 
-/// How far a request has come on its way past filters.
+/// Position of a request in the filters, kept while one of them waits.
 #[derive(Default)]
 pub struct Passage {
-    /// The number of the next filter of its listener, or of its route.
+    /// Index of the next filter, among those of the listener or, once `is_routed`, of the route.
     at: usize,
     is_routed: bool,
-    /// What the log and those who watch keep of it was noted.
+    /// True once the request was noted for the access log, taps and traces: with the fields that the listener's filters
+    /// left.
     is_noted: bool,
 }
 
-/// A request that goes no further now.
+/// Reason why a request does not proceed now.
 pub enum Stop {
-    /// It is answered by this side.
+    /// This proxy answers the request itself.
     Answer(Response),
-    /// A filter waits for something. The way continues with what that gives.
+    /// A filter waits for something; call [`route`] again with its result.
     Wait(Waiting),
 }
 
@@ -97,10 +98,11 @@ impl From<Response> for Stop {
     }
 }
 
-/// Finds out who sent a request, whether it may, and where it goes. `resume`: what a filter has waited for, if one has.
+/// Runs the filters and finds the route and pool of a request. `resume` is the result of the filter that has waited, if
+/// any.
 ///
 /// # Errors
-/// It goes no further now.
+/// A filter or the lack of a route ends the request, or a filter has to wait.
 pub fn route<'r>(
     record: &mut Record<'r>,
     head: &mut RequestHead<'_, '_, '_>,
@@ -142,7 +144,7 @@ pub fn route<'r>(
     })
 }
 
-/// The filters that the body of a request passes. If they change its length, the endpoint is told of none.
+/// The filters for the body of a request. Removes the fields that state its length if they may change it.
 pub fn body_chain(record: &Record<'_>, head: &mut RequestHead<'_, '_, '_>) -> Option<Box<BodyChain>> {
     let (of_listener, of_route) = (&record.rules.filters, record.rules.filters_of(record.route));
     let filters = of_listener.request_body(record, head.request).chain(of_route.request_body(record, head.request));

@@ -1,5 +1,5 @@
-//! Where do clients come in? Each worker has a listening socket of its own at every address (`SO_REUSEPORT`), and takes
-//! from it all that wait at once.
+//! Listening sockets of a worker. Each worker has one of its own at every address (`SO_REUSEPORT`), and accepts all
+//! connections that wait there before it polls again.
 
 use crate::core::handoff::Handoff;
 use crate::listener::rules::Listener;
@@ -15,25 +15,26 @@ use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// Units of a turn's budget that an accepted connection draws.
+/// Units of the turn's budget that an accepted connection costs.
 const ACCEPTED: u32 = 3;
 
-/// Whether the kernel may wait for a client's first bytes: not where the server may be the one to speak first.
+/// Sets `TCP_DEFER_ACCEPT`, unless the server may speak first: the kernel would wait for a client that waits for the
+/// server.
 fn defer(socket: &ListenFd, listener: &Listener) {
     listen::defer_accept(socket, listener.peek().clients_speak_first());
 }
 
-/// A socket at which a worker accepts.
+/// A listening socket and the task that accepts from it.
 pub struct Accepting {
-    /// Its address.
+    /// Address that the socket is bound to.
     pub addr: SocketAddr,
-    /// Whose clients come in there.
+    /// Listener that connections accepted from now on belong to.
     listener: Rc<RefCell<Rc<Listener>>>,
     socket: ListenFd,
     task: Task,
 }
 
-/// Accepts from now on. `None` if the kernel cannot watch the socket.
+/// Starts to accept. `None`, with an error logged, if the kernel cannot watch the socket.
 pub fn start(worker: &Rc<Worker>, addr: SocketAddr, listener: Rc<Listener>, socket: ListenFd) -> Option<Accepting> {
     let watched = match Source::new(socket.clone()) {
         Ok(watched) => watched,
@@ -49,16 +50,16 @@ pub fn start(worker: &Rc<Worker>, addr: SocketAddr, listener: Rc<Listener>, sock
 }
 
 impl Accepting {
-    /// Clients that come from now on are this listener's.
+    /// Assigns connections accepted from now on to `listener`.
     pub fn serve(&self, listener: Rc<Listener>) {
         defer(&self.socket, &listener);
         self.listener.replace(listener);
     }
 
-    /// Accepts no more, but for those that wait: closing the socket would reset them.
+    /// Stops accepting, but first accepts the connections in the backlog: closing the socket would reset them.
     pub fn close(&self, worker: &Rc<Worker>) {
         self.task.abort();
-        // As many as can wait: others may come faster than these are accepted.
+        // At most as many as the backlog holds: new connections may come faster than they are accepted.
         let wait = || accept(worker, &self.listener.borrow(), &self.socket, false).is_ok();
         (0..=BACKLOG).take_while(|_| wait()).for_each(drop);
     }
@@ -76,7 +77,7 @@ async fn run(worker: Rc<Worker>, listener: Rc<RefCell<Rc<Listener>>>, socket: So
     }
 }
 
-/// Accepts one that waits. `share`: another worker may serve it.
+/// Accepts a connection. `share`: it may be handed to a worker with less load.
 fn accept(worker: &Rc<Worker>, listener: &Rc<Listener>, socket: &ListenFd, share: bool) -> Result<(), Errno> {
     if let Some((fd, peer)) = listen::accept(socket)? {
         budget::charge(ACCEPTED);
@@ -107,7 +108,8 @@ fn take(worker: &Rc<Worker>, listener: &Rc<Listener>, fd: OwnedFd, peer: SocketA
     connection::start(&worker.core, listener, fd, peer);
 }
 
-/// Serves a connection that another worker accepted, which has counted it; `Err` with it if its listener is still to come.
+/// Serves a connection that another worker has accepted and counted. `Err` if the plan of its listener has not arrived
+/// here yet.
 pub fn take_over(worker: &Rc<Worker>, handed: Handoff) -> Result<(), Handoff> {
     let installed = worker.installed.borrow();
     match installed.listeners.iter().find(|listener| listener.name == handed.listener) {
@@ -118,14 +120,15 @@ pub fn take_over(worker: &Rc<Worker>, handed: Handoff) -> Result<(), Handoff> {
         }
         None if installed.is_behind(handed.generation) => Err(handed),
         None => {
-            // The listener has just left the plan: this client came as late as one that is refused.
+            // The listener has just left the plan. The client gets what it would have got a moment later: a closed
+            // connection.
             refuse(worker, &handed);
             Ok(())
         }
     }
 }
 
-/// Counts a connection that another worker accepted, and that is not served, as closed.
+/// Closes a connection that another worker has accepted, and takes it out of the counts.
 pub fn refuse(worker: &Rc<Worker>, handed: &Handoff) {
     handed.open.sub();
     worker.core.connection_closed();

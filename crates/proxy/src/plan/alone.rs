@@ -1,4 +1,4 @@
-//! A proxy without other planes, as tests and trials run it.
+//! A proxy without other planes, for tests and trials.
 
 use super::look::Looker;
 use super::secured::Secured;
@@ -14,7 +14,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// A runtime whose only plane is the proxy.
+/// A runtime with the proxy as its only plane.
 pub struct Server {
     runtime: Runtime,
     numbers: watch::Receiver<Arc<Numbers>>,
@@ -23,18 +23,18 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts the workers; when this returns, every listener accepts.
+    /// Starts the workers. When this returns, every listener accepts.
     ///
     /// # Errors
-    /// Why not; then nothing runs.
+    /// The plan cannot be applied, for example because an address is taken. Nothing runs then.
     pub fn start(plan: Plan) -> Result<Server, StartError> {
         Server::start_secured(plan, Secured::default())
     }
 
-    /// The same, where TLS is spoken.
+    /// Like [`start`](Self::start), with TLS for the listeners and pools in `secured`.
     ///
     /// # Errors
-    /// Why not; then nothing runs.
+    /// The plan cannot be applied. Nothing runs then.
     pub fn start_secured(plan: Plan, secured: Secured) -> Result<Server, StartError> {
         let mut inherited = Inherited::default();
         let mut runtime = Runtime::new(plan, inherited.instance(), Orders::default())?;
@@ -44,32 +44,32 @@ impl Server {
         Ok(Server { runtime, numbers, certificates, looker })
     }
 
-    /// The numbers of each worker.
+    /// Statistics of each worker.
     pub fn stats(&self) -> Vec<Arc<WorkerStats>> {
         self.numbers.borrow().workers.clone()
     }
 
-    /// The numbers of all of them.
+    /// Statistics of the plan in use, over all workers.
     pub fn numbers(&self) -> Arc<Numbers> {
         self.numbers.borrow().clone()
     }
 
-    /// Certificates and keys of the plan that runs.
+    /// Certificates and keys of the plan in use.
     pub fn certificates(&self) -> Arc<Store> {
         self.certificates.borrow().clone()
     }
 
-    /// Where it listens.
+    /// Addresses that the listeners are bound to.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.plan().listeners.iter().flat_map(|l| l.bind.clone()).collect()
     }
 
-    /// Reads of the workers why requests went where they went.
+    /// Asks workers for explanations of their picks.
     pub fn looker(&self) -> Arc<Looker> {
         self.looker.clone()
     }
 
-    /// Waits until every worker has ended and the log is written.
+    /// Waits until every worker has ended and the logs are flushed.
     pub fn join(self) {
         self.runtime.join();
     }

@@ -1,5 +1,5 @@
-//! How does a worker apply a plan, its first or its next? What stays is found again by its name and goes on; requests
-//! that run keep the rules they began with.
+//! Installation of a plan in a worker. Listeners, pools and sockets are matched with those of the plan before, by name
+//! or address, and stay; requests that run keep the rules that they began with.
 
 use super::accept;
 use super::installed::{Installed, Worker};
@@ -28,19 +28,19 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Applies what is new; `_applied` tells so in the end.
+/// Applies an update. Dropping `_applied` at the end reports that it is in use.
 pub fn apply(worker: &Rc<Worker>, update: Update, _applied: Applied) {
     match update {
         Update::Look(look) => look(worker),
         Update::Plan(parts) => install(worker, *parts),
-        // Requests that wait or run see it too: they hold pools, and pools these tables.
+        // Running and queued requests see the change too: they hold the pool, and the pool holds this table.
         Update::Endpoints { pools, drain_timeout } => {
             let installed = worker.installed.borrow();
             let mut left = Vec::new();
             for (at, endpoints) in pools {
                 if let Some(pool) = installed.pools.get(at) {
                     left.extend(pool.endpoints.change(table((&worker.core, &pool.endpoints.mark), endpoints)));
-                    // For the set that is published now.
+                    // So that the next sweep adopts the set published with this change, even if no request comes.
                     pool.endpoints.mark.set();
                 }
             }
@@ -51,7 +51,7 @@ pub fn apply(worker: &Rc<Worker>, update: Update, _applied: Applied) {
     }
 }
 
-/// Takes up a plan. Everything in one go, so that no request sees half of it.
+/// Installs a plan without awaiting, so that no request sees half of it.
 fn install(worker: &Rc<Worker>, parts: Parts) {
     let Parts {
         number,
@@ -85,7 +85,7 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
         pool(worker, old, parts, (stats, &control), &mut left)
     };
     let pools: Vec<_> = pools.into_iter().zip(&stats.pools).map(one).collect();
-    // One with another algorithm goes on with the same endpoints, and has the same name.
+    // A pool that changed its algorithm is a new one over the same endpoints, so names decide and not identity.
     let new_pools = by_name(&pools);
     let gone_pools = before.pools.iter().filter(|old| !new_pools.contains_key(&*old.name));
     left.extend(gone_pools.flat_map(|old| old.endpoints.leave()));
@@ -168,7 +168,8 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
     *installed = Installed { listeners, pools, routes, accepting, answering, datagrams, number: Some(number) };
 }
 
-/// Idle connections to endpoints that one of so many workers keeps.
+/// Number of idle upstream connections that each of `workers` workers may keep. `Auto` is a quarter of the descriptor
+/// limit.
 fn idle_max(configured: IdleConnections, workers: usize) -> usize {
     let all = match configured {
         IdleConnections::Count(n) => u64::from(n),
@@ -181,7 +182,7 @@ fn by_name(pools: &[Rc<WorkerPool>]) -> HashMap<&str, &Rc<WorkerPool>> {
     pools.iter().map(|pool| (&*pool.name, pool)).collect()
 }
 
-/// `before`: the pool of that name. `left`: takes the endpoints that are in it no more.
+/// Creates a pool or updates `before`, the pool of that name. Endpoints that are no longer in it are added to `left`.
 fn pool(
     worker: &Worker,
     before: Option<&Rc<WorkerPool>>,
@@ -207,20 +208,20 @@ fn pool(
     }
 }
 
-/// Endpoints as a worker has them.
+/// Creates the worker's endpoints, each with its slot.
 fn table(holds: (&Rc<Core>, &Rc<Mark>), endpoints: Slots) -> Vec<(Slot, Endpoint)> {
     endpoints.into_iter().map(|(slot, e)| (slot, Endpoint::new(holds, e.name, e.addr, e.stats))).collect()
 }
 
-/// Ends the connections of listeners that left: idle ones now, others after their request, all of them in `limit`; and in
-/// the same time the sessions with endpoints that left.
+/// Ends the connections of listeners that left the plan: idle ones now, others after their request, all of them within
+/// `limit`. Sessions with endpoints in `left` get the same time.
 fn drain(worker: &Rc<Worker>, gone: &[Rc<Listener>], left: &[Rc<Endpoint>], limit: Duration) {
     gone.iter().for_each(|listener| listener.gone.set(true));
-    // Sessions with endpoints that left are woken only when their time is over: endpoints may come and go often.
+    // Sessions with endpoints that left are woken only when their time is over, as endpoints may come and go often.
     if !gone.is_empty() {
         worker.core.wheel.wake_all();
     }
-    // Not held, so that it is known when the last of their connections has ended.
+    // Weak, so that only those with connections left are counted and woken.
     let gone: Vec<_> = gone.iter().map(Rc::downgrade).collect();
     let left: Vec<_> = left.iter().map(Rc::downgrade).collect();
     let core = Rc::downgrade(&worker.core);
@@ -228,12 +229,14 @@ fn drain(worker: &Rc<Worker>, gone: &[Rc<Listener>], left: &[Rc<Endpoint>], limi
         alarm::sleep(limit).await;
         let cut = |endpoint: &Rc<Endpoint>| {
             endpoint.cut.set(true);
-            // One count is that of this moment, another that of its slot, if it still has it. The rest are sessions.
+            // This reference is one, and the slot may hold another if it was not reused yet. Any further ones are
+            // sessions.
             Rc::strong_count(endpoint) > 2
         };
         let sessions = left.iter().filter_map(Weak::upgrade).filter(cut).count();
         let listeners = gone.iter().filter_map(Weak::upgrade).inspect(|listener| listener.cut.set(true)).count();
-        // Endpoints may come and go every moment, and each wake costs every connection of the worker.
+        // Only if something is cut: endpoints may come and go all the time, and a wake costs every connection of the
+        // worker.
         if let Some(core) = core.upgrade().filter(|_| sessions + listeners > 0) {
             core.wheel.wake_all();
         }

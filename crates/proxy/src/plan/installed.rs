@@ -1,5 +1,5 @@
-//! What runs on one core? A worker: what serving needs of its thread, and what it has of the plan. Nothing in it is shared with
-//! another worker but counters that others read, so nothing is locked.
+//! A worker: its thread's resources, and what it has built from the plan. Workers share nothing but counters, so
+//! nothing is locked.
 
 use super::accept;
 use crate::core::Core;
@@ -13,17 +13,17 @@ use crate::upstream::pool::WorkerPool;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A worker: what it keeps whatever the plan says, and what it has of the plan.
+/// A worker: the state that outlives plans, and the plan that is installed.
 pub struct Worker {
     pub core: Rc<Core>,
     pub installed: RefCell<Installed>,
-    /// Pools that hold something to look after.
+    /// Pools that the next sweep has to visit.
     pub marked: Rc<Marked>,
-    /// Asks endpoints for their load.
+    /// Probes endpoints for their load.
     pub prober: Rc<Prober>,
 }
 
-/// What a worker has of the plan.
+/// State that a worker has built from the plan.
 #[derive(Default)]
 pub struct Installed {
     pub listeners: Vec<Rc<Listener>>,
@@ -32,28 +32,28 @@ pub struct Installed {
     pub accepting: Vec<accept::Accepting>,
     pub answering: Vec<Answering>,
     pub datagrams: Vec<udp::Serving>,
-    /// Which plan it is; `None` before the first.
+    /// Generation number of the plan; `None` before the first.
     pub number: Option<u64>,
 }
 
 impl Installed {
-    /// Whether the worker has not got the plan of this number yet.
+    /// True if the worker has not installed the plan with this number yet.
     pub fn is_behind(&self, number: u64) -> bool {
         self.number.is_none_or(|installed| installed < number)
     }
 }
 
 impl Worker {
-    /// Accepts no more, but for those that wait.
+    /// Stops accepting, after taking the connections in the backlog.
     pub fn stop_accepting(self: &Rc<Worker>) {
         let accepting = std::mem::take(&mut self.installed.borrow_mut().accepting);
         accepting.iter().for_each(|accepting| accepting.close(self));
-        // A balancer that asks how busy we are is about to send something.
+        // Answering a load probe would attract requests from the balancer that asks.
         self.installed.borrow_mut().answering.clear();
         self.installed.borrow().datagrams.iter().for_each(udp::Serving::take_no_more);
     }
 
-    /// Has idle connections end, to clients and to endpoints.
+    /// Closes idle connections, to clients and to endpoints.
     pub fn close_idle(&self) {
         self.core.wheel.wake_all();
         self.installed.borrow().pools.iter().for_each(|pool| pool.close_idle());
@@ -64,7 +64,7 @@ impl Worker {
 mod tests {
     use super::*;
 
-    /// A worker may be handed connections before its first plan, whose number is 0: they wait for it.
+    /// A worker may be handed connections before it has its first plan, number 0: they have to wait for it.
     #[test]
     fn a_worker_without_a_plan_is_behind_the_first_one() {
         let of = |number| Installed { number, ..Installed::default() };

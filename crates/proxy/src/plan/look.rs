@@ -1,5 +1,5 @@
-//! What do workers know that no other thread sees? A [`Looker`] asks them, and waits while the question is answered between
-//! two requests: explanations that they keep, requests that they remember, and what a pool would pick now.
+//! State of workers that no other thread sees. A [`Looker`] sends each of them a closure, which runs between two
+//! requests: explanations that they keep, requests that they remember, and the pick that a pool would make now.
 #![expect(clippy::disallowed_methods, reason = "the admin waits for workers, and not the other way round")]
 
 use super::installed::Worker;
@@ -23,34 +23,34 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 
-/// How long a worker is waited for. One that is busy for longer is left out of the answer.
+/// Longest wait for a worker. One that is busy for longer is missing from the answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Asks workers.
+/// Runs queries on the threads of workers.
 pub struct Looker {
     doors: Vec<Door<Update>>,
     running: watch::Receiver<Arc<Numbers>>,
     control: Control,
 }
 
-/// Requests to a pool that has shadows, as its workers remember them.
+/// Recent requests to a pool with shadow algorithms.
 #[derive(Clone, Debug)]
 pub struct Remembered {
-    /// The pool, as planned.
+    /// The pool as configured, with its shadows.
     pub pool: Arc<plan::Pool>,
-    /// The latest requests of each worker that answered.
+    /// The latest requests, one entry for each worker that answered.
     pub recent: Vec<Recent>,
-    /// The names of endpoints.
+    /// Names of the endpoints in `recent`.
     pub names: BTreeMap<EndpointId, Arc<str>>,
 }
 
-/// Facts about a pool that its workers do not have: tiers, zones, and since when endpoints are in their state.
+/// Facts about a pool that its workers do not have: tiers, zones, and the times of the last changes of state.
 struct Known {
     endpoints: Endpoints,
     since_ms: BTreeMap<Arc<str>, u64>,
 }
 
-/// The requests of one worker, and the names of their endpoints.
+/// Recent requests of one worker, and the names of their endpoints.
 type OfWorker = (Recent, Vec<(EndpointId, Arc<str>)>);
 
 impl Looker {
@@ -58,7 +58,7 @@ impl Looker {
         Looker { doors, running, control }
     }
 
-    /// One to each worker.
+    /// Channels to the workers, in their order.
     pub(super) fn doors(&self) -> &[Door<Update>] {
         &self.doors
     }
@@ -67,7 +67,7 @@ impl Looker {
         self.running.borrow().clone()
     }
 
-    /// Has workers look, and waits for their answers: those that come in time.
+    /// Runs `look` on all workers, and collects the answers that arrive in time.
     async fn ask<T: Send + 'static>(&self, look: impl Fn(&Worker) -> T + Clone + Send + 'static) -> Vec<T> {
         let asked: Vec<_> = self.doors.iter().filter_map(|door| ask(door, look.clone())).collect();
         let mut answers = Vec::new();
@@ -77,7 +77,7 @@ impl Looker {
         answers
     }
 
-    /// The explanations that are kept, the latest first.
+    /// All explanations that are kept, latest first.
     pub async fn explanations(&self) -> Vec<Explained> {
         let kept = self.ask(|worker| worker.core.explanations.kept()).await;
         let now = self.now();
@@ -87,7 +87,8 @@ impl Looker {
         all
     }
 
-    /// The explanation of a request, by its id.
+    /// The explanation of the request with this id (case-insensitive); `None` if it was not explained or was
+    /// forgotten.
     pub async fn explanation(&self, request_id: &str) -> Option<Explained> {
         let id = request_id.to_ascii_lowercase();
         let find = move |worker: &Worker| worker.core.explanations.kept().into_iter().find(|one| one.request_id == id);
@@ -96,8 +97,8 @@ impl Looker {
         Some(found)
     }
 
-    /// Adds tiers, zones, and since when endpoints are in their state. What is left out for another reason by now, says so
-    /// by a state that is younger than the pick.
+    /// Adds tiers and zones of candidates, and since when excluded endpoints are in their state. That time is of now:
+    /// if the state has changed after the pick, it is later than the pick.
     fn fill(&self, now: &Numbers, all: &mut [Explained]) {
         let mut pools = BTreeMap::new();
         for one in all {
@@ -116,10 +117,10 @@ impl Looker {
         Some(Known { endpoints, since_ms })
     }
 
-    /// The next request of this pool is explained, whichever worker serves it.
+    /// Explains the next request to this pool, on whichever worker it comes.
     ///
     /// # Errors
-    /// There is no such pool.
+    /// There is no pool of this name.
     pub fn arm(&self, pool: &str) -> Result<(), String> {
         let pool = self.pool(&self.now(), pool)?.name.clone();
         let had = Arc::<AtomicBool>::default();
@@ -137,10 +138,10 @@ impl Looker {
         })
     }
 
-    /// What would become of a request now. Nothing is counted.
+    /// Routes and picks for a described request without sending it. Nothing is counted.
     ///
     /// # Errors
-    /// There is no such listener.
+    /// There is no listener of this name.
     pub async fn would_go(&self, described: Parts) -> Result<WouldGo, String> {
         let now = self.now();
         let path = described.target.split('?').next().unwrap_or_default();
@@ -166,10 +167,10 @@ impl Looker {
         Ok(WouldGo { routed, pick, worker })
     }
 
-    /// The latest requests of all pools that have shadows, or of one.
+    /// The latest requests of all pools with shadows, or of the one named `pool`.
     ///
     /// # Errors
-    /// There is no such pool.
+    /// There is no pool of this name.
     pub async fn remembered(&self, pool: Option<&str>) -> Result<Vec<Remembered>, String> {
         let now = self.now();
         pool.map_or(Ok(()), |name| self.pool(&now, name).map(drop))?;
@@ -190,7 +191,7 @@ impl Looker {
 }
 
 impl Known {
-    /// Adds it to a pick.
+    /// Fills in the tiers, zones and times of a pick.
     fn add_to(&self, pick: &mut Pick) {
         for candidate in &mut pick.candidates {
             if let Some(endpoint) = self.endpoints.iter().find(|endpoint| endpoint.name == candidate.endpoint) {
@@ -208,7 +209,7 @@ fn ask<T: Send + 'static>(
     look: impl FnOnce(&Worker) -> T + Send + 'static,
 ) -> Option<oneshot::Receiver<T>> {
     let (answer, answered) = oneshot::channel();
-    // The client that asked may be gone.
+    // The receiver may be gone, as the admin request that asked may have been cancelled.
     door.send(Update::Look(Box::new(move |worker| _ = answer.send(look(worker))))).then_some(answered)
 }
 

@@ -1,6 +1,6 @@
-//! A plan in the workers of the proxy. [`server`] is the plane: it prepares what can fail and gives each [`worker`] its [`parts`],
-//! which it [`install`]s; [`alone`] runs it without other planes. [`accept`] takes the clients in. [`look`] asks workers what they
-//! know, and a [`tap`] watches the requests of all.
+//! The proxy's side of a plan. [`server`] is the plane: it prepares everything that can fail and sends each [`worker`]
+//! its [`parts`], which the worker [`install`]s; [`alone`] runs it without other planes. [`accept`] holds the listening
+//! sockets. [`look`] queries workers, and a [`tap`] follows the requests of all of them.
 
 pub mod accept;
 pub mod alone;

@@ -1,5 +1,5 @@
-//! What is a worker given when the plan changes? Everything that can be made elsewhere and sent to it; the worker makes
-//! of it what only its own thread may touch ([`install`](crate::plan::install)).
+//! Messages to a worker when the plan changes. They hold everything that can be built on another thread and sent; the
+//! worker builds the rest, which only its own thread may touch ([`install`](crate::plan::install)).
 
 use crate::listener::compiled::Compiled;
 use crate::listener::rules::Shared;
@@ -20,67 +20,69 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// By which protocol a listener's sockets are reached.
+/// Transport protocol of a listener's sockets.
 pub fn protocol_of(mode: Mode) -> Protocol {
     if mode == Mode::Udp { Protocol::Udp } else { Protocol::Tcp }
 }
 
-/// What changes for a worker.
+/// A message to a worker; applied in the order of sending.
 pub enum Update {
-    /// Another plan.
+    /// A new plan; replaces everything that the old one made.
     Plan(Box<Parts>),
-    /// Other endpoints of some pools; all else stays as it is.
+    /// New endpoints for some pools; everything else stays.
     Endpoints {
-        /// By index in the plan that was sent last.
+        /// Pools by index in the plan that was sent last.
         pools: Vec<(usize, Slots)>,
-        /// How long the sessions of those that left may go on.
+        /// Time in which sessions with endpoints that left have to end.
         drain_timeout: Duration,
     },
-    /// Nothing changes: something is read, on the worker's own thread.
+    /// A closure to run on the worker's thread. The plan and the endpoints stay as they are.
     Look(Look),
 }
 
-/// Reads something of a worker.
+/// A closure that reads a worker's state, or changes its observers (explanations, taps).
 pub type Look = Box<dyn FnOnce(&Worker) + Send>;
 
-/// Everything of a plan for one worker.
+/// Everything that one worker needs of a plan.
 pub struct Parts {
-    /// The number of its generation.
+    /// Number of the plan's generation.
     pub number: u64,
-    /// The plan itself.
+    /// The plan as parsed and checked.
     pub plan: Arc<Plan>,
-    /// How many there are.
+    /// Number of workers, to divide process-wide limits by.
     pub workers: usize,
-    /// Which evenkeel this is.
+    /// Number that distinguishes this instance from others, kept by a process that takes over; part of its `CDN-Loop`
+    /// marks.
     pub instance: u64,
-    /// The numbers of this worker.
+    /// Statistics of this worker.
     pub stats: Arc<WorkerStats>,
-    /// Is told when requests eject an endpoint or bring it back.
+    /// Notified when requests eject an endpoint or readmit it.
     pub control: Control,
-    /// By listener, in the order of the plan.
+    /// Compiled rules and shared state by listener, in the order of the plan.
     pub listeners: Arc<[(Arc<Compiled>, Shared)]>,
-    /// By pool, in the order of the plan.
+    /// Pools in the order of the plan.
     pub pools: Vec<PoolParts>,
-    /// By route: the index of its pool.
+    /// Index of the pool of each route.
     pub pool_of_route: Arc<[usize]>,
-    /// Each address that the worker listens on, whose listener's it is, and the sockets that it has not yet.
+    /// Addresses to listen on, each with the index of its listener and the sockets that the worker does not have yet.
     pub sockets: Vec<((Protocol, SocketAddr), usize, Vec<ListenFd>)>,
-    /// Each address at which the worker answers probes, whose listener's it is, and its socket if it has none there yet.
+    /// Addresses to answer UDP probes on, each with the index of its listener and its socket if the worker has none
+    /// there yet.
     pub probed: Vec<(SocketAddr, usize, Option<UdpSocket>)>,
-    /// Where lines of the access log go from now on; `None` if that stays as it is.
+    /// Access log from now on: `None` = unchanged, `Some(None)` = off.
     pub log: Option<Option<AccessLog>>,
-    /// Which picks are explained.
+    /// Picks that are explained.
     pub explain: Wanted,
-    /// Which requests leave spans, and where these go.
+    /// Requests that record spans, and the channel to their exporter; `None` without tracing.
     pub traces: Option<(Rules, mpsc::Sender<Arc<FinishedRequest>>)>,
-    /// Held by whatever still uses this generation.
+    /// Held by everything that still uses this generation.
     pub generation: Arc<()>,
 }
 
-/// A pool.
+/// A pool of a plan, for one worker.
 pub struct PoolParts {
     pub rules: PoolRules,
-    /// One to use from now on; `None` if that stays as it is.
+    /// A new balancer; `None` = unchanged.
     pub balancer: Option<Balancer>,
     pub endpoints: Slots,
 }
@@ -88,10 +90,10 @@ pub struct PoolParts {
 /// Endpoints, each with its slot.
 pub type Slots = Vec<(Slot, EndpointParts)>;
 
-/// An endpoint.
+/// An endpoint, for one worker.
 pub struct EndpointParts {
     pub name: Arc<str>,
-    /// `None` while its name does not resolve.
+    /// Address; `None` while the name does not resolve.
     pub addr: Option<SocketAddr>,
     pub stats: Arc<EndpointStats>,
 }

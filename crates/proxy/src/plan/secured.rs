@@ -1,5 +1,5 @@
-//! Where is TLS spoken? By listener towards clients, by pool towards endpoints. What is the same in the next plan stays, with the
-//! tickets that clients have and the connections that are open.
+//! TLS settings by listener (towards clients) and by pool (towards endpoints). Settings that do not change with the
+//! next plan are kept, and with them clients' tickets and open connections.
 
 use crate::listener::tls::ListenerTls;
 use evenkeel_config::Plan;
@@ -9,22 +9,22 @@ use rustls::pki_types::ServerName;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What speaks TLS, by name; all else is plain.
+/// Listeners and pools that use TLS, by name; all others are plain.
 #[derive(Clone, Debug, Default)]
 pub struct Secured {
-    /// Towards clients.
+    /// Listeners with TLS towards clients.
     pub listeners: HashMap<Arc<str>, ListenerTls>,
-    /// Towards endpoints.
+    /// Pools with TLS towards endpoints.
     pub pools: HashMap<Arc<str>, Towards>,
-    /// What plans name; the rest was given at the start.
+    /// Certificates that plans name. Entries of the maps without a counterpart here were given at the start.
     store: Arc<Store>,
 }
 
 impl Secured {
-    /// What `plan` needs.
+    /// TLS settings for `plan`; those that it does not change are shared with `self`.
     ///
     /// # Errors
-    /// A file that it names cannot be used.
+    /// A file that the plan names cannot be read or used.
     pub fn next(&self, plan: &Plan) -> Result<Secured, Problem> {
         let store = self.store.next(plan)?;
         let mut next = Secured { store: Arc::new(store), ..Secured::default() };
@@ -40,10 +40,10 @@ impl Secured {
         for (name, settings, current) in next.store.pools() {
             let mut before = self.store.pools().filter(|(other, ..)| *other == name);
             let stays = before.any(|(_, old, handle)| old == settings && Arc::ptr_eq(handle, current));
-            // One that stays keeps its connections.
+            // Settings that stay keep their connections: equality is by identity.
             let towards = self.pools.get(name).filter(|_| stays).cloned().unwrap_or_else(|| {
                 let current = current.clone();
-                // The form of the key is that of a name.
+                // The configuration has checked the form of the name.
                 let name = settings.server_name.as_ref().and_then(|name| ServerName::try_from(name.to_string()).ok());
                 Towards::new(Arc::new(move || current.get()), name)
             });
@@ -52,7 +52,7 @@ impl Secured {
         Ok(next)
     }
 
-    /// What plans name.
+    /// Certificates and keys that the plan names.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }

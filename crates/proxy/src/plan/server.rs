@@ -1,5 +1,5 @@
-//! The proxy as a plane of a runtime: what can fail of a plan comes first (sockets, the access log, balancers); then every
-//! worker is given its part.
+//! The proxy as a plane of a runtime. What can fail of a plan is prepared first (sockets, access log, balancers); then
+//! every worker is sent its parts.
 
 mod prepare;
 
@@ -36,47 +36,48 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use tokio::sync::{mpsc, watch};
 
-/// The proxy as a plane: the control side of its workers.
+/// The control side of the proxy's workers.
 pub struct Proxy {
-    /// Under the plan that runs.
+    /// Statistics, under the plan in use.
     numbers: watch::Sender<Arc<Numbers>>,
-    /// Certificates and keys of the plan that runs.
+    /// Certificates and keys of the plan in use.
     certificates: watch::Sender<Arc<Store>>,
     control: Control,
-    /// By listener.
+    /// State of each listener that is shared by workers and outlives plans.
     shared: HashMap<Arc<str>, Shared>,
-    /// The sockets at each address, by worker, for as long as the worker has them.
+    /// Sockets by address, one for each worker. Weak: workers own them.
     sockets: HashMap<(Protocol, SocketAddr), Vec<Weak<OwnedFd>>>,
-    /// Where probes are answered.
+    /// Addresses that answer UDP probes.
     probed: Vec<SocketAddr>,
     workers: Workers<Update>,
-    /// Which evenkeel this is.
+    /// Number that distinguishes this instance from others; see [`Parts::instance`].
     instance: u64,
     log: Option<Writer>,
     secured: Secured,
-    /// Writes the journal of the pool that the plan names.
+    /// Writer of the pick journal, if the first plan names one.
     journal: Option<Writer>,
-    /// Requests that are recorded, on their way to who exports them.
+    /// Channel for finished requests with spans; the receiver is there until the exporter takes it.
     recorded: (mpsc::Sender<Arc<FinishedRequest>>, Option<mpsc::Receiver<Arc<FinishedRequest>>>),
-    /// The numbers of a plan that workers were sent, until all of them have applied it.
+    /// Statistics of the plan that was sent, until all workers have applied it.
     sent: Option<Arc<Numbers>>,
-    /// By pool: those of endpoints that workers were sent.
+    /// Endpoints that were sent, by index of the pool, until all workers have applied them.
     changed: Vec<(usize, Arc<Members>)>,
-    /// What is to be let go when they have applied a plan.
+    /// Resources to release once all workers have applied the plan.
     left: Option<Left>,
 }
 
-/// What a plan leaves behind.
+/// Resources that the previous plan leaves behind.
 struct Left {
-    /// The access log before this one, if that is another.
+    /// The previous access log, if the new plan has a different one.
     log: Option<Writer>,
 }
 
 impl Proxy {
-    /// Starts the workers of a runtime's plan, which serve nothing yet. `secured`: where TLS is spoken beside what plans name.
+    /// Starts the workers, which serve nothing until [`Plane`] sends them a plan. `secured` adds TLS to what plans
+    /// name.
     ///
     /// # Errors
-    /// The journal cannot be opened, or a thread cannot be made.
+    /// The journal cannot be opened, or a thread cannot be started.
     pub fn start(runtime: &Runtime, secured: Secured) -> Result<Proxy, StartError> {
         let (generation, workers) = (runtime.now(), runtime.workers());
         let journal = generation.plan.telemetry.journal.as_ref().map(open_journal).transpose()?;
@@ -112,22 +113,22 @@ impl Proxy {
         Ok(proxy)
     }
 
-    /// The requests that are recorded, as they end; once.
+    /// Receiver of finished requests with spans; `None` from the second call on.
     pub fn take_recorded(&mut self) -> Option<mpsc::Receiver<Arc<FinishedRequest>>> {
         self.recorded.1.take()
     }
 
-    /// Certificates and keys of the plan that runs, now and later.
+    /// Watches the certificates and keys of the plan in use.
     pub fn certificates(&self) -> watch::Receiver<Arc<Store>> {
         self.certificates.subscribe()
     }
 
-    /// The numbers of the workers, now and later.
+    /// Watches the statistics of the workers.
     pub fn numbers(&self) -> watch::Receiver<Arc<Numbers>> {
         self.numbers.subscribe()
     }
 
-    /// Reads of the workers why requests went where they went.
+    /// Asks workers for explanations of their picks.
     pub fn looker(&self) -> Looker {
         Looker::new(self.workers.doors(), self.numbers(), self.control.clone())
     }
@@ -178,7 +179,7 @@ impl Plane for Proxy {
         let compiled = Compiled::of_plan(plan, &prepared, &shared);
         let listeners: Arc<[_]> = compiled.into_iter().zip(shared).collect();
         let layout = plan.telemetry.access_log.as_ref().map(|log| Arc::new(Layout::new(log, next.generation.number)));
-        // From the last worker to the first, as that is the order in which sockets and balancers can be taken.
+        // Last worker first: sockets and balancers are popped off the ends of their lists.
         for (worker, stats) in next.workers.iter().enumerate().rev() {
             let pools = plan.pools.iter().enumerate().map(|(index, pool)| PoolParts {
                 rules: pool_rules[index].clone(),
@@ -263,7 +264,7 @@ impl Plane for Proxy {
         for listener in &self.now().plan().listeners {
             let here = addresses(listener).filter_map(|at| self.sockets.get(&at)).flatten();
             for socket in here.filter_map(Weak::upgrade) {
-                // Workers may share one.
+                // Workers may share a socket.
                 if !all.iter().any(|(_, other)| Arc::ptr_eq(other, &socket)) {
                     all.push((listener.name.to_string(), socket));
                 }
@@ -307,7 +308,7 @@ impl Plane for Proxy {
     }
 }
 
-/// Opens the journal of a pool.
+/// Opens the journal of picks.
 fn open_journal(plan: &plan::Journal) -> Result<Writer, Diagnostic> {
     let opened = Writer::open(&journal_sink(&plan.to), "journal");
     opened.map_err(|error| Diagnostic::machine(cannot_open_journal(plan, &error)))
@@ -320,7 +321,7 @@ fn cannot_open_journal(plan: &plan::Journal, error: &io::Error) -> String {
     }
 }
 
-/// Where lines of the journal go.
+/// Destination of the journal.
 fn journal_sink(target: &LogTarget) -> Sink {
     match target {
         LogTarget::Stdout => Sink::Stdout,
@@ -328,7 +329,7 @@ fn journal_sink(target: &LogTarget) -> Sink {
     }
 }
 
-/// Where lines of the access log go.
+/// Destination of the access log.
 pub(super) fn line_sink(log: &plan::AccessLog) -> Sink {
     match &log.to {
         LineSink::Stdout => Sink::Stdout,
@@ -342,12 +343,12 @@ pub(super) fn line_sink(log: &plan::AccessLog) -> Sink {
     }
 }
 
-/// The index of each pool of a plan.
+/// Indices of a plan's pools by name.
 fn pools_by_name(plan: &Plan) -> HashMap<&str, usize> {
     plan.pools.iter().enumerate().map(|(index, pool)| (&*pool.name, index)).collect()
 }
 
-/// What a worker keeps of the endpoints of a pool, for which slots are reserved.
+/// Endpoints of a pool as sent to `worker`; those without a reserved slot are left out.
 fn slots(shared: &SharedPool, members: &Members, worker: usize) -> Slots {
     let one = |(endpoint, stats): (&plan::Endpoint, &_)| {
         let (slot, addr) = (shared.slot_of(endpoint)?, address(&endpoint.addr));
@@ -356,14 +357,14 @@ fn slots(shared: &SharedPool, members: &Members, worker: usize) -> Slots {
     members.endpoints.iter().zip(&members.workers[worker]).filter_map(one).collect()
 }
 
-/// Where a listener is reached that is served here: DNS is a plane of its own.
+/// Addresses of a listener that this plane serves: all but those for DNS, which is a plane of its own.
 fn addresses(listener: &plan::Listener) -> impl Iterator<Item = (Protocol, SocketAddr)> {
     let protocol = protocol_of(listener.mode);
     let ours = listener.mode != Mode::Dns;
     listener.bind.iter().filter(move |_| ours).map(move |addr| (protocol, *addr))
 }
 
-/// Where probes are answered, each with the index of the listener.
+/// Addresses that answer UDP probes, each with the index of its listener.
 fn probed_at(plan: &Plan) -> impl Iterator<Item = (usize, SocketAddr)> + '_ {
     let answers = |l: &plan::Listener| l.report_load.as_ref().is_some_and(|report| report.udp);
     let listeners = plan.listeners.iter().enumerate().filter(move |(_, l)| answers(l));

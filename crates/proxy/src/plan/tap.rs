@@ -1,4 +1,4 @@
-//! How does one reader watch the requests of all workers? A tap is opened at each by its door, and closed when it is dropped.
+//! Live view of finished requests over all workers. A [`Tap`] is opened on each worker, and closed when it is dropped.
 
 use super::look::Looker;
 use super::parts::Update;
@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use tokio::sync::mpsc;
 
-/// Numbers taps.
+/// Id of the next tap, unique in the process.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// The requests that end while this is open.
+/// Receiver of the requests that end while it is open.
 pub struct Tap {
     id: u64,
     looker: Arc<Looker>,
@@ -22,7 +22,7 @@ pub struct Tap {
 }
 
 impl Looker {
-    /// Opens a tap for the requests that end from now on; `None` if as many as may be are open.
+    /// Opens a tap for requests that end from now on; `None` if the limit of open taps is reached.
     pub fn tap(self: &Arc<Self>, filter: &Filter) -> Option<Tap> {
         let place = Place::take()?;
         let id = NEXT.fetch_add(1, Relaxed);
@@ -37,12 +37,12 @@ impl Looker {
 }
 
 impl Tap {
-    /// The next request; `None` once there will be none, as no worker runs any more.
+    /// Polls for the next request; `None` once no worker runs any more.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Arc<FinishedRequest>>> {
         self.requests.poll_recv(cx)
     }
 
-    /// How many requests came too fast since this was asked last.
+    /// Number of requests dropped since the last call, as they came faster than they were read.
     pub fn take_dropped(&self) -> u64 {
         self.dropped.swap(0, Relaxed)
     }

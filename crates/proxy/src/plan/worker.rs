@@ -1,5 +1,5 @@
-//! What does a worker's thread do? It follows commands, applies updates, moves deadlines on, and ends when nothing is left to
-//! serve.
+//! The main loop of a worker's thread: follows commands, applies updates, advances deadlines, and ends when nothing is
+//! left to serve.
 
 use super::accept;
 use super::install::apply;
@@ -21,28 +21,28 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Time between two looks at idle connections and the log.
+/// Interval between sweeps of idle connections, and between flushes of the log.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// Sweeps in which every pool lets go of old sets, even one that holds nothing.
+/// Number of sweeps over which every pool gets a refresh, even one that holds nothing.
 const REFRESH_SWEEPS: usize = 60;
 
-/// What a worker thread starts with.
+/// Arguments of a worker's thread.
 pub struct WorkerConfig {
-    /// Plans to apply, endpoints that are new in them, and whether to serve at all.
+    /// Channel for updates, and the command that all workers follow.
     pub link: ControlLink<Update>,
-    /// The other workers, and what they hand over.
+    /// The other workers, to hand connections to. `handed` receives theirs.
     pub peers: Arc<Peers>,
     pub handed: mpsc::UnboundedReceiver<Handoff>,
-    /// What asking endpoints for their load costs.
+    /// Counters of the load probes that the worker sends.
     pub probing: Arc<ProbingStats>,
 }
 
-/// Serves as worker number `index` until a command ends it: nothing before it gets a plan. `base`: the instant that all
-/// workers' clocks count from.
+/// Runs worker `index` until a command ends it. It serves nothing before its first plan. All workers' clocks count from
+/// `base`.
 ///
 /// # Errors
-/// Never: a socket that cannot be watched is logged, and its worker serves the others.
+/// Never: a socket that cannot be watched is logged, and the worker serves the others.
 pub async fn serve(index: usize, base: Base, config: WorkerConfig) -> io::Result<()> {
     let WorkerConfig { link: ControlLink { mut updates, mut commands }, peers, mut handed, probing } = config;
     let core = Rc::new(Core::new(index, base, peers));
@@ -50,7 +50,7 @@ pub async fn serve(index: usize, base: Base, config: WorkerConfig) -> io::Result
     let worker = Rc::new(Worker { core, installed: RefCell::default(), marked: Rc::default(), prober });
     let ticking = event_loop::spawn_essential(tick(base, on_tick(worker.clone())));
     let probing = event_loop::spawn(probe::run(worker.prober.clone()));
-    // From listeners of a plan that has not come here yet.
+    // Connections handed over for a plan that has not arrived here yet.
     let mut early: Vec<Handoff> = Vec::new();
     while *commands.borrow_and_update() == Command::Run {
         tokio::select! {
@@ -66,7 +66,7 @@ pub async fn serve(index: usize, base: Base, config: WorkerConfig) -> io::Result
             }
         }
     }
-    // The server waits until a plan is in use, and must not wait for a worker that ends.
+    // The server waits until all workers have applied an update, and must not wait for one that ends.
     drop(updates);
     handed.close();
     while let Ok(one) = handed.try_recv() {
@@ -97,7 +97,7 @@ pub async fn serve(index: usize, base: Base, config: WorkerConfig) -> io::Result
     Ok(())
 }
 
-/// Advances the worker's deadlines, and looks after what is idle. Returns when it is due again, if nothing happens before.
+/// The tick: advances deadlines and sweeps what is idle. Returns the time at which it is due again, if anything is.
 fn on_tick(worker: Rc<Worker>) -> impl FnMut(Duration) -> Option<Duration> {
     let mut sweep_at = SWEEP_EVERY;
     let mut refreshed = 0;
@@ -110,7 +110,7 @@ fn on_tick(worker: Rc<Worker>) -> impl FnMut(Duration) -> Option<Duration> {
         if at >= sweep_at {
             sweep_at = at + SWEEP_EVERY;
             worker.marked.sweep(now);
-            // The others in turn, so that thousands of them cost little.
+            // All pools take turns, so that thousands of idle ones cost little.
             let pools = installed.pools.len();
             let turn = refreshed..pools.min(refreshed + pools.div_ceil(REFRESH_SWEEPS));
             refreshed = if turn.end == pools { 0 } else { turn.end };

@@ -1,4 +1,4 @@
-//! A worker that drains while a request comes on a connection that it keeps.
+//! A draining worker that gets one more request on a connection that it keeps.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test waits for what a worker does")]
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// A head without its last line.
+/// Reads a head, with its empty line; `None` if the connection ends before it.
 fn head(reader: &mut impl BufRead) -> Option<String> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -22,7 +22,7 @@ fn head(reader: &mut impl BufRead) -> Option<String> {
     Some(head)
 }
 
-/// An endpoint that answers each request with five bytes, and reports its first line.
+/// Starts an endpoint that answers each request with five bytes and sends the request line to `seen`.
 fn endpoint(seen: mpsc::Sender<String>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let addr = listener.local_addr().expect("it is bound");
@@ -42,7 +42,7 @@ fn endpoint(seen: mpsc::Sender<String>) -> SocketAddr {
     addr
 }
 
-/// A client's connection.
+/// Opens a client connection with a read timeout of [`SOON`].
 fn connect(addr: SocketAddr) -> BufReader<TcpStream> {
     let stream = TcpStream::connect(addr).expect("it listens");
     stream.set_read_timeout(Some(SOON)).expect("sockets have timeouts");
@@ -54,7 +54,7 @@ fn send(client: &mut BufReader<TcpStream>, path: &str) {
     client.get_mut().write_all(request.as_bytes()).expect("it takes requests");
 }
 
-/// The head of the next response, whose body is that of the endpoint.
+/// Reads a response with the endpoint's body, and returns its head in lower case.
 fn response(client: &mut BufReader<TcpStream>) -> String {
     let head = head(client).expect("a response").to_lowercase();
     let mut body = [0; 5];
@@ -63,12 +63,12 @@ fn response(client: &mut BufReader<TcpStream>) -> String {
     head
 }
 
-/// The worker is held while the request comes, and hears of it and of the drain in this order: that it is to drain, and
-/// nothing else.
+/// The worker is blocked while the request arrives, so that it sees the drain command before it reads the request. The
+/// closure sets the command and wakes all connections; the rest of a drain is left out.
 #[test]
 fn a_request_that_has_come_on_a_kept_connection_is_served_though_the_worker_drains() {
     let (sees, seen) = mpsc::channel();
-    // An address of loopback that is this process's alone.
+    // A loopback address that no other process uses.
     let [_, high, middle, low] = std::process::id().to_be_bytes();
     let bind = SocketAddr::from(([127, 128 | (high & 63), middle, low], 20_000));
     let text = format!(

@@ -1,4 +1,4 @@
-//! The access log as an observer of a request: keeps what the line needs while it is there, and writes the line at the end.
+//! The access log as an observer of a request: keeps the fields that its line needs, and writes the line at the end.
 
 use crate::observe::access_log::{AccessLog, Line, NOWHERE};
 use crate::observe::summary::Summary;
@@ -8,33 +8,33 @@ use crate::record::progress::Progress;
 use evenkeel_wire::head::{Fields, Request};
 use std::cell::RefCell;
 
-/// Parts of the line that are kept while the request runs.
+/// Parts of a log line that are kept while the request runs.
 #[derive(Default)]
 pub struct AccessLine {
     /// Fields of the request's head.
     asked: Vec<u8>,
     /// Fields of the response's head.
     answered: RefCell<Vec<u8>>,
-    /// True if fields of the response are logged.
+    /// True if the layout contains fields of the response.
     wants_response: bool,
-    /// Tries that came to nothing.
+    /// Tries that ended without a response for the client.
     tries: Vec<Try>,
 }
 
 impl AccessLine {
-    /// Begins the line of a request with this head.
+    /// Begins the line of a request.
     pub fn begin(progress: &Progress<'_>, log: &AccessLog, request: &Request<'_, '_>) -> AccessLine {
         let mut asked = progress.core.scratch();
         log.layout.keep(request, progress.trace.as_ref().map(|trace| trace.id_text()), &mut asked);
         AccessLine { asked, wants_response: log.layout.wants_response(), ..AccessLine::default() }
     }
 
-    /// A try came to nothing.
+    /// Adds a try that ended without a response for the client.
     pub fn try_ended(&mut self, one: Try) {
         self.tries.push(one);
     }
 
-    /// A response with these fields goes to the client.
+    /// Keeps the logged fields of the response that goes to the client.
     #[inline]
     pub fn answered(&self, progress: &Progress<'_>, fields: &Fields<'_, '_>) {
         if self.wants_response {
@@ -50,7 +50,7 @@ impl AccessLine {
         }
     }
 
-    /// Writes the line.
+    /// Writes the line. The list of tries is left out if there was only one.
     pub fn ended(self, progress: &Progress<'_>, log: &mut AccessLog, summary: &Summary) {
         let AccessLine { asked, answered, mut tries, .. } = self;
         let (core, peer) = (progress.core, &progress.client.peer);

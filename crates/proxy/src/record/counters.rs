@@ -1,9 +1,9 @@
-//! Counters as an observer of a request: those of its listener, its route and its pool, at its end.
+//! Counters as an observer of a request: adds it to those of its listener, route and pool at its end.
 
 use crate::observe::summary::Summary;
 use crate::record::progress::Progress;
 
-/// Counts a request that is over.
+/// Counts a finished request.
 #[inline]
 pub fn ended(progress: &Progress<'_>, summary: &Summary) {
     let Summary { status, call_status, bytes_in, bytes_out, timing, cause, .. } = *summary;

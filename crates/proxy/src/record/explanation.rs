@@ -1,4 +1,5 @@
-//! Explanations as an observer of a request: notes the picks and the ends of its tries, and is kept at the end.
+//! Explanations as an observer of a request: notes its picks and the ends of its tries, and is kept by the worker at
+//! the end.
 
 use crate::observe::explanations::Trigger;
 use crate::observe::summary::Summary;
@@ -14,23 +15,23 @@ use evenkeel_wire::head::Request;
 use std::cell::RefCell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Most bytes of host and path that are kept.
+/// Maximum length of method, host and path in bytes; the rest is cut off.
 const TEXT_MAX: usize = 256;
 
-/// Most tries that are kept.
+/// Maximum number of tries in an explanation.
 const TRIES_MAX: usize = 16;
 
-/// Explanation of a request.
+/// Explanation of one request, while it runs.
 pub struct Explanation {
     explained: Explained,
     began: Instant,
     tries: RefCell<Vec<(Option<Slot>, ExplainedTry)>>,
-    /// Explanation of the last pick.
+    /// Explanation of the latest pick.
     pick: RefCell<balance::Explanation>,
 }
 
 impl Explanation {
-    /// Begins with a request that is routed now.
+    /// Begins the explanation of a request that was just routed.
     #[cold]
     pub fn begin(trigger: Trigger, request: &Request<'_, '_>, now: Instant) -> Box<Explanation> {
         let explained = Explained {
@@ -44,10 +45,10 @@ impl Explanation {
         Box::new(Explanation { explained, began: now, tries: RefCell::default(), pick: RefCell::default() })
     }
 
-    /// Finds a place where the algorithm says, as [`pick::place`](crate::upstream::pick::place) does.
+    /// Like [`pick::place`](crate::upstream::pick::place), with an explanation of the pick.
     ///
     /// # Errors
-    /// Why there is none.
+    /// No endpoint can be picked.
     #[cold]
     pub fn place<'r>(
         &self,
@@ -63,10 +64,11 @@ impl Explanation {
         placed
     }
 
-    /// Picks an endpoint as [`InFlight::start`] does. A pick of no endpoint is noted here, any other when the try begins.
+    /// Like [`InFlight::start`], with an explanation of the pick. A failed pick is noted here, a successful one when
+    /// its try begins.
     ///
     /// # Errors
-    /// Why there is none.
+    /// No endpoint can be picked.
     #[cold]
     pub fn start<'r>(
         &self,
@@ -82,12 +84,12 @@ impl Explanation {
         placed
     }
 
-    /// Place for the explanation of a pick that is waited for.
+    /// Cell for the explanation of a pick that is made in the pool's queue.
     pub fn pick(&self) -> &RefCell<balance::Explanation> {
         &self.pick
     }
 
-    /// A try begins. A session decides without a pick.
+    /// Notes the start of a try. A sticky session needs no pick, so it has none to explain.
     #[cold]
     pub fn try_began(&self, pool: &WorkerPool, ticket: &InFlight<'_>, how: How) {
         let pick = (how != How::Session).then(|| self.pick_in(pool, None));
@@ -107,7 +109,7 @@ impl Explanation {
         }
     }
 
-    /// The try that began at this endpoint failed. `text`: why.
+    /// Notes the reason why the latest try at this endpoint failed.
     #[cold]
     pub fn try_failed(&self, slot: Slot, text: &str) {
         if let Some((_, one)) = self.tries.borrow_mut().iter_mut().rev().find(|(at, _)| *at == Some(slot)) {
@@ -115,7 +117,7 @@ impl Explanation {
         }
     }
 
-    /// Adds what is known at the end, and has the worker keep it.
+    /// Completes the explanation, and hands it to the worker.
     #[cold]
     pub fn ended(self, progress: &Progress<'_>, summary: &Summary) {
         let (listener, route, pool) = progress.names();

@@ -1,5 +1,5 @@
-//! Taps and traces as an observer of a request: its head is kept if a tap may want it or its trace is recorded, and it is handed over
-//! at its end.
+//! Taps and traces as an observer of a request: keeps its head if a tap may want it or its trace is recorded, and hands
+//! it over at its end.
 
 use crate::observe::finished::{FinishedRequest, Spans};
 use crate::observe::summary::Summary;
@@ -8,15 +8,15 @@ use crate::record::progress::Progress;
 use evenkeel_wire::head::Request;
 use std::sync::Arc;
 
-/// A request that is handed over at its end.
+/// A request that is handed to taps or to the span exporter at its end.
 pub struct Export {
-    /// Ids of the taps that may want it.
+    /// Ids of the taps whose filters match the head.
     taps: Vec<u64>,
     request: FinishedRequest,
 }
 
 impl Export {
-    /// Begins with a request that a tap may want, or that is recorded.
+    /// Begins with a request's head; `None` if no tap wants it and its trace is not recorded.
     #[inline]
     pub fn begin(progress: &Progress<'_>, request: &Request<'_, '_>) -> Option<Box<Export>> {
         let taps = progress.core.taps.wanting(request);
@@ -27,12 +27,12 @@ impl Export {
         Some(Box::new(Export { taps: taps.unwrap_or_default(), request: FinishedRequest::begin(request) }))
     }
 
-    /// A try came to nothing.
+    /// Adds a try that ended without a response for the client.
     pub fn try_ended(&mut self, one: Try) {
         self.request.tries.push(one);
     }
 
-    /// Hands the request to the taps that want it, and to the exporter of spans if it is recorded.
+    /// Hands the request to the taps that want it, and to the span exporter if its trace is recorded.
     #[cold]
     pub fn ended(self, progress: &Progress<'_>, summary: &Summary) {
         let Export { taps, mut request } = self;

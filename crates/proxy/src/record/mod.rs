@@ -1,5 +1,6 @@
-//! Events of a request in their order, and which observers hear each: the access log, taps and traces, explanations, counters. An
-//! observer is there only if it wants the request; where none is, an event costs a branch for each. All of them read its [`progress`].
+//! The record of a request: its events in order, each passed to the observers that want it (access log, taps and
+//! traces, explanations, counters). Without an observer, an event costs one branch each. All of them read the
+//! [`progress`].
 
 mod access_line;
 mod counters;
@@ -28,20 +29,20 @@ use evenkeel_wire::http1::translate::phrase;
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
 
-/// A request: its progress, and the observers that want it.
+/// A request: its progress, and its observers.
 pub struct Record<'c> {
     progress: Progress<'c>,
     observers: Observers,
 }
 
-/// Observers, each only if it wants the request.
+/// Optional observers of a request.
 #[derive(Default)]
 struct Observers {
-    /// The access log.
+    /// The access log, if it is on.
     line: Option<AccessLine>,
-    /// Taps and traces.
+    /// Taps and traces, if one wants the request.
     export: Option<Box<Export>>,
-    /// Explanations.
+    /// Explanation, if the picks are to be explained.
     explanation: Option<Box<Explanation>>,
 }
 
@@ -62,18 +63,18 @@ impl<'c> DerefMut for Record<'c> {
 }
 
 impl<'c> Record<'c> {
-    /// A request whose head has just come.
+    /// Begins the record of a request whose head is being read.
     pub fn new(client: &'c Client<'c>, rules: &'c Rules) -> Record<'c> {
         Record { progress: Progress::new(client, rules), observers: Observers::default() }
     }
 
-    /// The explanation of the request, if it is explained.
+    /// The explanation in progress; `None` unless this request is explained.
     #[inline]
     pub fn explanation(&self) -> Option<&Explanation> {
         self.observers.explanation.as_deref()
     }
 
-    /// The head of the request has come, and has passed the filters of its listener.
+    /// Notes that the head was read and has passed the filters of its listener.
     pub fn note_asked(&mut self, request: &Request<'_, '_>) {
         self.method = stats::method_index(request.method);
         self.observers.export = Export::begin(self, request);
@@ -82,7 +83,7 @@ impl<'c> Record<'c> {
         }
     }
 
-    /// The request has a route and a pool.
+    /// Notes the route and pool of the request.
     #[inline]
     pub fn note_routed(&mut self, request: &mut Request<'_, '_>, route: usize, pool: &'c WorkerPool) {
         self.route = route;
@@ -91,7 +92,7 @@ impl<'c> Record<'c> {
         self.observers.explanation = trigger.map(|trigger| Explanation::begin(trigger, request, self.core.clock.now()));
     }
 
-    /// A try begins.
+    /// Notes the start of a try.
     #[inline]
     pub fn note_try_began(&mut self, pool: &WorkerPool, ticket: &InFlight<'_>, how: How) {
         self.tries += 1;
@@ -101,7 +102,8 @@ impl<'c> Record<'c> {
         }
     }
 
-    /// The try at hand has failed, which `by` has ended. `slot`: where it began. `reply`: what the client reads if it is the last.
+    /// Notes that the current try at `slot` failed, by the fault of `by`. `reply` is what the client gets if no other
+    /// try follows.
     #[cold]
     pub fn note_try_failed(&mut self, slot: Slot, failure: Option<Failure>, by: Cause, reply: Option<&Response>) {
         if let Some(explanation) = &self.observers.explanation {
@@ -113,7 +115,7 @@ impl<'c> Record<'c> {
         }
     }
 
-    /// A try has ended without a response for the client.
+    /// Notes a try that ended without a response for the client.
     #[cold]
     pub fn note_try_ended(&mut self, endpoint: &Endpoint, start: TryStart, end: impl Into<Cow<'static, str>>) {
         let is_logged = self.core.log.borrow().is_some();
@@ -129,7 +131,7 @@ impl<'c> Record<'c> {
         }
     }
 
-    /// A response with these fields goes to the client.
+    /// Notes the fields of the response that goes to the client.
     #[inline]
     pub fn note_response(&self, fields: &mut Fields<'_, '_>) {
         if let Some(line) = &self.observers.line {
@@ -137,7 +139,7 @@ impl<'c> Record<'c> {
         }
     }
 
-    /// The request is over.
+    /// Passes the end of the request to the counters and observers.
     fn note_ended(&mut self) {
         counters::ended(self, &self.summary());
         let Observers { export, explanation, .. } = &self.observers;
@@ -146,7 +148,7 @@ impl<'c> Record<'c> {
         }
     }
 
-    /// Tells the observers of the end. A function of its own, out of the way of requests that have none.
+    /// Passes the end to the optional observers. Kept out of line for requests that have none.
     #[inline(never)]
     fn observers_end(&mut self) {
         let (core, summary) = (self.core, self.summary());
@@ -163,15 +165,16 @@ impl<'c> Record<'c> {
     }
 }
 
-/// Texts of a response of this side's own.
+/// Texts of responses that this proxy generates.
 impl Record<'_> {
-    /// Returns the line of text that the client reads in the place of an endpoint's response. The access log gets the reason.
+    /// The line of text that the client reads instead of an endpoint's response. Also notes the reason for the access
+    /// log.
     #[cold]
     pub fn text_of(&self, response: &Response) -> String {
         let why = response.why();
         self.note_reason(&why);
         let is_logged = self.client.core.log.borrow().is_some();
-        // An id that is found nowhere is of no use.
+        // The client gets the id only if it can be found in the log or was passed on to others.
         let is_known = is_logged || self.rules.plan.request_id.is_some();
         let (status, phrase) = (response.status, phrase(response.status));
         match self.rules.plan.errors {
@@ -181,7 +184,7 @@ impl Record<'_> {
         }
     }
 
-    /// Keeps the reason why the response is not an endpoint's, or not whole, where that is of use; the first reason counts.
+    /// Keeps the reason why no response, or only part of one, came from an endpoint. The first reason counts.
     #[cold]
     pub fn note_reason(&self, why: &str) {
         if self.core.log.borrow().is_some() || self.observers.export.is_some() {
@@ -190,7 +193,7 @@ impl Record<'_> {
     }
 }
 
-/// A request dropped half-way, as its client vanished or the process ends, is counted and logged like any other.
+/// Counts and logs the request, even one dropped half-way because its client vanished or the process ends.
 impl Drop for Record<'_> {
     fn drop(&mut self) {
         self.note_ended();

@@ -1,4 +1,4 @@
-//! Progress of a request: where it is, and what is known of it so far. Filled in while it runs, and read by the observers.
+//! Progress of a request: the facts known so far. Filled in while it runs, and read by the observers.
 
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
@@ -24,39 +24,39 @@ use std::time::Duration;
 /// Facts about a request so far.
 pub struct Progress<'c> {
     pub(super) client: &'c Client<'c>,
-    /// Rules that it is served by.
+    /// Rules of the listener that apply to the request.
     pub rules: &'c Rules,
-    /// The request as filters see it.
+    /// The part of the request that filters see.
     exchange: Exchange<'c>,
-    /// Index in the plan; one more than the last if no route took it.
+    /// Index of the route in the plan; one past the last route if none matches.
     pub route: usize,
-    /// Index of its method in [`stats::METHODS`].
+    /// Index of the method in [`stats::METHODS`].
     pub(super) method: usize,
-    /// Protocol of the client, as the access log writes it.
+    /// Protocol of the client, as written to the access log.
     pub proto: &'static str,
-    /// Number of endpoints that it was sent to, or tried to be.
+    /// Number of tries so far, including failed connects.
     pub tries: u32,
-    /// The try that goes on, or failed last.
+    /// Start of the current or last try.
     pub current_try: TryStart,
-    /// Load of the endpoint, as it came with its response.
+    /// Load that the endpoint reported with its response.
     pub received: Cell<Option<Received>>,
     /// Status of the response; 0 if none was sent.
     pub status: Cell<u16>,
-    /// State of a gRPC call.
+    /// State of the request as a gRPC call.
     pub call: Cell<Call>,
-    /// Bytes from the client.
+    /// Bytes received from the client.
     pub bytes_in: Cell<u64>,
-    /// Bytes to the client.
+    /// Bytes sent to the client.
     bytes_out: Cell<u64>,
-    /// Phase in which it is.
+    /// Current phase; the access log has the last one.
     pub phase: Cell<Phase>,
-    /// The side that ended it.
+    /// The side that ended the request early; `Normal` until then.
     cause: Cell<Cause>,
-    /// The rule that the endpoint broke in the last try, where more is known than the kind of its fault.
+    /// The rule that the endpoint broke in the last try, if it is known more precisely than the kind of fault.
     pub broken: Cell<Option<Malformed>>,
-    /// Reason for which no response of an endpoint went to the client, for the log, if this side answers instead.
+    /// Reason why this proxy answers instead of an endpoint, for the log.
     pub reason: OnceCell<Box<str>>,
-    /// The end of a gRPC call whose response has begun and does not continue.
+    /// Status and response with which to end a gRPC call that was cut short after its response began.
     pub cut: Cell<Option<Box<(Status, Response)>>>,
 }
 
@@ -77,7 +77,7 @@ impl<'c> DerefMut for Progress<'c> {
 }
 
 impl<'c> Progress<'c> {
-    /// A request whose head has just come.
+    /// A request whose head is being read, with no route yet.
     pub fn new(client: &'c Client<'c>, rules: &'c Rules) -> Progress<'c> {
         Progress {
             client,
@@ -101,14 +101,14 @@ impl<'c> Progress<'c> {
         }
     }
 
-    /// Notes who ended it; the first cause counts.
+    /// Notes the side that ended the request; the first cause counts.
     pub fn blame(&self, cause: Cause) {
         if self.cause.get() == Cause::Normal {
             self.cause.set(cause);
         }
     }
 
-    /// Notes how long a connection took to open, if one was opened.
+    /// Notes how long a connection took to open. `None` leaves the time as it is.
     #[inline]
     pub fn note_connected(&self, connect_ns: Option<u64>) {
         if connect_ns.is_some() {
@@ -116,17 +116,17 @@ impl<'c> Progress<'c> {
         }
     }
 
-    /// Adds bytes from the client.
+    /// Adds bytes received from the client.
     pub fn count_in(&self, n: usize) {
         self.bytes_in.set(self.bytes_in.get() + n as u64);
     }
 
-    /// Adds bytes to the client.
+    /// Adds bytes sent to the client.
     pub fn count_out(&self, n: usize) {
         self.bytes_out.set(self.bytes_out.get() + n as u64);
     }
 
-    /// Appends the fields that the endpoint of the try at hand alone gets: its span, and how long the client of a call still waits.
+    /// Appends the fields that only the endpoint of this try gets: its span, and the remaining deadline of a gRPC call.
     #[inline]
     pub fn write_try(&self, call_left: Option<Duration>, lines: &mut Vec<u8>) {
         if let Some(trace) = &self.trace {
@@ -137,7 +137,7 @@ impl<'c> Progress<'c> {
         }
     }
 
-    /// Returns its summary until now.
+    /// Summary of the request until now.
     #[inline]
     pub(super) fn summary(&self) -> Summary {
         let timing = self.timing.get();
@@ -153,7 +153,7 @@ impl<'c> Progress<'c> {
         }
     }
 
-    /// Names of its listener, its route and its pool; empty where there is none.
+    /// Names of the listener, route and pool; empty where there is none.
     pub(super) fn names(&self) -> (Arc<str>, Arc<str>, Arc<str>) {
         let route = self.rules.routes.planned.get(self.route);
         (
@@ -163,7 +163,7 @@ impl<'c> Progress<'c> {
         )
     }
 
-    /// The last try, unless it came to nothing as `lost` others did.
+    /// The last try, unless it is one of the `lost` tries that are in the list already.
     pub(super) fn last_try(&self, lost: usize, summary: &Summary) -> Option<Try> {
         let last = self.endpoint.as_deref().filter(|_| (lost as u64) < u64::from(summary.tries))?;
         let end = match summary.cause {
@@ -173,7 +173,7 @@ impl<'c> Progress<'c> {
         Some(self.try_of(last, self.current_try, end.into()))
     }
 
-    /// A try that ends now.
+    /// Describes a try that ends now.
     pub(super) fn try_of(&self, endpoint: &Endpoint, start: TryStart, end: Cow<'static, str>) -> Try {
         Try {
             endpoint: endpoint.name.clone(),

@@ -1,5 +1,5 @@
-//! What happens on one client connection? Request after request, until one side has enough; or, where requests are not
-//! read, a session ([`tcp`]). One that turns out to speak HTTP/2 goes on in [`h2`].
+//! A client connection from its accept to its end: HTTP/1 requests one after the other until one side closes, or a
+//! session if requests are not read ([`tcp`]). A connection that turns out to speak HTTP/2 is passed to [`h2`].
 
 use crate::core::Core;
 use crate::core::linger::{Patience, delivered};
@@ -26,7 +26,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 
-/// Serves a client from its accept to its end; at the latest until the time of its listener is over.
+/// Spawns the task that serves a connection. It ends at the latest when the drain timeout of its listener is over.
 pub fn start(core: &Rc<Core>, listener: &Rc<Listener>, fd: OwnedFd, addr: SocketAddr) {
     let (is_tcp, is_tls) = listener.is_tcp_is_tls();
     let (core, listener) = (core.clone(), listener.clone());
@@ -52,18 +52,18 @@ pub fn start(core: &Rc<Core>, listener: &Rc<Listener>, fd: OwnedFd, addr: Socket
             if let Some(Ended::Http2(came)) = ended {
                 let identity = client.peer.identity();
                 drop(client);
-                // A task of its own, as it needs other memory.
+                // A task of its own, as HTTP/2 needs a different amount of memory.
                 h2::start(open, down, identity, came);
             }
         });
     }
 }
 
-/// How a connection ends that began with HTTP/1.
+/// End of the HTTP/1 part of a connection.
 enum Ended {
-    /// It is closed.
+    /// The connection is closed.
     Closed,
-    /// It speaks HTTP/2; these bytes came already.
+    /// The client speaks HTTP/2; these bytes were already read.
     Http2(Buf),
 }
 
@@ -74,10 +74,10 @@ async fn until_cut<F: Future>(listener: &Listener, mut served: Pin<&mut F>) -> O
 async fn requests(client: &mut Client<'_>, down: &H1, place: &mut Option<OpenConnection>) -> Ended {
     let Ok(mut held) = admit(client, &down.transport, &down.timer, place).await else { return Ended::Closed };
     if let Some(tls) = down.transport.as_tls() {
-        // Boxed: it is over before the first request.
+        // Boxed: the handshake is over before the first request, whose future need not hold it.
         match Box::pin(secure(client, tls, &down.timer, held.take())).await {
             Ok(info) if info.is_h2() => return Ended::Http2(Buf::none()),
-            // An authority has seen the certificate that it looked for.
+            // ACME `tls-alpn-01`: the authority has seen the certificate, and sends no request (RFC 8737 section 3).
             Ok(info) if info.alpn.as_deref() == Some(PROTOCOL) => {
                 client.linger(&down.transport, &down.timer, Patience::FAULT).await;
                 return Ended::Closed;
@@ -99,7 +99,7 @@ async fn requests(client: &mut Client<'_>, down: &H1, place: &mut Option<OpenCon
     loop {
         let next = down.next_head(client, &mut held, served == 0).await;
         served += 1;
-        // Boxed: while a connection is idle, which most are most of the time, it needs none of this memory.
+        // Boxed: most connections are idle most of the time, and need none of this memory then.
         let after = match next {
             Next::Head(mut buf) => {
                 let rules = listener.rules();

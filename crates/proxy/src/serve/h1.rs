@@ -1,5 +1,5 @@
-//! How does a client that speaks HTTP/1 send a request and take its response? As bytes, on a connection that each request has
-//! to itself while it runs.
+//! The client's side of HTTP/1: reads requests and writes responses as bytes, on a connection that carries one request
+//! at a time.
 
 use crate::body::chain::BodyChain;
 use crate::body::downstream::{Downstream, Flow};
@@ -35,38 +35,38 @@ use std::cell::Cell;
 use std::pin::pin;
 use std::task::{Context, Poll};
 
-/// Units of a turn's budget that a head draws: it is read and routed, and the request is logged.
+/// Units of the turn's budget that a request costs: its head is read and routed, and it is logged.
 const HEAD: u32 = 2;
 
-/// A client connection that speaks HTTP/1, and so the one request on it.
+/// A client connection that speaks HTTP/1, which has at most one request.
 pub struct H1 {
-    /// What carries it.
+    /// The client's end, plain or TLS.
     pub transport: Transport,
-    /// Its one deadline, whatever it waits for.
+    /// The connection's only deadline, set anew for each wait.
     pub timer: Timer,
-    /// Whether the client takes trailers, as the request at hand says.
+    /// True if the current request allows trailers in its response.
     pub takes_trailers: Cell<bool>,
-    /// What tells the client that its WebSocket begins, if it asks for one.
+    /// Answer to the key of a WebSocket request, to be sent with the switch of protocols.
     pub websocket: Cell<Option<websocket::Accept>>,
 }
 
-/// What came next from a client.
+/// Result of waiting for a request.
 pub enum Next {
-    /// A head at the front of the buffer: a whole one, or as much as it takes to refuse it.
+    /// The buffer begins with a head: a whole one, or enough of it to refuse it.
     Head(Buf),
-    /// Nothing: it closed, or was idle for too long, or its worker or listener ends.
+    /// No request: the client has closed or was idle for too long, or the worker or listener ends.
     End,
-    /// Part of a head, and then no more in time.
+    /// Part of a head came, but not the rest in time.
     Late,
 }
 
-/// How a client connection goes on after a request.
+/// State of a client connection after a request.
 pub enum After {
-    /// With the next request, of which these bytes came already.
+    /// The next request may follow; these bytes of it were already read.
     Next(Option<Buf>),
-    /// It is closed.
+    /// The connection is closed at once.
     Close,
-    /// It is closed once the client has read our last words.
+    /// The connection is closed once the client has read the response.
     Linger,
 }
 
@@ -93,17 +93,17 @@ impl Downstream for H1 {
 /// A request that was read and routed.
 struct Ready<'r> {
     opened: Opened<'r>,
-    /// Whether the client wants to send another request.
+    /// True if the client intends to send another request.
     more_wanted: bool,
 }
 
-/// A request that goes no further now.
+/// Reason why a request does not proceed now.
 enum Stopped {
-    /// For the bytes of its head.
+    /// The head is malformed or too large.
     Malformed(Reject),
-    /// It is answered by this side.
+    /// This proxy answers the request.
     Answered { response: Response, keep_alive: bool, head_only: bool },
-    /// A filter waits for something.
+    /// A filter waits for something, with the request parked.
     Waits(Box<Parked>),
 }
 
@@ -120,18 +120,18 @@ impl From<Response> for Stopped {
 }
 
 impl H1 {
-    /// Takes over an accepted connection.
+    /// Wraps an accepted connection. Over TLS, the handshake is still due.
     pub fn new(transport: Transport, core: &Core) -> H1 {
         H1 { transport, timer: core.wheel.timer(), takes_trailers: Cell::new(false), websocket: Cell::new(None) }
     }
 
-    /// Waits for the next request's head. Takes `held`, which came with the request before.
+    /// Waits for the head of the next request. `held` are bytes that came with the previous request.
     pub async fn next_head(&self, client: &Client<'_>, held: &mut Option<Buf>, first: bool) -> Next {
         let has_head = |buf: &Buf| http1::has_head(buf.filled(), &client.listener.limits().0);
         let mut partial: Vec<u8> = Vec::new();
         if let Some(held) = held.take() {
             if has_head(&held) {
-                // A client may send any number of heads together, and read the answers.
+                // A client may pipeline any number of heads: other tasks get their turn between them.
                 budget::proceed().await;
                 return Next::Head(held);
             }
@@ -144,7 +144,7 @@ impl H1 {
             let (n, buf) = match self.timer.limit_by(due, pin!(client.read_after(&self.transport, &partial))).await {
                 Ok(Some(read)) => read,
                 Ok(None) => return Next::End,
-                // Who never said a word is not waiting for one.
+                // A client that has sent nothing gets no 408.
                 Err(Elapsed) if partial.is_empty() => return Next::End,
                 Err(Elapsed) => return Next::Late,
             };
@@ -157,20 +157,20 @@ impl H1 {
             if partial.is_empty() && !first {
                 due = self.timer.tick_after(client.listener.limits().1.client_header);
             }
-            // A connection that waits keeps just its bytes, not the buffer.
+            // A waiting connection keeps the bytes only, not the buffer.
             partial.clear();
             partial.extend_from_slice(buf.filled());
         }
     }
 
-    /// Serves the request whose head is at the front of `buf`, which is used up. `last`: the connection closes afterwards.
+    /// Serves the request whose head is at the front of `buf`. With `last` the connection closes afterwards.
     pub async fn serve(&self, client: &Client<'_>, rules: &Rules, buf: &mut Buf, last: bool) -> After {
         let mut record = Record::new(client, rules);
         let mut out = Outgoing::new(client.core);
-        // Used where it is, as it is large.
+        // Matched in place, as it is large to move.
         let mut ready = self.open(client, &mut record, buf, last, &mut out);
         if let Err(Stopped::Waits(parked)) = ready {
-            // Boxed, as most requests need no room for this.
+            // Boxed, as few requests wait.
             ready = match Box::pin(self.wait(&mut record, parked, buf, &mut out)).await {
                 Some(ready) => ready,
                 None => return After::Close,
@@ -187,7 +187,8 @@ impl H1 {
                 let whole = opened.body.is_done();
                 match (answered.keep_alive, out.take_rest()) {
                     (true, rest) if whole => After::Next(rest),
-                    // A client that asked for the close sends no more; another may, and must not be reset for it.
+                    // A client that asked for the close sends no more; others may, and a close would reset them before
+                    // they read the response.
                     (false, None) if whole && !ready.more_wanted => After::Close,
                     _ => After::Linger,
                 }
@@ -200,8 +201,8 @@ impl H1 {
         }
     }
 
-    /// Reads and routes: everything that needs the head's bytes, in one go, so that no buffer is kept for it. If the request is
-    /// refused the buffer keeps what came behind it.
+    /// Reads and routes a request: everything that needs the bytes of the head, so that no buffer is held for it later.
+    /// If the request is refused, `buf` keeps the bytes after it.
     fn open<'r>(
         &self,
         client: &'r Client<'_>,
@@ -214,10 +215,10 @@ impl H1 {
         budget::charge(HEAD);
         let mut rows = core.rows();
         let mut read = Request::read(buf.filled(), &mut rows, &rules.compiled.limits);
-        // Looked at where it is: it is large, and all that is needed of it is read here.
+        // Borrowed, as it is large, and everything that is needed of it is read here.
         let request = match &mut read {
             Ok(Some(request)) => request,
-            // The client was waited for until there is something to be said of its head.
+            // `next_head` returns only heads that are whole or can be refused.
             Ok(None) => return Err(Reject::Malformed.into()),
             Err(reject) => return Err((*reject).into()),
         };
@@ -251,7 +252,7 @@ impl H1 {
         }
     }
 
-    /// Finds the route of a request, and what its endpoint is told of it.
+    /// Runs the filters and finds the route of a request, and prepares the head for its endpoint.
     fn route<'r>(
         &self,
         record: &mut Record<'r>,
@@ -272,7 +273,7 @@ impl H1 {
         routed
     }
 
-    /// Finds out how the endpoints of a pool take a request.
+    /// Adapts a request to the protocol of a pool's endpoints.
     fn suit(
         &self,
         pool: &WorkerPool,
@@ -287,7 +288,7 @@ impl H1 {
             (false, true) => Connection::Closed,
             (false, false) => Connection::Kept,
         };
-        // Between HTTP/1 and HTTP/1 trailers pass unasked.
+        // Between two HTTP/1 connections, trailers are forwarded as they are.
         self.takes_trailers.set(true);
         outfit.in_parts = pool.takes_messages(came.upgrade);
         if outfit.in_parts {
@@ -308,8 +309,8 @@ impl H1 {
         Ok(())
     }
 
-    /// Waits for what a filter waits for, and has the request continue on its way; `None` if the client is gone before. Neither a
-    /// buffer is held meanwhile nor a borrow.
+    /// Waits for the filter of a parked request, and routes it further; `None` if the client leaves before. No buffer
+    /// or borrow is held meanwhile.
     async fn wait<'r>(
         &self,
         record: &mut Record<'r>,
@@ -340,7 +341,7 @@ impl H1 {
         }
     }
 
-    /// Tells the client that its request goes no further. `buf`: what came behind it.
+    /// Ends a request that does not proceed. `buf` holds the bytes after it.
     async fn stop(&self, record: &Record<'_>, stopped: Stopped, buf: Buf) -> After {
         match stopped {
             Stopped::Answered { response, keep_alive, head_only } => {
@@ -352,7 +353,7 @@ impl H1 {
         }
     }
 
-    /// Answers a client that sent no whole head in time.
+    /// Answers 408 to a client that has sent only part of a head in time.
     pub async fn give_up(&self, client: &Client<'_>) -> After {
         let rules = client.listener.rules();
         let record = Record::new(client, &rules);
@@ -360,7 +361,7 @@ impl H1 {
         self.answer(&record, Response::new(408, "no complete request in time"), false, false, None).await
     }
 
-    /// Answers a client that sent its request without the TLS that is spoken here.
+    /// Answers 400 to a plain HTTP request on a port that expects TLS.
     pub async fn expected_tls(&self, client: &Client<'_>) -> After {
         let rules = client.listener.rules();
         let record = Record::new(client, &rules);
@@ -368,12 +369,12 @@ impl H1 {
         client.listener.stats.malformed.add(1);
         let why = "plain HTTP request sent to a TLS port; use https://";
         record.note_reason(why);
-        // Its client reads why, however terse other answers are: it says nothing of the inside.
+        // The client reads the reason even where other errors are terse: it reveals nothing internal.
         let page = Response::page(TEXT, format!("400 Bad Request: {why}\n").into_bytes());
         self.answer(&record, Response { status: 400, ..page }, false, false, None).await
     }
 
-    /// Answers in the endpoint's place. The connection is kept only if the request's end is known to be here.
+    /// Sends a response of this proxy. The connection is kept only if the end of the request was read.
     async fn answer(
         &self,
         record: &Record<'_>,
@@ -385,7 +386,7 @@ impl H1 {
         let keep_alive = keep_alive && !matches!(response.content, Content::Malformed(_));
         let rest = rest.filter(|_| keep_alive);
         let Own { status, fields, body, .. } = own(record, response);
-        // They do not say `keep-alive`, without which HTTP/1.0 means close.
+        // `towards` claims HTTP/1.1, so the head has no `keep-alive`, without which an HTTP/1.0 client expects a close.
         let keep_alive = keep_alive && record.proto == proto(Version::V11);
         let towards = Towards { version: Version::V11, keep_alive };
         let mut bytes = Vec::new();
@@ -409,29 +410,30 @@ impl H1 {
     }
 }
 
-/// What a request says of its connection and its body, when its head was read.
+/// Facts from a request's head that are needed after its buffer is reused.
 struct Came {
     version: Version,
-    /// Whether the client's connection can carry another request.
+    /// True if the client's connection can carry another request.
     keep_alive: bool,
-    /// Whether the client wants to send another request.
+    /// True if the client intends to send another request.
     more_wanted: bool,
-    /// Whether it asks to switch to another protocol.
+    /// True if the client asks to switch to another protocol.
     upgrade: bool,
-    /// Whether the endpoint's connection must not carry another request.
+    /// True if the endpoint's connection must not be reused, as the endpoint may overlook the body or the pool connects
+    /// each time.
     may_be_overlooked: bool,
     is_head: bool,
     is_idempotent: bool,
-    /// Bytes of the head at the front of the buffer.
+    /// Length of the head at the front of the buffer, in bytes.
     head_len: usize,
-    /// What of the body is still to come.
+    /// The part of the body that is still to be read.
     body: Body,
-    /// The filters that it passes, if there are some.
+    /// Filters for the body, if any apply.
     body_chain: Option<Box<BodyChain>>,
 }
 
 impl Came {
-    /// A request that goes no further. What came behind it stays in the buffer.
+    /// Ends the request with `response`. Skips the part of the body that is in `buf`; bytes after it stay.
     fn refused(&mut self, record: &Record<'_>, response: Response, buf: &mut Buf) -> Stopped {
         let advanced = self.body.advance(&mut buf.filled_mut()[self.head_len..], Keep::Content);
         let used = match advanced {
@@ -443,7 +445,7 @@ impl Came {
         Stopped::Answered { response, keep_alive: self.keep_alive && self.body.is_done(), head_only: self.is_head }
     }
 
-    /// A request that is ready to be sent. Its head is out of the buffer.
+    /// Completes the request for sending, with the part of the body that is in `buf`. The head was taken out before.
     fn ready<'r>(
         self,
         record: &mut Record<'r>,
@@ -476,21 +478,21 @@ impl Came {
     }
 }
 
-/// A request that a filter waits for.
+/// A request that waits for a filter.
 struct Parked {
     came: Came,
     passage: Passage,
     waiting: Waiting,
 }
 
-/// The length that a request states of its body.
+/// Value of the request's `Content-Length`; `None` if it has none or is chunked.
 fn stated_length(request: &head::Request<'_, '_>, body: &Body) -> Option<u64> {
     let Body::Length(length) = body else { return None };
     request.field("content-length").map(|_| *length)
 }
 
-/// Takes what has come of a request's body, which may be all of it, and of its trailers, past its filters; how many bytes that were. What
-/// came behind it stays.
+/// Takes the part of the body that is in `buf`, with its trailers if they came, through its filters. Returns it with
+/// the number of bytes taken; `buf` keeps those after them.
 fn take_message(
     body: &mut Body,
     chain: Option<&mut BodyChain>,
@@ -498,7 +500,7 @@ fn take_message(
 ) -> Result<(Box<Message>, usize), Stopped> {
     match body {
         Body::Chunked(chunked) => chunked.hold_trailers(),
-        // A tunnel, of which nothing goes on before the endpoint takes it.
+        // Nothing of a tunnel is forwarded before the endpoint accepts it.
         Body::UntilClose => return Ok((Box::new(Message { tunnel: true, ..Message::default() }), 0)),
         Body::Length(_) => {}
     }
@@ -516,7 +518,7 @@ fn take_message(
     if let Some(chain) = chain {
         message.parts().for_each(|part| chain.push(part));
         message = Message::default();
-        // What is more than is kept to be sent again stays with the filters.
+        // Only as much as may be kept for a retry; the filters hold the rest.
         while message.content_len() < REPLAY_MAX
             && !message.whole
             && let Some(part) = chain.pull().map_err(Response::from)?
@@ -527,14 +529,14 @@ fn take_message(
     Ok((Box::new(message), used))
 }
 
-/// The bytes of a body, as far as it has come, for an endpoint of HTTP/1.
+/// Frames the part of a body that has come, for an HTTP/1 endpoint.
 fn frame(message: &Message, in_chunks: bool) -> Vec<u8> {
     let mut writer = Writer::new(if in_chunks { Framing::Chunks } else { Framing::Stated });
     message.parts().for_each(|part| writer.send(part, true));
     writer.into_bytes()
 }
 
-/// As the access log says it.
+/// Name of the version in the access log.
 fn proto(version: Version) -> &'static str {
     match version {
         Version::V11 => "HTTP/1.1",

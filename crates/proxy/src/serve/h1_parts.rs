@@ -1,5 +1,5 @@
-//! How does a request of HTTP/1 go to an endpoint that takes messages? Its body is taken out of its framing part by part, and the
-//! response gets one: a length where that is known, chunks otherwise, and for HTTP/1.0 the end of the connection.
+//! An HTTP/1 request for an endpoint that takes messages: the body is unframed part by part, and the response is
+//! framed: with a length if it is known, in chunks otherwise, and until the close for HTTP/1.0.
 
 use crate::body::downstream::{ClientParts, Flow, Rest};
 use crate::body::fault::Fault;
@@ -15,7 +15,7 @@ use evenkeel_wire::http1::{Body, Version};
 use std::cell::{Cell, RefCell};
 use std::task::{Context, Poll, ready};
 
-/// One request on a connection that speaks HTTP/1, in parts.
+/// A request on an HTTP/1 client connection, seen in parts.
 pub struct H1Parts<'h> {
     h1: &'h H1,
     flow: Flow<'h>,
@@ -25,7 +25,7 @@ pub struct H1Parts<'h> {
 }
 
 impl<'h> H1Parts<'h> {
-    /// The request of `flow`, of whose body this is still to come, and `came` already.
+    /// Begins a request. `body` is the rest of its body, and `came` the bytes of it that were already read.
     pub fn new(h1: &'h H1, flow: Flow<'h>, body: Body, came: Buf) -> H1Parts<'h> {
         H1Parts {
             h1,
@@ -36,12 +36,12 @@ impl<'h> H1Parts<'h> {
         }
     }
 
-    /// Whether the client takes trailers.
+    /// True if trailers can be sent to the client: it allows them and the response may be chunked.
     fn takes_trailers(&self) -> bool {
         self.h1.takes_trailers.get() && self.flow.towards.version == Version::V11
     }
 
-    /// The framing of a final response.
+    /// Chooses the framing of a final response, and states it.
     fn frame(&self, status: u16, fields: &Table, ends: bool) -> Stated {
         let flow = &self.flow;
         let length = fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(b"content-length"));
@@ -49,7 +49,7 @@ impl<'h> H1Parts<'h> {
         let is_bare = flow.asked.head || matches!(status, 204 | 304);
         let (stated, framing) = match length {
             _ if status == 101 => (Stated::Nothing, Framing::Tunnel),
-            // Behind a length there is no place for trailers, which the endpoint says will come.
+            // A length leaves no place for the trailers that the endpoint announces.
             Some(_)
                 if !is_bare
                     && !ends
@@ -66,7 +66,8 @@ impl<'h> H1Parts<'h> {
             None => (Stated::Chunked, Framing::Chunks),
         };
         self.writer.borrow_mut().begin(framing, &self.h1.transport);
-        // A response before the end of its request, and not one that goes on with it: the rest of the request is not read.
+        // A final response before the end of its request, unless it is a success that may need the rest: the rest is
+        // not read.
         let early = flow.body_due.get() && (status >= 300 || ends);
         if early || matches!(framing, Framing::Close | Framing::Tunnel) || flow.is_ending() {
             self.keep_alive.set(false);
@@ -98,7 +99,7 @@ impl ClientParts for H1Parts<'_> {
         if (200..300).contains(&status)
             && let Some(accept) = self.h1.websocket.take()
         {
-            // A tunnel of HTTP/2 begins with a success, one of HTTP/1 with a switch.
+            // HTTP/2 accepts a tunnel with a 2xx, HTTP/1 with a switch of protocols.
             status = 101;
             accept.push(&mut fields);
         }

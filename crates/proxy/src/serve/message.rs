@@ -1,5 +1,5 @@
-//! How does a request come that is decoded already? As messages: its head a table of fields, its body in parts. Many such
-//! requests may share one connection, each with its own deadline and its own back-pressure.
+//! Requests that arrive decoded, as messages: the head as a table of fields, the body in parts. Many of them may share
+//! a connection, each with its own deadline and back-pressure.
 
 use crate::body::downstream::{ClientParts, Downstream};
 use crate::body::message::Message;
@@ -28,31 +28,31 @@ use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
 use evenkeel_wire::http1::{Body, Reject, Version};
 
-/// A request that has begun with its head, as streams of HTTP/2 do: what this side answers by itself goes in parts, too.
+/// A request as a message. Responses of this proxy are sent in parts, too.
 pub trait Messages: Downstream + ClientParts {
-    /// Ends the response before its end, so that the client knows.
+    /// Cuts the response off so that the client notices (RST_STREAM).
     fn reset(&self);
 
-    /// The rule that the client broke behind its head, if its request ended by that.
+    /// The rule that the client broke after its head, if that has ended its request.
     fn broken(&self) -> Option<Malformed> {
         None
     }
 }
 
-/// What belongs to a request besides its head.
+/// Properties of a request that are not in its head.
 #[derive(Clone, Copy, Debug)]
 pub struct Spoken<'p> {
-    /// The protocol, as the access log says it.
+    /// Name of the protocol in the access log.
     pub proto: &'static str,
-    /// What the head says of its body; `Nothing` with parts to come means that they end with their end.
+    /// Framing that the head states; with `Nothing`, parts may still come, and the body ends with them.
     pub framing: Stated,
-    /// No parts come.
+    /// True if no parts follow the head.
     pub ended: bool,
-    /// What its stream is to carry in the place of messages, once the endpoint has switched to it.
+    /// Protocol for which the stream becomes a tunnel once the endpoint accepts it.
     pub switch: Option<&'p str>,
 }
 
-/// Serves a request with this head.
+/// Serves a request from its head to the end of its response.
 pub async fn serve<D: Messages>(
     client: &Client<'_>,
     rules: &Rules,
@@ -68,7 +68,7 @@ pub async fn serve<D: Messages>(
     let head_only = request.is_head();
     record.call.set(Call::of(request));
     let core = client.core;
-    // Before what it borrows.
+    // Declared before `out`, which borrows it.
     let key = switch.map(|_| websocket_key(client)).unwrap_or_default();
     let mut out = Outgoing::new(core);
     let (mut passage, mut resume) = (Passage::default(), None);
@@ -84,7 +84,7 @@ pub async fn serve<D: Messages>(
         }
     };
     if switch.is_some_and(|protocol| !is_known(protocol)) {
-        // A tunnel of HTTP would carry requests that are neither routed nor counted, and other tunnels are not tested.
+        // Other tunnels are refused: one with HTTP inside would carry requests that are neither routed nor counted.
         return Box::pin(answer(&record, down, Reject::Protocol.into(), head_only)).await;
     }
     if record.call.get() != Call::Not
@@ -93,7 +93,7 @@ pub async fn serve<D: Messages>(
         route.limit_call(limit, down.timer().tick_after(limit));
     }
     let takes_messages = route.pool.takes_messages(switch.is_some());
-    // A length that is known goes on; other bodies go in chunks.
+    // A known length is kept; other bodies are chunked for HTTP/1.
     let framing = match framing {
         _ if switch.is_some() => Stated::Nothing,
         Stated::Length(n) => Stated::Length(n),
@@ -106,7 +106,7 @@ pub async fn serve<D: Messages>(
         None
     };
     let switch = switch.map(|protocol| Switch { protocol, fields: &key });
-    // An endpoint that does not read a body without meaning takes it for the next request.
+    // An endpoint that ignores the body of such a method would take it for the next request, so it has to close.
     let overlooked = !ended && switch.is_none() && matches!(request.method, "GET" | "HEAD" | "DELETE" | "TRACE");
     let close = route.pool.connects_for_each() || overlooked;
     out.outfit.scheme = route.pool.scheme();
@@ -121,7 +121,7 @@ pub async fn serve<D: Messages>(
     };
     let has_body = !matches!(framing, Stated::Nothing | Stated::Length(0));
     let suits = match framing {
-        // The endpoint would take the next request for the body that is missing.
+        // The stream has ended before its stated length: the endpoint would take the next request for the rest.
         Stated::Length(1..) if ended => Err(Reject::LengthMalformed),
         _ if takes_messages => suit_http2(request, &mut out.outfit.edits),
         _ if switch.is_some_and(|switch| !is_token(switch.protocol.as_bytes())) => Err(Reject::Malformed),
@@ -141,7 +141,7 @@ pub async fn serve<D: Messages>(
         out.set_message(Box::new(Message { whole, tunnel, ..Message::default() }), Buf::none());
     }
     let body = match framing {
-        // What a tunnel carries is a body, where messages go on as such.
+        // In HTTP/1 the bytes of a tunnel follow the switch and are no body; as a message they are.
         _ if ended || (switch.is_some() && !takes_messages) => Body::EMPTY,
         Stated::Length(n) => Body::Length(n),
         _ => Body::UntilClose,
@@ -157,7 +157,7 @@ pub async fn serve<D: Messages>(
     };
     match attempts::send(client, down, &mut record, &mut opened, &mut out).await {
         Ok(_) => record.phase.set(Phase::Done),
-        // Whatever it waited for: that its time is over says more.
+        // The deadline of the call has passed while it was queued: DEADLINE_EXCEEDED is more precise than UNAVAILABLE.
         Err(Some(reply))
             if reply.status == 503
                 && record.call.get() != Call::Not
@@ -178,7 +178,7 @@ pub async fn serve<D: Messages>(
     }
 }
 
-/// Ends a gRPC call whose response has begun and does not continue.
+/// Ends a gRPC call that was cut short after its response began, with its status in trailers.
 #[cold]
 fn end_call<D: Messages>(record: &Record<'_>, down: &D, (status, reply): (Status, Response)) {
     record.call.set(Call::Ended(status));
@@ -189,21 +189,22 @@ fn end_call<D: Messages>(record: &Record<'_>, down: &D, (status, reply): (Status
     down.send(Part::End);
 }
 
-/// The key by which HTTP/1 asks for WebSocket (RFC 6455 section 4.1), which HTTP/2 does without: it only has to differ.
+/// A `Sec-WebSocket-Key` line (RFC 6455 section 4.1) for a client of HTTP/2, which sends none. The key need not be
+/// secret, only different for each request.
 #[cold]
 fn websocket_key(client: &Client<'_>) -> Vec<u8> {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut line = b"Sec-WebSocket-Key: ".to_vec();
     let id = stable_hash(client.core.next_request_id().to_string().as_bytes());
     let random = u128::from(mix(id)) << 64 | u128::from(mix(!id));
-    // 16 bytes are 21 digits of 6 bits, and one of the 2 that are left.
+    // 16 bytes of base64 are 21 digits of 6 bits and one of 2 bits.
     line.extend((0..21).map(|n| DIGITS[(random >> (122 - 6 * n)) as usize & 63]));
     line.push(DIGITS[(random as usize & 3) << 4]);
     line.extend_from_slice(b"==\r\n");
     line
 }
 
-/// Answers in the endpoint's place.
+/// Sends a response of this proxy.
 async fn answer<D: Messages>(record: &Record<'_>, down: &D, response: Response, head_only: bool) {
     let Own { status, mut fields, body, ends_call } = own(record, response);
     if ends_call {

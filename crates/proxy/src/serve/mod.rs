@@ -1,6 +1,6 @@
-//! The client's side of connections: bytes to a request's head, and its response back. No code below it sees a client's socket but as
-//! a [`Downstream`]. With HTTP/1 ([`h1`]) it has the connection to itself; where requests come as [`message`]s, many
-//! share one, as with HTTP/2 ([`h2`]).
+//! The client's side of connections: from bytes to a request's head, and the response back. Code below it sees a client
+//! only as a [`Downstream`]. An HTTP/1 request ([`h1`]) has the connection to itself; requests that are [`message`]s
+//! share one, as in HTTP/2 ([`h2`]).
 
 pub mod connection;
 pub mod h1;
@@ -16,7 +16,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 
-/// Waits for what a filter waits for; `None` if the client is gone before.
+/// Waits for a filter's result; `None` if the client leaves before.
 async fn until_gone(down: &impl Downstream, mut waiting: Pin<&mut dyn Future<Output = Resume>>) -> Option<Resume> {
     poll_fn(|cx| match waiting.as_mut().poll(cx) {
         Poll::Ready(resume) => Poll::Ready(Some(resume)),

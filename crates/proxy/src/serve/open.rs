@@ -1,20 +1,21 @@
-//! How is a client connection counted while it is open? By its worker and its listener, and among those of its address.
+//! Counts of an open client connection: on its worker, its listener, and for its address.
 
 use crate::core::Core;
 use crate::listener::rules::Listener;
 use crate::peer::per_address::OpenConnection;
 use std::rc::Rc;
 
-/// Counts a connection until it is dropped.
+/// Guard that counts a connection until it is dropped.
 pub struct Open {
     pub core: Rc<Core>,
     pub listener: Rc<Listener>,
-    /// Among those of its address, where they are limited.
+    /// Its count among the connections of its address, if these are limited.
     pub place: Option<OpenConnection>,
 }
 
 impl Open {
-    /// One that its worker has accepted.
+    /// Counts a connection as active. Worker and listener total have counted it at the accept; the guard undoes those,
+    /// too.
     pub fn new(core: Rc<Core>, listener: Rc<Listener>) -> Open {
         listener.stats.active.add(1);
         Open { core, listener, place: None }

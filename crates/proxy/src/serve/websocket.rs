@@ -1,23 +1,23 @@
-//! How does a client of HTTP/1 get a WebSocket at an endpoint that speaks HTTP/2? There it is a tunnel (RFC 8441), without the
-//! key that HTTP/1 has (RFC 6455): the answer to that is made here.
+//! WebSocket for an HTTP/1 client at an HTTP/2 endpoint. The endpoint's side is a tunnel without a key (RFC 8441), so
+//! the answer to the client's key (RFC 6455) is made here.
 
 use evenkeel_wire::head::{Request, Table};
 use evenkeel_wire::http1::Version;
 use sha1::{Digest, Sha1};
 
-/// What it is called.
+/// Value of `Upgrade` and of `:protocol`.
 pub const PROTOCOL: &str = "websocket";
 
-/// The field with the client's key.
+/// Field with the client's key.
 pub const KEY: &str = "sec-websocket-key";
 
-/// What is hashed behind the key (RFC 6455 section 1.3).
+/// Suffix that is hashed with the key (RFC 6455 section 1.3).
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// Length of a key: 16 bytes in base64.
 const KEY_LEN: usize = 24;
 
-/// The answer to a client's key.
+/// Value of `Sec-WebSocket-Accept`: 20 bytes of SHA-1 in base64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accept([u8; 28]);
 
@@ -34,7 +34,7 @@ impl Accept {
         Accept(text)
     }
 
-    /// Adds the fields with which a WebSocket begins in HTTP/1.
+    /// Adds the fields of the response that switches an HTTP/1 connection to WebSocket.
     pub fn push(self, fields: &mut Table) {
         fields.push(b"upgrade", PROTOCOL.as_bytes());
         fields.push(b"sec-websocket-accept", &self.0);
@@ -43,8 +43,8 @@ impl Accept {
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// The answer to a request that asks for a WebSocket; `None` to any other. One that asks for another protocol gets an answer
-/// without it, as any server may give.
+/// The answer to a request for a WebSocket. `None` if it does not ask for one correctly: it is then served as a normal
+/// request, as RFC 9110 section 7.8 allows for any upgrade.
 pub fn asked(request: &Request<'_, '_>, upgrade: bool, version: Version) -> Option<Accept> {
     if !upgrade || version != Version::V11 || request.method != "GET" {
         return None;

@@ -1,10 +1,10 @@
-//! Relay between a client and an endpoint of bytes that are not looked at: those of sessions, and of tunnels after a switch of
-//! protocols. Each way is relayed by itself until its sender ends it, which is passed on; the other way continues until its own
-//! end.
+//! Relay of bytes between a client and an endpoint that are not interpreted: sessions, and tunnels after a switch of
+//! protocols. Each direction is relayed until its sender ends it; the end is passed on, and the other direction
+//! continues until its own.
 //!
-//! A read takes the worker's shared buffer. One that fills it is the sign of a large transfer: then pages go through a pipe
-//! and are not copied (`splice.rs`), until so little comes at a time that a copy is cheaper. A way that waits for its
-//! sender holds neither, so that an idle session is small.
+//! A read uses the worker's shared buffer. A read that fills it is the sign of a large transfer: then pages are moved
+//! through a pipe without copies (`splice.rs`), until so little comes at a time that a copy is cheaper. A direction
+//! that waits for its sender holds neither buffer nor pipe, so that idle sessions are small.
 
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::splice::{Pipe, SPLICE_MIN};
@@ -13,67 +13,67 @@ use std::io;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-/// One side of a session.
+/// Side of a session or tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     Client,
     Endpoint,
 }
 
-/// Both ways between two connections.
+/// Both directions between two connections.
 pub struct Duplex<'s> {
     client: &'s Transport,
     endpoint: &'s Transport,
     up: Way,
     down: Way,
-    /// True if the way down is polled first. The two take turns, as one that is always ready uses the task's turn up.
+    /// True if `down` is polled first. They alternate, as a direction that is always ready uses up the task's turn.
     down_first: bool,
 }
 
-/// One way.
+/// A direction, from a sender to a receiver.
 struct Way {
     held: Held,
-    /// Whether the last read brought so much that the next takes a pipe.
+    /// True if the last read filled its buffer or pipe, so that the next one uses a pipe.
     bulk: bool,
-    /// What follows what is held.
+    /// The step after the held bytes are written.
     next: Next,
-    /// Whether its end was passed on, or it cannot go on.
+    /// True if the end was passed on, or the direction has failed.
     done: bool,
-    /// Whether the receiving side has reset the connection.
+    /// True if a write has failed: the receiver has reset its connection.
     refused: bool,
 }
 
-/// How one way goes on.
+/// The next step of a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// It is to be read.
+    /// Read more from the sender.
     Read,
-    /// Nothing: its sender is done.
+    /// Pass the end on, as the sender has finished.
     End,
-    /// A reset.
+    /// Fail, as the sender has reset its connection.
     Reset,
 }
 
-/// What was read and not written yet.
+/// Bytes that were read and not written yet.
 enum Held {
     Nothing,
     Bytes(Buf),
     Pages(Pipe),
 }
 
-/// Which end of a way failed.
+/// The end of a direction that failed.
 enum Broken {
     From,
     To,
 }
 
 impl<'s> Duplex<'s> {
-    /// Returns both ways between open connections. `early`: bytes of the client that the endpoint does not have yet.
+    /// Relays between two open connections. `early` are bytes of the client that the endpoint does not have yet.
     pub fn new(client: &'s Transport, endpoint: &'s Transport, early: Option<Buf>) -> Duplex<'s> {
         Duplex::of(client, endpoint, Way::holding(early), Way::holding(None))
     }
 
-    /// Returns both ways after a switch of protocols. `answer`: what the endpoint has sent and the client does not have yet.
+    /// Relays after a switch of protocols. `answer` are bytes of the endpoint that the client does not have yet.
     pub fn switched(client: &'s Transport, endpoint: &'s Transport, answer: Buf) -> Duplex<'s> {
         Duplex::of(client, endpoint, Way::holding(None), Way::holding(Some(answer)))
     }
@@ -82,13 +82,13 @@ impl<'s> Duplex<'s> {
         Duplex { client, endpoint, up, down, down_first: true }
     }
 
-    /// Puts bytes of the client before those that are read from now on.
+    /// Sends `early` to the endpoint before anything that is read from the client.
     pub fn hold_early(&mut self, early: Buf) {
         self.up.held = Held::Bytes(early);
     }
 
-    /// Moves what can be moved: ready when both ways have ended, or with the side that has reset its connection. `moved`
-    /// is called after each read, with the side that was read and the number of bytes.
+    /// Relays in both directions. Ready when both have ended, or with the side that has reset its connection. `moved`
+    /// is called after each read with the side that was read and the number of bytes.
     pub fn poll(&mut self, cx: &mut Context<'_>, moved: impl Fn(Side, usize)) -> Poll<Result<(), Side>> {
         self.down_first = !self.down_first;
         let (up, down) = if self.down_first {
@@ -112,7 +112,7 @@ impl<'s> Duplex<'s> {
 
     fn poll_client(&mut self, cx: &mut Context<'_>, moved: &impl Fn(Side, usize)) -> Poll<Result<(), Broken>> {
         self.up.poll(cx, self.client, self.endpoint, !self.down.done, |n| {
-            // The first bytes went with the connection; from now on each may follow one that is under way.
+            // The first bytes went with the connect. Later ones must not wait for their ACK (Nagle's algorithm).
             self.endpoint.send_at_once();
             moved(Side::Client, n);
         })
@@ -122,7 +122,7 @@ impl<'s> Duplex<'s> {
         self.down.poll(cx, self.endpoint, self.client, !self.up.done, |n| moved(Side::Endpoint, n))
     }
 
-    /// Moves only what the endpoint sends; ready when that has ended.
+    /// Relays only what the endpoint sends; ready when that has ended.
     ///
     /// # Errors
     /// The side that has reset its connection.
@@ -134,13 +134,13 @@ impl<'s> Duplex<'s> {
         })
     }
 
-    /// Returns true if one way has ended and the other has not.
+    /// True if one direction has ended and the other has not.
     pub fn is_half_closed(&self) -> bool {
         self.up.done != self.down.done
     }
 
-    /// Returns the side that has to do something next: the one that does not take what is held for it, or else the one whose
-    /// half is still open. Of two open halves it is the client's.
+    /// The side that has to act next: the one that does not take the bytes held for it, or else the one whose half is
+    /// still open. The client, if both halves are open.
     pub fn awaits(&self) -> Side {
         let waits = |way: &Way| !matches!(way.held, Held::Nothing);
         match (waits(&self.up), waits(&self.down)) {
@@ -150,12 +150,12 @@ impl<'s> Duplex<'s> {
         }
     }
 
-    /// True if both halves are open and nothing is held: neither side has sent anything.
+    /// True while both halves are open and every byte that was read has been passed on.
     pub fn is_silent(&self) -> bool {
         [&self.up, &self.down].into_iter().all(|way| !way.done && matches!(way.held, Held::Nothing))
     }
 
-    /// Has the kernel probe both peers after so much silence.
+    /// Enables TCP keepalive on both connections, with probes after this much silence.
     pub fn keep_alive(&self, after: Duration) {
         self.client.keep_alive(after);
         self.endpoint.keep_alive(after);
@@ -168,7 +168,8 @@ impl Way {
         Way { held, bulk: false, next: Next::Read, done: false, refused: false }
     }
 
-    /// `back`: whether the other way is still open.
+    /// Moves bytes until something would block. `back`: the opposite direction is still open. `came` is called after
+    /// each read.
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -183,12 +184,13 @@ impl Way {
         loop {
             match self.poll_write(cx, to) {
                 Poll::Ready(Ok(())) => {}
-                // What was read of the other way may still arrive.
+                // Bytes of the opposite direction may still arrive at the client, so that one continues.
                 Poll::Ready(Err(_)) => {
                     (self.done, self.refused, self.held) = (true, true, Held::Nothing);
                     return Poll::Ready(Err(Broken::To));
                 }
-                // Nothing reads this side meanwhile. (After this side has sent its own end, a reset and an end look the same.)
+                // Nothing reads `from` meanwhile, so a reset is noticed only here. (Once this side has shut down, an
+                // end looks like a reset.)
                 Poll::Pending if back && from.poll_reset(cx).is_ready() => return Poll::Ready(Err(Broken::From)),
                 Poll::Pending => return Poll::Pending,
             }
@@ -202,7 +204,7 @@ impl Way {
                 Ok(n) => came(n),
                 Err(_) => return Poll::Ready(Err(Broken::From)),
             }
-            // An end that came with the last bytes goes on with them, in one packet.
+            // An end that came with the last bytes is passed on in the same packet.
             if let Held::Bytes(buf) = &mut self.held
                 && !self.bulk
                 && from.is_read_closed()
@@ -221,10 +223,10 @@ impl Way {
         }
     }
 
-    /// Passes the end on.
+    /// Passes the sender's end on to the receiver.
     fn finish(&mut self, to: &Transport, back: bool) -> Result<(), Broken> {
         (self.done, self.held) = (true, Held::Nothing);
-        // Both ends together are told by closing.
+        // If the other direction has ended, closing the connection does that.
         if back {
             to.shutdown_write();
         }

@@ -1,4 +1,5 @@
-//! Lifetime of a session: both ways are relayed until both have ended, a side resets, or nothing passes for too long.
+//! Lifetime of a session: relays until both directions have ended, a side resets, or the session is silent for too
+//! long.
 
 use super::duplex::{Duplex, Side};
 use evenkeel_net::deadline::{Elapsed, Timer};
@@ -8,33 +9,34 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-/// The way in which a session ended.
+/// The way a session ended, and which side caused it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionEnd {
     /// Both sides have ended their halves.
     Whole,
     /// This side has reset its connection.
     Reset(Side),
-    /// Nothing passed for too long, and this side was the one to act.
+    /// The session was silent for too long, and this side was the one to act.
     Idle(Side),
-    /// The session's endpoint has left, and the time to end is over.
+    /// The endpoint has left its pool, and the drain timeout is over.
     Cut,
 }
 
-/// Limits on the silence of a session.
+/// Time limits of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct Silence {
     /// Longest silence while both halves are open.
     pub idle: Duration,
-    /// Longest silence once one side has ended its half.
+    /// Longest silence once one half is closed.
     pub half_closed: Duration,
-    /// Silence before the kernel probes both peers, if it is to.
+    /// Silence before the kernel probes both peers; `None` = no probes.
     pub keepalive: Option<Duration>,
-    /// The tick by which all must be over.
+    /// Tick at which the session ends, whatever its state; `u64::MAX` without a limit.
     pub deadline: u64,
 }
 
-/// Relays to the end of the session. `moved` is called after each read, with the side that was read and the number of bytes.
+/// Relays until the session ends. `moved` is called after each read with the side that was read and the number of
+/// bytes.
 pub async fn run(
     duplex: &mut Duplex<'_>,
     timer: &Timer,
@@ -43,7 +45,7 @@ pub async fn run(
     moved: impl Fn(Side, usize),
 ) -> SessionEnd {
     let limit = Cell::new(silence.idle);
-    // The kernel is asked to probe a peer once that has been silent, so that short sessions pay nothing for it.
+    // Keepalive is enabled only after that much silence, so that short sessions save the system calls.
     let unprobed = Cell::new(silence.keepalive.filter(|after| *after < silence.idle));
     let due = |time| timer.tick_after(time).min(silence.deadline);
     let allow = || timer.set(due(unprobed.get().unwrap_or(limit.get())));

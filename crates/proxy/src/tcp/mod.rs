@@ -1,6 +1,6 @@
-//! What happens on a client connection whose bytes are not read? It becomes a session with one endpoint: routed, picked
-//! for, connected, relayed, counted. Read this file, then [`duplex`] (the bytes), [`lifetime`] (when it ends) and [`record`]
-//! (what is counted and logged).
+//! Sessions: client connections whose bytes are not interpreted. Each is routed, gets an endpoint, is relayed and
+//! counted. Read this file first, then [`duplex`] (the bytes), [`lifetime`] (the end) and [`record`] (counters and
+//! log).
 
 pub mod duplex;
 pub mod lifetime;
@@ -35,7 +35,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
-/// Serves a client from its accept to the end of its session.
+/// Serves a client connection from its accept to the end of its session.
 pub async fn serve(client: &mut Client<'_>, transport: &Transport, timer: &Timer, place: &mut Option<OpenConnection>) {
     let Ok(held) = Box::pin(admit(client, transport, timer, place)).await else { return };
     let mut held = held;
@@ -51,24 +51,24 @@ pub async fn serve(client: &mut Client<'_>, transport: &Transport, timer: &Timer
     let rules = client.listener.rules();
     let Some(routes) = &rules.compiled.tcp else { return };
     let mut record = Record::new(client, transport, &rules);
-    // Boxed: while a session runs it needs none of this memory.
+    // Boxed, so that the memory is free while the session runs.
     let opened = Box::pin(open(client, down, &rules, routes, &mut record, held)).await;
     let Some((session, early)) = opened.map(|opened| opened.begin(&record)) else { return };
     let ended = session.run(down, early).await;
     session.end(ended);
 }
 
-/// The client's side of a session.
+/// The client's side of a session, before it is relayed.
 struct Down<'d> {
     transport: &'d Transport,
     timer: &'d Timer,
 }
 
-/// What it takes to begin a session.
+/// Everything that a session begins with.
 struct Opened<'r> {
     ticket: InFlight<'r>,
     endpoint: Transport,
-    /// Of the client's bytes, what the endpoint did not take at once.
+    /// The client's bytes that the endpoint has not taken with the connect.
     early: Option<Buf>,
     silence: Silence,
 }
@@ -87,7 +87,7 @@ struct Session<'r> {
     silence: Silence,
 }
 
-/// Finds the route and connects to an endpoint. `None` if that is not possible, which is noted.
+/// Finds the route and connects to an endpoint. `None` if that fails; the cause is in `record`.
 async fn open<'r>(
     client: &'r Client<'_>,
     down: &Down<'_>,
@@ -137,7 +137,8 @@ async fn open<'r>(
                     _ if record.tries > 0 => Cause::Endpoint,
                     _ => Cause::Proxy,
                 });
-                // A session has no reply, but the access log tells: of the try before, if there was one.
+                // A session has no reply, but the access log has a reason: that of the failed try before, if there was
+                // one.
                 let why = none.count(pool);
                 record.reason = last.or(why);
                 return None;
@@ -190,12 +191,12 @@ async fn open<'r>(
     }
 }
 
-/// What a client has asked for in its handshake with us.
+/// Server name and protocol that were agreed in a terminated handshake, in the form that routes match.
 fn asked_for(info: &Info) -> Hello {
     Hello { server_name: info.server_name.as_deref().map(str::to_string), alpn: info.alpn.iter().cloned().collect() }
 }
 
-/// What the client has sent up to now, without waiting for more. `None`: it has reset its connection.
+/// The bytes that the client has sent so far, without waiting for any. `None` if it has reset its connection.
 async fn first_bytes(down: &Down<'_>, record: &Record<'_>, held: Option<Buf>) -> Option<Option<Buf>> {
     if held.is_some() {
         return Some(held);
@@ -206,7 +207,7 @@ async fn first_bytes(down: &Down<'_>, record: &Record<'_>, held: Option<Buf>) ->
         Poll::Pending => Poll::Ready(None),
     });
     match read.await {
-        // An end is found again when it is read for the second time.
+        // The end of the stream is read again when the session is relayed.
         Some(Ok(n)) => Some((n > 0).then_some(buf)),
         None => Some(None),
         Some(Err(_)) => {
@@ -216,8 +217,8 @@ async fn first_bytes(down: &Down<'_>, record: &Record<'_>, held: Option<Buf>) ->
     }
 }
 
-/// Reads until it is clear what the client asks for by TLS: all that came, and what it says if that is a ClientHello.
-/// `None`: it said too little in time.
+/// Reads until the client's TLS request is known. Returns everything that was read, with the ClientHello if it is one.
+/// `None` if too little came in time.
 async fn read_hello(
     client: &Client<'_>,
     down: &Down<'_>,
@@ -249,11 +250,11 @@ async fn read_hello(
 }
 
 impl Session<'_> {
-    /// Relays to the end. `early`: what the client has sent and the endpoint does not have yet. (Borrowed, as a future that
-    /// owned the session would hold it twice.)
+    /// Relays until the session ends. `early` are bytes of the client that the endpoint does not have yet. (`self` is
+    /// borrowed, as a future that owned the session would store it twice.)
     async fn run(&self, down: &Down<'_>, early: Option<Buf>) -> SessionEnd {
         let Whole { transport: endpoint, record } = &self.endpoint;
-        // What the client sent first was read: more is mostly not there yet.
+        // The client's first bytes were read, and more are rarely there yet: wait for readiness before the next read.
         let _ = down.transport.watch();
         let mut duplex = Duplex::new(down.transport, endpoint, early);
         let is_cut = || self.ticket.endpoint.cut.get();
@@ -264,7 +265,7 @@ impl Session<'_> {
         lifetime::run(&mut duplex, down.timer, self.silence, is_cut, moved).await
     }
 
-    /// Notes how it ended.
+    /// Ends the ticket with the outcome for the endpoint, and completes the record.
     fn end(self, ended: SessionEnd) {
         let Session { ticket, endpoint: Whole { record, .. }, .. } = &self;
         ticket.endpoint.stats.errors[ErrorKind::Reset as usize]
@@ -285,8 +286,8 @@ impl Session<'_> {
     }
 }
 
-/// A connection to an endpoint that is closed by a reset unless its session came to its normal end: an end that came
-/// otherwise must not look like the end of the data.
+/// An endpoint's connection that is reset on drop unless its session ended normally: a cut must not look like the end
+/// of the data.
 struct Whole<'s> {
     transport: Transport,
     record: &'s Record<'s>,
@@ -300,9 +301,9 @@ impl Drop for Whole<'_> {
     }
 }
 
-/// Whether there is another try after a connection that could not be opened.
+/// Decides whether another endpoint is tried after a failed connect.
 fn decide(client: &Client<'_>, (pool, here): (&WorkerPool, Slot), tries: &Tries<'_>) -> Decision {
-    // Nothing was sent, so nothing can be done twice.
+    // Nothing was sent, so the session counts as idempotent and replayable.
     let decision = tries.decide((pool, here), Failure::Connect, true, true, None, client.core.clock.now());
     if let Decision::Stop(why) = decision {
         pool.stats.retries_refused[why as usize].add(1);

@@ -1,4 +1,4 @@
-//! How did a session go? Filled in while it runs, and written to counters and the access log at its end.
+//! The record of a session, filled in while it runs and written to counters and the access log when it is dropped.
 
 use super::duplex::Side;
 use crate::listener::client::Client;
@@ -14,34 +14,34 @@ use evenkeel_net::transport::Transport;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// One session.
+/// Facts about a session so far.
 pub struct Record<'c> {
     client: &'c Client<'c>,
     transport: &'c Transport,
     rules: &'c Rules,
-    /// Its times so far.
+    /// Times so far, counted from the start of the session, after a TLS handshake.
     pub timing: Cell<Timing>,
-    /// Index in the plan; one more than the last if no route took it.
+    /// Index of the route in the plan; one past the last route if none matches.
     pub route: usize,
-    /// Its pool.
+    /// Pool of the route; `None` until it is known.
     pub pool: Option<&'c WorkerPool>,
-    /// The endpoint that was picked.
+    /// The endpoint that was picked last.
     pub endpoint: Option<Rc<Endpoint>>,
-    /// Endpoints that were tried.
+    /// Number of tries so far, including failed connects.
     pub tries: u32,
-    /// The server that it asked for, if that was read.
+    /// Server name from the ClientHello, if one was read.
     pub host: Option<Box<str>>,
-    /// Where it is.
+    /// Current phase; the access log has the last one.
     pub phase: Cell<Phase>,
     bytes_in: Cell<u64>,
     bytes_out: Cell<u64>,
     cause: Cell<Cause>,
-    /// Why it got to no endpoint.
+    /// Reason why no endpoint was reached, for the log.
     pub reason: Option<String>,
 }
 
 impl<'c> Record<'c> {
-    /// A session that begins.
+    /// Begins the record of a session that has no route yet.
     pub fn new(client: &'c Client<'c>, transport: &'c Transport, rules: &'c Rules) -> Record<'c> {
         Record {
             client,
@@ -61,14 +61,14 @@ impl<'c> Record<'c> {
         }
     }
 
-    /// Adds bytes from the client.
+    /// Adds bytes received from the client.
     pub fn count_in(&self, n: usize) {
         self.bytes_in.set(self.bytes_in.get() + n as u64);
-        // At once: a session may last for months.
+        // To the listener at once, as a session may last for months.
         self.client.listener.stats.bytes_in.add(n as u64);
     }
 
-    /// Adds bytes to the client.
+    /// Adds bytes sent to the client. The first ones set the time to first byte.
     pub fn count_out(&self, n: usize) {
         let timing = self.timing.get();
         if timing.ttfb_ns.is_none() {
@@ -79,14 +79,14 @@ impl<'c> Record<'c> {
         self.client.listener.stats.bytes_out.add(n as u64);
     }
 
-    /// Notes who ended it; the first cause counts.
+    /// Notes the side that ended the session; the first cause counts.
     pub fn blame(&self, cause: Cause) {
         if self.cause.get() == Cause::Normal {
             self.cause.set(cause);
         }
     }
 
-    /// Notes who has reset it.
+    /// Counts a reset by `side`, and blames it for the end.
     pub fn reset_by(&self, side: Side) {
         self.client.listener.stats.resets[side as usize].add(1);
         self.blame(match side {
@@ -95,19 +95,19 @@ impl<'c> Record<'c> {
         });
     }
 
-    /// Whether the endpoint has sent anything.
+    /// True if the endpoint has sent anything.
     pub fn is_answered(&self) -> bool {
         self.timing.get().ttfb_ns.is_some()
     }
 
-    /// It came to its normal end.
+    /// Notes that the session ended normally.
     pub fn done(&self) {
         self.phase.set(Phase::Done);
     }
 }
 
-/// A session dropped half-way, as its time or that of the process is over, is counted and logged like any other. A client
-/// whose session had no normal end is told so by a reset.
+/// Counts and logs the session, even one dropped half-way because its time or the process ends. Unless it ended
+/// normally, the client's connection is reset, so that a cut does not look like the end of the data.
 impl Drop for Record<'_> {
     fn drop(&mut self) {
         if self.phase.get() != Phase::Done {

@@ -1,5 +1,5 @@
-//! What is a flow? What one client address and port sends to one address of ours, and what comes back: at one endpoint at a
-//! time, whose ticket it holds until it ends.
+//! A flow: the datagrams between one client address and port and one local address. It is at one endpoint at a time,
+//! whose ticket it holds.
 
 use crate::core::Core;
 use crate::listener::rules::Listener;
@@ -16,77 +16,77 @@ use rustix::fd::OwnedFd;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-/// What makes two datagrams of the same flow.
+/// Identity of a flow: datagrams with equal keys belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// Who sends, as the socket says it.
+    /// Source of the client's datagrams.
     pub client: SocketAddr,
-    /// The address of ours that it sends to, where the socket has several.
+    /// Local address that the client sends to; `None` if the socket is bound to a single one.
     pub ours: Option<IpAddr>,
 }
 
-/// One flow.
+/// State and counters of a flow.
 pub struct Flow {
-    /// When its first datagram came.
+    /// Arrival of the first datagram.
     pub began: Instant,
-    /// Where its datagrams go; `None` until the next one finds a place.
+    /// Connection to the endpoint; `None` until the next datagram picks one.
     pub link: Option<Link>,
-    /// The endpoint that failed it last: the next is another one, if there is another.
+    /// The endpoint that failed last, to be avoided by the next pick if there is another.
     pub failed: Option<Slot>,
-    /// Endpoints it was at, or tried to be.
+    /// Number of endpoints tried so far.
     pub tries: u32,
-    /// Datagrams to its client.
+    /// Datagrams sent to the client.
     pub answered: u64,
-    /// Bytes from its client.
+    /// Bytes received from the client.
     pub bytes_in: u64,
-    /// Bytes to its client.
+    /// Bytes sent to the client.
     pub bytes_out: u64,
-    /// Until the first answer.
+    /// Time from the first datagram to the first answer, nanoseconds.
     pub first_answer_ns: Option<u64>,
-    /// Where it was last, for its line in the log.
+    /// Pool and endpoint that it had last, for the access log.
     pub was_at: Option<(Rc<WorkerPool>, Rc<Endpoint>)>,
-    /// Counts it for its client's address, where that is limited.
+    /// Its count among the flows of its client's address, if these are limited.
     pub _place: Option<OpenConnection>,
 }
 
-/// A flow's way to its endpoint.
+/// A flow's socket and ticket at its endpoint.
 pub struct Link {
-    /// Connected to the endpoint.
+    /// Socket connected to the endpoint.
     pub socket: OwnedFd,
-    /// Whose ticket it is.
+    /// Pool that the ticket belongs to.
     pub pool: Rc<WorkerPool>,
-    /// Held, as its pool may let go of it meanwhile.
+    /// Endpoint, held as the pool may release it meanwhile.
     pub endpoint: Rc<Endpoint>,
-    /// To be given back.
+    /// Returned to the balancer by [`end`](Self::end).
     pub ticket: Ticket,
-    /// Datagrams that went this way. Those that went nowhere, or to an endpoint before this one, are owed no answer.
+    /// Datagrams sent on this link. Those that were lost, or went to an earlier endpoint, need no answer.
     pub asked: u64,
-    /// Datagrams that came back.
+    /// Datagrams received on this link.
     pub answered: u64,
-    /// Datagrams that went before the last one came back.
+    /// Value of `asked` when the last answer came.
     pub asked_before: u64,
 }
 
 impl Link {
-    /// Returns the datagrams that are lost if the endpoint refuses: those since its last answer, or at least the one that was
+    /// Number of datagrams that are lost if the endpoint refuses one: those since its last answer, at least the one
     /// refused.
     pub fn refused(&self) -> u64 {
         self.asked.saturating_sub(self.asked_before).max(1)
     }
 
-    /// Whether so many came back for each that went.
+    /// True if every datagram sent has got this many answers.
     pub fn has_all(&self, answers: u64) -> bool {
         self.answered >= self.asked.saturating_mul(answers)
     }
 
-    /// Gives the place back, and closes the socket.
+    /// Returns the ticket and closes the socket.
     pub fn end(self, outcome: Outcome, now: Instant) {
         self.pool.take_back(self.ticket, &self.endpoint, outcome, now);
     }
 }
 
 impl Flow {
-    /// A flow whose first datagram has just come.
+    /// Begins a flow at its first datagram, without a link.
     pub fn new(place: Option<OpenConnection>, now: Instant) -> Flow {
         Flow {
             began: now,
@@ -102,7 +102,7 @@ impl Flow {
         }
     }
 
-    /// Counts answers.
+    /// Counts a batch of answers. The first one ends the latency of the ticket.
     pub fn on_answer(&mut self, datagrams: usize, bytes: usize, now: Instant) {
         if self.first_answer_ns.is_none() {
             self.first_answer_ns = Some(now.since(self.began));
@@ -118,7 +118,8 @@ impl Flow {
         self.bytes_out += bytes as u64;
     }
 
-    /// Ends what it has at its endpoint. One that never answered may be of those that never do: it says nothing.
+    /// Leaves the endpoint. Without an answer the outcome is `Cancelled`: some services never answer, so silence proves
+    /// nothing.
     pub fn leave(&mut self, now: Instant) {
         if let Some(link) = self.link.take() {
             let outcome = if link.answered > 0 { Outcome::Success } else { Outcome::Cancelled };
@@ -126,7 +127,7 @@ impl Flow {
         }
     }
 
-    /// Writes its line, if there is a log.
+    /// Writes the flow's line to the access log, if that is on.
     pub fn log(&self, key: &Key, why: FlowEnd, core: &Core, listener: &Listener, now: Instant) {
         let mut log = core.log.borrow_mut();
         let Some(log) = log.as_mut() else { return };

@@ -1,5 +1,5 @@
-//! What happens to a datagram? From a client it goes to the endpoint of its flow, for the first of which one is picked;
-//! from an endpoint to the flow's client.
+//! A worker's UDP socket and its flows. Datagrams of clients are forwarded to the endpoint of their flow, which is
+//! picked for its first datagram; datagrams of endpoints go to the flow's client.
 
 use super::flow::{Flow, Key, Link};
 use super::table::{Index, Table};
@@ -24,25 +24,25 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Slots for the answers of one flow before those of others.
+/// Maximum number of receive slots for answers of one flow in a batch, so that others get their turn.
 const ANSWERS_AT_ONCE: usize = 8;
 
-/// Flows whose answers are taken before clients get their turn.
+/// Maximum number of flows whose answers are read before clients get their turn.
 const FLOWS_AT_ONCE: usize = 64;
 
-/// Endpoints that one datagram is tried at.
+/// Maximum number of endpoints that a batch of a flow is tried at.
 const TRIES: usize = 3;
 
-/// One worker's socket at one address, and its flows.
+/// A worker's socket at one address, and its flows.
 pub struct UdpListener {
-    /// Where it is.
+    /// Address that the socket is bound to.
     pub addr: SocketAddr,
-    /// Whose clients come in here.
+    /// Listener whose rules apply.
     pub listener: RefCell<Rc<Listener>>,
-    /// Whether datagrams that begin a flow are dropped.
+    /// True if datagrams that would begin a flow are dropped.
     pub is_draining: Cell<bool>,
     socket: ListenFd,
-    /// Watches the sockets of all flows, so that none needs a task.
+    /// Epoll set with the sockets of all flows, so that none needs a task.
     watch: Arc<OwnedFd>,
     state: RefCell<State>,
 }
@@ -66,7 +66,7 @@ impl UdpListener {
         UdpListener { addr, listener, is_draining: Cell::new(false), socket, watch, state }
     }
 
-    /// Takes a batch from clients. Whether there may be more.
+    /// Receives a batch from clients and forwards it. Returns true if there may be more.
     pub fn take(&self, core: &Core) -> bool {
         let (state, listener) = (&mut *self.state.borrow_mut(), self.listener.borrow().clone());
         let Ok(taken) = state.received.take(self.socket.as_fd(), 0, SLOTS, true) else { return false };
@@ -107,7 +107,8 @@ impl UdpListener {
         taken == SLOTS
     }
 
-    /// Sends what is to be sent to the endpoint of its flow, or to another one if that is gone.
+    /// Sends the batch to the flow's endpoint, or to another one if that refuses it, up to [`TRIES`] times. What is
+    /// left is lost.
     fn pass_on(&self, core: &Core, state: &mut State, index: Index, listener: &Listener, now: Instant) {
         let State { flows, received, sending } = state;
         let stats = &listener.stats.udp;
@@ -141,7 +142,7 @@ impl UdpListener {
         stats.lost[why as usize].add(sending.clear());
     }
 
-    /// Takes a batch from endpoints. Whether there may be more.
+    /// Receives a batch from endpoints and forwards it. Returns true if there may be more.
     pub fn answer(&self, core: &Core) -> bool {
         let (state, listener) = (&mut *self.state.borrow_mut(), self.listener.borrow().clone());
         let (now, stats, answers) = (core.clock.now(), &listener.stats.udp, listener.plan().udp.answers);
@@ -154,7 +155,7 @@ impl UdpListener {
                 self.send_answers(state, stats);
                 used = 0;
             }
-            // One that has ended since leaves the event behind.
+            // The flow may have ended after epoll reported its socket.
             let Some((key, flow)) = state.flows.get_mut(index) else { continue };
             let Some(link) = &mut flow.link else { continue };
             let most = ANSWERS_AT_ONCE.min(SLOTS - used);
@@ -192,7 +193,7 @@ impl UdpListener {
         stats.lost[LostDatagram::Unsent as usize].add(sent.lost);
     }
 
-    /// Begins a flow.
+    /// Begins a flow, if the limits of its client's address allow it.
     fn begin(
         &self,
         core: &Core,
@@ -223,7 +224,7 @@ impl UdpListener {
         Ok(state.flows.insert(key, Flow::new(place, now), now))
     }
 
-    /// Finds a flow its endpoint.
+    /// Picks and connects an endpoint for a flow.
     fn link(
         &self,
         listener: &Listener,
@@ -236,7 +237,7 @@ impl UdpListener {
         let pool = pool_of(&rules).ok_or(LostDatagram::NoEndpoint)?;
         let hash = pool.plan().key().map(|_| hash_key::of_client(key.client.ip().to_canonical()));
         let pick = |tried: &[Slot]| pool.balancer.borrow_mut().start(&Request { key: hash, tried, beyond: false }, now);
-        // One that has failed may be the only one.
+        // An endpoint that has failed is used again if there is no other.
         let picked = match flow.failed {
             Some(failed) => pick(&[failed]).or_else(|why| if why == NoPick::AllTried { pick(&[]) } else { Err(why) }),
             None => pick(&[]),
@@ -278,7 +279,7 @@ impl UdpListener {
         Ok(socket)
     }
 
-    /// Ends a flow.
+    /// Removes a flow, logs it and counts its end.
     fn end(
         &self,
         core: &Core,
@@ -298,7 +299,7 @@ impl UdpListener {
         core.flow_closed();
     }
 
-    /// Ends the flows that are idle.
+    /// Ends the flows that were idle for longer than the listener allows.
     pub fn expire(&self, core: &Core, now: Instant) {
         let (flows, listener) = (&mut self.state.borrow_mut().flows, self.listener.borrow().clone());
         let idle_ns = u64::try_from(listener.plan().udp.idle.as_nanos()).unwrap_or(u64::MAX);
@@ -309,15 +310,15 @@ impl UdpListener {
         }
     }
 
-    /// Returns the time at which the flow that has been idle longest ends.
+    /// Time at which the flow that has been idle longest expires; `None` without flows.
     pub fn expires_at(&self) -> Option<Instant> {
         let (_, used) = self.state.borrow().flows.oldest()?;
         let idle_ns = u64::try_from(self.listener.borrow().plan().udp.idle.as_nanos()).unwrap_or(u64::MAX);
         Some(Instant(used.0.saturating_add(idle_ns)))
     }
 
-    /// Takes flows away from endpoints that are in the pool no more or whose checks fail: they go on elsewhere with their
-    /// next datagram. Endpoints that drain keep theirs.
+    /// Takes flows away from endpoints that have left the pool or fail their checks; they pick another with their next
+    /// datagram. Draining endpoints keep theirs.
     pub fn look(&self, now: Instant) {
         let (state, listener) = (&mut *self.state.borrow_mut(), self.listener.borrow().clone());
         let Some(pool) = pool_of(&listener.rules()).cloned() else { return };
@@ -337,7 +338,7 @@ impl UdpListener {
         }
     }
 
-    /// Ends all flows.
+    /// Ends all flows, as closed by this proxy.
     pub fn close(&self, core: &Core) {
         let (flows, listener) = (&mut self.state.borrow_mut().flows, self.listener.borrow().clone());
         while let Some((index, _)) = flows.oldest() {
@@ -350,12 +351,12 @@ const NOW: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_nse
 
 const EVENT: epoll::Event = epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) };
 
-/// The pool of a listener: no datagram has a host or a path.
+/// The pool of a listener, that of its route for any host and path: datagrams have neither.
 fn pool_of(rules: &Rules) -> Option<&Rc<WorkerPool>> {
     rules.compiled.router.find(b"", || "/").and_then(|route| rules.routes.pool(route))
 }
 
-/// Its endpoint is gone, as the kernel says: it goes on at another one with its next datagram.
+/// Ends the link of a flow whose endpoint refused a datagram (ICMP port unreachable); the next datagram picks another.
 fn fail(flow: &mut Flow, stats: &UdpStats, now: Instant) {
     let Some(link) = flow.link.take() else { return };
     stats.lost[LostDatagram::Refused as usize].add(link.refused());
@@ -364,7 +365,7 @@ fn fail(flow: &mut Flow, stats: &UdpStats, now: Instant) {
     link.end(Outcome::failed(FailureKind::Connect), now);
 }
 
-/// Whether there was no socket for want of descriptors, ports or memory of ours.
+/// True if a socket could not be opened for want of descriptors, ports or memory on this machine.
 fn is_ours(error: &io::Error) -> bool {
     let ours = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOBUFS, Errno::NOMEM, Errno::NOSPC];
     Errno::from_io_error(error).is_some_and(|errno| ours.contains(&errno))

@@ -1,10 +1,10 @@
-//! How do datagrams get there and back? Read the files in this order:
+//! UDP load balancing. Read the files in this order:
 //!
-//! 1. A [`listener`] is one worker's socket at one address, and the [`flow`]s that come in there, found in a [`table`].
-//! 2. What has come is in a batch, and so is what goes on ([`evenkeel_net::datagrams`]).
+//! 1. A [`listener`] is one worker's socket at one address, with its [`flow`]s in a [`table`].
+//! 2. Datagrams are received and sent in batches ([`evenkeel_net::datagrams`]).
 //!
-//! The kernel spreads clients over the workers' sockets by a hash of both addresses, so a flow stays with its worker as
-//! long as no socket joins or leaves. That is why a change of the configuration keeps them.
+//! The kernel distributes clients over the workers' sockets by a hash of both addresses, so a flow stays with its
+//! worker as long as no socket joins or leaves. A change of the configuration therefore keeps the sockets.
 
 mod flow;
 mod listener;
@@ -23,14 +23,14 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A socket that is served, and the tasks that do.
+/// A socket that is served, and its two tasks: one for clients, one for endpoints.
 pub struct Serving {
     udp: Rc<UdpListener>,
     taking: Task,
     answering: Task,
 }
 
-/// Relays datagrams from now on. `None` if the kernel cannot watch the socket.
+/// Starts to relay datagrams. `None`, with an error logged, if the kernel cannot watch the socket.
 pub fn start(core: &Rc<Core>, addr: SocketAddr, listener: Rc<Listener>, socket: ListenFd) -> Option<Serving> {
     let watched = || {
         let flows: Arc<OwnedFd> = epoll::create(epoll::CreateFlags::CLOEXEC)?.into();
@@ -49,26 +49,26 @@ pub fn start(core: &Rc<Core>, addr: SocketAddr, listener: Rc<Listener>, socket: 
     Some(Serving { udp, taking, answering })
 }
 
-/// Passes on what comes, until nothing is left; others get their turn after each batch.
+/// Relays in batches whenever `fd` is readable. Other tasks get a turn after each batch.
 async fn run(core: Rc<Core>, udp: Rc<UdpListener>, fd: Source<Arc<OwnedFd>>, batch: fn(&UdpListener, &Core) -> bool) {
     loop {
         fd.readable().await;
         if batch(&udp, &core) {
             yield_now().await;
         } else {
-            // Without a turn for others, which would ask the kernel once more for what has come: nothing is left to do.
+            // Without a yield, after which the kernel would be asked once more: the batch was the last.
             fd.note_empty();
         }
     }
 }
 
 impl Serving {
-    /// Where it is.
+    /// Address that the socket is bound to.
     pub fn addr(&self) -> SocketAddr {
         self.udp.addr
     }
 
-    /// Datagrams go by the rules of this listener from now on.
+    /// Applies the rules of `listener` to datagrams from now on.
     pub fn change(&self, listener: Rc<Listener>) {
         self.udp.listener.replace(listener);
     }
@@ -78,7 +78,7 @@ impl Serving {
         self.udp.expire(core, now);
     }
 
-    /// Returns the time at which the first flow is idle for too long, if there is one.
+    /// Time at which the next flow expires; `None` without flows.
     pub fn expires_at(&self) -> Option<Instant> {
         self.udp.expires_at()
     }
@@ -88,17 +88,17 @@ impl Serving {
         self.udp.look(now);
     }
 
-    /// No new flows; those that there are go on.
+    /// Starts no new flows; those that exist continue.
     pub fn take_no_more(&self) {
         self.udp.is_draining.set(true);
     }
 
-    /// Leaves all datagrams from clients to another process; what comes back still reaches them.
+    /// Leaves datagrams from clients to the process that takes over. Answers of endpoints are still forwarded.
     pub fn retire(&self) {
         self.taking.abort();
     }
 
-    /// Ends all flows. There is no end of a flow that one could wait for.
+    /// Ends all flows at once: nothing marks the end of a flow, so there is nothing to wait for.
     pub fn close(&self, core: &Core) {
         self.taking.abort();
         self.answering.abort();

@@ -1,20 +1,19 @@
-//! Which flow does a datagram belong to, and which flow is idle longest? A table by key whose entries are also in the
-//! order of their last use.
+//! Table of flows by key that also keeps its entries in the order of their last use, to expire the oldest.
 
 use evenkeel_balance::Instant;
 use evenkeel_balance::slab::Slab;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Where an entry is, as long as it is there.
+/// Position of an entry, valid until it is removed.
 pub type Index = u32;
 
 const NONE: Index = Index::MAX;
 
-/// Entries by key. All operations take the same time however many there are.
+/// Entries by key, linked in the order of their last use. All operations take constant time.
 #[derive(Debug)]
 pub struct Table<K, V> {
-    /// Seeded: clients choose their ports, and must not be able to choose ones that collide.
+    /// Seeded, so that clients cannot choose ports whose keys collide.
     by_key: HashMap<K, Index>,
     nodes: Slab<Node<K, V>>,
     oldest: Index,
@@ -37,17 +36,17 @@ impl<K, V> Default for Table<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V> Table<K, V> {
-    /// The entry of a key.
+    /// Position of the entry with this key.
     pub fn find(&self, key: &K) -> Option<Index> {
         self.by_key.get(key).copied()
     }
 
-    /// What is there.
+    /// The entry at `index`; `None` if it was removed.
     pub fn get_mut(&mut self, index: Index) -> Option<(&K, &mut V)> {
         self.nodes.get_mut(index).map(|node| (&node.key, &mut node.value))
     }
 
-    /// Adds an entry, used at `now`, in the place of one with the same key.
+    /// Inserts an entry used at `now`. Replaces one with the same key.
     pub fn insert(&mut self, key: K, value: V, now: Instant) -> Index {
         if let Some(index) = self.find(&key) {
             self.remove(index);
@@ -59,7 +58,7 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
         index
     }
 
-    /// Notes that an entry is used. Time must not go back between two uses.
+    /// Marks an entry as used at `now`, which must not be earlier than any use before.
     pub fn touch(&mut self, index: Index, now: Instant) {
         let Some(node) = self.nodes.get_mut(index) else { return };
         node.used = now;
@@ -69,13 +68,13 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
         }
     }
 
-    /// The entry that was not used for the longest time, and its last use.
+    /// The entry with the longest time since its last use, and that use.
     pub fn oldest(&self) -> Option<(Index, Instant)> {
         let node = self.nodes.get(self.oldest)?;
         Some((self.oldest, node.used))
     }
 
-    /// Takes an entry out.
+    /// Removes an entry and returns it.
     pub fn remove(&mut self, index: Index) -> Option<(K, V)> {
         self.nodes.get(index)?;
         self.unlink(index);
@@ -84,7 +83,7 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
         Some((node.key, node.value))
     }
 
-    /// All entries.
+    /// All entries, in no particular order.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut V> {
         self.nodes.iter_mut().map(|node| &mut node.value)
     }
@@ -118,7 +117,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The same, as simple as can be: the one that is used last is last.
+    /// Reference model: a list in the order of last use.
     #[derive(Default)]
     struct Model(Vec<(u8, u32, Instant)>);
 
@@ -138,7 +137,7 @@ mod tests {
     }
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
-        // Few keys, so that they meet.
+        // Few keys, so that steps collide.
         let key = 0..12_u8;
         let step = prop_oneof![
             (key.clone(), any::<u32>()).prop_map(|(key, value)| Step::Insert(key, value)),

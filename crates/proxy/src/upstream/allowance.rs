@@ -1,33 +1,35 @@
-//! Limits of an endpoint that speaks HTTP/2 beyond its SETTINGS, as it has shown them: streams that it refuses, streams that a
-//! connection takes in all, and pings that it minds.
+//! Limits of an HTTP/2 endpoint beyond its SETTINGS, learned from its behaviour: streams that it refuses, the number of
+//! streams after which it ends a connection, and how often it accepts pings.
 
 use evenkeel_balance::Instant;
 use evenkeel_wire::h2::ErrorCode;
 use std::cell::Cell;
 use std::time::Duration;
 
-/// Time for which a connection keeps to what it took when the endpoint refused more: a probe a second costs one refusal.
+/// Time after a refused stream before a connection tries more streams than it took. Probing once a second costs one
+/// refusal.
 const REFUSED_NS: u64 = 1_000_000_000;
 
-/// The first pause of a connection whose endpoint refuses a stream that it has alone. Each further one is twice that.
+/// First pause after the endpoint refused the only stream of a connection, in nanoseconds. Each further one is twice as
+/// long.
 const PAUSE_NS: u64 = 5_000_000;
 
-/// The longest pause.
+/// Longest pause, in nanoseconds.
 const PAUSE_MAX_NS: u64 = 1_000_000_000;
 
-/// Most doublings of the time without a ping.
+/// Maximum number of doublings of the silence before a ping.
 const CALM_MAX: u32 = 6;
 
-/// Pings that an endpoint gets without having sent anything of a response in between. gRPC servers end the connection
-/// (`too_many_pings`) after two that come too soon (gRPC A8 and A9).
+/// Maximum number of pings while the endpoint sends nothing of a response. gRPC servers end the connection
+/// (`too_many_pings`) after two that come too soon (gRPC proposals A8 and A9).
 pub const PINGS_MAX: u32 = 2;
 
-/// Limits of an endpoint that hold for all of its connections.
+/// Learned limits of an endpoint that hold for all of its connections.
 #[derive(Debug)]
 pub struct Allowance {
-    /// Streams that a connection takes in all before the endpoint ends it.
+    /// Number of streams after which the endpoint ends a connection; `u32::MAX` if it is unknown.
     lifetime: Cell<u32>,
-    /// Number of times that the endpoint has asked for calm, up to [`CALM_MAX`].
+    /// Number of ENHANCE_YOUR_CALM that the endpoint has sent, up to [`CALM_MAX`].
     calm: Cell<u32>,
 }
 
@@ -38,41 +40,42 @@ impl Default for Allowance {
 }
 
 impl Allowance {
-    /// Streams that a connection takes in all, as far as that is known.
+    /// Number of streams after which the endpoint ends a connection; `u32::MAX` if it is unknown.
     pub fn lifetime(&self) -> u32 {
         self.lifetime.get()
     }
 
-    /// Notes that a connection has ended after `taken` streams, with others that were sent on it left unprocessed.
+    /// Notes that the endpoint ended a connection after `taken` streams, and left later ones unprocessed.
     pub fn ended_after(&self, taken: u32) {
         self.lifetime.set(taken.max(1));
     }
 
-    /// Notes that a connection has taken `taken` streams: if that is more than the limit, the last one ended for another reason.
+    /// Notes that a connection has finished `taken` streams. If that exceeds the limit, the limit was wrong and is
+    /// raised.
     pub fn outlived(&self, taken: u32) {
         if taken > self.lifetime.get() {
             self.lifetime.set(taken.saturating_mul(2));
         }
     }
 
-    /// Notes that the endpoint has ended a connection with this code of GOAWAY.
+    /// Notes the error code of the endpoint's GOAWAY.
     pub fn ended_with(&self, code: u32) {
         if code == ErrorCode::EnhanceYourCalm as u32 {
             self.calm.set((self.calm.get() + 1).min(CALM_MAX));
         }
     }
 
-    /// Silence before a ping: as configured, and twice that for each time that the endpoint asked for calm.
+    /// Silence before a ping: as configured, doubled for each ENHANCE_YOUR_CALM.
     pub fn ping_after(&self, configured: Duration) -> Duration {
         configured.saturating_mul(1 << self.calm.get())
     }
 }
 
-/// Streams that one connection takes at a time, learned from those that its endpoint refused (REFUSED_STREAM).
+/// Number of streams that a connection takes at a time, learned from those that its endpoint refused (REFUSED_STREAM).
 #[derive(Debug)]
 pub struct Concurrency {
     most: Cell<u32>,
-    /// Streams that were refused and are not given back yet.
+    /// Refused streams that their requests still hold.
     refused: Cell<u32>,
     refused_at: Cell<Instant>,
     pause_ns: Cell<u64>,
@@ -90,18 +93,18 @@ impl Default for Concurrency {
 }
 
 impl Concurrency {
-    /// Streams that may be open now. None while a pause runs.
+    /// Maximum number of open streams; 0 during a pause.
     pub fn most(&self, now: Instant) -> u32 {
         if self.pause_left_ns(now) > 0 { 0 } else { self.most.get() }
     }
 
-    /// Notes that the endpoint has refused one of `streams` streams.
+    /// Notes that the endpoint has refused one of `streams` open streams.
     pub fn refuse(&self, streams: u32, now: Instant) {
         self.refused.set(self.refused.get() + 1);
         let taken = streams.saturating_sub(self.refused.get());
         self.most.set(taken.max(1));
         self.refused_at.set(now);
-        // The end of another one makes room; where there is no other, only time can.
+        // The end of another stream makes room. Without one, only time can.
         self.pause_ns.set(match (taken, self.pause_ns.get()) {
             (1.., _) => 0,
             (0, 0) => PAUSE_NS,
@@ -109,12 +112,12 @@ impl Concurrency {
         });
     }
 
-    /// Notes that a refused stream is given back.
+    /// Notes that a request has dropped its refused stream.
     pub fn give_back(&self) {
         self.refused.set(self.refused.get().saturating_sub(1));
     }
 
-    /// Notes the end of a stream that the endpoint took.
+    /// Notes the end of a stream that the endpoint took. A second after the last refusal, each raises the limit by one.
     pub fn took(&self, now: Instant) {
         self.pause_ns.set(0);
         if self.most.get() != u32::MAX && now.since(self.refused_at.get()) >= REFUSED_NS {
@@ -122,18 +125,18 @@ impl Concurrency {
         }
     }
 
-    /// Notes that the endpoint has stated its limit anew.
+    /// Forgets the limit, as the endpoint has sent new SETTINGS.
     pub fn restate(&self) {
         self.most.set(u32::MAX);
         self.pause_ns.set(0);
     }
 
-    /// Streams that were refused and are not given back yet.
+    /// Number of refused streams that their requests still hold.
     pub fn refused(&self) -> u32 {
         self.refused.get()
     }
 
-    /// Returns the rest of the pause, in nanoseconds.
+    /// Rest of the pause, in nanoseconds.
     pub fn pause_left_ns(&self, now: Instant) -> u64 {
         self.pause_ns.get().saturating_sub(now.since(self.refused_at.get()))
     }
@@ -148,7 +151,7 @@ mod tests {
     #[test]
     fn a_connection_keeps_to_what_it_took_and_probes_for_more_after_a_second() {
         let concurrency = Concurrency::default();
-        // Of 100 streams 84 are refused at once.
+        // 84 of 100 streams are refused at once.
         (0..84).for_each(|_| concurrency.refuse(100, Instant(0)));
         assert_eq!((concurrency.most(Instant(0)), concurrency.pause_left_ns(Instant(0))), (16, 0));
         (0..84).for_each(|_| concurrency.give_back());

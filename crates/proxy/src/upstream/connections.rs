@@ -1,5 +1,5 @@
-//! How does a request reach an endpoint? Over a connection that is idle, or a new one; with HTTP/1 it has that alone until it
-//! gives it back.
+//! Connections to endpoints: an idle one or a new one. An HTTP/1 request has its connection to itself until it gives it
+//! back.
 
 use super::pick::InFlight;
 use super::pool::{Endpoint, WorkerPool};
@@ -18,37 +18,37 @@ use rustix::io::Errno;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-/// The request or session that needs a connection to an endpoint of `pool`.
+/// A request or session that needs a connection to an endpoint of `pool`.
 #[derive(Clone, Copy)]
 pub struct Wanted<'r> {
     pub core: &'r Core,
     pub peer: &'r Peer<'r>,
-    /// The client, if a trusted proxy sent the request for it.
+    /// The client that a trusted proxy names in the request, if one does.
     pub origin: Option<IpAddr>,
     pub pool: &'r WorkerPool,
 }
 
-/// A request at an endpoint, on a connection that it has alone until it gives it back to the idle ones or closes it; or on a
-/// stream of one that others have too.
+/// A request in flight on its connection. The connection belongs to it until it becomes idle or is closed; as an HTTP/2
+/// stream, it is shared with others.
 pub struct UpstreamConn<'r, L = Transport> {
     pub ticket: InFlight<'r>,
     pub transport: L,
 }
 
-/// A connection that was had.
+/// A connection that was acquired.
 pub struct Acquired {
     pub transport: Transport,
-    /// How many of the request's first bytes it has taken.
+    /// Number of the request's bytes that were already written.
     pub sent: usize,
-    /// How long it took to open, if it is new.
+    /// Time that it took to open, nanoseconds; `None` if it was idle.
     pub connect_ns: Option<u64>,
 }
 
 impl Wanted<'_> {
-    /// A connection to the endpoint that has taken some of `bytes`: the idle one, or a new one.
+    /// Returns a connection that has taken some of `bytes`: `idle` if there is one, else a new one.
     ///
     /// # Errors
-    /// It cannot be opened, or takes nothing.
+    /// The connection cannot be opened, or fails at the first write.
     pub async fn acquire(&self, endpoint: &Endpoint, idle: Option<Transport>, bytes: &[u8]) -> io::Result<Acquired> {
         if let Some(transport) = idle {
             let sent = transport.write_some(bytes).await?;
@@ -60,10 +60,11 @@ impl Wanted<'_> {
         Ok(Acquired { transport, sent, connect_ns: Some(clock.read().since(began)) })
     }
 
-    /// A new connection to the endpoint that has taken so many of `bytes`; without any, one that is open.
+    /// Opens a connection, and returns it with the number of `bytes` that it has taken. Without bytes it is just
+    /// opened.
     ///
     /// # Errors
-    /// It cannot be opened, or takes nothing.
+    /// The connection cannot be opened, or fails at the first write.
     pub async fn connect(&self, endpoint: &Endpoint, bytes: &[u8]) -> io::Result<(Transport, usize)> {
         let addr = endpoint.addr.ok_or_else(|| io::Error::other("its name does not resolve"))?;
         endpoint.stats.connects.add(1);
@@ -76,25 +77,26 @@ impl Wanted<'_> {
             transport.write(&mut self.header(version), !bytes.is_empty() || tls.is_some()).await?;
         }
         if let (Some(settings), Some(stream)) = (tls, transport.as_tls()) {
-            // Boxed, as few connections are new.
+            // Boxed, as most requests find an idle connection.
             let offers = self.pool.offers();
             let chose_h2 = Box::pin(secure(settings, stream, &endpoint.name, endpoint.addr, offers)).await?;
             if chose_h2 {
-                // This request was written in HTTP/1, for which there is another connection; those that follow take this one.
+                // This request is in HTTP/1 format and needs a connection of its own; later requests use the shared
+                // one.
                 self.pool.chose_h2.set(true);
                 endpoint.sessions.adopt(transport, &rules.plan.http2);
                 return Box::pin(self.connect(endpoint, bytes)).await;
             }
         }
         let sent = transport.write_some(bytes).await?;
-        // The request has left: a failure here must not count as unreachable, or it would be sent to another endpoint too.
-        // The read that follows meets it again, and knows that.
+        // The request was sent: a failure here must not count as unreachable, or it would be sent to another endpoint,
+        // too. The next read meets the same error and classifies it.
         let _ = transport.watch();
         Ok((transport, sent))
     }
 
-    /// The PROXY protocol header that tells an endpoint who the client is. Of a client behind a trusted proxy only the
-    /// address is known: port 0.
+    /// The PROXY protocol header that names the client to the endpoint. Behind a trusted proxy only the client's
+    /// address is known, so its port is 0.
     fn header(&self, version: ProxyVersion) -> Buf {
         let mut addresses = self.peer.addresses();
         if let (Some(ip), Some(addresses)) = (self.origin, &mut addresses) {
@@ -108,28 +110,28 @@ impl Wanted<'_> {
     }
 }
 
-/// An endpoint that could not be connected to.
+/// Consequence of a failed connect, for the log and the client.
 pub struct Unreachable {
-    /// Who is at fault.
+    /// Side that is at fault: this proxy if it lacks resources.
     pub cause: Cause,
-    /// The status for the client.
+    /// Status for the client: 502, 503 or 504.
     pub status: u16,
-    /// And why.
+    /// Reason, for the log and the client.
     pub why: String,
 }
 
-/// Ends a request whose endpoint could not be connected to; without an error, not in time.
+/// Ends the ticket of a request after a failed connect. `error` is `None` after a timeout.
 #[cold]
 pub fn unreachable(pool: &WorkerPool, ticket: InFlight<'_>, error: Option<io::Error>) -> Unreachable {
     let endpoint = ticket.endpoint.clone();
     let why = error.as_ref().map_or("no connection in time".to_string(), io::Error::to_string);
     let (cause, status) = match error {
-        // No connection was even tried: to hold it against the endpoint would eject it for our lack.
+        // This process lacks descriptors, memory or ports: the endpoint must not be ejected for that.
         Some(error) if is_ours(&error) || error.kind() == io::ErrorKind::ResourceBusy => {
             ticket.end(Outcome::Cancelled);
             (Cause::Proxy, 503)
         }
-        // It is well, and says what it does not take.
+        // The endpoint works but does not support the request (a tunnel over HTTP/2).
         Some(error) if error.kind() == io::ErrorKind::Unsupported => {
             ticket.end(Outcome::Cancelled);
             (Cause::Endpoint, 502)
@@ -150,7 +152,7 @@ pub fn unreachable(pool: &WorkerPool, ticket: InFlight<'_>, error: Option<io::Er
     Unreachable { cause, status, why }
 }
 
-/// Whether this process or its machine has run out of something: descriptors, memory, local ports.
+/// True if this process or machine has run out of descriptors, memory or local ports.
 fn is_ours(error: &io::Error) -> bool {
     let lack = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS, Errno::ADDRNOTAVAIL];
     Errno::from_io_error(error).is_some_and(|errno| lack.contains(&errno))

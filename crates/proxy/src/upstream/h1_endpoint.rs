@@ -1,4 +1,5 @@
-//! An endpoint that speaks HTTP/1, in parts: a request's body is framed for it, and its response taken out of its framing.
+//! An HTTP/1 endpoint that exchanges parts with a client of any protocol: frames the request's body, unframes the
+//! response.
 
 use crate::body::fault::Fault;
 use crate::body::framing::{Framing, Reader, Unread, Writer};
@@ -14,51 +15,51 @@ use evenkeel_wire::http1::{Body, FIELDS_MAX, Limits, Reject, Response};
 use std::cell::{Cell, RefCell};
 use std::task::{Context, Poll, ready};
 
-/// Limits on the head of a response: it may fill a buffer and have as many fields as fit the arrays.
+/// Limits on the head of a response: its size is that of a buffer, its number of fields that of the worker's table.
 pub const RESPONSE_LIMITS: Limits = Limits { head: CAPACITY, fields: FIELDS_MAX };
 
-/// One request on a connection to an endpoint that it has to itself.
+/// A request on an HTTP/1 connection to an endpoint, which it has to itself.
 pub struct H1Endpoint<'t> {
     transport: &'t Transport,
     core: &'t Core,
     asked: RequestContext,
     leniency: Leniency,
     reader: RefCell<Reader>,
-    /// Bytes of a head that is not whole, which were looked at.
+    /// Bytes of an incomplete head that were already parsed; no need to parse again before more have come.
     looked_at: Cell<usize>,
     has_spoken: Cell<bool>,
     writer: RefCell<Writer>,
-    /// What the head of the response says of the connection.
+    /// Statement of the response's head about reuse of the connection.
     kept: Cell<Kept>,
 }
 
-/// What is accepted of an endpoint beyond the rules.
+/// Deviations from HTTP/1 that are accepted of an endpoint.
 #[derive(Clone, Copy)]
 pub struct Leniency {
     pub tolerated: Tolerated,
-    /// True if the connection has carried other requests before.
+    /// True if the connection has carried earlier requests.
     pub is_reused: bool,
 }
 
 impl Leniency {
-    /// Replaces a head that was refused by one that can be read, where the pool tolerates the fault. True if more of it has to
-    /// be read first.
+    /// Replaces a refused head in `buf` by one that can be parsed, if the pool tolerates the fault. Returns true if
+    /// more of the head has to be read first.
     ///
     /// # Errors
-    /// It cannot be mended, or is not tolerated.
+    /// The head cannot be mended, or its fault is not tolerated.
     #[cold]
     pub fn mend(self, buf: &mut Buf, refused: Reject) -> Result<bool, Fault> {
         match mend::mend(buf.filled(), refused, &RESPONSE_LIMITS, self.tolerated) {
             Ok(Mended::More) => Ok(true),
             Ok(Mended::Head(len, head)) if buf.replace_front(len, &head) => Ok(false),
             Ok(Mended::Head(..)) => Err(Fault::Response(Reject::HeadTooLarge)),
-            // The rest of the response before, which was not to have a body.
+            // Not a head but a body that the previous response should not have had.
             Err(_) if self.is_reused && !buf.filled().starts_with(b"HTTP/") => Err(Fault::Stray),
             Err(reject) => Err(Fault::Response(reject)),
         }
     }
 
-    /// Lets pass in a body what the pool tolerates there.
+    /// Relaxes the parser of a chunked body as far as the pool tolerates.
     #[inline]
     pub fn apply(self, body: &mut Body) {
         if let Body::Chunked(chunked) = body
@@ -70,7 +71,7 @@ impl Leniency {
 }
 
 impl<'t> H1Endpoint<'t> {
-    /// A request whose head goes, or has gone, over `transport`. `in_chunks`: so does the head frame its body.
+    /// A request whose head is sent over `transport`. `in_chunks`: that head announces a chunked body.
     pub fn new(
         transport: &'t Transport,
         core: &'t Core,
@@ -92,7 +93,7 @@ impl<'t> H1Endpoint<'t> {
         }
     }
 
-    /// Takes a head from the front of what has come; `None` while not all of it is there.
+    /// Takes a head off the front of the bytes read; `None` if it is incomplete.
     fn take_head(&self, reader: &mut Reader) -> Result<Option<Head>, Reject> {
         let mut room = self.core.room.borrow_mut();
         let read = Response::read(reader.came.filled(), &mut room, self.asked, &RESPONSE_LIMITS)?;
@@ -104,7 +105,7 @@ impl<'t> H1Endpoint<'t> {
         let ends = status >= 200 && body.is_done();
         let head = Head { status, fields: response.translated(), ends, closes: !keep_alive };
         reader.came.consume(len);
-        // A switch of protocols was asked for, or it was refused.
+        // The parser accepts a 101 only if the request asked for a switch.
         reader.begin(if status == 101 { Body::UntilClose } else { body });
         Ok(Some(head))
     }
@@ -124,7 +125,8 @@ impl Upstream for H1Endpoint<'_> {
                     Ok(Some(head)) => {
                         self.looked_at.set(0);
                         if head.status >= 200 {
-                            // As long as nothing of the response was sent, the client can still be told of a fault.
+                            // Nothing was sent yet, so a fault in the first part of the body can still be answered with
+                            // an error.
                             reader.take().map_err(Fault::Response)?;
                         }
                         return Poll::Ready(Ok(head));
@@ -173,7 +175,7 @@ impl Upstream for H1Endpoint<'_> {
     }
 
     fn send(&self, part: Part) {
-        // The endpoint ignores trailers that it has no use for.
+        // Trailers are not negotiated: an endpoint ignores those that it has no use for.
         self.writer.borrow_mut().send(part, true);
     }
 

@@ -1,4 +1,4 @@
-//! The connections to an endpoint that wait for their next request.
+//! Idle connections to an endpoint, which wait for their next request.
 
 use super::marked::Mark;
 use crate::core::Core;
@@ -10,32 +10,34 @@ use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
-/// The connections to one endpoint that no request has now. Each change is counted, too.
+/// Idle connections to one endpoint. Each change is also counted for the endpoint and the worker.
 pub struct IdleConns {
     core: Rc<Core>,
     mark: Rc<Mark>,
     stats: Arc<EndpointStats>,
-    /// The idle connections; the last is the one that became idle last.
+    /// The connections, in the order in which they became idle.
     idle: RefCell<Vec<Idle>>,
 }
 
-/// A connection that waits for its next request.
+/// A connection without a request.
 struct Idle {
     transport: Transport,
     since: Instant,
-    /// Time for which the endpoint keeps the connection, less a margin.
+    /// Time for which the endpoint keeps it, less a margin, in nanoseconds.
     most_ns: u64,
 }
 
 impl Idle {
-    /// Returns true if it may be used. `kept_ns`: the longest time that any may be idle.
+    /// True if it may be reused: it was idle for less than `kept_ns`, and the endpoint has sent nothing, not even an
+    /// end.
     fn is_good(&self, kept_ns: u64, now: Instant) -> bool {
         now.since(self.since) < kept_ns.min(self.most_ns) && self.transport.is_quiet()
     }
 }
 
-/// Returns how long a connection is used that its endpoint closes after `kept_secs`: a second less, for a request that is on its
-/// way when the time is over; half of a single second. Node.js itself waits a second longer than it states.
+/// Time for which a connection is reused if its endpoint closes it after `kept_secs` (`Keep-Alive: timeout`), in
+/// nanoseconds. A margin of a second, or of half the timeout if that is one second, is for a request that is under way
+/// when the time ends. Node.js itself waits a second longer than it states.
 fn most_ns(kept_secs: Option<u32>) -> u64 {
     match kept_secs {
         None => u64::MAX,
@@ -45,7 +47,7 @@ fn most_ns(kept_secs: Option<u32>) -> u64 {
 }
 
 impl IdleConns {
-    /// Creates an empty set of connections.
+    /// Creates an empty set, and registers it with the worker's total of idle connections.
     pub fn new(core: &Rc<Core>, mark: &Rc<Mark>, stats: Arc<EndpointStats>) -> Rc<IdleConns> {
         let conns = Rc::new(IdleConns { core: core.clone(), mark: mark.clone(), stats, idle: RefCell::default() });
         let holder: Weak<IdleConns> = Rc::downgrade(&conns);
@@ -53,21 +55,21 @@ impl IdleConns {
         conns
     }
 
-    /// The one that became idle last, if it is still good: its buffers are warm, and it is the least likely to be closed by
-    /// the endpoint just now. `kept_ns`: how long one may be idle.
+    /// Takes the connection that became idle last, if it can be reused. Its buffers are warm, and the endpoint is the
+    /// least likely to close it now. `kept_ns` is the longest time that any may have been idle.
     pub fn take(&self, kept_ns: u64, now: Instant) -> Option<Transport> {
         loop {
             let idle = self.idle.borrow_mut().pop()?;
             self.count_out(1);
-            // Sweeps come too seldom to rely on: the endpoint may close as soon as the time is over.
+            // Checked here, as sweeps are too far apart: the endpoint may close it as soon as its time is over.
             if idle.is_good(kept_ns, now) {
                 return Some(idle.transport);
             }
         }
     }
 
-    /// Keeps a connection for the next request, unless there are `most` already. `kept_secs`: seconds for which its endpoint keeps
-    /// it, if they are known.
+    /// Keeps a connection, or closes it if there are `most` already. `kept_secs` is the time in seconds after which its
+    /// endpoint closes it, if it is known.
     pub fn keep(&self, transport: Transport, most: usize, kept_secs: Option<u32>, now: Instant) {
         let mut idle = self.idle.borrow_mut();
         if idle.len() < most {
@@ -80,7 +82,7 @@ impl IdleConns {
         }
     }
 
-    /// Closes those that were idle for too long or that the endpoint has closed.
+    /// Closes connections that were idle for too long or that the endpoint has closed.
     pub fn sweep(&self, kept_ns: u64, now: Instant) {
         let mut idle = self.idle.borrow_mut();
         let before = idle.len();
@@ -93,7 +95,7 @@ impl IdleConns {
         !self.idle.borrow().is_empty()
     }
 
-    /// Closes all.
+    /// Closes all idle connections.
     pub fn close(&self) {
         self.count_out(std::mem::take(&mut *self.idle.borrow_mut()).len());
     }

@@ -1,5 +1,5 @@
-//! How does one connection to an endpoint live that many requests share? It takes requests, then no more, and ends with the last
-//! of them; or all at once, when the endpoint gives no sign of life.
+//! An HTTP/2 connection to an endpoint, shared by many requests. It takes requests until it drains, and ends with the
+//! last of them; or at once if the endpoint shows no sign of life.
 
 use super::allowance::{Allowance, Concurrency, PINGS_MAX};
 use super::waiting::Queue;
@@ -18,67 +18,67 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// Silence after which the kernel asks the endpoint's machine for a sign of life: pings of HTTP/2 are few.
+/// Silence after which the kernel probes the endpoint (TCP keepalive), as HTTP/2 pings are few.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
 
-/// Time that bytes may wait for the endpoint's machine to acknowledge them before the kernel ends the connection.
+/// Time for which sent bytes may stay unacknowledged before the kernel ends the connection (`TCP_USER_TIMEOUT`).
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(30);
 
-/// What a ping carries that asks for a sign of life.
+/// Payload of the pings that check whether the endpoint is alive.
 const LIFE_PING: u64 = 0x6c69_6665_0000_0002;
 
-/// One connection.
+/// A shared connection to an endpoint.
 pub struct Link {
     pub(super) session: Rc<Session>,
     core: Rc<Core>,
-    /// Requests that wait for room.
+    /// Requests that wait for room on any of the endpoint's connections.
     queue: Rc<Queue>,
     stats: Arc<EndpointStats>,
-    /// Limits that the endpoint has shown on all of its connections.
+    /// Learned limits that hold for all of the endpoint's connections.
     allowance: Rc<Allowance>,
-    /// Limits that the endpoint has shown on this connection.
+    /// Learned limit on the streams of this connection.
     concurrency: Concurrency,
-    /// Requests that have used the connection so far.
+    /// Number of requests that have used the connection.
     opened: Cell<u32>,
-    /// Requests whose streams have ended in good order.
+    /// Number of requests whose streams the endpoint took and ended.
     finished: Cell<u32>,
-    /// True if the endpoint's GOAWAY came before it looked at any stream.
+    /// True if the endpoint's GOAWAY names stream 0: it has processed none.
     took_none: Cell<bool>,
-    /// Requests that have it.
+    /// Number of requests that have a stream now.
     streams: Cell<u32>,
     stage: Cell<Stage>,
-    /// Whether the endpoint takes no more at the moment: a stream has to end, or the endpoint to allow more.
+    /// True if no stream can be opened until one ends or the endpoint raises its limit.
     is_full: Cell<bool>,
-    /// Whether the endpoint has begun as one that speaks HTTP/2 does.
+    /// True once the endpoint's SETTINGS have come.
     is_settled: Cell<bool>,
-    /// Whether it began in another way.
+    /// True if the connection failed before the endpoint's SETTINGS: it may not speak HTTP/2.
     spoke_other: Cell<bool>,
-    /// When something came last.
+    /// Time of the last read that brought something.
     heard_at: Cell<Instant>,
-    /// When the endpoint was asked for a sign of life, if it was since.
+    /// Time of the ping that has no answer yet.
     asked_at: Cell<Option<Instant>>,
-    /// Pings since anything of a response came, and how much of responses had come by then.
+    /// Pings since the last progress of a response; `messages` is that progress at the last look.
     pings: Cell<u32>,
     messages: Cell<u64>,
-    /// Whether that was too long ago when it was looked after last.
+    /// True if the ping was overdue at the last look; it counts only if it is at the next look, too.
     is_overdue: Cell<bool>,
-    /// Since when no request has it.
+    /// Time since which there are no requests.
     idle_since: Cell<Instant>,
     /// True if it counts among the worker's idle connections.
     is_idle: Cell<bool>,
-    /// Whether a request has had it.
+    /// True once a request has used it.
     has_served: Cell<bool>,
-    /// Whether this side ends it.
+    /// True if this side has drained the connection.
     is_left: Cell<bool>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// It takes requests.
+    /// Takes requests; the initial stage.
     Open,
-    /// It takes no more.
+    /// Takes no more requests, and ends with the last of them.
     Draining,
-    /// Its requests are lost.
+    /// Has ended; requests that were left are lost.
     Over,
 }
 
@@ -121,12 +121,12 @@ impl Link {
         }
     }
 
-    /// Requests that have it.
+    /// Number of requests that have a stream now.
     pub fn streams(&self) -> u32 {
         self.streams.get()
     }
 
-    /// Requests that use the connection and were not refused.
+    /// Number of requests that run at the endpoint; those that it refused or has not seen do not count.
     pub fn running(&self) -> u32 {
         if self.took_none() { 0 } else { self.streams.get().saturating_sub(self.concurrency.refused()) }
     }
@@ -136,20 +136,20 @@ impl Link {
         self.stage.get() == Stage::Open
     }
 
-    /// True if it counts among those that may be opened: a connection that has had as many requests as the endpoint takes on one is
-    /// about to end.
+    /// True if it counts towards the limit of connections. One that has had as many requests as the endpoint takes on a
+    /// connection is about to end and does not.
     pub fn counts(&self) -> bool {
         self.is_open() && (self.streams.get() == 0 || !self.is_spent())
     }
 
-    /// True if it has had as many requests as the endpoint takes on a connection, as far as that is known.
+    /// True if it has had as many requests as the endpoint takes on a connection, if that is known.
     fn is_spent(&self) -> bool {
         self.opened.get() >= self.allowance.lifetime()
     }
 
-    /// Whether another request may be tried.
+    /// True if another request may try to open a stream, with at most `most` at a time.
     pub fn has_room(&self, most: u32) -> bool {
-        // One before the endpoint has stated its limit, and one at a time where it may take no more at all.
+        // Only one before the endpoint has stated its limit, and one at a time if it may end the connection any moment.
         let most = if self.is_settled.get() && !self.is_spent() { most } else { 1 };
         let streams = self.streams.get();
         self.is_open()
@@ -158,32 +158,32 @@ impl Link {
             && streams < self.concurrency.most(self.core.clock.now())
     }
 
-    /// Returns the rest of its pause, in nanoseconds, after the endpoint refused a stream that it had alone.
+    /// Rest of the pause after the endpoint refused the only stream of the connection, in nanoseconds.
     pub fn pause_left_ns(&self) -> u64 {
         self.concurrency.pause_left_ns(self.core.clock.now())
     }
 
-    /// True if the endpoint ended the connection without having looked at any stream.
+    /// True if the endpoint ended the connection without having processed any stream.
     pub fn took_none(&self) -> bool {
         self.took_none.get()
     }
 
-    /// Whether it will have room when the endpoint has said how much.
+    /// True while the endpoint's SETTINGS are awaited, which may give it more room.
     pub fn is_beginning(&self) -> bool {
         self.is_open() && !self.is_settled.get()
     }
 
-    /// Whether the endpoint has said that it takes no tunnels.
+    /// True if the endpoint's SETTINGS lack ENABLE_CONNECT_PROTOCOL (RFC 8441).
     pub fn refuses_tunnels(&self) -> bool {
         self.is_open() && self.is_settled.get() && !self.session.engine(|engine| engine.peer_takes_connect())
     }
 
-    /// The endpoint takes no other request now.
+    /// Notes that the endpoint takes no further stream now.
     pub fn note_full(&self) {
         self.is_full.set(true);
     }
 
-    /// Whether the endpoint spoke something else.
+    /// True if the connection failed before the endpoint's SETTINGS: it may not speak HTTP/2.
     pub fn spoke_other(&self) -> bool {
         self.spoke_other.get()
     }
@@ -196,7 +196,7 @@ impl Link {
         self.stats.http2.streams.add(1);
     }
 
-    /// Ends a request's use of the connection. `lost`: how its stream ended, if early.
+    /// Ends a request's use of the connection. `lost` is the end of its stream, if that was early.
     pub(super) fn end(&self, lost: Option<Lost>) {
         self.streams.set(self.streams.get() - 1);
         self.stats.http2.streams.sub(1);
@@ -220,7 +220,7 @@ impl Link {
         self.queue.tell_first();
     }
 
-    /// Has its task look again.
+    /// Wakes the connection's task.
     fn wake(&self) {
         self.session.engine(|_| ());
     }
@@ -239,12 +239,12 @@ impl Link {
         }
     }
 
-    /// Returns the time since when the connection is idle, if it is.
+    /// Time since which the connection is idle, if it is.
     pub fn idle_since(&self) -> Option<Instant> {
         self.is_idle.get().then(|| self.idle_since.get())
     }
 
-    /// Takes no more requests, and ends with the last that has it.
+    /// Sends GOAWAY and takes no more requests; the connection ends with the last that it has.
     pub fn drain(&self) {
         if self.is_open() {
             self.is_left.set(true);
@@ -255,12 +255,13 @@ impl Link {
         }
     }
 
-    /// Ends it if it was idle for too long, or the endpoint gives no sign of life while it has requests.
+    /// Drains the connection if it was idle for `kept_ns`. If it has requests, sends pings, and ends it when the
+    /// endpoint does not answer them in time. Called once a second.
     pub fn look_after(&self, settings: &EndpointHttp2, kept_ns: u64, now: Instant) {
         if self.streams.get() == 0 {
             let idle_ns = now.since(self.idle_since.get());
             if !self.is_open() && idle_ns >= settings.ping_timeout.as_nanos() as u64 {
-                // The endpoint does not even read the last words.
+                // The endpoint does not even read the GOAWAY.
                 self.stage.set(Stage::Over);
                 self.wake();
             } else if idle_ns >= kept_ns {
@@ -276,7 +277,7 @@ impl Link {
         match self.asked_at.get() {
             Some(asked) => {
                 let is_overdue = now.since(asked) >= settings.ping_timeout.as_nanos() as u64;
-                // If this thread stood still, the sign of life may wait to be read: that is done before the next look.
+                // If this thread stood still, the answer may be waiting to be read, which happens before the next look.
                 if self.is_overdue.replace(is_overdue) && is_overdue {
                     self.stats.http2.silent.add(1);
                     self.stage.set(Stage::Over);
@@ -292,12 +293,12 @@ impl Link {
         }
     }
 
-    /// Reads and writes for its requests until it ends; whether the endpoint ended it before it took a request.
+    /// Reads and writes for its requests until it ends. Returns true if the endpoint ended it before it had a request.
     pub(super) async fn run(&self) -> bool {
         let ended = poll_fn(|cx| self.poll_run(cx)).await;
         if matches!(ended, Ended::Failed(_)) {
             self.spoke_other.set(!self.is_settled.get());
-            // The endpoint is told why, if it takes a word.
+            // The GOAWAY with the reason is written only if the socket takes it at once.
             poll_fn(|cx| {
                 let _ = self.session.poll_write(cx);
                 Poll::Ready(())
@@ -354,7 +355,7 @@ impl Role for Link {
     fn on_go_away(&self, last: StreamId, code: u32) {
         self.stats.http2.go_aways.add(1);
         self.allowance.ended_with(code);
-        // This side numbers its streams 1, 3, 5 and so on.
+        // Streams of this side have the ids 1, 3, 5 and so on.
         let taken = last.div_ceil(2);
         if taken < self.opened.get() {
             self.allowance.ended_after(taken);

@@ -1,41 +1,41 @@
-//! Pools of a worker that hold something to look after once a second. Each marks itself when it gets a connection to keep, so that
-//! a sweep costs what there is to sweep, however many pools there are.
+//! Pools of a worker that need a sweep once a second. A pool marks itself when it gets a connection to keep, so that
+//! the cost of a sweep depends on what there is to sweep and not on the number of pools.
 
 use evenkeel_balance::Instant;
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
-/// A pool, as a sweep sees it.
+/// A pool, as seen by the sweep.
 pub trait Swept {
-    /// Looks after what it holds. Returns true if there is something left for the next sweep.
+    /// Closes and flushes what is due. Returns true if something is left for the next sweep.
     fn sweep(&self, now: Instant) -> bool;
 }
 
-/// The pools that are marked.
+/// Pools to visit in the next sweep.
 #[derive(Default)]
 pub struct Marked(RefCell<Vec<Rc<Mark>>>);
 
-/// The mark of a pool, shared by all that may hold something for it.
+/// The mark of a pool, shared by everything that may hold connections for it.
 pub struct Mark {
     all: Rc<Marked>,
     is_set: Cell<bool>,
-    /// The pool; another one when its algorithm changes.
+    /// The pool; replaced when its algorithm changes.
     pool: RefCell<Option<Weak<dyn Swept>>>,
 }
 
 impl Mark {
-    /// Creates a mark that is not set.
+    /// Creates a mark that is not set and has no pool.
     pub fn new(all: &Rc<Marked>) -> Rc<Mark> {
         Rc::new(Mark { all: all.clone(), is_set: Cell::new(false), pool: RefCell::default() })
     }
 
-    /// Follows this pool from now on, which is looked at once in any case.
+    /// Assigns the pool to sweep, and marks it so that it is swept at least once.
     pub fn follow(self: &Rc<Mark>, pool: Weak<dyn Swept>) {
         self.pool.replace(Some(pool));
         self.set();
     }
 
-    /// Notes that there is something to look after.
+    /// Marks the pool for the next sweep.
     #[inline]
     pub fn set(self: &Rc<Mark>) {
         if !self.is_set.replace(true) {
@@ -45,12 +45,12 @@ impl Mark {
 }
 
 impl Marked {
-    /// True if there is a pool to look after.
+    /// True if the next sweep has a pool to visit.
     pub fn any(&self) -> bool {
         !self.0.borrow().is_empty()
     }
 
-    /// Sweeps the pools. Those that hold nothing more are marked no longer.
+    /// Sweeps the marked pools. Those with nothing left lose their mark.
     pub fn sweep(&self, now: Instant) {
         for mark in self.0.take() {
             mark.is_set.set(false);
@@ -66,7 +66,7 @@ impl Marked {
 mod tests {
     use super::*;
 
-    /// Holds something for so many sweeps, and counts them.
+    /// A pool that needs sweeping for the first number of sweeps, and counts them in the second.
     struct Pool(Cell<usize>, Cell<usize>);
 
     impl Swept for Pool {

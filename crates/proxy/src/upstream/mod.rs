@@ -1,8 +1,9 @@
-//! How does a request get to an endpoint? A [`pool`] as one worker sees it, which follows the [`rules`] of the plan: [`pick`] has a place at an endpoint, or waits for
-//! one; [`session`] knows where it was before ([`sticky`] signs that); [`connections`] has a connection there, one
-//! that is [`idle`] or a new one, over [`tls`] where the pool says so, of which a [`h1_endpoint`] makes parts; where requests share connections, it has a
-//! [`stream`] of a [`link`], which is one of the [`sessions`] and keeps to the [`allowance`] of its endpoint. [`retries`]
-//! decides what may be tried again. Pools that hold connections are [`marked`], to be looked after.
+//! The endpoint's side of requests. A [`pool`], as one worker sees it, follows the [`rules`] of the plan. [`pick`]
+//! finds an endpoint or waits for one; [`session`] remembers the endpoint of a client, with cookies that [`sticky`]
+//! signs. [`connections`] opens connections or takes [`idle`] ones, over [`tls`] if the pool uses it, and
+//! [`h1_endpoint`] speaks HTTP/1 there. HTTP/2 requests get a [`stream`] on a [`link`], one of the endpoint's
+//! [`sessions`], within the [`allowance`] that the endpoint has shown. [`retries`] decides which requests are tried
+//! again. Pools with connections are [`marked`] for the worker's sweep.
 
 mod allowance;
 pub mod connections;

@@ -1,4 +1,4 @@
-//! Which endpoint, and who gives its place back? The guard that owns a ticket while a request runs.
+//! Picks of endpoints for requests, with or without waiting, and the guard that returns the ticket at the end.
 
 use crate::observe::end::Phase;
 use crate::observe::timing::Timing;
@@ -15,12 +15,12 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// A request in flight at an endpoint. Dropped without [`end`](Self::end), it counts as cancelled: its client went
-/// away, and the future that served it with it.
+/// A request in flight at an endpoint, with its ticket. Dropped without [`end`](Self::end), it counts as cancelled, as
+/// when the client leaves and the future that serves it is dropped.
 pub struct InFlight<'r> {
     clock: &'r CachedClock,
     pool: &'r WorkerPool,
-    /// The endpoint, held as its pool may let go of it meanwhile.
+    /// The endpoint, held as its pool may release it meanwhile.
     pub endpoint: Rc<Endpoint>,
     ticket: Option<Ticket>,
 }
@@ -29,16 +29,16 @@ impl<'r> InFlight<'r> {
     /// Picks an endpoint.
     ///
     /// # Errors
-    /// Why there is none.
+    /// No endpoint can be picked.
     pub fn start(clock: &'r CachedClock, pool: &'r WorkerPool, request: &Request<'_>) -> Result<InFlight<'r>, NoPick> {
         let ticket = pool.balancer.borrow_mut().start(request, clock.now())?;
         Ok(InFlight::new(clock, pool, ticket))
     }
 
-    /// As [`start`](Self::start), and explains the pick.
+    /// Like [`start`](Self::start), and writes an explanation of the pick to `why`.
     ///
     /// # Errors
-    /// Why there is none.
+    /// No endpoint can be picked.
     #[cold]
     pub fn start_explained(
         clock: &'r CachedClock,
@@ -50,10 +50,10 @@ impl<'r> InFlight<'r> {
         Ok(InFlight::new(clock, pool, ticket))
     }
 
-    /// At this endpoint.
+    /// Takes a place at the endpoint in this slot, for a sticky session.
     ///
     /// # Errors
-    /// It is not eligible, or has no room.
+    /// The endpoint is not eligible, or has no room.
     pub fn start_at(clock: &'r CachedClock, pool: &'r WorkerPool, slot: Slot) -> Result<InFlight<'r>, NoPick> {
         let ticket = pool.balancer.borrow_mut().start_at(slot, clock.now())?;
         Ok(InFlight::new(clock, pool, ticket))
@@ -69,34 +69,34 @@ impl<'r> InFlight<'r> {
         self.ticket.as_ref().expect("the ticket is taken only by end and drop")
     }
 
-    /// Which endpoint it is at.
+    /// Slot of the endpoint in its pool.
     pub fn slot(&self) -> Slot {
         self.ticket().slot()
     }
 
-    /// The first byte of the response came.
+    /// Notes that the first byte of the response came.
     pub fn answered(&mut self, now: Instant) {
         if let Some(ticket) = &mut self.ticket {
             ticket.answered(now);
         }
     }
 
-    /// When it was picked.
+    /// Time of the pick, from which latency counts.
     pub fn began(&self) -> Instant {
         self.ticket().began()
     }
 
-    /// The time of now.
+    /// Current time of the worker's clock.
     pub fn now(&self) -> Instant {
         self.clock.now()
     }
 
-    /// Until the first byte of the response, or until now where there is none yet.
+    /// Time from the pick to the first byte of the response, or to now if there was none, in nanoseconds.
     pub fn latency_ns(&self) -> u64 {
         self.ticket().latency_ns(self.clock.now())
     }
 
-    /// Gives the place back.
+    /// Returns the ticket with the outcome of the request.
     pub fn end(mut self, outcome: Outcome) {
         self.give_back(outcome);
     }
@@ -109,7 +109,7 @@ impl<'r> InFlight<'r> {
 }
 
 impl WorkerPool {
-    /// Takes back the ticket of a request at this endpoint, which was counted there.
+    /// Returns a ticket to the balancer, and takes the request out of the endpoint's count.
     pub fn take_back(&self, ticket: Ticket, endpoint: &Endpoint, outcome: Outcome, now: Instant) {
         endpoint.stats.active.sub(1);
         if self.balancer.borrow_mut().end(ticket, outcome, now) {
@@ -124,21 +124,21 @@ impl Drop for InFlight<'_> {
     }
 }
 
-/// Why a request has no place at any endpoint.
+/// Reason why a request gets no endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoPlace {
-    /// There is none to wait for.
+    /// No endpoint can be picked, and waiting would not help.
     Pick(NoPick),
-    /// As many wait already as may; for this.
+    /// The pool's queue is full; the value is the reason to queue.
     QueueFull(NoPick),
-    /// It waited as long as it may; for this.
+    /// The wait in the queue was too long; the value is the reason to queue.
     Waited(NoPick),
-    /// Its client went away.
+    /// The client left while it was queued.
     ClientGone,
 }
 
 impl NoPlace {
-    /// Counts it; why, for the client, unless that is gone.
+    /// Counts it, and returns the text for the client; `None` if that has left.
     #[cold]
     pub fn count(self, pool: &WorkerPool) -> Option<String> {
         Some(match self {
@@ -156,40 +156,40 @@ impl NoPlace {
     }
 }
 
-/// A place at an endpoint, where the algorithm says.
+/// Picks an endpoint for a request, without waiting.
 ///
 /// # Errors
-/// Why there is none: to [`wait`](Wait::place) may help.
+/// No endpoint can be picked now; [`Wait::place`] may help.
 pub fn place<'r>(clock: &'r CachedClock, pool: &'r WorkerPool, tries: &Tries<'_>) -> Result<InFlight<'r>, NoPick> {
     let (key, beyond) = (tries.key, tries.is_beyond());
     let mut placed = InFlight::start(clock, pool, &Request { key, tried: &tries.tried.borrow(), beyond });
     if matches!(placed, Err(NoPick::AllTried)) && tries.same_will_do() {
-        // After a pause one that failed may be well again, and is better than none.
+        // After the pause of a retry, an endpoint that has failed may work again, and is better than none.
         placed = InFlight::start(clock, pool, &Request { key, ..Request::default() });
     }
     placed
 }
 
-/// How a request waits for a place.
+/// Arguments of a wait for an endpoint.
 pub struct Wait<'w> {
-    /// Its timer.
+    /// Timer of the request, set to the end of the wait.
     pub timer: &'w Timer,
-    /// The tick by which all must be over.
+    /// Tick at which the request ends, whatever its state.
     pub deadline: u64,
-    /// Says where it is.
+    /// Set to [`Phase::Queue`].
     pub phase: &'w Cell<Phase>,
-    /// Takes how long it waited, too.
+    /// Its `queue_ns` is increased by the wait.
     pub timing: &'w Cell<Timing>,
-    /// Takes why the pick was made, if that is wanted.
+    /// Destination for an explanation of the pick, if one is wanted.
     pub why: Option<&'w RefCell<Explanation>>,
 }
 
 impl Wait<'_> {
-    /// The first place that becomes free, if waiting for it helps with `why` there was none. Ends when `gone` says that the
-    /// client is.
+    /// Waits in the pool's queue for an endpoint. Returns at once if waiting does not help with `why`, the reason why
+    /// none was picked before. `gone` is ready when the client has left.
     ///
     /// # Errors
-    /// Why there is none.
+    /// No endpoint became free: see [`NoPlace`].
     pub async fn place<'r>(
         &self,
         clock: &'r CachedClock,
@@ -207,17 +207,17 @@ impl Wait<'_> {
         let got = self
             .queue(clock, pool, &Request { key: tries.key, tried: &tried, beyond: tries.is_beyond() }, why, gone)
             .await;
-        // Read anew: a worker that was woken without having slept would call its wait none.
+        // `read` and not `now`: the cached time may be that of the start if the worker was woken without having slept.
         let waited = clock.read().since(began);
         self.timing.update(|timing| Timing { queue_ns: timing.queue_ns + waited, ..timing });
         pool.stats.queue_wait.record(waited);
         got
     }
 
-    /// Waits in the pool's queue until there is a place. `why` there was none.
+    /// Waits in the pool's queue until an endpoint is free, for at most the queue timeout.
     ///
     /// # Errors
-    /// It may not wait, or not for so long; or its client went away.
+    /// See [`NoPlace`].
     async fn queue<'r>(
         &self,
         clock: &'r CachedClock,
@@ -257,7 +257,7 @@ impl Wait<'_> {
     }
 }
 
-/// The text of a 503: which pool, and why none of its endpoints.
+/// Text of a 503: the pool, and the number of its endpoints that are excluded for each reason.
 #[cold]
 fn no_pick_text(pool: &WorkerPool, why: NoPick) -> String {
     pool.stats.no_pick[why as usize].add(1);

@@ -1,4 +1,4 @@
-//! What is a pool to one worker? Its balancer, and its endpoints by slot.
+//! A pool as one worker sees it: its balancer, and its endpoints by slot.
 
 use super::idle::IdleConns;
 use super::marked::{Mark, Marked, Swept};
@@ -19,51 +19,51 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One pool as one worker sees it. Another algorithm makes another one, over the same endpoints: requests give their
-/// places back to the balancer that they have them from.
+/// A pool as one worker sees it. A new algorithm makes a new `WorkerPool` over the same endpoints, so that requests
+/// return their tickets to the balancer that issued them.
 pub struct WorkerPool {
-    /// Its name, which makes it the same pool in the next plan.
+    /// Name, which identifies the pool in the next plan.
     pub name: Arc<str>,
-    /// Who gets the next request.
+    /// Algorithm that picks endpoints.
     pub balancer: RefCell<Balancer>,
-    /// Who is in it.
+    /// Endpoints by slot, kept when the algorithm changes.
     pub endpoints: Rc<Endpoints>,
-    /// Whether an endpoint that may choose chose HTTP/2.
+    /// True if an endpoint of a pool with `protocol = "auto"` chose HTTP/2.
     pub chose_h2: Rc<Cell<bool>>,
-    /// How many probes it may send.
+    /// Rate limit of load probes.
     pub probes: ProbeRate,
-    /// Its numbers.
+    /// Statistics of the pool on this worker.
     pub stats: Arc<PoolStats>,
-    /// For requests that got to no endpoint.
+    /// Log fields of requests that reached no endpoint.
     named: Named,
-    /// Told when requests decide something about an endpoint.
+    /// Notified when requests eject an endpoint or readmit it.
     pub control: Control,
     rules: RefCell<Rc<PoolRules>>,
 }
 
-/// The endpoints of a pool by slot. A slot is filled before any balancer can give it, and a leaving endpoint stays until
-/// its slot is needed again.
+/// Endpoints of a pool by slot. A slot is filled before any balancer picks it, and an endpoint that left stays until
+/// its slot is reused.
 pub struct Endpoints {
     slots: RefCell<Vec<Option<Rc<Endpoint>>>>,
     /// Set while an endpoint has connections.
     pub mark: Rc<Mark>,
 }
 
-/// One endpoint as one worker sees it.
+/// An endpoint as one worker sees it.
 pub struct Endpoint {
-    /// As configured.
+    /// Name as configured or discovered.
     pub name: Arc<str>,
-    /// Its address; `None` while its name does not resolve.
+    /// Address; `None` while the name does not resolve.
     pub addr: Option<SocketAddr>,
-    /// Its numbers.
+    /// Statistics of the endpoint on this worker.
     pub stats: Arc<EndpointStats>,
     named: Named,
     connections: Rc<IdleConns>,
-    /// The connections that requests share.
+    /// Shared (HTTP/2) connections.
     pub sessions: Rc<Sessions>,
-    /// Whether it is in its pool no more: its connections are not kept.
+    /// True once it has left the pool: its connections are not kept.
     gone: Cell<bool>,
-    /// Whether the time of the sessions that it still has is over.
+    /// True once the drain timeout for its sessions is over.
     pub cut: Cell<bool>,
 }
 
@@ -87,12 +87,12 @@ impl Endpoint {
         }
     }
 
-    /// Whether it is in its pool no more.
+    /// True once it has left the pool.
     pub fn is_gone(&self) -> bool {
         self.gone.get()
     }
 
-    /// Closes its idle connections, and the others when they are.
+    /// Closes idle connections, and shared ones once their requests have ended.
     fn close_idle(&self) {
         self.connections.close();
         self.sessions.close();
@@ -106,29 +106,28 @@ impl Drop for Endpoint {
 }
 
 impl Endpoints {
-    /// A table of no endpoints. `marked`: the pools of its worker that are swept.
+    /// An empty table. `marked` are the pools that the worker's sweep visits.
     pub fn new(marked: &Rc<Marked>) -> Endpoints {
         Endpoints { slots: RefCell::default(), mark: Mark::new(marked) }
     }
 
-    /// The endpoint in a slot that the pool's balancer gave.
+    /// The endpoint in a slot that the pool's balancer has picked.
     pub fn at(&self, slot: Slot) -> Rc<Endpoint> {
         self.slots.borrow()[slot.index()].clone().expect("a slot is filled before it is given")
     }
 
-    /// The name of the endpoint in a slot; empty if there is none.
+    /// Name of the endpoint in a slot; empty if there is none.
     pub fn name_of(&self, slot: Slot) -> Arc<str> {
         let slots = self.slots.borrow();
         slots.get(slot.index()).and_then(Option::as_ref).map_or_else(|| "".into(), |endpoint| endpoint.name.clone())
     }
 
-    /// Whether this endpoint has the slot.
+    /// True if this endpoint is in the slot.
     pub fn has(&self, slot: Slot, endpoint: &Rc<Endpoint>) -> bool {
         self.slots.borrow().get(slot.index()).and_then(Option::as_ref).is_some_and(|here| Rc::ptr_eq(here, endpoint))
     }
 
-    /// Takes up the endpoints of a new plan, each with its slot. One that has stayed, at its address, stays as it is; those
-    /// that have left are returned.
+    /// Replaces the endpoints. One that stays at its address is kept with its connections. Returns those that left.
     pub fn change(&self, new: Vec<(Slot, Endpoint)>) -> Vec<Rc<Endpoint>> {
         let mut slots = self.slots.borrow_mut();
         let before = slots.clone();
@@ -139,31 +138,31 @@ impl Endpoints {
                 slots.resize(at + 1, None);
             }
             match &slots[at] {
-                // Who has the same numbers is the same endpoint.
+                // The same statistics mean the same endpoint.
                 Some(old) if Arc::ptr_eq(&old.stats, &endpoint.stats) && old.addr == endpoint.addr => stays[at] = true,
                 _ => slots[at] = Some(Rc::new(endpoint)),
             }
         }
         let left = before.into_iter().zip(stays).filter(|(_, stays)| !stays).filter_map(|(old, _)| old);
-        // A slot that is not needed yet keeps the endpoint that left it.
+        // An endpoint that left stays in its slot until that is reused, and is returned only once.
         let left: Vec<_> = left.filter(|old| !old.gone.replace(true)).collect();
         left.iter().for_each(|old| old.close_idle());
         left
     }
 
-    /// Lets go of all.
+    /// Removes all endpoints and returns them.
     pub fn leave(&self) -> Vec<Rc<Endpoint>> {
         self.change(Vec::new())
     }
 
-    /// Each endpoint.
+    /// Calls `look` with each endpoint, including those that left but are still in their slots.
     fn each(&self, look: impl FnMut(&Rc<Endpoint>)) {
         self.slots.borrow().iter().flatten().for_each(look);
     }
 }
 
 impl WorkerPool {
-    /// A pool that is new to the worker, or has another algorithm now.
+    /// Creates a pool that is new to the worker, or has a new algorithm.
     pub fn new(
         rules: PoolRules,
         balancer: Balancer,
@@ -187,12 +186,12 @@ impl WorkerPool {
         pool
     }
 
-    /// Follows another plan from now on, requests that run included.
+    /// Replaces the rules, also for requests that run. Closes idle connections that would now be opened differently.
     pub fn change(&self, rules: PoolRules) {
         let before = self.rules.replace(Rc::new(rules));
         let now = self.peek();
         if before.compiled.tls != now.compiled.tls {
-            // Endpoints chose as the plan before says.
+            // The choice was made under the old TLS settings.
             self.chose_h2.set(false);
         }
         if before.connects_otherwise(&now) {
@@ -200,23 +199,23 @@ impl WorkerPool {
         }
     }
 
-    /// The rules of this moment, to be held while something waits.
+    /// The current rules, which may be held across an await.
     pub fn rules(&self) -> Rc<PoolRules> {
         self.rules.borrow().clone()
     }
 
-    /// The rules of this moment, not to be held while anything waits.
+    /// The current rules, borrowed: not to be held across an await.
     pub fn peek(&self) -> Ref<'_, PoolRules> {
         Ref::map(self.rules.borrow(), |rules| &**rules)
     }
 
-    /// The pool as planned, not to be held while anything waits.
+    /// The pool's section of the current plan, borrowed: not to be held across an await.
     #[inline]
     pub fn plan(&self) -> Ref<'_, plan::Pool> {
         Ref::map(self.rules.borrow(), |rules| &*rules.plan)
     }
 
-    /// The fields of the access log that tell the pool and an endpoint of it.
+    /// Log fields with the names of the pool and of an endpoint.
     pub fn named<'a>(&'a self, endpoint: Option<&'a Endpoint>) -> &'a Names {
         match endpoint {
             Some(endpoint) => endpoint.named.sent(&self.name, Some(&endpoint.name)),
@@ -224,8 +223,9 @@ impl WorkerPool {
         }
     }
 
-    /// True if its endpoints take a request as messages, many on a connection. `upgrades`: the request asks for another protocol,
-    /// which goes over HTTP/1.1 where an endpoint may choose: few servers take it over HTTP/2 (RFC 8441).
+    /// True if its endpoints take a request as messages, many on a connection. `upgrades`: the request asks for a
+    /// switch of protocols. If endpoints may choose, that uses HTTP/1.1, as few servers support it over HTTP/2 (RFC
+    /// 8441).
     #[inline]
     pub fn takes_messages(&self, upgrades: bool) -> bool {
         match self.plan().protocol {
@@ -235,19 +235,19 @@ impl WorkerPool {
         }
     }
 
-    /// The scheme of its endpoints' connections.
+    /// Scheme of connections to its endpoints.
     #[inline]
     pub fn scheme(&self) -> &'static str {
         if self.peek().compiled.tls.is_some() { "https" } else { "http" }
     }
 
-    /// What its endpoints may choose, on a connection for a request that was written in HTTP/1.
+    /// ALPN protocols to offer on a connection for a request in HTTP/1 format.
     pub fn offers(&self) -> Offers {
         let is_open = self.plan().protocol == EndpointProtocol::Auto && !self.chose_h2.get();
         if is_open { Offers::Both } else { Offers::Nothing }
     }
 
-    /// How connections to an endpoint are opened that requests share.
+    /// Settings for opening shared connections to an endpoint.
     pub fn way(&self, endpoint: &Endpoint) -> Way {
         let rules = self.rules();
         let is_auto = rules.plan.protocol == EndpointProtocol::Auto;
@@ -255,24 +255,24 @@ impl WorkerPool {
         Way { name: endpoint.name.clone(), addr: endpoint.addr, rules, chose_h2 }
     }
 
-    /// Longest wait of a request for a place.
+    /// Longest wait of a request in the queue.
     pub fn queue_time(&self) -> Duration {
         Duration::from_nanos(self.plan().queue.timeout_ns)
     }
 
-    /// True if a connection to an endpoint serves one request: none is kept idle, or its first bytes name one client.
+    /// True if each request needs a new connection: none is kept idle, or the PROXY protocol header names one client.
     #[inline]
     pub fn connects_for_each(&self) -> bool {
         let plan = self.plan();
         plan.limits.idle_per_endpoint == 0 || plan.proxy_protocol.is_some()
     }
 
-    /// A connection to the endpoint that is idle and still good, if there is one.
+    /// Takes an idle connection to the endpoint that can be reused, if there is one.
     pub fn take_idle(&self, endpoint: &Endpoint, now: Instant) -> Option<Transport> {
         endpoint.connections.take(self.peek().idle_ns(), now)
     }
 
-    /// Keeps a connection for the next request. `kept_secs`: seconds for which its endpoint keeps it, if it states them.
+    /// Keeps a connection for the next request, unless the endpoint has left. `kept_secs` as in [`IdleConns::keep`].
     pub fn keep_idle(&self, endpoint: &Endpoint, transport: Transport, kept_secs: Option<u32>, now: Instant) {
         if !endpoint.gone.get() {
             let most = self.plan().limits.idle_per_endpoint;
@@ -280,7 +280,7 @@ impl WorkerPool {
         }
     }
 
-    /// Lets go of the set before the newest: a pool that gets no requests would hold it for ever.
+    /// Adopts the latest endpoint set. A pool without requests would otherwise keep the one before for ever.
     pub fn refresh(&self, now: Instant) {
         self.balancer.borrow_mut().refresh(now);
     }
@@ -292,7 +292,7 @@ impl WorkerPool {
 }
 
 impl Swept for WorkerPool {
-    /// Closes connections that were idle for too long or that the endpoint has closed.
+    /// Flushes the journal, and closes connections that were idle for too long or that the endpoint has closed.
     fn sweep(&self, now: Instant) -> bool {
         self.refresh(now);
         let mut balancer = self.balancer.borrow_mut();

@@ -1,19 +1,20 @@
-//! How many probes may a pool send, from one worker?
+//! Rate limit of a pool's load probes, on one worker.
 
 use evenkeel_balance::Instant;
 use evenkeel_balance::time::MILLISECOND_NS;
 use evenkeel_balance::token_bucket::{Rate, TokenBucket};
 use std::cell::Cell;
 
-/// Probes that may be sent at once after a pause: what comes within this time.
+/// Time for which unused tokens are saved, in nanoseconds: the burst after a pause is the number of probes of that
+/// time.
 const BURST_NS: u64 = 10 * MILLISECOND_NS;
 
-/// How many probes a pool may send, from one worker.
+/// Token bucket for the load probes of a pool on one worker.
 #[derive(Debug, Default)]
 pub struct ProbeRate(Cell<TokenBucket>);
 
 impl ProbeRate {
-    /// Whether one more may be sent now, at `per_second`.
+    /// Takes a token at a rate of `per_second`. Returns true if a probe may be sent now.
     pub fn take(&self, per_second: u32, now: Instant) -> bool {
         let mut tokens = self.0.get();
         let taken = tokens.take(Rate::new(f64::from(per_second), 1).saving(BURST_NS), now).is_ok();

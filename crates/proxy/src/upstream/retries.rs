@@ -1,4 +1,4 @@
-//! What may one route's requests try again on one worker, and what has one request tried?
+//! Retries and hedges: their settings and budget by route and worker, and the tries of one request.
 
 use crate::upstream::pool::WorkerPool;
 use evenkeel_balance::hedge::Hedge;
@@ -14,13 +14,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// The client went away before its request was tried again.
+/// The client left before its request was tried again.
 pub struct Left;
 
-/// The pause before another try, which ends when `gone` says that the client is.
+/// Waits before another try. `gone` is ready when the client has left.
 ///
 /// # Errors
-/// It is: nothing is tried again.
+/// The client left; there is nothing to try again.
 pub async fn pause(after_ns: u64, mut gone: impl FnMut(&mut Context<'_>) -> Poll<()>) -> Result<(), Left> {
     if after_ns == 0 {
         return Ok(());
@@ -29,7 +29,7 @@ pub async fn pause(after_ns: u64, mut gone: impl FnMut(&mut Context<'_>) -> Poll
     poll_fn(|cx| if gone(cx).is_ready() { Poll::Ready(Err(Left)) } else { over.as_mut().poll(cx).map(Ok) }).await
 }
 
-/// The retries and hedges of one route on one worker.
+/// Retries and hedges of one route on one worker.
 pub struct Retries {
     route: Arc<str>,
     plan: plan::Retry,
@@ -39,70 +39,71 @@ pub struct Retries {
 }
 
 impl Retries {
-    /// None yet.
+    /// Creates the state of a route, with a share of its budget for one of `workers` workers.
     pub fn new(route: &plan::Route, core: usize, workers: usize, now: Instant) -> Retries {
         let settings = &route.retry.settings;
         let budget = Budget::new(settings.budget, settings.budget_floor, workers as u32, now);
         let hedge = route.retry.hedge.as_ref().map(|settings| RefCell::new(Hedge::new(settings, now)));
-        // Not the same pauses on every worker and in every process.
+        // Seeded by process and worker, so that their pauses differ.
         let rng = Rng::new(mix(u64::from(std::process::id()) << 16 | core as u64)).into();
         Retries { route: route.name.clone(), plan: route.retry.clone(), budget: budget.into(), hedge, rng }
     }
 
-    /// The name of the route.
+    /// Name of the route, by which the next plan finds its retries.
     pub fn route(&self) -> &str {
         &self.route
     }
 
-    /// Whether it is what a plan says of a route: then it goes on, with what it has earned and seen.
+    /// True if a plan's route has the same settings, so that budget and latencies can be kept.
     pub fn is_of(&self, route: &plan::Route) -> bool {
         self.route == route.name && self.plan == route.retry
     }
 }
 
-/// The tries of one request.
+/// Tries of one request, and the decisions between them.
 pub struct Tries<'r> {
     retries: &'r Retries,
-    /// What the pool's algorithm is keyed by, if it is.
+    /// Hash key for the pool's algorithm; `None` if it uses none, or the request does not have it.
     pub key: Option<u64>,
     retry: Cell<Retry>,
-    /// Made while the response that it is about was at hand.
+    /// Decision about a response, made while its head was at hand.
     decided: Cell<Option<Decision>>,
     same: Cell<bool>,
-    /// True if the next try has to go beyond the endpoints that requests go to first.
+    /// True if the next try has to leave the preferred endpoints, for another zone or a lower tier.
     beyond: Cell<bool>,
-    /// Whether its hedge was counted: a replaced idle connection begins the try anew, but not the request.
+    /// True once the hedge was counted. A stale idle connection that is replaced begins the try anew, but not the
+    /// request.
     hedged: Cell<bool>,
-    /// Where it was sent to, or tried to be.
+    /// Endpoints that were tried.
     pub tried: RefCell<Vec<Slot>>,
     began: Instant,
 }
 
 impl<'r> Tries<'r> {
-    /// A request that begins.
+    /// Begins the tries of a request, which earns the route some budget.
     pub fn begin(retries: &'r Retries, key: Option<u64>, now: Instant) -> Tries<'r> {
         retries.budget.borrow_mut().earn(now);
         let (retry, decided, same, beyond, hedged, tried) = Default::default();
         Tries { retries, key, retry, decided, same, beyond, hedged, tried, began: now }
     }
 
-    /// Whether one that is not idempotent may be sent twice, after some failure. `is_call`: of gRPC.
+    /// True if the settings may allow a request that is not idempotent to be sent twice. `is_call`: it is a gRPC call.
     pub fn may_repeat(&self, is_call: bool) -> bool {
         let settings = &self.retries.plan.settings;
         settings.non_idempotent || (is_call && settings.on.grpc != 0)
     }
 
-    /// Whether an endpoint that was tried may be asked again if no other is left.
+    /// True if an endpoint that was tried may be tried again if no other is left.
     pub fn same_will_do(&self) -> bool {
         self.same.get()
     }
 
-    /// True if the next try has to go beyond the endpoints that requests go to first.
+    /// True if the next try has to leave the preferred endpoints, for another zone or a lower tier.
     pub fn is_beyond(&self) -> bool {
         self.beyond.get()
     }
 
-    /// Decides after a try at `here` that failed; the retry counts as taken.
+    /// Decides what follows a failed try at `here`. A retry is taken from the budget.
     #[cold]
     pub fn decide(
         &self,
@@ -117,7 +118,7 @@ impl<'r> Tries<'r> {
         let mut tried = self.tried.borrow_mut();
         tried.push(here);
         let beyond = pool.balancer.borrow_mut().has_beyond(&tried, now);
-        tried.pop(); // it becomes one that was tried with the next try
+        tried.pop(); // the next try adds it again
         let failed = Failed { failure, idempotent, replayable, left_ns, beyond };
         let (mut budget, mut rng) = (self.retries.budget.borrow_mut(), self.retries.rng.borrow_mut());
         let decision = retry.decide(settings, &failed, &mut budget, &mut rng, now);
@@ -129,7 +130,7 @@ impl<'r> Tries<'r> {
         decision
     }
 
-    /// True if another endpoint than that of `here` has room and was not tried.
+    /// True if an endpoint other than `here` has room and was not tried.
     pub fn has_other(&self, pool: &WorkerPool, here: Slot) -> bool {
         let (balancer, tried) = (pool.balancer.borrow(), self.tried.borrow());
         let set = balancer.set();
@@ -137,22 +138,22 @@ impl<'r> Tries<'r> {
         members.any(|m| m.slot != here && !tried.contains(&m.slot) && !balancer.loads().is_full(m))
     }
 
-    /// Whether what a response says is tried again, if anything else allows it.
+    /// True if the settings list this failure as one to retry.
     pub fn minds(&self, failure: Failure) -> bool {
         self.retries.plan.settings.on.admit(failure)
     }
 
-    /// Keeps what was decided about a response while it was at hand.
+    /// Keeps a decision about a response until the try has ended.
     pub fn note(&self, decision: Decision) {
         self.decided.set(Some(decision));
     }
 
-    /// What was [noted](Self::note), once.
+    /// Takes the decision kept by [`note`](Self::note).
     pub fn take_decision(&self) -> Option<Decision> {
         self.decided.take()
     }
 
-    /// The timeouts of one try.
+    /// Timeouts of one try: those of the route, cut to the timeout of a try.
     pub fn timeouts(&self, whole: RouteTimeouts) -> RouteTimeouts {
         let Some(try_ns) = self.retries.plan.settings.try_timeout_ns else { return whole };
         let of_try = Duration::from_nanos(try_ns);
@@ -160,27 +161,27 @@ impl<'r> Tries<'r> {
         RouteTimeouts { connect: whole.connect.min(of_try), response, ..whole }
     }
 
-    /// After how many nanoseconds a second endpoint is asked too; `None` for never. Once for each request: a retry is
-    /// not hedged.
+    /// Delay in nanoseconds after which a second endpoint is asked, too; `None` for never. Only the first try of a
+    /// request is hedged.
     pub fn hedge_after(&self, left_ns: Option<u64>) -> Option<u64> {
         let first = |_: &&RefCell<Hedge>| self.tried.borrow().is_empty() && !self.hedged.replace(true);
         let hedge = self.retries.hedge.as_ref().filter(first)?;
         hedge.borrow_mut().begin(true, left_ns, self.began)
     }
 
-    /// Whether the budget allows to ask a second endpoint now.
+    /// Takes a hedge from the budget. Returns true if a second endpoint may be asked now.
     pub fn hedge(&self, now: Instant) -> bool {
         self.retries.hedge.as_ref().is_some_and(|hedge| hedge.borrow_mut().send(now))
     }
 
-    /// No second endpoint can be asked: the budget takes its token back.
+    /// Returns the budget of a hedge that was not sent, as no other endpoint has room.
     pub fn cancel_hedge(&self) {
         if let Some(hedge) = &self.retries.hedge {
             hedge.borrow_mut().cancel();
         }
     }
 
-    /// Takes the latency of a first copy.
+    /// Records the latency of a first copy, from which the delay of hedges is computed.
     pub fn on_answer(&self, latency_ns: u64, now: Instant) {
         if let Some(hedge) = &self.retries.hedge {
             hedge.borrow_mut().record(latency_ns, now);

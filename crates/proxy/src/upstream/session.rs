@@ -1,4 +1,5 @@
-//! Where was a client before, and does it go there again?
+//! Sticky sessions of requests: the endpoint that served the client before, and the cookie that names the one that does
+//! now.
 
 use super::pick::InFlight;
 use super::pool::{Endpoint, WorkerPool};
@@ -9,15 +10,15 @@ use evenkeel_net::clock::CachedClock;
 use evenkeel_wire::head::Request;
 use std::rc::Rc;
 
-/// The session of one request.
+/// Sticky session of one request.
 pub struct Session {
     rules: Rc<PoolRules>,
-    /// Where its client was before.
+    /// The endpoint named by the client's cookie, if that is valid.
     was: Option<EndpointId>,
 }
 
 impl WorkerPool {
-    /// The session of a request, where sessions are kept.
+    /// The sticky session of a request; `None` if the pool keeps none.
     pub fn session(&self, request: &Request<'_, '_>, core: &Core) -> Option<Session> {
         let rules = self.peek();
         let was = rules.compiled.sticky.as_ref()?.named(request, seconds(core));
@@ -26,16 +27,16 @@ impl WorkerPool {
 }
 
 impl Session {
-    /// A place where it was before, if that can be had now.
+    /// Takes a place at the endpoint of the session. `None` without one, or if it is not eligible or has no room.
     pub fn at<'r>(&self, clock: &'r CachedClock, pool: &'r WorkerPool) -> Option<InFlight<'r>> {
         let was = self.was?;
-        // An endpoint that has just come back is not yet in a set that was taken up before.
+        // An endpoint that has just come back may only be in the latest set, which is not adopted yet.
         pool.balancer.borrow_mut().refresh(clock.now());
         let slot = sticky::slot(pool.balancer.borrow().set(), was)?;
         InFlight::start_at(clock, pool, slot).ok()
     }
 
-    /// The field that tells the client where it is, if it does not know.
+    /// The `Set-Cookie` line that names `endpoint`; `None` if the client's cookie does so already.
     pub fn cookie_for(&self, core: &Core, endpoint: &Endpoint) -> Option<String> {
         let id = EndpointId::of(&endpoint.name);
         if self.was == Some(id) {
@@ -45,7 +46,7 @@ impl Session {
         Some(sticky.field(id, seconds(core)))
     }
 
-    /// True if that is where its client was before.
+    /// True if the client's cookie names `endpoint`.
     pub fn is_at(&self, endpoint: &Endpoint) -> bool {
         self.was == Some(EndpointId::of(&endpoint.name))
     }

@@ -1,5 +1,5 @@
-//! Which connection to an endpoint takes the next request, where many share one? The one with the fewest, as long as one has
-//! room; else another is opened, up to a number. Requests that come meanwhile wait for it together.
+//! Shared connections to an endpoint. A request takes the one with the fewest streams, if one has room; otherwise
+//! another is opened, up to a number, and requests queue for it.
 
 use super::allowance::Allowance;
 use super::link::Link;
@@ -32,21 +32,21 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// Why an endpoint gets no request for a tunnel.
+/// Error of a request for a tunnel at an endpoint that supports none.
 const NO_TUNNELS: &str =
     "it does not accept WebSocket over HTTP/2: its settings lack ENABLE_CONNECT_PROTOCOL (RFC 8441)";
 
-/// The connections to one endpoint that requests share.
+/// Shared connections to one endpoint.
 pub struct Sessions {
     core: Rc<Core>,
     mark: Rc<Mark>,
     stats: Arc<EndpointStats>,
     links: RefCell<Vec<Rc<Link>>>,
-    /// Connections that are being opened.
+    /// Number of connections that are being opened.
     opening: Cell<usize>,
-    /// Requests that wait for one.
+    /// Requests that wait for a stream.
     queue: Rc<Queue>,
-    /// Limits that the endpoint has shown.
+    /// Learned limits of the endpoint.
     allowance: Rc<Allowance>,
 }
 
@@ -60,22 +60,22 @@ impl Sessions {
         sessions
     }
 
-    /// A connection is no more. `in_vain`: the endpoint ended it before it took a request.
+    /// Removes a connection that has ended. `in_vain`: the endpoint ended it before it had a request.
     fn remove(&self, link: &Rc<Link>, in_vain: bool) {
         self.links.borrow_mut().retain(|other| !Rc::ptr_eq(other, link));
         if in_vain {
-            // Requests that wait would have connections opened for ever.
+            // Otherwise queued requests would open connections for ever.
             self.queue
                 .fail(io::Error::new(io::ErrorKind::ConnectionAborted, "it closed its connection before any request"));
         }
         self.queue.tell();
     }
 
-    /// Begins a request where there is room.
+    /// Opens a stream on the connection with the fewest, if one has room.
     fn begin(&self, head: &EndpointHead<'_>, message: &Message, most: u32) -> Option<EndpointStream> {
         let links = self.links.borrow();
         loop {
-            // Only who has said something has said that it takes tunnels.
+            // For a tunnel, the endpoint's SETTINGS must have allowed it.
             let fits = |link: &&Rc<Link>| link.has_room(most) && !(message.tunnel && link.is_beginning());
             let link = links.iter().filter(fits).min_by_key(|link| link.streams())?;
             match link.session.open(head.fields(), message.is_head_only()) {
@@ -86,7 +86,8 @@ impl Sessions {
         }
     }
 
-    /// Whether another connection is to be opened: those that are being opened take less than what waits, and there may be more.
+    /// True if another connection should be opened: those under way have fewer streams than there are queued requests,
+    /// and the limit is not reached.
     fn is_short(&self, settings: &EndpointHttp2) -> bool {
         let links = self.links.borrow();
         let beginning = self.opening.get() + links.iter().filter(|link| link.is_beginning()).count();
@@ -95,7 +96,7 @@ impl Sessions {
         all < settings.connections && beginning * streams < self.queue.len()
     }
 
-    /// Opens a connection; a task of its own does, as others may wait for it too.
+    /// Opens a connection, in a task of its own as other requests may take it, too.
     fn open(self: &Rc<Sessions>, addr: SocketAddr, way: Way, limit: Duration) {
         self.opening.set(self.opening.get() + 1);
         self.stats.connects.add(1);
@@ -113,7 +114,7 @@ impl Sessions {
         });
     }
 
-    /// Lets requests have a connection, and reads and writes for them until it ends.
+    /// Adds a connection, and reads and writes for its requests until it ends.
     async fn run(self: Rc<Sessions>, session: Session) {
         let (queue, stats) = (self.queue.clone(), self.stats.clone());
         let link = Rc::new(Link::new(Rc::new(session), &self.core, queue, stats, self.allowance.clone()));
@@ -122,7 +123,7 @@ impl Sessions {
         self.queue.tell();
         link.note_idle();
         if Rc::strong_count(&self) == 1 {
-            // Its endpoint is in no pool any more.
+            // Only this task holds `self`: the endpoint has left its pool.
             link.drain();
         }
         let sessions = Rc::downgrade(&self);
@@ -133,7 +134,7 @@ impl Sessions {
         }
     }
 
-    /// Takes a connection over whose endpoint chose HTTP/2.
+    /// Adds a connection that was opened for HTTP/1 and whose endpoint chose HTTP/2.
     pub fn adopt(self: &Rc<Sessions>, transport: Transport, settings: &EndpointHttp2) {
         let session = Session::new(transport, self.engine(settings), Vec::new());
         event_loop::spawn(self.clone().run(session));
@@ -143,9 +144,9 @@ impl Sessions {
         let window = settings.stream_window as u32;
         let config = h2::Config {
             stream_window: window,
-            // As much as all streams together: a client that takes nothing must not stop those of others.
+            // The sum of all streams' windows: a client that reads nothing must not stop the others.
             connection_window: window.saturating_mul(settings.streams).min(i32::MAX as u32),
-            // As large as a head of an endpoint of HTTP/1 may be.
+            // The same limits as for the head of an HTTP/1 endpoint.
             max_header_list: CAPACITY,
             max_fields: FIELDS_MAX,
             ..h2::Config::default()
@@ -166,14 +167,14 @@ impl Sessions {
             }
         }
         let mut engine = self.engine(&way.rules.plan.http2);
-        // The first bytes tell whether the endpoint is there.
+        // The first write fails if the endpoint is unreachable.
         let sent = transport.write_some(engine.output()).await?;
         engine.output().drain(..sent);
         let _ = transport.watch();
         Ok(Session::new(transport, engine, Vec::new()))
     }
 
-    /// Whether requests have all of its connections that there may be.
+    /// True if the limit of connections is reached, and all of them have got their SETTINGS.
     pub fn is_full(&self, settings: &EndpointHttp2) -> bool {
         let links = self.links.borrow();
         let full = links.iter().filter(|link| link.counts() && !link.is_beginning());
@@ -185,21 +186,21 @@ impl Sessions {
         self.links.borrow().iter().any(|link| link.running() > 0)
     }
 
-    /// Ends connections that were idle for too long, or whose endpoint gives no sign of life.
+    /// Drains idle connections, and ends those whose endpoint shows no sign of life.
     pub fn sweep(&self, settings: &EndpointHttp2, kept_ns: u64, now: Instant) {
-        // The list changes as links do.
+        // Cloned, as the list changes while links end.
         let links = self.links.borrow().clone();
         links.iter().for_each(|link| link.look_after(settings, kept_ns, now));
-        // The end of a connection's pause wakes none of those that wait.
+        // The end of a connection's pause wakes no queued request.
         self.queue.tell_first();
     }
 
-    /// True if there are any connections.
+    /// True if there are connections.
     pub fn any(&self) -> bool {
         !self.links.borrow().is_empty()
     }
 
-    /// Takes no more requests on the connections that there are.
+    /// Drains all connections: they end with their requests.
     pub fn close(&self) {
         let links = self.links.borrow().clone();
         links.iter().for_each(|link| link.drain());
@@ -212,7 +213,7 @@ impl IdleHolder for Sessions {
     }
 
     fn close_until(&self, until: Instant, most: usize) -> usize {
-        // The list changes as links do.
+        // Cloned, as the list changes while links end.
         let links = self.links.borrow().clone();
         let idle = links.iter().filter(|link| link.idle_since().is_some_and(|since| since <= until)).take(most);
         let closed = idle.map(|link| link.drain()).count();
@@ -221,25 +222,25 @@ impl IdleHolder for Sessions {
     }
 }
 
-/// How connections to one endpoint are opened.
+/// Settings for opening connections to an endpoint.
 #[derive(Clone)]
 pub struct Way {
-    /// Of the endpoint.
+    /// Name of the endpoint, the default for the name in its certificate.
     pub name: Arc<str>,
-    /// `None` while its name does not resolve.
+    /// Address; `None` while the name does not resolve.
     pub addr: Option<SocketAddr>,
-    /// Of its pool.
+    /// Rules of the pool when the request began.
     pub rules: Rc<PoolRules>,
-    /// Whether an endpoint chose HTTP/2, where it may choose something else too.
+    /// Set to false if the endpoint does not choose HTTP/2; `None` if it has no choice.
     pub chose_h2: Option<Rc<Cell<bool>>>,
 }
 
 impl Sessions {
-    /// A stream to the endpoint on which the request has begun: its head has, and all of it if all is here.
-    /// `limit`: how long a connection may take to open.
+    /// Opens a stream with the head of a request, and with all of it if it is complete. Waits for room or for a new
+    /// connection, which may take `limit` to open.
     ///
     /// # Errors
-    /// There is no connection, and none can be opened; or the endpoint takes no tunnels, and this asks for one.
+    /// No connection can be opened, or the endpoint supports no tunnels and the request asks for one.
     pub async fn stream(
         self: &Rc<Sessions>,
         way: Way,

@@ -1,4 +1,4 @@
-//! How does a client find its endpoint again? By a cookie that names it, signed so that a client cannot choose one.
+//! Cookies of sticky sessions: a token that names the endpoint, signed so that a client cannot choose one.
 
 use crate::peer::hash_key::cookie;
 use evenkeel_balance::{EndpointId, sticky};
@@ -9,20 +9,20 @@ use sha2::Sha256;
 use std::fmt::Write;
 use std::io;
 
-/// Shorter keys could be guessed.
+/// Minimum length of a key in bytes; shorter ones could be guessed.
 const SECRET_MIN: usize = 16;
 
-/// The sticky sessions of one pool.
+/// Sticky sessions of one pool.
 pub struct Sticky {
     cookie: String,
     signer: Signer,
-    /// Behind the token, to the end of the line.
+    /// Attributes of the cookie, with the CRLF.
     attributes: String,
-    /// Seconds; `None` = as long as the browser runs.
+    /// Lifetime in seconds; `None` = until the browser is closed.
     ttl: Option<u32>,
 }
 
-/// Signs for one pool: a token of another one, with the same key, means nothing here.
+/// Signs tokens of one pool: its name is part of the MAC, so tokens of another pool with the same key are invalid.
 struct Signer {
     mac: Hmac<Sha256>,
 }
@@ -37,10 +37,10 @@ impl sticky::Sign for Signer {
 }
 
 impl Sticky {
-    /// As planned, for the pool of this name.
+    /// Creates the sticky sessions of the pool called `pool`.
     ///
     /// # Errors
-    /// The file of the key cannot be read, or the key is too short.
+    /// The key file cannot be read, or the key is too short.
     pub fn new(plan: &plan::Sticky, pool: &str) -> io::Result<Sticky> {
         let secret = match &plan.secret {
             Secret::Inline(secret) => secret.clone().into_bytes(),
@@ -54,7 +54,7 @@ impl Sticky {
         }
         let mut mac = Hmac::<Sha256>::new_from_slice(&secret).map_err(io::Error::other)?;
         mac.update(pool.as_bytes());
-        // No name of a pool has this byte in it.
+        // Terminates the name: no name contains this byte.
         mac.update(&[0]);
         let ttl = plan.ttl.map(|ttl| u32::try_from(ttl.as_secs().max(1)).unwrap_or(u32::MAX));
         let mut attributes = format!("; Path={}; HttpOnly", plan.path);
@@ -69,13 +69,13 @@ impl Sticky {
         Ok(Sticky { cookie: plan.cookie.clone(), signer: Signer { mac }, attributes, ttl })
     }
 
-    /// The endpoint that a request's cookie names.
+    /// The endpoint that the request's cookie names; `None` without a valid cookie. `now` in seconds since 1970.
     pub fn named(&self, request: &Request<'_, '_>, now: u32) -> Option<EndpointId> {
         let token = cookie(request.field("cookie")?, self.cookie.as_bytes())?;
         sticky::endpoint(token, now, &self.signer)
     }
 
-    /// The field that names this endpoint from `now` on, in seconds since 1970.
+    /// A `Set-Cookie` line that names this endpoint. `now` in seconds since 1970.
     pub fn field(&self, id: EndpointId, now: u32) -> String {
         let expires = self.ttl.map_or(u32::MAX, |ttl| now.saturating_add(ttl));
         let token = sticky::token(id, expires, &self.signer);

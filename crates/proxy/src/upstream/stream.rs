@@ -1,5 +1,5 @@
-//! What does a request have that shares its connection to an endpoint? A [`EndpointStream`]: dropped before its end, it is cancelled, and
-//! the others go on.
+//! A request's stream on a shared connection to its endpoint. Dropping an [`EndpointStream`] before its end cancels the
+//! request; others on the connection continue.
 
 use super::link::Link;
 use crate::body::fault::Fault;
@@ -11,19 +11,19 @@ use evenkeel_wire::h2::{self, ErrorCode, Malformed};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-/// A stream to an endpoint, whose request's head is on its way.
+/// A stream to an endpoint, on which the head of a request was sent.
 pub struct EndpointStream {
-    /// There until it is dropped.
+    /// `Some` until the drop.
     handle: Option<StreamHandle>,
     link: Rc<Link>,
 }
 
-/// A request that has begun.
+/// A stream that was just opened.
 pub struct Begun {
     pub stream: EndpointStream,
-    /// Whether its connection was there before.
+    /// True if the stream did not have to wait for a connection.
     pub reused: bool,
-    /// How long it took until it was, if not.
+    /// Time that it waited for a connection, nanoseconds; `None` if it did not.
     pub connect_ns: Option<u64>,
 }
 
@@ -37,27 +37,27 @@ impl EndpointStream {
         self.handle.as_ref().expect("it is taken only by drop")
     }
 
-    /// Waits until there is a head of a response, without taking it; `false` if none comes.
+    /// Waits until the head of a response has come, and leaves it in place; `false` if none will come.
     pub fn poll_answered(&self, cx: &Context<'_>) -> Poll<bool> {
         self.handle().poll_answered(cx)
     }
 
-    /// Returns the rest of the pause of its connection, whose endpoint refuses streams, in nanoseconds.
+    /// Rest of the pause of its connection, after the endpoint refused its only stream, in nanoseconds.
     pub fn pause_left_ns(&self) -> u64 {
         self.link.pause_left_ns()
     }
 
-    /// True if the endpoint works on other requests of its connection.
+    /// True if other requests of its connection run at the endpoint.
     pub fn is_running(&self) -> bool {
         self.link.running() > 0
     }
 
-    /// True if the endpoint ended the connection without having looked at any stream.
+    /// True if the endpoint ended the connection without having processed any stream.
     pub fn took_none(&self) -> bool {
         self.link.took_none()
     }
 
-    /// The fault of a response that does not begin.
+    /// Fault of a stream that ended before the head of a response.
     #[cold]
     fn lost(&self) -> Fault {
         match self.handle().lost() {
@@ -72,7 +72,7 @@ impl EndpointStream {
         }
     }
 
-    /// The fault of a response that has begun and does not continue.
+    /// Fault of a stream that ended within a response.
     #[cold]
     fn cut_short(&self) -> Fault {
         match self.handle().lost() {

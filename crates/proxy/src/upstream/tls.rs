@@ -1,5 +1,4 @@
-//! How does a connection to an endpoint become one over TLS? By a handshake, in which the endpoint shows that it is itself, and
-//! may choose what is spoken then.
+//! TLS towards endpoints: the handshake, in which the endpoint proves its identity and may choose a protocol (ALPN).
 
 use evenkeel_net::stream::Stream;
 use evenkeel_net::tls::towards::Towards;
@@ -10,17 +9,17 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// HTTP/2, as ALPN calls it (RFC 9113 section 3.2).
+/// ALPN id of HTTP/2 (RFC 9113 section 3.2).
 const H2: &[u8] = b"h2";
 
-/// The protocols that an endpoint may choose from (ALPN).
+/// ALPN protocols that an endpoint may choose from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offers {
-    /// None is named: whatever it speaks, that is HTTP/1.
+    /// No ALPN: the endpoint speaks HTTP/1.
     Nothing,
-    /// HTTP/2 alone.
+    /// HTTP/2 only.
     H2,
-    /// HTTP/2, or HTTP/1.1.
+    /// HTTP/2 or HTTP/1.1, as the endpoint chooses.
     Both,
 }
 
@@ -34,11 +33,10 @@ impl Offers {
     }
 }
 
-/// Shakes hands with the endpoint of this name, at this address: whether it chose HTTP/2 of what it is offered. Its error
-/// carries a [`HandshakeError`].
+/// Performs the handshake with an endpoint. Returns true if it chose HTTP/2.
 ///
 /// # Errors
-/// Why it failed.
+/// The endpoint's name is not valid for TLS, or the handshake failed; then the error wraps a [`HandshakeError`].
 pub async fn secure(
     towards: &Towards,
     tls: &TlsStream,
@@ -49,7 +47,7 @@ pub async fn secure(
     let name = towards.name_of(endpoint, addr.map(|addr| addr.ip())).map_err(io::Error::other)?;
     let mut config = towards.config();
     if !config.alpn_protocols.iter().map(Vec::as_slice).eq(offers.protocols().iter().copied()) {
-        // For one handshake: connections that are shared are few.
+        // Cloned for one handshake, which is rare enough: shared connections are few.
         let mut changed = ClientConfig::clone(&config);
         changed.alpn_protocols = offers.protocols().iter().map(|name| name.to_vec()).collect();
         config = Arc::new(changed);
@@ -58,17 +56,17 @@ pub async fn secure(
     Ok(info.alpn.as_deref() == Some(H2))
 }
 
-/// Why TLS failed, if it did.
+/// Cause of a failed handshake; `None` for any other error.
 pub fn cause(error: &io::Error) -> Option<Cause> {
     Some(error.get_ref()?.downcast_ref::<HandshakeError>()?.cause)
 }
 
-/// Whether it failed over TLS.
+/// True if the error is a failed handshake.
 pub fn is_of_tls(error: &io::Error) -> bool {
     cause(error).is_some()
 }
 
-/// A connection that has just begun; `over_tls`: plain until it has shaken hands.
+/// Wraps a new connection. With `over_tls` the handshake is still due.
 pub fn carried(stream: Stream, over_tls: bool) -> Transport {
     if over_tls { Transport::Tls(Box::new(TlsStream::new(stream))) } else { Transport::Plain(stream) }
 }

@@ -1,5 +1,4 @@
-//! Which requests wait for a connection that they will share? All of them look again when there is news; the first of them when
-//! there is room for one.
+//! Queue of requests that wait for a shared connection. News wakes all of them; room for one wakes the first.
 
 use super::tls;
 use evenkeel_net::event_loop::WakerSlot;
@@ -9,48 +8,48 @@ use std::collections::VecDeque;
 use std::io;
 use std::task::Context;
 
-/// Requests that wait, and why they might wait for nothing.
+/// Requests that wait, and the failures of connections that they may be waiting for.
 #[derive(Default)]
 pub struct Queue {
-    /// Requests, the first to come first.
+    /// Numbers and wakers of the requests, in the order of arrival.
     waiting: RefCell<VecDeque<(u64, WakerSlot)>>,
-    /// The number of the next of them.
+    /// Number of the next request.
     next: Cell<u64>,
-    /// Connections that could not be opened, and why the last could not.
+    /// Number of connections that could not be opened; `failure` is the last reason.
     failures: Cell<u64>,
     failure: RefCell<Option<io::Error>>,
 }
 
 impl Queue {
-    /// How many wait.
+    /// Number of requests that wait.
     pub fn len(&self) -> usize {
         self.waiting.borrow().len()
     }
 
-    /// Connections that could not be opened.
+    /// Number of connections that could not be opened so far. A request fails if it changes while it waits.
     pub fn failures(&self) -> u64 {
         self.failures.get()
     }
 
-    /// Has requests that wait look again.
+    /// Wakes all requests that wait.
     pub fn tell(&self) {
         let all: Vec<WakerSlot> = self.waiting.borrow().iter().map(|(_, waker)| waker.clone()).collect();
         all.iter().for_each(WakerSlot::wake);
     }
 
-    /// Has the first of them look again; it passes on what it cannot take.
+    /// Wakes the first request, which wakes the next when it leaves the queue.
     pub fn tell_first(&self) {
         let first = self.waiting.borrow().front().map(|(_, waker)| waker.clone());
         first.iter().for_each(WakerSlot::wake);
     }
 
-    /// A connection could not be opened, or was none.
+    /// Notes that a connection could not be opened, or ended without having had a request.
     pub fn fail(&self, error: io::Error) {
         self.failures.set(self.failures.get() + 1);
         self.failure.replace(Some(error));
     }
 
-    /// Why a connection could not be opened.
+    /// The reason of the last failure, rebuilt for each request as `io::Error` is not `Clone`.
     #[cold]
     pub fn why(&self) -> io::Error {
         let failure = self.failure.borrow();
@@ -63,7 +62,7 @@ impl Queue {
     }
 }
 
-/// A request that waits for a connection.
+/// A request's place in the queue, left on drop.
 pub struct Waiting<'s> {
     queue: &'s Queue,
     number: u64,
@@ -76,7 +75,7 @@ impl<'s> Waiting<'s> {
         Waiting { queue, number }
     }
 
-    /// Keeps the waker, at the request's place in the row.
+    /// Stores the waker of the request's task at its place.
     pub fn note(&self, cx: &Context<'_>) {
         let new = WakerSlot::of(cx);
         let mut waiting = self.queue.waiting.borrow_mut();
@@ -99,7 +98,7 @@ impl Drop for Waiting<'_> {
         let old = at.ok().and_then(|at| waiting.remove(at));
         drop(waiting);
         drop(old);
-        // There may be room for the next.
+        // Room that this request was woken for may be left.
         self.queue.tell_first();
     }
 }

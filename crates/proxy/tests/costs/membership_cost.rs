@@ -1,5 +1,5 @@
-//! Does a change of a pool's endpoints cost what that pool is, whatever else the plan has? In a binary of its own, as it counts
-//! what all threads allocate.
+//! The cost of a change of a pool's endpoints depends on that pool alone, and not on the rest of the plan. In a binary
+//! of its own, as it counts the allocations of all threads.
 #![allow(clippy::disallowed_methods, reason = "a test is no worker: it may wait")]
 
 use evenkeel_config::plan::Endpoint;
@@ -13,19 +13,19 @@ use std::time::{Duration, Instant};
 
 struct Counting;
 
-/// Bytes that were allocated, whether they still are or not.
+/// Bytes allocated so far, including those that were freed again.
 static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: the system's allocator does it all.
+// SAFETY: every call is forwarded to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATED.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract of `dealloc`.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -33,7 +33,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A proxy of so many pools, each with two endpoints.
+/// A server with this many pools of two endpoints each.
 fn server(pools: usize) -> Server {
     let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
     let mut text = format!("[runtime]\nworkers = 2\n[listener.web]\nbind = ['{free}']\n[[route]]\npool = 'p0'\n");
@@ -45,13 +45,13 @@ fn server(pools: usize) -> Server {
     Server::start(outcome.plan.expect("a plan")).expect("it starts")
 }
 
-/// Another list of a pool's endpoints, each time.
+/// Endpoints of a pool, a different list for each `time`.
 fn found(pool: usize, time: usize) -> Vec<(Arc<str>, Vec<Endpoint>)> {
     let endpoint = |n: usize| Endpoint::at(([10, 2, (time % 250) as u8, n as u8], 80).into());
     vec![(format!("p{pool}").into(), vec![endpoint(1), endpoint(2)])]
 }
 
-/// Bytes that a change of one pool allocates, beside so many others.
+/// Bytes that 40 changes of one pool allocate, in a plan with this many pools.
 fn allocated(pools: usize) -> usize {
     const CHANGES: usize = 40;
     let mut server = server(pools);
@@ -64,21 +64,21 @@ fn allocated(pools: usize) -> usize {
 #[test]
 fn a_change_of_one_pool_allocates_nothing_for_the_others() {
     let (few, many) = (allocated(10), allocated(3_000));
-    // A plan that is copied for it, with the numbers of 3,000 pools for two workers, is megabytes. Threads of the process that do
-    // other work meanwhile are the room between the two.
+    // Copying the plan with the statistics of 3,000 pools for two workers would be megabytes. The margin is for other
+    // threads of the process.
     assert!(many < 2 * few + (16 << 10), "{few} bytes beside 10 pools, {many} beside 3,000");
 }
 
-/// Processor time of this process until now.
+/// Processor time of this process so far.
 fn processor() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("there is one");
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks = |at: usize| fields[at].parse::<u64>().expect("a number");
-    // User and system, in hundredths of a second.
+    // User and system time, in ticks of 10 ms.
     Duration::from_millis(10 * (ticks(11) + ticks(12)))
 }
 
-/// `cargo test -p evenkeel-proxy --test membership_cost -- --ignored --nocapture`
+/// Run with `cargo test -p evenkeel-proxy --test membership_cost -- --ignored --nocapture`.
 #[test]
 #[ignore = "measures, and asserts nothing: docs/measurements has its figures"]
 fn processor_time_of_a_change_every_10_ms_beside_few_and_many_pools() {

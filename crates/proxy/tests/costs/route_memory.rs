@@ -1,5 +1,5 @@
-//! Does a plan cost what its routes are, not its routes times listeners times workers? In a binary of its own, as it counts
-//! what all threads allocate.
+//! The memory of a plan grows with its routes, not with routes times listeners times workers. In a binary of its own,
+//! as it counts the allocations of all threads.
 
 use evenkeel_proxy::Numbers;
 use evenkeel_runtime::Generation;
@@ -13,17 +13,17 @@ struct Counting;
 /// Bytes that are allocated now.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: the system's allocator does it all.
+// SAFETY: every call is forwarded to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         HELD.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract of `dealloc`.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -31,7 +31,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What the numbers of 16 workers hold for so many routes at 20 listeners.
+/// Bytes that the statistics of 16 workers hold for this many routes at 20 listeners.
 fn numbers(routes: usize) -> usize {
     let mut text = "[pool.p]\nendpoints = ['127.0.0.1:1']\n".to_string();
     (0..20).for_each(|i| writeln!(text, "[listener.l{i}]\nbind = ['127.0.0.1:{}']", 1000 + i).expect("a String"));
@@ -51,7 +51,7 @@ fn numbers(routes: usize) -> usize {
 #[test]
 fn routes_without_requests_have_no_numbers() {
     let (few, many) = (numbers(10), numbers(2_000));
-    // 640,000 sets of numbers, one for each route, listener and worker, were about 1 GB.
+    // Without sparse tables there would be 640,000 sets of counters (route, listener, worker), about 1 GB.
     assert!(many < few + (1 << 20), "{few} bytes for 10 routes, {many} for 2,000");
     assert!(many < 4 << 20, "{many} bytes");
 }

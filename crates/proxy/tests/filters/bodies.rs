@@ -1,4 +1,4 @@
-//! Bodies that a filter changes: twice as long and with their length behind them, between any two protocols.
+//! Filters that change bodies, between any two protocols: each byte is doubled, and the length is appended.
 
 use super::parts::{ask_h1, ask_h2, echo_h1, echo_h2, pass_time, post, proxy_for};
 use crate::support::endpoint::{Conn, ok, status};
@@ -15,19 +15,19 @@ fn before(endpoints: &[SocketAddr], pool: &str) -> Proxy {
     proxy_for("bodies", endpoints, pool, "")
 }
 
-/// Returns the body that the filter makes of one.
+/// Output of the filter for a body.
 fn twice(body: &[u8]) -> Vec<u8> {
     let mut all: Vec<u8> = body.iter().flat_map(|&byte| [byte, byte]).filter(|byte| *byte != b'!').collect();
     all.extend_from_slice(format!("<{}>", body.len()).as_bytes());
     all
 }
 
-/// Reads on without an answer, whatever becomes of the request.
+/// An endpoint that reads and never answers.
 fn listening() -> Endpoint {
     Endpoint::start(|conn| drop(conn.rest()))
 }
 
-/// A body that passes.
+/// A body that the filter does not reject: noise without `!`.
 fn quiet(len: usize) -> Vec<u8> {
     noise(len).into_iter().map(|byte| if byte == b'!' { b'.' } else { byte }).collect()
 }
@@ -50,7 +50,7 @@ async fn bodies_are_changed_both_ways_between_any_two_protocols() {
 }
 
 #[test]
-fn no_length_goes_on_that_is_not_true() {
+fn no_false_length_is_forwarded() {
     let (h1, h2) = (
         Endpoint::answering(|request| ok(&request.body_text())),
         H2Server::start(|mut exchange| async move {
@@ -63,7 +63,7 @@ fn no_length_goes_on_that_is_not_true() {
     for (addr, pool) in [(h1.addr, ""), (h2.addr, H2)] {
         let proxy = before(&[addr], pool);
         let mut client = proxy.client();
-        // Whole with the head, in the lengths that both framings state, and with the next request behind it.
+        // Complete with the head, in both framings, and with the next request in the same write.
         client.send(
             post("Content-Length: 5", "hello")
                 + &post("Transfer-Encoding: chunked", "2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n"),
@@ -73,21 +73,21 @@ fn no_length_goes_on_that_is_not_true() {
             assert_eq!(text(&answer.body), text(&twice(&twice(b"hello"))), "{pool}");
             assert_eq!((answer.field("content-length"), answer.field("transfer-encoding")), (None, Some("chunked")));
         }
-        // Cut anywhere.
+        // Split at every position.
         let whole = post("Content-Length: 5", "hello");
         for at in whole.len() - 5..whole.len() {
             client.send(&whole[..at]);
             proxy.has_heard();
             assert_eq!(text(&client.send(&whole[at..]).response().body), text(&twice(&twice(b"hello"))), "{pool} {at}");
         }
-        // A client of HTTP/1.0 takes no chunks.
+        // HTTP/1.0 has no chunks.
         let old = client.send("POST /a HTTP/1.0\r\nContent-Length: 2\r\n\r\nhi").rest();
         assert!(
             text(&old).ends_with(&format!("Connection: close\n\n{}", text(&twice(&twice(b"hi"))))),
             "{}",
             text(&old)
         );
-        // A request without a body stays one, and the head that HEAD asks for is that of GET.
+        // A request without a body stays without one, and HEAD gets the head of GET.
         let mut client = proxy.client();
         assert_eq!(client.get("/").body_text(), "", "{pool}: none is one still");
         let head = client.send("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n").head().to_lowercase();
@@ -114,7 +114,7 @@ async fn a_body_that_does_not_pass_is_refused_or_cut() {
     let (h1, h2) = (listening(), H2Server::start(|mut exchange| async move { drop(exchange.read().await) }));
     for (addr, pool) in [(h1.addr, ""), (h2.addr, H2)] {
         let proxy = before(&[addr], pool);
-        // With the head, and behind it.
+        // Rejected with the head, and later in the body.
         for body in [b"hey!".to_vec(), [quiet(100_000), b"!".to_vec()].concat()] {
             for (client, echo) in [("h1", ask_h1(&proxy, &body)), ("h2", ask_h2(&proxy, &body).await)] {
                 assert!(text(&echo.body).starts_with("442222"), "{client} {pool}: {}", text(&echo.body));
@@ -154,7 +154,7 @@ fn another_try_gets_what_the_filter_made() {
         }
         assert!(proxy.pool(|pool| pool.retries.get()) >= 2);
     }
-    // What comes behind the head is kept for another try where messages are.
+    // If the endpoint takes messages, the part of the body that follows the head is kept for retries.
     let proxy = before(&[h2.0.addr, h2.1.addr], &format!("{retry}{H2}"));
     for _ in 0..4 {
         let mut client = proxy.client();
@@ -164,7 +164,7 @@ fn another_try_gets_what_the_filter_made() {
     }
 }
 
-/// The body of the final response, behind any interim ones.
+/// The body of the final response, after any interim ones.
 fn last(client: &mut crate::support::Client) -> String {
     loop {
         let answer = client.response();
@@ -178,7 +178,7 @@ fn last(client: &mut crate::support::Client) -> String {
 const SLOW: &str = "PUT /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello";
 const HEDGED: &str = "outlier = 'off'\nretry = { attempts = 0, hedge_after = 'p95', hedge_budget = 1 }\n";
 
-/// Sends some requests, so that it is known how long one takes, and then a slow one.
+/// Sends 200 fast requests, so that the usual latency is known, and then a slow one, which is hedged.
 fn overtake(proxy: &Proxy) {
     let mut client = proxy.client();
     for _ in 0..200 {
@@ -195,7 +195,7 @@ fn a_second_endpoint_gets_what_the_filter_made() {
         Endpoint::start(move |conn: &mut Conn| {
             while let Some(request) = conn.request() {
                 if request.line().contains(" /slow ") && slow.fetch_add(1, SeqCst) == 0 {
-                    // Until the other has won.
+                    // Silent until the hedge has won.
                     conn.rest();
                     return;
                 }

@@ -1,5 +1,5 @@
-//! Filters, by those of tests: they change the heads of requests and responses, whatever both sides speak and whoever answers, and may
-//! have a request wait.
+//! Filters, with test filters that change the heads of requests and responses or make a request wait: for any protocol
+//! on either side, and also for the proxy's own responses.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 

@@ -1,4 +1,4 @@
-//! The page of filters in the reference, made of the table that they are built by.
+//! The reference page of the filters, generated from the table that builds them.
 
 use evenkeel_proxy::row::Stage;
 use evenkeel_proxy::table::FILTERS;

@@ -1,4 +1,4 @@
-//! Requests that pass in parts, between any two protocols, as a filter wants the content of bodies.
+//! Requests that are forwarded in parts, as a filter looks at bodies, between any two protocols.
 
 use crate::support::endpoint::{Conn, ok};
 use crate::support::h2_server::H2Server;
@@ -8,12 +8,12 @@ use http::HeaderMap;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 
-/// A proxy before this endpoint. `pool`, `behind`: more lines for it, and behind it.
+/// A proxy with the filter `parts`. `pool` is added to its pool, `behind` to the end of the file.
 fn before(endpoints: &[SocketAddr], pool: &str, behind: &str) -> Proxy {
     proxy_for("parts", endpoints, pool, behind)
 }
 
-/// The same, with the filter of this name.
+/// A proxy with the test filter of this name.
 pub fn proxy_for(filter: &str, endpoints: &[SocketAddr], pool: &str, behind: &str) -> Proxy {
     let list: Vec<String> = endpoints.iter().map(|addr| format!("\"{addr}\"")).collect();
     Proxy::start(&format!(
@@ -23,7 +23,7 @@ pub fn proxy_for(filter: &str, endpoints: &[SocketAddr], pool: &str, behind: &st
     ))
 }
 
-/// What comes back of a request that is echoed.
+/// Response to an echoed request.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Echo {
     pub interim: Vec<u16>,
@@ -32,7 +32,7 @@ pub struct Echo {
     pub sum: Option<String>,
 }
 
-/// Sends a body in pieces, with a trailer behind it.
+/// Sends a body in chunks with a trailer, over HTTP/1.
 pub fn ask_h1(proxy: &Proxy, body: &[u8]) -> Echo {
     let mut client = proxy.client();
     let mut request = b"POST /echo HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
@@ -95,7 +95,7 @@ pub async fn ask_h2(proxy: &Proxy, body: &[u8]) -> Echo {
     tokio::time::timeout(SOON, async { tokio::join!(sending, receiving).1 }).await.expect("in time")
 }
 
-/// Echoes over HTTP/1, behind an interim response.
+/// An HTTP/1 endpoint that echoes, after an interim response.
 pub fn echo_h1() -> Endpoint {
     Endpoint::start(|conn: &mut Conn| {
         while let Some(request) = conn.request() {
@@ -112,7 +112,7 @@ pub fn echo_h1() -> Endpoint {
     })
 }
 
-/// The same over HTTP/2.
+/// An HTTP/2 endpoint that echoes, after an interim response.
 pub fn echo_h2() -> H2Server {
     H2Server::start(|mut exchange| async move {
         let head = http::Response::builder().status(103).header("link", "</a>").body(()).expect("a good head");
@@ -149,13 +149,13 @@ fn a_request_of_http1_that_has_come_whole_or_in_pieces_is_framed_for_its_endpoin
     let endpoint = Endpoint::answering(|request| ok(&request.body_text()));
     let proxy = before(&[endpoint.addr], "", "");
     let mut client = proxy.client();
-    // Whole, and with the next request behind it.
+    // Complete with the head, and with the next request in the same write.
     client.send(
         post("Content-Length: 5", "hello")
             + &post("Transfer-Encoding: chunked", "2\r\nhe\r\n3\r\nllo\r\n0\r\nX-A: b\r\n\r\n"),
     );
     assert_eq!([client.response().body_text(), client.response().body_text()], ["hello", "hello"]);
-    // In pieces that are cut anywhere.
+    // Split at every position.
     let whole = post("Transfer-Encoding: chunked", "2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n");
     let head = whole.find("\r\n\r\n").expect("a head") + 4;
     for at in head..whole.len() {
@@ -304,8 +304,8 @@ fn a_switch_that_is_not_granted_is_a_response_like_any_other() {
     assert_eq!(endpoint.accepted(), 1);
 }
 
-/// Lets so much time pass that a proxy without back-pressure would have taken all. No event says that nothing happens; a slow machine
-/// can only make the test pass.
+/// Waits long enough for a proxy without back-pressure to take everything. No event marks that nothing happens; a slow
+/// machine can only make the test pass.
 pub fn pass_time() {
     std::thread::sleep(std::time::Duration::from_millis(200));
 }

@@ -1,11 +1,11 @@
-//! What do clients read in the answers that evenkeel makes itself, and what does the access log say instead?
+//! Responses that the proxy makes itself: their text for clients, and the reasons in the access log.
 
 use crate::support::log::Log;
 use crate::support::{Endpoint, Proxy, own_addr};
 use serde_json::Value;
 use std::net::SocketAddr;
 
-/// Hosts whose requests end in different ways, over a listener with these keys.
+/// A proxy with hosts whose requests end in different ways; `listener` adds keys to its listener.
 fn ends_early(listener: &str, silent: SocketAddr, gone: SocketAddr, behind: &str) -> Proxy {
     Proxy::start(&format!(
         "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"$BIND\"]\n{listener}\n\
@@ -18,7 +18,7 @@ fn ends_early(listener: &str, silent: SocketAddr, gone: SocketAddr, behind: &str
     ))
 }
 
-/// Each request with the status and phrase of its answer, and what its reason has in it.
+/// Requests with the status line of the response, and a part of its reason.
 const CASES: [(&str, &str, &str); 5] = [
     ("GET / HTTP/1.1\r\nHost: lost\r\n\r\n", "404 Not Found", "no route for host \"lost\""),
     ("GET / HTTP/1.1\r\nHost: gone\r\n\r\n", "502 Bad Gateway", "pool \"gone\": cannot connect to endpoint 127."),
@@ -33,7 +33,7 @@ fn line_with_status<'l>(lines: &'l [Value], answer: &str) -> &'l Value {
 }
 
 #[test]
-fn an_answer_tells_a_status_and_an_id_and_the_log_tells_the_reason() {
+fn an_answer_has_a_status_and_an_id_and_the_log_has_the_reason() {
     let (silent, log) = (Endpoint::silent(), Log::new());
     let proxy = ends_early("", silent.addr, own_addr(), &log.config());
     let told = CASES.map(|(request, ..)| proxy.client().send(request).response().body_text());
@@ -58,7 +58,7 @@ fn an_answer_names_no_request_that_no_log_knows() {
 }
 
 #[test]
-fn detailed_answers_say_what_the_log_says() {
+fn detailed_answers_have_the_reason_of_the_log() {
     let (silent, log) = (Endpoint::silent(), Log::new());
     let proxy = ends_early("errors = \"detailed\"", silent.addr, own_addr(), &log.config());
     let told = CASES.map(|(request, ..)| proxy.client().send(request).response().body_text());

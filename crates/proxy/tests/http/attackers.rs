@@ -1,5 +1,5 @@
-//! What do clients and endpoints do to others that attack, fail or vanish? Nothing: whatever one side does, another client
-//! is served meanwhile, and afterwards every counter is where it was.
+//! Clients and endpoints that attack, fail or vanish do not affect others: another client is served meanwhile, and
+//! afterwards every counter is where it was before.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 use crate::support::endpoint::{Conn, ok};
@@ -10,12 +10,12 @@ use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// For a pool: what an endpoint did shows, and is not mended.
+/// Pool settings under which a fault of the endpoint reaches the client.
 const ONE_TRY: &str = "retry = { attempts = 0 }";
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// Answers `GET /ok`; else it does what the test wants.
+/// An endpoint that answers `GET /ok`, and runs `script` for any other request.
 fn or_else(script: impl Fn(&mut Conn, String) + Send + Sync + 'static) -> Endpoint {
     Endpoint::start(move |conn| {
         while let Some(head) = conn.next_head() {
@@ -32,7 +32,7 @@ fn others_are_served(proxy: &Proxy) {
     assert_eq!(proxy.client().get("/ok").body_text(), "fine");
 }
 
-/// Nothing is left of what was: no connection of a client, no request, no error that is not the endpoint's.
+/// Asserts that nothing is left: no client connection, no request in flight, no unexpected error.
 #[track_caller]
 fn nothing_is_left(proxy: &Proxy) {
     wait_until("no request is in flight", || proxy.in_flight() == 0);
@@ -48,7 +48,7 @@ fn errors(proxy: &Proxy) -> u64 {
     proxy.endpoint(0, |e| e.errors.iter().map(|n| n.get()).sum())
 }
 
-/// Sends a byte now and then until the proxy has enough.
+/// Sends a byte now and then until the proxy closes.
 fn drip(client: &mut Client, bytes: &[u8], every: Duration) {
     let deadline = Instant::now() + SOON;
     client.stream.set_nonblocking(true).expect("sockets can be polled");
@@ -81,7 +81,7 @@ fn many_heads_that_never_end_hold_nobody_up() {
     assert_eq!(endpoint.accepted(), 1);
 }
 
-/// Each byte comes in time, and the body never does.
+/// Every byte is in time, but the body never ends.
 #[test]
 fn a_body_that_trickles_is_cut() {
     let endpoint = or_else(|conn, _| drop(conn.rest()));
@@ -100,7 +100,7 @@ fn a_body_that_trickles_is_cut() {
     assert_eq!((ended(&proxy, Cause::ClientSlow), errors(&proxy)), (2, 0));
 }
 
-/// The pace is a floor, not a deadline: whoever keeps it may take much longer than a silent client.
+/// The rate is a minimum, not a deadline: a client that keeps it may take much longer than a silent one.
 #[test]
 fn a_slow_body_that_keeps_the_pace_comes_through() {
     let endpoint = Endpoint::saying("fine");
@@ -114,7 +114,7 @@ fn a_slow_body_that_keeps_the_pace_comes_through() {
     assert_eq!(client.response().body_text(), "fine");
 }
 
-/// Waiting for the endpoint does not cost the client its time.
+/// Time spent waiting for the endpoint does not count against the client.
 #[test]
 fn an_endpoint_that_reads_slowly_does_not_make_its_client_slow() {
     let endpoint = Endpoint::start(|conn| {
@@ -145,7 +145,7 @@ fn readers_that_never_read_hold_nobody_up_and_are_cut() {
     for client in &mut slow {
         client.send(GET);
     }
-    // Those in flight may never be 20 at once: the first is cut a second after its reader has stopped.
+    // They may never be in flight all at once: the first is cut a second after its reader has stopped.
     wait_until("all are under way", || endpoint.accepted() == 20);
     others_are_served(&proxy);
     wait_until("all are cut", || proxy.in_flight() == 0);
@@ -155,7 +155,7 @@ fn readers_that_never_read_hold_nobody_up_and_are_cut() {
     nothing_is_left(&proxy);
 }
 
-/// An endpoint whose connections wait until the proxy closes them, which it tells.
+/// An endpoint that holds requests until the proxy closes; the closure waits for one such close.
 fn thinking() -> (Endpoint, impl Fn()) {
     let (closed, has_closed) = channel();
     let endpoint = or_else(move |conn, _| {
@@ -170,7 +170,7 @@ fn a_client_that_resets_while_the_endpoint_thinks_frees_its_place() {
     let (endpoint, is_told) = thinking();
     let proxy = Proxy::with(&[endpoint.addr], "", "timeouts = { response = \"1h\" }", "");
     for (n, request) in [
-        // On a new connection, on one kept, and with a body.
+        // On a new connection, on a kept one, and with a body.
         (1, GET.to_string()),
         (2, GET.to_string()),
         (3, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n".to_string()),
@@ -192,7 +192,7 @@ fn a_client_that_resets_while_the_endpoint_thinks_frees_its_place() {
     assert_eq!(errors(&proxy), 0, "not the endpoint's fault");
 }
 
-/// Some clients say at once that they will send no more. HAProxy answers them too, unless told otherwise.
+/// Some clients shut down their sending side at once. HAProxy answers them by default, too.
 #[test]
 fn a_client_that_only_sends_no_more_gets_its_answer_however_long_it_takes() {
     let (answer, may_answer) = channel();
@@ -205,7 +205,7 @@ fn a_client_that_only_sends_no_more_gets_its_answer_however_long_it_takes() {
     let mut client = proxy.client();
     client.send(GET).finish_sending();
     wait_until("it is under way", || proxy.in_flight() == 1);
-    // Longer than it takes until the proxy looks after the client.
+    // Longer than the interval in which the proxy looks at the client.
     let looked = Instant::now() + Duration::from_millis(1200);
     wait_until("the proxy has looked", || Instant::now() > looked);
     answer.send(()).expect("the endpoint waits");
@@ -252,7 +252,7 @@ fn an_endpoint_that_resets_at_any_point_is_a_502_or_a_cut() {
         let cut = cut.load(order);
         conn.send(&response[..cut]);
         if cut > head_len {
-            // A reset overtakes what was sent and not read.
+            // A reset would discard bytes that were sent and not read yet.
             has_seen.lock().expect("one at a time").recv_timeout(SOON).expect("the test goes on");
         }
         conn.reset_at_end();
@@ -267,7 +267,7 @@ fn an_endpoint_that_resets_at_any_point_is_a_502_or_a_cut() {
             seen.send(()).expect("the endpoint waits");
             client.ends();
         } else {
-            // Whether the head or the reset came first is the kernel's business.
+            // The kernel decides whether the head or the reset comes first.
             let head = client.head();
             let whole = cut == head_len && head.starts_with("HTTP/1.1 200 ");
             assert!(whole || head.starts_with("HTTP/1.1 502 "), "after {cut}: {head}");
@@ -332,7 +332,7 @@ fn an_endpoint_that_never_stops_its_head_is_cut() {
     assert_eq!(errors(&proxy), 1);
 }
 
-/// One after the other and in crowds, over the limit and below it.
+/// Floods one by one and in crowds, over and below the limit.
 #[test]
 fn floods_of_connections_pass() {
     let endpoint = or_else(|_, _| {});

@@ -4,7 +4,7 @@ use crate::support::{Endpoint, Proxy, noise, text, wait_until};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 
-/// Bytes that the kernel of the other side has not acknowledged.
+/// Bytes in the send buffer that the peer's kernel has not acknowledged.
 fn unsent(stream: &TcpStream) -> libc::c_int {
     let mut bytes: libc::c_int = -1;
     // SAFETY: the descriptor is open for the call, and the pointer is to an integer that outlives it.
@@ -13,7 +13,7 @@ fn unsent(stream: &TcpStream) -> libc::c_int {
     bytes
 }
 
-/// Resets counted as errors of the endpoint.
+/// Resets counted as errors of the first endpoint.
 fn resets(proxy: &Proxy) -> u64 {
     proxy.endpoint(0, |e| e.errors[evenkeel_proxy::stats::ErrorKind::Reset as usize].get())
 }
@@ -32,7 +32,7 @@ fn what_came_before_a_reset_reaches_the_client() {
                 conn.request();
                 conn.send(format!("HTTP/1.1 200 OK\r\n{framing}\r\n"));
                 conn.send(&sent);
-                // A reset throws away what has not left.
+                // A reset would discard bytes that were not sent yet.
                 wait_until("all has left", || unsent(&conn.stream) == 0);
                 conn.reset_at_end();
             });
@@ -51,7 +51,7 @@ fn what_came_before_a_reset_reaches_the_client() {
     }
 }
 
-/// A cut response that only the close ends is cut at the client by a reset, which must not discard bytes that the client has not read.
+/// A response that ends with the close is cut by a reset, which must not discard bytes that the client has not read.
 #[test]
 fn a_client_that_reads_late_gets_what_came_before_a_reset() {
     let body = noise(150_000);

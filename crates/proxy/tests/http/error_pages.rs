@@ -1,11 +1,11 @@
-//! Do clients see the pages of a route or a listener where evenkeel answers itself, and only there?
+//! Error pages of a route or listener: used for the proxy's own responses only.
 
 use crate::support::log::Log;
 use crate::support::{Endpoint, Proxy, noise};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// A file that is gone when the test is over.
+/// A file that is removed on drop.
 struct Page(PathBuf);
 
 impl Page {
@@ -21,7 +21,7 @@ impl Page {
         std::fs::write(&self.0, content).expect("the temporary folder can be written");
     }
 
-    /// The entry of a list of pages; `more`: other keys, each with a comma before it.
+    /// Entry of an `error_pages` list. `more`: other keys, each after a comma.
     fn for_status(&self, status: &str, more: &str) -> String {
         format!("{{ status = [{status}], file = {:?}{more} }}, ", self.0.to_str().expect("a name of ours"))
     }
@@ -33,7 +33,7 @@ impl Drop for Page {
     }
 }
 
-/// Of host `own` a route with pages, of host `other` one without; neither has an endpoint that is usable.
+/// A configuration with host `own`, whose route has pages, and `other` without; neither has a usable endpoint.
 fn config(listener: &str, route: &str, behind: &str) -> String {
     let listener = if listener.is_empty() { String::new() } else { format!("error_pages = [{listener}]\n") };
     format!(
@@ -68,7 +68,7 @@ fn the_page_of_the_route_goes_before_that_of_the_listener_and_of_fewer_statuses_
         assert_eq!(response.field("content-type"), Some(media_type));
         assert_eq!(response.field("content-length"), Some(body.len().to_string().as_str()));
     }
-    // The client goes on with its connection, and a HEAD has the length and no body.
+    // The client's connection stays open, and HEAD gets the length without the body.
     let mut client = proxy.client();
     let head = client.send("HEAD / HTTP/1.1\r\nHost: own\r\n\r\n").head();
     assert!(head.starts_with("HTTP/1.1 503 ") && head.contains("Content-Length: 12\r\n"), "{head}");

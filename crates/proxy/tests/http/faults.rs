@@ -1,5 +1,5 @@
-//! What if an endpoint misbehaves? The client is told or sees the cut, the connection is never used again, and the next
-//! request finds another one.
+//! Endpoints that misbehave: the client gets an error or sees the cut, the connection is not used again, and the next
+//! request gets another one.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 use crate::support::endpoint::ok;
@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
-/// For a pool: what an endpoint did shows, and is not mended.
+/// Pool settings under which a fault of the endpoint reaches the client.
 const ONE_TRY: &str = "retry = { attempts = 0 }";
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -20,7 +20,7 @@ const RESET: usize = 1;
 const TIMEOUT: usize = 2;
 const PROTOCOL: usize = 3;
 
-/// Errors of the first endpoint, by kind.
+/// Errors of an endpoint, by kind.
 fn errors(proxy: &Proxy, endpoint: usize) -> [u64; 4] {
     std::array::from_fn(|kind| proxy.endpoint(endpoint, |e| e.errors[kind].get()))
 }
@@ -29,7 +29,7 @@ fn only(kind: usize, n: u64) -> [u64; 4] {
     std::array::from_fn(|k| if k == kind { n } else { 0 })
 }
 
-/// The endpoint closes while the connection is idle; by the time of the next request the proxy has heard of it.
+/// The endpoint closes an idle connection, and the proxy knows before the next request.
 #[test]
 fn a_closed_idle_connection_is_not_used() {
     for request in [GET, POST] {
@@ -59,7 +59,7 @@ fn a_closed_idle_connection_is_not_used() {
     }
 }
 
-/// The endpoint closes just when the request reaches it: nothing tells whether it was served.
+/// The endpoint closes while the request is on its way, so it is unknown whether it was served.
 #[test]
 fn a_request_that_met_a_closing_connection_is_repeated_if_that_does_no_harm() {
     for (request, repeated) in
@@ -87,7 +87,7 @@ fn a_request_that_met_a_closing_connection_is_repeated_if_that_does_no_harm() {
     }
 }
 
-/// What came behind the request that is repeated must survive it.
+/// Bytes after the repeated request, in the same buffer, must survive the repetition.
 #[test]
 fn pipelined_requests_survive_a_repetition() {
     let endpoint = Endpoint::start(move |conn| {
@@ -131,7 +131,7 @@ fn a_cut_response_is_cut_for_the_client_too() {
                 return conn.send(ok("next"));
             }
             conn.send(begin);
-            // A reset overtakes what was sent and not read.
+            // A reset would discard bytes that were sent and not read yet.
             has_seen.lock().expect("no panic").recv_timeout(SOON).expect("the test goes on");
             if resets {
                 conn.reset_at_end();
@@ -149,7 +149,7 @@ fn a_cut_response_is_cut_for_the_client_too() {
     }
 }
 
-/// A client that learns of the end by the close alone would take a cut response for a whole one.
+/// A client that knows the end by the close alone would take a cut response for a complete one.
 #[test]
 fn a_response_that_ends_with_its_connection_is_cut_by_a_reset() {
     for (version, head, stop) in [
@@ -246,11 +246,11 @@ fn a_malformed_chunk_cuts_the_response() {
     wait_until("it is counted", || errors(&proxy, 0) == only(PROTOCOL, 1));
 }
 
-/// Bytes behind a response would be taken for the answer to the next request, which may be another client's.
+/// Bytes after a response would be taken for the response to the next request, perhaps of another client.
 #[test]
 fn a_connection_with_bytes_behind_a_response_is_not_used_again() {
     let behind = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
-    // So large that it goes from socket to socket.
+    // Large enough to be spliced.
     let large = format!("HTTP/1.1 200 OK\r\nContent-Length: 500000\r\n\r\n{}", "x".repeat(500_000));
     for (response, version, pieces) in [
         ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "1.1", false),
@@ -298,7 +298,7 @@ fn a_connection_with_bytes_behind_a_response_is_not_used_again() {
     }
 }
 
-/// The same, when they come only after the response was passed on.
+/// The bytes come after the response was forwarded.
 #[test]
 fn an_idle_connection_that_speaks_is_not_used_again() {
     let (seen, has_seen) = channel();
@@ -362,7 +362,7 @@ fn two_refused_connections_are_a_502() {
     assert_eq!(errors(&proxy, 0), only(CONNECT, 1));
 }
 
-/// A listener whose queue is full, so that the kernel lets connections wait. The connections fill the queue.
+/// A listener with a full backlog, so that connects hang, and the connections that fill it.
 fn full() -> (TcpListener, Vec<std::net::TcpStream>) {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
     socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("a free port");
@@ -433,7 +433,7 @@ fn a_request_that_takes_too_long_in_all_is_ended() {
     let endpoint = Endpoint::start(|conn| {
         conn.request();
         conn.send("HTTP/1.1 200 OK\r\n\r\n");
-        // Never silent for long, and never done.
+        // Never silent for long, but never done.
         while std::io::Write::write_all(&mut conn.stream, b"x").is_ok() {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }

@@ -1,5 +1,5 @@
-//! What of peers that vanish without a word, as a machine does that loses its power or its network? Nothing comes from
-//! them, not even an end: only our own time can be over.
+//! Peers that vanish, like a machine that loses its power or network. Nothing comes from them, not even an end, so only
+//! timeouts help.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 use crate::support::endpoint::ok;
@@ -11,8 +11,8 @@ use std::os::fd::AsRawFd;
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// Makes a socket vanish when it is closed: the kernel drops it and tells nobody (`TCP_REPAIR`, tcp(7)). `false` where this
-/// process may not do that (`CAP_NET_ADMIN`).
+/// Makes a socket vanish when it is closed: with `TCP_REPAIR` (tcp(7)) the kernel drops it without a packet. `false`
+/// without `CAP_NET_ADMIN`.
 fn vanishes(stream: &TcpStream) -> bool {
     let on: libc::c_int = 1;
     let len = size_of_val(&on) as libc::socklen_t;
@@ -38,7 +38,7 @@ fn clients_that_vanish_are_let_go_of_in_time_wherever_they_were() {
     let endpoint = Endpoint::start(|conn| {
         while let Some(head) = conn.next_head() {
             if head.starts_with("POST ") {
-                return drop(conn.rest()); // never whole
+                return drop(conn.rest()); // never complete
             }
             conn.send(ok("fine"));
         }
@@ -71,14 +71,14 @@ fn an_endpoint_that_vanishes_costs_a_request_its_time_and_no_more() {
             conn.send(ok("fine"));
         }
     });
-    // The time is that of one path alone: what comes after it may take as long as a busy machine needs.
+    // The short timeout is for this path only: everything else may take as long as a busy machine needs.
     let vanish = "[[route]]\nmatch = { path = '/vanish' }\npool = 'web'\ntimeouts = { response = '100ms' }\n\
                   [[route]]\npool = 'web'";
     let proxy = Proxy::with(&[endpoint.addr], "", "retry = { attempts = 0 }", vanish);
     let mut client = proxy.client();
     let answer = client.get("/vanish");
     if answer.status() == 200 {
-        return; // it may not vanish
+        return; // lacks CAP_NET_ADMIN
     }
     assert_eq!(answer.status(), 504);
     assert_eq!(client.get("/").body_text(), "fine");

@@ -1,4 +1,4 @@
-//! What passes besides requests and responses? Interim responses, and all that follows a switch of protocols.
+//! Interim responses, and tunnels after a switch of protocols.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 use crate::support;
@@ -8,7 +8,7 @@ use crate::support::{Endpoint, Proxy, text, wait_until};
 const EXPECTING: &str = "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n";
 
 #[test]
-fn the_endpoint_says_when_to_continue() {
+fn the_endpoint_decides_when_to_continue() {
     let endpoint = Endpoint::start(|conn| {
         for _ in 0..2 {
             assert!(conn.head().contains("\r\nExpect: 100-continue\r\n"));
@@ -124,7 +124,7 @@ fn a_switch_makes_a_tunnel_both_ways() {
     let endpoint = Endpoint::start(|conn| {
         let head = conn.head();
         assert!(head.contains("\r\nUpgrade: chat\r\nConnection: upgrade\r\n"), "{head}");
-        // The first words may come with the switch.
+        // The first bytes of the tunnel may come with the switch.
         conn.send(format!("{SWITCH}welcome"));
         for _ in 0..10 {
             let n = usize::from(conn.bytes(1)[0]);
@@ -166,7 +166,7 @@ fn the_end_of_a_tunnel_may_come_from_the_endpoint_first() {
     wait_until("the tunnel ends", || proxy.in_flight() == 0);
 }
 
-/// Its bytes came in the read that brought the request, and were lost.
+/// Bytes of the tunnel that come in the same read as the request must not be lost.
 #[test]
 fn a_client_may_speak_before_it_hears_of_the_switch() {
     let endpoint = Endpoint::start(|conn| {
@@ -230,7 +230,7 @@ fn a_tunnel_of_which_one_half_is_open_ends_after_a_time_of_its_own() {
         conn.head();
         conn.send(SWITCH);
         assert_eq!(conn.rest(), b"");
-        // It has no end of its own.
+        // The endpoint does not end its side.
         let _ = may_let_go.lock().expect("no panic").recv();
     });
     let proxy = Proxy::with(&[endpoint.addr], "", "timeouts = { idle = \"1h\", half_closed = \"300ms\" }", "");
@@ -244,7 +244,7 @@ fn a_tunnel_of_which_one_half_is_open_ends_after_a_time_of_its_own() {
     drop(let_go);
 }
 
-/// A tunnel that was cut looked like one that had ended.
+/// A tunnel that was cut must not look like one that has ended.
 #[test]
 fn a_reset_of_a_tunnel_is_passed_on_as_one() {
     let (told, tells) = std::sync::mpsc::channel();

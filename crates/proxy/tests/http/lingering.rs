@@ -1,5 +1,5 @@
-//! Clients that upload more than their endpoint wants read its answer, whatever language they are written in; and a connection that
-//! lingers for that holds nothing for longer than it may.
+//! Clients that upload more than their endpoint reads get its response, whatever language they are written in; and a
+//! lingering connection holds resources only for a limited time.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 use crate::support::{Client, Endpoint, Proxy, SOON, wait_until};
@@ -11,10 +11,10 @@ use std::time::Instant;
 
 const TOO_LARGE: &str = "HTTP/1.1 413 Content Too Large\r\nContent-Length: 9\r\nConnection: close\r\n\r\ntoo large";
 
-/// Bytes of an upload: what the kernel takes for both sides is far less.
+/// Bytes of an upload, far more than the kernel buffers for both sides.
 const UPLOAD: usize = 20_000_000;
 
-/// An endpoint that answers as soon as it has the head.
+/// An endpoint that answers 413 as soon as it has the head.
 fn refusing() -> Endpoint {
     Endpoint::start(|conn| {
         conn.head();
@@ -110,7 +110,7 @@ fn go_gets_the_answer() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "fine\n", "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Begins an upload, reads the answer, and leaves the connection open.
+/// Begins an upload, reads the response, and leaves the connection open.
 fn linger(proxy: &Proxy) -> Client {
     let mut client = proxy.client();
     client.send(head(UPLOAD)).send("some");
@@ -142,7 +142,7 @@ fn a_client_that_is_silent_is_cut_in_time() {
     assert_eq!((lingering(&proxy), proxy.listener(|l| l.linger_cut.get())), (0, 1));
 }
 
-/// A client that keeps sending could keep a process from ending.
+/// Otherwise a client that keeps sending could keep a process from ending.
 #[test]
 fn draining_does_not_wait_for_a_client_that_sends_on() {
     let endpoint = refusing();

@@ -1,4 +1,4 @@
-//! Does the access log tell what happened? A line of valid JSON for each request, however it ended.
+//! The access log: a line of valid JSON for each request, however it ended.
 
 use crate::support::endpoint::ok;
 use crate::support::log::Log;
@@ -85,7 +85,7 @@ fn whatever_clients_send_and_names_contain_is_escaped() {
     assert_eq!(lines[0]["endpoint"], "é\"");
 }
 
-/// Two letters tell who ended a request, and where it was.
+/// `term` has two letters: who ended the request, and in which phase.
 #[test]
 fn every_end_has_its_line() {
     let endpoint = Endpoint::start(|conn| {
@@ -133,7 +133,7 @@ fn every_end_has_its_line() {
         }
         want.push((status, term.to_string()));
     }
-    // One that does not come to the end of its head, and one that leaves within its body.
+    // One request never completes its head, and one stops within its body.
     assert!(proxy.client().send("GET /late HTTP/1.1\r\n").head().starts_with("HTTP/1.1 408 "));
     want.push((408, "cR".into()));
     let mut client = proxy.client();
@@ -146,7 +146,7 @@ fn every_end_has_its_line() {
         assert!(FIELDS.iter().all(|name| line.get(name).is_some()), "{line}");
         got.push((line["status"].as_u64().expect("a number"), line["term"].as_str().expect("text").into()));
     }
-    // Whoever closes a connection late is logged late.
+    // Lines are in the order of the closes.
     want.sort();
     got.sort();
     assert_eq!(got, want, "{lines:#?}");

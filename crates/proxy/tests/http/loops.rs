@@ -1,4 +1,4 @@
-//! Does a request that an endpoint leads back end after one round, and does every other pass?
+//! Loop detection: a request that an endpoint sends back to the proxy ends after one round, and others pass.
 
 use crate::support::endpoint::ok;
 use crate::support::log::Log;
@@ -6,7 +6,7 @@ use crate::support::message::marks;
 use crate::support::{Client, Endpoint, Proxy, own_addr, wait_until};
 use std::net::SocketAddr;
 
-/// The same for every evenkeel here but for the endpoint. The limit ends a loop that is not detected.
+/// Configuration of all proxies here, except for the endpoint. The limit ends a loop that is not detected.
 fn config(endpoint: SocketAddr, listener: &str, behind: &str) -> String {
     format!(
         "[runtime]\nworkers = 2\n[listener.web]\nbind = [\"$BIND\"]\n{listener}\n[pool.web]\nendpoints = [\"{endpoint}\"]\n\
@@ -70,7 +70,7 @@ fn a_listener_may_be_the_endpoint_of_another_of_the_same_evenkeel() {
     assert_eq!(marks(&endpoint.seen()[0].head).len(), 2);
 }
 
-/// As a cache does that stands between two passes through one balancer.
+/// Like a cache between two passes through the same balancer.
 #[test]
 fn an_endpoint_may_send_a_request_on_to_another_route_of_the_listener() {
     let (endpoint, listen) = (Endpoint::saying("hello"), own_addr());

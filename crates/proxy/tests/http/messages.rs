@@ -1,11 +1,11 @@
-//! Do messages pass as they were meant, over real sockets? Versions, framings, order, and when connections are kept.
+//! Messages over real sockets: versions, framings, order, and reuse of connections.
 
 use crate::support;
 use crate::support::endpoint::ok;
 use crate::support::message::without_marks;
 use crate::support::{Endpoint, Proxy, text, wait_until};
 
-/// What the proxy adds behind the fields of a request to `a`, but for its mark.
+/// Fields that the proxy appends to a request for `a`, after its `CDN-Loop`.
 const ADDED: &str = "X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\n\r\n";
 
 #[test]
@@ -48,7 +48,7 @@ fn a_hundred_requests_in_one_write_are_answered_in_order() {
     assert_eq!(endpoint.accepted(), 1);
 }
 
-/// More than one buffer of requests, so that some of them are cut by the end of a read.
+/// More than one buffer, so that reads end within requests.
 #[test]
 fn a_thousand_requests_in_one_write_are_answered_in_order() {
     let endpoint = Endpoint::answering(|request| ok(request.line()));
@@ -142,7 +142,8 @@ fn heads_and_empty_statuses_have_no_body_whatever_they_say() {
         }
     }
     client.is_quiet();
-    // Behind a 204 with either, and a 304 with chunks, something of a body may come late.
+    // After a 204 with either framing and a 304 with chunks, part of a body might still come, so the connection is not
+    // reused.
     assert_eq!(endpoint.accepted(), 1 + 3);
 }
 
@@ -234,7 +235,7 @@ fn a_body_until_close_ends_with_its_connection() {
 }
 
 #[test]
-fn an_endpoint_of_http_1_0_keeps_its_connection_only_if_it_says_so() {
+fn an_endpoint_of_http_1_0_keeps_its_connection_only_if_it_states_so() {
     let endpoint = Endpoint::answering(|request| {
         let line = if request.line().starts_with("GET /keep ") { "Connection: keep-alive\r\n" } else { "" };
         format!("HTTP/1.0 200 OK\r\n{line}Content-Length: 2\r\n\r\nok").into_bytes()

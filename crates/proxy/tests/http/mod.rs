@@ -1,4 +1,4 @@
-//! Do requests and responses pass whole, whatever either side does?
+//! HTTP/1 requests and responses, whatever either side does.
 
 mod answers;
 mod attackers;

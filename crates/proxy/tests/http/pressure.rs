@@ -1,5 +1,5 @@
-//! What if one side is slower than the other, stops, or answers too early? Bytes wait in the kernel's socket buffers and
-//! not in the proxy, and nothing that was promised gets lost.
+//! A side that is slower than the other, stops, or answers early: bytes wait in the kernel's socket buffers and not in
+//! the proxy, and none are lost.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 use crate::support::endpoint::ok;
@@ -10,8 +10,8 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// More than the socket buffers of a relayed connection may hold, of which two are kept small here. The other two grow as
-/// far as the kernel lets them.
+/// A body larger than the socket buffers of a relayed connection: two of them are kept small here, and the other two
+/// grow to the kernel's limits.
 fn large() -> Vec<u8> {
     let most = |name: &str| -> usize {
         let sizes = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).expect("Linux tells");
@@ -24,7 +24,7 @@ fn large() -> Vec<u8> {
 /// Silence after which a sender counts as stopped.
 const STOPPED: Duration = Duration::from_millis(300);
 
-/// Writes until the socket has taken nothing for a while, or everything; returns how much it took.
+/// Writes until the socket has taken everything or nothing for a while, and returns the number of bytes taken.
 fn write_until_stopped(mut stream: &TcpStream, bytes: &[u8]) -> usize {
     stream.set_nonblocking(true).expect("sockets can be polled");
     let (mut taken, mut since) = (0, Instant::now());
@@ -42,7 +42,7 @@ fn write_until_stopped(mut stream: &TcpStream, bytes: &[u8]) -> usize {
     taken
 }
 
-/// A listener whose connections take little before they are read from.
+/// A listener whose connections buffer little.
 fn small_listener() -> TcpListener {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     socket2::SockRef::from(&listener).set_recv_buffer_size(64 * 1024).expect("sockets have options");
@@ -88,7 +88,7 @@ fn a_download_stops_while_the_client_does_not_read() {
     });
     let proxy = Proxy::before(&[endpoint.addr]);
     let mut client = proxy.client();
-    // The receive window is set by the first request's time; a small one is asked for before anything comes.
+    // Before any response, as the first request fixes the receive window.
     socket2::SockRef::from(&client.stream).set_recv_buffer_size(64 * 1024).expect("sockets have options");
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let taken = has_stopped.recv_timeout(SOON).expect("it stops");
@@ -143,7 +143,7 @@ fn an_early_response_reaches_a_client_that_still_sends() {
     }
 }
 
-/// The fault was written into the response as if it were its own.
+/// The fault must not be written into a response that has begun.
 #[test]
 fn a_fault_in_a_body_cuts_a_response_that_has_begun() {
     let endpoint = Endpoint::start(|conn| {
@@ -191,7 +191,7 @@ fn both_bodies_may_be_under_way_at_once() {
 }
 
 #[test]
-fn a_client_that_says_no_more_gets_its_response() {
+fn a_client_that_shuts_down_its_side_gets_its_response() {
     let endpoint = Endpoint::saying("hello");
     let proxy = Proxy::before(&[endpoint.addr]);
     let mut client = proxy.client();
@@ -242,7 +242,7 @@ fn a_client_that_leaves_within_its_response_stops_it() {
     assert_eq!(proxy.endpoint(0, |e| e.errors.iter().map(|n| n.get()).sum()), 0, "not the endpoint's fault");
 }
 
-/// Else clients could make endpoints look bad.
+/// Otherwise clients could make endpoints look bad.
 #[test]
 fn a_client_that_reads_or_sends_too_slowly_is_not_the_endpoints_fault() {
     let endpoint = Endpoint::start(|conn| {

@@ -1,5 +1,5 @@
-//! Do clients and servers that others wrote get on with it? curl, ab, wrk and Python's `http.client` in front, NGINX
-//! behind.
+//! Interoperation with other implementations: curl, ab, wrk and Python's `http.client` as clients, NGINX as the
+//! endpoint.
 
 use crate::support;
 use crate::support::nginx::{Directory, Nginx};
@@ -8,7 +8,7 @@ use evenkeel_peers::installed;
 use std::io::Write;
 use std::process::{Output, Stdio};
 
-/// Megabytes of the large upload.
+/// Size of the large upload in megabytes.
 const UPLOAD_MB: usize = 100;
 
 fn before(nginx: &Nginx) -> Proxy {
@@ -59,7 +59,7 @@ fn curl_gets_files_of_nginx_byte_for_byte() {
         let head = String::from_utf8(curl(&["-I", &url], b"")).expect("a head");
         assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
         assert!(head.contains(&format!("\r\nContent-Length: {size}\r\n")), "{head}");
-        // Several on one connection, and one of a part.
+        // Several on one connection, and a range.
         assert!(curl(&[&url, &url, &url], b"") == content.repeat(3), "{name} three times");
         let part = curl(&["-r", "0-99", &url], b"");
         assert!(part == content[..size.min(100)] || size == 0, "{name} in part");
@@ -76,7 +76,7 @@ fn curl_uploads_to_nginx_in_chunks_and_with_a_length() {
     let nginx = Nginx::start();
     let proxy = before(&nginx);
     let content = noise(5_000_000);
-    // From standard input curl does not know the length, so it sends chunks.
+    // From standard input the length is unknown, so curl sends chunks.
     curl(&["-f", "-T", "-", &format!("http://{}/chunked", proxy.addr())], &content);
     assert!(std::fs::read(nginx.www().join("chunked")).expect("it was uploaded") == content);
     nginx.put("source", &content);

@@ -1,4 +1,4 @@
-//! When does a connection carry another request, and when does it end in order? Towards endpoints and towards clients.
+//! Reuse of connections to endpoints and of clients, and their orderly end.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 use crate::support::endpoint::ok;
@@ -58,7 +58,7 @@ fn as_many_connections_are_kept_as_are_allowed() {
     assert_eq!(proxy.endpoint(0, |e| e.idle.get()), 2);
 }
 
-/// Servers that name their own time close when it is over: a request that is sent at that moment is lost.
+/// Servers that state a timeout close when it is over; a request sent at that moment is lost.
 #[test]
 fn an_idle_connection_is_not_used_beyond_the_time_that_its_endpoint_names() {
     for (named, kept) in
@@ -87,7 +87,7 @@ fn an_idle_connection_is_not_used_beyond_the_time_that_its_endpoint_names() {
     }
 }
 
-/// The proxy's socket of the connection from `client`: the proxy runs in this process.
+/// The proxy's socket of the connection from `client`, found in this process.
 fn socket_of(proxy: &Proxy, client: &Client) -> BorrowedFd<'static> {
     let client = client.stream.local_addr().expect("it is connected");
     let is = |fd: &BorrowedFd<'_>| {
@@ -95,28 +95,28 @@ fn socket_of(proxy: &Proxy, client: &Client) -> BorrowedFd<'static> {
         end(rustix::net::getsockname(fd)) == Some(proxy.addr())
             && end(rustix::net::getpeername(fd).and_then(|addr| addr.ok_or(rustix::io::Errno::NOTCONN))) == Some(client)
     };
-    // SAFETY: numbers that are no open descriptors only make the calls fail, and the one that is found stays open as long
-    // as the proxy serves the client.
+    // SAFETY: a number that is not an open descriptor only makes the calls fail, and the one that is found stays open
+    // while the proxy serves the client.
     let found = (0..10_000).map(|fd| unsafe { BorrowedFd::borrow_raw(fd) }).find(is);
     found.expect("the proxy has accepted the client")
 }
 
 const PIECE: usize = 16 * 1024;
 
-/// What the endpoint of the test below is told.
+/// Commands to the endpoint of the test below.
 #[derive(PartialEq)]
 enum Next {
     /// Send a byte of the response.
     Byte,
-    /// Send the rest of it.
+    /// Send the rest of the response.
     Rest,
-    /// Read the body.
+    /// Read the body of the request.
     Read,
 }
 
 const RESPONSE: usize = 100_000;
 
-/// An endpoint that answers a POST from the start, and reads its body only at the end.
+/// An endpoint that begins its response at once, and reads the request's body only at the end.
 fn early() -> (Endpoint, Sender<Next>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     socket2::SockRef::from(&listener).set_recv_buffer_size(PIECE).expect("sockets have options");
@@ -150,9 +150,9 @@ fn early() -> (Endpoint, Sender<Next>) {
     (endpoint, tell)
 }
 
-/// Sends a body of that many pieces; returns how many the proxy has read when it stops reading, or when it has read all.
-/// The kernel lets the proxy's buffer towards the endpoint grow whenever it hears from there, up to a limit. So before
-/// this gives up it has the endpoint say a lot.
+/// Sends a body of `pieces` pieces, and returns the number that the proxy has read when it stops. The kernel lets the
+/// send buffer towards the endpoint grow, up to a limit, when it hears from there; so the endpoint sends much before
+/// this gives up.
 fn send_pieces(proxy: &Proxy, client: &mut Client, pieces: usize, endpoint: &Sender<Next>) -> usize {
     client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", pieces * PIECE));
     client.head();
@@ -172,17 +172,17 @@ fn send_pieces(proxy: &Proxy, client: &mut Client, pieces: usize, endpoint: &Sen
     pieces
 }
 
-/// A request whose last bytes still wait for the endpoint must not share its connection: the next request's bytes would
-/// be taken for the rest of this one's body.
+/// A request whose last bytes still wait for the endpoint must not give its connection away: the next request's bytes
+/// would be taken for the rest of its body.
 #[test]
 fn a_connection_that_owes_a_body_is_not_used_again() {
-    // How much fits into the buffers of the kernel and the one of the proxy.
+    // Number of pieces that fit into the buffers of the kernel and the proxy.
     let (endpoint, tell) = early();
     let proxy = Proxy::before(&[endpoint.addr]);
     let fit = send_pieces(&proxy, &mut proxy.client(), 10_000, &tell);
     tell.send(Next::Rest).and(tell.send(Next::Read)).expect("the endpoint waits");
     drop((proxy, endpoint));
-    // Now the piece that waits is the last one of its body, or nearly so.
+    // Now the waiting piece is the last one of the body, or nearly.
     for pieces in [fit, fit - 1, fit + 1] {
         let (endpoint, tell) = early();
         let proxy = Proxy::before(&[endpoint.addr]);
@@ -199,7 +199,7 @@ fn a_connection_that_owes_a_body_is_not_used_again() {
     }
 }
 
-/// Closing with bytes unread resets the connection, and a reset may overtake the response.
+/// A close with unread bytes resets the connection, and the reset may overtake the response.
 #[test]
 fn a_connection_that_the_proxy_ends_ends_in_order() {
     let (asked, has_asked) = channel();
@@ -216,7 +216,7 @@ fn a_connection_that_the_proxy_ends_ends_in_order() {
     let mut client = proxy.client();
     client.send(GET);
     has_asked.recv_timeout(SOON).expect("it is under way");
-    // The client cannot know that this one comes too late.
+    // The client cannot know that this request comes too late.
     client.send(GET);
     go_on.send(()).expect("the endpoint waits");
     let response = client.response();

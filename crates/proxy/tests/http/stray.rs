@@ -1,11 +1,11 @@
-//! Bytes that an endpoint sends on a kept connection and that answer no request: those that come late behind a response that has no
-//! body, and a 408 to a request that was never sent.
+//! Bytes from an endpoint on a kept connection that answer no request: those that come late after a response without a
+//! body, and a 408 for a request that was never sent.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 use crate::support::endpoint::ok;
 use crate::support::{Endpoint, Proxy, wait_until};
 
-/// An endpoint whose answer to `/first` is followed by `late` once the next request is there.
+/// An endpoint that sends `late` after its response to `/first`, once the next request is there.
 fn late(first: &'static str, late: &'static str) -> Endpoint {
     Endpoint::start(move |conn| {
         let mut owed = "";
@@ -23,7 +23,7 @@ fn late(first: &'static str, late: &'static str) -> Endpoint {
 
 const ROUNDS: usize = 20;
 
-/// The request after each of these was answered by a 502.
+/// The request after such a response was once answered with a 502.
 #[track_caller]
 fn the_next_request_is_answered(method: &str, first: &'static str, bytes: &'static str, next: &str) {
     let endpoint = late(first, bytes);
@@ -51,8 +51,8 @@ fn a_last_chunk_behind_a_204_or_a_304_is_not_taken_for_the_next_response() {
     the_next_request_is_answered("GET", "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n", "hello", "POST");
 }
 
-/// A body that such a head promises may be there for good reasons, so the connection is kept; bytes behind the head show at the
-/// next request, which is sent once more where that does no harm.
+/// Such a head may state the length of a body without having one, so the connection is kept. Bytes after it show up at
+/// the next request, which is repeated if it is idempotent.
 #[test]
 fn a_body_behind_a_response_that_has_none_costs_the_next_request_a_connection_and_no_more() {
     the_next_request_is_answered("GET", "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", "hello", "GET");
@@ -73,7 +73,7 @@ fn an_empty_line_behind_a_response_is_passed_over() {
     assert_eq!(endpoint.accepted(), 1, "its connection is as good as before");
 }
 
-/// Some servers send a 408 when an idle connection ends, which may cross with the next request.
+/// Some servers send a 408 when they close an idle connection, which may cross with the next request.
 #[test]
 fn a_408_to_a_request_that_was_never_sent_is_not_the_answer_to_the_next() {
     let endpoint = Endpoint::start(|conn| {
@@ -88,14 +88,14 @@ fn a_408_to_a_request_that_was_never_sent_is_not_the_answer_to_the_next() {
     for _ in 0..ROUNDS {
         assert_eq!(client.get("/").status(), 200);
     }
-    // A request that must not be sent twice keeps the answer that came.
+    // A request that must not be repeated gets the 408.
     let answer = client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").response();
     assert_eq!(answer.status(), 408);
 }
 
-/// The reason does not blame the response, which has not come.
+/// The reason must not blame the response, which has not come.
 #[test]
-fn a_request_that_cannot_be_sent_again_is_a_502_that_says_why() {
+fn a_request_that_cannot_be_sent_again_is_a_502_with_the_reason() {
     let endpoint = late("HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", "hello");
     let proxy = Proxy::with(&[endpoint.addr], "", "retry = { attempts = 0 }", "");
     let mut client = proxy.client();

@@ -1,9 +1,10 @@
-//! Which faults of old servers does `tolerate` let through, and what does the client get then?
+//! Faults of old servers that `tolerate` allows, and the response that the client gets.
 
 use crate::support::log::Log;
 use crate::support::{Endpoint, Proxy, text};
 
-/// The fault, what an endpoint sends (in parts, as they arrive), and what the client gets where the fault is tolerated.
+/// The fault, the endpoint's bytes in the parts in which they arrive, and the client's response if the fault is
+/// tolerated.
 const CASES: [(&str, &[&str], &str); 7] = [
     (
         "chunk-size-padding",
@@ -67,7 +68,7 @@ fn a_fault_is_refused_and_the_reason_names_the_word_that_lets_it_through() {
 }
 
 #[test]
-fn a_fault_that_is_tolerated_goes_on_as_it_was_meant() {
+fn a_fault_that_is_tolerated_is_forwarded_as_it_was_meant() {
     for (fault, parts, want) in CASES {
         let endpoint = sending(parts);
         let proxy = Proxy::with(&[endpoint.addr], "", &format!("tolerate = ['{fault}']"), "");

@@ -1,5 +1,5 @@
-//! Requests that have a body and ask to switch protocols, as `docker exec` sends them: the endpoint gets the body, then
-//! the tunnel; and bytes behind the body are a tunnel only once the endpoint has switched.
+//! Requests with a body that ask to switch protocols, as `docker exec` sends them: the endpoint gets the body and then
+//! the tunnel, and bytes after the body are a tunnel only once the endpoint has switched.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 use crate::support::endpoint::ok;
@@ -7,12 +7,12 @@ use crate::support::{Endpoint, Proxy, SOON, noise, text, wait_until};
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
-/// The head that the command-line client of Docker sends.
+/// Head that the command-line client of Docker sends.
 const EXEC: &str = "POST /v1.45/exec/0123/start HTTP/1.1\r\nHost: a\r\nUser-Agent: Docker-Client\r\nConnection: Upgrade\r\n\
                     Content-Type: application/json\r\nUpgrade: tcp\r\n";
 const BODY: &str = "{\"Detach\":false,\"Tty\":true}";
 
-/// The answer of Docker's server.
+/// Response of Docker's server.
 const UPGRADED: &str = "HTTP/1.1 101 UPGRADED\r\nContent-Type: application/vnd.docker.raw-stream\r\nConnection: Upgrade\r\n\
                         Upgrade: tcp\r\n\r\n";
 
@@ -24,7 +24,7 @@ fn exec_in_chunks() -> String {
     format!("{EXEC}Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{BODY}\r\n0\r\n\r\n", BODY.len())
 }
 
-/// The proxy refused to switch behind a body: `unable to upgrade to tcp, received 200`.
+/// Docker reported `unable to upgrade to tcp, received 200` when the proxy refused to switch after a body.
 #[test]
 fn the_endpoint_gets_the_body_and_then_the_tunnel() {
     let endpoint = Endpoint::start(|conn| {
@@ -61,7 +61,7 @@ fn a_client_may_speak_right_behind_its_body() {
     let proxy = Proxy::before(&[endpoint.addr]);
     for request in [exec(), exec_in_chunks()] {
         let mut client = proxy.client();
-        // Its end comes in the same read.
+        // The first bytes of the tunnel come in the same read as the body.
         client.send(format!("{request}early"));
         assert!(client.head().starts_with("HTTP/1.1 101 "));
         client.send(", later").finish_sending();
@@ -69,8 +69,8 @@ fn a_client_may_speak_right_behind_its_body() {
     }
 }
 
-/// The protocol changes behind the request, wherever the 101 comes (RFC 9110 section 7.8): not a byte of the body is lost
-/// or sent as a part of the tunnel.
+/// The protocol changes after the request, whenever the 101 comes (RFC 9110 section 7.8): no byte of the body is lost
+/// or becomes part of the tunnel.
 #[test]
 fn an_endpoint_may_switch_before_it_has_read_the_body() {
     const LEN: usize = 3_000_000;
@@ -80,7 +80,7 @@ fn an_endpoint_may_switch_before_it_has_read_the_body() {
     let endpoint = Endpoint::start(move |conn| {
         conn.head();
         conn.send(format!("{UPGRADED}welcome"));
-        // Until here neither side can have sent all of the body.
+        // Neither side can have sent all of the body yet.
         may_go_on.lock().expect("no panic").recv_timeout(SOON).expect("the test continues");
         assert!(conn.bytes(LEN) == expected);
         assert_eq!(text(&conn.rest()), "tunnel");
@@ -116,7 +116,7 @@ fn what_follows_the_body_is_the_next_request_unless_the_endpoint_switches() {
         client.send(next);
         assert_eq!(client.response().body_text(), "GET /next HTTP/1.1");
     }
-    // Each came through the proxy as a request of its own.
+    // Each was forwarded as a request of its own.
     let seen = endpoint.seen();
     assert_eq!(seen.len(), 6);
     wait_until("all are counted", || proxy.ended(200) == 6);
@@ -124,7 +124,7 @@ fn what_follows_the_body_is_the_next_request_unless_the_endpoint_switches() {
     assert_eq!(endpoint.accepted(), 1, "the connection is good for more");
 }
 
-/// The answer of Docker to a client that did not ask for an upgrade.
+/// Docker's response to a client that did not ask for an upgrade.
 #[test]
 fn a_stream_in_place_of_a_switch_is_a_response() {
     let endpoint = Endpoint::start(|conn| {
@@ -140,7 +140,7 @@ fn a_stream_in_place_of_a_switch_is_a_response() {
     assert_eq!(client.response().body_text(), "output");
 }
 
-/// An endpoint that does not read the body of a GET takes it for the next request, so its connection carries no other.
+/// An endpoint that does not read the body of a GET takes it for the next request, so its connection is not reused.
 #[test]
 fn a_method_whose_body_may_be_overlooked_does_not_switch_behind_one() {
     let endpoint = Endpoint::answering(|request| {

@@ -1,11 +1,11 @@
-//! gRPC calls of clients to endpoints that speak HTTP/1: errors, ends, deadlines and tries in the words of gRPC.
+//! gRPC calls to HTTP/1 endpoints: errors, ends, deadlines and retries as gRPC defines them.
 
 use super::client;
 use crate::support::{Endpoint, Proxy, wait_until};
 
 const CALL: [(&str, &str); 2] = [("content-type", "application/grpc+proto"), ("te", "trailers")];
 
-/// A proxy that gives clients no details of errors, with more lines behind its pool.
+/// A proxy without details in errors; `more` follows its pool.
 fn before(endpoints: &[&Endpoint], more: &str) -> Proxy {
     let list: Vec<String> = endpoints.iter().map(|endpoint| endpoint.addr.to_string()).collect();
     Proxy::start(&format!(
@@ -14,19 +14,19 @@ fn before(endpoints: &[&Endpoint], more: &str) -> Proxy {
     ))
 }
 
-/// The fields of a call without a message.
+/// Fields of the head of a call.
 fn call<'f>(path: &'f str, more: &[(&'f str, &'f str)]) -> Vec<(&'f str, &'f str)> {
     let pseudo = [(":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "a")];
     pseudo.iter().chain(more).copied().collect()
 }
 
-/// A call that ends with a message.
+/// Response of a call that ends after a message.
 fn called(status: u8) -> Vec<u8> {
     let head = "HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\nTransfer-Encoding: chunked\r\n\r\n";
     format!("{head}1\r\nm\r\n0\r\ngrpc-status: {status}\r\n\r\n").into_bytes()
 }
 
-/// A call that ends without one.
+/// Response of a call that ends without a message.
 fn refused(status: u8) -> Vec<u8> {
     let head = "HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\nContent-Length: 0\r\n";
     format!("{head}grpc-status: {status}\r\n\r\n").into_bytes()
@@ -73,7 +73,7 @@ fn a_call_that_ends_without_a_message_is_tried_again_where_that_is_asked_for() {
     for (on, expected) in [("\"grpc:unavailable\"", [2, 0]), ("\"grpc:internal\", \"503\"", [1, 1])] {
         let proxy = before(&[&busy, &well], &format!("[defaults.retry]\nattempts = 1\non = [{on}]\n"));
         let mut client = client(&proxy);
-        // One for each endpoint.
+        // A call for each endpoint.
         for stream in [1, 3] {
             client.head(stream, &call("/s/M", &CALL), true);
             let answer = client.answer(stream);

@@ -1,4 +1,4 @@
-//! How do streams and connections end? By either side, in the midst of it, and when there is no more to be said.
+//! Ends of streams and connections: by either side, in the middle, and by timeouts.
 
 use super::{before, client};
 use crate::support::endpoint::ok;
@@ -44,7 +44,7 @@ fn what_is_taken_back_before_it_begins_reaches_no_endpoint() {
         let head = Frame::new(HEADERS, END_HEADERS | END_STREAM, stream, block(&get("/"))).bytes();
         [head, Frame::new(RST_STREAM, 0, stream, CANCEL.to_be_bytes()).bytes()].concat()
     };
-    // In one write, so that all of it is there at the first read.
+    // In one write, so that the first read gets all of it.
     let all: Vec<u8> = (0..50).flat_map(|n| taken_back(2 * n + 1)).collect();
     assert!(client.send_bytes(&all));
     client.get(101, "/");
@@ -82,7 +82,7 @@ fn an_answer_that_is_cut_short_ends_in_a_reset() {
     client.get(1, "/");
     let answer = client.answer(1);
     assert_eq!((answer.status(), answer.body_text().as_str(), answer.reset), (200, "half", Some(2)));
-    // The connection goes on.
+    // The connection stays open.
     client.get(3, "/");
     assert_eq!(client.answer(3).status(), 200);
 }
@@ -97,7 +97,7 @@ fn an_endpoint_that_fails_makes_a_502_of_its_stream() {
 }
 
 #[test]
-fn a_worker_that_drains_says_so_twice_and_serves_what_has_begun() {
+fn a_draining_worker_sends_two_goaways_and_serves_what_has_begun() {
     let endpoint = Endpoint::start(|conn| {
         while let Some(request) = conn.request() {
             if request.line().starts_with("GET /slow") {
@@ -113,8 +113,8 @@ fn a_worker_that_drains_says_so_twice_and_serves_what_has_begun() {
     proxy.server().command(Command::Drain);
     let notice = client.next(GOAWAY).expect("a notice");
     assert_eq!((notice.last(), notice.code()), (0x7fff_ffff, 0));
-    // What was sent before the client could know is served, and what comes right behind its answer to the ping, which may have
-    // overtaken it; its answer to a second one ends that.
+    // Served: requests that were sent before the client could know, and those right after its answer to the first ping,
+    // which may have overtaken them. Its answer to the second ping ends that.
     let ping = client.next(PING).expect("a ping");
     client.get(3, "/between");
     client.send(&Frame::new(PING, 1, 0, ping.payload));
@@ -201,7 +201,7 @@ fn after_so_many_requests_the_connection_ends() {
         }
     }
     ended.sort_unstable();
-    // What was sent before the client could know is served, too.
+    // Requests that were sent before the client could know are served, too.
     assert_eq!((ended, last), (vec![1, 3, 5, 7, 9], vec![(0x7fff_ffff, 0), (9, 0)]));
 }
 
@@ -225,7 +225,7 @@ fn a_client_that_begins_no_request_is_let_go() {
     let times = "timeouts = { client_header = \"100ms\", client_idle = \"100ms\" }";
     let proxy = Proxy::with(&[endpoint.addr], &format!("h2c = true\n{times}"), "", "");
     let begun = [
-        // A preface alone, settings, a part of a head, and one request.
+        // Only the preface, settings, part of a head, and a request.
         Vec::new(),
         Frame::new(SETTINGS, 0, 0, "").bytes(),
         Frame::new(HEADERS, END_HEADERS | END_STREAM, 1, block(&get("/"))).bytes()[..20].to_vec(),
@@ -270,12 +270,12 @@ fn resets_and_errors_are_counted_by_code() {
     wait_until("it is under way", || proxy.in_flight() == 1);
     client.send(&Frame::new(RST_STREAM, 0, 1, CANCEL.to_be_bytes()));
     wait_until("it is counted", || proxy.listener(|l| l.http2.resets_received[CANCEL as usize].get()) == 1);
-    // Malformed: it is reset with PROTOCOL_ERROR.
+    // A malformed request is reset with PROTOCOL_ERROR.
     client.head(3, &[(":method", "GET")], true);
     assert_eq!(client.answer(3).reset, Some(1));
     wait_until("it is counted", || proxy.listener(|l| l.http2.resets_sent[1].get()) == 1);
     assert_eq!(proxy.listener(|l| l.malformed.get()), 1);
-    // An error of the connection.
+    // A connection error.
     client.send(&Frame::new(SETTINGS, 0, 1, ""));
     assert_eq!(client.next(GOAWAY).map(|frame| frame.code()), Some(1));
     wait_until("it is counted", || proxy.listener(|l| l.http2.errors[1].get()) == 1);

@@ -1,4 +1,4 @@
-//! What does a client that attacks get? The end of its connection, while others are served, and nothing grows.
+//! Floods by a client: its connection ends, others are served, and no memory grows.
 
 use super::{before, client};
 use crate::support::h2_client::{
@@ -10,16 +10,17 @@ use evenkeel_wire::h2::Flood;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-/// A request that is taken back at once.
+/// A request that is reset at once.
 fn request_and_reset(n: u32) -> Vec<u8> {
     let head = Frame::new(HEADERS, END_HEADERS | END_STREAM, 2 * n + 1, block(&get("/"))).bytes();
     [head, Frame::new(RST_STREAM, 0, 2 * n + 1, [0, 0, 0, 8]).bytes()].concat()
 }
 
-/// The bytes of a turn of a flood.
+/// Frames of the n-th turn of a flood.
 type Frames = fn(u32) -> Vec<u8>;
 
-/// Sends `frames` over and over, until the proxy ends the connection: the code it says why, if that still arrives.
+/// Sends `frames` repeatedly until the proxy ends the connection. Returns the code of its GOAWAY, if that still
+/// arrives.
 fn flood(client: &mut H2Client, frames: impl Fn(u32) -> Vec<u8> + Send + 'static) -> Option<u32> {
     let sender = client.stream.try_clone().expect("descriptors can be had");
     let sending = std::thread::spawn(move || {
@@ -42,7 +43,7 @@ fn flood(client: &mut H2Client, frames: impl Fn(u32) -> Vec<u8> + Send + 'static
     code
 }
 
-/// After the flood others are served, by the same worker, and nothing is left of it.
+/// Asserts that the same worker serves others after the flood, and that nothing is left of it.
 fn is_well(proxy: &Proxy) {
     assert_eq!(proxy.client().get("/").status(), 200);
     let mut client = client(proxy);
@@ -74,7 +75,7 @@ fn floods_of_frames_end_their_connection() {
     assert_eq!(proxy.listener(|l| l.http2.floods.iter().map(|n| n.get()).sum()), 7);
 }
 
-/// Frames for a stream that was reset here: they are discarded, and are a flood all the same.
+/// Frames for a stream that was reset are discarded, but still count as a flood.
 #[test]
 fn what_is_thrown_away_is_counted() {
     let endpoint = Endpoint::saying("hello");
@@ -86,7 +87,7 @@ fn what_is_thrown_away_is_counted() {
     ];
     for (at, (name, frames)) in floods.into_iter().enumerate() {
         let mut attacker = client(&proxy);
-        // Malformed.
+        // A malformed head, so that the proxy resets the stream.
         attacker.head(1, &[(":method", "GET")], false);
         assert_eq!(attacker.answer(1).reset, Some(1));
         let code = flood(&mut attacker, frames);
@@ -96,7 +97,7 @@ fn what_is_thrown_away_is_counted() {
     }
 }
 
-/// The connection may be that of a proxy with many users, one of whom resets.
+/// The connection may be that of a proxy with many users, only one of whom resets.
 #[test]
 fn a_flood_of_resets_lets_the_requests_finish_that_have_begun() {
     let gate = Arc::new(AtomicBool::new(false));
@@ -119,13 +120,13 @@ fn a_flood_of_resets_lets_the_requests_finish_that_have_begun() {
     gate.store(true, SeqCst);
     assert_eq!(client.next(HEADERS).map(|frame| frame.stream), Some(1));
     assert_eq!(client.next(DATA).map(|frame| (frame.stream, frame.payload)), Some((1, b"hello".to_vec())));
-    // Then it ends.
+    // Then the connection ends.
     while client.frame().is_some() {}
     assert_eq!(proxy.listener(|l| l.http2.floods[Flood::Resets as usize].get()), 1);
     is_well(&proxy);
 }
 
-/// Each of 24 users cancels again and again, on the connection that others use too.
+/// 24 users each cancel repeatedly, on a connection that others use, too.
 #[test]
 fn cancels_of_some_cost_no_other_request_of_the_connection() {
     let endpoint = Endpoint::start(|conn| {
@@ -140,7 +141,7 @@ fn cancels_of_some_cost_no_other_request_of_the_connection() {
     let proxy = before(&[endpoint.addr]);
     let mut client = client(&proxy);
     let mut stream = 1;
-    // More than the 200 at once and 50 a second that no allowance may be less than.
+    // More than the minimum allowance of 200 at once and 50 a second.
     for _ in 0..40 {
         for _ in 0..20 {
             client.get(stream, "/cancelled");
@@ -155,7 +156,7 @@ fn cancels_of_some_cost_no_other_request_of_the_connection() {
     assert_eq!(proxy.listener(|l| l.http2.floods.iter().map(|n| n.get()).sum()), 0);
 }
 
-/// A client begins as many as it likes before it has read how many it may.
+/// A client may open any number of streams before it has read the limit.
 #[test]
 fn of_a_first_flight_beyond_the_limit_the_rest_is_refused_and_the_others_are_served() {
     let endpoint = Endpoint::answering(|request| crate::support::endpoint::ok(&request.body_text()));
@@ -201,14 +202,14 @@ fn data_without_bytes_ends_its_connection() {
     is_well(&proxy);
 }
 
-/// A small frame may mean a head of many megabytes: a field in the table, referred to again and again.
+/// A small frame may expand to many megabytes: a field in the table, referenced again and again.
 #[test]
-fn a_bomb_of_references_is_no_request() {
+fn a_bomb_of_references_is_not_a_request() {
     let endpoint = Endpoint::saying("hello");
     let proxy = before(&[endpoint.addr]);
     let mut attacker = client(&proxy);
     let mut bomb = block(&get("/"));
-    // A field of 4000 bytes into the table, with incremental indexing; then 16000 references to it.
+    // Adds a field of 4000 bytes to the table, and then references it 12,000 times.
     bomb.extend([0x40, 1, b'a', 0x7f, 0xa1, 0x1e]);
     bomb.extend([b'x'; 4000]);
     bomb.extend([0xbe; 12_000]);
@@ -218,7 +219,7 @@ fn a_bomb_of_references_is_no_request() {
     is_well(&proxy);
 }
 
-/// It reads nothing of what its pings are answered by.
+/// The attacker sends pings and reads none of the answers.
 #[test]
 fn a_client_that_does_not_read_makes_no_answers_pile_up() {
     let endpoint = Endpoint::saying("hello");
@@ -226,7 +227,7 @@ fn a_client_that_does_not_read_makes_no_answers_pile_up() {
     let attacker = client(&proxy);
     attacker.stream.set_write_timeout(Some(std::time::Duration::from_millis(500))).expect("sockets have timeouts");
     let pings = Frame::new(PING, 0, 0, [0; 8]).bytes().repeat(1000);
-    // Until its connection ends or is stuck.
+    // Until the connection ends or blocks.
     while attacker.send_bytes(&pings) {}
     drop(attacker);
     is_well(&proxy);

@@ -1,4 +1,4 @@
-//! What does each side read of the other's message?
+//! Messages between HTTP/2 clients and HTTP/1 endpoints, as the other side reads them.
 
 use super::{before, client};
 use crate::support::endpoint::{ok, status};
@@ -69,7 +69,7 @@ fn bodies_pass_both_ways_with_a_length_and_without() {
         let mut fields = vec![(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "a")];
         fields.extend(has_length.then_some(("content-length", &*length)));
         client.head(stream, &fields, false);
-        // As the windows open.
+        // As the windows allow.
         let (mut window, mut left) = (65535, &content[..]);
         while !left.is_empty() {
             let n = left.len().min(16384).min(window);
@@ -174,13 +174,13 @@ fn an_answer_before_the_request_is_whole_ends_the_request_without_an_error() {
     }
     assert_eq!(frames.last().expect("there is one").code(), 0);
     assert!(frames.iter().any(|f| f.kind == DATA && f.flags & END_STREAM != 0), "the answer is whole: {frames:?}");
-    // The connection goes on.
+    // The connection stays open.
     client.get(3, "/");
     assert_eq!(client.answer(3).status(), 403);
 }
 
 #[test]
-fn padding_is_no_content() {
+fn padding_is_not_content() {
     let endpoint = Endpoint::answering(|request| ok(&request.body_text()));
     let proxy = before(&[endpoint.addr]);
     let mut client = client(&proxy);
@@ -217,7 +217,7 @@ fn many_requests_at_once_each_get_their_own_answer() {
 }
 
 #[test]
-fn what_evenkeel_answers_itself_is_said_in_http_2() {
+fn responses_of_the_proxy_itself_are_sent_as_http_2() {
     let endpoint = Endpoint::silent();
     let proxy = super::Proxy::with(
         &[endpoint.addr],
@@ -257,7 +257,7 @@ fn the_log_and_the_limits_are_those_of_every_request() {
     );
 }
 
-/// Browsers send each cookie as a field of its own, and a site may set more of them than a head may have fields.
+/// Browsers send each cookie as a field of its own, and a site may set more cookies than a head may have fields.
 #[test]
 fn a_cookie_in_many_crumbs_passes_as_one_field() {
     let endpoint = Endpoint::answering(|_| ok("hello"));
@@ -271,11 +271,11 @@ fn a_cookie_in_many_crumbs_passes_as_one_field() {
     assert_eq!(endpoint.seen()[0].field("cookie"), Some(&*crumbs.join("; ")));
 }
 
-/// The reason for a refusal can be found, as with HTTP/1.1.
+/// The reason for a refusal is logged, as with HTTP/1.1.
 #[test]
 fn what_is_refused_for_its_head_is_logged_and_counted() {
     let log = crate::support::log::Log::new();
-    // It sees the begin of a body that is too short.
+    // This endpoint gets the start of the body that ends too early.
     let endpoint = Endpoint::start(|conn| drop(conn.rest()));
     let proxy = super::Proxy::with(&[endpoint.addr], "h2c = true", "", &log.config());
     let mut client = client(&proxy);
@@ -285,7 +285,7 @@ fn what_is_refused_for_its_head_is_logged_and_counted() {
     assert_eq!(client.answer(1).status(), 431);
     let large = "x".repeat(17_000);
     let fields = [&get("/large")[..], &[("x", &*large)]].concat();
-    // Two frames: it is longer than one may be.
+    // In two frames, as it exceeds the frame size.
     let block = block(&fields);
     client.send(&Frame::new(HEADERS, END_STREAM, 3, &block[..16_000]));
     client.send(&Frame::new(crate::support::h2_client::CONTINUATION, END_HEADERS, 3, &block[16_000..]));
@@ -294,7 +294,7 @@ fn what_is_refused_for_its_head_is_logged_and_counted() {
     assert_eq!(client.answer(5).reset, Some(1));
     client.head(7, &[&get("/length")[..], &[("content-length", "5")]].concat(), true);
     assert_eq!(client.answer(7).reset, Some(1));
-    // Behind the head.
+    // A fault after the head.
     let post =
         [(":method", "POST"), (":scheme", "http"), (":path", "/body"), (":authority", "a"), ("content-length", "5")];
     client.head(9, &post, false);

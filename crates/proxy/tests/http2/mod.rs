@@ -1,4 +1,4 @@
-//! Do requests of clients that speak HTTP/2 pass whole, whatever either side does?
+//! Requests of HTTP/2 clients to HTTP/1 endpoints, whatever either side does.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 mod calls;
@@ -14,7 +14,7 @@ use crate::support::Proxy;
 use crate::support::h2_client::H2Client;
 use std::net::SocketAddr;
 
-/// A proxy with one worker that takes HTTP/2 without TLS.
+/// A proxy with one worker that accepts HTTP/2 without TLS.
 fn before(endpoints: &[SocketAddr]) -> Proxy {
     Proxy::with(endpoints, "h2c = true", "", "")
 }

@@ -1,4 +1,4 @@
-//! What happens when one side is slow? The other waits, and evenkeel holds no more than windows allow.
+//! Back-pressure when one side is slow: the other waits, and the proxy holds no more than the windows.
 
 use super::{before, client};
 use crate::support::h2_client::{DATA, END_STREAM, Frame, HEADERS, RST_STREAM, SETTINGS, WINDOW_UPDATE, get};
@@ -7,7 +7,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-/// Bytes that sockets may hold between a client and an endpoint, far below those of the response.
+/// Bytes that sockets between client and endpoint may hold, far fewer than in the responses.
 const IN_SOCKETS: usize = 24 << 20;
 
 #[test]
@@ -39,7 +39,7 @@ fn a_client_that_opens_no_window_stops_the_endpoint() {
         }
     });
     assert!(sent.load(SeqCst) < IN_SOCKETS, "{} bytes", sent.load(SeqCst));
-    // Others of the connection go on, once it has a window.
+    // Other streams continue once the connection's window is opened.
     client.give(0, 1 << 20);
     client.give(1, 100_000);
     let mut more = 0;
@@ -72,7 +72,7 @@ fn an_endpoint_that_does_not_read_gives_the_client_no_window() {
             assert!(sent < IN_SOCKETS, "it takes everything");
             continue;
         }
-        // Until no window comes for a second: the sockets between are full.
+        // Until no window is opened for a second, as the sockets are full.
         let Ok(Some(update)) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| client.next(WINDOW_UPDATE)))
         else {
             break;
@@ -80,12 +80,12 @@ fn an_endpoint_that_does_not_read_gives_the_client_no_window() {
         let more = u32::from_be_bytes(update.payload.try_into().expect("4 bytes")) as usize;
         if update.stream == 0 { connection += more } else { window += more }
     }
-    // A second request of the connection is served all the same: the window of the connection is not used up.
+    // The connection's window is not used up, so a second request is still served.
     assert!(connection > 0 || window == 0, "{window} {connection}");
     drop(tell);
 }
 
-/// Each stream has its turn, though one could send for ever.
+/// Streams take turns, though one could send for ever.
 #[test]
 fn a_large_response_does_not_hold_up_small_ones() {
     const LARGE: usize = 1 << 30;
@@ -121,18 +121,18 @@ fn a_large_response_does_not_hold_up_small_ones() {
             }
             large += frame.payload.len();
         }
-        // What sockets hold passes before each.
+        // Sockets hold a part of the large one before each small one.
         assert!(large < LARGE / 2, "the small ones wait for the large one");
     }
 }
 
-/// Both have data whenever the client makes room, and it makes room for one of them at a time.
+/// Both streams always have data, and the client opens the window for one of them at a time.
 #[test]
 fn of_two_responses_the_urgent_one_goes_first() {
     let endpoint = Endpoint::answering(|_| crate::support::endpoint::ok(&"x".repeat(200_000)));
     let proxy = before(&[endpoint.addr]);
     let mut client = client(&proxy);
-    // Windows of streams are no limit, that of the connection is.
+    // Only the connection's window is a limit, not those of the streams.
     client.send(&Frame::new(SETTINGS, 0, 0, [0, 4, 0x7f, 0xff, 0xff, 0xff]));
     client.head(1, &[&get("/")[..], &[("priority", "u=6")]].concat(), true);
     client.head(3, &[&get("/")[..], &[("priority", "i, u=1")]].concat(), true);
@@ -144,7 +144,7 @@ fn of_two_responses_the_urgent_one_goes_first() {
             got[frame.stream as usize / 2] += frame.payload.len();
         }
     }
-    // Now both wait.
+    // Both are blocked now.
     client.give(0, 100_000);
     let mut more = [0; 2];
     while more[0] + more[1] < 100_000 {
@@ -154,7 +154,7 @@ fn of_two_responses_the_urgent_one_goes_first() {
     assert!(more[1] > more[0], "{more:?}");
 }
 
-/// Zero windows for many streams cost a buffer each at most, and end when their client is idle for too long.
+/// Blocked streams cost at most a buffer each, and end when the client is idle for too long.
 #[test]
 fn responses_that_no_window_is_opened_for_end_in_time() {
     let endpoint = Endpoint::answering(|_| crate::support::endpoint::ok(&"x".repeat(1000)));
@@ -173,7 +173,7 @@ fn responses_that_no_window_is_opened_for_end_in_time() {
     assert_eq!(proxy.in_flight(), 0);
 }
 
-/// `timeouts.response` is for the endpoint, which has answered: a client that takes nothing for longer has `timeouts.idle`.
+/// `timeouts.response` is for the endpoint, which has answered: a client that reads nothing has `timeouts.idle`.
 #[test]
 fn a_client_that_takes_nothing_for_longer_than_a_response_may_take_gets_it_whole() {
     let endpoint = Endpoint::answering(|_| crate::support::endpoint::ok(&"x".repeat(200_000)));
@@ -182,7 +182,7 @@ fn a_client_that_takes_nothing_for_longer_than_a_response_may_take_gets_it_whole
     client.send(&Frame::new(SETTINGS, 0, 0, [0, 4, 0, 0, 0, 0]));
     client.get(1, "/");
     client.next(HEADERS).expect("the head");
-    // The time that passes is what is tested.
+    // The time that passes is the subject of the test.
     std::thread::sleep(std::time::Duration::from_millis(600));
     assert_eq!(proxy.in_flight(), 1);
     client.send(&Frame::new(SETTINGS, 0, 0, [0, 4, 0x7f, 0xff, 0xff, 0xff]));

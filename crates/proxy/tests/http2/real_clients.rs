@@ -1,4 +1,4 @@
-//! Do clients that others wrote get on with it? curl, nghttp, and the crate `h2`.
+//! Interoperation with other HTTP/2 clients: curl, nghttp, h2load, and the crate `h2`.
 
 use super::before;
 use crate::support::endpoint::ok;
@@ -18,7 +18,7 @@ async fn connect(proxy: &Proxy) -> SendRequest<Bytes> {
     client.ready().await.expect("it takes requests")
 }
 
-/// A request with a body; the status and body of its answer.
+/// Sends a request with a body, and returns status and body of the response.
 async fn ask(client: &SendRequest<Bytes>, method: &str, path: &str, body: &[u8]) -> (u16, Vec<u8>) {
     let request = http::Request::builder().method(method).uri(format!("http://a{path}")).body(()).expect("a good one");
     let mut client = client.clone().ready().await.expect("it takes requests");
@@ -118,14 +118,14 @@ fn curl_with_prior_knowledge_gets_and_sends() {
     // Without a length.
     let got = run("curl", &[&curl[..], &["-T", "-", &url]].concat(), &content);
     assert!(got == content, "{} bytes", got.len());
-    // One request, as curl 7.88 uses such a connection only once, that of NGINX too.
+    // A single request, as curl 7.88 uses such a connection only once, also with NGINX.
     let said = run("curl", &[&curl[..], &["-d", "hi", "-w", " %{http_version} %{http_code}", &url]].concat(), b"");
     assert_eq!(String::from_utf8_lossy(&said), "hi 2 200");
     let head = run("curl", &[&curl[..], &["-I", &url]].concat(), b"");
     assert!(head.starts_with(b"HTTP/2 200"), "{}", String::from_utf8_lossy(&head));
 }
 
-/// curl 7.88 takes a reset behind a whole response for a failure: error 92, and no status.
+/// curl 7.88 takes a reset after a complete response for a failure: error 92, and no status.
 #[test]
 fn curl_reads_a_response_that_comes_before_its_upload_is_over() {
     if !installed(&["curl"]) {
@@ -160,7 +160,7 @@ fn nghttp_and_h2load_are_served() {
     assert!(said.contains("2000 done, 2000 succeeded, 0 failed"), "{said}");
 }
 
-/// Each reload is a new plan with other endpoints; then the worker drains, and clients that come back are not served.
+/// Each reload has other endpoints; then the worker drains, and clients that reconnect are not served.
 #[test]
 fn no_request_is_lost_while_the_configuration_changes() {
     if !installed(&["h2load"]) {

@@ -1,4 +1,4 @@
-//! Requests that are tried again, sent twice, answered early or cut short at endpoints that speak HTTP/1.
+//! Requests that are retried, hedged, answered early or cut short at HTTP/1 endpoints.
 
 use super::{before, client};
 use crate::support::endpoint::ok;
@@ -23,7 +23,7 @@ fn a_request_is_tried_again() {
     assert!(proxy.pool(|pool| pool.retries.get()) >= 1, "at least the first met the endpoint that resets");
 }
 
-/// As many fast answers as make a percentile, and then one endpoint that says nothing to the first copy of a request.
+/// Enough fast responses for a percentile, and then an endpoint that ignores the first copy of a request.
 #[test]
 fn a_request_is_hedged() {
     let silent = Arc::new(AtomicBool::new(false));
@@ -100,7 +100,7 @@ fn a_response_that_is_cut_short_is_an_error_of_its_endpoint() {
     let cut = Endpoint::start(|conn| {
         if conn.request().is_some() {
             conn.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\npart");
-            // Not before the proxy has all of it.
+            // Only after the proxy has read all of it.
             conn.finish_sending();
         }
     });
@@ -112,7 +112,8 @@ fn a_response_that_is_cut_short_is_an_error_of_its_endpoint() {
     assert_eq!(proxy.endpoint(0, |e| e.errors.iter().map(|c| c.get()).sum()), 1);
 }
 
-/// More than sockets hold: the client is stopped while the endpoint does not read, and all of it comes once that reads.
+/// More than sockets hold: the client is stopped while the endpoint does not read, and all of it arrives once that
+/// does.
 #[test]
 fn an_endpoint_that_reads_late_gets_all() {
     const SIZE: usize = 32 << 20;
@@ -138,7 +139,7 @@ fn an_endpoint_that_reads_late_gets_all() {
             client.send(&Frame::new(DATA, u8::from(left == 0), 1, vec![b'x'; n]));
             continue;
         }
-        // Every window was used up at least once before the endpoint reads.
+        // Every window was exhausted at least once before the endpoint reads.
         if let Some(go_on) = go_on.take() {
             go_on.send(()).expect("the endpoint waits for it");
         }

@@ -1,4 +1,4 @@
-//! Does WebSocket pass that is asked for over HTTP/2 (RFC 8441)? To an endpoint that speaks it over HTTP/1.1.
+//! WebSocket over HTTP/2 (RFC 8441) to an endpoint that supports it over HTTP/1.1.
 
 use super::{before, client};
 use crate::support::h2_client::{DATA, END_STREAM, Frame, HEADERS, RST_STREAM, SETTINGS};
@@ -78,7 +78,7 @@ fn a_reset_ends_both_sides() {
     wait_until("it is over", || proxy.in_flight() == 0);
 }
 
-/// Each has another key, though nothing else differs.
+/// Each request gets another key, though nothing else differs.
 #[test]
 fn no_two_keys_are_alike() {
     let endpoint = Endpoint::answering(|_| crate::support::endpoint::ok(""));

@@ -1,4 +1,4 @@
-//! Does a request that comes by HTTP/2 go on by HTTP/2?
+//! HTTP/2 on both sides.
 
 use crate::support::h2_server::{Exchange, H2Server};
 use crate::support::{Proxy, SOON, noise};
@@ -22,7 +22,7 @@ pub async fn connect(proxy: &Proxy) -> SendRequest<Bytes> {
     client.ready().await.expect("it takes requests")
 }
 
-/// A POST with trailers: the status, the body and the trailers of its answer.
+/// Sends a POST with trailers, and returns status, body and trailers of the response.
 async fn ask(client: &SendRequest<Bytes>, path: &str, body: &[u8]) -> (u16, Vec<u8>, Option<HeaderMap>) {
     let request = http::Request::post(format!("http://a{path}")).header("te", "trailers").body(()).expect("a good one");
     let mut client = client.clone().ready().await.expect("it takes requests");

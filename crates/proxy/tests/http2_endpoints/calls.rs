@@ -1,4 +1,4 @@
-//! Do deadlines, retries and reports of gRPC calls hold between clients and endpoints?
+//! Deadlines, retries and load reports of gRPC calls over HTTP/2 on both sides.
 
 use crate::support::endpoint::ok;
 use crate::support::h2_server::{Exchange, H2Server};
@@ -21,14 +21,14 @@ fn before(endpoints: &[SocketAddr], pool: &str) -> Proxy {
     Proxy::with(endpoints, "h2c = true", &pool, "")
 }
 
-/// How a call ended.
+/// Result of a call: status and message from its trailers or head, and its body.
 struct Called {
     status: Option<String>,
     message: String,
     body: Vec<u8>,
 }
 
-/// A call with these fields, whose body goes out a part after the other.
+/// Makes a call with these fields, whose body is sent in parts.
 async fn call(proxy: &Proxy, fields: &[(&str, &str)], body: &[u8]) -> Called {
     let tcp = tokio::net::TcpStream::connect(proxy.addr()).await.expect("it listens");
     let (client, connection) = h2::client::handshake(tcp).await.expect("it speaks HTTP/2");
@@ -43,7 +43,7 @@ async fn call(proxy: &Proxy, fields: &[(&str, &str)], body: &[u8]) -> Called {
     let (response, mut send) =
         client.send_request(request.body(()).expect("a good one"), false).expect("it takes one more");
     let mut left = Bytes::copy_from_slice(body);
-    // What ends the call early is for the response to say.
+    // An early end shows in the response, not here.
     let sending = async move {
         while !left.is_empty() {
             send.reserve_capacity(left.len());
@@ -75,19 +75,19 @@ async fn call(proxy: &Proxy, fields: &[(&str, &str)], body: &[u8]) -> Called {
     tokio::time::timeout(SOON, async { tokio::join!(sending, receiving).1 }).await.expect("in time")
 }
 
-/// Answers with what it got.
+/// Answers with the body of the call.
 async fn echo(mut exchange: Exchange) {
     let (body, _) = exchange.read().await;
     exchange.reply(200, &[GRPC], &body, &[("grpc-status", "0")]).await;
 }
 
-/// What an endpoint was told of the deadline.
+/// The deadline that an endpoint received.
 fn told(text: Option<&str>) -> Duration {
     grpc::timeout(text.expect("it is told").as_bytes()).expect("a deadline")
 }
 
 #[tokio::test]
-async fn an_endpoint_is_told_what_is_left_of_the_deadline() {
+async fn an_endpoint_gets_what_is_left_of_the_deadline() {
     let refuses = H2Server::start(|mut exchange| async move { exchange.reset(Reason::REFUSED_STREAM) });
     let good = H2Server::start(echo);
     let proxy = before(&[refuses.addr, good.addr], "retry = { backoff = '1ms..2ms', budget = 1 }");
@@ -98,14 +98,14 @@ async fn an_endpoint_is_told_what_is_left_of_the_deadline() {
     assert!(first <= Duration::from_secs(30), "{first:?}");
     let least = good.seen().iter().map(|seen| told(seen.field("grpc-timeout"))).min().expect("it was asked");
     assert!(least < Duration::from_secs(30) && !least.is_zero(), "{least:?}");
-    // There is one of it, and none where the client said nothing.
+    // It is there once, and only if the client has sent it.
     assert!(good.seen().iter().all(|seen| seen.headers.get_all("grpc-timeout").iter().count() == 1));
     call(&proxy, &[], b"").await;
     assert!(good.seen().last().is_some_and(|seen| seen.field("grpc-timeout").is_none()));
 }
 
 #[tokio::test]
-async fn an_endpoint_of_http1_is_told_too() {
+async fn an_endpoint_of_http1_gets_the_deadline_too() {
     let endpoint = Endpoint::answering(|_| ok("x"));
     let proxy = Proxy::with(&[own_addr(), endpoint.addr], "h2c = true", "outlier = 'off'\nretry = { budget = 1 }", "");
     for _ in 0..2 {
@@ -121,7 +121,7 @@ async fn an_endpoint_of_http1_is_told_too() {
 }
 
 #[tokio::test]
-async fn a_deadline_that_passes_cancels_the_stream_and_is_told_to_the_client() {
+async fn a_deadline_that_passes_cancels_the_stream_and_the_client_gets_its_status() {
     let code = Arc::new(AtomicU32::new(u32::MAX));
     let noted = code.clone();
     let endpoint = H2Server::start(move |mut exchange| {
@@ -241,7 +241,7 @@ async fn load_reports_of_calls_are_taken_in_each_form() {
     }
 }
 
-/// Sends the head and a message, and nothing more. Only its client ends it.
+/// Sends the head and a message, and then nothing until the client ends the call.
 async fn falls_silent(mut exchange: Exchange) {
     let head = http::Response::builder().status(200).header(GRPC.0, GRPC.1).body(()).expect("a good head");
     let mut send = exchange.respond.send_response(head, false).expect("the stream is open");

@@ -1,4 +1,4 @@
-//! How many connections are there, when are they opened, and when do they end?
+//! Number, opening and end of shared connections to endpoints.
 
 use super::{before, status};
 use crate::support::h2_server::H2Server;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use tokio::sync::Semaphore;
 
-/// An endpoint whose requests wait until the test lets them go.
+/// An endpoint that holds requests until the test adds permits, and the number that it holds.
 fn gated(streams: u32) -> (H2Server, Arc<Semaphore>, Arc<AtomicUsize>) {
     let (gate, inside) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
     let (held, counted) = (gate.clone(), inside.clone());
@@ -46,7 +46,7 @@ fn requests_share_a_connection_up_to_the_limit_and_then_open_another() {
     for client in &mut clients {
         assert_eq!(client.response().status(), 200);
     }
-    // One connection is enough now.
+    // One connection suffices now.
     assert_eq!(clients[0].get("/").status(), 200);
     assert_eq!(endpoint.accepted(), 3);
 }
@@ -55,7 +55,7 @@ fn requests_share_a_connection_up_to_the_limit_and_then_open_another() {
 fn an_endpoint_that_allows_fewer_gets_fewer_and_the_rest_waits_for_a_place() {
     let (endpoint, gate, inside) = gated(2);
     let proxy = before(&[endpoint.addr], "http2 = { connections = 2 }\ntimeouts = { connect = '20s' }");
-    // The settings are known before more is begun.
+    // The endpoint's settings are known before the other requests begin.
     gate.add_permits(1);
     assert_eq!(status(&proxy, "/"), 200);
     let mut clients: Vec<_> = (0..7).map(|_| proxy.client()).collect();
@@ -164,12 +164,12 @@ fn a_client_that_takes_nothing_stops_its_own_response_alone() {
     let mut slow = proxy.client();
     slow.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
     wait_until("it has begun", || sent.load(SeqCst) > 0);
-    // Others go on, on the same connection.
+    // Other streams of the same connection continue.
     let mut quick = proxy.client();
     for _ in 0..50 {
         assert!(quick.get("/").body == noise(300_000));
     }
-    // Sockets hold some, and the proxy a window.
+    // Sockets hold a part, and the proxy a window.
     let held = sent.load(SeqCst);
     assert!(held < LARGE / 2, "{held} bytes left the endpoint");
     assert_eq!(endpoint.accepted(), 1);

@@ -1,4 +1,5 @@
-//! Responses that an endpoint cuts, or that end here as it breaks the rules: the client gets what came, and the true reason.
+//! Responses that an endpoint cuts, or that end here as it breaks the rules: the client gets what came, and the log the
+//! reason.
 
 use super::before;
 use crate::support::h2_client::{Frame, HEADERS, RST_STREAM};
@@ -17,7 +18,7 @@ fn reset(stream: u32, code: u32) -> Frame {
 fn what_came_before_a_reset_reaches_the_client() {
     let endpoint = H2Frames::start(|conn, frame| {
         if frame.kind == HEADERS {
-            // In one write, so that all of it is there at the first read.
+            // In one write, so that the first read gets all of it.
             let fields = [("content-length", "9")];
             let stream = frame.stream;
             conn.send(&[head(stream, "200", &fields, false), data(stream, "some", false), reset(stream, 2)]);

@@ -1,4 +1,4 @@
-//! What if an endpoint does not do what it should?
+//! Endpoints that misbehave on HTTP/2 connections.
 
 use super::{before, post, status};
 use crate::support::endpoint::ok;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use tokio::sync::Semaphore;
 
-/// SETTINGS of a server that says nothing else.
+/// An empty SETTINGS frame, after which the server is silent.
 const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
 
 #[test]
@@ -28,7 +28,7 @@ fn an_endpoint_that_does_not_speak_http2_is_named() {
 }
 
 #[test]
-fn a_reset_is_a_failure_of_the_endpoint_and_the_connection_goes_on() {
+fn a_reset_is_a_failure_of_the_endpoint_and_the_connection_stays() {
     let come = Arc::new(Semaphore::new(0));
     let gate = come.clone();
     let endpoint = H2Server::start(move |mut exchange| {
@@ -41,7 +41,7 @@ fn a_reset_is_a_failure_of_the_endpoint_and_the_connection_goes_on() {
                     let mut send =
                         exchange.respond.send_response(head.expect("a good head"), false).expect("it is open");
                     let _ = send.send_data("part".into(), false);
-                    // Not before the client has it: a reset overtakes what waits.
+                    // Only after the client has it, as a reset discards bytes that wait.
                     gate.acquire().await.expect("never closed").forget();
                     send.send_reset(Reason::CANCEL);
                 }
@@ -97,7 +97,7 @@ fn a_client_that_goes_away_cancels_its_stream_alone() {
 fn an_endpoint_that_gives_no_sign_of_life_loses_its_connection() {
     let endpoint = Endpoint::start(|conn| {
         conn.send(SETTINGS);
-        // Whatever comes is read and not answered.
+        // Everything is read and nothing is answered.
         conn.rest();
     });
     let proxy = before(
@@ -122,7 +122,7 @@ fn an_endpoint_that_is_late_gets_no_more_time_than_any_other() {
 }
 
 #[test]
-fn a_body_that_is_not_as_long_as_it_says_is_refused() {
+fn a_body_that_is_not_as_long_as_stated_is_refused() {
     let endpoint = H2Server::saying("hello");
     let proxy = before(&[endpoint.addr], "");
     let mut client = proxy.client();

@@ -1,4 +1,4 @@
-//! Does it get on with an endpoint that others wrote? The HTTP/2 of Go's standard library.
+//! Interoperation with the HTTP/2 server of Go's standard library.
 
 use super::{before, post};
 use crate::support::tls::{Authority, BOTH, proxy, to_pool};
@@ -8,19 +8,20 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-/// The server; it ends with its handle.
+/// A running Go server, killed on drop.
 struct Go {
     addr: SocketAddr,
     process: Child,
 }
 
 impl Go {
-    /// Its cache is kept beside ours, as the first time is slow.
+    /// Starts the server without TLS; `None` if Go is not installed. Go's build cache is kept in our target folder, as
+    /// the first build is slow.
     fn start() -> Option<Go> {
         Go::with(&[])
     }
 
-    /// `files`: a certificate and its key, if it speaks TLS.
+    /// Starts the server. `files`: a certificate and its key, if it uses TLS.
     fn with(files: &[PathBuf]) -> Option<Go> {
         if !installed(&["go"]) {
             return None;
@@ -112,12 +113,12 @@ fn over_tls_an_endpoint_is_asked_for_http2_and_one_that_may_choose_chooses_it() 
     assert!(client.response().body == content);
     sending.join().expect("no panic").expect("the proxy takes it");
     assert_eq!(behind.endpoint(0, |e| e.connects.get()), 1);
-    // What it will choose is not known before the first connection.
+    // The choice is unknown before the first connection.
     let behind = proxy(go.addr, secured(), "", "protocol = 'auto'");
     let answers: Vec<String> = (0..3).map(|_| behind.client().get("/").body_text()).collect();
     assert_eq!(answers, ["HTTP/1.1 GET a ", "HTTP/2.0 GET a ", "HTTP/2.0 GET a "]);
     assert_eq!(behind.endpoint(0, |e| e.connects.get()), 2);
-    // A WebSocket gets HTTP/1.1, whatever other requests have.
+    // WebSocket uses HTTP/1.1, even while other requests use HTTP/2.
     for _ in 0..2 {
         let ask = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                    Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";

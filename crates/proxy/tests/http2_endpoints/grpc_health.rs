@@ -1,4 +1,4 @@
-//! Does the health service of gRPC decide which endpoints get calls?
+//! Health checks by the gRPC health service.
 
 use crate::support::endpoint::ok;
 use crate::support::h2_server::H2Server;
@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 
 const SERVING: u8 = 1;
 const NOT_SERVING: u8 = 2;
-/// Not states, but other ways to answer.
+// Other behaviours, with numbers that are not states.
 const NO_SUCH_SERVICE: u8 = 20;
 const NOT_FOUND: u8 = 21;
 const RESET: u8 = 22;
 
-/// An endpoint with a health service that says what it is told to say.
+/// An endpoint whose health service answers with the state in the cell.
 fn endpoint(state: &Arc<AtomicU8>) -> H2Server {
     let state = state.clone();
     H2Server::start(move |mut exchange| {
@@ -47,7 +47,7 @@ fn failure(proxy: &Proxy, addr: SocketAddr) -> Option<String> {
 }
 
 #[test]
-fn only_what_says_that_it_serves_is_up_and_the_reason_is_told() {
+fn only_an_endpoint_that_is_serving_is_up_and_the_reason_is_kept() {
     let state = Arc::new(AtomicU8::new(SERVING));
     let endpoint = endpoint(&state);
     let proxy = checking(endpoint.addr, "{}");
@@ -100,7 +100,7 @@ fn a_check_asks_about_the_service_that_is_named() {
 
 #[test]
 fn an_endpoint_of_http1_is_down() {
-    // HTTP/2 begins with what reads as a head of HTTP/1.1; what follows is left to the socket.
+    // The HTTP/2 preface begins like a head of HTTP/1.1; the rest is ignored.
     let endpoint = Endpoint::start(|conn| {
         conn.head();
         conn.send(ok("well"));

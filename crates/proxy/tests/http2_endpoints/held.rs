@@ -1,4 +1,4 @@
-//! Bytes that wait for a side that takes nothing: no more than the window of the other.
+//! Bytes held for a side that does not read: no more than the window of the other side.
 
 use crate::support::endpoint::{Conn, Endpoint};
 use crate::support::h2_client::{
@@ -26,8 +26,8 @@ fn frame(conn: &mut Conn) -> Frame {
     Frame { kind: front[3], flags: front[4], stream, payload: exactly(conn, len) }
 }
 
-/// Returns how far a stream's window opens until the third of three pings comes back. By then, tasks that earlier bytes woke have
-/// had their turns, and what they had to send is written.
+/// Returns how far a stream's window opens until the last of three pings is answered. By then, the tasks that earlier
+/// bytes have woken had their turns, and their output is written.
 fn opened_by(conn: &mut Conn, stream: u32) -> usize {
     let mut opened = 0;
     for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! Idle connections to endpoints are bounded over all of them, whatever they speak.
+//! The limit of idle connections to endpoints, over all protocols.
 
 use crate::support::h2_server::H2Server;
 use crate::support::{Endpoint, Proxy, wait_until};
@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 const ENDPOINTS: usize = 40;
 const MOST: u64 = 8;
 
-/// Asks each endpoint once. `pool`: more lines for the pool.
+/// A proxy that has sent one request to each endpoint. `pool`: more lines for its pool.
 fn asked(endpoints: &[SocketAddr], pool: &str) -> Proxy {
     let list: Vec<String> = endpoints.iter().map(|addr| format!("'{addr}'")).collect();
     let proxy = Proxy::start(&format!(
@@ -31,12 +31,12 @@ fn those_of_http1_that_were_used_last_are_kept() {
     let endpoints: Vec<Endpoint> = (0..ENDPOINTS).map(|_| Endpoint::saying("hello")).collect();
     let addrs: Vec<SocketAddr> = endpoints.iter().map(|endpoint| endpoint.addr).collect();
     let proxy = asked(&addrs, "");
-    // The last one becomes idle behind its answer, and then others are closed for it.
+    // The last connection becomes idle after its response, and only then are others closed for it.
     wait_until("each is idle or closed, and few are idle", || {
         let (idle, closed) = (sum(&proxy, |e| e.idle.get()), sum(&proxy, |e| e.idle_closed.get()));
         idle + closed == ENDPOINTS as u64 && (MOST / 2..=MOST).contains(&idle)
     });
-    // The one used last has its connection still.
+    // The one used last is still open.
     let before = sum(&proxy, |e| e.connects.get());
     let mut client = proxy.client();
     (0..ENDPOINTS).for_each(|_| assert_eq!(client.get("/").status(), 200));

@@ -1,4 +1,4 @@
-//! Interim responses of an endpoint: as many as a response has of them, and no more than a client takes.
+//! Interim responses of an endpoint, up to a limit for each response and only if the client takes them.
 
 use super::{before, status};
 use crate::support::endpoint::{Conn, Endpoint};
@@ -6,7 +6,7 @@ use crate::support::h2_client::{END_HEADERS, END_STREAM, Frame, HEADERS, SETTING
 use crate::support::{Proxy, wait_until};
 use evenkeel_wire::h2::PREFACE;
 
-/// Reads `n` bytes of the proxy; `None` at its end.
+/// Reads `n` bytes from the proxy; `None` at its end.
 fn exactly(conn: &mut Conn, n: usize) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     while bytes.len() < n {
@@ -32,8 +32,8 @@ fn next(conn: &mut Conn, kind: u8) -> Option<Frame> {
     }
 }
 
-/// An endpoint that begins as one of HTTP/2, and sends `responses` for each request: its arguments are the stream, and the number
-/// of earlier requests on the connection.
+/// An HTTP/2 endpoint that sends `responses` for each request. The arguments are the stream, and the number of earlier
+/// requests on the connection.
 fn sending(responses: impl Fn(u32, usize) -> Vec<u8> + Send + Sync + 'static) -> Endpoint {
     Endpoint::start(move |conn| {
         assert_eq!(conn.bytes(PREFACE.len()), PREFACE);
@@ -50,9 +50,9 @@ fn last(stream: u32) -> Vec<u8> {
     Frame::new(HEADERS, END_HEADERS | END_STREAM, stream, block(&[(":status", "204")])).bytes()
 }
 
-/// A 103 with a field of 4000 bytes: in full for the table of HPACK, then as a number.
+/// `count` 103 responses with a field of 4000 bytes: in full for the HPACK table first, and then as a reference.
 fn hints(stream: u32, count: usize, is_first: bool) -> Vec<u8> {
-    // :status from a name of the table, as a literal.
+    // `:status` by its index, with a literal value.
     let status = [0x08, 3, b'1', b'0', b'3'];
     let full = [&status[..], &[0x40, 1, b'x', 0x7f, 0xa1, 0x1e], &[b'x'; 4000]].concat();
     let short = [&status[..], &[0xbe]].concat();
@@ -69,7 +69,7 @@ fn those_that_a_client_does_not_take_are_dropped_and_the_response_passes() {
     let endpoint = sending(|stream, count| [hints(stream, 16, count == 0), last(stream)].concat());
     let proxy = before(&[endpoint.addr], "");
     for n in 0..3 {
-        // They come in one piece, before the request's task has its turn.
+        // They come in one write, before the request's task has its turn.
         let mut client = proxy.client();
         client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         let mut passed = 0;
@@ -88,7 +88,7 @@ fn those_that_a_client_does_not_take_are_dropped_and_the_response_passes() {
     assert_eq!(endpoint.accepted(), 1);
 }
 
-/// 3000 in one piece take 45 kB on the wire, and would take 12 MB here.
+/// 3000 of them take 45 kB on the wire, and would take 12 MB in memory.
 #[test]
 fn an_endpoint_that_sends_them_without_an_end_fails_its_request_and_no_other() {
     let endpoint = sending(|stream, count| match count {

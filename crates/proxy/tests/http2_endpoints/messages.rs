@@ -1,4 +1,4 @@
-//! Do heads, bodies and trailers pass both ways as they are meant?
+//! Heads, bodies and trailers between HTTP/1 clients and HTTP/2 endpoints.
 
 use super::{before, post};
 use crate::support::h2_server::H2Server;
@@ -128,7 +128,7 @@ fn responses_without_a_body_have_none() {
 }
 
 #[test]
-fn a_client_of_http_1_0_reads_until_the_end_or_as_long_as_it_was_told() {
+fn a_client_of_http_1_0_reads_until_the_end_or_the_stated_length() {
     let endpoint = H2Server::start(|mut exchange| async move {
         let fields: &[_] = if exchange.path() == "/stated" { &[("content-length", "4")] } else { &[] };
         exchange.reply(200, fields, b"body", &[]).await;
@@ -177,7 +177,7 @@ fn an_event_comes_when_it_is_sent_and_not_with_the_next() {
 #[test]
 fn a_response_before_the_end_of_its_request_ends_that() {
     let endpoint = H2Server::start(|mut exchange| async move {
-        // What is left of the request is dropped, and so the stream is reset behind its end.
+        // The rest of the request is dropped unread, so the stream is reset after its end.
         exchange.reply(413, &[("content-length", "5")], b"large", &[]).await;
     });
     let proxy = before(&[endpoint.addr], "");

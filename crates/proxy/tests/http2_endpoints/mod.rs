@@ -1,4 +1,4 @@
-//! Do requests get to endpoints that speak HTTP/2, whatever their clients speak, and back?
+//! Requests to HTTP/2 endpoints, from clients of any protocol.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test is no worker: it may wait")]
 
@@ -21,18 +21,18 @@ mod websocket;
 use crate::support::{Client, Proxy};
 use std::net::SocketAddr;
 
-/// A proxy before endpoints that speak HTTP/2, with more lines for the pool.
+/// A proxy for HTTP/2 endpoints, with more lines for its pool.
 pub fn before(endpoints: &[SocketAddr], pool: &str) -> Proxy {
     Proxy::with(endpoints, "", &format!("protocol = 'h2'\n{pool}"), "")
 }
 
-/// A request with this body.
+/// A POST with this body and its `Content-Length`.
 pub fn post(path: &str, body: &[u8]) -> Vec<u8> {
     let head = format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", body.len());
     [head.as_bytes(), body].concat()
 }
 
-/// The status of a GET on a connection of its own.
+/// Status of a GET on a new connection.
 pub fn status(proxy: &Proxy, path: &str) -> u16 {
     let mut client: Client = proxy.client();
     client.get(path).status()

@@ -1,4 +1,5 @@
-//! Streams that an endpoint refuses, or ends the connection of without having looked at them: they wait for a place and go again.
+//! Streams that an endpoint refuses, or whose connection it ends without processing them: the requests wait and are
+//! sent again.
 
 use super::{before, post};
 use crate::support::Proxy;
@@ -10,12 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-/// No retries: only the endpoint's statement that it did nothing lets a request be sent again.
+/// No retries: a request is sent again only if the endpoint has stated that it did not process it.
 const ALONE: &str = "retry = { attempts = 0, budget = 0, budget_floor = 0 }";
 
 const CLIENTS: usize = 40;
 
-/// Returns the answers other than 200 to `requests` requests of each of [`CLIENTS`] clients at a time.
+/// Sends `requests` requests from each of [`CLIENTS`] clients at a time, and returns the responses other than 200.
 fn failed(proxy: &Proxy, requests: usize) -> Vec<String> {
     std::thread::scope(|scope| {
         let ask = || {
@@ -28,7 +29,7 @@ fn failed(proxy: &Proxy, requests: usize) -> Vec<String> {
     })
 }
 
-/// An endpoint that answers `most` requests of a connection, and then states which was the last.
+/// An endpoint that answers `most` requests of a connection, and then sends GOAWAY with the last one.
 fn ending_after(most: u32) -> H2Frames {
     H2Frames::start(move |conn, frame| {
         if frame.kind != HEADERS || conn.requests > most {
@@ -47,14 +48,14 @@ fn an_endpoint_that_takes_few_streams_on_a_connection_loses_none() {
         let proxy = before(&[endpoint.addr], ALONE);
         assert_eq!(failed(&proxy, 25), Vec::<String>::new(), "{most} streams on a connection");
         let needed = CLIENTS * 25 / most as usize;
-        // It is known after the first connections how many streams one takes; some are opened that are not needed in the end.
+        // The limit is known only after the first connections, and some are opened that prove unnecessary.
         assert!(endpoint.accepted() <= 2 * needed + CLIENTS, "{} connections for {needed}", endpoint.accepted());
         assert_eq!(proxy.endpoint(0, |e| e.errors.iter().map(|c| c.get()).sum()), 0);
     }
 }
 
 #[test]
-fn an_endpoint_that_takes_fewer_streams_at_a_time_than_it_says_loses_none() {
+fn an_endpoint_that_takes_fewer_streams_at_a_time_than_it_states_loses_none() {
     let (inside, refused) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let counted = refused.clone();
     let endpoint = H2Server::start(move |mut exchange| {

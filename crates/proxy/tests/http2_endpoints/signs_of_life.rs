@@ -1,4 +1,4 @@
-//! Pings to endpoints that have been silent: few, as gRPC servers end connections that ask too often.
+//! Pings to silent endpoints: few, as gRPC servers end connections that ping too often.
 
 use super::before;
 use crate::support::h2_client::{ACK, HEADERS, PING};
@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 const POOL: &str = "http2 = { ping_after = '50ms' }\ntimeouts = { response = 'off' }\nretry = { attempts = 0 }";
 
-/// An endpoint whose responses begin and do not end, and the pings that it got. `speaks`: it sends data behind each.
+/// An endpoint whose responses begin and do not end, and the number of pings it got. `speaks`: it sends data after each
+/// ping.
 fn silent(speaks: bool) -> (H2Frames, Arc<AtomicU32>) {
     let pings = Arc::new(AtomicU32::new(0));
     let counted = pings.clone();
@@ -37,7 +38,7 @@ fn an_endpoint_gets_two_pings_at_most_before_it_sends_something() {
         assert!(client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").head().starts_with("HTTP/1.1 200"));
         client
     });
-    // Both are looked after every second.
+    // Both connections are looked at every second.
     wait_until("one is asked again and again", || others.load(SeqCst) >= 5);
     assert_eq!(pings.load(SeqCst), 2);
     assert_eq!(proxies[0].endpoint(0, |e| e.http2.connections.get()), 1, "its calls go on");

@@ -1,4 +1,4 @@
-//! Is a request that failed tried again, hedged and kept at its endpoint, as with HTTP/1?
+//! Retries, hedges and sticky sessions at HTTP/2 endpoints, as with HTTP/1.
 
 use super::{before, post};
 use crate::support::h2_server::H2Server;

@@ -1,4 +1,4 @@
-//! Does a WebSocket get through to an endpoint that speaks HTTP/2?
+//! WebSocket to HTTP/2 endpoints.
 
 use super::before;
 use crate::support::h2_server::{Exchange, H2Server};
@@ -9,7 +9,7 @@ use h2::ext::Protocol;
 const ASK: &str = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                    Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
-/// Takes tunnels, and gives back what comes.
+/// An endpoint that accepts tunnels if it `takes` them, and echoes their bytes.
 fn echo(takes: bool) -> H2Server {
     H2Server::with(
         move |builder| {

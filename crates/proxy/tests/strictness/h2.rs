@@ -1,4 +1,4 @@
-//! What becomes of each row of HTTP/2, in each way in which its request can be framed?
+//! Every row of the HTTP/2 table, in each way in which its request can be framed.
 
 use super::h2_requests::{Does, Row, SECTIONS};
 use super::{Seen, expand, page};
@@ -7,21 +7,20 @@ use crate::support::h2_client::{
 };
 use crate::support::{Proxy, text};
 
-/// `PROTOCOL_ERROR`.
 const PROTOCOL_ERROR: u32 = 1;
 
-/// How the frames of a request are cut.
+/// Ways to split a request into frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cut {
-    /// A frame for each part.
+    /// Each part of the row in a frame of its own.
     Whole,
     /// The head in frames of a byte and the rest, each in a write of its own.
     Head,
-    /// The stream ends with an empty frame behind the last part.
+    /// The stream ends with an empty frame after the last part.
     End,
 }
 
-/// The bytes that a part of a row stands for: `\r`, `\n`, `\t`, `\0`, `\x7f`.
+/// Bytes of a part of a row, with its escapes replaced: `\r`, `\n`, `\t`, `\0`, `\x7f`.
 fn unescape(written: &str) -> Vec<u8> {
     let (mut bytes, mut rest) = (Vec::new(), written.as_bytes());
     while let [first, behind @ ..] = rest {
@@ -42,12 +41,12 @@ fn unescape(written: &str) -> Vec<u8> {
     bytes
 }
 
-/// The block of fields that stand in lines.
+/// Header block of fields that are written as lines.
 fn fields(lines: &str) -> Vec<u8> {
     let fields: Vec<(Vec<u8>, Vec<u8>)> = lines
         .split('⏎')
         .map(|line| {
-            // The colon of a pseudo-header field is none.
+            // The first colon of a pseudo-header field belongs to its name.
             let colon = line.char_indices().skip(1).find(|(_, c)| *c == ':').filter(|_| !line.starts_with(": "));
             let at = colon.map_or(0, |(at, _)| at);
             (unescape(&line[..at]), unescape(line[at + 1..].strip_prefix(' ').unwrap_or(&line[at + 1..])))
@@ -56,7 +55,7 @@ fn fields(lines: &str) -> Vec<u8> {
     raw_block(fields.iter().map(|(name, value)| (&name[..], &value[..])))
 }
 
-/// The frames of a row.
+/// Frames of a row, cut in one of the ways.
 fn frames(row: &Row, stream: u32, cut: Cut) -> Vec<Frame> {
     let sent = expand(row.sent);
     let parts: Vec<&str> = sent.split('‖').collect();
@@ -89,13 +88,13 @@ fn frames(row: &Row, stream: u32, cut: Cut) -> Vec<Frame> {
     frames
 }
 
-/// Whether a row means the same when its end comes in a frame of its own: the endpoint then learns of a body.
+/// True if a row means the same when its stream ends in a separate frame, by which the endpoint learns of a body.
 fn keeps_meaning(row: &Row) -> bool {
     !matches!(row.does, Does::Passes(_)) || row.sent.contains("‖DATA")
 }
 
 #[test]
-fn every_request_of_http_2_comes_to_what_its_row_says() {
+fn every_request_of_http_2_has_the_result_of_its_row() {
     let seen = Seen::default();
     let endpoint = seen.endpoint();
     let proxy = Proxy::with(&[endpoint.addr], "h2c = true", "", "");
@@ -122,21 +121,21 @@ fn every_request_of_http_2_comes_to_what_its_row_says() {
                 Does::Resets => (format!("RST({PROTOCOL_ERROR})"), String::new()),
                 Does::Cuts(begun) => (format!("RST({PROTOCOL_ERROR})"), begun.to_string()),
             };
-            // What is cut may have been whole for the endpoint: it is one request then, and counted.
+            // A request that is cut may have been complete for the endpoint, which then counts it.
             let expected = match row.does {
                 Does::Passes(_) => 1..=1,
                 Does::Cuts(_) => 0..=1,
                 Does::Answers(_) | Does::Resets => 0..=0,
             };
             let came = match row.does {
-                // How much of it has gone on by then, nothing says.
+                // It is undefined how much the endpoint has got by then.
                 Does::Cuts(begun) => bytes.is_empty() || bytes.starts_with(begun) || begun.starts_with(&bytes),
                 _ => text(bytes.as_bytes()) == text(at_endpoint.as_bytes()),
             };
             let got = answer.shown();
-            // An early answer of this side may end in a reset of the rest.
+            // An early response of the proxy may end in a reset of the rest.
             let got = got.strip_suffix(" RST(0)").unwrap_or(&got);
-            // The endpoint may have answered what was whole for it before the rest came, which ends the request.
+            // The endpoint may have answered a request that was complete for it before the rest came.
             let is_early = matches!(row.does, Does::Cuts(_)) && got == "200" && count == 1;
             if (got != want && !is_early) || !came || !expected.contains(&count) {
                 wrong += &format!(
@@ -149,7 +148,7 @@ fn every_request_of_http_2_comes_to_what_its_row_says() {
                 stream = 1;
                 continue;
             }
-            // The connection and its table of fields are as they should be.
+            // The connection and its HPACK table are intact.
             client.head(stream + 2, &get("/then"), true);
             let then = client.answer(stream + 2);
             if then.body_text() != "GET /then HTTP/1.1" {

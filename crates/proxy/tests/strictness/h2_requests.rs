@@ -1,25 +1,25 @@
-//! Long because it is a table: what clients of HTTP/2 may send, and what comes of it.
+//! The table of HTTP/2 requests and their results. Every row is a line, which makes the file long.
 
-/// What one stream carries, and what comes of it.
+/// A request on one stream, and its result.
 pub struct Row {
-    /// The sections that say so.
+    /// Sections of RFCs that define the result.
     pub rfc: &'static str,
-    /// The head's fields, a line each. Behind a `‖` each: `DATA ` and bytes, or `TRAILERS ` and fields. The last of them ends the
-    /// stream. `{x*9}`: nine of it.
+    /// The head's fields, a line each. Then, each after a `‖`: `DATA ` and bytes, or `TRAILERS ` and fields. The last
+    /// part ends the stream. `{x*9}` stands for nine `x`.
     pub sent: &'static str,
     pub does: Does,
     pub why: &'static str,
 }
 
-/// Requests are as the endpoint gets them, but for `X-Forwarded-*` and `CDN-Loop` behind the others.
+/// Results. Requests are written as the endpoint gets them, without the `X-Forwarded-*` and `CDN-Loop` at their end.
 pub enum Does {
-    /// It is answered.
+    /// The request is answered by the endpoint.
     Passes(&'static str),
-    /// It is answered with this status, and the endpoint sees nothing.
+    /// The proxy answers with this status, and the endpoint sees nothing.
     Answers(u16),
     /// The stream is reset with `PROTOCOL_ERROR`, and the endpoint sees nothing.
     Resets,
-    /// The same once the endpoint has something of it: a message that has no end, and its connection is closed.
+    /// The stream is reset after the endpoint got this part of a message, and its connection is closed.
     Cuts(&'static str),
 }
 use Does::*;
@@ -40,7 +40,7 @@ const fn row(rfc: &'static str, sent: &'static str, does: Does, why: &'static st
     Row { rfc, sent, does, why }
 }
 
-/// What goes on of a request for `/` from which all else is taken.
+/// A request for `/` as the endpoint gets it, without anything that was removed.
 const BARE: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 pub const SECTIONS: &[(&str, &[Row])] = &[

@@ -1,5 +1,5 @@
-//! What is refused, what is passed on, and as what? Every row of three tables goes over real sockets through a worker, to
-//! an endpoint that records each byte it gets; docs/reference/strictness.md is written from the same rows.
+//! Strictness: every row of three tables is sent over real sockets through a worker to an endpoint that records each
+//! byte, and is refused or forwarded as the row states. docs/reference/strictness.md is generated from the same rows.
 #![allow(clippy::disallowed_types, reason = "a test is no worker: it may lock")]
 
 mod h2;
@@ -22,7 +22,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-/// All bytes that an endpoint got, and what it took them for.
+/// Everything that an endpoint received: bytes, requests and connections.
 #[derive(Clone, Default)]
 struct Seen {
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -31,7 +31,7 @@ struct Seen {
     ended: Arc<AtomicUsize>,
 }
 
-/// A connection of which every byte read is recorded.
+/// A connection whose read bytes are recorded.
 struct Recorded(TcpStream, Seen);
 
 impl Read for Recorded {
@@ -50,7 +50,7 @@ impl Seen {
             seen.accepted.fetch_add(1, SeqCst);
             let stream = conn.stream.try_clone().expect("descriptors can be had");
             let mut reader = BufReader::new(Recorded(stream, seen.clone()));
-            // A message without an end is what some rows are about.
+            // Some rows are about messages without an end, so an error ends the loop and not the test.
             while let Ok(Some(request)) = read_message(&mut reader, false) {
                 seen.requests.fetch_add(1, SeqCst);
                 conn.send(ok(request.line()));
@@ -59,8 +59,8 @@ impl Seen {
         })
     }
 
-    /// What came since the last call, once the proxy has nothing under way: the requests, and the bytes without the
-    /// `X-Forwarded-*` fields and the mark of a request that goes on, as if the proxy were at 192.0.2.1:8080.
+    /// Requests and bytes that came since the last call, once the proxy has nothing under way. The bytes are without
+    /// the `X-Forwarded-*` fields and the `CDN-Loop` mark, as if the proxy were at 192.0.2.1:8080.
     fn take(&self, proxy: &Proxy) -> (usize, String) {
         wait_until("the endpoint has got all", || {
             let (accepted, idle) = (self.accepted.load(SeqCst), proxy.endpoint(0, |e| e.idle.get()) as usize);
@@ -75,7 +75,7 @@ impl Seen {
     }
 }
 
-/// `{x*3}` is three of it.
+/// Expands repetitions: `{x*3}` stands for `xxx`.
 fn expand(written: &str) -> String {
     let mut text = written.to_string();
     let innermost = |text: &str| {
@@ -91,7 +91,7 @@ fn expand(written: &str) -> String {
     text
 }
 
-/// Sends; a proxy that refused has closed.
+/// Sends bytes, ignoring errors: a proxy that has refused the request may have closed.
 fn send(client: &Client, bytes: &str) {
     let _ = (&client.stream).write_all(bytes.as_bytes());
 }
@@ -110,7 +110,7 @@ fn says(response: &Message, status: u16, reject: Reject, shown: &str) {
 }
 
 #[test]
-fn every_request_comes_to_what_its_row_says() {
+fn every_request_has_the_result_of_its_row() {
     let seen = Seen::default();
     let endpoint = seen.endpoint();
     let proxy = Proxy::before(&[endpoint.addr]);
@@ -155,7 +155,7 @@ fn every_request_comes_to_what_its_row_says() {
 }
 
 #[test]
-fn every_response_comes_to_what_its_row_says() {
+fn every_response_has_the_result_of_its_row() {
     let answer = Arc::new(Mutex::new((String::new(), Ends::Keeps)));
     let (current, last_index) = (answer.clone(), Arc::new(AtomicUsize::new(0)));
     let index = last_index.clone();
@@ -222,7 +222,7 @@ fn every_reason_to_refuse_has_a_row() {
         _ => None,
     });
     let shown: Vec<Reject> = by_request.chain(by_response).collect();
-    // HTTP/1 has no extended CONNECT; among the rows of HTTP/2 there is one.
+    // `Protocol` is for extended CONNECT, which HTTP/1 does not have; a row of HTTP/2 covers it.
     let of_http1 = Reject::ALL.iter().filter(|reject| **reject != Reject::Protocol);
     let missing: Vec<&Reject> = of_http1.filter(|reject| !shown.contains(reject)).collect();
     assert!(missing.is_empty(), "{missing:?}");

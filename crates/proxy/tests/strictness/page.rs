@@ -1,4 +1,4 @@
-//! How do the rows read as a page?
+//! The reference page that is generated from the tables.
 
 use super::h2_requests;
 use super::requests::{self, Does};
@@ -20,7 +20,7 @@ before. Sections are those of the RFCs. Requests of another connection are never
 connection is closed.
 ";
 
-/// Bytes as they stand in the tables.
+/// Formats bytes as the tables of the page show them.
 pub fn code(text: &str) -> String {
     let text = text.replace("\r\n", "⏎");
     let mut out = String::new();
@@ -40,7 +40,7 @@ fn all(requests: &[&str], sent: &str) -> String {
     if as_sent { "as it came".into() } else { requests.iter().map(|r| code(r)).collect::<Vec<_>>().join(" and ") }
 }
 
-/// The whole page.
+/// The whole page, in Markdown.
 pub fn write() -> String {
     let mut out = INTRO.to_string();
     out.push_str("\n## Requests\n\nThe `X-Forwarded-*` fields and the `CDN-Loop` that evenkeel adds to each request are left out.\nThe client connects to 192.0.2.1:8080.\n");
@@ -87,7 +87,7 @@ pub fn write() -> String {
     out
 }
 
-/// Fields of HTTP/2 as they stand in the tables.
+/// Formats the fields of an HTTP/2 request for the page.
 pub fn h2_code(text: &str) -> String {
     format!("`{}`", text.replace('|', "\\|"))
 }

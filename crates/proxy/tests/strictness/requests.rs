@@ -1,29 +1,29 @@
-//! Long because it is a table: what clients may send, and what comes of it.
+//! The table of HTTP/1 requests and their results. Every row is a line, which makes the file long.
 
 use evenkeel_wire::http1::Reject::{self, *};
 
-/// What one connection sends, and what comes of it.
+/// Requests on one connection, and their results.
 pub struct Row {
-    /// The sections that say so.
+    /// Sections of RFCs that define the result.
     pub rfc: &'static str,
-    /// All that the client sends, before it says that no more will come. `‖`: what stands behind is sent once the
-    /// endpoint has something of what stands before. `{x*9}`: nine of it.
+    /// All bytes that the client sends before it shuts down its side. The part after a `‖` is sent once the endpoint
+    /// has got something of the part before. `{x*9}` stands for nine `x`.
     pub sent: &'static str,
     pub does: Does,
     pub why: &'static str,
 }
 
-/// Requests are as the endpoint gets them, but for `X-Forwarded-*` and `CDN-Loop` behind the others.
+/// Results. Requests are written as the endpoint gets them, without the `X-Forwarded-*` and `CDN-Loop` at their end.
 pub enum Does {
-    /// Each is answered.
+    /// All requests reach the endpoint and are answered.
     Passes(&'static [&'static str]),
-    /// The endpoint sees nothing, as the answer is given in its place.
+    /// The proxy answers with this status line, and the endpoint sees nothing.
     Answers(&'static str),
-    /// The endpoint sees nothing.
+    /// The proxy refuses the request for this reason, and the endpoint sees nothing.
     Refuses(Reject),
-    /// The first ones are answered.
+    /// The first requests are answered by the endpoint, and the next one is refused.
     PassesThenRefuses(&'static [&'static str], Reject),
-    /// The endpoint gets a message that has no end, and its connection is closed.
+    /// The endpoint gets a message without an end, and its connection is closed.
     Cuts(&'static str, Reject),
 }
 use Does::*;
@@ -50,7 +50,7 @@ const fn row(rfc: &'static str, sent: &'static str, does: Does, why: &'static st
     Row { rfc, sent, does, why }
 }
 
-/// What goes on of a request for `/` from which all else is taken.
+/// A request for `/` as the endpoint gets it, without anything that was removed.
 const BARE: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 pub const SECTIONS: &[(&str, &[Row])] = &[

@@ -1,14 +1,14 @@
-//! What endpoints may send, and what comes of it.
+//! The table of HTTP/1 responses and their results. Every row is a line, which makes the file long.
 
 use evenkeel_wire::http1::Reject::{self, *};
 
-/// What an endpoint answers with, and what comes of it.
+/// A response of an endpoint, and its result.
 pub struct Row {
-    /// The sections that say so.
+    /// Sections of RFCs that define the result.
     pub rfc: &'static str,
-    /// What was asked.
+    /// Request that is answered.
     pub asked: Asked,
-    /// All that the endpoint sends, before it closes or not. `{x*9}`: nine of it.
+    /// All bytes that the endpoint sends. `{x*9}` stands for nine `x`.
     pub sent: &'static str,
     pub ends: Ends,
     pub does: Does,
@@ -19,14 +19,14 @@ pub struct Row {
 pub enum Asked {
     Get,
     Head,
-    /// A POST of which the endpoint reads the head alone.
+    /// A POST of which the endpoint reads only the head.
     Post,
-    /// A GET that asks for websocket.
+    /// A GET that asks for a switch to WebSocket.
     Switch,
 }
 use Asked::*;
 
-/// What the endpoint does behind its answer.
+/// Behaviour of the endpoint after its response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Ends {
     Keeps,
@@ -34,15 +34,15 @@ pub enum Ends {
 }
 use Ends::*;
 
-/// What the client gets.
+/// Response that the client gets.
 pub enum Does {
-    /// This, and the endpoint's connection carries the next request.
+    /// This response, and the endpoint's connection carries the next request.
     Passes(&'static str),
-    /// This, and the endpoint's connection is closed.
+    /// This response, and the endpoint's connection is closed.
     PassesLast(&'static str),
-    /// This, and then its connection is closed without what would make it a whole message.
+    /// These bytes, and then the connection is closed without what would complete the message.
     Cuts(&'static str),
-    /// A 502 that says this.
+    /// A 502 with this reason.
     Refuses(Reject),
 }
 use Does::*;

@@ -1,17 +1,17 @@
-//! Certificates for servers of tests, made by openssl.
+//! Self-signed certificates for test servers, made by openssl.
 
 use super::tool;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// A certificate that vouches for itself, and its key, in files until dropped.
+/// A self-signed certificate and its key, in files that are removed on drop.
 pub struct Certificate {
     folder: PathBuf,
 }
 
 impl Certificate {
-    /// Makes one for a name.
+    /// Makes a certificate for this DNS name.
     pub fn of(name: &str) -> Certificate {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Relaxed);
@@ -21,7 +21,7 @@ impl Certificate {
         let made = tool("openssl")
             .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"])
             .args(["-subj", &format!("/CN={name}"), "-addext", &format!("subjectAltName=DNS:{name}")])
-            // Without it OpenSSL makes an authority of it, which strict clients take from no server.
+            // By default OpenSSL marks it as an authority, which strict clients do not accept from a server.
             .args(["-addext", "basicConstraints=critical,CA:FALSE"])
             .args(["-keyout".as_ref(), certificate.key().as_os_str(), "-out".as_ref(), certificate.cert().as_os_str()])
             .stderr(Stdio::null())
@@ -30,12 +30,10 @@ impl Certificate {
         certificate
     }
 
-    /// The file of the certificate.
     pub fn cert(&self) -> PathBuf {
         self.folder.join("cert.pem")
     }
 
-    /// The file of its key.
     pub fn key(&self) -> PathBuf {
         self.folder.join("key.pem")
     }

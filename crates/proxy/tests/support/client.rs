@@ -1,4 +1,4 @@
-//! A client that sends bytes and reads what comes back.
+//! A client that sends bytes and reads responses.
 
 use super::SOON;
 use super::message::{Message, read_head, read_message};
@@ -6,7 +6,7 @@ use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread::JoinHandle;
 
-/// A connection to the proxy.
+/// A client's connection to the proxy.
 pub struct Client {
     pub stream: TcpStream,
     reader: BufReader<TcpStream>,
@@ -17,7 +17,7 @@ impl Client {
         Client::over(TcpStream::connect(to).expect("the proxy accepts"))
     }
 
-    /// From an address of its own; all of 127.0.0.0/8 are of this machine.
+    /// Connects from a loopback address, any of 127.0.0.0/8.
     pub fn connect_from(from: [u8; 4], to: SocketAddr) -> Client {
         use socket2::{Domain, Socket, Type};
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
@@ -34,37 +34,37 @@ impl Client {
         Client { stream, reader }
     }
 
-    /// Sends, and returns itself, to be read from.
+    /// Sends bytes, and returns the client for chaining.
     #[track_caller]
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Client {
         self.stream.write_all(bytes.as_ref()).expect("the proxy takes bytes");
         self
     }
 
-    /// Sends from a thread of its own, while responses are read here.
+    /// Sends from another thread, so that responses can be read meanwhile.
     pub fn send_aside(&self, bytes: Vec<u8>) -> JoinHandle<io::Result<()>> {
         let mut stream = self.stream.try_clone().expect("descriptors can be had");
         std::thread::spawn(move || stream.write_all(&bytes))
     }
 
-    /// Reads one response, interim ones too.
+    /// Reads a response, final or interim.
     #[track_caller]
     pub fn response(&mut self) -> Message {
         read_message(&mut self.reader, false).expect("a whole response").expect("a response, not the end")
     }
 
-    /// Reads one response; `None` if the proxy closed or reset in place of one.
+    /// Reads a response; `None` if the proxy closed or reset instead.
     pub fn response_if_any(&mut self) -> Option<Message> {
         read_message(&mut self.reader, false).ok().flatten()
     }
 
-    /// Reads the response to a HEAD, or an interim one.
+    /// Reads a head, that of a response to HEAD or of an interim response.
     #[track_caller]
     pub fn head(&mut self) -> String {
         read_head(&mut self.reader).expect("a whole head").expect("a head, not the end")
     }
 
-    /// Reads so many bytes.
+    /// Reads exactly `n` bytes.
     #[track_caller]
     pub fn bytes(&mut self, n: usize) -> Vec<u8> {
         let mut bytes = vec![0; n];
@@ -72,7 +72,7 @@ impl Client {
         bytes
     }
 
-    /// Reads to the end; the end may be a reset.
+    /// Reads to the end, which may be a reset.
     #[track_caller]
     pub fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
@@ -83,14 +83,14 @@ impl Client {
         }
     }
 
-    /// Checks that the proxy closed and sent nothing more.
+    /// Asserts that the proxy has closed and sent nothing more.
     #[track_caller]
     pub fn ends(&mut self) {
         let rest = self.rest();
         assert!(rest.is_empty(), "bytes before the end: {:?}", super::text(&rest));
     }
 
-    /// Checks that the proxy has neither sent nor closed anything.
+    /// Asserts that the proxy has neither sent anything nor closed.
     #[track_caller]
     pub fn is_quiet(&mut self) {
         assert!(self.reader.buffer().is_empty(), "bytes: {:?}", super::text(self.reader.buffer()));
@@ -101,18 +101,18 @@ impl Client {
         assert!(quiet, "not quiet: {peeked:?}");
     }
 
-    /// Says that no more will be sent.
+    /// Shuts down the sending side.
     pub fn finish_sending(&mut self) {
         self.stream.shutdown(Shutdown::Write).expect("an open socket");
     }
 
-    /// Goes away without a goodbye.
+    /// Closes with a reset, by a linger time of 0.
     pub fn reset(self) {
         let no_linger = Some(std::time::Duration::ZERO);
         socket2::SockRef::from(&self.stream).set_linger(no_linger).expect("sockets have options");
     }
 
-    /// A GET on a kept connection.
+    /// Sends a GET and reads the response; the connection stays open.
     #[track_caller]
     pub fn get(&mut self, path: &str) -> Message {
         self.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).response()

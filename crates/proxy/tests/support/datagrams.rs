@@ -1,4 +1,4 @@
-//! Endpoints and clients that speak datagrams.
+//! UDP endpoints and clients.
 
 use super::SOON;
 use std::net::{SocketAddr, UdpSocket};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// An endpoint that answers each datagram with its name and what it got. Dropped, its port is closed.
+/// An endpoint that answers each datagram with its name and the datagram. Its port is closed on drop.
 pub struct Echo {
     pub addr: SocketAddr,
     shared: Arc<Shared>,
@@ -42,7 +42,7 @@ impl Echo {
                 if !for_thread.hangs.load(SeqCst) {
                     std::thread::sleep(Duration::from_millis(for_thread.delay_ms.load(SeqCst)));
                     let answer = [name.as_bytes(), &bytes[..len]].concat();
-                    // What is too long with the name before it goes back as it came.
+                    // If the name makes it too long, the datagram is sent back alone.
                     let sent = socket.send_to(&answer, from).or_else(|_| socket.send_to(&bytes[..len], from));
                     sent.expect("sending works");
                 }
@@ -51,17 +51,17 @@ impl Echo {
         Echo { addr, shared, thread: Some(thread) }
     }
 
-    /// Whether it takes datagrams and says nothing.
+    /// Sets whether the endpoint receives datagrams without answering.
     pub fn hang(&self, hangs: bool) {
         self.shared.hangs.store(hangs, SeqCst);
     }
 
-    /// How long it takes for an answer.
+    /// Sets the delay of an answer.
     pub fn takes(&self, time: Duration) {
         self.shared.delay_ms.store(time.as_millis() as u64, SeqCst);
     }
 
-    /// From where each datagram came.
+    /// Source of each datagram that was received.
     pub fn seen(&self) -> Vec<SocketAddr> {
         self.shared.seen.lock().expect("no panic").clone()
     }
@@ -77,7 +77,7 @@ impl Drop for Echo {
     }
 }
 
-/// A client with an address and port of its own, which hears from nobody but `to`.
+/// A client with a port of its own, connected to `to`.
 pub fn client(to: SocketAddr) -> UdpSocket {
     client_at("127.0.0.1:0", to)
 }
@@ -89,14 +89,14 @@ pub fn client_at(from: &str, to: SocketAddr) -> UdpSocket {
     socket
 }
 
-/// What a datagram is answered.
+/// Sends a datagram and returns the answer.
 #[track_caller]
 pub fn ask(client: &UdpSocket, datagram: &[u8]) -> Vec<u8> {
     client.send(datagram).expect("sending works");
     hear(client)
 }
 
-/// The next datagram.
+/// Receives the next datagram.
 #[track_caller]
 pub fn hear(client: &UdpSocket) -> Vec<u8> {
     let mut answer = vec![0; 65_536];
@@ -105,7 +105,7 @@ pub fn hear(client: &UdpSocket) -> Vec<u8> {
     answer
 }
 
-/// Sends again and again until an answer comes: for when the first datagrams may be lost.
+/// Sends a datagram repeatedly until an answer comes, for when the first ones may be lost.
 #[track_caller]
 pub fn ask_until_answered(client: &UdpSocket, datagram: &[u8]) -> Vec<u8> {
     let deadline = std::time::Instant::now() + SOON;

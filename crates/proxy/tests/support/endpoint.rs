@@ -1,4 +1,4 @@
-//! An endpoint that follows a script: a thread for each connection, with blocking reads and writes.
+//! An endpoint that follows a script, with blocking I/O in a thread for each connection.
 
 use super::SOON;
 use super::message::{Message, read_head, read_message};
@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-/// An endpoint. Dropped, it waits for its connections' scripts, and a check that failed in one of them fails the test.
+/// An endpoint. Its drop waits for the scripts of its connections, and a failed assertion in one of them fails the
+/// test.
 pub struct Endpoint {
     pub addr: SocketAddr,
     shared: Arc<Shared>,
@@ -22,11 +23,11 @@ struct Shared {
     scripts: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// One connection to an endpoint.
+/// A connection to an endpoint, as its script sees it.
 pub struct Conn {
     pub stream: TcpStream,
     reader: BufReader<TcpStream>,
-    /// 0 for the first that the endpoint accepted.
+    /// Number of the connection, from 0 in the order of accepts.
     pub index: usize,
     shared: Arc<Shared>,
 }
@@ -72,7 +73,7 @@ impl Endpoint {
         })
     }
 
-    /// Reads one request on each connection, and resets it.
+    /// Reads one request on each connection, and then resets it.
     pub fn resetting() -> Endpoint {
         Endpoint::start(|conn| {
             conn.request();
@@ -80,7 +81,7 @@ impl Endpoint {
         })
     }
 
-    /// Reads one request on each connection, and says nothing until the proxy closes.
+    /// Reads one request on each connection, and is silent until the proxy closes.
     pub fn silent() -> Endpoint {
         Endpoint::start(|conn| {
             conn.request();
@@ -88,17 +89,17 @@ impl Endpoint {
         })
     }
 
-    /// Answers `200` with `body`.
+    /// Answers every request with a 200 and `body`.
     pub fn saying(body: &'static str) -> Endpoint {
         Endpoint::answering(move |_| ok(body))
     }
 
-    /// Connections accepted.
+    /// Number of connections accepted.
     pub fn accepted(&self) -> usize {
         self.shared.accepted.load(SeqCst)
     }
 
-    /// Requests read by [`Conn::request`], in the order of their ends.
+    /// Requests read by [`Conn::request`], in the order in which they ended.
     pub fn seen(&self) -> Vec<Message> {
         self.shared.seen.lock().expect("no script failed").clone()
     }
@@ -125,7 +126,7 @@ impl Conn {
         Conn { stream, reader, index, shared }
     }
 
-    /// A whole request; `None` when the proxy closed.
+    /// Reads a whole request; `None` if the proxy has closed.
     #[track_caller]
     pub fn request(&mut self) -> Option<Message> {
         match read_message(&mut self.reader, false) {
@@ -138,26 +139,26 @@ impl Conn {
         }
     }
 
-    /// The head of a request, whose body the script reads itself; `None` when the proxy closed.
+    /// Reads the head of a request, whose body the script reads itself; `None` if the proxy has closed.
     #[track_caller]
     pub fn next_head(&mut self) -> Option<String> {
         read_head(&mut self.reader).expect("a whole head")
     }
 
-    /// The same, where there must be one.
+    /// Like [`next_head`](Self::next_head), where a request must come.
     #[track_caller]
     pub fn head(&mut self) -> String {
         self.next_head().expect("a request, not the end")
     }
 
-    /// A line with its end.
+    /// Reads a line, with its end.
     pub fn next_line(&mut self) -> String {
         let mut line = String::new();
         self.reader.read_line(&mut line).expect("a line");
         line
     }
 
-    /// So many bytes.
+    /// Reads exactly `n` bytes.
     #[track_caller]
     pub fn bytes(&mut self, n: usize) -> Vec<u8> {
         let mut bytes = vec![0; n];
@@ -165,7 +166,7 @@ impl Conn {
         bytes
     }
 
-    /// What has come, but no more than `most` bytes; none when the proxy closed or reset.
+    /// Reads what has come, at most `most` bytes; nothing if the proxy has closed or reset.
     pub fn some(&mut self, most: usize) -> Vec<u8> {
         let mut bytes = vec![0; most.min(64 * 1024)];
         let n = self.reader.read(&mut bytes).unwrap_or(0);
@@ -173,41 +174,41 @@ impl Conn {
         bytes
     }
 
-    /// All until the proxy closes or resets.
+    /// Reads until the proxy closes or resets.
     pub fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
         let _ = self.reader.read_to_end(&mut rest);
         rest
     }
 
-    /// Sends; a proxy that has gone is no failure, as that is often what a test is about.
+    /// Sends bytes, ignoring errors: the proxy's close is often the subject of a test.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.stream.write_all(bytes.as_ref());
     }
 
-    /// Says that no more will be sent.
+    /// Shuts down the sending side.
     pub fn finish_sending(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// Closes at once.
+    /// Closes both directions at once.
     pub fn close(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 
-    /// Lets the connection end in a reset when the script returns.
+    /// Makes the connection end with a reset when the script returns.
     pub fn reset_at_end(&mut self) {
         let socket = socket2::SockRef::from(&self.stream);
         socket.set_linger(Some(std::time::Duration::ZERO)).expect("sockets have options");
     }
 }
 
-/// `200` with a length.
+/// A 200 with a `Content-Length`.
 pub fn ok(body: &str) -> Vec<u8> {
     status("200 OK", body)
 }
 
-/// A response with this status, reason included, and a length.
+/// A response with a `Content-Length`. `status` is code and reason.
 pub fn status(status: &str, body: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }

@@ -1,4 +1,4 @@
-//! Filters that exist in tests only. One is built for a listener whose name begins with its name.
+//! Filters for tests. A filter is built for listeners whose name begins with its name.
 
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::event_loop::yield_now;
@@ -11,7 +11,7 @@ use evenkeel_wire::head::{Request, Table};
 const HEADS: LooksAt = LooksAt { responses: true, bodies: false };
 const BODIES: LooksAt = LooksAt { responses: false, bodies: true };
 
-/// The filters of tests, in the order in which requests pass them.
+/// The filters, in the order in which requests pass them.
 pub static FILTERS: &[Row] = &[
     Row { name: "waits", stage: Stage::Listener, key: "", summary: "Waits.", looks_at: HEADS, build: waits },
     Row { name: "heads", stage: Stage::Route, key: "", summary: "Changes heads.", looks_at: HEADS, build: heads },
@@ -50,7 +50,7 @@ impl Filter for Heads {
     }
 }
 
-/// Lets some turns of the worker pass, and then answers or lets the request continue, as that asks.
+/// Waits for some turns of the worker, and then answers or continues, as the request's fields ask.
 struct Waits;
 
 fn waits(build: &Build<'_>) -> Option<Box<dyn Filter>> {
@@ -87,7 +87,7 @@ fn number(value: &[u8]) -> Option<usize> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
-/// Has bodies pass in parts, and does nothing to them.
+/// Makes bodies pass in parts, unchanged.
 struct Parts;
 
 fn parts(build: &Build<'_>) -> Option<Box<dyn Filter>> {
@@ -96,8 +96,8 @@ fn parts(build: &Build<'_>) -> Option<Box<dyn Filter>> {
 
 impl Filter for Parts {}
 
-/// Changes bodies: each byte goes on twice, and behind them the number of those that came, which a trailer says, too. One with a `!` in
-/// it does not pass.
+/// Doubles each byte of a body, and appends the number of bytes that came, also in a trailer. A body with a `!` is
+/// rejected.
 struct Bodies;
 
 fn bodies(build: &Build<'_>) -> Option<Box<dyn Filter>> {

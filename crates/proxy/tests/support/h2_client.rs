@@ -1,4 +1,4 @@
-//! A client that speaks HTTP/2 frame by frame, right or wrong.
+//! A client that sends and reads HTTP/2 frame by frame, valid or not.
 
 use super::SOON;
 use evenkeel_wire::h2::hpack::{Decoder, HeaderLimits};
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
-/// What a client begins with.
+/// Connection preface of a client (RFC 9113 section 3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 pub const DATA: u8 = 0;
@@ -24,7 +24,7 @@ pub const ACK: u8 = 1;
 pub const END_HEADERS: u8 = 4;
 pub const PADDED: u8 = 8;
 
-/// One frame.
+/// An HTTP/2 frame, with its payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     pub kind: u8,
@@ -46,36 +46,36 @@ impl Frame {
         bytes
     }
 
-    /// The code of RST_STREAM or GOAWAY.
+    /// Error code of RST_STREAM or GOAWAY.
     pub fn code(&self) -> u32 {
         let at = if self.kind == GOAWAY { 4 } else { 0 };
         u32::from_be_bytes(self.payload[at..at + 4].try_into().expect("4 bytes"))
     }
 
-    /// The last stream of GOAWAY.
+    /// Last stream that a GOAWAY names.
     pub fn last(&self) -> u32 {
         u32::from_be_bytes(self.payload[..4].try_into().expect("4 bytes"))
     }
 }
 
-/// How one request ended.
+/// Result of one request, whether it ended or was reset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     pub heads: Vec<Vec<(String, String)>>,
     pub body: Vec<u8>,
     pub ended: bool,
     pub reset: Option<u32>,
-    /// The connection's end, if that came first.
+    /// Code of a GOAWAY that came before the end.
     pub goaway: Option<u32>,
 }
 
 impl Answer {
-    /// Of the last head; 0 if there was none.
+    /// Status of the final head; 0 if there was none.
     pub fn status(&self) -> u16 {
         self.field(":status").and_then(|s| s.parse().ok()).unwrap_or(0)
     }
 
-    /// Of the final head.
+    /// Value of a field of the final head.
     pub fn field(&self, name: &str) -> Option<String> {
         let finals = self.heads.iter().find(|h| !h.iter().any(|(n, v)| n == ":status" && v.starts_with('1')));
         let named = finals?.iter().find(|(n, _)| n == name);
@@ -86,7 +86,7 @@ impl Answer {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// In a line, for tables.
+    /// Summary in a line, for tables.
     pub fn shown(&self) -> String {
         let mut text = String::new();
         if !self.heads.is_empty() {
@@ -102,17 +102,17 @@ impl Answer {
     }
 }
 
-/// A connection.
+/// A client's HTTP/2 connection.
 pub struct H2Client {
     pub stream: TcpStream,
     came: Vec<u8>,
     decoder: Decoder,
-    /// The fields of the last frame, if it was one with a head.
+    /// Fields of the last frame, if it was HEADERS.
     pub head: Vec<(String, String)>,
 }
 
 impl H2Client {
-    /// Sends the preface and empty settings.
+    /// Connects, and sends the preface and empty SETTINGS.
     pub fn connect(addr: SocketAddr) -> H2Client {
         let client = H2Client::silent(addr);
         client.send_bytes(PREFACE);
@@ -120,7 +120,7 @@ impl H2Client {
         client
     }
 
-    /// Sends nothing.
+    /// Connects, and sends nothing.
     pub fn silent(addr: SocketAddr) -> H2Client {
         let stream = TcpStream::connect(addr).expect("the proxy accepts");
         stream.set_read_timeout(Some(SOON)).expect("sockets have timeouts");
@@ -128,7 +128,7 @@ impl H2Client {
         H2Client { stream, came: Vec::new(), decoder: Decoder::new(4096), head: Vec::new() }
     }
 
-    /// A proxy that refused has closed.
+    /// Sends bytes. `false` if the proxy has closed.
     pub fn send_bytes(&self, bytes: &[u8]) -> bool {
         (&self.stream).write_all(bytes).is_ok()
     }
@@ -137,18 +137,18 @@ impl H2Client {
         self.send_bytes(&frame.bytes())
     }
 
-    /// A request's head.
+    /// Sends the head of a request.
     pub fn head(&self, stream: u32, fields: &[(&str, &str)], ends: bool) -> bool {
         let flags = END_HEADERS | if ends { END_STREAM } else { 0 };
         self.send(&Frame::new(HEADERS, flags, stream, block(fields)))
     }
 
-    /// A GET.
+    /// Sends a GET on this stream.
     pub fn get(&self, stream: u32, path: &str) -> bool {
         self.head(stream, &get(path), true)
     }
 
-    /// The next frame; `None` at the end.
+    /// Reads the next frame; `None` at the end.
     pub fn frame(&mut self) -> Option<Frame> {
         loop {
             if let Some(frame) = take_frame(&mut self.came) {
@@ -165,7 +165,7 @@ impl H2Client {
         }
     }
 
-    /// The next frame of a kind; others are passed over.
+    /// Reads the next frame of a kind, skipping others.
     pub fn next(&mut self, kind: u8) -> Option<Frame> {
         loop {
             let frame = self.frame()?;
@@ -183,13 +183,13 @@ impl H2Client {
         decode(&mut self.decoder, &frame.payload)
     }
 
-    /// How a request ends. The rest of what comes is passed over; settings and pings are acknowledged.
+    /// Reads the result of a request, skipping other frames. SETTINGS and PING are acknowledged.
     pub fn answer(&mut self, stream: u32) -> Answer {
         let mut answers = self.answers(&[stream]);
         answers.pop().expect("one")
     }
 
-    /// How each request ends, in the order of `streams`.
+    /// Reads the results of requests, in the order of `streams`.
     pub fn answers(&mut self, streams: &[u32]) -> Vec<Answer> {
         let mut answers = vec![Answer::default(); streams.len()];
         let is_over = |a: &Answer| a.ended || a.reset.is_some() || a.goaway.is_some();
@@ -229,12 +229,12 @@ impl H2Client {
         answers
     }
 
-    /// Opens a window.
+    /// Sends WINDOW_UPDATE for a stream, or for the connection (0).
     pub fn give(&self, stream: u32, n: u32) -> bool {
         self.send(&Frame::new(WINDOW_UPDATE, 0, stream, n.to_be_bytes()))
     }
 
-    /// Closes, and waits until the proxy has.
+    /// Shuts down the sending side, and waits until the proxy closes.
     pub fn ends(mut self) {
         let _ = self.stream.shutdown(Shutdown::Write);
         while self.frame().is_some() {}
@@ -264,17 +264,17 @@ pub(super) fn take_frame(came: &mut Vec<u8>) -> Option<Frame> {
     Some(Frame { kind: head[3], flags: head[4], stream, payload })
 }
 
-/// The fields of a GET.
+/// Fields of a GET for this path.
 pub fn get(path: &str) -> [(&str, &str); 4] {
     [(":method", "GET"), (":scheme", "http"), (":path", path), (":authority", "a")]
 }
 
-/// Fields as literals that are not indexed, as they are: also wrong ones.
+/// Encodes fields as literals without indexing, valid or not.
 pub fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     raw_block(fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())))
 }
 
-/// The same, of any bytes.
+/// Like [`block`], for any bytes.
 pub fn raw_block<'f>(fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>) -> Vec<u8> {
     let mut block = Vec::new();
     for (name, value) in fields {
@@ -287,7 +287,7 @@ pub fn raw_block<'f>(fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>) -> 
     block
 }
 
-/// An integer with a prefix of so many bits, the rest of whose byte is 0.
+/// Appends an HPACK integer with a prefix of `bits` bits; the other bits of its first byte are 0.
 fn integer(mut n: usize, bits: u32, out: &mut Vec<u8>) {
     let most = (1 << bits) - 1;
     if n < most {

@@ -1,4 +1,4 @@
-//! An endpoint that speaks HTTP/2 frame by frame, right or wrong.
+//! An endpoint that sends and reads HTTP/2 frame by frame, valid or not.
 
 use super::h2_client::{
     ACK, DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, PING, PREFACE, SETTINGS, block, take_frame,
@@ -8,22 +8,22 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-/// A listening server. Its threads end with the connections of its client.
+/// A listening server. Its threads end when the proxy closes their connections.
 pub struct H2Frames {
     pub addr: SocketAddr,
     accepted: Arc<AtomicUsize>,
 }
 
-/// One connection, after the preface.
+/// A connection, after the preface.
 pub struct FrameConn {
     pub stream: TcpStream,
     came: Vec<u8>,
-    /// Requests so far, this one included.
+    /// Number of requests so far, including the current one.
     pub requests: u32,
 }
 
 impl FrameConn {
-    /// Sends frames in one write. A client that has closed gets none.
+    /// Sends frames in one write, ignoring errors: the proxy may have closed.
     pub fn send(&mut self, frames: &[Frame]) {
         let bytes: Vec<u8> = frames.iter().flat_map(Frame::bytes).collect();
         let _ = self.stream.write_all(&bytes);
@@ -44,7 +44,7 @@ impl FrameConn {
 }
 
 impl H2Frames {
-    /// Calls `on` with each frame that comes; settings and pings are acknowledged before.
+    /// Calls `on` with each frame that comes. SETTINGS and PING are acknowledged before.
     pub fn start(on: impl Fn(&mut FrameConn, &Frame) + Send + Sync + 'static) -> H2Frames {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let addr = listener.local_addr().expect("it is bound");
@@ -61,7 +61,7 @@ impl H2Frames {
         H2Frames { addr, accepted }
     }
 
-    /// Connections so far.
+    /// Number of connections accepted.
     pub fn accepted(&self) -> usize {
         self.accepted.load(SeqCst)
     }
@@ -86,18 +86,18 @@ fn serve(mut stream: TcpStream, on: &dyn Fn(&mut FrameConn, &Frame)) {
     }
 }
 
-/// A head with more fields than its status. `ends`: nothing follows.
+/// HEADERS with a status and more fields. `ends`: it ends the stream.
 pub fn head(stream: u32, status: &str, fields: &[(&str, &str)], ends: bool) -> Frame {
     let all: Vec<_> = [(":status", status)].iter().chain(fields).copied().collect();
     Frame::new(HEADERS, END_HEADERS | if ends { END_STREAM } else { 0 }, stream, block(&all))
 }
 
-/// A piece of a body.
+/// DATA with a part of a body.
 pub fn data(stream: u32, body: &str, ends: bool) -> Frame {
     Frame::new(DATA, if ends { END_STREAM } else { 0 }, stream, body)
 }
 
-/// The end of a connection: streams up to `last` are served.
+/// GOAWAY: streams up to `last` are processed.
 pub fn go_away(last: u32, code: u32) -> Frame {
     Frame::new(GOAWAY, 0, 0, [last.to_be_bytes(), code.to_be_bytes()].concat())
 }

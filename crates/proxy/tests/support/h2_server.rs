@@ -1,4 +1,4 @@
-//! An endpoint that speaks HTTP/2, by the crate `h2`: each request is answered by a task of the test's making.
+//! An HTTP/2 endpoint based on the crate `h2`: a task of the test answers each request.
 
 use bytes::Bytes;
 use h2::server::SendResponse;
@@ -13,10 +13,10 @@ use std::thread::JoinHandle;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, oneshot};
 
-/// What an endpoint does with a request.
+/// Handler of a request, run as a task.
 pub type Answer = Arc<dyn Fn(Exchange) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
-/// A server on a thread of its own. It ends with its handle.
+/// A server on a thread of its own, stopped on drop.
 pub struct H2Server {
     pub addr: SocketAddr,
     shared: Arc<Shared>,
@@ -28,11 +28,11 @@ pub struct H2Server {
 struct Shared {
     accepted: AtomicUsize,
     seen: Mutex<Vec<Seen>>,
-    /// Tells connections to say that they take no more.
+    /// Makes all connections send GOAWAY.
     go_away: Notify,
 }
 
-/// A request's head, as the endpoint saw it.
+/// Head of a request, as the endpoint got it.
 #[derive(Clone, Debug)]
 pub struct Seen {
     pub method: String,
@@ -41,13 +41,13 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// The first value of a field.
+    /// First value of a field; `None` if it is not ASCII.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 }
 
-/// One request, and how it is answered.
+/// A request, and the means to answer it.
 pub struct Exchange {
     pub request: Request<()>,
     pub body: RecvStream,
@@ -55,12 +55,12 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// The path of the request.
+    /// Path of the request, without its query.
     pub fn path(&self) -> &str {
         self.request.uri().path()
     }
 
-    /// The whole body, and the trailers behind it.
+    /// Reads the whole body, and the trailers after it.
     pub async fn read(&mut self) -> (Vec<u8>, Option<HeaderMap>) {
         let mut all = Vec::new();
         while let Some(Ok(part)) = self.body.data().await {
@@ -70,7 +70,7 @@ impl Exchange {
         (all, self.body.trailers().await.ok().flatten())
     }
 
-    /// Sends a head, a body as far as the peer makes room for it, and trailers if there are any.
+    /// Sends a head, a body as fast as the windows allow, and trailers if there are any.
     pub async fn reply(&mut self, status: u16, fields: &[(&str, &str)], body: &[u8], trailers: &[(&str, &str)]) {
         let mut head = Response::builder().status(status);
         for (name, value) in fields {
@@ -99,14 +99,14 @@ impl Exchange {
         }
     }
 
-    /// Resets the stream.
+    /// Resets the stream with this reason.
     pub fn reset(&mut self, reason: Reason) {
         self.respond.send_reset(reason);
     }
 }
 
 impl H2Server {
-    /// Answers each request so.
+    /// Starts a server that answers each request with `answer`.
     pub fn start<F>(answer: impl Fn(Exchange) -> F + Send + Sync + 'static) -> H2Server
     where
         F: Future<Output = ()> + Send + 'static,
@@ -114,7 +114,7 @@ impl H2Server {
         H2Server::with(|_| {}, answer)
     }
 
-    /// The same, with other settings.
+    /// Like [`start`](Self::start), with other SETTINGS.
     pub fn with<F>(
         settings: impl Fn(&mut h2::server::Builder) + Send + 'static,
         answer: impl Fn(Exchange) -> F + Send + Sync + 'static,
@@ -150,7 +150,7 @@ impl H2Server {
         H2Server { addr, shared, stop: Some(stop), thread: Some(thread) }
     }
 
-    /// Answers each request with this.
+    /// Starts a server that answers each request with a 200 and this body.
     pub fn saying(body: &'static str) -> H2Server {
         H2Server::start(move |mut exchange| async move {
             exchange.read().await;
@@ -158,17 +158,17 @@ impl H2Server {
         })
     }
 
-    /// Connections so far.
+    /// Number of connections accepted.
     pub fn accepted(&self) -> usize {
         self.shared.accepted.load(SeqCst)
     }
 
-    /// The requests so far.
+    /// Heads of all requests so far.
     pub fn seen(&self) -> Vec<Seen> {
         self.shared.seen.lock().expect("nothing panics with it").clone()
     }
 
-    /// Each connection that there is takes no more requests, and ends with those that it has.
+    /// Sends GOAWAY on all open connections, which end with the requests that they have.
     pub fn go_away(&self) {
         self.shared.go_away.notify_waiters();
     }

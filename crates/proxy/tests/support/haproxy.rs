@@ -1,11 +1,11 @@
-//! HAProxy as whatever a configuration says.
+//! HAProxy with any configuration.
 
 use super::nginx::Directory;
 use super::{listening, own_addr};
 use std::net::SocketAddr;
 use std::process::Child;
 
-/// A running HAProxy.
+/// A running HAProxy, killed on drop.
 pub struct Haproxy {
     pub addr: SocketAddr,
     process: Child,
@@ -13,7 +13,7 @@ pub struct Haproxy {
 }
 
 impl Haproxy {
-    /// With these lines, in which `$BIND` stands for its address.
+    /// Starts HAProxy with these lines, in which `$BIND` stands for its address.
     pub fn start(lines: &str) -> Haproxy {
         let (dir, addr) = (Directory::new(), own_addr());
         let file = dir.0.join("haproxy.cfg");

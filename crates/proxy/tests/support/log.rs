@@ -1,11 +1,11 @@
-//! The access log of a proxy.
+//! Access log of a proxy under test.
 
 use super::{Proxy, wait_until};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// A file that is gone when the test is over.
+/// A log file, removed on drop.
 pub struct Log(pub PathBuf);
 
 impl Log {
@@ -19,7 +19,7 @@ impl Log {
         format!("[telemetry]\naccess_log = {{ path = {:?} }}", self.0.to_str().expect("a name of ours"))
     }
 
-    /// What it says once the proxy has stopped.
+    /// Stops the proxy, and returns the lines of its log.
     pub fn lines(&self, mut proxy: Proxy) -> Vec<Value> {
         wait_until("no request is in flight", || proxy.in_flight() == 0);
         proxy.stop();

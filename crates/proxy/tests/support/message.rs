@@ -1,29 +1,29 @@
-//! Messages as tests read them: a naive reader, with no code of the proxy in it.
+//! HTTP/1 messages, read by a naive parser that shares no code with the proxy.
 
 use std::io::{self, Read};
 
-/// A message: its head as it came, and its body as content and as it came.
+/// A message: its head as received, and its body decoded and as received.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
     pub head: String,
-    /// Without the framing of chunks.
+    /// Body without chunk framing.
     pub body: Vec<u8>,
-    /// With it, trailers included.
+    /// Body with chunk framing and trailers.
     pub wire: Vec<u8>,
 }
 
 impl Message {
-    /// The first line.
+    /// The first line of the head.
     pub fn line(&self) -> &str {
         self.head.lines().next().unwrap_or("")
     }
 
-    /// Of a response.
+    /// Status of a response; 0 if there is none.
     pub fn status(&self) -> u16 {
         self.line().split(' ').nth(1).and_then(|s| s.parse().ok()).unwrap_or(0)
     }
 
-    /// The first value of a field.
+    /// First value of a field, trimmed; `None` without the field.
     pub fn field(&self, name: &str) -> Option<&str> {
         let mut fields = self.head.lines().skip(1).filter_map(|line| line.split_once(':'));
         fields.find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
@@ -34,7 +34,7 @@ impl Message {
     }
 }
 
-/// Reads a head byte by byte, up to and with its empty line; `None` if the peer closed before its first byte.
+/// Reads a head byte by byte, with its empty line; `None` if the peer closed before the first byte.
 pub fn read_head(from: &mut impl Read) -> io::Result<Option<String>> {
     let mut head = Vec::new();
     let mut byte = [0];
@@ -48,7 +48,7 @@ pub fn read_head(from: &mut impl Read) -> io::Result<Option<String>> {
     Ok(Some(String::from_utf8_lossy(&head).into_owned()))
 }
 
-/// Reads a message whose body is framed as its head says. `bodiless`: it has no body, whatever that says.
+/// Reads a message whose body is framed as its head states. `bodiless`: it has none, whatever the head states.
 pub fn read_message(from: &mut impl Read, bodiless: bool) -> io::Result<Option<Message>> {
     let Some(head) = read_head(from)? else { return Ok(None) };
     let mut message = Message { head, ..Message::default() };
@@ -99,15 +99,15 @@ fn read_line(from: &mut impl Read, wire: &mut Vec<u8>) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&line).into_owned())
 }
 
-/// What an evenkeel has marked a request with that it has sent on.
+/// Start of the field with which evenkeel marks the requests that it forwards.
 const MARK: &str = "CDN-Loop: evenkeel-";
 
-/// The marks of a head, in order.
+/// All marks of a head, in order.
 pub fn marks(head: &str) -> Vec<&str> {
     head.lines().filter(|line| line.starts_with(MARK)).map(|line| &line["CDN-Loop: ".len()..]).collect()
 }
 
-/// A head without them.
+/// The head without its marks.
 pub fn without_marks(head: &str) -> String {
     head.split_inclusive("\r\n").filter(|line| !line.starts_with(MARK)).collect()
 }

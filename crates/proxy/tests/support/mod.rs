@@ -1,6 +1,6 @@
-//! What the socket tests share: a proxy in this process, endpoints that follow a script byte for byte, and a client that
-//! sends and reads bytes. Nothing waits by sleeping: everything that is waited for has a deadline, after which the test
-//! fails and says what did not come.
+//! Shared support of the socket tests: a proxy in this process, endpoints that follow a script, and clients that send
+//! and read bytes. There are no sleeps for synchronisation: every wait has a deadline, after which the test fails and
+//! names what did not happen.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 pub mod certificate;
@@ -28,10 +28,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long anything may take that should happen at once. Long, as the machine may be busy with other tests.
+/// Deadline of anything that should happen at once. Long, as other tests may keep the machine busy.
 pub const SOON: Duration = Duration::from_secs(20);
 
-/// Waits until `holds`.
+/// Polls until `holds` is true.
 #[track_caller]
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + SOON;
@@ -41,7 +41,7 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Starts a server whose words nobody needs, and waits until it listens at its address.
+/// Starts a server without output, and waits until it listens at `addr`.
 #[track_caller]
 pub fn listening(mut server: Command, addr: SocketAddr) -> Child {
     let quiet = server.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -53,7 +53,7 @@ pub fn listening(mut server: Command, addr: SocketAddr) -> Child {
     process
 }
 
-/// Bytes of which no two parts of some length are alike, so that a byte lost, doubled or moved is found.
+/// Bytes without repetitions, so that one that is lost, doubled or moved is found.
 pub fn noise(len: usize) -> Vec<u8> {
     let mut x = 0x9e37_79b9_7f4a_7c15_u64;
     let mut bytes = Vec::with_capacity(len + 8);
@@ -67,7 +67,7 @@ pub fn noise(len: usize) -> Vec<u8> {
     bytes
 }
 
-/// A program that the tests need.
+/// A command for a program that the tests require; panics if it is not installed.
 #[track_caller]
 pub fn tool(program: &str) -> std::process::Command {
     let missing = std::process::Command::new(program)
@@ -80,7 +80,7 @@ pub fn tool(program: &str) -> std::process::Command {
     std::process::Command::new(program)
 }
 
-/// Bytes as text, for comparing and showing.
+/// Bytes as text, for comparisons and messages.
 pub fn text(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string().replace("\\r\\n", "\n")
 }

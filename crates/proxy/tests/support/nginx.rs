@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// A running NGINX that serves, and takes, the files in [`www`](Self::www).
+/// A running NGINX, which serves the files in [`www`](Self::www) and accepts uploads to it.
 pub struct Nginx {
     pub addr: SocketAddr,
     dir: Directory,
     process: Child,
 }
 
-/// A directory that is gone when the test is over.
+/// A directory that is removed on drop.
 pub struct Directory(pub PathBuf);
 
 impl Directory {
@@ -38,7 +38,7 @@ impl Nginx {
         Nginx::with("listen $BIND; location / { dav_methods PUT; }")
     }
 
-    /// With these lines for its server, in which `$BIND` stands for its address.
+    /// Starts NGINX with these lines in its server block, in which `$BIND` stands for its address.
     pub fn with(server: &str) -> Nginx {
         let (dir, addr) = (Directory::new(), own_addr());
         fs::create_dir(dir.0.join("www")).expect("a new directory");
@@ -49,12 +49,12 @@ impl Nginx {
         Nginx { addr, process: listening(nginx, addr), dir }
     }
 
-    /// The directory it serves.
+    /// Directory of the files that it serves.
     pub fn www(&self) -> PathBuf {
         self.dir.0.join("www")
     }
 
-    /// Puts a file there.
+    /// Writes a file to [`www`](Self::www).
     pub fn put(&self, name: &str, content: &[u8]) {
         fs::write(self.www().join(name), content).expect("a file of ours");
     }
@@ -69,7 +69,8 @@ impl Drop for Nginx {
 
 fn config(dir: &Path, server: &str) -> String {
     let dir = dir.display();
-    // One process, so that ending it leaves no other; the default keep-alive limit would be met by load generators.
+    // One process, so that killing it leaves no other; load generators would exceed the default of
+    // `keepalive_requests`.
     format!(
         "daemon off; master_process off; pid {dir}/pid; error_log stderr crit; user root;\n\
          events {{ worker_connections 1024; }}\n\

@@ -1,4 +1,4 @@
-//! Certificates in files, as a configuration names them: an authority, what it issues, and what it has revoked.
+//! A test authority with files, as a configuration names them: certificates, keys, revocation lists and OCSP responses.
 
 use super::tls::{BOTH, TlsClient};
 use super::{Endpoint, Proxy};
@@ -17,14 +17,14 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// An authority, and its folder, which is gone when it is dropped.
+/// An authority and its folder, which is removed on drop.
 pub struct Pki {
     folder: PathBuf,
     issuer: Issuer<'static, KeyPair>,
     der: CertificateDer<'static>,
 }
 
-/// A certificate and its key.
+/// A certificate and its key, in files.
 pub struct Issued {
     pub cert: PathBuf,
     pub key: PathBuf,
@@ -33,7 +33,7 @@ pub struct Issued {
 }
 
 impl Issued {
-    /// As an entry of `certificates`.
+    /// The pair as an entry of `certificates`.
     pub fn entry(&self) -> String {
         format!("{{ cert = {:?}, key = {:?} }}", self.cert, self.key)
     }
@@ -44,7 +44,7 @@ impl Pki {
         Pki::named("an authority")
     }
 
-    /// An authority of this name.
+    /// Creates an authority with this name.
     pub fn named(authority: &str) -> Pki {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let name = format!("evenkeel-pki-{}-{}", std::process::id(), NUMBER.fetch_add(1, Relaxed));
@@ -61,7 +61,7 @@ impl Pki {
         pki
     }
 
-    /// A file of its folder, which appears whole.
+    /// Replaces a file of the folder atomically.
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.folder.join(name);
         std::fs::write(path.with_extension("new"), content).expect("a file");
@@ -69,17 +69,17 @@ impl Pki {
         path
     }
 
-    /// The file of its certificate.
+    /// Path of the authority's certificate.
     pub fn ca(&self) -> PathBuf {
         self.folder.join("ca.pem")
     }
 
-    /// A certificate of this name.
+    /// Issues a certificate for this DNS name.
     pub fn issue(&self, name: &str) -> Issued {
         self.issue_with(name, &PKCS_ECDSA_P256_SHA256, |_| ())
     }
 
-    /// One with a key of this kind. `change`: what else it says.
+    /// Issues a certificate with a key of this type. `change` adjusts its parameters.
     pub fn issue_with(
         &self,
         name: &str,
@@ -111,14 +111,14 @@ impl Pki {
         }
     }
 
-    /// One with this serial number.
+    /// Issues a certificate with this serial number.
     pub fn numbered(&self, name: &str, serial: u8) -> Issued {
         self.issue_with(name, &PKCS_ECDSA_P256_SHA256, |params| {
             params.serial_number = Some(SerialNumber::from_slice(&[serial]));
         })
     }
 
-    /// The list of what it has revoked: these serial numbers.
+    /// Writes the revocation list, with these serial numbers.
     pub fn crl(&self, revoked: &[u8]) -> PathBuf {
         let revoked = revoked.iter().map(|serial| RevokedCertParams {
             serial_number: SerialNumber::from_slice(&[*serial]),
@@ -137,7 +137,7 @@ impl Pki {
         self.write("crl.pem", list.signed_by(&self.issuer).expect("a list").pem().expect("PEM"))
     }
 
-    /// The OCSP response that a certificate is good, by OpenSSL. `more`: further options.
+    /// Makes an OCSP response with status `good`, by OpenSSL. `more`: further options.
     pub fn ocsp(&self, issued: &Issued, more: &str) -> Vec<u8> {
         self.write("ca.key", self.issuer.key().serialize_pem());
         let openssl = |words: &str| {
@@ -157,13 +157,13 @@ impl Pki {
         std::fs::read(self.folder.join("response")).expect("it was made")
     }
 
-    /// A response without certificates, after its nextUpdate is set to 2001, which OpenSSL refuses to do.
+    /// Sets nextUpdate of a response without certificates to 2001 and signs it anew, which OpenSSL refuses to do.
     pub fn expired(&self, response: &[u8]) -> Vec<u8> {
         let (status, rest) = split(inner(response));
         let (kind, rest) = split(inner(inner(rest)));
         let (data, rest) = split(inner(inner(rest)));
         let (algorithm, _) = split(rest);
-        // The last of its times, with tag and length in front.
+        // The last GeneralizedTime (tag 0x18, 15 bytes) is nextUpdate.
         let at = data.windows(2).rposition(|window| window == [0x18, 15]).expect("it has a nextUpdate");
         let mut data = data.to_vec();
         data[at + 2..at + 6].copy_from_slice(b"2001");
@@ -172,12 +172,12 @@ impl Pki {
         der(0x30, &[status, &der(0xa0, &[&der(0x30, &[kind, &der(4, &[&basic])])])])
     }
 
-    /// A client that trusts it, and shows this.
+    /// A client that trusts the authority, and shows this certificate if it is asked.
     pub fn client(&self, versions: &[&'static SupportedProtocolVersion], shows: Option<&Issued>) -> Arc<ClientConfig> {
         self.client_by(default_provider(), versions, shows)
     }
 
-    /// The same, by other cryptography.
+    /// Like [`client`](Self::client), with another crypto provider.
     pub fn client_by(
         &self,
         provider: CryptoProvider,
@@ -196,12 +196,12 @@ impl Pki {
         })
     }
 
-    /// A server that shows this.
+    /// A server that shows this certificate.
     pub fn serving(&self, shown: &Issued) -> Arc<rustls::ServerConfig> {
         self.serving_by(shown, BOTH)
     }
 
-    /// The same, which speaks these versions. It gives tickets.
+    /// Like [`serving`](Self::serving), for these versions of TLS. It issues tickets.
     pub fn serving_by(
         &self,
         shown: &Issued,
@@ -215,7 +215,7 @@ impl Pki {
         Arc::new(config)
     }
 
-    /// A server that shows this, and of clients wants a certificate of this authority.
+    /// A server that shows this certificate, and requires one of this authority from clients.
     pub fn wanting(&self, shown: &Issued) -> Arc<rustls::ServerConfig> {
         let mut roots = RootCertStore::empty();
         roots.add(self.der.clone()).expect("a certificate");
@@ -235,7 +235,7 @@ impl Drop for Pki {
     }
 }
 
-/// A key, and the parameters of its certificate.
+/// Generates a key and the parameters of its certificate.
 fn asked(
     name: &str,
     kind: &'static SignatureAlgorithm,
@@ -250,7 +250,7 @@ fn asked(
     (key, params)
 }
 
-/// A configuration with a listener that has these lines, before one endpoint. `behind`: more tables.
+/// Configuration of a listener with these lines, for one endpoint. `behind`: more sections.
 pub fn config(listener: &str, endpoint: &Endpoint, behind: &str) -> String {
     format!(
         "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"$BIND\"]\nerrors = \"detailed\"\n{listener}\n\
@@ -259,7 +259,7 @@ pub fn config(listener: &str, endpoint: &Endpoint, behind: &str) -> String {
     )
 }
 
-/// Why a client is refused: with TLS 1.3 it is told only when it reads.
+/// The error of a refused client, which appears only at the first read with TLS 1.3.
 #[track_caller]
 pub fn refused(proxy: &Proxy, client: Arc<ClientConfig>, name: &str) -> String {
     let tried = TlsClient::connect(proxy.addr(), client, name).and_then(|mut client| {
@@ -273,7 +273,7 @@ pub fn refused(proxy: &Proxy, client: Arc<ClientConfig>, name: &str) -> String {
     }
 }
 
-/// Whether a new connection goes on with an earlier session. It has carried a request, so that tickets have come.
+/// True if a new connection resumes a session. A request is sent on it, so that the next ticket arrives.
 #[track_caller]
 pub fn resumes(proxy: &Proxy, client: &Arc<ClientConfig>, name: &str) -> bool {
     let mut client = TlsClient::connect(proxy.addr(), client.clone(), name).expect("a handshake");
@@ -281,12 +281,12 @@ pub fn resumes(proxy: &Proxy, client: &Arc<ClientConfig>, name: &str) -> bool {
     client.stream().conn.handshake_kind() == Some(rustls::HandshakeKind::Resumed)
 }
 
-/// Splits DER behind its first element.
+/// Splits DER after its first element.
 fn split(der: &[u8]) -> (&[u8], &[u8]) {
     der.split_at(der.len() - content(der).1.len())
 }
 
-/// Returns the content of the first element of DER.
+/// Content of the first element of DER.
 fn inner(der: &[u8]) -> &[u8] {
     content(der).0
 }

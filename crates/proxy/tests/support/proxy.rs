@@ -1,4 +1,4 @@
-//! A proxy in this process.
+//! A proxy under test, in this process.
 
 use super::{Client, own_addr, wait_until};
 use evenkeel_balance::EndpointId;
@@ -10,21 +10,20 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// A running proxy. Dropped, it checks that no request is counted as in flight any more, and stops.
+/// A running proxy. Its drop asserts that no request is counted as in flight, and stops it.
 pub struct Proxy {
     server: Option<Server>,
-    /// What `$BIND` stands for.
+    /// Address that replaces `$BIND`.
     bind: SocketAddr,
 }
 
 impl Proxy {
-    /// With one worker, before endpoints that share everything.
+    /// Starts a proxy with one worker and a pool of these endpoints.
     pub fn before(endpoints: &[SocketAddr]) -> Proxy {
         Proxy::with(endpoints, "", "", "")
     }
 
-    /// The same, with more lines for the listener, for the pool and for whatever comes behind. Clients are told why they
-    /// get an error.
+    /// Like [`before`](Self::before), with more lines for the listener, for the pool and after it. Errors are detailed.
     pub fn with(endpoints: &[SocketAddr], listener: &str, pool: &str, behind: &str) -> Proxy {
         let mut list = String::new();
         for addr in endpoints {
@@ -36,14 +35,15 @@ impl Proxy {
         ))
     }
 
-    /// Starts one from a whole configuration, in which `$BIND` stands for an address of its own: workers share a port (`SO_REUSEPORT`),
-    /// so two proxies at one address would each take a part of the other's clients and report nothing.
+    /// Starts a proxy from a whole configuration, in which `$BIND` stands for an address of its own. Workers share a
+    /// port (`SO_REUSEPORT`), so two proxies at one address would each get a part of the other's clients and report
+    /// nothing.
     #[track_caller]
     pub fn start(config: &str) -> Proxy {
         Proxy::start_secured(config, &Secured::default())
     }
 
-    /// The same, where TLS is spoken.
+    /// Like [`start`](Self::start), with TLS for the listeners and pools in `secured`.
     #[track_caller]
     pub fn start_secured(config: &str, secured: &Secured) -> Proxy {
         evenkeel_proxy::table::add(super::filters::FILTERS);
@@ -59,7 +59,7 @@ impl Proxy {
         self.server.as_mut().expect("it runs until it is dropped").reload(plan)
     }
 
-    /// Has it take up other endpoints of the pool `web`, as discovery does.
+    /// Replaces the endpoints of the pool `web`, as discovery does.
     pub fn find(&mut self, endpoints: &[SocketAddr]) {
         let list: Vec<String> = endpoints.iter().map(|addr| format!("\"{addr}\"")).collect();
         let list = evenkeel_config::endpoint_list("list.json", &format!("[{}]", list.join(", ")));
@@ -83,49 +83,49 @@ impl Proxy {
         Client::connect(self.addr())
     }
 
-    /// Makes sure that it has heard of all that happened on its sockets up to now: it answers a new connection, and its
-    /// event loop tells it of that not before the rest.
+    /// Waits until the worker has handled all earlier events of its sockets: it answers a new connection, which its
+    /// event loop sees after them.
     #[track_caller]
     pub fn has_heard(&self) {
         assert_eq!(self.client().send("\n").response().status(), 400);
     }
 
-    /// Of its first listener, over all workers.
+    /// Sum of a statistic of the first listener over all workers.
     pub fn listener(&self, what: impl Fn(&ListenerStats) -> u64) -> u64 {
         self.server().stats().iter().map(|w| what(&w.listeners[0])).sum()
     }
 
-    /// Of its first pool, over all workers.
+    /// Sum of a statistic of the first pool over all workers.
     pub fn pool(&self, what: impl Fn(&PoolStats) -> u64) -> u64 {
         self.server().stats().iter().map(|w| what(&w.pools[0])).sum()
     }
 
-    /// Of an endpoint of its first pool, over all workers.
+    /// Sum of a statistic of an endpoint of the first pool over all workers.
     pub fn endpoint(&self, index: usize, what: impl Fn(&EndpointStats) -> u64) -> u64 {
         self.server().numbers().members(0).stats(index).map(what).sum()
     }
 
-    /// What an endpoint of the pool "web" is, in a word of the metrics.
+    /// State of an endpoint of the pool `web`, as named in the metrics.
     pub fn state(&self, endpoint: impl ToString) -> &'static str {
         let pools = self.server().control().pools();
         pools["web"].state_of(&endpoint.to_string()).expect("an endpoint of the pool").name()
     }
 
-    /// Number of ejections in the pool "web".
+    /// Number of ejections of an endpoint of the pool `web`.
     pub fn ejections(&self, endpoint: impl ToString) -> u64 {
         let pools = self.server().control().pools();
         let history = pools["web"].history().endpoint(EndpointId::of(&endpoint.to_string()));
         history.expect("an endpoint of the pool").counts.ejections
     }
 
-    /// Waits until an endpoint of the pool "web" is this, in a word of the metrics.
+    /// Waits until an endpoint of the pool `web` is in this state, as named in the metrics.
     #[track_caller]
     pub fn becomes(&self, endpoint: impl ToString, state: &str) {
         let endpoint = endpoint.to_string();
         wait_until(&format!("{endpoint} is {state}"), || self.state(&endpoint) == state);
     }
 
-    /// What so many requests, each on a connection of its own, are answered: sorted, and each once.
+    /// Distinct bodies of the responses to `n` requests, each on a new connection, sorted.
     pub fn answers(&self, n: usize) -> Vec<String> {
         let mut answers: Vec<String> = (0..n).map(|_| self.client().get("/").body_text()).collect();
         answers.sort();
@@ -133,19 +133,19 @@ impl Proxy {
         answers
     }
 
-    /// Requests that wait for a place in the pool "web".
+    /// Number of requests in the queue of the pool `web`.
     pub fn waiting(&self) -> u32 {
         self.server().control().pools()["web"].pool.queue().depth()
     }
 
-    /// Requests in flight, over all workers, pools and endpoints.
+    /// Number of requests in flight, over all workers, pools and endpoints.
     pub fn in_flight(&self) -> u64 {
         let members = self.server().numbers().all_members();
         let endpoints = members.iter().flat_map(|members| &members.workers).flatten();
         endpoints.map(|endpoint| endpoint.active.get()).sum()
     }
 
-    /// Requests that ended with this status, whatever their route and method.
+    /// Number of requests that ended with this status, over all routes and methods.
     pub fn ended(&self, status: u16) -> u64 {
         let stats = self.server().stats();
         let ended = |route: Arc<RouteStats>| {
@@ -155,13 +155,13 @@ impl Proxy {
         stats.iter().flat_map(|worker| worker.routes[0].all()).map(ended).sum()
     }
 
-    /// Tells it to finish what runs.
+    /// Begins to drain: running requests are finished.
     pub fn drain(&self) {
         self.server().command(Command::Drain);
     }
 
-    /// The same, and waits until the only worker, which has something to finish, drains: it has had three turns since, which the
-    /// command, what it wakes and what that wakes come before.
+    /// Drains, and waits until the only worker, which must have something to finish, has begun to. It is given three
+    /// turns: the command, the tasks that it wakes, and the tasks that those wake are handled within them.
     pub fn drain_now(&self) {
         self.drain();
         let turns = || self.server().beats().map(|(_, n)| n).sum::<u64>();
@@ -169,7 +169,7 @@ impl Proxy {
         super::wait_until("the worker has had its turns", || turns() >= until);
     }
 
-    /// Stops it and waits until its log is written.
+    /// Stops the proxy, and waits until its log is written.
     pub fn stop(&mut self) {
         if let Some(server) = self.server.take() {
             server.command(Command::Stop);

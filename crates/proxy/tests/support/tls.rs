@@ -1,4 +1,4 @@
-//! TLS for tests: an authority, what it issues, and blocking clients and servers of rustls.
+//! TLS for tests: an authority, and blocking clients and servers of rustls.
 
 use super::message::{Message, read_message};
 use super::{Endpoint, Proxy, SOON, tool};
@@ -20,7 +20,7 @@ pub const V12: &[&SupportedProtocolVersion] = &[&version::TLS12];
 pub const V13: &[&SupportedProtocolVersion] = &[&version::TLS13];
 pub const BOTH: &[&SupportedProtocolVersion] = &[&version::TLS13, &version::TLS12];
 
-/// Who issues certificates.
+/// An authority that issues certificates.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     cert: CertificateDer<'static>,
@@ -36,7 +36,8 @@ impl Authority {
         Authority { issuer: Issuer::new(params, key), cert }
     }
 
-    /// A server of this name, which speaks `alpn`. `change`: what else its certificate says.
+    /// A server with a certificate for this name, which speaks `alpn`. `change` adjusts the parameters of the
+    /// certificate.
     pub fn server(&self, name: &str, alpn: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Arc<ServerConfig> {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(vec![name.to_string()]).expect("a name");
@@ -53,7 +54,7 @@ impl Authority {
         Arc::new(config)
     }
 
-    /// Files with the certificate and the key of a server of this name, for programs.
+    /// Files with the certificate and the key of a server with this name, for programs.
     pub fn files(&self, name: &str) -> [std::path::PathBuf; 2] {
         let key = KeyPair::generate().expect("a key");
         let params = CertificateParams::new(vec![name.to_string()]).expect("a name");
@@ -65,7 +66,7 @@ impl Authority {
         })
     }
 
-    /// A client that trusts it.
+    /// A client that trusts the authority.
     pub fn client(&self, versions: &[&'static SupportedProtocolVersion]) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
         roots.add(self.cert.clone()).expect("a certificate");
@@ -78,8 +79,8 @@ impl Authority {
         Arc::new(config)
     }
 
-    /// A client that shows a certificate of this authority to the server whose certificate is in a file, and the fingerprint
-    /// of what it shows.
+    /// A client that shows a certificate of this authority and trusts the server's certificate in a file. Also returns
+    /// the fingerprint of the certificate that it shows.
     pub fn showing(&self, server: &std::path::Path) -> (Arc<ClientConfig>, String) {
         use rustls::pki_types::pem::PemObject;
         use sha2::{Digest, Sha256};
@@ -95,7 +96,7 @@ impl Authority {
         (Arc::new(builder.with_client_auth_cert(vec![cert], key).expect("a certificate")), fingerprint)
     }
 
-    /// Its certificate, as a file for programs.
+    /// Writes the authority's certificate to a file, for programs.
     pub fn pem(&self) -> std::path::PathBuf {
         let path = std::env::temp_dir().join(format!("evenkeel-ca-{}-{:p}.pem", std::process::id(), self));
         let body = base64(&self.cert);
@@ -122,7 +123,7 @@ pub fn base64(bytes: &[u8]) -> String {
     out
 }
 
-/// A client that trusts the certificate in a file.
+/// A client that trusts only the certificate in a file.
 pub struct Trusting(Arc<ClientConfig>);
 
 pub fn trusting(file: &std::path::Path, versions: &[&'static SupportedProtocolVersion]) -> Trusting {
@@ -141,7 +142,7 @@ impl Trusting {
     }
 }
 
-/// TLS at the listener `web`.
+/// TLS for the listener `web`.
 pub fn at_listener(config: Arc<ServerConfig>, timeout: Duration) -> Secured {
     let mut secured = Secured::default();
     let text = format!(
@@ -157,7 +158,7 @@ pub fn at_listener(config: Arc<ServerConfig>, timeout: Duration) -> Secured {
     secured
 }
 
-/// TLS to the endpoints of the pool `web`, which have to be `name`.
+/// TLS to the endpoints of the pool `web`, whose certificates must be for `name`.
 pub fn to_pool(config: Arc<ClientConfig>, name: &str) -> Secured {
     let mut secured = Secured::default();
     let name = ServerName::try_from(name.to_string()).expect("a name");
@@ -165,7 +166,7 @@ pub fn to_pool(config: Arc<ClientConfig>, name: &str) -> Secured {
     secured
 }
 
-/// A client over TLS, which reads messages of HTTP.
+/// An HTTP/1 client over TLS.
 pub struct TlsClient {
     pub reader: BufReader<StreamOwned<ClientConnection, TcpStream>>,
 }
@@ -210,7 +211,7 @@ impl TlsClient {
     }
 }
 
-/// An endpoint over TLS; `serve` is given each connection after its handshake. Those that fail in it are left.
+/// An endpoint over TLS. `serve` gets each connection after its handshake; failed handshakes are ignored.
 pub fn endpoint(
     config: Arc<ServerConfig>,
     serve: impl Fn(&mut BufReader<StreamOwned<ServerConnection, TcpStream>>) + Send + Sync + 'static,
@@ -227,7 +228,7 @@ pub fn endpoint(
     })
 }
 
-/// One that answers each request.
+/// An endpoint over TLS that answers each request.
 pub fn answering(config: Arc<ServerConfig>, answer: impl Fn(&Message) -> Vec<u8> + Send + Sync + 'static) -> Endpoint {
     endpoint(config, move |conn| {
         while let Ok(Some(request)) = read_message(conn, false) {
@@ -238,7 +239,7 @@ pub fn answering(config: Arc<ServerConfig>, answer: impl Fn(&Message) -> Vec<u8>
     })
 }
 
-/// The pool `web` before these endpoints, over TLS where `secured` says so.
+/// A proxy whose pool `web` has this endpoint, with TLS as in `secured`.
 #[track_caller]
 pub fn proxy(endpoint: SocketAddr, secured: Secured, listener: &str, behind: &str) -> Proxy {
     let config = format!(
@@ -248,7 +249,7 @@ pub fn proxy(endpoint: SocketAddr, secured: Secured, listener: &str, behind: &st
     Proxy::start_secured(&config, &secured)
 }
 
-/// A curl that finds the proxy under this name, whatever proxies the environment names.
+/// A curl command that resolves this name to the proxy, and ignores proxies of the environment.
 pub fn curl(proxy: &Proxy, name: &str) -> std::process::Command {
     let at = proxy.addr();
     let mut curl = tool("curl");

@@ -1,5 +1,5 @@
-//! Checks of databases and mail servers see what clients would, and leave nothing behind: with MariaDB, PostgreSQL, Redis and
-//! Python's mail server, each started here at an address of its own.
+//! Health checks for databases and mail servers: they behave like a client and leave no trace. With MariaDB,
+//! PostgreSQL, Redis and Python's mail server, each started here at an address of its own.
 
 use super::peers::{Server, as_nobody, is_root, postgresql, says, serve};
 use crate::support::tls::{Authority, BOTH, endpoint, to_pool};
@@ -24,7 +24,7 @@ fn config(addr: impl Display, health: &str) -> String {
     )
 }
 
-/// Checks that have passed, and that have failed.
+/// Numbers of passed and failed checks of an endpoint.
 fn results(proxy: &Proxy, endpoint: SocketAddr) -> (u64, u64) {
     let pools = proxy.server().control().pools();
     let id = EndpointId::of(&endpoint.to_string());
@@ -39,14 +39,14 @@ fn passes(addr: SocketAddr, health: &str, times: u64) {
     proxy.becomes(addr, "up");
 }
 
-/// Waits until checks have failed.
+/// Waits until two checks have failed.
 fn fails(addr: SocketAddr, health: &str) {
     let proxy = checking(addr, health);
     wait_until(&format!("{health} fails"), || results(&proxy, addr).1 >= 2);
     assert_eq!(results(&proxy, addr).0, 0, "{health}");
 }
 
-/// MariaDB with a user `check` that needs no password, and one that does. Its log is in the folder.
+/// MariaDB with a user `check_me` without a password, and `app` with one. Its log is in its folder.
 fn mariadb() -> Option<Server> {
     if !installed(&["mariadbd"]) {
         return None;
@@ -87,16 +87,16 @@ fn mariadb() -> Option<Server> {
     }))
 }
 
-/// The line that a client that closes after the greeting leaves in MariaDB's log. Each is also an error of its host, which is
-/// locked out after `max_connect_errors` (1129); loopback is spared that.
+/// Line in MariaDB's log about a client that closes after the greeting. Each also counts as an error of its host, which
+/// is locked out after `max_connect_errors` (error 1129); loopback is exempt.
 const ABORTED: &str = "closed normally without authentication";
 const DENIED: &str = "Access denied";
 
 #[test]
-fn a_check_of_mariadb_is_no_aborted_connection() {
+fn a_check_of_mariadb_does_not_count_as_an_aborted_connection() {
     let Some(server) = mariadb() else { return };
     let log = || std::fs::read_to_string(server.folder.join("log.err")).unwrap_or_default();
-    // The server was found listening by a connection that sent nothing.
+    // The connection by which `listening` found the server has sent nothing.
     let count = |what: &str| log().matches(what).count();
     wait_until("that connection is noted", || count(ABORTED) > 0);
     let before = (count(ABORTED), count(DENIED));
@@ -118,7 +118,7 @@ fn a_check_of_postgresql_starts_a_session_and_ends_it() {
     let Some(server) = postgresql() else { return };
     passes(server.addr, "postgres = \"tester\"", 5);
     let log = || std::fs::read_to_string(server.folder.join("log/log")).unwrap_or_default();
-    // The server may have been asked before it was ready.
+    // Connections may have come before the server was ready.
     let unexpected = |line: &&str| line.contains("FATAL") && !line.contains("starting up");
     assert_eq!(log().lines().filter(unexpected).collect::<Vec<_>>(), [""; 0], "{}", log());
     passes(server.addr, "postgres = {}", 5);
@@ -154,7 +154,7 @@ fn a_check_of_redis_passes_with_and_without_a_password() {
 }
 
 #[test]
-fn a_check_of_a_mail_server_says_goodbye() {
+fn a_check_of_a_mail_server_ends_with_quit() {
     if !installed(&["python3"]) {
         return;
     }
@@ -174,7 +174,7 @@ fn a_check_of_a_mail_server_says_goodbye() {
 }
 
 #[test]
-fn a_check_says_and_expects_what_it_is_told_to() {
+fn a_check_sends_and_expects_the_configured_bytes() {
     let (said, words) = channel();
     let server = Endpoint::start(move |conn| {
         let asked = conn.next_line();
@@ -194,7 +194,7 @@ fn a_check_over_tls_ends_with_a_close_notify() {
     let ca = Authority::new("ca");
     let (ended, ends) = channel();
     let server = endpoint(ca.server("b.test", &[], |_| ()), move |conn| {
-        // Without a close_notify that is an error.
+        // An end without close_notify is an error here.
         let _ = ended.send(conn.read_to_end(&mut Vec::new()).is_ok());
     });
     let config = config(server.addr, "tcp = {}");

@@ -1,4 +1,4 @@
-//! Does a connection that is not read become a session, whatever happens to it?
+//! Sessions of listeners with `mode = "tcp"`, whatever happens to them.
 
 mod checks;
 mod peers;

@@ -1,5 +1,5 @@
-//! Do real clients and servers notice that something is between them? PostgreSQL, Redis, iperf3, nc and socat, each started
-//! here at an address of its own. What is not installed is skipped with a line that says so.
+//! Interoperation with PostgreSQL, Redis, iperf3, nc and socat, each started here at an address of its own. Programs
+//! that are not installed are skipped with a message.
 
 use crate::support::{Proxy, listening, noise, own_addr, wait_until};
 use evenkeel_peers::installed;
@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// A server, until dropped.
+/// A server process and its folder, ended and removed on drop.
 pub(super) struct Server {
     pub(super) addr: SocketAddr,
     process: Child,
@@ -17,14 +17,14 @@ pub(super) struct Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Not at once: PostgreSQL has children that it ends.
+        // SIGTERM and not SIGKILL, so that PostgreSQL ends its children.
         let _ = Command::new("kill").arg(self.process.id().to_string()).status();
         let _ = self.process.wait();
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
-/// Starts what `command` makes for an address and a folder of its own, and waits until it listens.
+/// Starts the command for an address and a folder of its own, and waits until it listens.
 pub(super) fn serve(command: impl Fn(&SocketAddr, &PathBuf) -> Command) -> Server {
     let addr = own_addr();
     let folder = std::env::temp_dir().join(format!("evenkeel-peer-{}-{}", std::process::id(), addr.port()));
@@ -52,7 +52,7 @@ pub(super) fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// As a user who may do little: PostgreSQL does not run as root.
+/// A command that runs as an unprivileged user, as PostgreSQL refuses to run as root.
 pub(super) fn as_nobody(program: &PathBuf) -> Command {
     let root = is_root();
     let mut command = Command::new(if root { "runuser".into() } else { program.clone() });
@@ -62,7 +62,7 @@ pub(super) fn as_nobody(program: &PathBuf) -> Command {
     command
 }
 
-/// PostgreSQL, which lets in every role that exists without a password, such as `tester`. Its log is in the folder.
+/// PostgreSQL that accepts every role without a password; there is `tester`. Its log is in its folder.
 pub(super) fn postgresql() -> Option<Server> {
     let folder = std::fs::read_dir("/usr/lib/postgresql");
     let versions: Vec<PathBuf> = folder.into_iter().flatten().flatten().map(|version| version.path()).collect();
@@ -98,7 +98,7 @@ fn postgresql_serves_its_clients() {
     client.args(["-d", "postgres", "-v", "ON_ERROR_STOP=1"]);
     client.args(["-c", "create table t as select n, repeat('x', 1000) as text from generate_series(1, 5000) n"]);
     client.args(["-c", "select count(*), sum(length(text)) from t", "-c", "select * from t"]);
-    // The server may listen some time before it serves.
+    // The server may listen before it serves.
     let mut answer = String::new();
     wait_until("it answers", || {
         let out = client.output().expect("psql runs");
@@ -126,7 +126,7 @@ fn redis_serves_its_clients() {
     let ask = |arguments: &[&str]| says(Command::new("redis-cli").args(at).args(arguments));
     assert_eq!(ask(&["set", "key", "value"]).trim(), "OK");
     assert_eq!(ask(&["get", "key"]).trim(), "value");
-    // Many small writes one behind the other.
+    // Many small writes in a pipeline.
     let load = ["-n", "2000", "-c", "20", "-P", "4", "-t", "set,get", "-q"];
     let told = says(Command::new("redis-benchmark").args(at).args(load));
     assert!(told.contains("requests per second"), "{told}");
@@ -147,7 +147,7 @@ fn iperf3_measures_both_directions() {
     for direction in [&[][..], &["-R"]] {
         let mut client = Command::new("iperf3");
         client.args(["-c", &ip, "-p", &port, "-n", "64M", "-P", "2"]).args(direction);
-        // It serves one test at a time, and for a moment more than that.
+        // The server runs one test at a time, and is busy for a moment after it.
         wait_until("it is served", || client.output().expect("iperf3 runs").status.success());
     }
 }

@@ -1,5 +1,5 @@
-//! Do sessions live as long as they should? Through reloads that do not touch them; until the time to drain is over where
-//! their listener or endpoint has left; through the death of other endpoints.
+//! Lifetime of sessions: they survive reloads that do not concern them, end with the drain timeout if their listener or
+//! endpoint has left, and survive the death of other endpoints.
 
 use crate::support::log::Log;
 use crate::support::{Endpoint, Proxy, SOON, own_addr, wait_until};
@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-/// Sends back what comes, until the end.
+/// An endpoint that echoes until the end.
 fn echo() -> Endpoint {
     Endpoint::start(|conn| {
         loop {
@@ -45,7 +45,7 @@ fn echoes(stream: &mut TcpStream) -> std::io::Result<()> {
 }
 
 #[test]
-fn a_session_goes_on_through_reloads_that_do_not_touch_it() {
+fn a_session_survives_reloads_that_do_not_concern_it() {
     let (endpoint, other) = (echo(), echo());
     let mut proxy = Proxy::start(&config("web", &[endpoint.addr], ""));
     let mut session = connect(proxy.addr());
@@ -70,11 +70,11 @@ fn a_session_whose_endpoint_or_listener_has_left_ends_when_the_time_to_drain_is_
     let mut session = connect(proxy.addr());
     echoes(&mut session).unwrap();
     proxy.reload(&config("web", &[other.addr], "")).unwrap();
-    // Until then it goes on.
+    // The session continues until the drain timeout.
     echoes(&mut session).unwrap();
     assert_eq!(session.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
 
-    // By discovery, as by a reload.
+    // The same for an endpoint that discovery removes.
     let (mut session, found) = (connect(proxy.addr()), echo());
     echoes(&mut session).unwrap();
     proxy.find(&[found.addr, other.addr]);
@@ -144,14 +144,14 @@ fn endpoints_that_die_and_come_back_under_load_cost_only_their_own_sessions() {
         }
         over.store(true, SeqCst);
     });
-    // Those that it had accepted when it died.
+    // At most the sessions that the endpoint had accepted when it died.
     assert!(failed.load(SeqCst) <= 12, "{} of {} failed", failed.load(SeqCst), served.load(SeqCst));
     wait_until("nothing is in flight", || proxy.in_flight() == 0 && proxy.listener(|l| l.active.get()) == 0);
 }
 
 #[test]
 fn an_endpoint_that_hangs_costs_no_more_than_the_time_to_connect() {
-    // Its queue of connections is full: whoever else comes is not answered.
+    // With a full backlog, further connects get no answer.
     let hangs = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     hangs.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     hangs.listen(0).unwrap();
@@ -168,7 +168,7 @@ fn an_endpoint_that_hangs_costs_no_more_than_the_time_to_connect() {
 }
 
 #[test]
-fn each_session_leaves_a_line_that_says_how_it_ended() {
+fn each_session_leaves_a_line_with_its_end() {
     let log = Log::new();
     let endpoint = echo();
     let proxy = Proxy::start(&format!("{}\n{}", log.config(), config("web", &[endpoint.addr], "")));

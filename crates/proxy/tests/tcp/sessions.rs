@@ -1,5 +1,5 @@
-//! Do sessions pass through as if nobody was between? Both ways, each to its own end, resets included; and they go
-//! elsewhere when an endpoint cannot be connected to.
+//! Relay of sessions: each direction to its own end, resets included, and another endpoint if one cannot be connected
+//! to.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 use crate::support::log::Log;
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 
-/// A proxy that passes sessions on, with more lines for the listener and for the pool.
+/// A proxy in TCP mode, with more lines for the listener and for the pool.
 fn passing(endpoints: &[SocketAddr], listener: &str, pool: &str) -> Proxy {
     let mut list = String::new();
     for addr in endpoints {
@@ -27,7 +27,6 @@ fn connect(proxy: &Proxy) -> TcpStream {
     stream
 }
 
-/// All until the end.
 fn rest(mut stream: &TcpStream) -> std::io::Result<Vec<u8>> {
     let mut all = Vec::new();
     stream.read_to_end(&mut all).map(|_| all)
@@ -37,7 +36,7 @@ fn reset(stream: TcpStream) {
     socket2::SockRef::from(&stream).set_linger(Some(std::time::Duration::ZERO)).unwrap();
 }
 
-/// Sends back what comes, until the end.
+/// An endpoint that echoes until the end.
 fn echo() -> Endpoint {
     Endpoint::start(|conn| {
         loop {
@@ -50,7 +49,7 @@ fn echo() -> Endpoint {
     })
 }
 
-/// Says `name`, and nothing more.
+/// An endpoint that sends `name` and closes.
 fn saying(name: &'static str) -> Endpoint {
     Endpoint::start(move |conn| conn.send(name))
 }
@@ -77,7 +76,7 @@ fn the_one_who_speaks_first_may_be_the_endpoint() {
 #[test]
 fn each_way_ends_by_itself() {
     let endpoint = Endpoint::start(|conn| {
-        // The client's end comes while the answer is still to be made.
+        // The client's end arrives before the answer.
         let asked = conn.rest();
         conn.send(format!("{} bytes", asked.len()));
     });
@@ -112,7 +111,7 @@ fn a_gigabyte_arrives_whole_both_ways_at_once() {
     let (mut sending, sent) = (client.try_clone().unwrap(), block.clone());
     let upload = std::thread::spawn(move || {
         for at in 0..len >> 20 {
-            // Each block is another one, so that one that is lost, doubled or moved is found.
+            // Blocks differ, so that one that is lost, doubled or moved is found.
             sending.write_all(&(at as u64).to_le_bytes()).unwrap();
             sending.write_all(&sent[8..]).unwrap();
         }
@@ -174,8 +173,8 @@ fn a_client_that_resets_while_its_endpoint_does_not_read_is_noticed() {
     let client = connect(&proxy);
     client.set_nonblocking(true).unwrap();
     let block = noise(1 << 20);
-    // Until nobody takes any more. Nothing tells that: it is taken for granted when bytes have not moved for long. If
-    // that was too early, less is on its way and the test asks for the same.
+    // Until nobody takes any more, which is assumed when nothing has moved for a while. If that is too early, less is
+    // in flight and the assertions are the same.
     let (mut sent, mut stuck) = (0, 0);
     while stuck < 200 {
         match (&client).write(&block) {
@@ -216,7 +215,8 @@ fn where_nobody_accepts_the_client_is_reset() {
     wait_until("it is counted", || ends(&proxy, evenkeel_proxy::end::Cause::Endpoint) == 1);
 }
 
-/// A pause of up to a minute: that one of 10 ms is drawn, in which the client might not leave first, has odds of 1 in 6000.
+/// With full jitter up to a minute, a pause below 10 ms, before which the client might not leave, has odds of 1 in
+/// 6000.
 #[test]
 fn a_client_that_leaves_before_another_try_is_noticed_at_once() {
     use evenkeel_proxy::end::Cause;
@@ -288,7 +288,7 @@ fn a_session_without_a_byte_for_too_long_is_reset() {
     wait_until("it is counted", || ends(&proxy, evenkeel_proxy::end::Cause::ClientSlow) == 1);
 }
 
-/// Such a session kept its place at the endpoint for all of `idle`.
+/// Such a session once kept its place at the endpoint for all of `idle`.
 #[test]
 fn a_session_of_which_one_half_is_open_ends_after_a_time_of_its_own() {
     use evenkeel_proxy::end::Cause;
@@ -300,7 +300,8 @@ fn a_session_of_which_one_half_is_open_ends_after_a_time_of_its_own() {
         } else {
             assert_eq!(conn.rest(), b"lient's half");
         }
-        // It has no end of its own, but one: a check that fails below waits for this script.
+        // The endpoint does not end its side. The deadline is for a failed assertion below, which waits for this
+        // script.
         let _ = may_let_go.lock().unwrap().recv_timeout(SOON);
     });
     let timeouts = "timeouts = { idle = \"1h\", half_closed = \"300ms\" }";
@@ -321,7 +322,7 @@ fn a_session_of_which_one_half_is_open_ends_after_a_time_of_its_own() {
     drop(let_go);
 }
 
-/// The time is one of silence: an answer may take as long as it wants.
+/// `half_closed` limits silence only: a response may take any time.
 #[test]
 fn a_half_that_still_moves_is_not_cut() {
     let endpoint = Endpoint::start(|conn| {
@@ -348,7 +349,7 @@ fn an_endpoint_learns_who_the_client_is() {
     client.write_all(b"PROXY TCP4 192.0.2.1 192.0.2.9 1234 5432\r\nfirst bytes").unwrap();
     client.shutdown(Shutdown::Write).unwrap();
     assert_eq!(rest(&client).unwrap(), b"PROXY TCP4 192.0.2.1 192.0.2.9 1234 5432\r\n");
-    // Without bytes of the client's, the header does not wait for them.
+    // Without bytes of the client, the header is sent at once.
     let mut silent = connect(&proxy);
     silent.write_all(b"PROXY TCP4 192.0.2.2 192.0.2.9 1 2\r\n").unwrap();
     assert_eq!(rest(&silent).unwrap(), b"PROXY TCP4 192.0.2.2 192.0.2.9 1 2\r\n");
@@ -366,7 +367,7 @@ fn leastconn_counts_sessions_until_both_ways_have_ended() {
     let mut open: Vec<_> = (0..4).map(|_| connect(&proxy)).collect();
     wait_until("all are open", || active(0) + active(1) == 4);
     assert_eq!(active(0), 2);
-    // Half an end is none.
+    // A half-closed session still counts.
     open[0].shutdown(Shutdown::Write).unwrap();
     assert_eq!(rest(&open[0]).unwrap(), b"");
     wait_until("one has ended", || active(0) + active(1) == 3);
@@ -375,7 +376,7 @@ fn leastconn_counts_sessions_until_both_ways_have_ended() {
 }
 
 #[test]
-fn the_log_says_why_a_session_got_to_no_endpoint() {
+fn the_log_has_the_reason_why_a_session_reached_no_endpoint() {
     let gone = own_addr();
     for (keys, reason, term) in [
         (format!("\"{gone}\""), format!("pool \"web\": cannot connect to endpoint {gone}: "), "SC"),

@@ -1,14 +1,13 @@
-//! Does an endpoint see the client's address, where that is asked for? In a network of its own, with a client, a proxy and
-//! an endpoint that route through the proxy. Needs root, as making networks does.
+//! The client's address as source towards the endpoint (`source = "client"`), in a network namespace with client, proxy
+//! and endpoint that routes through the proxy. Needs root.
 
 use crate::support::{Proxy, SOON};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-/// Leaves the machine's network for an empty one, as far as this thread and those that it starts go; `false` if this
-/// process may not.
+/// Moves this thread, and those that it starts, to an empty network namespace; `false` if this process may not.
 fn enter_network_of_its_own() -> bool {
-    // SAFETY: the call takes no pointer; it changes the network of this thread alone.
+    // SAFETY: the call takes no pointer; it changes the network namespace of this thread alone.
     unsafe { libc::unshare(libc::CLONE_NEWNET) == 0 }
 }
 
@@ -26,7 +25,7 @@ fn the_endpoint_sees_the_clients_address() {
         return evenkeel_peers::skip("only root may make a network of its own");
     }
     ip("link set lo up");
-    // A client with this address is routed here, and answers to it come back to the proxy.
+    // Packets to this client's address are local, and responses to it are routed back to the proxy.
     ip("addr add 192.0.2.7/32 dev lo");
     ip("rule add fwmark 1 lookup 100");
     ip("route add local 0.0.0.0/0 dev lo table 100");

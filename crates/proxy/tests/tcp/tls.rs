@@ -1,4 +1,4 @@
-//! Does TLS that is passed through get to where its client asks for? With the clients and servers of OpenSSL and curl.
+//! TLS passed through and routed by its ClientHello, with clients and servers of OpenSSL and curl.
 
 use crate::support::certificate::Certificate;
 use crate::support::{Endpoint, Proxy, SOON, listening, own_addr, tool};
@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
-/// `openssl s_server` that answers with its own page, until dropped.
+/// A running `openssl s_server` that serves its own page, killed on drop.
 struct TlsServer {
     addr: SocketAddr,
     process: Child,
@@ -17,7 +17,7 @@ struct TlsServer {
 }
 
 impl TlsServer {
-    /// With a certificate for `name`, which speaks `alpn`.
+    /// Starts a server with a certificate for `name`, which speaks `alpn`.
     fn start(name: &str, alpn: &str) -> TlsServer {
         let addr = own_addr();
         let certificate = Certificate::of(name);
@@ -43,7 +43,7 @@ impl Drop for TlsServer {
     }
 }
 
-/// A proxy with these pools, of which the first is the listener's own if `own`, and routes by what their matches say.
+/// A proxy with these pools, and routes with these matches. If `own`, the first pool is the listener's default.
 fn passing(own: bool, pools: &[(&str, SocketAddr)], routes: &[(&str, &str)]) -> Proxy {
     let mut config = String::from("[runtime]\nworkers = 1\n[listener.tls]\nbind = [\"$BIND\"]\nmode = \"tcp\"\n");
     if own {
@@ -116,7 +116,7 @@ fn curl_verifies_the_server_at_the_other_end() {
     let page = at("db.example.com");
     assert!(page.status.success(), "{}", String::from_utf8_lossy(&page.stderr));
     assert!(String::from_utf8_lossy(&page.stdout).contains("s_server"));
-    // No route and no pool of the listener's own: closed.
+    // Closed, as there is neither a route nor a default pool.
     assert!(!at("elsewhere.example.com").status.success());
     assert_eq!(proxy.listener(|l| l.rejected[3].get()), 1);
 }
@@ -129,7 +129,7 @@ fn bytes_that_are_no_tls_get_to_the_listeners_own_pool_as_they_came() {
     });
     let other = Endpoint::start(|_| {});
     let proxy = passing(true, &[("own", endpoint.addr), ("db", other.addr)], &[("host = [\"db.example.com\"]", "db")]);
-    // Whole, cut short by the client's end, and a ClientHello that is broken only at its end.
+    // Bytes that are not TLS, and a ClientHello whose last bytes show that it is malformed.
     for bytes in [&b"not TLS: hm"[..], b"\x16\x03\x01\x00\x06\x01\0\0\x02\x03\x03"] {
         let mut client = TcpStream::connect(proxy.addr()).unwrap();
         client.set_read_timeout(Some(SOON)).unwrap();

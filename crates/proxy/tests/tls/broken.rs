@@ -1,4 +1,4 @@
-//! Clients that do it wrong: each costs its connection, and is counted.
+//! Broken handshakes: each costs its connection, and is counted.
 
 use crate::support::tls::{Authority, BOTH, TlsClient, V13, at_listener, proxy};
 use crate::support::{Endpoint, SOON, noise, wait_until};
@@ -20,7 +20,7 @@ fn half_handshakes_time_out_and_are_counted() {
     let (ca, endpoint) = (Authority::new("ca"), Endpoint::saying("hello"));
     let secured = at_listener(ca.server("a.test", &[], |_| ()), Duration::from_millis(150));
     let proxy = proxy(endpoint.addr, secured, "", "");
-    // Nothing, part of a record, a whole record with part of a message.
+    // Nothing, a part of a record, and a whole record with a part of a message.
     let halves = [&b""[..], b"\x16\x03\x01", b"\x16\x03\x01\x00\x05\x01\x00\x10\x00\x03"];
     let mut clients: Vec<TcpStream> = halves
         .iter()
@@ -31,13 +31,13 @@ fn half_handshakes_time_out_and_are_counted() {
         })
         .collect();
     clients.iter_mut().for_each(|client| assert!(read_to_end(client).is_empty()));
-    // The kernel may keep one that said nothing to itself for a while.
+    // A silent client may stay in the kernel for a while (TCP_DEFER_ACCEPT).
     wait_until("they are counted", || proxy.listener(|l| l.tls.failed[Unsecured::Timeout as usize].get()) == 3);
     wait_until("none is under way", || proxy.listener(|l| l.tls.active.get()) == 0);
 }
 
 #[test]
-fn what_is_no_tls_costs_its_connection_alone() {
+fn bytes_that_are_not_tls_cost_their_connection_alone() {
     let (ca, endpoint) = (Authority::new("ca"), Endpoint::saying("hello"));
     let proxy = proxy(endpoint.addr, at_listener(ca.server("a.test", &[], |_| ()), SOON), "", "");
     let mut steady = TlsClient::connect(proxy.addr(), ca.client(BOTH), "a.test").unwrap();
@@ -54,7 +54,7 @@ fn what_is_no_tls_costs_its_connection_alone() {
         read_to_end(&mut stream);
         wait_until(cause.text(), || proxy.listener(|l| l.tls.failed[cause as usize].get()) == 1);
     }
-    // Whole noise, in many pieces.
+    // Random bytes, in many pieces.
     let mut stream = TcpStream::connect(proxy.addr()).unwrap();
     let _ = stream.write_all(&noise(200_000));
     read_to_end(&mut stream);
@@ -78,7 +78,7 @@ fn a_broken_record_behind_the_handshake_costs_its_connection_alone() {
     assert_eq!(steady.get("/").body_text(), "hello");
 }
 
-/// Each byte of its own, from the first of the handshake to the last of the request.
+/// Every byte of the handshake and of the request is sent by itself.
 #[test]
 fn a_client_may_send_byte_by_byte() {
     let (ca, endpoint) = (Authority::new("ca"), Endpoint::saying("hello"));

@@ -1,4 +1,4 @@
-//! Each cause for which a handshake fails is counted as such, and in the access log in words.
+//! Causes of failed handshakes, in the counters and in the access log.
 
 use crate::support::log::Log;
 use crate::support::pki::{Issued, Pki, config, refused};
@@ -12,7 +12,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
-/// What a client does, and what comes of it: the only handshake that fails fails for this cause. The line of the log.
+/// Runs `act` against a proxy, and asserts that the only failed handshake has this cause. Returns its line of the log.
 #[track_caller]
 fn fails(pki: &Pki, tls: &str, cause: Unsecured, act: impl FnOnce(&Proxy)) -> Value {
     let (endpoint, log) = (Endpoint::saying("hello"), Log::new());
@@ -38,7 +38,7 @@ fn fails(pki: &Pki, tls: &str, cause: Unsecured, act: impl FnOnce(&Proxy)) -> Va
     line
 }
 
-/// A client that shows such a certificate is refused.
+/// Asserts that a client with such a certificate is refused for this cause.
 #[track_caller]
 fn showing(cause: Unsecured, issued: impl FnOnce(&Pki) -> Option<Issued>) {
     let pki = Pki::new();
@@ -100,7 +100,7 @@ fn a_client_with_no_key_exchange_in_common() {
 fn a_client_with_no_signature_in_common() {
     let pki = Pki::new();
     let mut provider = default_provider();
-    // The server's key is one of an elliptic curve.
+    // The server has an ECDSA key.
     provider.cipher_suites.retain(|suite| format!("{:?}", suite.suite()).contains("ECDHE_RSA"));
     let client = pki.client_by(provider, V12, None);
     fails(&pki, "", Unsecured::Cipher, |proxy| _ = refused(proxy, client, "a.test"));
@@ -178,7 +178,7 @@ fn a_client_too_many() {
         let mut second = TcpStream::connect(proxy.addr()).unwrap();
         second.write_all(&hello).unwrap();
         wait_until("it is refused", || proxy.listener(|l| l.tls.failed[Unsecured::TooMany as usize].get()) == 1);
-        // The first goes on.
+        // The first handshake continues.
         while first.is_handshaking() {
             first.complete_io(&mut stream).unwrap();
         }
@@ -188,15 +188,15 @@ fn a_client_too_many() {
 }
 
 #[test]
-fn what_is_no_tls() {
+fn bytes_that_are_not_tls() {
     fails(&Pki::new(), "", Unsecured::NotTls, |proxy| {
         TcpStream::connect(proxy.addr()).unwrap().write_all(b"\0\0\0\0").unwrap();
     });
 }
 
-/// What comes behind the last words of a handshake that fails must not turn its alert into a reset.
+/// Bytes after a failed handshake must not turn its alert into a reset.
 #[test]
-fn a_client_that_goes_on_sending_reads_why_it_is_refused() {
+fn a_client_that_keeps_sending_reads_why_it_is_refused() {
     let pki = Pki::new();
     for mode in ["http", "tcp"] {
         let endpoint = Endpoint::saying("hello");
@@ -212,7 +212,7 @@ fn a_client_that_goes_on_sending_reads_why_it_is_refused() {
             let mut client = TlsClient::connect(proxy.addr(), pki.client(V13, None), "a.test").unwrap();
             let failed = Unsecured::CertificateRequired as usize;
             wait_until("it is refused", || proxy.listener(|l| l.tls.failed[failed].get()) == n);
-            // It has not read, and goes on.
+            // The client has not read the alert, and sends more.
             for _ in 0..10 {
                 client.stream().sock.write_all(&[0; 10_000]).unwrap();
             }
@@ -222,7 +222,7 @@ fn a_client_that_goes_on_sending_reads_why_it_is_refused() {
     }
 }
 
-/// As the checks of a load balancer in front do: counted, and no line for each.
+/// Like the health checks of a load balancer in front: counted, but not logged one by one.
 #[test]
 fn a_look_at_the_port_is_counted_and_not_logged() {
     let (pki, endpoint, log) = (Pki::new(), Endpoint::saying("hello"), Log::new());

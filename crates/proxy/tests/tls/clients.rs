@@ -1,4 +1,4 @@
-//! Requests of clients that speak TLS.
+//! Requests of clients over TLS.
 
 use crate::support::endpoint::ok;
 use crate::support::log::Log;
@@ -8,7 +8,7 @@ use evenkeel_peers::installed;
 use std::io::Write;
 use std::net::TcpStream;
 
-/// Answers with the body of the request.
+/// An endpoint that answers with the body of the request.
 fn echo() -> Endpoint {
     Endpoint::answering(|request| {
         let mut answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", request.body.len()).into_bytes();
@@ -34,7 +34,7 @@ fn large_bodies_pass_both_ways_byte_for_byte() {
 }
 
 #[test]
-fn endpoints_are_told_that_the_client_spoke_tls() {
+fn endpoints_learn_that_the_client_used_tls() {
     let (ca, endpoint) = (Authority::new("ca"), Endpoint::saying("hello"));
     let proxy = proxy(endpoint.addr, at_listener(ca.server("a.test", &[], |_| ()), SOON), "", "");
     let mut client = TlsClient::connect(proxy.addr(), ca.client(BOTH), "a.test").unwrap();
@@ -43,7 +43,7 @@ fn endpoints_are_told_that_the_client_spoke_tls() {
 }
 
 #[test]
-fn a_plain_request_is_told_to_use_tls() {
+fn a_plain_request_gets_a_400_that_asks_for_tls() {
     let (ca, endpoint) = (Authority::new("ca"), Endpoint::saying("hello"));
     let proxy = proxy(endpoint.addr, at_listener(ca.server("a.test", &[], |_| ()), SOON), "", "");
     let mut client = Client::connect(proxy.addr());
@@ -55,7 +55,7 @@ fn a_plain_request_is_told_to_use_tls() {
 }
 
 #[test]
-fn a_session_goes_on_at_another_worker() {
+fn a_session_is_resumed_at_another_worker() {
     let (ca, endpoint) = (Authority::new("ca"), Endpoint::saying("hello"));
     let secured = at_listener(ca.server("a.test", &[], |_| ()), SOON);
     let config = format!(
@@ -71,7 +71,7 @@ fn a_session_goes_on_at_another_worker() {
             let resumed = client.stream().conn.handshake_kind() == Some(rustls::HandshakeKind::Resumed);
             assert_eq!(resumed, n > 0, "connection {n}");
         }
-        // On whichever of the workers: the kernel spreads them by their ports.
+        // On any worker: the kernel distributes connections by their ports.
         let by_worker: Vec<u64> = proxy.server().stats().iter().map(|w| w.listeners[0].tls.shaken[1].get()).collect();
         assert_eq!(by_worker.iter().sum::<u64>(), 31);
         assert!(by_worker.iter().filter(|n| **n > 0).count() > 1, "{by_worker:?}");
@@ -79,7 +79,7 @@ fn a_session_goes_on_at_another_worker() {
 }
 
 #[test]
-fn the_log_says_what_was_agreed() {
+fn the_log_has_what_was_agreed() {
     let (ca, endpoint, log) = (Authority::new("ca"), Endpoint::saying("hello"), Log::new());
     let secured = at_listener(ca.server("a.test", &["http/1.1"], |_| ()), SOON);
     let proxy = proxy(endpoint.addr, secured, "", &log.config());
@@ -111,7 +111,7 @@ fn curl_and_openssl_get_pages() {
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
         assert!(out.stdout == body);
     }
-    // The second connection goes on with the ticket of the first; the request makes it come.
+    // The second connection resumes with the ticket of the first, which is read together with the response.
     let request = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     let file = pem.with_extension("session");
     for (option, said) in [("-sess_out", "New, TLSv1.3"), ("-sess_in", "Reused, TLSv1.3")] {
@@ -124,7 +124,7 @@ fn curl_and_openssl_get_pages() {
         let out = process.wait_with_output().unwrap();
         let text = String::from_utf8_lossy(&out.stdout);
         assert!(text.contains(said), "{option}: {}", String::from_utf8_lossy(&out.stderr));
-        // It complains of an end without close_notify.
+        // OpenSSL complains about an end without close_notify.
         assert!(!String::from_utf8_lossy(&out.stderr).contains("unexpected eof"));
     }
     let _ = std::fs::remove_file(&file);
@@ -146,7 +146,7 @@ fn a_client_chooses_its_protocol() {
         let out = curl.arg(format!("https://a.test:{port}/")).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&out.stdout), spoken, "{}", String::from_utf8_lossy(&out.stderr));
     }
-    // One that names none speaks HTTP/1.
+    // A client without ALPN speaks HTTP/1.
     let mut client = TlsClient::connect(proxy.addr(), ca.client(BOTH), "a.test").unwrap();
     assert_eq!(client.get("/").body_text(), "hello");
     assert!(endpoint.seen().iter().all(|request| request.field("x-forwarded-proto") == Some("https")));
@@ -174,7 +174,7 @@ fn pipelined_requests_and_a_close_are_answered() {
     client.send("GET /1 HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     assert!(client.response().body_text().contains("/1"));
     assert!(client.response().body_text().contains("/2"));
-    // Its end is said: rustls takes one that is not for an error.
+    // rustls returns an error for an end without close_notify.
     let mut rest = Vec::new();
     std::io::Read::read_to_end(&mut client.reader, &mut rest).unwrap();
     assert!(rest.is_empty());

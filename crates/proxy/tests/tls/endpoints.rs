@@ -1,4 +1,4 @@
-//! Endpoints that speak TLS.
+//! Requests and checks of endpoints over TLS.
 
 use crate::support::endpoint::ok;
 use crate::support::message::read_message;
@@ -57,7 +57,7 @@ fn checks_see_what_requests_would_see() {
     let ca = Authority::new("ca");
     for (name, becomes) in [("b.test", "up"), ("c.test", "down")] {
         let endpoint = answering(ca.server(name, &[], |_| ()), |_| ok("well"));
-        // What it is not.
+        // The opposite state, so that the check has to change it.
         let initial = if becomes == "up" { "unhealthy" } else { "healthy" };
         let config = format!(
             "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"$BIND\"]\n[pool.web]\nendpoints = [\"{}\"]\n\
@@ -81,7 +81,7 @@ fn an_endpoint_that_speaks_no_tls_is_an_error_of_tls() {
 }
 
 #[test]
-fn the_second_connection_goes_on_with_the_session_of_the_first() {
+fn the_second_connection_resumes_the_session_of_the_first() {
     for versions in [V12, V13] {
         let ca = Authority::new("ca");
         let kinds = Arc::new(Mutex::new(Vec::new()));
@@ -121,14 +121,14 @@ fn a_body_that_ends_with_the_connection_must_end_with_a_word() {
         });
         let proxy = proxy(endpoint.addr, to_pool(ca.client(BOTH), "b.test"), "", "");
         let mut client = proxy.client();
-        // In chunks, so that a cut can be seen.
+        // The response is chunked, so that a cut can be seen.
         client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         let whole = client.response_if_any();
         assert_eq!(whole.is_some_and(|answer| answer.body_text() == "all of it?"), says_so);
     }
 }
 
-/// Tickets come behind the last response on a connection, and do not make it look broken.
+/// Tickets that come after the last response on a connection do not make it look broken.
 #[test]
 fn an_idle_connection_with_late_tickets_carries_the_next_request() {
     let ca = Authority::new("ca");
@@ -137,7 +137,7 @@ fn an_idle_connection_with_late_tickets_carries_the_next_request() {
     let endpoint = endpoint(ca.server("b.test", &[], |_| ()), move |conn| {
         while let Ok(Some(_)) = read_message(conn, false) {
             conn.get_mut().write_all(&ok("ok")).unwrap();
-            // A new key instead of more tickets: also bytes that are no data.
+            // A key update instead of tickets: also a record without data.
             conn.get_mut().conn.refresh_traffic_keys().unwrap();
             conn.get_mut().flush().unwrap();
             count.fetch_add(1, SeqCst);

@@ -1,4 +1,4 @@
-//! TLS as a configuration says it: certificates in files, taken up again at a reload.
+//! TLS as configured: certificates in files, reread at a reload.
 
 use crate::support::certificate::Certificate;
 use crate::support::tls::{Authority, BOTH, V13, answering, curl};
@@ -17,7 +17,7 @@ fn config(endpoint: &Endpoint, certificates: &[&Certificate], pool: &str) -> Str
     )
 }
 
-/// What curl gets that trusts the certificate `of` alone, for this name.
+/// Body that curl gets for this name when it trusts only the certificate in `of`; else its error.
 fn fetch(proxy: &Proxy, name: &str, of: &Path) -> Result<String, String> {
     let port = proxy.addr().port();
     let mut curl = curl(proxy, name);
@@ -43,7 +43,7 @@ fn a_client_gets_the_certificate_for_its_name_and_a_reload_changes_it() {
     std::fs::copy(new.key(), a.key()).unwrap();
     proxy.reload(&config(&endpoint, &[&a, &b], "")).unwrap();
     assert_eq!(fetch(&proxy, "a.test", &new.cert()).unwrap(), "hello");
-    // And what cannot be used changes nothing.
+    // Unusable files change nothing.
     std::fs::copy(b.key(), a.key()).unwrap();
     let error = proxy.reload(&config(&endpoint, &[&a, &b], "")).unwrap_err();
     assert!(error.to_string().contains("cert.pem"), "{error}");
@@ -69,7 +69,7 @@ fn a_pool_trusts_the_authority_of_its_file() {
 }
 
 #[test]
-fn clients_prove_who_they_are_and_endpoints_are_told() {
+fn clients_prove_their_identity_and_endpoints_get_it() {
     let (ca, clients) = (Authority::new("ca"), Authority::new("clients"));
     let (own, pem) = (Certificate::of("a.test"), clients.pem());
     drop(ca);
@@ -84,7 +84,7 @@ fn clients_prove_who_they_are_and_endpoints_are_told() {
         endpoint.addr
     );
     let proxy = Proxy::start(&config);
-    // Without one: TLS 1.3 tells a client only once it reads.
+    // Without a certificate. With TLS 1.3 the client learns of it at its first read.
     let mut without = crate::support::tls::trusting(&own.cert(), V13).connect(proxy.addr(), "a.test");
     let refused = std::io::Read::read(&mut without.reader, &mut [0]).unwrap_err();
     assert!(refused.to_string().contains("CertificateRequired"), "{refused}");

@@ -1,4 +1,4 @@
-//! Clients that show long chains of certificates: each ticket holds all of it.
+//! Clients with long certificate chains, all of which each ticket contains.
 
 use crate::support::pki::{Pki, config};
 use crate::support::tls::{TlsClient, V12, V13};
@@ -11,7 +11,7 @@ fn a_client_with_a_long_chain_is_answered() {
     let server = pki.issue("a.test");
     let tls = format!("tls = {{ certificates = [{}], client_auth = {{ ca = {:?} }} }}", server.entry(), pki.ca());
     let proxy = Proxy::start(&config(&tls, &endpoint, ""));
-    // Some fit into one buffer twice, some once, some not at all.
+    // Two of the smallest fit into a buffer, one of the next, and none of the largest.
     for size in [1_000, 9_000, 16_000, 17_500, 20_000, 28_000] {
         let shop = pki.issue_with("shop.test", &PKCS_ECDSA_P256_SHA256, |params| {
             let content = [&[4, 0x82][..], &(size as u16).to_be_bytes(), &vec![7; size]].concat();

@@ -1,4 +1,4 @@
-//! Does TLS work on both sides, over real sockets, with clients and servers that are not ours?
+//! TLS on both sides over real sockets, with other implementations of clients and servers.
 
 #![allow(clippy::disallowed_types, reason = "a test is no worker: it may lock")]
 

@@ -1,4 +1,4 @@
-//! Which certificate does a client see? By the name that it asks for, and the keys that it knows.
+//! Choice of the certificate, by the name and the key types of the client.
 
 use crate::support::pki::{Issued, Pki, config};
 use crate::support::tls::{TlsClient, V12, V13};
@@ -16,7 +16,7 @@ fn proxy(certificates: &[&Issued], endpoint: &Endpoint, more: &str) -> Proxy {
     Proxy::start(&config(&format!("tls = {{ certificates = [{}] {more} }}", entries.join(", ")), endpoint, ""))
 }
 
-/// Accepts everything, and keeps what it was shown: the certificate, and its OCSP response.
+/// A verifier that accepts everything, and keeps the certificate and OCSP response that it was shown.
 #[derive(Debug)]
 struct Watching {
     provider: CryptoProvider,
@@ -61,7 +61,7 @@ impl ServerCertVerifier for Watching {
     }
 }
 
-/// Returns the certificate, and its OCSP response, that are shown to a client with these capabilities that asks for this name.
+/// Certificate and OCSP response that are shown to a client with these capabilities that asks for this name.
 #[track_caller]
 pub(super) fn shown(
     proxy: &Proxy,
@@ -86,18 +86,18 @@ fn an_exact_name_comes_before_a_wildcard_and_the_first_of_all_where_none_fits() 
         ("www.b.test", &exact),
         ("WWW.B.test", &exact),
         ("other.b.test", &any),
-        // A wildcard is one label.
+        // A wildcard stands for one label.
         ("b.test", &first),
         ("a.www.b.test", &first),
         ("elsewhere.test", &first),
-        // No name at all is asked for.
+        // A client of an IP address sends no name.
         ("127.0.0.1", &first),
     ] {
         assert_eq!(shown(&proxy, default_provider(), V13, name).0, wanted.der.to_vec(), "{name}");
     }
 }
 
-/// What knows these schemes alone.
+/// A provider that supports only these signature schemes.
 fn knowing(schemes: &[SignatureScheme]) -> CryptoProvider {
     let mut provider = default_provider();
     let known = provider.signature_verification_algorithms;
@@ -122,7 +122,7 @@ fn of_several_for_a_name_a_client_sees_the_first_whose_key_it_knows() {
             assert_eq!(shown(&proxy, knowing(schemes), versions, "a.test").0, wanted.der.to_vec(), "{schemes:?}");
         }
     }
-    // With TLS 1.2 also by the cipher suites.
+    // In TLS 1.2 the cipher suites decide, too.
     for (suites, wanted) in [("ECDHE_RSA", &rsa), ("ECDHE_ECDSA", &ed)] {
         let mut provider = default_provider();
         provider.cipher_suites.retain(|suite| format!("{:?}", suite.suite()).contains(suites));

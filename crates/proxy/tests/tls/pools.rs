@@ -1,4 +1,4 @@
-//! TLS to endpoints and under TCP, as a configuration says it.
+//! TLS to endpoints, for requests and TCP sessions, as configured.
 
 use crate::support::endpoint::ok;
 use crate::support::log::Log;
@@ -12,7 +12,7 @@ use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
 
-/// A plain listener before endpoints that speak TLS.
+/// A plain listener whose pool uses TLS.
 fn before(endpoint: &Endpoint, tls: &str) -> Proxy {
     Proxy::with(&[endpoint.addr], "", &format!("tls = {tls}"), "")
 }
@@ -45,7 +45,7 @@ fn an_endpoint_that_wants_a_certificate_is_shown_that_of_the_pool() {
     let with = format!("{{ ca = {:?}, server_name = 'b.test', cert = {:?}, key = {:?} }}", pki.ca(), own.cert, own.key);
     assert_eq!(before(&endpoint, &with).client().get("/").body_text(), "secured");
     let without = before(&endpoint, &format!("{{ ca = {:?}, server_name = 'b.test' }}", pki.ca()));
-    // With TLS 1.3 it says so behind the handshake, when the request is on its way.
+    // With TLS 1.3 the alert comes after the handshake, when the request is already sent.
     let answer = without.client().get("/");
     assert_eq!(answer.status(), 502);
     assert!(answer.body_text().contains("closed TLS with an alert: CertificateRequired"), "{}", answer.body_text());
@@ -103,7 +103,7 @@ fn sessions_with_endpoints_go_on_over_requests_checks_and_probes() {
             endpoints[1].addr,
             pki.ca()
         ));
-        // The check speaks TLS, or it would stay down.
+        // The check uses TLS, or the endpoints would stay down.
         endpoints.iter().for_each(|endpoint| proxy.becomes(endpoint.addr, "up"));
         let probed = CAME.iter().position(|form| *form == "http").unwrap();
         let mut client = proxy.client();
@@ -120,7 +120,7 @@ fn sessions_with_endpoints_go_on_over_requests_checks_and_probes() {
 }
 
 #[test]
-fn a_session_over_tcp_ends_its_tls_here_by_name_with_the_client_told_of_in_the_log() {
+fn a_session_over_tcp_ends_its_tls_here_by_name_with_the_client_in_the_log() {
     let named = |name: &'static str| {
         Endpoint::start(move |conn| {
             conn.send(name);
@@ -148,7 +148,7 @@ fn a_session_over_tcp_ends_its_tls_here_by_name_with_the_client_told_of_in_the_l
         assert_eq!(said, wanted.as_bytes());
     }
     assert!(refused(&proxy, pki.client(V13, None), "a.test").contains("CertificateRequired"));
-    // What is no TLS is closed: whether HTTP is spoken behind it is not known.
+    // A client without TLS is closed: nothing is known about its protocol.
     let mut plain = Client::connect(proxy.addr());
     plain.send("GET / HTTP/1.1\r\n\r\n").ends();
     let failed = |cause: Unsecured| proxy.listener(|l| l.tls.failed[cause as usize].get());

@@ -1,4 +1,4 @@
-//! Clients that show certificates: who they are is told to endpoints and to the log, and the wrong ones are refused.
+//! Client certificates: their identity in fields for endpoints and in the log, and refusal of invalid ones.
 
 use crate::support::h2_server::H2Server;
 use crate::support::log::Log;
@@ -10,7 +10,8 @@ use evenkeel_proxy::stats::Unsecured;
 use rustls::HandshakeKind;
 use sha2::{Digest, Sha256};
 
-/// What a client might claim to be: in any case, and as CGI would confuse it.
+/// Fields with which a client might fake an identity: in upper and lower case, and with underscores, which CGI does not
+/// distinguish from hyphens.
 const CLAIMS: [&str; 9] = [
     "X-Client-Cert-Verified: SUCCESS",
     "x-client-cert-subject: CN=admin",
@@ -31,7 +32,7 @@ fn fingerprint(issued: &Issued) -> String {
     Sha256::digest(&issued.der).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What of a head is about certificates, names in lower case.
+/// Fields of a head about certificates, with names in lower case.
 fn told(head: &str) -> Vec<String> {
     let lines = head.lines().filter_map(|line| line.split_once(": "));
     let mut told: Vec<String> = lines
@@ -54,7 +55,7 @@ fn of(issued: &Issued) -> Vec<String> {
 }
 
 #[test]
-fn endpoints_and_the_log_are_told_who_the_client_is_also_when_its_session_goes_on() {
+fn endpoints_and_the_log_get_the_identity_also_when_a_session_is_resumed() {
     for versions in [V12, V13] {
         let (pki, endpoint, log) = (Pki::new(), Endpoint::saying("hello"), Log::new());
         let (server, shop) = (pki.issue("a.test"), pki.numbered("shop.test", 0xa7));
@@ -85,7 +86,7 @@ fn endpoints_and_the_log_are_told_who_the_client_is_also_when_its_session_goes_o
 }
 
 #[test]
-fn where_certificates_are_optional_a_client_without_one_is_told_of_as_such() {
+fn where_certificates_are_optional_a_client_without_one_is_marked_as_such() {
     let (pki, endpoint, log) = (Pki::new(), Endpoint::saying("hello"), Log::new());
     let (server, shop) = (pki.issue("a.test"), pki.numbered("shop.test", 0xa7));
     let tls = asking(&pki, &server, "mode = 'optional'");
@@ -96,7 +97,7 @@ fn where_certificates_are_optional_a_client_without_one_is_told_of_as_such() {
         assert_eq!(client.response().status(), 200);
         assert_eq!(told(&endpoint.seen().last().unwrap().head), wanted);
     }
-    // One that shows a certificate has to show a good one.
+    // A certificate that is shown has to be valid, though none is required.
     let other = Pki::named("another authority");
     let wrong = other.issue("shop.test");
     assert!(refused(&proxy, pki.client(V13, Some(&wrong)), "a.test").contains("UnknownCA"));
@@ -121,7 +122,7 @@ fn claims_of_clients_that_were_not_asked_go_nowhere() {
 }
 
 #[test]
-fn over_http2_the_same_is_told() {
+fn over_http2_the_identity_is_the_same() {
     if !installed(&["curl"]) {
         return;
     }
@@ -151,7 +152,7 @@ fn over_http2_the_same_is_told() {
 }
 
 #[test]
-fn endpoints_that_speak_http2_are_told_the_same() {
+fn endpoints_that_speak_http2_get_the_same_identity() {
     let (pki, endpoint) = (Pki::new(), H2Server::saying("hello"));
     let (server, shop) = (pki.issue("a.test"), pki.numbered("shop.test", 0xa7));
     let proxy = Proxy::start(&format!(
@@ -184,7 +185,7 @@ fn a_client_whose_certificate_was_revoked_is_refused_and_its_session_does_not_go
         assert!(resumes(&proxy, &client, "a.test"));
         let why = refused(&proxy, pki.client(versions, Some(&two)), "a.test");
         assert!(why.contains(said), "{why}");
-        // Now the other one too, whose client has a ticket.
+        // Now the other one is revoked, too, whose client has a ticket.
         pki.crl(&[1, 2]);
         proxy.server().certificates().look();
         let why = refused(&proxy, client, "a.test");
@@ -197,7 +198,7 @@ fn a_client_whose_certificate_was_revoked_is_refused_and_its_session_does_not_go
     }
 }
 
-/// A ticket shows that a client was let in once, and then it had not to prove anything.
+/// A ticket proves that a client was let in once, when it did not have to prove anything.
 #[test]
 fn a_session_without_a_certificate_does_not_go_on_where_one_is_required() {
     let (pki, endpoint) = (Pki::new(), Endpoint::saying("hello"));

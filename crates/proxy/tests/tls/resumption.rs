@@ -1,11 +1,11 @@
-//! Sessions that go on: at another instance, when keys change, after a reload.
+//! Session resumption: at another instance, when keys change, and after a reload.
 
 use crate::support::pki::{Pki, config, resumes};
 use crate::support::tls::{V12, V13};
 use crate::support::{Endpoint, Proxy};
 
 #[test]
-fn a_session_goes_on_at_an_instance_with_the_same_keys_and_at_no_other() {
+fn a_session_is_resumed_at_an_instance_with_the_same_keys_and_at_no_other() {
     let (pki, endpoint) = (Pki::new(), Endpoint::saying("hello"));
     let server = pki.issue("a.test");
     let (keys, others) = (pki.write("tickets.key", [7; 80]), pki.write("others.key", [8; 80]));
@@ -40,7 +40,7 @@ fn a_ticket_is_good_for_one_more_change_of_keys() {
         assert!(resumes(&proxy, &early, "a.test"));
         keys(4, 3);
         proxy.server().certificates().look();
-        // One has a newer ticket since, the other has not.
+        // One client has got a newer ticket since, the other one has not.
         assert!(resumes(&proxy, &early, "a.test"));
         assert!(!resumes(&proxy, &late, "a.test"));
     }
@@ -55,7 +55,7 @@ fn after_a_reload_tickets_are_good_still() {
         let mut proxy = Proxy::start(&config(&tls(""), &endpoint, ""));
         let client = pki.client(versions, None);
         assert!(!resumes(&proxy, &client, "a.test"));
-        // Of something else, of TLS at this listener, and of its files.
+        // After changes to something else, to this listener's TLS, and to its files.
         let route = "[[route]]\nmatch = { prefix = \"/\" }\npool = \"web\"";
         proxy.reload(&config(&tls(""), &endpoint, route)).unwrap();
         assert!(resumes(&proxy, &client, "a.test"));
@@ -68,7 +68,7 @@ fn after_a_reload_tickets_are_good_still() {
         assert!(resumes(&proxy, &client, "a.test"));
         proxy.reload(&config(&tls(""), &endpoint, "")).unwrap();
         assert!(resumes(&proxy, &client, "a.test"));
-        // Keys from files take the place of those that were made here, and the other way round.
+        // Keys from files replace the random ones, and the other way round.
         let keys = pki.write("tickets.key", [7; 80]);
         proxy.reload(&config(&tls(&format!(", ticket_keys = [{keys:?}]")), &endpoint, "")).unwrap();
         assert!(!resumes(&proxy, &client, "a.test"));

@@ -1,11 +1,11 @@
-//! Sessions over TCP, whose TLS ends here, on either side.
+//! TCP sessions with TLS that ends at the proxy, on either side.
 
 use crate::support::tls::{Authority, BOTH, TlsClient, V12, V13, at_listener, endpoint, to_pool};
 use crate::support::{Endpoint, Proxy, SOON, noise, wait_until};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
-/// Sends back what comes.
+/// An endpoint that reads to the end, and then sends everything back.
 fn echo() -> Endpoint {
     Endpoint::start(|conn| {
         let all = conn.rest();
@@ -60,7 +60,7 @@ fn a_session_goes_where_its_handshake_asks_for() {
     });
     let proxy = Proxy::start_secured(&config, &at_listener(any, SOON));
     for (name, wanted) in [("a.test", "two"), ("b.example", "one")] {
-        // The endpoint speaks first.
+        // The endpoint sends first.
         let mut client = TlsClient::connect(proxy.addr(), ca.client(BOTH), name).unwrap();
         let mut said = [0; 3];
         client.reader.read_exact(&mut said).unwrap();

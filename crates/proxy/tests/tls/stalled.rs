@@ -1,4 +1,4 @@
-//! Clients that stall within a handshake: they cost next to nothing, and keep no other client out.
+//! Clients that stall within a handshake: they cost next to nothing, and block no other client.
 
 use crate::support::tls::{Authority, BOTH, TlsClient, at_listener, proxy};
 use crate::support::{Endpoint, Proxy, SOON, wait_until};
@@ -9,10 +9,10 @@ use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 
-/// Handshakes that may be under way, as set by `at_listener`.
+/// Limit of handshakes under way, as set by `at_listener`.
 const MOST: usize = 100;
 
-/// A connection from this address of the machine.
+/// Connects from this loopback address.
 fn from(ip: [u8; 4], to: SocketAddr) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from((Ipv4Addr::from(ip), 0)).into()).unwrap();
@@ -67,7 +67,7 @@ fn clients_that_stall_behind_their_hello_give_way_to_other_addresses() {
         let stream = from([127, 0, 0, 3], proxy.addr());
         let mut client = TlsClient::over(stream, ca.client(BOTH), "a.test").expect("a handshake");
         assert_eq!(client.get("/").body_text(), "hello");
-        // The place that one gave up is free again.
+        // The place that a stalled client has lost is used again.
         assert_eq!(failed(&proxy, Unsecured::Displaced), 1, "round {round}");
     }
     assert_eq!(failed(&proxy, Unsecured::TooMany), 0);
@@ -79,7 +79,7 @@ fn clients_that_stall_behind_their_hello_give_way_to_other_addresses() {
 fn waiting_places_are_shared_by_address() {
     let (ca, endpoint) = (Authority::new("ca"), Endpoint::saying("hello"));
     let proxy = proxy(endpoint.addr, at_listener(ca.server("a.test", &[], |_| ()), SOON), "", "");
-    // Four for each handshake.
+    // The limit on waiting connections is four for each handshake.
     let stalled = sending(4 * MOST, [127, 0, 0, 2], &proxy, &[22]);
     wait_until("all of them wait", || proxy.listener(|l| l.tls.waiting.get()) == stalled.len() as u64);
     let mut others = sending(10, [127, 0, 0, 3], &proxy, &[22]);

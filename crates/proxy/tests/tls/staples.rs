@@ -1,4 +1,4 @@
-//! OCSP responses that clients see: good ones, and no others.
+//! OCSP responses in handshakes: valid ones, and no others.
 
 use super::names::shown;
 use crate::support::pki::{Issued, Pki, config};
@@ -7,10 +7,10 @@ use crate::support::{Endpoint, Proxy};
 use rustls::crypto::aws_lc_rs::default_provider;
 use std::path::Path;
 
-/// tryLater, as RFC 6960 encodes it.
+/// A `tryLater` response in DER (RFC 6960 section 4.2.1).
 const TRY_LATER: &[u8] = &[0x30, 3, 0x0a, 1, 3];
 
-/// Returns a proxy that shows the first certificate with a response from a file, and the second without.
+/// A proxy that shows the first certificate with a response from a file, and the second without.
 fn proxy(with: &Issued, ocsp: &Path, without: &Issued, endpoint: &Endpoint) -> Proxy {
     let (cert, key, other) = (&with.cert, &with.key, without.entry());
     let certificates = format!("[{{ cert = {cert:?}, key = {key:?}, ocsp = {ocsp:?} }}, {other}]");

@@ -1,4 +1,4 @@
-//! Certificates that are renewed while clients come: none of them is lost.
+//! Renewal of certificates while clients connect: none of them fails.
 
 use crate::support::pki::{Pki, config};
 use crate::support::tls::{TlsClient, V12, V13};
@@ -30,7 +30,7 @@ fn no_handshake_fails_while_certificates_change_and_wrong_files_change_nothing()
             let (proxy, pki, over, connected) = (&proxy, &pki, &over, &connected);
             scope.spawn(move || {
                 while !over.load(SeqCst) {
-                    // A client that has no session: all of the handshake, and so the certificate.
+                    // A client without a session performs the full handshake, with the certificate.
                     let mut client =
                         TlsClient::connect(proxy.addr(), pki.client(versions, None), "a.test").expect("a handshake");
                     assert_eq!(client.get("/").status(), 200);
@@ -40,7 +40,7 @@ fn no_handshake_fails_while_certificates_change_and_wrong_files_change_nothing()
         }
         for _ in 0..ROUNDS {
             let next = pki.issue("a.test");
-            // First the one, then the other: in between they do not fit, and what is used stays.
+            // Between the two copies they do not match, and the old pair stays in use.
             std::fs::copy(&next.cert, &used.cert).unwrap();
             proxy.server().certificates().look();
             std::fs::copy(&next.key, &used.key).unwrap();
@@ -60,7 +60,7 @@ fn no_handshake_fails_while_certificates_change_and_wrong_files_change_nothing()
     let reloads = |result: &str, n: usize| format!("evenkeel_certificate_reloads_total{{result=\"{result}\"}} {n}");
     let text = metrics(&proxy);
     assert!(text.contains(&reloads("applied", ROUNDS)) && text.contains(&reloads("refused", ROUNDS)), "{text}");
-    // One that is cut off, and one that is gone.
+    // A truncated file, and a missing one.
     for wrong in [Some("-----BEGIN CERTIFICATE-----\nMIIB"), None] {
         match wrong {
             Some(text) => std::fs::write(&used.cert, text).unwrap(),
@@ -70,7 +70,7 @@ fn no_handshake_fails_while_certificates_change_and_wrong_files_change_nothing()
         assert_eq!(shown(&proxy), last);
     }
     assert!(metrics(&proxy).contains(&reloads("refused", ROUNDS + 2)));
-    // It is the same when it comes again.
+    // The same certificate, after its file has come back.
     pki.write(used.cert.file_name().unwrap().to_str().unwrap(), pem(&last));
     proxy.server().certificates().look();
     assert_eq!(shown(&proxy), last);

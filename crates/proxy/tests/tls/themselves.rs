@@ -1,4 +1,4 @@
-//! Certificates that are themselves configured as the ones to trust: of an endpoint, and of a client.
+//! Certificates that are trusted as they are, without an authority: of an endpoint, and of a client.
 
 use crate::support::endpoint::ok;
 use crate::support::pki::{Issued, Pki, config, refused, resumes};
@@ -7,7 +7,7 @@ use crate::support::{Endpoint, Proxy, wait_until};
 use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, PKCS_ECDSA_P256_SHA256, date_time_ymd};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The answer where an endpoint shows `shown`, and `ca` is trusted.
+/// Status and body of a response from an endpoint that shows `shown`, with `ca` as the trusted certificate.
 fn answer(pki: &Pki, shown: &Issued, ca: &Issued) -> (u16, String) {
     let endpoint = answering(pki.serving(shown), |_| ok("secured"));
     let tls = format!("tls = {{ ca = {:?}, server_name = 'b.test' }}", ca.cert);
@@ -23,7 +23,7 @@ fn an_endpoint_is_believed_by_its_own_certificate() {
     // A certificate that an authority has issued, without that authority.
     let issued = pki.issue("b.test");
     assert_eq!(answer(&pki, &issued, &issued).0, 200);
-    // Another certificate of the same name, which the first has not issued.
+    // Another certificate for the same name, which the first has not issued.
     let (status, why) = answer(&pki, &pki.own("b.test", |_| ()), &own);
     assert!(status == 502 && why.contains("TLS: "), "{status} {why}");
     let past = |params: &mut CertificateParams| params.not_after = date_time_ymd(2020, 1, 1);

@@ -1,4 +1,4 @@
-//! Does a second copy of a slow request help, and does it stay within its bounds?
+//! Hedging: a second copy of a slow request helps, within its limits.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 use crate::support::endpoint::{Conn, ok};
@@ -9,21 +9,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-/// What the work for a fast answer takes. A second copy goes out no earlier, so it does not overtake the first on its way.
+/// Time for a fast response. A second copy is sent no earlier, so it does not overtake the first on its way.
 const FAST: Duration = Duration::from_millis(20);
 
-/// Time for a response in tests where it ends what is slow: many times what makes a second copy go out, on a busy machine too.
+/// Timeout for tests in which it ends slow requests: many times the delay of a second copy, even on a busy machine.
 const RESPONSE: &str = "timeouts = { response = '1s' }";
 
-/// As many latencies as make a percentile.
+/// Number of latencies from which the percentile is used.
 const ENOUGH: usize = 100;
 
 const SLOW: &str = "GET /slow HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// Endpoints that answer at once, but for requests of `/slow`.
+/// Endpoints that answer at once, except requests for `/slow`.
 struct Endpoints {
     all: Vec<Endpoint>,
-    /// Slow requests that came, and how many of their scripts have ended.
+    /// Counts of slow requests that came, and of their scripts that ended.
     counts: Arc<Counts>,
 }
 
@@ -34,7 +34,7 @@ struct Counts {
 }
 
 impl Endpoints {
-    /// `slow` is what happens to the first, the second, and so on of the slow requests, wherever they come.
+    /// `slow` handles slow requests, with their number over all endpoints.
     fn start(n: usize, slow: impl Fn(&mut Conn, usize, &Counts) + Clone + Send + Sync + 'static) -> Endpoints {
         let counts = Arc::<Counts>::default();
         let endpoint = |_| {
@@ -56,7 +56,7 @@ impl Endpoints {
         Endpoints { all, counts }
     }
 
-    /// A proxy that hedges, and that has seen so many fast answers.
+    /// A proxy that hedges and has seen `seen` fast responses.
     fn proxy(&self, seen: usize, lines: &str, log: &str) -> Proxy {
         let lines = format!("outlier = 'off'\n{lines}");
         let proxy = Proxy::with(&self.all.iter().map(|e| e.addr).collect::<Vec<_>>(), "", &lines, log);
@@ -75,8 +75,8 @@ impl Endpoints {
     }
 }
 
-/// Each request on a connection of its own: a close is then the endpoint's answer, and no accident of an idle connection
-/// that would be asked again on a new one.
+/// No idle connections: a close is then the endpoint's answer to the request, and not a stale connection, which would
+/// be replaced.
 const UNSHARED: &str = "limits = { idle_per_endpoint = 0 }";
 
 const HEDGING: &str = "retry = { attempts = 0, hedge_after = 'p95', hedge_budget = 1 }";
@@ -85,12 +85,12 @@ fn until_both_came(counts: &Counts) {
     wait_until("the second copy comes", || counts.came.load(SeqCst) >= 2);
 }
 
-/// Waits until the proxy gives up.
+/// Waits until the proxy closes.
 fn hold(conn: &mut Conn) {
     conn.rest();
 }
 
-/// Copies sent, and those that won.
+/// Numbers of second copies sent, and of those that won.
 fn hedges(proxy: &Proxy) -> [u64; 2] {
     [proxy.pool(|pool| pool.hedges.get()), proxy.pool(|pool| pool.hedges_won.get())]
 }
@@ -146,7 +146,7 @@ fn the_first_may_still_win() {
 }
 
 #[test]
-fn the_second_goes_on_when_the_first_closes() {
+fn the_second_continues_when_the_first_closes() {
     let endpoints = Endpoints::start(2, |conn, nth, counts| match nth {
         0 => until_both_came(counts),
         _ => {
@@ -160,7 +160,7 @@ fn the_second_goes_on_when_the_first_closes() {
 }
 
 #[test]
-fn the_first_goes_on_when_the_second_closes() {
+fn the_first_continues_when_the_second_closes() {
     let endpoints = Endpoints::start(2, |conn, nth, counts| {
         if nth == 0 {
             wait_until("the second is over", || counts.ended.load(SeqCst) == 1);
@@ -173,7 +173,7 @@ fn the_first_goes_on_when_the_second_closes() {
 }
 
 #[test]
-fn when_both_close_each_is_counted_and_the_client_told() {
+fn when_both_close_each_is_counted_and_the_client_gets_an_error() {
     let endpoints = Endpoints::start(2, |_, _, counts| until_both_came(counts));
     let proxy = endpoints.proxy(ENOUGH, &format!("{UNSHARED}\n{HEDGING}"), "");
     let answer = ask(&proxy);
@@ -211,7 +211,7 @@ fn a_client_that_goes_away_ends_both() {
     assert_eq!(log.lines(proxy).last().expect("a line for each")["term"], "CH");
 }
 
-/// These get no second copy, however long they take: they end by the time for a response.
+/// These get no second copy, however slow they are; the response timeout ends them.
 #[test]
 fn some_requests_are_never_sent_twice() {
     let retry = |more: &str| format!("{RESPONSE}\nretry = {{ attempts = 0, {more} }}");
@@ -243,7 +243,7 @@ fn a_hedge_that_the_budget_denies_leaves_the_turns_of_the_endpoints_alone() {
         Endpoint::start(move |conn| {
             while let Some(request) = conn.request() {
                 if request.line().contains(" /slow ") {
-                    // Later than the second copy would go out.
+                    // Later than the second copy would be sent.
                     std::thread::sleep(8 * FAST);
                 }
                 std::thread::sleep(FAST);
@@ -274,7 +274,7 @@ fn when_all_are_slow_there_are_no_more_copies_than_the_budget_has() {
     std::thread::scope(|scope| {
         (0..requests).for_each(|_| _ = scope.spawn(|| assert_eq!(ask(&proxy).status(), 504)));
     });
-    // A fiftieth of 108 requests, less what fades.
+    // A fiftieth of 108 requests, less the decay of the budget.
     let [sent, _] = hedges(&proxy);
     assert!((1..=2).contains(&sent), "{sent}");
     wait_until("all of them came", || endpoints.came() == requests + sent as usize);

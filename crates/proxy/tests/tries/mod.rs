@@ -1,4 +1,4 @@
-//! A request that is sent more than once: tried again, or hedged.
+//! Requests that are sent more than once: retries and hedges.
 
 mod hedging;
 mod retries;

@@ -1,5 +1,5 @@
-//! Which requests that failed are tried again, where, and how often? Not one more than the settings say, and never what
-//! might be done twice.
+//! Retries: the failures that allow one, its endpoint, and the number of tries; no request is repeated that must not
+//! be.
 
 use crate::support::endpoint::{ok, status};
 use crate::support::log::Log;
@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const POST: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello";
 
-/// Before these endpoints, with short pauses, and without ejections: those have tests of their own.
+/// A proxy with these endpoints and short pauses. Ejection is off, as it has tests of its own.
 fn proxy(endpoints: &[SocketAddr], retry: &str) -> Proxy {
     Proxy::with(endpoints, "", &pool(retry), "")
 }
@@ -21,7 +21,7 @@ fn pool(retry: &str) -> String {
     format!("outlier = 'off'\nretry = {{ backoff = '1ms..2ms', {retry} }}")
 }
 
-/// The status of a request on a connection of its own.
+/// Status of the response to a request on a new connection.
 fn answer(proxy: &Proxy, request: &str) -> u16 {
     proxy.client().send(request).response().status()
 }
@@ -242,7 +242,8 @@ fn an_endpoint_that_takes_too_long_is_left_for_another() {
     wait_until("the slow one has read them", || slow.seen().len() as u64 == retries(&proxy));
 }
 
-/// A pause of up to a minute: that one of 10 ms is drawn, in which the client might not leave first, has odds of 1 in 6000.
+/// With full jitter up to a minute, a pause below 10 ms, before which the client might not leave, has odds of 1 in
+/// 6000.
 #[test]
 fn a_client_that_leaves_before_another_try_is_noticed_at_once() {
     let (bad, log) = (Endpoint::resetting(), Log::new());

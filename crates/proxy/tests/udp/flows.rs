@@ -1,4 +1,4 @@
-//! Do datagrams get there and back? Flows over real sockets: who gets them, how they end, and what they survive.
+//! UDP flows over real sockets: their endpoints, their ends, and the changes that they survive.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 use crate::support;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// A listener for datagrams before these endpoints, with more lines for the listener, the pool and what is behind.
+/// Configuration of a UDP listener for these endpoints, with more lines for the listener and for the pool.
 fn config(endpoints: &[SocketAddr], listener: &str, pool: &str) -> String {
     let endpoints: Vec<String> = endpoints.iter().map(|addr| format!("\"{addr}\"")).collect();
     let idle = if listener.contains("udp =") { "" } else { "udp = { idle = \"500ms\" }" };
@@ -45,7 +45,7 @@ fn a_client_keeps_its_endpoint_and_clients_are_spread() {
     let first: Vec<_> = clients.iter().map(|client| ask(client, b"1")).collect();
     let second: Vec<_> = clients.iter().map(|client| ask(client, b"1")).collect();
     assert_eq!(first, second);
-    // Two workers go around on their own, so each endpoint is at most one off for each of them.
+    // Each of the two workers takes turns on its own, so an endpoint is at most one off per worker.
     for name in NAMES {
         let n = first.iter().filter(|answer| answer[..] == *format!("{name}1").as_bytes()).count();
         assert!((8..=12).contains(&n), "{name} has {n}");
@@ -73,7 +73,7 @@ fn every_algorithm_serves_datagrams() {
 #[test]
 fn maglev_keeps_a_client_address_whatever_its_port() {
     let endpoints = three();
-    // Flows end at once, as its bound spreads what is under way.
+    // Flows end at once, as the bounded load of maglev would move clients away from busy endpoints.
     let proxy = before(&endpoints, "udp = { idle = \"1h\", answers = 1 }", "balance = \"maglev\"");
     let mut seen = std::collections::BTreeSet::new();
     for host in 1..=40 {
@@ -82,7 +82,7 @@ fn maglev_keeps_a_client_address_whatever_its_port() {
         assert!(answers.windows(2).all(|pair| pair[0] == pair[1]), "{answers:?}");
         seen.extend(answers);
     }
-    // 40 addresses miss one of three endpoints with odds of 3 (2/3)^40 < 10^-6, and the hash is the same each time.
+    // 40 addresses miss one of three endpoints with odds of 3 (2/3)^40 < 10^-6, and the hash is the same in every run.
     assert_eq!(seen.len(), 3);
 }
 
@@ -126,7 +126,7 @@ fn an_endpoint_that_is_gone_is_left_after_its_first_refusal() {
     clients.iter().for_each(|client| _ = ask(client, b""));
     let gone = endpoints.remove(1).addr;
     for client in &clients {
-        // The first datagram brings the refusal, where it went to the one that is gone; the next goes elsewhere.
+        // If the flow was at the endpoint that is gone, the first datagram gets the refusal, and the next one moves.
         assert_ne!(ask_until_answered(client, b""), b"b");
     }
     assert!(udp(&proxy, |u| u.moved.get()) >= 8);
@@ -138,7 +138,7 @@ fn an_endpoint_that_is_gone_is_left_after_its_first_refusal() {
     assert!(lines.iter().filter(|line| line["tries"].as_u64() >= Some(2)).count() >= 8);
 }
 
-/// The kernel takes a datagram to a closed port, and it was counted as sent.
+/// The kernel accepts a datagram to a closed port, which must not count as delivered.
 #[test]
 fn datagrams_that_a_closed_port_refuses_are_counted() {
     let gone = three().remove(0).addr;
@@ -216,7 +216,7 @@ fn answers_come_from_the_address_that_was_asked() {
         let config = config(&[endpoints[0].addr], "", "");
         let free = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|s| s.local_addr()).expect("a port");
         let _proxy = Proxy::start(&config.replace("$BIND", &format!("{any}:{}", free.port())));
-        // A connected client hears nobody else.
+        // A connected socket receives only from its peer.
         let mut clients: Vec<_> =
             (1..5).map(|host| client_at("127.0.0.1:0", (Ipv4Addr::new(127, 0, 0, host), free.port()).into())).collect();
         if any == "[::]" {
@@ -227,7 +227,7 @@ fn answers_come_from_the_address_that_was_asked() {
             (0..9).for_each(|_| _ = client.send(b"same").expect("sending works"));
             (0..9).for_each(|_| assert_eq!(hear(client), b"same"));
         }
-        // One client port may ask several of our addresses: each is a flow of its own.
+        // One client port may use several local addresses: each is a flow of its own.
         let one = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
         one.set_read_timeout(Some(support::SOON)).expect("sockets have timeouts");
         for host in 1..4 {
@@ -262,7 +262,7 @@ fn a_change_keeps_flows_that_it_does_not_touch_and_moves_the_others() {
     assert_eq!(udp(&proxy, |u| u.flows.get()), 8, "they are still the same flows");
 }
 
-/// Of what was said to a flow elsewhere, the endpoint that it moves to knows nothing.
+/// The endpoint that a flow moves to owes no answers to earlier datagrams.
 #[test]
 fn a_flow_that_moves_is_timed_anew() {
     let [first, quick, slow] = NAMES.map(Echo::new);

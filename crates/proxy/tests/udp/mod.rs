@@ -1,4 +1,4 @@
-//! Do datagrams get there and back, whatever happens to their flow?
+//! UDP: flows, DNS and other programs, and QUIC.
 
 mod flows;
 mod peers;

@@ -1,4 +1,4 @@
-//! Do real programs get through? dig and kdig to NSD, iperf3, and DNS servers that die under their resolver.
+//! Interoperation over UDP: dig and kdig with NSD, iperf3, and DNS servers that die during queries.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 use crate::support;
@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// An NSD with a zone, until dropped.
+/// A running NSD with a zone, ended on drop.
 struct Nsd {
     addr: SocketAddr,
     process: Child,
@@ -24,7 +24,7 @@ impl Nsd {
         std::fs::create_dir(&folder).expect("it can be made");
         let zone =
             "$ORIGIN example.test.\n$TTL 60\n@ SOA ns h 1 60 60 60 60\n@ NS ns\nns A 192.0.2.1\nwww A 192.0.2.2\n";
-        // Longer than one packet, and than one datagram that some clients ask for.
+        // Longer than a packet, and than the size that some clients advertise.
         let long: String = (0..14).map(|i| format!("long TXT \"{}{i:02}\"\n", "x".repeat(200))).collect();
         std::fs::write(folder.join("zone"), format!("{zone}{long}")).expect("it can be written");
         let dir = folder.display();
@@ -38,7 +38,7 @@ impl Nsd {
         let mut command = Command::new(evenkeel_peers::find("nsd").expect("the test looked"));
         command.arg("-d").arg("-c").arg(folder.join("conf"));
         let nsd = Nsd { addr: free, process: listening(command, free), folder };
-        // The process that answers comes later than the socket.
+        // The process that answers starts later than the socket is bound.
         ask_until_answered(&client(free), b"\0\0\0\0\0\x01\0\0\0\0\0\0\0\0\x02\0\x01");
         nsd
     }
@@ -46,7 +46,7 @@ impl Nsd {
 
 impl Drop for Nsd {
     fn drop(&mut self) {
-        // Its children end with it only if it is told to end.
+        // SIGTERM and not SIGKILL, so that its children end with it.
         let _ = Command::new("kill").arg(self.process.id().to_string()).status();
         let _ = self.process.wait();
         let _ = std::fs::remove_dir_all(&self.folder);
@@ -97,7 +97,7 @@ fn a_check_asks_a_question_of_dns_and_a_server_that_dies_is_left() {
         return;
     }
     let (stays, dies) = (Nsd::start(), Nsd::start());
-    // SOA of example.test, id 0; what is expected is its first name and type, and an answer.
+    // A query for the SOA of example.test with id 0; expected are the question and an answer.
     let health = "balance = \"round_robin\"\nhealth = { udp = { send = \"hex:0000 0000 0001 0000 0000 0000 07 6578616d706c65 \
                   04 74657374 00 0006 0001\", expect = \"hex:07 6578616d706c65 04 74657374 00 0006 0001 c00c\" }, \
                   interval = \"1s\", fall = 1 }";
@@ -123,7 +123,7 @@ fn iperf3_sends_both_ways() {
     let mut server = server.spawn().expect("iperf3 starts");
     wait_until("it listens", || std::fs::read_to_string("/proc/net/tcp").is_ok_and(|all| listens(&all, free)));
     let proxy = Proxy::start(&config(&[free], "").replace(", answers = 1", ""));
-    // Its control connection is TCP at the same port, and its datagrams go where that does.
+    // iperf3's control connection is TCP at the same port, which this thread relays.
     let relay = TcpListener::bind(proxy.addr()).expect("an address of its own");
     let relaying = std::thread::spawn(move || {
         let (client, _) = relay.accept().expect("iperf3 comes");
@@ -147,13 +147,13 @@ fn iperf3_sends_both_ways() {
     for sum in ["sum", "sum_bidir_reverse"] {
         let sum = &report["end"][sum];
         let [packets, lost] = ["packets", "lost_packets"].map(|key| sum[key].as_f64().expect("a number"));
-        // 4 Mbit/s of 200 bytes are 2,500 a second: a tenth of a second fits the buffer of a socket whose reader has to wait
-        // for a busy machine. That sends fewer, and loses some all the same.
+        // 4 Mbit/s of 200 bytes are 2,500 datagrams a second: the buffer of a socket holds those of a tenth of a
+        // second. A busy machine sends fewer and still loses some.
         assert!(packets > 500.0 && lost < packets / 2.0, "{report}");
     }
 }
 
-/// Whether a table of the kernel has a socket that listens there.
+/// True if `table`, in the form of `/proc/net/tcp`, has a listening socket at this address.
 fn listens(table: &str, addr: SocketAddr) -> bool {
     let IpAddr::V4(ip) = addr.ip() else { unreachable!("ours are of version 4") };
     let at = format!(" {:08X}:{:04X} ", u32::from_ne_bytes(ip.octets()), addr.port());

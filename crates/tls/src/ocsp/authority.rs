@@ -1,4 +1,4 @@
-//! An authority for tests, whose certificates and OCSP responses are made by OpenSSL.
+//! A test authority, whose certificates and OCSP responses are made by OpenSSL.
 
 use crate::pair;
 use rustls::pki_types::CertificateDer;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 const EC: &str = "ec -pkeyopt ec_paramgen_curve:P-256";
 
-/// A folder with an authority, `ca`, and what it issues; removed at the end.
+/// A temporary folder with an authority, `ca`, and the certificates that it issues. Removed on drop.
 pub(crate) struct Authority(PathBuf);
 
 impl Drop for Authority {
@@ -18,12 +18,12 @@ impl Drop for Authority {
 }
 
 impl Authority {
-    /// `None` without OpenSSL.
+    /// Creates an authority with an EC key. `None` if OpenSSL is not installed.
     pub fn new() -> Option<Authority> {
         Authority::with_key(EC)
     }
 
-    /// An authority with a key of this type, in options of `openssl req`. `None` without OpenSSL.
+    /// Creates an authority with a key of this type, in options of `openssl req`. `None` if OpenSSL is not installed.
     pub fn with_key(key: &str) -> Option<Authority> {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         if !evenkeel_peers::installed(&["openssl"]) {
@@ -39,7 +39,7 @@ impl Authority {
         Some(authority)
     }
 
-    /// Returns the path of one of the files: `NAME.pem`, `NAME.key`, or another.
+    /// Path of a file in the folder: `NAME.pem`, `NAME.key` or another.
     pub fn path(&self, file: &str) -> PathBuf {
         self.0.join(file)
     }
@@ -58,13 +58,13 @@ impl Authority {
         ));
     }
 
-    /// Issues a certificate of a kind, `leaf` or `responder`.
+    /// Issues the certificate `name` of a kind, `leaf` or `responder`.
     pub fn issue(&self, name: &str, kind: &str, serial: u8) {
         self.make(name, kind, EC, &format!("-CA ca.pem -CAkey ca.key -set_serial {serial}"));
     }
 
-    /// Returns the response for a certificate, signed with the key of `signer`. `status`: V = good, R = revoked, none = unknown.
-    /// `more`: further options.
+    /// Returns the OCSP response for a certificate, signed with the key of `signer`. `status`: `V` = good, `R` =
+    /// revoked, `None` = unknown. `more`: further options of `openssl ocsp`.
     pub fn response(&self, name: &str, signer: &str, status: Option<char>, more: &str) -> Vec<u8> {
         let serial = self.openssl(&format!("x509 -noout -serial -in {name}.pem")).trim().replace("serial=", "");
         let line = match status {
@@ -80,7 +80,7 @@ impl Authority {
         std::fs::read(self.path("response.der")).expect("it was made")
     }
 
-    /// Certificates of these names, one behind the other.
+    /// The certificates with these names, as a chain.
     pub fn chain(&self, names: &[&str]) -> Vec<CertificateDer<'static>> {
         names.iter().flat_map(|name| chain(&self.path(&format!("{name}.pem")))).collect()
     }

@@ -1,5 +1,5 @@
-//! Verification of an OCSP response (RFC 6960) before it is stapled: a client refuses the connection for a response that has expired
-//! or is for another certificate, and would have connected without any.
+//! Verification of OCSP responses (RFC 6960) before they are stapled. Clients refuse a connection with a response that
+//! has expired or is for another certificate, but would have accepted one without any.
 
 mod staple;
 
@@ -12,10 +12,11 @@ use x509_parser::asn1_rs::{Any, Class, FromDer, Tag};
 use x509_parser::prelude::X509Certificate;
 use x509_parser::time::ASN1Time;
 
-/// id-pkix-ocsp-basic, the only type of response in use.
+/// OID of id-pkix-ocsp-basic, the only response type in use.
 const BASIC: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 0x30, 1, 1];
 
-/// Hash algorithms of a CertID, and of the key of a responder (always SHA-1). They identify; they protect nothing.
+/// OIDs of the hash algorithms in a CertID. The hashes only identify and protect nothing, so SHA-1 is accepted; the key
+/// hash of a responder is always SHA-1.
 const SHA_1: &[u8] = &[0x2b, 0x0e, 3, 2, 0x1a];
 const SHA_2: [(&[u8], &aws_lc_rs::digest::Algorithm); 3] = [
     (&[0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2, 1], &SHA256),
@@ -23,18 +24,20 @@ const SHA_2: [(&[u8], &aws_lc_rs::digest::Algorithm); 3] = [
     (&[0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2, 3], &SHA512),
 ];
 
-/// Seconds by which the clock of a responder may be ahead: OpenSSL's default for `-validity_period`.
+/// Tolerated lead of a responder's clock, in seconds: OpenSSL's default for `-validity_period`.
 const SKEW: i64 = 300;
 
-/// Seconds before nextUpdate at which stapling stops. Longer than files stay unread, so that no client sees an expired response.
+/// Seconds before nextUpdate at which stapling stops. Longer than the interval between looks at files, so that no
+/// client sees an expired response.
 const EARLY: i64 = 10;
 
-/// The reason not to staple a response.
+/// Reason not to staple a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// In words that continue "it is not stapled: ".
+    /// Text that continues "it is not stapled: ".
     pub why: String,
-    /// True if the issuer itself denies that the certificate is good: then no earlier response may be stapled either.
+    /// True if the issuer itself denies that the certificate is good, so that no earlier response may be stapled
+    /// either.
     pub is_denial: bool,
 }
 
@@ -44,16 +47,16 @@ impl<T: Into<String>> From<T> for Refusal {
     }
 }
 
-/// A response, and what it is signed with.
+/// A parsed response and its signature.
 struct Response<'a> {
     signed: Signed<'a>,
     responder: Any<'a>,
-    /// Certificates of delegated responders, and of the issuer.
+    /// Certificates of delegated responders, and perhaps of the issuer.
     certificates: Vec<&'a [u8]>,
     singles: Vec<Single<'a>>,
 }
 
-/// Signed DER. Responses and certificates have the same frame.
+/// Signed DER: the common frame of responses and certificates.
 struct Signed<'a> {
     message: &'a [u8],
     algorithm: &'a [u8],
@@ -61,7 +64,7 @@ struct Signed<'a> {
     rest: &'a [u8],
 }
 
-/// Status of one certificate.
+/// Status of one certificate (SingleResponse).
 struct Single<'a> {
     hash: &'a [u8],
     issuer_name: &'a [u8],
@@ -73,8 +76,8 @@ struct Single<'a> {
     next_update: Option<i64>,
 }
 
-/// Verifies a response for the first certificate of a chain; returns its nextUpdate, in seconds since 1970. The certificate of the
-/// issuer is taken from the chain or from the response, wherever there is one that the first certificate was signed with.
+/// Verifies a response for the first certificate of a chain, and returns its nextUpdate in seconds since 1970. The
+/// issuer's certificate is taken from the chain or from the response: whichever has signed the first certificate.
 ///
 /// # Errors
 /// The reason not to staple it.
@@ -122,12 +125,12 @@ pub fn verify(der: &[u8], chain: &[CertificateDer<'_>], now: i64) -> Result<i64,
     }
 }
 
-/// True if a response with this nextUpdate is not to be stapled any more.
+/// True if a response with this nextUpdate must not be stapled any more.
 pub fn has_ended(next_update: i64, now: i64) -> bool {
     next_update <= now.saturating_add(EARLY)
 }
 
-/// True for a response of any status.
+/// True for an OCSP response of any status.
 pub fn is_response(der: &[u8]) -> bool {
     status(der).is_some()
 }
@@ -143,7 +146,7 @@ fn status_name(status: u8) -> String {
     }
 }
 
-/// Verifies the signature: by the issuer, or by a responder to which the issuer has given a certificate for OCSP.
+/// Verifies the signature: that of the issuer, or of a responder to which the issuer has delegated OCSP signing.
 fn is_signed(response: &Response<'_>, issuer: &X509Certificate<'_>, now: i64) -> bool {
     if is_responder(response, issuer) && verifies(issuer, &response.signed) {
         return true;
@@ -160,7 +163,7 @@ fn is_signed(response: &Response<'_>, issuer: &X509Certificate<'_>, now: i64) ->
     })
 }
 
-/// True if the response names this certificate, by its subject or its key.
+/// True if the response names this certificate as its responder, by subject or key hash.
 fn is_responder(response: &Response<'_>, certificate: &X509Certificate<'_>) -> bool {
     let mut id = response.responder.data;
     match response.responder.tag().0 {
@@ -171,7 +174,7 @@ fn is_responder(response: &Response<'_>, certificate: &X509Certificate<'_>) -> b
     }
 }
 
-/// True if this certificate was signed with the key of the signer.
+/// True if this certificate was signed with the signer's key.
 fn has_signed(signer: &X509Certificate<'_>, certificate: &[u8]) -> bool {
     signed(certificate).is_some_and(|signed| verifies(signer, &signed))
 }
@@ -190,7 +193,7 @@ fn verifies(signer: &X509Certificate<'_>, signed: &Signed<'_>) -> bool {
     })
 }
 
-/// True if `hash` of the bytes, by the algorithm with this OID, is `hashed`.
+/// True if the hash of `bytes`, by the algorithm with this OID, is `hashed`.
 fn hashes_to(oid: &[u8], bytes: &[u8], hashed: &[u8]) -> bool {
     let algorithm = match oid {
         SHA_1 => Some(&SHA1_FOR_LEGACY_USE_ONLY),
@@ -203,7 +206,7 @@ fn certificate(der: &[u8]) -> Option<X509Certificate<'_>> {
     X509Certificate::from_der(der).ok().map(|(_, certificate)| certificate)
 }
 
-/// Takes the next element, with its bytes.
+/// Takes the next element, and returns it with all of its bytes.
 fn next<'a>(input: &mut &'a [u8]) -> Option<(Any<'a>, &'a [u8])> {
     let (rest, any) = Any::from_der(input).ok()?;
     let raw = &input[..input.len() - rest.len()];
@@ -227,7 +230,7 @@ fn in_context<'a>(input: &mut &'a [u8], number: u32) -> Option<&'a [u8]> {
     })
 }
 
-/// Reads the status of a response. `None` if more follows the response.
+/// Reads the status of a response. `None` if bytes follow the response.
 fn status(mut der: &[u8]) -> Option<u8> {
     let mut all = tagged(&mut der, Tag::Sequence)?;
     match tagged(&mut all, Tag::Enumerated)? {
@@ -290,7 +293,7 @@ fn single(mut content: &[u8]) -> Option<Single<'_>> {
     Some(Single { hash, issuer_name, issuer_key, serial, status, this_update, next_update })
 }
 
-/// Seconds since 1970.
+/// Reads a time, in seconds since 1970.
 fn time(der: &[u8]) -> Option<i64> {
     ASN1Time::from_der(der).ok().map(|(_, time)| time.timestamp())
 }

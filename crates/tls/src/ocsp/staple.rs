@@ -1,4 +1,4 @@
-//! The OCSP response of a certificate, from its file until its nextUpdate.
+//! The OCSP response of a certificate, from its file until nextUpdate.
 
 use crate::clock;
 use crate::ocsp::{self, Refusal};
@@ -8,14 +8,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// A file with the OCSP response for a certificate, and the response if it is good.
+/// The file with the OCSP response for a certificate, and its response if that is valid.
 #[derive(Debug)]
 pub struct Staple {
-    /// First name of the certificate, or its file.
+    /// First name of the certificate, or its file if it has none.
     pub name: String,
     file: PathBuf,
     response: Option<Response>,
-    /// Set when nextUpdate is reached, so that handshakes need no clock. Relaxed: a handshake at that moment may see either value.
+    /// Set when nextUpdate is reached, so that handshakes need no clock. Relaxed: a handshake at that moment may see
+    /// either value, and [`EARLY`](super::EARLY) covers that.
     has_ended: AtomicBool,
 }
 
@@ -26,12 +27,12 @@ struct Response {
 }
 
 impl Staple {
-    /// Reads and verifies the response for a chain. If the one in the file is not good, an earlier one `before` from the same file is
-    /// kept while it is valid: fetches fail, and a certificate may demand that a response is stapled. A certificate that is revoked
+    /// Reads and verifies the response for a chain. If it is not valid, the response of the same file in `before` is
+    /// kept while that is: fetches may fail, and a certificate may require a stapled response. A revoked certificate
     /// keeps none.
     ///
     /// # Errors
-    /// The file cannot be read, or has something else.
+    /// The file cannot be read, or has no OCSP response.
     pub fn read(
         file: &Path,
         name: String,
@@ -53,7 +54,7 @@ impl Staple {
         Ok(Staple { name, file: file.to_path_buf(), response, has_ended: AtomicBool::new(false) })
     }
 
-    /// The response in DER, if it was good when it was read.
+    /// The response in DER, if it was valid when it was read.
     pub fn der(&self) -> Option<&[u8]> {
         self.response.as_ref().map(|response| &*response.der)
     }
@@ -63,12 +64,12 @@ impl Staple {
         self.has_ended.load(Relaxed)
     }
 
-    /// The nextUpdate of the response in seconds since 1970, if it is stapled.
+    /// nextUpdate of the response in seconds since 1970; `None` if it is not stapled.
     pub fn next_update(&self) -> Option<i64> {
         self.response.as_ref().filter(|_| !self.has_ended()).map(|response| response.next_update)
     }
 
-    /// Ends stapling if nextUpdate is reached.
+    /// Ends stapling if nextUpdate is reached at `now`, with a warning. Called at each look at the files.
     pub fn look_at(&self, listener: &str, now: i64) {
         if self.next_update().is_some_and(|at| ocsp::has_ended(at, now)) {
             self.has_ended.store(true, Relaxed);

@@ -9,7 +9,7 @@ use rustls::{ClientConfig, ClientConnection, ServerConnection, SignatureScheme};
 use std::fs;
 use std::sync::Arc;
 
-/// Shakes hands with the first listener; returns the response that is stapled, empty without one.
+/// Performs a handshake with the first listener, and returns the stapled response; empty without one.
 fn stapled(store: &Store) -> Vec<u8> {
     let trusting = Arc::new(Trusting::new(vec![SignatureScheme::ECDSA_NISTP256_SHA256]));
     let builder = ClientConfig::builder_with_provider(crate::provider::provider());
@@ -40,7 +40,7 @@ fn plan(authority: &Authority) -> Plan {
     evenkeel_config::parse_str("test", &text, &|_| None).plan.expect("a good file")
 }
 
-/// The metric of nextUpdate.
+/// The metric of nextUpdate for `a.test`.
 fn next_update(store: &Store) -> i64 {
     let all = store.shown().next_updates();
     all[&("web".into(), "a.test".to_string())]
@@ -69,7 +69,7 @@ fn a_response_is_stapled_while_it_is_good_and_until_its_next_update() {
     store.look();
     let until = next_update(&store);
     assert!(stapled(&store) == good && until > now());
-    // What replaces it is not good: it stays, also in a reload.
+    // An invalid response does not replace the valid one, not even in a reload.
     for (bad, refusals) in [(&try_later[..], "0"), (b"0 good since Monday", "1")] {
         write(bad);
         store.look();
@@ -80,14 +80,14 @@ fn a_response_is_stapled_while_it_is_good_and_until_its_next_update() {
     store.look();
     let store = store.next(&plan(&authority)).expect("good certificates");
     assert!(stapled(&store) == good && next_update(&store) == until);
-    // Time passes, while the file is broken.
+    // Time passes while the file is broken.
     write(b"rubbish");
     store.look();
     store.look_at(until - super::EARLY - 1);
     assert!(stapled(&store) == good && next_update(&store) == until);
     store.look_at(until - super::EARLY);
     assert_eq!((stapled(&store), next_update(&store)), (Vec::new(), 0), "nextUpdate");
-    // The plan does not start with it: that is an error of the file.
+    // A start with it fails: that is an error of the file.
     assert!(Store::default().next(&plan(&authority)).is_err_and(|error| error.to_string().contains("not an OCSP")));
     let newer = authority.response("a", "ca", Some('V'), "-ndays 8");
     write(&newer);

@@ -1,4 +1,4 @@
-//! Responses by OpenSSL: of an issuer, and of a responder that it has delegated.
+//! Responses made by OpenSSL, signed by an issuer or a delegated responder.
 
 use super::authority::Authority;
 use super::*;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 const DAY: i64 = 86_400;
 
-/// tryLater, as RFC 6960 encodes it.
+/// A `tryLater` response in DER (RFC 6960 section 4.2.1).
 const TRY_LATER: [u8; 5] = [0x30, 3, 0x0a, 1, 3];
 
 fn refused(der: &[u8], chain: &[CertificateDer<'_>], now: i64, why: &str) {
@@ -61,18 +61,18 @@ fn a_response_is_signed_by_the_issuer_or_by_a_responder_of_the_issuer() {
     assert!(verify(&delegated, &chain, now).is_ok());
     assert!(verify(&one.response("a", "responder", Some('V'), "-ndays 7 -resp_key_id"), &chain, now).is_ok());
     assert!(verify(&one.response("a", "ca", Some('V'), "-ndays 7 -resp_key_id"), &chain, now).is_ok());
-    // The certificate of the responder is valid for 30 days.
+    // The responder's certificate is valid for 30 days.
     let long = one.response("a", "responder", Some('V'), "-ndays 90");
     assert!(verify(&long, &chain, now + 29 * DAY).is_ok());
     for (der, at, why) in [
         (&long, now + 31 * DAY, "it is not signed by"),
         (&one.response("a", "b", Some('V'), "-ndays 7"), now, "it is not signed by"),
-        // The other authority has the same name and numbers.
+        // The other authority has the same name and serial numbers.
         (&other.response("a", "ca", Some('V'), "-ndays 7"), now, "of a different issuer"),
     ] {
         refused(der, &chain, at, why);
     }
-    // A CertID of the issuer, but the key and the certificates of the other authority.
+    // The CertID is of the issuer, but key and certificates are of the other authority.
     for signer in ["ca", "responder"] {
         for file in ["pem", "key"] {
             std::fs::copy(other.path(&format!("{signer}.{file}")), one.path(&format!("forged.{file}")))
@@ -102,7 +102,7 @@ fn the_issuer_is_found_in_the_chain_or_in_the_response() {
     for (signer, more) in [("ca", "-ndays 7 -resp_no_certs"), ("responder", "-ndays 7")] {
         let der = authority.response("a", signer, Some('V'), more);
         refused(&der, &alone, now, "the issuer's certificate");
-        // In a wrong order, too.
+        // Also with another certificate where the issuer's should be.
         refused(&der, &authority.chain(&["a", "responder"]), now, "the issuer's certificate");
     }
 }
@@ -131,7 +131,7 @@ proptest! {
     #[test]
     fn no_bytes_panic(content in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = (status(&content), signed(&content), response(&content), single(&content));
-        // Within frames that are read before it.
+        // The same bytes nested in the outer elements of a response.
         let mut framed = content;
         for tag in [0x30, 4, 0x30, 0xa0, 0x30] {
             let length = u16::try_from(framed.len()).expect("short").to_be_bytes();

@@ -1,4 +1,5 @@
-//! What of a plan can fail? Sockets, the access log, balancers, keys, pages: all of it is made before anything is changed.
+//! The parts of a plan that can fail: sockets, access log, balancers, keys, pages. They are made before anything is
+//! changed.
 
 use super::{Proxy, addresses, line_sink, probed_at};
 use crate::listener::error_pages::ErrorPages;
@@ -23,30 +24,30 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What of a plan can fail, before anything is changed.
+/// Everything of a plan that could have failed.
 pub(super) struct Prepared {
-    /// New sockets by address and by worker.
+    /// New TCP and UDP sockets, by address and then by worker.
     pub(super) sockets: HashMap<(Protocol, SocketAddr), Vec<Vec<ListenFd>>>,
-    /// New sockets for probes, by address and by worker.
+    /// New sockets for UDP probes, by address and then by worker.
     pub(super) probed: HashMap<SocketAddr, Vec<UdpSocket>>,
-    /// By pool: new balancers by worker, if it needs any.
+    /// New balancers by pool and then by worker; `None` for a pool that keeps the ones it has.
     pub(super) balancers: Vec<Option<Vec<Balancer>>>,
-    /// By pool.
+    /// Rules by pool, in the order of the plan.
     pub(super) pool_rules: Vec<PoolRules>,
-    /// What clients see when no endpoint's response goes to them.
+    /// Pages for errors that this proxy answers.
     pub(super) error_pages: Arc<ErrorPages>,
-    /// Which picks are explained.
+    /// Picks that are explained.
     pub(super) explain: Wanted,
-    /// Where TLS is spoken.
+    /// TLS by listener and by pool.
     pub(super) secured: Secured,
-    /// The new access log, or none; `None` if that stays as it is.
+    /// New access log: `None` = unchanged, `Some(None)` = off.
     pub(super) log: Option<Option<Writer>>,
 }
 
-/// Does what can fail.
+/// Prepares a plan.
 ///
 /// # Errors
-/// All that did.
+/// Everything that failed, not only the first problem.
 pub(super) fn prepare(proxy: &Proxy, next: &Next<'_>, inherited: &mut Inherited) -> Result<Prepared, Vec<Diagnostic>> {
     let (plan, before, workers) = (next.plan(), next.before, proxy.workers.len());
     let mut wrong = Wrong::default();
@@ -82,18 +83,18 @@ pub(super) fn prepare(proxy: &Proxy, next: &Next<'_>, inherited: &mut Inherited)
     }
 }
 
-/// All that stands in the way of a plan, as far as it was found.
+/// Problems found so far, in the order of the checks.
 #[derive(Default)]
 struct Wrong(Vec<Diagnostic>);
 
 impl Wrong {
-    /// What was done, if it could be.
+    /// Unwraps `done`, or keeps its problem and returns `None`.
     fn note<T>(&mut self, done: Result<T, Diagnostic>) -> Option<T> {
         done.map_err(|diagnostic| self.0.push(diagnostic)).ok()
     }
 }
 
-/// Opens sockets where there are none yet.
+/// Opens the sockets that the plan needs and the workers do not have, or takes them from `inherited`.
 fn sockets(
     proxy: &Proxy,
     plan: &Plan,
@@ -115,14 +116,14 @@ fn sockets(
     sockets
 }
 
-/// By pool: new balancers by worker, if it needs any.
+/// New balancers by pool and then by worker; `None` for a pool that keeps the ones it has.
 fn balancers(proxy: &Proxy, next: &Next<'_>, wrong: &mut Wrong) -> Vec<Option<Vec<Balancer>>> {
     let plan = next.plan();
     let old_pools: HashMap<&str, &Pool> =
         next.before.iter().flat_map(|plan| &plan.pools).map(|pool| (&*pool.name, &**pool)).collect();
     let pools = next.pools();
     let balancers = plan.pools.iter().map(|pool| {
-        // Balancers do not know which shadows there are, only whether there are any.
+        // Balancers only know whether there are shadows, not which.
         let same = old_pools
             .get(&*pool.name)
             .is_some_and(|old| old.balance == pool.balance && old.shadow.is_empty() == pool.shadow.is_empty());

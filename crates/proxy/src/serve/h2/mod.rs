@@ -1,5 +1,5 @@
-//! How does a client that speaks HTTP/2 send its requests and take their responses? As messages, on streams that share a
-//! connection: each request is a task of its own, and one more reads and writes for all of them.
+//! The client's side of HTTP/2: each request is a task of its own that exchanges messages on a stream, and one more
+//! task reads and writes for all streams of the connection.
 
 mod request;
 
@@ -25,59 +25,60 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// The head that a client's connection begins with, as HTTP/1 would read it.
+/// The part of the connection preface that an HTTP/1 parser takes for a head (RFC 9113 section 3.4).
 const PREFACE_HEAD: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
 
-/// Time in which a client may still begin requests after the notice to begin no more, unless its answers to two pings come before.
-/// A client whose event loop is busy answers late, and requests that it sent meanwhile would be refused.
+/// Grace period between the two GOAWAYs of a drain, in which requests may still begin. Answers to two pings end it
+/// early. A client whose event loop is busy answers late, and without the grace its requests of that time would be
+/// refused.
 const DRAIN_NOTICE: Duration = Duration::from_secs(5);
 
-/// What the pings carry that ask whether the client has read that.
+/// Payload of the pings that check whether the client has read the first GOAWAY.
 const DRAIN_PING: u64 = 0x6472_6169_6e00_0001;
 
-/// What one carries that asks for a sign of life.
+/// Payload of the pings that check whether the client is alive.
 const LIFE_PING: u64 = 0x6c69_6665_0000_0001;
 
 const NEVER: u64 = u64::MAX;
 
-/// Whether a connection begins as one of HTTP/2 does.
+/// True if `bytes` begin with the HTTP/2 preface.
 pub fn is_preface(bytes: &[u8]) -> bool {
     bytes.starts_with(PREFACE_HEAD)
 }
 
-/// Serves a connection that speaks HTTP/2, of which these bytes came already.
+/// Spawns the task that serves an HTTP/2 connection; `came` are bytes that were already read.
 pub fn start(open: Open, down: H1, identity: Identity, came: Buf) {
     event_loop::spawn_made(|| serve(open, down, identity, came));
 }
 
-/// What the connection's task waits for.
+/// State of the connection's task: deadlines (in ticks, [`NEVER`] if none) and the progress of a drain.
 struct Server {
     connection: Rc<Connection>,
     timer: Timer,
-    /// When that passes.
+    /// The tick that `timer` is set to.
     due: Cell<u64>,
-    /// By when the next request has to begin, while there is none.
+    /// End of the idle time, while there are no streams.
     idle_due: Cell<u64>,
-    /// By when a head that has begun has to be whole.
+    /// Tick by which a header block that has begun must be complete.
     head_due: Cell<u64>,
-    /// When the client has to give a sign of life, or be asked for one.
+    /// Tick at which a silent client is pinged or, if it was, given up.
     life_due: Cell<u64>,
     is_asked: Cell<bool>,
-    /// Whether and when it is told the last request that is served.
+    /// Progress of the connection's end.
     drain: Cell<Drain>,
-    /// True if the client has wasted too many streams.
+    /// True once the engine has ended the connection over a flood, such as too many resets.
     is_flooded: Cell<bool>,
-    /// Whether it has answered the first of the pings after that.
+    /// True if the client has answered the first of the two pings of a drain.
     has_answered: Cell<bool>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Drain {
-    /// Requests may begin.
+    /// No drain: requests may begin.
     Not,
-    /// The client was told to begin no more; those that have begun by this tick are served.
+    /// The first GOAWAY was sent; requests that begin by this tick are served.
     Notice(u64),
-    /// No more are served.
+    /// The last GOAWAY was sent; no more requests are served.
     Last,
 }
 
@@ -118,7 +119,7 @@ impl Server {
     async fn run(&self, came: Buf) {
         let session = &self.connection.session;
         let core = &self.connection.open.core;
-        // The streams are told whatever ends this task.
+        // The streams must learn of the end, however this task ends.
         let _ends = Ends(self);
         let ended = match session.take_in(came.filled(), core.clock.now().0, self) {
             Ok(()) => {
@@ -149,7 +150,7 @@ impl Server {
         }
     }
 
-    /// Has one turn after the other, until the connection ends; `None` if its requests were served and no more are.
+    /// Runs the connection's turns until it ends; `None` if it was drained and its last request is done.
     async fn turns(&self) -> Option<Ended> {
         let session = &self.connection.session;
         let open = &self.connection.open;
@@ -181,7 +182,7 @@ impl Server {
         }
     }
 
-    /// Sets the deadline to what is due next.
+    /// Sets the timer to the next deadline.
     fn set_timer(&self) {
         let session = &self.connection.session;
         let timeouts = self.connection.open.listener.limits().1;
@@ -205,13 +206,13 @@ impl Server {
         if let Drain::Notice(by) = self.drain.get() {
             due = due.min(by);
         }
-        // Setting it again would forget that it has passed.
+        // Setting an equal deadline again would lose that it has passed.
         if self.due.replace(due) != due {
             self.timer.set(due);
         }
     }
 
-    /// Something was due; whether that ends the connection.
+    /// Handles the deadlines that have passed. Returns the end of the connection if one of them ends it.
     fn on_elapsed(&self) -> Option<Ended> {
         self.due.set(NEVER);
         self.timer.set(NEVER);
@@ -226,10 +227,10 @@ impl Server {
         if session.streams() == 0 {
             if has_passed(self.idle_due.get()) {
                 if self.drain.get() != Drain::Not {
-                    // It does not even read that.
+                    // The client has not even read the GOAWAY.
                     return Some(Ended::Closed);
                 }
-                // It may send a request just now.
+                // A request may be under way, so the client gets a notice first.
                 self.begin_drain();
                 self.idle_due.set(self.timer.tick_after(2 * DRAIN_NOTICE));
             }
@@ -244,7 +245,8 @@ impl Server {
         None
     }
 
-    /// Tells the client to begin no more requests; those that it has sent by then are served.
+    /// Sends the first GOAWAY: the client should begin no more requests, but those that arrive before
+    /// [`end_drain`](Self::end_drain) are served.
     fn begin_drain(&self) {
         self.drain.set(Drain::Notice(self.timer.tick_after(DRAIN_NOTICE)));
         self.connection.session.engine(|engine| {
@@ -253,14 +255,14 @@ impl Server {
         });
     }
 
-    /// Serves no request that has not begun.
+    /// Sends the last GOAWAY: requests that have not begun are refused.
     fn end_drain(&self) {
         self.drain.set(Drain::Last);
         self.connection.session.engine(|engine| engine.go_away(ErrorCode::NoError));
     }
 }
 
-/// Ends what is left of a connection when its task does.
+/// Ends the streams of a connection when its task is dropped.
 struct Ends<'s>(&'s Server);
 
 impl Drop for Ends<'_> {
@@ -276,7 +278,7 @@ impl Role for Server {
         self.connection.served.set(served);
         listener.stats.http2.streams.add(1);
         if self.drain.get() == Drain::Not && listener.peek().is_last(served) {
-            // Requests that it has sent by now are served, too.
+            // Requests that are under way are served, too.
             self.begin_drain();
         }
     }
@@ -286,7 +288,8 @@ impl Role for Server {
         event_loop::spawn_made(|| request(incoming));
     }
 
-    /// A client that asks and takes back in one breath, over and over, costs neither a task nor an endpoint.
+    /// Counts a request that was reset in the same read that began it. It never costs a task or an endpoint (rapid
+    /// reset, CVE-2023-44487).
     fn on_taken_back(&self, head: &Head) {
         let listener = &self.connection.open.listener;
         listener.stats.ends[Cause::Client as usize].add(1);
@@ -304,7 +307,7 @@ impl Role for Server {
         stats.http2.errors[ErrorCode::EnhanceYourCalm as usize].add(1);
         stats.http2.floods[flood as usize].add(1);
         self.is_flooded.set(true);
-        // The engine has written the GOAWAY.
+        // The engine has already written a GOAWAY.
         self.drain.set(Drain::Last);
     }
 
@@ -316,7 +319,7 @@ impl Role for Server {
 
     fn on_reset(&self, by_peer: bool, code: u32) {
         let stats = &self.connection.open.listener.stats;
-        // No other code of this side's says that a request was malformed.
+        // This side resets with PROTOCOL_ERROR only if a request was malformed.
         if !by_peer && code == ErrorCode::ProtocolError as u32 {
             stats.malformed.add(1);
         }
@@ -328,8 +331,8 @@ impl Role for Server {
         if payload != DRAIN_PING || !matches!(self.drain.get(), Drain::Notice(_)) {
             return;
         }
-        // A client may answer a ping ahead of requests that it had ready before it read the notice (the h2 crate does). These are
-        // on their way with the first answer, so they are here before the second.
+        // A client may answer a ping ahead of requests that it had ready before it read the notice (the h2 crate does).
+        // These are on their way with the first answer, so they are here before the second.
         match self.has_answered.replace(true) {
             false => self.connection.session.engine(|engine| engine.ping(DRAIN_PING)),
             true => self.end_drain(),

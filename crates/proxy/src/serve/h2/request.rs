@@ -1,4 +1,4 @@
-//! How is one request of a client that speaks HTTP/2 served? As messages over its stream, in a task of its own with its own deadline.
+//! A request on a stream of an HTTP/2 client connection, served as messages in a task and with a deadline of its own.
 
 use crate::body::downstream::{ClientParts, Downstream, Flow};
 use crate::body::fault::Fault;
@@ -25,27 +25,27 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// What the access log calls it.
+/// Name of the protocol in the access log.
 const PROTO: &str = "HTTP/2";
 
-/// A connection, as its requests see it.
+/// A client connection, shared by its requests.
 pub struct Connection {
     pub open: Open,
     pub identity: Identity,
     pub session: Rc<Session>,
-    /// Requests so far.
+    /// Number of requests that have begun.
     pub served: Cell<u64>,
 }
 
 impl Connection {
-    /// The client of a request.
+    /// The client, for the record of a request.
     pub fn client(&self) -> Client<'_> {
         let peer = Peer::known(self.identity.clone(), &self.session.transport);
         Client { core: &self.open.core, listener: &self.open.listener, peer }
     }
 }
 
-/// Serves one request.
+/// Serves a request from its head until its stream has ended in both directions.
 pub async fn request(incoming: Box<(Rc<Connection>, StreamHandle, Head)>) {
     let (connection, stream, mut head) = *incoming;
     let (client, rules) = (connection.client(), connection.open.listener.rules());
@@ -56,14 +56,14 @@ pub async fn request(incoming: Box<(Rc<Connection>, StreamHandle, Head)>) {
         ended: head.ends,
         switch: head.protocol.as_deref(),
     };
-    // HTTP/1 asks for another protocol by a GET.
+    // In HTTP/1 an upgrade is a GET; in HTTP/2 it is a CONNECT (RFC 8441).
     let method = if spoken.switch.is_some() { "GET" } else { &head.method };
     let mut request = Request { method, target: &head.path, host: &head.authority, fields: head.fields.fields() };
     if let Some(priority) = request.field("priority") {
         down.stream.set_urgency(urgency(priority));
     }
     reused(|| message::serve(&client, &rules, &down, &mut request, spoken)).await;
-    // What is left of a response, at most a buffer, goes as the client makes room for it.
+    // The rest of the response, at most a buffer, is sent as the client's window allows.
     down.timer.set(down.timer.tick_after(rules.plan.timeouts.client_idle));
     if down.timer.limit(pin!(poll_fn(|cx| down.stream.poll_sent(cx)))).await.is_err() {
         down.stream.reset(ErrorCode::Cancel);
@@ -71,7 +71,7 @@ pub async fn request(incoming: Box<(Rc<Connection>, StreamHandle, Head)>) {
     down.discard_rest(|| client.is_ending()).await;
 }
 
-/// Counts and logs a request that was refused for its head, and that the engine has answered.
+/// Counts and logs a request whose head was refused; the engine has answered it.
 #[cold]
 pub fn note_refused(connection: &Connection, refused: Refused) {
     let Refused { mut head, why, status } = refused;
@@ -85,13 +85,13 @@ pub fn note_refused(connection: &Connection, refused: Refused) {
     record.blame(Cause::Proxy);
     record.reason.get_or_init(|| why.to_string().into());
     if let Some(status) = status {
-        // Resets by this side are counted where they are sent.
+        // Without a status the engine has reset the stream, which `on_reset` counts.
         client.listener.stats.malformed.add(1);
         record.status.set(status);
     }
 }
 
-/// What a `Priority` field asks for (RFC 9218): `u=0` is the most urgent, `u=7` the least.
+/// Urgency from a `Priority` field (RFC 9218 section 4.1): 0 is the most urgent, 7 the least, 3 the default.
 fn urgency(value: &[u8]) -> u8 {
     let mut members = value.split(|&b| b == b',').map(<[u8]>::trim_ascii);
     let member = members.rfind(|member| member.starts_with(b"u="));
@@ -101,16 +101,16 @@ fn urgency(value: &[u8]) -> u8 {
     }
 }
 
-/// One request of a client that speaks HTTP/2.
+/// The client's side of one request.
 struct H2 {
     stream: StreamHandle,
     timer: Timer,
 }
 
 impl H2 {
-    /// Reads and discards the rest of a request that nothing needs. Many clients take a reset for a failure even when the response
-    /// is whole before it (curl 7.88), so it comes only if the client does not end its request. `is_ending`: there is less time for
-    /// that.
+    /// Reads and discards the rest of a request that nothing needs. The stream is reset only if the client does not end
+    /// it in time, as many clients take a reset for a failure even after a whole response (curl 7.88). `is_ending`
+    /// shortens that time.
     async fn discard_rest(&self, is_ending: impl Fn() -> bool) {
         if !self.stream.is_receiving() {
             return;
@@ -159,7 +159,7 @@ impl ClientParts for H2 {
 
     fn send_head(&self, mut status: u16, mut fields: Table, ends: bool) -> u16 {
         if status == 101 {
-            // For a stream it is a success, without what HTTP/1 needs for it (RFC 8441 section 5).
+            // On a stream the switch is a 200 without the fields of HTTP/1 (RFC 8441 section 5).
             status = 200;
             fields.fields().leave_out("upgrade");
             fields.fields().leave_out("sec-websocket-accept");
