@@ -1,4 +1,4 @@
-//! What can be set on `leastconn`, and why is each default what it is?
+//! Parameters of `leastconn`, with the measurements behind their defaults.
 
 use crate::parts::probe_budget::PROBE_RATE_MAX;
 use crate::seam::params::{Kind, Param, Value};
