@@ -31,7 +31,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     name: "leastconn",
     aliases: &["least_conn", "least_request", "leastrequest"],
     summary: "the endpoint with the fewest requests in flight per weight, of equal ones the one whose turn it is; one that \
-              says it is slow counts as busier",
+              reports being slow counts as busier",
     docs: include_str!("docs/leastconn.md"),
     source: "HAProxy, balance leastconn; Vargaftik, Keslassy and Orda, LSQ: Load Balancing in Large-Scale \
              Heterogeneous Systems with Multiple Dispatchers (2020)",

@@ -49,7 +49,7 @@ static PARAMS: &[Param] = &[
         name: "failure_penalty",
         kind: Kind::Duration { min: 0, max: 300 * SECOND_NS },
         default: Value::Duration(5 * SECOND_NS),
-        help: "The latency that a request counts as, at least, that got no response or a gateway error (502, 503, 504); a \
+        help: "Least latency that a request counts as if it got no response or a gateway error (502, 503, 504); a \
                Retry-After raises it, to at most 300 s.",
         why: "An endpoint that fails at once looks fast and would draw all traffic. 5 s as in linkerd: slower than any \
               healthy endpoint, and forgiven within a minute.",

@@ -69,8 +69,8 @@ static PARAMS: &[Param] = &[
         default: Value::Float(0.5),
         help: "An endpoint is hot when it has more in flight than this share of recent answers; 0 compares in flight alone.",
         why: "The paper runs at 0.84 and finds 0.6 to 0.9 good. Simulated with 100 balancers at 90 % load and capacities \
-              that change: p99 112 ms at 0, 98 at 0.25, 84 at 0.5, 83 at 0.6, 89 at 0.84. The worse endpoints know how \
-              long they take, the more the higher ones herd onto those that look fast.",
+              that change: p99 112 ms at 0, 98 at 0.25, 84 at 0.5, 83 at 0.6, 89 at 0.84. The less accurate \
+              the reported times are, the more the higher ones herd onto endpoints that look fast.",
     },
     Param {
         name: "remove",
@@ -83,7 +83,7 @@ static PARAMS: &[Param] = &[
         name: "reuse",
         kind: Kind::Float { min: 0.0, max: 10.0 },
         default: Value::Float(1.0),
-        help: "How much more uses the answers allow than requests need, as a share.",
+        help: "Uses that the answers allow beyond those that requests need, as a share.",
         why: "1 in the paper (its delta): the pool then stays filled when answers are late.",
     },
     Param {
@@ -98,8 +98,8 @@ static PARAMS: &[Param] = &[
         name: "aversion",
         kind: Kind::Duration { min: 0, max: 60 * SECOND_NS },
         default: Value::Duration(SECOND_NS),
-        help: "How long an endpoint is avoided that gave no response, or a gateway error (502, 503, 504); a Retry-After makes \
-               it longer, up to 300 s.",
+        help: "Time for which an endpoint is avoided after no response or a gateway error (502, 503, 504); a Retry-After \
+               extends it, up to 300 s.",
         why: "An endpoint that fails at once looks idle and would draw all traffic. As long as its answers would have \
               been believed; ejection for longer is for outlier detection.",
     },

@@ -1,4 +1,4 @@
-//! Journals of picks. A [`Journal`] has a line for each event that went into a balancer and for each pick that came
+//! Journals of picks. A `Journal` has a line for each event that went into a balancer and for each pick that came
 //! out, in order, since the balancer's start. That is all a pick depends on, so [`crate::replay`] arrives at the same
 //! picks.
 //!

@@ -6,9 +6,10 @@
 //!
 //! Ties: an algorithm that finds two endpoints equal gives the request to the one whose turn comes first by weight
 //! (`is_due` in `parts/draw.rs`; [`Loads`] keeps the turns). If that is equal too, it takes the one it drew first, as
-//! draws follow the weights. It never takes the one listed first: at low load nearly all endpoints are idle, so nearly
-//! every pick is a tie, and the first would get them all. Nor may chance alone decide, as shares would then spread as
-//! widely as those of blind draws. `first` and hashes by key are exceptions, as their order is their purpose.
+//! draws follow the weights. An algorithm must not take the one listed first: at low load nearly all endpoints are
+//! idle, so nearly every pick is a tie, and the first would get them all. Chance alone is not enough either, as shares
+//! would then spread as widely as those of blind draws. `first` and hashes by key are exceptions, as their order is
+//! their purpose.
 
 use crate::endpoints::set::{EndpointSet, Member, Slot};
 use crate::measurement::loads::Loads;
@@ -21,7 +22,7 @@ use crate::structures::rng::Rng;
 use crate::structures::time::Instant;
 use std::fmt;
 
-/// Reason why no endpoint was picked. Only for `AllFull` and `Unchecked` may a request wait in a queue.
+/// Reason why no endpoint was picked. A request may wait in a queue only after `AllFull` and `Unchecked`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoPick {
     /// The pool has no eligible endpoint.

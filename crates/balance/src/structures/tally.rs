@@ -4,7 +4,7 @@
 /// mean anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// Requests that were answered well, including those told to come less often.
+    /// Successes, and responses of 429: an endpoint that asks for fewer requests works.
     pub(crate) answered: u32,
     pub(crate) failed: u32,
     /// Sum of the latencies of successes; `timed` is their number.

@@ -14,7 +14,7 @@ impl Instant {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// Returns the instant `ns` nanoseconds after this one, or the last one there is.
+    /// Returns the instant `ns` nanoseconds after this one. Saturates at `u64::MAX`.
     #[inline]
     pub fn after(self, ns: u64) -> Instant {
         Instant(self.0.saturating_add(ns))

@@ -24,7 +24,7 @@ pub enum Event {
         stream: StreamId,
         /// Position of the data in the bytes passed in.
         range: Range<usize>,
-        /// Flow-control bytes to pass to [`Connection::consumed`] once the data was consumed.
+        /// Flow-control bytes to pass to [`consumed`](super::Connection::consumed) once the data was consumed.
         flow: u32,
         /// True if nothing follows on the stream.
         ends: bool,
@@ -45,7 +45,7 @@ pub enum Event {
     Flooded(Flood),
     /// The peer's windows allow more data.
     Room {
-        /// Stream whose window has opened; `None` for all.
+        /// Stream whose window has opened; `None` for the connection, or for all streams.
         stream: Option<StreamId>,
     },
     /// The peer accepts no more streams, and has not processed those above `last`.

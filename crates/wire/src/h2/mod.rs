@@ -1,11 +1,11 @@
-//! Connections of HTTP/2 (RFC 9113), for either side. A [`Connection`] turns bytes into [`Event`]s, and collects what
-//! is to be written in its output. It does no I/O and reads no clock. Streams are only numbers here; the driver keeps
-//! their state.
+//! Connections of HTTP/2 (RFC 9113), for either side. A [`Connection`] turns bytes into [`Event`]s, and collects the
+//! bytes to be written in its output. It does no I/O and reads no clock. Streams are only numbers here; the driver
+//! keeps their state.
 //!
-//! 1. [`Connection::receive`] consumes frames and returns an [`Event`]: [`receive`](self), with heads handled in
-//!    [`blocks`], their rules in [`head`], and windows in [`flow`].
-//! 2. `send_head`, `send_data` and the other senders write frames: [`send`](self).
-//! 3. Budgets bound useless frames of a peer: [`flood`].
+//! 1. [`Connection::receive`] consumes frames and returns an [`Event`]: `receive.rs`, with heads in `blocks.rs`,
+//!    their rules in `head.rs`, and windows in `flow.rs`.
+//! 2. `send_head`, `send_data` and the other senders write frames: `send.rs`.
+//! 3. Budgets bound useless frames of a peer: `flood.rs`.
 
 mod blocks;
 mod connection;
