@@ -96,7 +96,7 @@ struct Known {
     elsewhere: u32,
     /// Requests of other balancers, by the endpoint's report; [`UNKNOWN`] if it has not reported recently.
     peer_load: u32,
-    /// Part of `elsewhere` that is counted for other balancers, by the endpoint's report or as is usual.
+    /// Part of `elsewhere` that is counted for other balancers: the number in the endpoint's report, or the usual one.
     others: u32,
     /// Number of its latest start here; 0 for none.
     latest: u64,
@@ -311,7 +311,7 @@ impl LeastConn {
         self.slowness.load(slot, in_flight)
     }
 
-    /// Places all endpoints anew, every 2^15 rounds of turns.
+    /// Places all endpoints again, every 2^15 rounds of turns.
     #[cold]
     fn begin_epoch(&mut self, loads: &Loads) {
         self.order.begin_epoch(loads.clock());
@@ -364,7 +364,7 @@ impl LeastConn {
         news
     }
 
-    /// Returns the requests of other balancers at an endpoint, by its report or as is usual.
+    /// Returns the requests of other balancers at an endpoint: the number in its report, or else the usual one.
     fn others_at(&mut self, slot: Slot, loads: &Loads, now: Instant) -> u32 {
         let known = &mut self.known[slot.index()];
         let peer_load = loads.others(slot, now).filter(|others| others.age_ns <= self.report_age_max_ns);

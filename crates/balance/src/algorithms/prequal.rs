@@ -105,8 +105,7 @@ static PARAMS: &[Param] = &[
     },
 ];
 
-/// Most uses of one answer. Beyond that it says little about the present, as each use changes the load that it
-/// reported.
+/// Most uses of one answer. Each use changes the load that it reported, so after more of them it means little.
 const USES_MAX: f64 = 16.0;
 
 /// Requests over which the number of answers is averaged.

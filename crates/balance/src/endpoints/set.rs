@@ -67,7 +67,7 @@ pub enum Exclusion {
 }
 
 impl Exclusion {
-    /// Reasons for which an endpoint is outside the set, whatever the request.
+    /// Reasons for which an endpoint is outside the set for every request.
     pub const STANDING: [Exclusion; 9] = [
         Exclusion::Draining,
         Exclusion::WeightZero,

@@ -62,7 +62,7 @@ const MEASURE_EVERY: u32 = 30;
 /// Part of the difference by which the shortest latency rises when the endpoint is slower with few requests in flight.
 const FORGET: f64 = 0.1;
 
-/// Smallest gradient: a limit falls by half at most, as a single interval may be an accident.
+/// Smallest gradient: a limit falls by half at most, as a single interval may be an outlier.
 const GRADIENT_MIN: f64 = 0.5;
 
 impl Limit {

@@ -27,7 +27,7 @@ impl Default for Settings {
 /// State of an endpoint before the first result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Initial {
-    /// Neither up nor down: requests wait for the first result, at most a second. It decides alone.
+    /// Neither up nor down: requests wait for the first result, at most a second. That result decides alone.
     CheckFirst,
     /// Up until `fall` checks in a row have failed.
     Healthy,

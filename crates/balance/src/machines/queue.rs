@@ -70,7 +70,7 @@ pub struct Waiting {
     number: u64,
 }
 
-/// Error of [`Queue::enter`]: as many wait as may.
+/// Error of [`Queue::enter`]: the queue has its maximum of waiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 

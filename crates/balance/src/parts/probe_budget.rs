@@ -31,9 +31,9 @@ pub(crate) struct ProbeBudget {
     rate_max: Rate,
     /// Time of the latest probe.
     asked_at: Instant,
-    /// True once a probe was sent.
+    /// True once an endpoint was chosen to be asked.
     asks: bool,
-    /// Starts since the latest probe.
+    /// Starts that `owed` does not count yet.
     starts: u32,
     /// Probes due for the requests so far.
     owed: f64,

@@ -28,7 +28,7 @@ const LIKE_MIN: usize = 3;
 /// The speed of endpoints, by their reports.
 #[derive(Default)]
 pub(crate) struct Slowness {
-    /// Factor above the usual from which an endpoint is slow; 0: none ever is.
+    /// Multiple of the usual time from which an endpoint is slow; 0: none ever is.
     factor: f32,
     /// Reported latencies, by slot.
     takes: Vec<Takes>,

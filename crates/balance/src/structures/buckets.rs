@@ -179,7 +179,7 @@ mod tests {
                     buckets.remove(i);
                     plain[i as usize] = None;
                 } else {
-                    // // Lists hold at most 8 items here, so no walk is cut short and the order is exact.
+                    // Lists hold at most 8 items here, so no walk is cut short and the order is exact.
                     let rank = u64::from(rng.below(50)) * 10_000 + step;
                     let to = (rng.below(2), rng.below(100) * rng.below(2), rank);
                     buckets.put(i, to.0, to.1, to.2);

@@ -55,7 +55,7 @@ impl TokenBucket {
     /// Takes one token.
     ///
     /// # Errors
-    /// If there is none: the nanoseconds until there is one, provided nothing else takes it. `u64::MAX` means never.
+    /// If there is none: the nanoseconds until there is one, unless something else takes it. `u64::MAX` means never.
     #[inline]
     pub fn take(&mut self, rate: Rate, now: Instant) -> Result<(), u64> {
         self.take_for(rate.interval_ns, rate, now)

@@ -10,11 +10,8 @@ use std::ops::Range;
 /// Options in the `Connection` fields of a head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// The option `close`.
     pub close: bool,
-    /// The option `keep-alive`.
     pub keep_alive: bool,
-    /// The option `upgrade`.
     pub upgrade: bool,
     /// Number of other options, which name fields to be dropped.
     pub nominated: u32,

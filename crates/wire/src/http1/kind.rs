@@ -5,17 +5,11 @@
 pub enum Kind {
     /// None: the field is forwarded unchanged.
     Other,
-    /// `Host`.
     Host,
-    /// `Connection`.
     Connection,
-    /// `Content-Length`.
     ContentLength,
-    /// `Transfer-Encoding`.
     TransferEncoding,
-    /// `Upgrade`.
     Upgrade,
-    /// `Expect`.
     Expect,
     /// Hop-by-hop without meaning to this proxy: `Proxy-Connection`, `TE`, `HTTP2-Settings`.
     HopByHop,
