@@ -38,7 +38,7 @@ pub struct HeadParts<'a> {
     pub host: &'a [u8],
     /// Buffer that the rows point into.
     pub bytes: &'a [u8],
-    /// Fields of the head, including those that are dropped.
+    /// Fields of the head; dropped ones are not written.
     pub rows: &'a [Field],
     /// Form of the head in HTTP/1.
     pub form: Form,

@@ -3,7 +3,7 @@
 use super::reject::Reject;
 use memchr::memchr_iter;
 
-/// Largest number of header fields that may be configured.
+/// Most header fields of a head, whatever limit is configured.
 pub const FIELDS_MAX: usize = 256;
 
 /// Most interim responses (1xx) to one request: an endpoint that sends them forever must not hold a connection.
