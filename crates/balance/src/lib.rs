@@ -1,30 +1,37 @@
-//! Every balancing decision of evenkeel: which endpoint gets this request?
+//! The load balancing of evenkeel: which endpoint gets a request, which endpoints may get one, and when a request
+//! waits, is retried or is hedged.
 //!
-//! The crate does no I/O and reads no clock: the moment and the random generator are passed in, so that a live proxy, a
-//! DNS server and a simulator in virtual time run the very same code.
+//! The crate does no I/O and reads no clock: the current time and a seeded random generator are passed in. So a live
+//! proxy, a DNS server and a simulator in virtual time (the *shells*) run the very same code, and the same seed gives
+//! the same picks.
 //!
-//! Its folders have an order: each imports from those above it in this list, and none from those below it. It is the
-//! order to read them in, too. Shells name a module without its folder.
+//! The folders are layers: each imports only from those above it in this list, which is also the order to read them in.
+//! Their modules are re-exported without the name of the folder.
 //!
-//! 1. `structures`, which decide nothing: [`time`] and [`rng`], moments and seeded chance; [`decay`], how old
-//!    numbers fade; [`percentile`], how long most requests take; [`token_bucket`], how often something may
-//!    happen; [`slab`], slots that are used again; [`published`], a value that control replaces for all workers.
-//! 2. `machines`, the state machines: of one endpoint ([`health`], [`outlier`], [`slow_start`], [`concurrency`]) and of
-//!    requests ([`queue`], [`retry`], [`hedge`]: may one wait, be tried again, or go twice? Under a [`budget`]).
-//! 3. `endpoints`: [`endpoint`], what is configured, and [`subset`], which part of it is used; [`set`], an immutable
-//!    [`EndpointSet`] of those that may get a request now, into which [`eligible`] folds all that is known; [`state`],
-//!    names for that, for metrics and logs; [`sticky`], which endpoint a session belongs to.
-//! 4. `measurement`: [`request`] and [`ticket`], what starts and ends; [`loads`] and [`latency`], what that shows of
-//!    each endpoint; [`report`], [`reported`] and [`load_estimate`], what an endpoint reports of its own load, whether
-//!    that is believed, and how the endpoint measures it. Measurement is apart from choice.
-//! 5. `seam`: [`picker`], what an algorithm is, and [`params`], what can be set on one; [`balancer`], one worker and
-//!    one pool, which shells call: `start` gives a [`Ticket`], `end` takes it. [`tried`]: the endpoints that a pick
-//!    leaves out. [`explain`]: why this pick. [`journal`]: everything that picks depended on. [`recent`]: the
-//!    latest requests, from which other algorithms are predicted.
-//! 6. `parts`: what several algorithms are made of, such as [`draw`].
+//! 1. `structures`, building blocks without policy: [`time`] and [`rng`], plain instants and seeded randomness;
+//!    [`decay`], how old numbers fade; [`percentile`], a percentile of recent latencies; [`token_bucket`], limits on
+//!    how often something happens; [`slab`], reusable slots; [`published`], a value that control code replaces for all
+//!    workers.
+//! 2. `machines`, state machines: of one endpoint ([`health`], [`outlier`], [`slow_start`], [`concurrency`]) and of
+//!    requests that wait ([`queue`]), are tried again ([`retry`]) or are sent twice ([`hedge`]), the last two within a
+//!    [`budget`].
+//! 3. `endpoints`: [`endpoint`], the configuration of one, and [`subset`], the part of them that this process uses;
+//!    [`set`], an immutable [`EndpointSet`] of those that may get a request now; [`eligible`], which derives that set
+//!    from all that is known; [`state`], names of endpoint states for metrics and logs; [`sticky`], the endpoint of a
+//!    session.
+//! 4. `measurement`, kept apart from choice: [`request`] and [`ticket`], what starts and ends; [`loads`] and
+//!    [`latency`], what that shows about each endpoint; [`report`], [`reported`] and [`load_estimate`], the load that
+//!    an endpoint reports itself, the checks it has to pass, and the estimate on the endpoint's side.
+//! 5. `seam`, between shells and algorithms: [`picker`], the interface of an algorithm, and [`params`], its
+//!    parameters; [`balancer`], one worker's view of one pool, whose `start` returns a [`Ticket`] that `end` takes
+//!    back; [`tried`], the endpoints that a pick leaves out; [`explain`], the reasons of a pick; [`journal`],
+//!    everything that picks depend on; [`recent`], the latest requests, from which the results of other algorithms are
+//!    predicted.
+//! 6. `parts`: code that several algorithms share, such as [`draw`].
 //! 7. [`algorithms`]: all of them, in one registry.
-//! 8. `pools`: [`control`] keeps the machines of each endpoint and says when to look again; [`pool`] turns configured
-//!    endpoints into the set that every worker sees; [`replay`]: would the picks of a journal be the same?
+//! 8. `pools`: [`pool`] turns configured endpoints into the set that every worker sees; [`control`] keeps the state
+//!    machines of each endpoint and schedules when to look at them again; [`replay`] checks that the picks of a journal
+//!    come out the same.
 //!
 //! ```
 //! use evenkeel_balance::{algorithms, EndpointSpec, Instant, Outcome, Params, Pool, Request, Seat};

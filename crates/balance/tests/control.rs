@@ -1,5 +1,5 @@
-//! Does the control side observe and decide as it should? A pool with real balancers, in virtual time: ejection and
-//! trials over workers, first checks, tiers, zones and panic.
+//! The control side of a pool with real balancers, in virtual time: ejection and trials over workers, first checks,
+//! tiers, zones and panic.
 
 use crate::support::rows::{self, Row};
 use evenkeel_balance::control::Settings;
@@ -48,7 +48,7 @@ fn start_at(balancer: &mut Balancer, pool: &Pool, name: &str, now: Instant) -> R
     balancer.start_at(pool.slot_of(EndpointId::of(name)).expect("it is configured"), now)
 }
 
-/// Makes one request there. Returns whether its end decided something for the control side.
+/// Makes one request there. Returns true if its end gave the control side something to decide.
 fn request(balancer: &mut Balancer, pool: &Pool, name: &str, outcome: Outcome, now: Instant) -> bool {
     let ticket = start_at(balancer, pool, name, now).expect("it has room");
     balancer.end(ticket, outcome, now)
@@ -58,7 +58,7 @@ fn fail(kind: FailureKind) -> Outcome {
     Outcome::failed(kind)
 }
 
-/// Makes `count` requests that fail there, one after the other.
+/// Makes `count` requests there that fail, one after the other.
 fn fails(count: u32, kind: FailureKind, balancer: &mut Balancer, pool: &Pool, name: &str, now: Instant) {
     for _ in 0..count {
         request(balancer, pool, name, fail(kind), now);
@@ -75,7 +75,7 @@ fn state(pool: &Pool, name: &str) -> State {
     pool.states().find(|(id, _)| *id == EndpointId::of(name)).expect("it is configured").1
 }
 
-/// Which of these a thousand requests reach.
+/// Returns those of these endpoints that a thousand requests reach.
 fn reached(balancer: &mut Balancer, pool: &Pool, of: &[&str], now: Instant) -> Vec<String> {
     let mut hits = vec![0; of.len()];
     for _ in 0..1000 {
@@ -212,7 +212,7 @@ fn a_standby_waits_for_the_first_check_of_the_active_one() {
     assert_eq!(workers[0].start(&Request::default(), at(0)).unwrap_err(), NoPick::Unchecked);
     pool.on_check(EndpointId::of("active"), false, at(0));
     assert_eq!(reached(&mut workers[0], &pool, &["active", "standby"], at(0)), ["standby"]);
-    // The standby serves: the pool does not wait for a new endpoint above it.
+    // The standby serves, so the pool does not wait for a new endpoint above it.
     let more = [specs[0].clone(), EndpointSpec::new("new"), specs[1].clone()];
     pool.update(&more, at(5));
     assert_eq!(reached(&mut workers[0], &pool, &["active", "new", "standby"], at(5)), ["standby"]);
@@ -285,7 +285,7 @@ fn a_request_that_has_tried_all_of_a_tier_goes_to_the_next_whether_or_not_there_
     }
 }
 
-/// Which endpoints are in the set when those checks failed, and whether that is panic.
+/// Returns the endpoints in the set after three failed checks of those `down`, and true if that is panic.
 fn with_down(settings: Settings, specs: &[EndpointSpec], down: &[&str]) -> (Vec<u64>, bool, Vec<Exclusion>) {
     let (mut pool, _) = pool(Settings { health: checking(Initial::Healthy).health, ..settings }, 1, specs);
     for name in down {
@@ -308,7 +308,7 @@ fn panic_uses_all_or_refuses_and_only_when_no_tier_can_help() {
     assert_eq!(with_down(use_all, &drained, &["a", "b"]), (vec![0, 1, 2], true, vec![Draining]));
     let refused = (vec![], true, vec![Unhealthy, Unhealthy, Unhealthy, Held]);
     assert_eq!(with_down(panics(PanicMode::Refuse), &specs, &["a", "b", "c"]), refused);
-    // A standby helps: alone, or what is left of the first tier.
+    // A standby helps: alone, or together with the rest of the first tier.
     let tiers = specs.clone().map(|s| if s.id == EndpointId::of("d") { s.priority(1) } else { s });
     assert_eq!(with_down(use_all, &tiers, &["a"]), (vec![1, 2], false, vec![Unhealthy, LowerPriority]));
     assert_eq!(with_down(use_all, &tiers, &["a", "b"]).0, [2, 3]);
@@ -339,7 +339,7 @@ fn the_own_zone_gets_all_until_too_little_of_it_is_left_and_then_its_part() {
         let got = f64::from(local) / set.weight_total() as f64;
         assert!((got - local_share).abs() < 0.002, "{down:?}: {got}, not {local_share}");
     }
-    // When all of the own zone is full the others are tried.
+    // If all of the own zone is full, the others are tried.
     let specs: Vec<_> = specs.into_iter().map(|s| s.in_flight_max(1)).collect();
     let (pool, mut workers) = pool(settings, 1, &specs);
     let tickets: Vec<_> = (0..10).map(|_| workers[0].start(&Request::default(), at(1)).expect("room")).collect();
@@ -394,7 +394,7 @@ fn a_trial_holds_between_threads() {
                 }
             }));
         }
-        // Time goes only as fast as trials fail, so that there are many; and not for ever where there are none.
+        // Time advances only as fast as trials fail, so that there are many; the loop ends even if there are none.
         let mut now = at(1);
         for _ in 0..2_000_000 {
             now = pool.poll(now).unwrap_or(now);

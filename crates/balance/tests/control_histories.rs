@@ -1,5 +1,5 @@
-//! Does the control side keep its promises in any history? Random sequences of requests, outcomes, checks, reloads and
-//! time, against invariants that hold at every step. A failure prints its seed.
+//! Invariants of the control side in random sequences of requests, outcomes, checks, reloads and time, checked at every
+//! step. A failure prints its seed.
 
 use crate::support::rows::{self, Row};
 use evenkeel_balance::control::Settings;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 const WORKERS: u32 = 3;
 
-/// The worker, the ticket, and the trial it belongs to: the endpoint and the trial's number.
+/// A worker, its ticket, and the trial that the request belongs to, as the endpoint and the number of the trial.
 type Running = (usize, Ticket, Option<(EndpointId, u16)>);
 
 struct World {
@@ -23,7 +23,7 @@ struct World {
     balancers: Vec<Balancer>,
     specs: Vec<EndpointSpec>,
     outlier: outlier::Settings,
-    /// The share of a tier that has to be fit for it to serve alone.
+    /// Share of a tier that has to be fit for it to serve alone.
     healthy_below: f64,
     /// Times that more of a tier were out than the cap alone allows.
     beyond_cap: u32,
@@ -104,7 +104,7 @@ impl World {
             17 => self.now = self.now.after(u64::from(self.rng.below(1000)) * MILLISECOND_NS),
             _ => self.now = self.now.after(u64::from(self.rng.below(20)) * MILLISECOND_NS),
         }
-        // As a shell would: at the moment that was returned, though it may be late.
+        // As a shell would: at the time that was returned, though maybe late.
         while let Some(due) = self.due.filter(|&due| due <= self.now) {
             self.due = self.pool.poll(self.now);
             assert!(self.due.is_none_or(|next| next > self.now), "due at {due:?}, and again at once");
@@ -162,7 +162,7 @@ impl World {
             assert!(other_serves || is_capped, "{ejected} of {wanted} in tier {tier} are out; {what}");
             self.beyond_cap += u32::from(!is_capped);
         }
-        // Of each trial at most one request is out.
+        // Each trial has at most one request in flight.
         let mut trials: Vec<_> = self.running.iter().filter_map(|r| r.2).collect();
         let all = trials.len();
         trials.sort_unstable();
@@ -198,7 +198,7 @@ fn no_history_breaks_a_promise() {
         let changes = w.pool.take_changes();
         ejections += changes.iter().filter(|c| matches!(c.to, State::Ejected(_))).count();
         trials += changes.iter().filter(|c| c.to == State::Probation).count();
-        // Left alone, all that are out come to their trial: no endpoint is ejected for ever.
+        // Left alone, all that are out reach their trial: no endpoint is ejected forever.
         for _ in 0..100 {
             w.now = w.due.filter(|&due| due > w.now).unwrap_or(w.now.after(SECOND_NS));
             w.due = w.pool.poll(w.now);
@@ -210,7 +210,7 @@ fn no_history_breaks_a_promise() {
         }
         assert_eq!(w.pool.view().counts.in_flight_total(), 0, "seed {seed}");
     }
-    // The histories are worth something only if they reach every case.
+    // The histories are only worth something if they reach every case.
     let reached = [ejections > 1000, trials > 1000, panics > 1000, beyond_cap > 1000];
     assert_eq!(
         reached, [true; 4],

@@ -1,6 +1,6 @@
-//! Cost of the death of a whole tier, with another tier that is well. Closed loops of clients in virtual time, with
-//! every algorithm, retries as they come, and the control side: no more requests may fail than were in flight at the
-//! moment of death.
+//! Cost of the death of a whole tier while another tier is healthy. Closed loops of clients in virtual time, with every
+//! algorithm, default retries and the control side: no more requests may fail than were in flight at the moment of
+//! death.
 
 use crate::support::rows::{self, Row};
 use evenkeel_balance::budget::Budget;
@@ -30,7 +30,7 @@ const DEATHS: [Death; 4] = [Death::Refuses, Death::Resets, Death::Answers503, De
 const DIES: u64 = 2 * SECOND_NS;
 const END: u64 = 100 * SECOND_NS;
 
-/// Delay after which the control thread looks at what workers report.
+/// Delay until the control thread looks at what workers report.
 const CONTROL_NS: u64 = MILLISECOND_NS;
 
 enum Event {
@@ -58,7 +58,7 @@ struct World {
     clients: Vec<Client>,
     calendar: BinaryHeap<Reverse<(u64, usize)>>,
     events: Vec<Option<Event>>,
-    /// Requests that failed, and those of them that were not in flight when the tier died.
+    /// Requests that failed, and how many of them were not in flight when the tier died.
     failed: usize,
     failed_later: usize,
     in_flight_at_death: usize,
@@ -164,7 +164,7 @@ impl World {
     fn ended(&mut self, at: usize, death: Option<Death>, now: u64) {
         let ticket = self.clients[at].ticket.take().expect("it has begun");
         let slot = ticket.slot();
-        // What was on its way to a server that died is reset.
+        // Requests on their way to a server that died are reset.
         let reset = now >= DIES && ticket.began().0 < DIES && slot.index() < self.deaths.len();
         let death = if reset { Some(Death::Resets) } else { death };
         let (outcome, failure) = match death {

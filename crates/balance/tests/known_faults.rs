@@ -1,5 +1,5 @@
-//! Does evenkeel have the faults that other balancers had? Each test shows a fault in a few lines that have it, written
-//! for this file after the idea and not the code, and then that evenkeel's algorithms do not have it.
+//! Faults that other balancers had. Each test first reproduces a fault in a few lines, written for this file after the
+//! idea and not the code, and then shows that evenkeel's algorithms do not have it.
 
 use crate::support::rows::{self, Row};
 use crate::support::world::{World, weighted};
@@ -11,14 +11,14 @@ use evenkeel_balance::{EndpointId, EndpointSpec, Instant, Outcome, Pool, Request
 
 const PICKS: usize = 20_000;
 
-/// Shares of `n` indices over many picks, in percent.
+/// Returns the shares of `n` indices over many picks, in percent.
 fn percent(n: usize, mut pick: impl FnMut() -> usize) -> Vec<f64> {
     let mut seen = vec![0u32; n];
     (0..PICKS).for_each(|_| seen[pick()] += 1);
     seen.iter().map(|&c| f64::from(c) * 100.0 / PICKS as f64).collect()
 }
 
-/// Five sd of a binomial share over `PICKS` are at most 1.8 points.
+/// Compares shares. Five standard deviations of a binomial share over `PICKS` are at most 1.8 points.
 fn assert_percent(what: &str, got: &[f64], want: &[f64]) {
     let near = got.len() == want.len() && got.iter().zip(want).all(|(g, w)| (g - w).abs() <= 1.8);
     assert!(near, "{what}: {got:.1?} %, not {want:.1?} %");
@@ -28,7 +28,7 @@ fn draws(n: u64) -> Row {
     Row::named("random").with("draws", Value::Int(n)).expect("random has draws")
 }
 
-/// The shares of requests that come one at a time, in percent, with so many held in flight at each endpoint.
+/// Returns the shares of requests that come one at a time, in percent, with `loads` held in flight at each endpoint.
 fn shares_at_loads(row: &Row, weights: &[u32], loads: &[u32], gap_ns: u64) -> Vec<f64> {
     let mut w = World::new(row, 1, weighted(weights), 7, format!("loads {loads:?}, weights {weights:?}"));
     let ids: Vec<EndpointId> = w.specs.iter().map(|s| s.id).collect();
@@ -44,8 +44,8 @@ fn shares_at_loads(row: &Row, weights: &[u32], loads: &[u32], gap_ns: u64) -> Ve
     })
 }
 
-/// Caddy's random choice: of those sampled it gathers the least loaded, but keeps the earlier ones when it meets one
-/// with less, and then picks any of what it gathered.
+/// Caddy's random choice: of those sampled it gathers the least loaded, but keeps the earlier ones when it meets a less
+/// loaded one, and then picks any of those gathered.
 #[test]
 fn a_lower_load_drops_the_ties_gathered_before_it() {
     let faulty = |loads: &[u32], rng: &mut Rng| {
@@ -68,7 +68,7 @@ fn a_lower_load_drops_the_ties_gathered_before_it() {
     }
 }
 
-/// sozu's power of two: a fold that was to keep the two least loaded, but pushes out the wrong one.
+/// sozu's power of two: a fold that is meant to keep the two least loaded, but pushes out the wrong one.
 #[test]
 fn the_least_loaded_of_all_draws_wins() {
     let faulty = |loads: &[u32]| {
@@ -83,7 +83,7 @@ fn the_least_loaded_of_all_draws_wins() {
             let got = shares_at_loads(&row, &[1, 1, 1], &loads, 1);
             assert_eq!(got[least], 100.0, "row {row}, loads {loads:?}: {got:?} %");
         }
-        // Two of three: the least is in two of three pairs, the most in none alone.
+        // Of three endpoints, the least loaded is in two of the three pairs, and the most loaded wins none.
         let got = shares_at_loads(&draws(2), &[1, 1, 1], &loads, 1);
         assert_percent("least of two draws", &[got[least], got[most]], &[200.0 / 3.0, 0.0]);
     }
@@ -114,8 +114,8 @@ fn a_weighted_draw_has_no_extra_ticket() {
     }
 }
 
-/// Draws with replacement, as in Envoy, gRPC and HAProxy: in one of n picks an endpoint is compared with itself, so
-/// the worst of n gets 1/n^2 however bad it is.
+/// Draws with replacement, as in Envoy, gRPC and HAProxy: in 1 of n picks an endpoint is compared with itself, so the
+/// worst of n gets 1/n^2 however bad it is.
 #[test]
 fn two_draws_are_never_the_same_endpoint() {
     let faulty = |loads: &[u32], rng: &mut Rng| {
@@ -135,7 +135,7 @@ fn two_draws_are_never_the_same_endpoint() {
     }
 }
 
-/// Traefik's least time: an endpoint without samples has time 0, and so everything until its first answer.
+/// Traefik's least time: an endpoint without samples has time 0, and so gets everything until its first answer.
 #[test]
 fn an_endpoint_that_was_never_measured_gets_no_flood() {
     let faulty = |mean_ms: &[f64], in_flight: &[u32]| {
@@ -158,12 +158,12 @@ fn an_endpoint_that_was_never_measured_gets_no_flood() {
     w.reload(weighted(&[1; 10]));
     let new = EndpointId::of("e9");
     let got = (0..100).filter(|_| w.start(0, None, &[]) == Ok(new)).count();
-    // The new endpoint is in a fifth of the pairs, and evens out with the others at a tenth: 10 of 100, five sd of a
-    // draw are 15.
+    // The new endpoint is in a fifth of the pairs, and evens out with the others at a tenth: 10 of 100. Five standard
+    // deviations of a draw are 15.
     assert!((1..=25).contains(&got), "seed {}: the newcomer got {got} of 100 before its first answer", w.seed);
 }
 
-/// Traefik's power of two and others lose what is in flight when the configuration is read again.
+/// Traefik's power of two and others lose the requests in flight when the configuration is read again.
 #[test]
 fn counts_and_latencies_survive_a_reload() {
     // Rows that compare loads: `first` follows its list, and turns need no counts.
@@ -202,7 +202,7 @@ fn weights_hold_when_all_endpoints_are_idle() {
     let mut last_picked = [0usize; 4];
     let mut clock = 0;
     let faulty = percent(4, || {
-        // All keys are 0 at each pick: the one that waited longest comes first.
+        // All keys are 0 at each pick, so the one that waited longest comes first.
         let i = (0..4).min_by_key(|&i| last_picked[i]).expect("there are four");
         clock += 1;
         last_picked[i] = clock;
@@ -219,7 +219,7 @@ fn weights_hold_when_all_endpoints_are_idle() {
 }
 
 /// tower's Peak EWMA: a reading decays the estimate and moves its time stamp, so that the next sample weighs less the
-/// more often the estimate was looked at.
+/// more often the estimate was read.
 #[test]
 fn reading_an_estimate_does_not_change_it() {
     const TAU: f64 = 10.0;
@@ -236,7 +236,7 @@ fn reading_an_estimate_does_not_change_it() {
         e.update(20.0, 10.0);
         e.0
     };
-    // 100 fades to 36.8 in one time constant; a sample of 20 then moves it to 49.4 unread, and not at all when read.
+    // 100 decays to 36.8 in one time constant. A sample of 20 then moves it to 49.4 if unread, and not at all if read.
     assert!((after_reads(0) - 49.4).abs() < 0.1 && (after_reads(1000) - 36.8).abs() < 0.1, "the fault has gone");
 
     let ours = |reads: u64| {
@@ -251,7 +251,7 @@ fn reading_an_estimate_does_not_change_it() {
 }
 
 /// HAProxy's random before its tie rule of 2026, and every two draws with a blind tie: in a large pool at low load
-/// nearly all show 0 in flight, two draws fall back to one, and the spread to that of chance.
+/// nearly all have 0 in flight, so two draws fall back to one, and the spread to that of chance.
 #[test]
 fn a_large_pool_at_low_load_is_spread_better_than_by_chance() {
     const SERVERS: usize = 400;
@@ -262,7 +262,7 @@ fn a_large_pool_at_low_load_is_spread_better_than_by_chance() {
     };
     let mut rng = Rng::new(8);
     let (least, most) = spread(Box::new(|| rng.below(SERVERS as u32) as usize));
-    // Poisson of mean 100, sd 10; the extremes of 400 lie about three sd out.
+    // Poisson with mean 100 and standard deviation 10: the extremes of 400 are about three standard deviations out.
     assert!(least < 80 && most > 120, "blind ties: {least} to {most}, the fault has gone");
     for row in rows::defaults().filter(|row| row.algorithm.promises.shares_when_idle) {
         let mut pool = Pool::new(1);

@@ -1,10 +1,10 @@
-//! How does `leastconn` use what endpoints report of their own load?
+//! Use of endpoints' load reports by `leastconn`.
 
 use crate::support::rows::Row;
 use evenkeel_balance::time::{MILLISECOND_NS as MS, SECOND_NS};
 use evenkeel_balance::{Balancer, EndpointSpec, Instant, LoadReport, Outcome, Pool, Request, Seat, Ticket};
 
-/// A pool of endpoints with these weights, and its workers.
+/// Returns a pool of endpoints with these weights, and its workers.
 fn pool<const WORKERS: usize>(weights: &[u32]) -> (Pool, [Balancer; WORKERS]) {
     let workers = WORKERS as u32;
     let mut pool = Pool::new(workers);
@@ -16,7 +16,7 @@ fn pool<const WORKERS: usize>(weights: &[u32]) -> (Pool, [Balancer; WORKERS]) {
     (pool, balancers)
 }
 
-/// Makes a request, and sends the probes that it asks for: reports count only where endpoints are asked.
+/// Makes a request and sends the probes that it asks for, as reports count only where endpoints are asked.
 fn ask(b: &mut Balancer, now: Instant) {
     let ticket = b.start(&Request::default(), now).unwrap();
     while b.poll_probe(now).is_some() {}
@@ -27,8 +27,8 @@ fn end(b: &mut Balancer, t: Ticket) {
     b.end(t, Outcome::Success, Instant(0));
 }
 
-/// Reports at `now` that each of these endpoints, by index, has so many in flight.
-fn tell(b: &mut Balancer, in_flight: &[(usize, u32)], now: Instant) {
+/// Reports at `now` the requests in flight of each of these endpoints, by index.
+fn report_loads(b: &mut Balancer, in_flight: &[(usize, u32)], now: Instant) {
     b.refresh(now);
     for &(index, in_flight) in in_flight {
         let slot = b.set().members()[index].slot;
@@ -36,7 +36,7 @@ fn tell(b: &mut Balancer, in_flight: &[(usize, u32)], now: Instant) {
     }
 }
 
-/// The slots of `count` requests at `now` that all stay; they end afterwards.
+/// Returns the slots of `count` requests at `now` that overlap; they end afterwards.
 fn together(b: &mut Balancer, count: usize, now: Instant) -> Vec<usize> {
     let tickets: Vec<_> = (0..count).map(|_| b.start(&Request::default(), now).unwrap()).collect();
     let slots = tickets.iter().map(|t| t.slot().index()).collect();
@@ -51,7 +51,7 @@ fn count(slots: &[usize], slot: usize) -> usize {
 #[test]
 fn what_others_have_in_flight_counts_at_every_worker() {
     let (_pool, [mut us, mut them]) = pool(&[1; 4]);
-    tell(&mut us, &[(0, 9), (1, 5), (2, 0), (3, 9)], Instant(0));
+    report_loads(&mut us, &[(0, 9), (1, 5), (2, 0), (3, 9)], Instant(0));
     for b in [&mut us, &mut them] {
         let got = together(b, 9, Instant(MS));
         assert_eq!([0, 1, 2, 3].map(|slot| count(&got, slot)), [0, 2, 7, 0], "up to seven each");
@@ -61,7 +61,7 @@ fn what_others_have_in_flight_counts_at_every_worker() {
 #[test]
 fn an_endpoint_without_reports_counts_like_the_others() {
     let (_pool, [mut b]) = pool(&[1, 1, 1, 2]);
-    tell(&mut b, &[(0, 6), (1, 10)], Instant(0));
+    report_loads(&mut b, &[(0, 6), (1, 10)], Instant(0));
     let got = together(&mut b, 2, Instant(MS));
     assert_eq!(count(&got, 0), 2, "6 and 7; the third counts as 8, the fourth as 16: {got:?}");
     let got = together(&mut b, 5 + 1 + 3 + 6, Instant(2 * MS));
@@ -71,14 +71,18 @@ fn an_endpoint_without_reports_counts_like_the_others() {
 #[test]
 fn a_second_after_the_last_report_only_what_is_known_here_counts() {
     let (_pool, [mut b]) = pool(&[1; 100]);
-    tell(&mut b, &(0..100).map(|slot| (slot, if slot < 50 { 0 } else { 1000 })).collect::<Vec<_>>(), Instant(0));
+    report_loads(
+        &mut b,
+        &(0..100).map(|slot| (slot, if slot < 50 { 0 } else { 1000 })).collect::<Vec<_>>(),
+        Instant(0),
+    );
     let believed = together(&mut b, 100, Instant(SECOND_NS));
     assert!(believed.iter().all(|&slot| slot < 50));
     let alone = together(&mut b, 100, Instant(SECOND_NS + 2 * MS));
     assert!((0..100).all(|slot| count(&alone, slot) == 1), "one each at once: {alone:?}");
 }
 
-/// Reports at `now` that each endpoint is idle and takes so many milliseconds, plus a little that is never the same.
+/// Reports at `now` that each endpoint is idle and takes `ms` milliseconds, plus a little that never repeats.
 fn takes(b: &mut Balancer, ms: &[u64], now: Instant) {
     b.refresh(now);
     for (index, ms) in ms.iter().enumerate() {
@@ -141,7 +145,7 @@ fn an_endpoint_that_was_slow_does_not_starve() {
 fn an_endpoint_that_was_overrun_does_not_starve() {
     for answers in [true, false] {
         let (_pool, [mut b]) = pool(&[1; 10]);
-        tell(&mut b, &[(0, 500)], Instant(0));
+        report_loads(&mut b, &[(0, 500)], Instant(0));
         let mut first = None;
         for i in 0..3000 {
             let now = Instant(i * MS);
@@ -152,12 +156,12 @@ fn an_endpoint_that_was_overrun_does_not_starve() {
             while let Some(slot) = b.poll_probe(now) {
                 if answers || slot.index() != 0 {
                     let in_flight = 3 + b.loads().in_flight(slot);
-                    tell(&mut b, &[(slot.index(), in_flight)], now);
+                    report_loads(&mut b, &[(slot.index(), in_flight)], now);
                 }
             }
             end(&mut b, ticket);
         }
-        // Asked by chance, one in nine each time: 100 times not in 8 of a million cases.
+        // Asked by chance, one in nine each time. Not within 100 tries: 8 in a million.
         let bound = if answers { 110 } else { 1100 };
         assert!(first.is_some_and(|first| first <= bound), "answers: {answers}, first at {first:?} ms");
     }
@@ -179,12 +183,12 @@ fn the_next_one_is_asked_and_another() {
     }
 }
 
-/// Reports that come only with answers are recent for endpoints that answer fast, and old for the others.
+/// Reports that only come with responses are recent for endpoints that answer fast, and old for the others.
 #[test]
 fn where_no_endpoint_can_be_asked_reports_do_not_count() {
     let mut pool = Pool::new(1);
     pool.update(&[EndpointSpec::new("a"), EndpointSpec::new("b")], Instant(0));
     let mut b = Row::named("leastconn").balancer(&pool, Seat { worker: 0, workers: 1 }, 1);
-    tell(&mut b, &[(0, 9), (1, 0)], Instant(0));
+    report_loads(&mut b, &[(0, 9), (1, 0)], Instant(0));
     assert_eq!(count(&together(&mut b, 8, Instant(MS)), 0), 4);
 }

@@ -1,5 +1,5 @@
-//! Do the counts, the limits, the slots and the queue hold in every order that the memory model allows? Models for
-//! loom, a model checker, each small enough to be searched; run by `make loom`.
+//! Models of the counts, the limits, the slots and the queue for loom, a model checker that tries every order that the
+//! memory model allows. Each is small enough to be searched. `make loom` runs them.
 //!
 //! A lost wake-up shows as a deadlock: no thread is left that could wake the one that waits.
 #![cfg(loom)]
@@ -22,7 +22,7 @@ fn spec(name: &str, in_flight_max: u32) -> EndpointSpec {
     EndpointSpec::new(name).in_flight_max(in_flight_max)
 }
 
-/// A pool with a queue for its workers, all of which have seen the first endpoints.
+/// Returns a pool with a queue, and its workers, all of which have seen the first endpoints.
 fn pool<const WORKERS: usize>(specs: &[EndpointSpec]) -> (Pool, [Balancer; WORKERS]) {
     let mut pool = Pool::new(WORKERS as u32);
     pool.queue().set_max(4);
@@ -36,8 +36,8 @@ fn pool<const WORKERS: usize>(specs: &[EndpointSpec]) -> (Pool, [Balancer; WORKE
     (pool, workers)
 }
 
-/// Searches all orders with at most this many preemptions: two find most faults that there are, and the third costs
-/// ten times as much.
+/// Searches all orders with at most `preemptions` preemptions: two find most faults, and the third costs ten times as
+/// much.
 fn model(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
@@ -52,7 +52,7 @@ fn end(balancer: &mut Balancer, ticket: Ticket) {
     balancer.end(ticket, Outcome::Success, NOW);
 }
 
-/// A request as a shell would run it: waits if it has to.
+/// Starts a request as a shell would: waits if it has to.
 fn start_or_wait(balancer: &mut Balancer) -> Ticket {
     match balancer.start(&Request::default(), NOW) {
         Ok(ticket) => return ticket,
@@ -166,7 +166,7 @@ fn a_report_is_known_as_a_whole_or_not_at_all() {
         let seen = reader.loads().others(slot, now);
         assert!(seen.is_none_or(|others| others.in_flight == 7 && others.age_ns <= 1_000_000), "{seen:?}");
         let taken = threads.map(|t| t.join().unwrap());
-        // Both may take it, if neither saw the other do so: the result is the same.
+        // Both may accept it, if neither saw the other do so: the result is the same.
         assert!(taken.contains(&Ok(())) && reader.loads().others(slot, now).is_some());
     });
 }
@@ -176,7 +176,8 @@ fn a_slot_is_reused_only_after_its_last_ticket_ended() {
     model(3, || {
         let (mut pool, [mut worker]) = pool(&[spec("a", 0)]);
         let (a, old) = (EndpointId::of("a"), pool.slot_of(EndpointId::of("a")).expect("configured"));
-        // Tickets of "a" that are out, and 100 once another endpoint has its slot: then there may never be one again.
+        // Number of tickets of "a" that are out, plus 100 once another endpoint has its slot: from then on there must
+        // be none.
         let out = Arc::new(AtomicU32::new(0));
         let seen = out.clone();
         let thread = thread::spawn(move || {
@@ -202,7 +203,8 @@ fn a_slot_is_reused_only_after_its_last_ticket_ended() {
     });
 }
 
-/// The protocol of a runtime with its planes: slots are reserved, every worker is told, and only then the set is published.
+/// The order in which a runtime informs its planes: slots are reserved, then every worker learns of them, and only then
+/// the set is published.
 #[test]
 fn a_worker_finds_in_a_slot_what_its_set_says_is_there() {
     model(2, || {
@@ -213,7 +215,7 @@ fn a_worker_finds_in_a_slot_what_its_set_says_is_there() {
             let (tell, told) = mpsc::channel::<(Slot, EndpointId)>();
             let acknowledge = acknowledge.clone();
             let thread = thread::spawn(move || {
-                // By slot. What has left stays until its slot is needed.
+                // By slot. Endpoints that have left stay until their slot is needed.
                 let mut known = [None; 3];
                 known[first.index()] = Some(a);
                 for changes in (0..=2).rev() {

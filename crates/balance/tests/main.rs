@@ -1,7 +1,7 @@
-//! Behaviour of pools and algorithms in virtual time. A file or folder for each subject.
+//! Behaviour of pools and algorithms in virtual time. Each subject has a file or folder.
 //!
-//! One binary, so that the crate and what tests share are linked once. One subject alone:
-//! `cargo test -p evenkeel-balance --test all SUBJECT::`
+//! A single binary, so that the crate and the support code are linked once. To run one subject alone: `cargo test -p
+//! evenkeel-balance --test all SUBJECT::`
 
 mod control;
 mod control_histories;

@@ -1,5 +1,5 @@
-//! What does an operator's word change? Endpoints that drain with and without their sessions, that are up or down by order,
-//! and that are ejected by hand.
+//! Orders of an operator: endpoints that drain with and without their sessions, that are forced up or down, and that
+//! are ejected by hand.
 
 use crate::support::rows::Row;
 use evenkeel_balance::control::Settings;
@@ -28,7 +28,7 @@ fn state(pool: &Pool, name: &str) -> State {
     pool.states().find(|(id, _)| *id == EndpointId::of(name)).expect("it is configured").1
 }
 
-/// How many of a hundred requests reach this endpoint.
+/// Number of a hundred requests that reach this endpoint.
 fn share(balancer: &mut Balancer, pool: &Pool, name: &str, now: Instant) -> usize {
     let slot = pool.slot_of(EndpointId::of(name)).expect("it is configured");
     let mut picks = (0..100).map(|_| {
@@ -106,7 +106,7 @@ fn a_word_of_the_operator_stands_above_checks_and_ejection() {
         pool.on_check(EndpointId::of("b"), true, at(4));
     }
     assert_eq!((state(&pool, "b"), share(&mut balancer, &pool, "b", at(4))), (State::Down, 0));
-    // Without the order its checks count, which pass.
+    // Without the order its checks count, and they pass.
     pool.update(&specs(None), at(5));
     assert_eq!(state(&pool, "b"), State::Up);
 }

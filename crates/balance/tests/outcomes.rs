@@ -1,5 +1,5 @@
-//! Effects of an outcome on later picks. A failure of the endpoint may send them elsewhere; what may be the fault of
-//! one request or client must not, or that client would steer the load.
+//! Effects of an outcome on later picks. A failure of the endpoint may move them elsewhere. An outcome that may be the
+//! fault of one request or client must not, or that client would steer the load.
 
 use crate::support::rows::{self, Row};
 use evenkeel_balance::control::Settings;
@@ -9,7 +9,8 @@ use evenkeel_balance::{EndpointSpec, FailureKind, Instant, LoadReport, Outcome, 
 const WARM: u64 = 400;
 const AFTER: u64 = 300;
 
-/// Returns the number of the 300 requests after one with this outcome that go to its endpoint, of two alike.
+/// Makes a request with this outcome and then 300 more, of two equal endpoints. Returns the number that go to its
+/// endpoint.
 fn after(row: &Row, outcome: Outcome, settings: outlier::Settings, seed: u64) -> u64 {
     let mut pool = Pool::new(1);
     pool.configure(Settings { outlier: Some(settings), ..Settings::default() }, Instant(0));
@@ -49,7 +50,7 @@ fn one_answer_that_may_be_the_fault_of_its_request_steers_nothing() {
             let retry_after = Outcome::Failure { kind, retry_after_ns: Some(60_000 * MILLISECOND_NS) };
             for outcome in [Outcome::failed(kind), retry_after] {
                 let share = shares(&row, outcome, outlier::Settings::default());
-                // The picks of 20 x 300 requests: five standard deviations of a share are at most 3.3 points.
+                // With the picks of 20 x 300 requests, five standard deviations of a share are at most 3.3 points.
                 assert!((share - usual).abs() < 0.033, "row {row}: {share} after {outcome:?}, {usual} after a success");
             }
         }

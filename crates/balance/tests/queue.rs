@@ -1,5 +1,5 @@
-//! Does the queue lose no waiter and keep the order? Random histories of one thread, in which every step is checked
-//! against what a waiter could do, and real threads that share one place or a few.
+//! Order and completeness of the queue, which must not lose a waiter: random histories of one thread, in which every
+//! step is checked against what a waiter could do, and real threads that share a few places.
 
 use crate::support::rows::{self, Row};
 use evenkeel_balance::queue::Waiting;
@@ -13,25 +13,25 @@ use std::thread::Thread;
 
 const NOW: Instant = Instant(0);
 
-/// Notes that it was woken.
+/// Records that it was woken.
 #[derive(Default)]
-struct Bell(AtomicBool);
+struct WakeFlag(AtomicBool);
 
-impl Wake for Bell {
-    fn wake(self: Arc<Bell>) {
+impl Wake for WakeFlag {
+    fn wake(self: Arc<WakeFlag>) {
         self.0.store(true, SeqCst);
     }
 }
 
-/// A request in the queue.
+/// A request in the queue, with its waker.
 struct Waiter {
     waiting: Waiting,
-    bell: Arc<Bell>,
+    flag: Arc<WakeFlag>,
     worker: usize,
     tried: Vec<Slot>,
 }
 
-/// A pool with a queue, and all that runs and waits there.
+/// A pool with a queue, and everything in flight and waiting there.
 struct World {
     row: String,
     seed: u64,
@@ -41,7 +41,7 @@ struct World {
     balancers: Vec<Balancer>,
     running: Vec<(Ticket, usize)>,
     waiters: Vec<Waiter>,
-    /// Whether a woken waiter tries before anything else happens.
+    /// True if a woken waiter tries before anything else happens.
     prompt: bool,
 }
 
@@ -66,7 +66,7 @@ impl World {
         assert!(holds, "row {}, seed {}: {what}", self.row, self.seed);
     }
 
-    /// Whether an endpoint that was not tried has room.
+    /// True if an endpoint that was not tried has room.
     fn could_start(&self, tried: &[Slot]) -> bool {
         let view = self.pool.view();
         let room = |slot, max| max == 0 || self.pool.in_flight(slot) < max;
@@ -81,11 +81,11 @@ impl World {
         match self.balancers[worker].start(&Request { key, tried: &tried, beyond: false }, NOW) {
             Ok(ticket) => self.running.push((ticket, worker)),
             Err(NoPick::AllFull) => {
-                let bell = Arc::new(Bell::default());
-                let Ok(waiting) = self.pool.queue().enter(Waker::from(bell.clone())) else {
+                let flag = Arc::new(WakeFlag::default());
+                let Ok(waiting) = self.pool.queue().enter(Waker::from(flag.clone())) else {
                     return self.ensure(self.waiters.len() == self.max as usize, "refused though there was room");
                 };
-                self.waiters.push(Waiter { waiting, bell, worker, tried });
+                self.waiters.push(Waiter { waiting, flag, worker, tried });
                 self.ensure(self.waiters.len() <= self.max as usize, "more wait than may");
                 self.attempt(self.waiters.len() - 1);
             }
@@ -93,14 +93,14 @@ impl World {
         }
     }
 
-    /// A waiter tries; it must be the first of those that could start.
+    /// Lets a waiter try, which must be the first of those that could start.
     fn attempt(&mut self, index: usize) {
         let key = Some(self.rng.next_u64());
         let waiter = &mut self.waiters[index];
-        waiter.bell.0.store(false, SeqCst);
+        waiter.flag.0.store(false, SeqCst);
         let request = Request { key, tried: &waiter.tried, beyond: false };
         let Ok(ticket) = self.balancers[waiter.worker].start_waited(&request, &mut waiter.waiting, NOW) else { return };
-        let could = |w: &Waiter| !w.bell.0.load(SeqCst) && !w.tried.contains(&ticket.slot());
+        let could = |w: &Waiter| !w.flag.0.load(SeqCst) && !w.tried.contains(&ticket.slot());
         let passed = self.prompt && self.waiters[..index].iter().any(could);
         self.running.push((ticket, self.waiters[index].worker));
         drop(self.waiters.remove(index));
@@ -109,7 +109,7 @@ impl World {
 
     /// Lets every woken waiter try, until none is woken.
     fn settle(&mut self) {
-        while let Some(index) = self.waiters.iter().position(|w| w.bell.0.load(SeqCst)) {
+        while let Some(index) = self.waiters.iter().position(|w| w.flag.0.load(SeqCst)) {
             self.attempt(index);
         }
         for waiter in &self.waiters {
@@ -136,9 +136,9 @@ impl World {
             }
             17 if !self.waiters.is_empty() => {
                 let index = self.any(self.waiters.len());
-                let bell = Arc::new(Bell(AtomicBool::new(true)));
-                self.waiters[index].waiting.set_waker(&Waker::from(bell.clone()));
-                self.waiters[index].bell = bell;
+                let flag = Arc::new(WakeFlag(AtomicBool::new(true)));
+                self.waiters[index].waiting.set_waker(&Waker::from(flag.clone()));
+                self.waiters[index].flag = flag;
             }
             _ => self.settle(),
         }
@@ -192,11 +192,11 @@ fn a_newcomer_does_not_overtake_even_by_session() {
     let request = Request::default();
     let ticket = balancer.start(&request, NOW).expect("the place is free");
     let slot = ticket.slot();
-    let bell = Arc::new(Bell::default());
-    let mut waiting = pool.queue().enter(Waker::from(bell.clone())).expect("no other request waits");
+    let flag = Arc::new(WakeFlag::default());
+    let mut waiting = pool.queue().enter(Waker::from(flag.clone())).expect("no other request waits");
     assert_eq!(balancer.start_waited(&request, &mut waiting, NOW).err(), Some(NoPick::AllFull));
     balancer.end(ticket, Outcome::Success, NOW);
-    assert!(bell.0.load(SeqCst), "the place is free");
+    assert!(flag.0.load(SeqCst), "the place is free");
     assert_eq!(balancer.start(&request, NOW).err(), Some(NoPick::AllFull));
     assert_eq!(balancer.start_at(slot, NOW).err(), Some(NoPick::AllFull));
     let ticket = balancer.start_waited(&request, &mut waiting, NOW).expect("its turn");
@@ -215,11 +215,11 @@ fn a_request_from_before_the_limit_wakes_when_it_ends() {
     let before = workers[0].start(&Request::default(), NOW).expect("no limit yet");
     pool.update(&[spec(0, 1)], Instant(0));
     assert_eq!(workers[1].start(&Request::default(), NOW).err(), Some(NoPick::AllFull));
-    let bell = Arc::new(Bell::default());
-    let mut waiting = pool.queue().enter(Waker::from(bell.clone())).expect("no other request waits");
+    let flag = Arc::new(WakeFlag::default());
+    let mut waiting = pool.queue().enter(Waker::from(flag.clone())).expect("no other request waits");
     assert!(workers[1].start_waited(&Request::default(), &mut waiting, NOW).is_err());
     workers[0].end(before, Outcome::Success, NOW);
-    assert!(bell.0.load(SeqCst));
+    assert!(flag.0.load(SeqCst));
     let ticket = workers[1].start_waited(&Request::default(), &mut waiting, NOW).expect("its turn");
     workers[1].end(ticket, Outcome::Success, NOW);
 }
@@ -234,19 +234,19 @@ fn what_was_offered_to_all_is_not_lost_with_the_last_waiter_that_leaves() {
     let [a, b] = [0, 1].map(|_| balancer.start(&Request::default(), NOW).expect("one place each"));
     let tried = [a.slot()];
     let front = Request { key: None, tried: &tried, beyond: false };
-    let bells = [0, 1].map(|_| Arc::new(Bell::default()));
-    let [mut first, mut second] = bells.clone().map(|bell| pool.queue().enter(Waker::from(bell)).expect("room"));
+    let flags = [0, 1].map(|_| Arc::new(WakeFlag::default()));
+    let [mut first, mut second] = flags.clone().map(|flag| pool.queue().enter(Waker::from(flag)).expect("room"));
     assert!(balancer.start_waited(&front, &mut first, NOW).is_err());
     assert!(balancer.start_waited(&Request::default(), &mut second, NOW).is_err());
-    // The place at "a" is offered to the first, who has been there, and goes to the second, who leaves; but meanwhile
-    // there is one more at "b".
+    // The place at "a" is offered to the first, which has tried it, and passes to the second, which leaves. In the
+    // meantime "b" gets one more.
     balancer.end(a, Outcome::Success, NOW);
     assert!(balancer.start_waited(&front, &mut first, NOW).is_err());
-    assert!(bells[1].0.load(SeqCst));
+    assert!(flags[1].0.load(SeqCst));
     pool.update(&[spec(0, 1), spec(1, 2)], Instant(0));
-    bells[0].0.store(false, SeqCst);
+    flags[0].0.store(false, SeqCst);
     drop(second);
-    assert!(bells[0].0.load(SeqCst));
+    assert!(flags[0].0.load(SeqCst));
     let ticket = balancer.start_waited(&front, &mut first, NOW).expect("its turn");
     [ticket, b].into_iter().for_each(|ticket| {
         balancer.end(ticket, Outcome::Success, NOW);
@@ -257,7 +257,7 @@ fn what_was_offered_to_all_is_not_lost_with_the_last_waiter_that_leaves() {
 struct Unpark(Thread, AtomicBool);
 
 impl Unpark {
-    /// Of this thread, which has something to try already.
+    /// Returns a waker of this thread, which has something to try already.
     fn here() -> Arc<Unpark> {
         Arc::new(Unpark(std::thread::current(), AtomicBool::new(true)))
     }
@@ -277,7 +277,7 @@ impl Wake for Unpark {
 const THREADS: u32 = 4;
 const ROUNDS: u64 = 100;
 
-/// A pool of one endpoint with this limit and a queue, and the balancers of its workers.
+/// Returns a pool with a queue and one endpoint with this limit, and the balancers of its workers.
 fn shared(limit: u32, max: u32, seed: u64) -> (Pool, Vec<Balancer>) {
     let mut pool = Pool::new(THREADS);
     pool.queue().set_max(max);
@@ -300,7 +300,7 @@ const EACH: u64 = 5;
 fn the_place_goes_round_the_threads_in_the_order_in_which_they_came() {
     for round in 0..ROUNDS {
         let (pool, mut workers) = shared(1, THREADS * EACH as u32, round);
-        // Given back when all are in the queue.
+        // Given back once all are in the queue.
         let mut place = workers[0].start(&Request::default(), NOW).ok();
         let (entered, served) = (AtomicU64::new(0), AtomicU64::new(0));
         std::thread::scope(|scope| {
@@ -333,7 +333,7 @@ fn the_place_goes_round_the_threads_in_the_order_in_which_they_came() {
                         let (mut waiting, _) = waiters.remove(woken);
                         let ticket = balancer.start_waited(&Request::default(), &mut waiting, NOW);
                         let turn = served.fetch_add(1, SeqCst);
-                        // No thread parks for ever because another failed.
+                        // Ends the ticket first, so that no thread parks forever because another failed.
                         balancer.end(ticket.expect("no other may take it"), Outcome::Success, NOW);
                         assert_eq!(waiting.number(), turn, "round {round}");
                     }
@@ -346,7 +346,7 @@ fn the_place_goes_round_the_threads_in_the_order_in_which_they_came() {
 
 const REQUESTS: u32 = 200;
 
-/// Starts and ends requests, and gives up some that wait. What is in flight is counted apart from the pool.
+/// Starts and ends requests, and gives up some that wait. Requests in flight are counted apart from the pool.
 fn work(mut balancer: Balancer, limit: u32, in_flight: &AtomicU32, most: &AtomicU32, seed: u64) {
     let mut rng = Rng::new(seed);
     for _ in 0..REQUESTS {

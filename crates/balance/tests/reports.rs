@@ -1,4 +1,4 @@
-//! Which reports are believed, and which workers learn of them?
+//! Reports that are believed or refused, and the workers that learn of them.
 
 use crate::support::rows::Row;
 use evenkeel_balance::time::MILLISECOND_NS as MS;
@@ -14,7 +14,7 @@ fn slot(pool: &Pool, name: &str) -> Slot {
     pool.slot_of(EndpointId::of(name)).expect("it is configured")
 }
 
-/// A pool of these endpoints, and its workers.
+/// Returns a pool of these endpoints, and its workers.
 fn pool<const WORKERS: usize>(names: &[&str]) -> (Pool, [Balancer; WORKERS]) {
     let workers = WORKERS as u32;
     let mut pool = Pool::new(workers);

@@ -1,5 +1,5 @@
-//! Does an endpoint's share rise with its ramp? One joins five that are busy, in virtual time: its share of the
-//! requests second by second, beside the ramp. `cargo test --test all slow_start:: -- --nocapture` draws it.
+//! Share of an endpoint during its ramp: it joins five busy ones, in virtual time, and its share of the requests is
+//! compared with the ramp for each second. `cargo test --test all slow_start:: -- --nocapture` draws it.
 
 use crate::support::rows::{self, Row};
 use evenkeel_balance::control::Settings;
@@ -15,24 +15,24 @@ const GAP_NS: u64 = MS / 10;
 const BEFORE: u64 = 2;
 const SECONDS: usize = 24;
 
-/// What chooses: the pool under test, or the naive rule beside it.
+/// The chooser of endpoints: the pool under test, or a naive rule to compare with.
 trait Chooser {
     fn join(&mut self, now: Instant);
     fn start(&mut self, request: u64, now: Instant) -> usize;
     fn end(&mut self, request: u64, server: usize, now: Instant);
 }
 
-/// The result, from the moment the newcomer joined.
+/// Course of a test, from the moment the newcomer joined.
 struct Course {
-    /// Its share of the requests, second by second.
+    /// Newcomer's share of the requests, for each second.
     shares: Vec<f64>,
-    /// Its part of what the mean of the others has in flight, second by second.
+    /// Newcomer's requests in flight as a part of the mean of the others, for each second.
     loads: Vec<f64>,
-    /// How many of the first hundred requests it got.
+    /// Number of the first hundred requests that the newcomer got.
     first: u32,
 }
 
-/// Requests at fixed gaps, each of 8 to 12 ms; 100 in flight on average.
+/// Runs requests at fixed intervals that take 8 to 12 ms each, with 100 in flight on average.
 fn course(chooser: &mut impl Chooser) -> Course {
     let (mut works, mut ends) = (Rng::new(1), BinaryHeap::new());
     let mut in_flight = [0u32; OLD as usize + 1];
@@ -103,7 +103,7 @@ impl Chooser for Ours {
     }
 }
 
-/// The fewest in flight, and nothing else.
+/// Chooses the fewest requests in flight, and considers nothing else.
 struct NaiveLeastConn(Vec<u32>);
 
 impl Chooser for NaiveLeastConn {
@@ -122,7 +122,7 @@ impl Chooser for NaiveLeastConn {
     }
 }
 
-/// The ramp in each second since it began: it steps once a second.
+/// Value of the ramp in each second since its start, as it steps once per second.
 fn ramp(second: usize) -> f64 {
     f64::from(RAMP.ramp(second as u64 * SECOND_NS)) / f64::from(FULL)
 }
@@ -141,14 +141,14 @@ fn draw(name: &str, course: &Course) {
 
 #[test]
 fn the_share_of_a_newcomer_follows_its_ramp() {
-    // How far shares may be off, as a part of them. peak_ewma gives any endpoint a share of its own, by latency: of the
-    // newcomer's that follows the ramp.
+    // Tolerance of a share, relative to it. peak_ewma gives any endpoint a share of its own, by latency; the newcomer's
+    // part of that follows the ramp.
     for (name, slack) in [("random", 0.05), ("round_robin", 0.0), ("leastconn", 0.05), ("peak_ewma", 0.1)] {
         let course = course(&mut Ours::new(name));
         draw(name, &course);
         for (second, &share) in course.shares.iter().enumerate() {
             let want = ramp(second) / (f64::from(OLD) + ramp(second));
-            // Five sd of a draw; no more than one takes.
+            // Five standard deviations of a draw; a rule that takes turns needs no more.
             let sd = (want * (1.0 - want) / (SECOND_NS / GAP_NS) as f64).sqrt();
             let bound = 5.0 * sd + slack * want;
             assert!((share - want).abs() <= bound, "{name}, second {second}: {share:.4}, not {want:.4} +- {bound:.4}");
@@ -164,7 +164,7 @@ fn least_connections_holds_back_what_is_in_flight_too_where_a_naive_one_swamps()
     assert!(naive.first >= 20 && naive.shares[0] > 0.15, "the fault has gone: {} of the first 100", naive.first);
     let ours = course(&mut Ours::new("leastconn"));
     for (second, &load) in ours.loads.iter().enumerate() {
-        // In flight by weight, but for the grain of whole requests: half a request of some 18.
+        // In flight by weight, except that requests are whole: half a request of about 18.
         let want = ramp(second);
         assert!((load - want).abs() <= 0.05 * want + 0.03, "second {second}: x{load:.3} in flight, not x{want:.3}");
     }
@@ -194,7 +194,8 @@ fn with_two_endpoints_the_ramp_holds_at_any_load() {
                 hit
             });
             let (share, ramp) = (got.count() as f64 / 1000.0, ramp(second as usize));
-            // Of two with the same cost each gets half of the pairs, and the newcomer keeps its ramp's part of them.
+            // Of two endpoints with the same cost each gets half of the pairs, and the newcomer keeps its ramp's part
+            // of them.
             let want = if name == "peak_ewma" { ramp / 2.0 } else { ramp / (1.0 + ramp) };
             let bound = 5.0 * (want * (1.0 - want) / 1000.0).sqrt() + 0.05;
             assert!((share - want).abs() <= bound, "{name}, second {second}: {share:.3}, not {want:.3} +- {bound:.3}");

@@ -1,6 +1,6 @@
-//! Does the contract hold between threads? Workers start and end on one pool while control code replaces its
-//! endpoints; beside each endpoint stands a plain shared count that no limit may be passed by. Not a proof (that is a
-//! model checker's), but it runs the real atomics.
+//! Limits and counts between threads. Workers start and end requests on one pool while control code replaces its
+//! endpoints, and a plain shared count beside each endpoint shows if a limit is exceeded. Not a proof, which the models
+//! in loom.rs are closer to, but it runs the real atomics.
 
 use crate::support::rows;
 use evenkeel_balance::{
@@ -11,15 +11,15 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 const ENDPOINTS: usize = 6;
 const STARTS: u64 = 50_000;
 
-/// Two without a limit, then limits 1, 2, 3, 4. Always the same for one endpoint.
+/// Specs of two endpoints without a limit, then of limits 1, 2, 3, 4. Always the same for one endpoint.
 fn spec(i: usize) -> EndpointSpec {
     EndpointSpec::new(&i.to_string()).in_flight_max(i.saturating_sub(1) as u32).weight(1 + i as u32 % 3)
 }
 
-/// What is really in flight, counted apart from the pool.
+/// Requests really in flight, counted apart from the pool.
 type Real = [AtomicU32; ENDPOINTS];
 
-/// One worker's life; everything it started is ended when it returns.
+/// Runs one worker. Everything it started has ended when it returns.
 fn work(mut balancer: Balancer, real: &Real, seed: u64) {
     let ids: Vec<EndpointId> = (0..ENDPOINTS).map(|i| spec(i).id).collect();
     let mut rng = Rng::new(seed);
@@ -56,7 +56,7 @@ fn work(mut balancer: Balancer, real: &Real, seed: u64) {
     out.drain(..).for_each(|ticket| end(&mut balancer, ticket, Instant(STARTS * 10_000)));
 }
 
-/// Joins, leaves, a new order and drains, as long as any worker runs.
+/// Joins, leaves, reorders and drains endpoints for as long as any worker runs.
 fn control(pool: &mut Pool, seed: u64, running: impl Fn() -> bool) {
     let mut rng = Rng::new(seed);
     while running() {

@@ -1,25 +1,25 @@
-//! Where is a value on an axis, and what is written there?
+//! Axes: the position of a value, and the labels.
 
 use crate::number::{clock, digits, seconds};
 
-/// What an axis shows.
+/// The quantity along an axis.
 pub enum Axis {
-    /// Percentiles: 1 is 90 %, 2 is 99 %, up to so many.
+    /// Percentiles on a scale of nines, up to this many: 1 is 90 %, 2 is 99 %.
     Nines(f64),
-    /// Times.
+    /// Durations in seconds, labelled with a suitable unit.
     Seconds {
-        /// Whether each step is a factor.
+        /// True if the scale is logarithmic.
         log: bool,
     },
-    /// 0 to 1.
+    /// Shares of a whole, 0 to 1.
     Share,
-    /// Moments: seconds since 1970.
+    /// Times of day: seconds since 1970, UTC.
     Clock,
-    /// Numbers.
+    /// Numbers of anything else.
     Plain {
-        /// What they count.
+        /// Name of the numbers, for the axis.
         name: String,
-        /// Whether each step is a factor.
+        /// True if the scale is logarithmic.
         log: bool,
     },
 }
@@ -61,19 +61,19 @@ impl Axis {
     }
 }
 
-/// Labels of an axis, whatever it shows.
+/// Most labels that an axis gets.
 const TICKS_MAX: usize = 24;
 
-/// Seconds.
+/// Length of a day in seconds.
 const DAY: f64 = 86_400.0;
 
-/// Steps of an axis on which each is a factor: more than from the smallest number to the largest.
+/// Most steps of a logarithmic axis: more than lie between the smallest and the largest number.
 const STEPS_MAX: usize = 2000;
 
 /// Seconds between two labels of a clock.
 const CLOCK_STEPS: [f64; 8] = [10.0, 30.0, 60.0, 180.0, 600.0, 1800.0, 3600.0, 14_400.0];
 
-/// From values to places.
+/// Conversion of values to positions.
 pub(crate) struct Scale {
     low: f64,
     high: f64,
@@ -87,12 +87,12 @@ pub(crate) struct Scale {
 impl Scale {
     pub(crate) fn of(axis: &Axis, values: &[f64], from: f64, to: f64) -> Scale {
         let positive = |x: &&f64| **x > 0.0;
-        // `max` and `min` pass over what is not known.
+        // `max` and `min` ignore NaN, which stands for an unknown value.
         let high = values.iter().copied().fold(0.0, f64::max);
         let low = values.iter().filter(positive).copied().fold(f64::INFINITY, f64::min);
         let (low, high) = match axis {
             Axis::Nines(nines) => (0.0, *nines),
-            // Of one moment or none too: a clock that began in 1970 would have a label for every day.
+            // The range is at least a second: a clock that began in 1970 would have a label for every day.
             Axis::Clock => (low.min(high - 1.0), high),
             Axis::Share => (0.0, (high * 1.05).clamp(0.01, 1.0)),
             _ if axis.log() && low.is_finite() => {
@@ -120,19 +120,19 @@ impl Scale {
         self.from + part.clamp(0.0, 1.0) * (self.to - self.from)
     }
 
-    /// Whether a value is between the ends.
+    /// True if a value is within the range of the axis.
     pub(crate) fn has(&self, x: f64) -> bool {
         (self.low..=self.high).contains(&x)
     }
 
-    /// Returns the values to label: some `many` of them, and at most [`TICKS_MAX`] whatever the ends are.
+    /// Returns the values to label: about `many`, and at most [`TICKS_MAX`] whatever the range is.
     pub(crate) fn ticks(&self, many: u32) -> Vec<f64> {
         if self.log {
             let all: Vec<f64> = steps(self.low, self.high);
             if all.len() <= 12 {
                 return all;
             }
-            // Many decades: only their starts, or some of these.
+            // Many decades: only their starts, or some of those.
             let decades: Vec<f64> = all.into_iter().filter(|x| is_decade(*x)).collect();
             let every = decades.len().div_ceil(TICKS_MAX).max(1);
             return decades.into_iter().step_by(every).collect();
@@ -143,7 +143,7 @@ impl Scale {
         let (first, step) = if self.clock {
             let range = self.high - self.low;
             let step = CLOCK_STEPS.into_iter().find(|step| range / step <= 6.0);
-            // Whole days, as many as it takes: a clock may jump by decades.
+            // As many whole days as needed: a clock may jump by decades.
             let step = step.unwrap_or_else(|| step_above(range / 6.0 / DAY).ceil() * DAY);
             ((self.low / step).ceil() * step, step)
         } else {
@@ -154,7 +154,7 @@ impl Scale {
     }
 }
 
-/// 1, 2, 5, 10, 20 and so on.
+/// Returns the steps 1, 2, 5, 10, 20 and so on within a range.
 fn steps(low: f64, high: f64) -> Vec<f64> {
     let mut at = step_below(low);
     let mut all = Vec::new();

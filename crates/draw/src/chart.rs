@@ -1,19 +1,19 @@
-//! How is a plot drawn? Lines over two axes, as SVG.
+//! Line charts over two axes, as SVG.
 
 use crate::axis::{Axis, Scale};
 use crate::page::escape;
 use std::fmt::Write;
 
-/// How large it is drawn.
+/// Dimensions of a chart, by its use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// In a report, where it has the page's width.
+    /// For a report, where it has the width of the page.
     Report,
-    /// In a dashboard, beside others: the axes have no names.
+    /// For a dashboard, beside other charts: the axes have no names.
     Tile,
 }
 
-/// Where the plot is in its picture.
+/// Position of the plot in its picture.
 struct Frame {
     width: f64,
     height: f64,
@@ -33,44 +33,44 @@ impl Size {
     }
 }
 
-/// A moment on the x axis at which something happened.
+/// An event to be marked on the x axis.
 pub struct Mark {
-    /// Where.
+    /// Position, in units of the x axis.
     pub x: f64,
-    /// What, shown when it is pointed at.
+    /// Description, shown as a tooltip.
     pub text: String,
 }
 
-/// One series.
+/// A series of points, drawn as a line.
 pub struct Line {
-    /// In the legend.
+    /// Name of the series in the legend.
     pub label: String,
-    /// Ascending in x.
+    /// Points, ascending in x. NaN in y interrupts the line.
     pub points: Vec<(f64, f64)>,
-    /// Its interval: x, and the lower and upper end. Empty where there is none.
+    /// Interval around the line: x, and the lower and upper end. Empty if there is none.
     pub band: Vec<(f64, f64, f64)>,
-    /// A yardstick rather than something to choose.
+    /// True for a reference rather than one of the alternatives.
     pub is_dashed: bool,
 }
 
-/// A plot.
+/// A chart of lines over two axes.
 pub struct Chart {
-    /// Above it.
+    /// Caption above the chart, and its text for screen readers.
     pub title: String,
-    /// To the right.
+    /// Horizontal axis, with its quantity.
     pub x: Axis,
-    /// Up.
+    /// Vertical axis, with its quantity.
     pub y: Axis,
-    /// What is drawn.
+    /// Series to draw, in the order of the legend.
     pub lines: Vec<Line>,
-    /// What happened meanwhile.
+    /// Events to mark on the x axis.
     pub marks: Vec<Mark>,
-    /// How large.
+    /// Size, which also decides if the axes have names.
     pub size: Size,
 }
 
 impl Chart {
-    /// A figure with its title and legend.
+    /// Returns the chart as an HTML figure, with title and legend.
     pub fn svg(&self) -> String {
         let xs: Vec<f64> = self.lines.iter().flat_map(|l| l.points.iter().map(|p| p.0)).collect();
         let ys: Vec<f64> = self.lines.iter().flat_map(|l| l.points.iter().map(|p| p.1)).collect();
@@ -104,9 +104,9 @@ impl Chart {
         }
         for (index, line) in self.lines.iter().enumerate() {
             let at = |(px, py): &(f64, f64)| format!("{:.1},{:.1} ", x.place(*px), y.place(*py));
-            // More lines than colours: the second round of colours is dashed, as yardsticks are.
+            // With more lines than colours, the second round of colours is dashed, as references are.
             let dashed = if line.is_dashed || index >= 8 { " dashed" } else { "" };
-            // A figure that is not known interrupts its line.
+            // An unknown value interrupts its line.
             for part in line.points.split(|(_, py)| py.is_nan()).filter(|part| !part.is_empty()) {
                 let points: String = part.iter().map(at).collect();
                 let class = format!("line{dashed} s{}", index % 8);
@@ -121,7 +121,7 @@ impl Chart {
         out
     }
 
-    /// Lines across, with what they stand for.
+    /// Draws the grid with its labels.
     fn grid(&self, out: &mut String, frame: &Frame, x: &Scale, y: &Scale) {
         let Frame { left, right, top, bottom, .. } = *frame;
         for tick in y.ticks(if self.size == Size::Tile { 4 } else { 7 }) {
@@ -138,7 +138,7 @@ impl Chart {
         }
     }
 
-    /// What the axes show.
+    /// Draws the names of the axes.
     fn names(&self, out: &mut String, frame: &Frame) {
         let (middle, height) = ((frame.left + frame.right) / 2.0, frame.height - 6.0);
         let name = escape(self.x.name());

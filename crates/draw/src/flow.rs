@@ -1,50 +1,50 @@
-//! Where do requests come in, and where do they go? Boxes in columns, and bands between them as wide as their rate.
+//! Flow diagrams of requests: boxes in columns, and bands between them as wide as their rate.
 
 use crate::page::escape;
 use std::fmt::Write;
 
 const WIDTH: f64 = 1000.0;
-/// Of a box.
+/// Width of a box in SVG units.
 const BOX: f64 = 150.0;
 const TOP: f64 = 26.0;
-/// Between boxes of a column.
+/// Space between the boxes of a column.
 const GAP: f64 = 14.0;
-/// The least height of a box: its name has to fit.
+/// Smallest height of a box, which has to fit its name.
 const LEAST: f64 = 34.0;
-/// The height that the whole rate has.
+/// Height of the total rate.
 const WHOLE: f64 = 260.0;
 
-/// A box.
+/// A box of a column, with its text.
 pub struct Node {
-    /// In it.
+    /// Name in the box, shortened to 20 characters.
     pub name: String,
-    /// Below the name.
+    /// Further text, below the name.
     pub text: String,
-    /// Its page, if it has one.
+    /// Address of its page, if it has one.
     pub link: Option<String>,
 }
 
-/// A band.
+/// A band between two boxes.
 pub struct Band {
-    /// The box on its left: an index into its column.
+    /// Box on its left, as an index into its column.
     pub from: usize,
-    /// The box on its right: an index into the next column.
+    /// Box on its right, as an index into the next column.
     pub to: usize,
-    /// How much goes there.
+    /// Rate along the band, per second.
     pub rate: f64,
-    /// The part of it that fails, 0 to 1.
+    /// Share of the rate that fails, 0 to 1.
     pub errors: f64,
 }
 
-/// A column of boxes.
+/// A column of boxes with a title.
 pub struct Column {
-    /// Above it.
+    /// Title of the column, shown above it.
     pub title: String,
-    /// From top to bottom.
+    /// Boxes from top to bottom.
     pub nodes: Vec<Node>,
 }
 
-/// A drawing of the columns; `bands[i]` are those between column `i` and the next.
+/// Draws the columns. `bands[i]` are those between column `i` and the next.
 pub fn flow(label: &str, columns: &[Column], bands: &[Vec<Band>]) -> String {
     let rates: Vec<Vec<f64>> = (0..columns.len()).map(|at| rates(columns, bands, at)).collect();
     let most = rates.iter().map(|column| column.iter().sum::<f64>()).fold(0.0, f64::max);
@@ -59,7 +59,7 @@ pub fn flow(label: &str, columns: &[Column], bands: &[Vec<Band>]) -> String {
     let mut out =
         format!("<svg class=\"flow\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"group\" aria-label=\"{label}\">\n");
     for (at, bands) in bands.iter().enumerate() {
-        // How much of each box has its bands already.
+        // Positions in each box up to which its bands are drawn.
         let (mut out_of, mut into) = (tops[at].clone(), tops[at + 1].clone());
         for band in bands {
             let wide = (band.rate * scale).max(if band.rate > 0.0 { 1.0 } else { 0.0 });
@@ -104,7 +104,7 @@ pub fn flow(label: &str, columns: &[Column], bands: &[Vec<Band>]) -> String {
     out
 }
 
-/// What goes through each box of a column: the more of what comes and what leaves.
+/// Returns the rate through each box of a column: the larger of what arrives and what leaves.
 fn rates(columns: &[Column], bands: &[Vec<Band>], at: usize) -> Vec<f64> {
     let sum = |bands: Option<&Vec<Band>>, of: &dyn Fn(&Band) -> usize, node: usize| {
         bands.into_iter().flatten().filter(|band| of(band) == node).map(|band| band.rate).sum::<f64>()
@@ -114,7 +114,7 @@ fn rates(columns: &[Column], bands: &[Vec<Band>], at: usize) -> Vec<f64> {
     (0..columns[at].nodes.len()).map(through).collect()
 }
 
-/// Where each box begins.
+/// Returns the top of each box.
 fn tops(heights: &[f64]) -> Vec<f64> {
     let mut top = TOP;
     let place = |height: &f64| {
@@ -125,7 +125,7 @@ fn tops(heights: &[f64]) -> Vec<f64> {
     heights.iter().map(place).collect()
 }
 
-/// As much of a name as fits into its box.
+/// Shortens a name to fit into its box.
 fn shortened(name: &str) -> String {
     const MOST: usize = 20;
     match name.chars().count() {
@@ -149,7 +149,7 @@ mod tests {
         let drawn =
             flow("a", &[column(&["web"]), column(&["a", "b"])], &[vec![band(0, 30.0, 0.0), band(1, 10.0, 0.2)]]);
         assert!(drawn.contains("flow-fine") && drawn.contains("flow-bad") && !drawn.contains("NaN"), "{drawn}");
-        // The first box is as high as all of it, the others as their part of it.
+        // The first box has the full height, the others their part of it.
         let heights: Vec<&str> = drawn.split("height=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
         assert_eq!(heights, ["260.0", "195.0", "65.0"]);
     }

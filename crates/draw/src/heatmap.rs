@@ -1,5 +1,4 @@
-//! How are durations spread, and how does that change? A column for each span of time, a row for each step of durations, the darker
-//! the more.
+//! Heat maps of durations over time: a column per span of time, a row per step of durations, the darker the more.
 
 use crate::axis::{Axis, Scale};
 use crate::page::escape;
@@ -12,17 +11,17 @@ const RIGHT: f64 = 888.0;
 const TOP: f64 = 8.0;
 const BOTTOM: f64 = 234.0;
 
-/// Durations of a span of time.
+/// Durations within one span of time.
 pub struct Column {
-    /// Where the span begins: seconds since 1970.
+    /// Start of the span, seconds since 1970.
     pub from: f64,
-    /// Where it ends.
+    /// End of the span, seconds since 1970.
     pub until: f64,
-    /// Shortest and longest duration of a step in seconds, and how many were within.
+    /// Shortest and longest duration of each step in seconds, and the number of durations within.
     pub cells: Vec<(f64, f64, u32)>,
 }
 
-/// A figure of the columns, with its title.
+/// Returns the heat map as an HTML figure with its title.
 pub fn heatmap(title: &str, columns: &[Column]) -> String {
     let times: Vec<f64> = columns.iter().flat_map(|column| [column.from, column.until]).collect();
     let ends = |column: &Column| column.cells.iter().flat_map(|(low, high, _)| [*low, *high]).collect::<Vec<_>>();
@@ -33,7 +32,7 @@ pub fn heatmap(title: &str, columns: &[Column]) -> String {
     let mut out = format!(
         "<figure><figcaption>{title}</figcaption>\n<svg class=\"heat\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title}\">\n"
     );
-    // Steps of darkness by the share of its own column: a quiet minute shows its spread as a busy one does.
+    // The darkness is relative to the column, so that a quiet minute shows its spread as a busy one does.
     for column in columns {
         let all: u32 = column.cells.iter().map(|(_, _, count)| count).sum();
         for (low, high, count) in &column.cells {

@@ -1,30 +1,30 @@
-//! How far are some values apart, as far as runs can say? A line each: its interval, its median, and a mark for what was expected.
+//! Values with their intervals. Each has a line with its interval, its median, and a mark for the expected value.
 
 use crate::number::digits;
 use crate::page::escape;
 use std::fmt::Write;
 
-/// Height of a line, and where the scale begins and ends.
+/// Height of a line, and the ends of the scale.
 const LINE: f64 = 22.0;
 const LEFT: f64 = 190.0;
 const RIGHT: f64 = 600.0;
 
-/// One value.
+/// A value with its interval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// What it is of.
+    /// Name of the value, left of its line.
     pub name: String,
-    /// Its interval and its median; `None` if there is only the median.
+    /// Lower and upper end of its interval; `None` if there is only the median.
     pub interval: Option<(f64, f64)>,
-    /// The median.
+    /// Median of the value over all runs.
     pub median: f64,
-    /// What was expected.
+    /// Value that was expected, if any.
     pub expected: Option<f64>,
-    /// Which colour of [`COLOURS`](crate::page::COLOURS) it has: 0 to 7.
+    /// Index of its colour in [`COLOURS`](crate::page::COLOURS), 0 to 7.
     pub colour: usize,
 }
 
-/// All of them on one scale from 0 on, or from the lowest of them if that is below. `label` is read in its place.
+/// Draws all rows on one scale, from 0 or the lowest value, whichever is less. `label` is the text for screen readers.
 pub fn intervals(rows: &[Row], label: &str) -> String {
     let ends = |row: &Row| [Some(row.median), row.interval.map(|of| of.0), row.interval.map(|of| of.1), row.expected];
     let (first, last) = rows.iter().flat_map(ends).flatten().fold((0.0, 0.0), |(a, b), x| (x.min(a), x.max(b)));
@@ -36,7 +36,7 @@ pub fn intervals(rows: &[Row], label: &str) -> String {
     );
     for (at, row) in rows.iter().enumerate() {
         let (y, colour) = (LINE * (at as f64 + 0.5) + 2.0, row.colour % 8);
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let mut add = |text: String| _ = svg.write_str(&text);
         add(format!("<text class=\"end\" x=\"{}\" y=\"{}\">{}</text>", LEFT - 12.0, y + 4.0, escape(&row.name)));
         add(format!("<line class=\"grid\" x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{y}\" y2=\"{y}\"/>"));
@@ -58,8 +58,8 @@ pub fn intervals(rows: &[Row], label: &str) -> String {
     svg + "</svg>\n"
 }
 
-/// Where a value lies beside where it should: the band that is wanted, the interval on it, and the median. An end that is infinite has no
-/// bound. `class`: of what became of it.
+/// Draws a value in relation to the wanted range: the range, the interval on it, and the median. An infinite end has no
+/// bound. `class`: CSS class of the verdict.
 pub fn strip(median: f64, (low, high): (f64, f64), (from, to): (f64, f64), class: &str) -> String {
     const WIDTH: f64 = 150.0;
     let finite = |x: &f64| x.is_finite();
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn a_strip_has_the_interval_beside_what_is_wanted() {
         let drawn = strip(1.0, (0.5, 1.5), (1.0, f64::INFINITY), "holds");
-        // From 0.5 to 1.5 with a margin of 0.15 at both sides; what is wanted goes on to the end.
+        // From 0.5 to 1.5 with a margin of 0.15 on both sides; the wanted range continues to the end.
         assert!(drawn.contains("class=\"wanted\" x=\"75.0\" y=\"0\" width=\"75.0\""), "{drawn}");
         assert!(
             drawn.contains("class=\"holds\" x=\"17.3\" y=\"6\" width=\"115.4\"") && drawn.contains("cx=\"75.0\""),

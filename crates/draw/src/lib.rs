@@ -1,10 +1,11 @@
-//! How do figures look to a person? Reports of `sim` and `lab` and the dashboard of a running process are drawn by the same code:
-//! text in, HTML and SVG out, nothing from elsewhere.
+//! Drawings for the reports of `sim` and `lab` and for the dashboard of a running process: self-contained text, HTML
+//! and SVG, without scripts or external resources.
 //!
-//! 1. [`page`]: the page around it, and its colours by day and by night.
-//! 2. [`axis`]: from values to places; [`chart`]: lines over two axes; [`intervals`]: values on one; [`panels`]: a run, second by second.
-//! 3. [`spark`], [`share`], [`phases`], [`heatmap`], [`flow`]: what a dashboard shows in little room.
-//! 4. [`number`]: figures in words.
+//! 1. [`page`]: the surrounding page, and its colours in light and dark mode.
+//! 2. [`axis`]: values on axes; [`chart`]: lines over two axes; [`intervals`]: values on one axis; [`panels`]: a
+//!    run, second by second.
+//! 3. [`spark`], [`share`], [`phases`], [`heatmap`], [`flow`]: small drawings for a dashboard.
+//! 4. [`number`]: numbers as text.
 #![forbid(unsafe_code)]
 
 pub mod axis;

@@ -1,6 +1,6 @@
-//! How is a figure written? With three digits, and in the unit that suits it.
+//! Numbers as text, with three significant digits and a suitable unit.
 
-/// Three digits, or all before the point.
+/// Formats with three significant digits, or all digits before the decimal point.
 pub fn digits(x: f64) -> String {
     match x.abs() {
         0.0 => "0".to_string(),
@@ -11,7 +11,7 @@ pub fn digits(x: f64) -> String {
     }
 }
 
-/// The factor that seconds of this size are multiplied by, and the unit that they have then.
+/// Returns the factor and the unit that suit a number of seconds of this size.
 pub fn scale_of_seconds(x: f64) -> (f64, &'static str) {
     match x.abs() {
         x if x >= 1.0 => (1.0, " s"),
@@ -21,20 +21,20 @@ pub fn scale_of_seconds(x: f64) -> (f64, &'static str) {
     }
 }
 
-/// `106 ms`.
+/// Formats a duration in seconds, as `106 ms`.
 pub fn seconds(x: f64) -> String {
     let (scale, unit) = scale_of_seconds(x);
     format!("{}{unit}", digits(x * scale))
 }
 
-/// `14:05`, or `14:05:30`, of seconds since 1970, UTC.
+/// Formats seconds since 1970 as a time of day in UTC, `14:05` or `14:05:30`.
 pub fn clock(x: f64) -> String {
     let second = x.rem_euclid(86_400.0) as u32;
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     if second == 0 { format!("{hour:02}:{minute:02}") } else { format!("{hour:02}:{minute:02}:{second:02}") }
 }
 
-/// How long ago, in one unit: `41s`, `3m`, `2h`, `5d`.
+/// Formats an age in a single unit: `41s`, `3m`, `2h`, `5d`.
 pub fn ago(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds}s"),
@@ -44,7 +44,7 @@ pub fn ago(seconds: u64) -> String {
     }
 }
 
-/// Many of something, in few characters: `950`, `12.3k`, `4.56M`.
+/// Formats a count in few characters: `950`, `12.3k`, `4.56M`.
 pub fn many(x: f64) -> String {
     match x.abs() {
         a if a >= 999_500.0 => format!("{}M", digits(x / 1e6)),

@@ -1,6 +1,6 @@
-//! How does the page look? One file, by day and by night, on a phone and on a desk.
+//! HTML pages and their parts: one file, for light and dark mode, for phones and desktops.
 
-/// A page of these parts, which are HTML already. `style`: what it has beside [`STYLE`].
+/// Returns a page of these parts, which are HTML. `style` is CSS in addition to [`STYLE`].
 pub fn page(title: &str, style: &str, parts: &[String]) -> String {
     let title = escape(title);
     format!(
@@ -10,22 +10,22 @@ pub fn page(title: &str, style: &str, parts: &[String]) -> String {
     )
 }
 
-/// A heading.
+/// Returns a heading of the second level.
 pub fn heading(text: &str) -> String {
     format!("<h2>{}</h2>\n", escape(text))
 }
 
-/// A paragraph.
+/// Returns a paragraph of text.
 pub fn paragraph(text: &str) -> String {
     format!("<p>{}</p>\n", escape(text))
 }
 
-/// What came out, one sentence each.
+/// Returns a box with the results, one sentence each.
 pub fn verdicts(sentences: &[String]) -> String {
     format!("<div class=\"verdict\">\n{}</div>\n", paragraphs(sentences))
 }
 
-/// Claims, each with what became of it in a word, and how that is shown: `holds`, `fails` or `open`.
+/// Returns a list of claims: for each the CSS class (`holds`, `fails` or `open`), the verdict in a word, and the claim.
 pub fn claims(claims: &[(&str, &str, &str)]) -> String {
     let line = |(class, word, says): &(&str, &str, &str)| {
         format!("<li><b class=\"{class}\">{}</b> {}</li>\n", escape(word), escape(says))
@@ -33,18 +33,18 @@ pub fn claims(claims: &[(&str, &str, &str)]) -> String {
     format!("<ul>\n{}</ul>\n", claims.iter().map(line).collect::<String>())
 }
 
-/// Lines, each a paragraph.
+/// Returns lines of text as paragraphs.
 pub fn paragraphs(lines: &[String]) -> String {
     lines.iter().map(|line| paragraph(line)).collect()
 }
 
-/// Lines, each a point.
+/// Returns lines of text as a list.
 pub fn points(lines: &[String]) -> String {
     let points: String = lines.iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect();
     format!("<ul>\n{points}</ul>\n")
 }
 
-/// A table, the first row of which is its header; all columns but the first lean right.
+/// Returns a table whose first row is the header. All columns but the first are aligned right.
 pub fn table(rows: &[Vec<String>]) -> String {
     let line = |tag: &str, row: &Vec<String>| {
         let cells: String = row.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell))).collect();
@@ -55,27 +55,27 @@ pub fn table(rows: &[Vec<String>]) -> String {
     format!("<div class=\"wide\"><table>\n{}{rows}</table></div>\n", line("th", header))
 }
 
-/// Two plots, beside each other where there is room.
+/// Returns two plots, side by side if there is room.
 pub fn pair(left: &str, right: &str) -> String {
     format!("<div class=\"pair\">{left}{right}</div>\n")
 }
 
-/// A part that can be folded away.
+/// Returns an open section that can be folded.
 pub fn folded(title: &str, inner: &str) -> String {
     format!("<details open><summary>{}</summary>\n{inner}</details>\n", escape(title))
 }
 
-/// A part that is folded away at first.
+/// Returns a folded section that can be opened.
 pub fn closed(title: &str, inner: &str) -> String {
     format!("<details><summary>{}</summary>\n{inner}</details>\n", escape(title))
 }
 
-/// Text as HTML.
+/// Escapes text for HTML, attributes included.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Hues that stay apart for most kinds of colour blindness (Okabe and Ito, 2008), a little darker by day.
+/// Hues that remain distinct with most kinds of colour blindness (Okabe and Ito, 2008), a little darker in light mode.
 pub const COLOURS: &str = "
 :root { color-scheme: light dark; --back: #fff; --text: #1b1f24; --dim: #59636e; --line: #d5dae0; --card: #f4f6f8;
   --good: #1a7f37; --bad: #c0392b;
@@ -85,7 +85,7 @@ pub const COLOURS: &str = "
   --s0: #4aa8e0; --s1: #ff8a4c; --s2: #2fc79a; --s3: #d88cc0; --s4: #e6b422; --s5: #8fd0f5; --s6: #a8a8a8; --s7: #c98a5a; } }
 ";
 
-/// How pages and plots look, in those colours.
+/// Style of pages and plots, in terms of [`COLOURS`].
 pub const STYLE: &str = "
 body { background: var(--back); color: var(--text); font: 15px/1.5 system-ui, sans-serif; max-width: 1100px;
   margin: 2rem auto; padding: 0 1rem; }

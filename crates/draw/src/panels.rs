@@ -1,54 +1,54 @@
-//! How is a run drawn, second by second? Panels above each other over one axis of time, with a shade where something was broken:
-//! counts as bars, a figure as a line, and shares of a whole.
+//! Panels of a run, second by second, above each other on one time axis, shaded where something was broken: counts as
+//! bars, a number as a line, and shares of a whole.
 
 use crate::page::escape;
 use std::fmt::Write;
 
-/// A time to be shaded in every panel.
+/// A period that is shaded in every panel.
 pub struct Shade {
-    /// Its name, above it.
+    /// Name of the period, shown above it.
     pub name: String,
-    /// Shown when it is pointed at.
+    /// Description, shown as a tooltip.
     pub about: String,
-    /// From this second
+    /// Start in seconds of the run.
     pub from: f64,
-    /// to this one.
+    /// End in seconds of the run.
     pub until: f64,
 }
 
-/// Something of each second: what it is called, and its values. Its colour is its place among the others.
+/// A value per second. Its colour is its index among the series of its panel.
 pub struct Series {
-    /// In the legend.
+    /// Name of the series in the legend.
     pub name: String,
-    /// One a second.
+    /// Values, one per second.
     pub values: Vec<f64>,
 }
 
-/// A part of the drawing.
+/// A panel: a title, and a plot over time.
 pub enum Panel {
-    /// Counts, one on top of the other.
+    /// Counts, stacked on top of each other.
     Bars {
-        /// Above it.
+        /// Title of the panel, shown above it.
         title: String,
-        /// What is counted.
+        /// Counts of each kind, from the bottom up.
         series: Vec<Series>,
-        /// The top of its axis.
+        /// Upper end of the axis; the lower is 0.
         most: f64,
     },
-    /// A figure over an axis each step of which is a factor of ten. Seconds without one leave a gap.
+    /// A number over a logarithmic axis. Seconds without one leave a gap.
     Line {
-        /// Above it.
+        /// Title of the panel, shown above it.
         title: String,
-        /// One a second.
+        /// Values, one per second.
         values: Vec<Option<f64>>,
-        /// The ends of its axis.
+        /// Lower and upper end of its axis; above 0.
         ends: (f64, f64),
     },
-    /// Parts of a whole, as counts.
+    /// Shares of a whole, given as counts.
     Shares {
-        /// Above it.
+        /// Title of the panel, shown above it.
         title: String,
-        /// The parts.
+        /// Parts of the whole, from the bottom up.
         series: Vec<Series>,
     },
 }
@@ -56,13 +56,13 @@ pub enum Panel {
 const WIDTH: f64 = 1120.0;
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 24.0;
-/// Room for the names of what is shaded, in two rows.
+/// Space for the names of shaded periods, in two rows.
 const TOP: f64 = 54.0;
 const HEIGHT: f64 = 100.0;
 const GAP: f64 = 26.0;
 const BOTTOM: f64 = 24.0;
 
-/// Draws them. `label` is read in its place.
+/// Draws the panels. `label` is the text for screen readers.
 pub fn panels(label: &str, panels: &[Panel], shades: &[Shade]) -> String {
     let seconds = panels.iter().map(Panel::seconds).max().unwrap_or(0);
     let scale = Scale { seconds: seconds.max(1) as f64 };
@@ -82,7 +82,7 @@ pub fn panels(label: &str, panels: &[Panel], shades: &[Shade]) -> String {
                 ),
             );
         }
-        // Short ones are close: every second name is lower.
+        // Names of short periods are close to each other, so every second one is lower.
         let y = if at % 2 == 0 { 14 } else { 28 };
         put(&mut svg, format_args!("<text x=\"{x:.1}\" y=\"{y}\">{}</text>\n", escape(&shade.name)));
     }
@@ -97,12 +97,12 @@ fn top(panel: usize) -> f64 {
     TOP + panel as f64 * (HEIGHT + GAP)
 }
 
-/// Writing to a string cannot fail.
+/// Appends formatted text, which cannot fail for a string.
 fn put(svg: &mut String, text: std::fmt::Arguments<'_>) {
     let _ = svg.write_fmt(text);
 }
 
-/// The axis of time, which all panels share.
+/// Time axis that all panels share.
 struct Scale {
     seconds: f64,
 }
@@ -135,7 +135,7 @@ impl Panel {
     }
 
     fn draw(&self, svg: &mut String, top: f64, scale: &Scale) {
-        // A share of the height, 0 to 1 from below.
+        // Position of a share of the height, 0 to 1 from below.
         let y = |share: f64| top + HEIGHT * (1.0 - share.clamp(0.0, 1.0));
         match self {
             Panel::Bars { title, series, most } => {
@@ -199,7 +199,7 @@ impl Panel {
         }
     }
 
-    /// What the colours mean.
+    /// Returns the legend of the colours; empty for a line.
     fn legend(&self) -> String {
         let (Panel::Bars { title, series, .. } | Panel::Shares { title, series }) = self else { return String::new() };
         let entry = |(place, one): (usize, &Series)| {
@@ -210,7 +210,7 @@ impl Panel {
     }
 }
 
-/// Each value by its second, its place and what is below it.
+/// Calls `each` with every value: its second, its index, the sum of those below it, and the value.
 fn stack(series: &[Series], mut each: impl FnMut(usize, usize, f64, f64)) {
     let seconds = series.iter().map(|one| one.values.len()).max().unwrap_or(0);
     for at in 0..seconds {
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn bars_stand_on_each_other_and_steps_of_a_line_are_factors() {
         let svg = drawn(&[Some(50.0), Some(500.0), Some(5000.0)]);
-        // Three quarters of 100 from the floor at 154, then one quarter above.
+        // Three quarters of 100 from the bottom at 154, then one quarter above.
         assert!(svg.contains("y=\"79.0\" width=\"344.0\" height=\"75.0\""), "{svg}");
         assert!(svg.contains("y=\"54.0\" width=\"344.0\" height=\"25.0\""), "{svg}");
         let line = svg.lines().find(|line| line.contains("line figure")).expect("there is a line");

@@ -1,24 +1,24 @@
-//! When was what of a request? A bar of its phases, and below it one for each try, on one scale of time.
+//! Phases of one request: a bar of them, and below it one for each try, on one time scale.
 
 use crate::page::escape;
 use std::fmt::Write;
 
-/// Height of the bar of phases, and of each try.
+/// Height of the bar of phases, and of that of a try.
 const HEIGHTS: (usize, usize) = (8, 5);
 
-/// A span of a request.
+/// A phase or a try of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phase<'n> {
-    /// What it is.
+    /// Name, shown as a tooltip.
     pub name: &'n str,
-    /// When it began and ended, from the request's begin on.
+    /// Start and end, relative to the start of the request.
     pub span: (f64, f64),
-    /// Which colour of [`COLOURS`](crate::page::COLOURS) it has: 0 to 7.
+    /// Index of its colour in [`COLOURS`](crate::page::COLOURS), 0 to 7.
     pub colour: usize,
 }
 
-/// Bars for a request: `phases` one after the other, then `tries` one below the other. The bar's whole length stands for
-/// `whole`, in the unit of the spans; `label` is read in its place.
+/// Draws a request: `phases` one after the other, and `tries` one below the other. The full length stands for `whole`,
+/// in the unit of the spans. `label` is the text for screen readers.
 pub fn phases(phases: &[Phase<'_>], tries: &[Phase<'_>], whole: f64, label: &str) -> String {
     let height = HEIGHTS.0 + tries.len() * (HEIGHTS.1 + 1);
     let label = escape(label);
@@ -30,7 +30,7 @@ pub fn phases(phases: &[Phase<'_>], tries: &[Phase<'_>], whole: f64, label: &str
         let place = |at: f64| if whole > 0.0 { (at / whole).clamp(0.0, 1.0) * 200.0 } else { 0.0 };
         let (from, to) = (place(phase.span.0), place(phase.span.1));
         let (colour, width) = (phase.colour % 8, (to - from).max(0.5));
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let _ = write!(
             svg,
             "<rect class=\"f{colour}\" x=\"{from:.1}\" y=\"{y}\" width=\"{width:.1}\" height=\"{height}\"><title>{}</title></rect>",

@@ -1,8 +1,9 @@
-//! What part does one get, beside the part that is fair? A bar with a mark.
+//! Bars of an endpoint's share, with a mark at its fair share.
 
 use crate::page::escape;
 
-/// A bar as long as `share`, with a mark at `fair`; both are 0 to 1, and `whole` is what the bar's whole length stands for.
+/// Draws a bar as long as `share`, with a mark at `fair`. Both are 0 to 1, and the full length of the bar stands for
+/// `whole`.
 pub fn share(share: f64, fair: f64, whole: f64) -> String {
     let place = |part: f64| if whole > 0.0 { (part / whole).clamp(0.0, 1.0) * 100.0 } else { 0.0 };
     let label = escape(&format!("{:.1} % of the requests, {:.1} % is fair", share * 100.0, fair * 100.0));

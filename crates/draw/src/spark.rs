@@ -1,11 +1,11 @@
-//! How does a figure look in the cell of a table? A line without axes.
+//! Sparklines: lines without axes for the cells of a table.
 
 use crate::page::escape;
 
 const WIDTH: f64 = 100.0;
 const HEIGHT: f64 = 22.0;
 
-/// The values from left to right; those that are not known are gaps. `label`: for those who do not see it.
+/// Draws the values from left to right; NaN leaves a gap. `label` is the text for screen readers.
 pub fn spark(values: &[f64], label: &str) -> String {
     let high = values.iter().copied().fold(0.0, f64::max);
     let step = WIDTH / values.len().saturating_sub(1).max(1) as f64;

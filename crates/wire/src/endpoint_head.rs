@@ -1,5 +1,6 @@
-//! A request's head as an endpoint is to have it: the one place where such a head is put together, as lines of HTTP/1 or as fields of
-//! HTTP/2. That is done for each try, so what belongs to one try alone (its span, the time that is left) is a line like any other.
+//! Request heads as sent to an endpoint, as lines of HTTP/1 or as fields of HTTP/2. Every head for an endpoint is
+//! assembled here, anew for each try, so anything that belongs to a single try (its span, the time that is left) is an
+//! ordinary line.
 
 use crate::head::{Edits, Field, Fields, Request, Room};
 use crate::http1;
@@ -10,67 +11,67 @@ use crate::http1::request::{Form, origin_form, valid_host};
 use crate::http1::tokens::{Target, Tokens};
 use std::ops::Range;
 
-/// A head for an endpoint.
+/// A request head to be written to an endpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct EndpointHead<'a> {
-    /// Method, target, host and fields.
+    /// Method, target, host and fields of the request.
     pub head: HeadParts<'a>,
-    /// Lines that are added, each with its end: those of the try, and those of the request.
+    /// Added lines, each with its line end: first those of the try, then those of the request.
     pub added: [&'a [u8]; 2],
-    /// What becomes of the endpoint's connection.
+    /// Use of the endpoint's connection after the request.
     pub connection: Connection<'a>,
-    /// `http` or `https`: that of the endpoint's connection, which HTTP/2 states.
+    /// Scheme of the endpoint's connection, `http` or `https`. Written only in HTTP/2.
     pub scheme: &'static str,
-    /// The length of the body in digits, for HTTP/2; empty if its sender did not state it.
+    /// Length of the body in digits, for HTTP/2; empty if its sender did not state it.
     pub length: &'a str,
-    /// True if the client takes trailers, which HTTP/2 states.
+    /// True if the client accepts trailers. Written only in HTTP/2.
     pub wants_trailers: bool,
 }
 
-/// What came of a head, wherever its bytes are.
+/// The parts of a request head, wherever their bytes are.
 #[derive(Clone, Copy, Debug)]
 pub struct HeadParts<'a> {
-    /// The method.
     pub method: &'a [u8],
     /// Path and query, or `*`.
     pub target: &'a [u8],
-    /// Host and port; empty if none is known.
+    /// Host and port; empty if unknown.
     pub host: &'a [u8],
-    /// The bytes that the rows are in.
+    /// Buffer that the rows point into.
     pub bytes: &'a [u8],
-    /// The fields; those that are dropped stay behind.
+    /// Fields of the head; dropped ones are not written.
     pub rows: &'a [Field],
-    /// How they are written for HTTP/1.
+    /// Form of the head in HTTP/1.
     pub form: Form,
-    /// True if the host is not that of the client, which a field still names.
+    /// True if the host replaces that of the client, which is still among the fields.
     pub is_host_new: bool,
 }
 
-/// What becomes of a connection to an endpoint behind a request.
+/// Use of an endpoint's connection after a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Connection<'a> {
-    /// It is kept for others.
+    /// Kept open for other requests.
     #[default]
     Kept,
-    /// It is closed.
+    /// Closed after the response.
     Closed,
-    /// It speaks another protocol, which a field of the head names.
+    /// Switched to another protocol, which a field of the head names.
     Upgraded,
-    /// It speaks another protocol, for a request that came in HTTP/2 or goes to it: there it is a tunnel (RFC 8441).
+    /// Switched to another protocol, for a request that came over HTTP/2 or is sent over it: there it is a tunnel (RFC
+    /// 8441).
     Tunnel(Switch<'a>),
 }
 
-/// A switch of protocols that HTTP/1 and HTTP/2 ask for in different ways.
+/// A switch of protocols, which HTTP/1 and HTTP/2 request in different ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switch<'a> {
-    /// The protocol that the connection is to speak then.
+    /// Protocol of the connection after the switch.
     pub protocol: &'a str,
-    /// Further fields that HTTP/1 needs for that, each with the end of its line.
+    /// Further fields that HTTP/1 needs for the switch, each with its line end.
     pub fields: &'a [u8],
 }
 
 impl<'a> EndpointHead<'a> {
-    /// Appends the head in HTTP/1.
+    /// Appends the head as lines of HTTP/1.
     #[inline]
     pub fn write(&self, out: &mut Vec<u8>) {
         let HeadParts { bytes, rows, form, .. } = self.head;
@@ -94,7 +95,8 @@ impl<'a> EndpointHead<'a> {
         append(&[connection, self.added[0], self.added[1], b"\r\n"], out);
     }
 
-    /// Appends a head whose first lines are not those that came. Takes a copy, so that `self` need not be in memory for the others.
+    /// Appends a head whose first lines differ from those received. Takes a copy, so that `self` need not be in memory
+    /// otherwise.
     fn write_line_and_fields(self, out: &mut Vec<u8>) {
         let HeadParts { method, target, host, bytes, rows, form, is_host_new } = self.head;
         append(&[method, b" ", target, b" HTTP/1.1\r\n"], out);
@@ -107,7 +109,7 @@ impl<'a> EndpointHead<'a> {
         }
     }
 
-    /// Appends the fields one by one, but for a `Host` that is not the one that is meant.
+    /// Appends the fields one by one, without a `Host` that was replaced.
     fn write_fields(&self, out: &mut Vec<u8>) {
         let HeadParts { bytes, rows, is_host_new, .. } = self.head;
         let kept = |field: &&Field| !(field.dropped || is_host_new && kind(field.name(bytes)) == Kind::Host);
@@ -116,8 +118,8 @@ impl<'a> EndpointHead<'a> {
         }
     }
 
-    /// Name and value of each field in HTTP/2, pseudo fields first (RFC 9113 section 8.3.1). Names of a head that came in HTTP/1
-    /// are as its client spelled them: HPACK makes them lower case.
+    /// Returns the name and value of each field in HTTP/2, pseudo-header fields first (RFC 9113 section 8.3.1). Names
+    /// from an HTTP/1 head keep the client's spelling: HPACK makes them lower case.
     pub fn fields(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         let HeadParts { method, target, host, bytes, rows, .. } = self.head;
         let protocol = if let Connection::Tunnel(switch) = self.connection { Some(switch.protocol) } else { None };
@@ -131,7 +133,7 @@ impl<'a> EndpointHead<'a> {
         ];
         let kept = rows.iter().filter(|field| !field.dropped);
         let kept = kept.map(move |field| (field.name(bytes), field.value(bytes)));
-        // The one field about the connection that means something beyond it (RFC 9113 section 8.2.2).
+        // The only connection-specific field that HTTP/2 allows (RFC 9113 section 8.2.2).
         let te = self.wants_trailers.then_some((&b"te"[..], &b"trailers"[..]));
         let length = (!self.length.is_empty()).then_some((&b"content-length"[..], self.length.as_bytes()));
         let added = self.added.into_iter().flat_map(lines);
@@ -139,7 +141,7 @@ impl<'a> EndpointHead<'a> {
     }
 }
 
-/// Name and value of lines that were checked before.
+/// Splits lines that were validated before into name and value.
 fn lines(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     lines.split_inclusive(|b| *b == b'\n').filter_map(|line| {
         let colon = memchr::memchr(b':', line)?;
@@ -147,7 +149,7 @@ fn lines(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// A request's head in bytes of its own, for as long as it may be sent once more.
+/// A request head in a buffer of its own, kept as long as the request may be sent again.
 #[derive(Debug)]
 pub struct KeptHead {
     bytes: Vec<u8>,
@@ -155,20 +157,20 @@ pub struct KeptHead {
     place: Places,
 }
 
-/// Where the parts of a head are in its bytes.
+/// Positions of the parts of a head in its buffer.
 #[derive(Clone, Debug)]
 pub struct Places {
-    /// Bytes of the method, with which it begins.
+    /// Length of the method, with which the buffer begins.
     method: usize,
     target: Range<usize>,
-    /// A target that is not in the bytes: that of an absolute URL without a path.
+    /// Target that is not in the buffer: that of an absolute URL without a path.
     completed: Option<&'static str>,
     host: Range<usize>,
     form: Form,
 }
 
 impl Places {
-    /// Those of a head of HTTP/1, in its bytes from its first line on.
+    /// Returns the positions in the buffer of an HTTP/1 head, which starts at its first line.
     #[inline]
     pub fn of(request: &http1::Request<'_, '_>) -> Places {
         let bytes = request.fields.bytes;
@@ -189,12 +191,11 @@ impl Places {
 }
 
 impl KeptHead {
-    /// A head with these bytes, from its first line to its empty one, and these fields.
+    /// Returns a head with these bytes, from its first line to its empty one, and these fields.
     pub fn new(bytes: Vec<u8>, rows: Room, place: Places) -> KeptHead {
         KeptHead { bytes, rows, place }
     }
 
-    /// Its parts.
     #[inline]
     pub fn parts(&self) -> HeadParts<'_> {
         let Places { method, target, completed, host, form } = &self.place;
@@ -209,10 +210,10 @@ impl KeptHead {
         }
     }
 
-    /// The request, as it was read.
+    /// Returns the request as it was read.
     pub fn request(&mut self) -> Request<'_, '_> {
         let Places { method, target, completed, host, .. } = &self.place;
-        // They were text when the head was read.
+        // Valid UTF-8, as it was text when the head was read.
         let text = |range: Range<usize>| std::str::from_utf8(&self.bytes[range]).unwrap_or_default();
         Request {
             method: text(0..*method),
@@ -222,20 +223,20 @@ impl KeptHead {
         }
     }
 
-    /// The memory, for another head.
+    /// Returns the buffers, to be reused for another head.
     pub fn into_memory(self) -> (Vec<u8>, Room) {
         (self.bytes, self.rows)
     }
 }
 
 impl<'a> HeadParts<'a> {
-    /// Those of a head of HTTP/1.
+    /// Returns the parts of an HTTP/1 head.
     #[inline]
     pub fn of(request: &'a http1::Request<'_, '_>) -> HeadParts<'a> {
         HeadParts { form: request.form(), ..HeadParts::decoded(&request.head, Stated::Nothing) }
     }
 
-    /// Those of a head that a protocol has decoded. `framing`: what HTTP/1 is to state of the body.
+    /// Returns the parts of a head that a protocol has decoded. `framing`: the framing of the body to state in HTTP/1.
     pub fn decoded(request: &'a Request<'_, '_>, framing: Stated) -> HeadParts<'a> {
         HeadParts {
             method: request.method.as_bytes(),
@@ -248,13 +249,13 @@ impl<'a> HeadParts<'a> {
         }
     }
 
-    /// The parts with what edits put in their place.
+    /// Returns the parts with the replacements of `edits`.
     #[inline]
     pub fn edited(self, edits: &'a Edits) -> HeadParts<'a> {
         let mut parts = self;
         if let Some(host) = edits.host() {
             parts.host = host;
-            // Where no field names one, the lines go on as they came.
+            // If no field names a host, the lines are forwarded as they came.
             (parts.is_host_new, parts.form.has_host) = (parts.form.has_host, false);
         }
         if edits.is_length_open() {
@@ -267,18 +268,18 @@ impl<'a> HeadParts<'a> {
     }
 }
 
-/// Drops the fields of a head that HTTP/2 has other ways for, or none.
+/// Drops the fields that HTTP/2 expresses in other ways or forbids.
 ///
 /// # Errors
-/// It expects what is not known.
+/// If the request has an `Expect` other than `100-continue`.
 pub fn suit_http2(request: &mut Request<'_, '_>, edits: &mut Edits) -> Result<(), Reject> {
     suit(request, edits, true, |_, _| Ok(()))
 }
 
-/// Drops the fields of a decoded head that mean something to a connection. `has_body`: something follows the head.
+/// Drops the connection-specific fields of a decoded head, for HTTP/1. `has_body`: a body follows the head.
 ///
 /// # Errors
-/// Anything that HTTP/1 could not say, or would read in another way.
+/// If the head has anything that HTTP/1 cannot express, or would read in another way.
 pub fn suit_http1(request: &mut Request<'_, '_>, edits: &mut Edits, has_body: bool) -> Result<(), Reject> {
     if !is_token(request.method.as_bytes()) {
         return Err(Reject::Malformed);
@@ -298,7 +299,7 @@ pub fn suit_http1(request: &mut Request<'_, '_>, edits: &mut Edits, has_body: bo
     })
 }
 
-/// Returns true if the bytes are a name of HTTP.
+/// True if the bytes are a token (RFC 9110 section 5.6.2).
 pub fn is_token(name: &[u8]) -> bool {
     Tokens::new(name).method().is_ok_and(|token| token.len() == name.len())
 }
@@ -319,8 +320,8 @@ fn suit(
             }
             Kind::Expect => {
                 field.dropped = true;
-                // Else there is nothing to be continued with; endpoints that answer 100 nevertheless confuse clients that did
-                // not mean it.
+                // Without a body there is nothing to continue with. Endpoints that answer 100 nevertheless confuse
+                // clients that did not expect it.
                 if has_body {
                     edits.add("Expect", b"100-continue");
                 }
@@ -331,7 +332,7 @@ fn suit(
     Ok(())
 }
 
-/// True if who sent a request takes trailers.
+/// True if the sender of a request accepts trailers.
 pub fn wants_trailers(request: &Request<'_, '_>) -> bool {
     let named = |coding: &[u8]| coding.split(|b| *b == b';').next().unwrap_or_default().trim_ascii() == b"trailers";
     request.values("te").any(|value| list(value).any(|coding| named(&coding.to_ascii_lowercase())))

@@ -1,5 +1,5 @@
-//! What does gRPC say in fields of HTTP? Its deadline, its status and its message (doc/PROTOCOL-HTTP2.md of gRPC), and what
-//! stands for them where one side does not speak it.
+//! The HTTP fields of gRPC: deadline, status and message (PROTOCOL-HTTP2.md of gRPC), and their equivalents in HTTP
+//! where one side does not speak gRPC.
 
 mod status;
 
@@ -7,29 +7,29 @@ pub use status::Status;
 
 use std::time::Duration;
 
-/// The type of content of an answer without a message.
+/// Content type of a gRPC response without a message.
 pub const MEDIA_TYPE: &str = "application/grpc";
 
-/// How long the client waits for the call.
+/// Field with the time that the client waits for the call.
 pub const TIMEOUT: &str = "grpc-timeout";
 
-/// How the call ended: in trailers, or in the head of a response that has nothing else.
+/// Field with the status of the call: in trailers, or in the head of a response that has nothing else.
 pub const STATUS: &str = "grpc-status";
 
-/// Why, for people.
+/// Field with the reason of the status, for people.
 pub const MESSAGE: &str = "grpc-message";
 
-/// After how many milliseconds the client may ask again (gRFC A6).
+/// Field with the milliseconds after which the client may retry (gRFC A6).
 pub const PUSHBACK: &str = "grpc-retry-pushback-ms";
 
-/// Whether content of this type is that of a gRPC call; `application/grpc-web` is another protocol.
+/// True if content of this type is that of a gRPC call. `application/grpc-web` is another protocol.
 pub fn is_grpc(media_type: &[u8]) -> bool {
     let Some(rest) = media_type.get(MEDIA_TYPE.len()..) else { return false };
     media_type[..MEDIA_TYPE.len()].eq_ignore_ascii_case(MEDIA_TYPE.as_bytes())
         && (rest.is_empty() || b"+; ".contains(&rest[0]))
 }
 
-/// Reads a deadline: one to eight digits and a unit.
+/// Reads a deadline of one to eight digits and a unit; `None` if malformed.
 pub fn timeout(value: &[u8]) -> Option<Duration> {
     let (unit, digits) = value.split_last()?;
     if !(1..=8).contains(&digits.len()) || !digits.iter().all(u8::is_ascii_digit) {
@@ -47,10 +47,11 @@ pub fn timeout(value: &[u8]) -> Option<Duration> {
     }
 }
 
-/// Appends a deadline in the finest unit that has room for it, rounded down: an endpoint must not have more time than its client.
+/// Appends a deadline in the finest unit that has room for it, rounded down, so that an endpoint never has more time
+/// than its client.
 pub fn write_timeout(left: Duration, out: &mut Vec<u8>) {
     let (secs, nanos) = (left.as_secs(), u64::from(left.subsec_nanos()));
-    // Eight digits at most.
+    // At most eight digits.
     let (mut number, unit) = match secs {
         0 if nanos < 100_000_000 => (nanos, b'n'),
         0..100 => (secs * 1_000_000 + nanos / 1_000, b'u'),
@@ -71,13 +72,13 @@ pub fn write_timeout(left: Duration, out: &mut Vec<u8>) {
     out.push(unit);
 }
 
-/// Reads a status; one that is no number or not known is [`Status::Unknown`].
+/// Reads a status code. A value that is not a number, or an unknown code, is [`Status::Unknown`].
 pub fn status(value: &[u8]) -> Status {
     let code = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
     code.and_then(Status::of_code).unwrap_or(Status::Unknown)
 }
 
-/// The status of a call that this side answers with an error of HTTP.
+/// Returns the gRPC status of a call that is answered with this HTTP status.
 pub fn of_http(status: u16) -> Status {
     match status {
         200..=299 => Status::Ok,
@@ -92,7 +93,7 @@ pub fn of_http(status: u16) -> Status {
     }
 }
 
-/// The status of HTTP that says of an endpoint what this says, as Envoy has it for the detection of outliers.
+/// Returns the HTTP status equivalent to a gRPC status, for outlier detection. The mapping is Envoy's.
 pub fn to_http(status: Status) -> u16 {
     match status {
         Status::Ok => 200,
@@ -110,7 +111,7 @@ pub fn to_http(status: Status) -> u16 {
     }
 }
 
-/// A message as the value of a field: what is not printable ASCII, and the percent sign, in hex.
+/// Encodes a message as a field value: bytes that are not printable ASCII, and the percent sign, are percent-encoded.
 pub fn message(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.trim_end().bytes() {
@@ -122,7 +123,7 @@ pub fn message(text: &str) -> String {
     out
 }
 
-/// The text of such a value; what is not written in hex as it should be stays as it is.
+/// Decodes such a field value. Malformed percent-encoding is kept as it is.
 pub fn message_text(value: &[u8]) -> String {
     let digit = |at: usize| value.get(at).and_then(|byte| char::from(*byte).to_digit(16));
     let (mut out, mut at) = (Vec::with_capacity(value.len()), 0);

@@ -1,85 +1,84 @@
-//! What does the head of a message say, whatever the protocol? One table of fields over one buffer: routing, hash keys,
-//! forwarding, sticky sessions, load reports and the access log read it, and never ask which protocol brought it.
+//! The head of a message, in any protocol: one table of fields over one buffer. Routing, hash keys, forwarding, sticky
+//! sessions, load reports and the access log read it without knowing the protocol of the message.
 //!
-//! HTTP/1 points the rows at the bytes that came, so that what goes on as it came is copied in runs. A protocol that decodes
-//! its fields fills a [`Table`].
+//! HTTP/1 points the rows at the bytes received, so that unchanged lines are copied in runs. Protocols that decode
+//! their fields fill a [`Table`].
 
 use std::ops::Range;
 
-/// Room for the rows of one head after the other.
+/// Memory for the rows of one head, reused from head to head.
 pub type Room = Vec<Field>;
 
-/// Where in its buffer a field is, and whether it goes on.
+/// Position of a field in its buffer, and true if it is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     pub(crate) name: u32,
     pub(crate) name_end: u32,
     pub(crate) value: u32,
     pub(crate) end: u32,
-    /// Where the next field begins.
+    /// Start of the next field, or end of the head.
     pub(crate) next: u32,
-    /// Whether no reader can misread it: its value, which is not empty, follows at most one space, and nothing follows the
-    /// value.
+    /// True if no reader can misread the field: its value is not empty and follows at most one space, and nothing
+    /// follows the value.
     pub plain: bool,
-    /// Whether it does not go on as it came.
+    /// True if the field is not forwarded as it came.
     pub dropped: bool,
 }
 
 impl Field {
-    /// All of it: in HTTP/1 its line, with the end of it.
+    /// Range of the whole field. In HTTP/1 its line, with the line end.
     #[inline]
     pub fn line(&self) -> Range<usize> {
         self.name as usize..self.next as usize
     }
 
-    /// Its name, as sent: case does not count.
+    /// Name as sent; compare without regard to case.
     #[inline]
     pub fn name<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
         &bytes[self.name as usize..self.name_end as usize]
     }
 
-    /// Its value, without the white space around it.
+    /// Value without surrounding white space.
     #[inline]
     pub fn value<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
         &bytes[self.value as usize..self.end as usize]
     }
 }
 
-/// The fields of a head, over the bytes they are in.
+/// Fields of a head, over the buffer that they point into.
 #[derive(Debug)]
 pub struct Fields<'h, 'b> {
-    /// The buffer.
     pub bytes: &'b [u8],
-    /// One for each field, in order.
+    /// A row for each field, in order.
     pub rows: &'h mut [Field],
 }
 
 impl<'b> Fields<'_, 'b> {
-    /// The first value of a field, by its name in any case.
+    /// First value of a field, by its name in any case.
     pub fn first(&self, name: &str) -> Option<&'b [u8]> {
         self.values(name).next()
     }
 
-    /// Every value of a field, in order.
+    /// All values of a field, in order.
     pub fn values(&self, name: &str) -> impl Iterator<Item = &'b [u8]> {
         let named = move |f: &&Field| f.name(self.bytes).eq_ignore_ascii_case(name.as_bytes());
         self.rows.iter().filter(named).map(|f| f.value(self.bytes))
     }
 
-    /// Leaves out every field of this name.
+    /// Drops every field of this name.
     pub fn leave_out(&mut self, name: &str) {
         for field in &mut *self.rows {
             field.dropped |= field.name(self.bytes).eq_ignore_ascii_case(name.as_bytes());
         }
     }
 
-    /// Name and value of each field that goes on, in order.
+    /// Name and value of each field that is forwarded, in order.
     pub fn kept(&self) -> impl Iterator<Item = (&'b [u8], &'b [u8])> {
         self.rows.iter().filter(|field| !field.dropped).map(|field| (field.name(self.bytes), field.value(self.bytes)))
     }
 }
 
-/// Fields with a buffer of their own.
+/// Fields in a buffer of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
     bytes: Vec<u8>,
@@ -87,15 +86,15 @@ pub struct Table {
 }
 
 impl Table {
-    /// None yet, with room for so many bytes and fields.
+    /// Returns an empty table with room for this many bytes and fields.
     pub fn with_room(bytes: usize, fields: usize) -> Table {
         Table { bytes: Vec::with_capacity(bytes), rows: Room::with_capacity(fields) }
     }
 
-    /// Adds a field. A head has less than 4 GiB.
+    /// Adds a field. A head must be smaller than 4 GiB.
     pub fn push(&mut self, name: &[u8], value: &[u8]) {
         if self.rows.is_empty() {
-            // What most heads need.
+            // Enough for most heads.
             self.bytes.reserve(512);
             self.rows.reserve(16);
         }
@@ -107,14 +106,14 @@ impl Table {
         self.rows.push(Field { name: at, name_end, value: name_end, end, next: end, plain: true, dropped: false });
     }
 
-    /// Adds a field, its name in lower case.
+    /// Adds a field with its name in lower case.
     pub fn push_lower(&mut self, name: &[u8], value: &[u8]) {
         let at = self.bytes.len();
         self.push(name, value);
         self.bytes[at..at + name.len()].make_ascii_lowercase();
     }
 
-    /// Adds the fields of lines that were checked before (`name: value`, each with its end), up to one that is empty.
+    /// Adds the fields of validated lines (`name: value`, each with its line end), up to an empty line.
     pub fn push_lines(&mut self, lines: &[u8]) {
         for line in lines.split_inclusive(|b| *b == b'\n') {
             let Some(colon) = memchr::memchr(b':', line) else { return };
@@ -122,22 +121,21 @@ impl Table {
         }
     }
 
-    /// The fields.
     pub fn fields(&mut self) -> Fields<'_, '_> {
         Fields { bytes: &self.bytes, rows: &mut self.rows }
     }
 
-    /// Name and value of each field that goes on, in order.
+    /// Name and value of each field that is forwarded, in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], &[u8])> {
         self.rows.iter().filter(|field| !field.dropped).map(|field| (field.name(&self.bytes), field.value(&self.bytes)))
     }
 
-    /// Bytes of all names and values.
+    /// Number of bytes in all names and values.
     pub fn size(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether there are none.
+    /// True if there are no fields.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -151,8 +149,8 @@ impl<'a> FromIterator<(&'a [u8], &'a [u8])> for Table {
     }
 }
 
-/// Changes to a request's head on its way to an endpoint, besides the fields that are left out. They become text when the head is
-/// written.
+/// Changes to a request's head on its way to an endpoint, apart from the fields that are dropped. Applied when the head
+/// is written.
 #[derive(Debug, Default)]
 pub struct Edits {
     lines: Vec<u8>,
@@ -162,72 +160,71 @@ pub struct Edits {
 }
 
 impl Edits {
-    /// None yet. `memory`: an empty vector for the fields that are added.
+    /// Returns edits without any change. `memory`: an empty vector for the added fields.
     pub fn new(memory: Vec<u8>) -> Edits {
         Edits { lines: memory, ..Edits::default() }
     }
 
-    /// Adds a field. Neither name nor value has the end of a line in it.
+    /// Adds a field. Neither name nor value may contain a line end.
     pub fn add(&mut self, name: &str, value: &[u8]) {
         [name.as_bytes(), b": ", value, b"\r\n"].into_iter().for_each(|part| self.lines.extend_from_slice(part));
     }
 
-    /// The fields that are added so far, to which whole lines may be appended (`name: value`, each with its end).
+    /// Added fields so far, to which whole lines may be appended (`name: value`, each with its line end).
     pub fn lines(&mut self) -> &mut Vec<u8> {
         &mut self.lines
     }
 
-    /// The fields that are added, each with the end of its line.
+    /// Added fields, each with its line end.
     pub fn added(&self) -> &[u8] {
         &self.lines
     }
 
-    /// Puts a host in the place of that of the client.
+    /// Replaces the client's host.
     pub fn set_host(&mut self, host: &[u8]) {
         self.host = Some(host.into());
     }
 
-    /// The host in the place of that of the client, if there is one.
+    /// Replacement of the client's host, if there is one.
     pub fn host(&self) -> Option<&[u8]> {
         self.host.as_deref()
     }
 
-    /// Puts a path and query in the place of those of the client.
+    /// Replaces the client's path and query.
     pub fn set_target(&mut self, target: &str) {
         self.target = Some(target.into());
     }
 
-    /// The path and query in the place of those of the client, if there are any.
+    /// Replacement of the client's path and query, if there is one.
     pub fn target(&self) -> Option<&str> {
         self.target.as_deref()
     }
 
-    /// Has no length of the body go on: another one follows than that of the client, which is not known yet.
+    /// Removes the length of the body: another body than the client's follows, whose length is not known yet.
     pub fn open_length(&mut self) {
         self.is_length_open = true;
     }
 
-    /// True if no length of the body goes on.
+    /// True if the length of the body is not forwarded.
     pub fn is_length_open(&self) -> bool {
         self.is_length_open
     }
 }
 
-/// What a request asks for.
+/// The request line and fields of a message.
 #[derive(Debug)]
 pub struct Request<'h, 'b> {
-    /// As sent: methods are case-sensitive.
+    /// Method as sent; case-sensitive.
     pub method: &'b str,
     /// Path and query, or `*`.
     pub target: &'b str,
-    /// Host and port as the client named them; empty if it did not (HTTP/1.0).
+    /// Host and port as the client named them; empty if it named none (HTTP/1.0).
     pub host: &'b [u8],
-    /// Its fields.
     pub fields: Fields<'h, 'b>,
 }
 
 impl<'b> Request<'_, 'b> {
-    /// The path without the query.
+    /// Path of the target, without the query.
     #[inline]
     pub fn path(&self) -> &'b str {
         match memchr::memchr(b'?', self.target.as_bytes()) {
@@ -236,27 +233,27 @@ impl<'b> Request<'_, 'b> {
         }
     }
 
-    /// The query, without the question mark.
+    /// Query without the question mark; `None` if there is no question mark.
     pub fn query(&self) -> Option<&'b str> {
         self.target.split_once('?').map(|(_, query)| query)
     }
 
-    /// The first value of a field.
+    /// First value of a field, by its name in any case.
     pub fn field(&self, name: &str) -> Option<&'b [u8]> {
         self.fields.first(name)
     }
 
-    /// Every value of a field, in order.
+    /// All values of a field, in order.
     pub fn values(&self, name: &str) -> impl Iterator<Item = &'b [u8]> {
         self.fields.values(name)
     }
 
-    /// Whether asking twice does no harm (RFC 9110 section 9.2.2).
+    /// True if the method is idempotent (RFC 9110 section 9.2.2).
     pub fn is_idempotent(&self) -> bool {
         matches!(self.method, "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE")
     }
 
-    /// Whether the response has no body whatever its head says.
+    /// True if the method is HEAD, so that the response has no body whatever its head states.
     pub fn is_head(&self) -> bool {
         self.method == "HEAD"
     }

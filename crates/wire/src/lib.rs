@@ -1,13 +1,14 @@
-//! What do these bytes say, and how is that written? Protocols without I/O: bytes in, decisions out, no socket and no
-//! clock, so that the live planes, tests and fuzzers drive the same code.
+//! Parsers and writers of protocols without I/O: bytes in, decisions out, no socket and no clock, so that the live
+//! planes, tests and fuzzers drive the same code.
 //!
-//! 1. [`head`]: what a message asks for or says, whatever the protocol. [`http1`]: which messages are refused, where a body ends, and which fields go on.
-//! 2. [`endpoint_head`]: a request's head as an endpoint is to have it.
-//! 3. [`proxy_protocol`]: who the client is, as a proxy in front says ahead of its bytes.
-//! 4. [`tls_hello`]: which server a client asks for, before anything is decrypted.
-//! 5. [`orca`]: what an endpoint says of its own load.
-//! 6. [`grpc`]: what a call says in fields of HTTP.
-//! 7. [`trace_context`]: which trace a request belongs to.
+//! 1. [`head`]: heads of messages, in any protocol. [`http1`]: which messages are refused, where a body ends, and
+//!    which fields are forwarded. [`h2`]: connections of HTTP/2.
+//! 2. [`endpoint_head`]: request heads as sent to an endpoint.
+//! 3. [`proxy_protocol`]: the client's address, which a proxy in front sends ahead of the client's bytes.
+//! 4. [`tls_hello`]: the server name that a client asks for, read before anything is decrypted.
+//! 5. [`orca`]: an endpoint's reports of its own load.
+//! 6. [`grpc`]: the HTTP fields of gRPC calls.
+//! 7. [`trace_context`]: the trace that a request belongs to.
 
 pub mod endpoint_head;
 pub mod grpc;

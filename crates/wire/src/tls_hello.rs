@@ -1,46 +1,47 @@
-//! Which server does a client ask for, and for which protocol? Its TLS ClientHello says so in clear: a sans-io reader, so
-//! that the live proxy, tests and fuzzers drive the same code.
+//! Server name and protocols in a TLS ClientHello, which is sent in clear. A sans-io reader, so that the live proxy,
+//! tests and fuzzers drive the same code.
 //!
-//! Source: RFC 8446 sections 4.1.2 and 5.1, RFC 6066 section 3 (server name), RFC 7301 (ALPN). What it does not know it
-//! passes over: that is how GREASE (RFC 8701) asks to be treated. With Encrypted ClientHello, what is read is the outer one,
-//! which names the server that can decrypt the other.
+//! Source: RFC 8446 sections 4.1.2 and 5.1, RFC 6066 section 3 (server name), RFC 7301 (ALPN). Unknown values are
+//! skipped, as GREASE (RFC 8701) requires. With Encrypted ClientHello this reads the outer one, which names the server
+//! that can decrypt the inner one.
 
-/// Bytes in which a ClientHello must be whole, those of its records included. With post-quantum key shares and tickets they
-/// take some 2 KiB.
+/// Longest ClientHello that is read, in bytes, its record headers included. With post-quantum key shares and tickets it
+/// takes about 2 KiB.
 pub const LEN_MAX: usize = 16 * 1024;
 
-/// What a client asks for.
+/// Contents of a ClientHello.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hello {
-    /// The server's name: lower case, without a final dot.
+    /// Name of the server, in lower case and without a final dot; `None` if the client sent none.
     pub server_name: Option<String>,
-    /// Protocols that the client speaks, those that it likes best first.
+    /// Protocols that the client offers, most preferred first.
     pub alpn: Vec<Box<[u8]>>,
 }
 
-/// Bytes that are no ClientHello.
+/// Error of bytes that are not a ClientHello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
-/// Type of a record and of a message, and of the extensions that are read.
+/// Types of the record, of the message, and of the extensions that are read.
 const HANDSHAKE: u8 = 22;
 const CLIENT_HELLO: u8 = 1;
 const SERVER_NAME: u16 = 0;
 const ALPN: u16 = 16;
 
-/// A record's largest payload.
+/// Largest payload of a record.
 const RECORD_MAX: usize = 1 << 14;
 
-/// Reads the ClientHello at the front of `bytes`; `None` while it is not whole. The answer for some bytes stays the same
-/// whatever follows them.
+/// Reads the ClientHello at the start of `bytes`; `None` while it is incomplete. The result for some bytes stays the
+/// same whatever follows them.
 ///
 /// # Errors
-/// It is none, or longer than [`LEN_MAX`]: as soon as no further byte could mend it or, within the message, at its end.
+/// If it is not a ClientHello, or longer than [`LEN_MAX`]: as soon as no further byte could make it valid or, for
+/// faults inside the message, at its end.
 pub fn read(bytes: &[u8]) -> Result<Option<Hello>, Malformed> {
     let within = &bytes[..bytes.len().min(LEN_MAX)];
     let (mut rest, mut message) = (within, Vec::new());
     loop {
-        // A record may hold any part of the message, its four bytes of type and length as well.
+        // A record may hold any part of the message, even of its four bytes of type and length.
         let (mut reader, begun) = (Reader(rest), rest.len().min(3));
         if begun > 0 && rest[0] != HANDSHAKE || begun > 1 && rest[1] != 3 {
             return Err(Malformed);
@@ -73,7 +74,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<Hello>, Malformed> {
 }
 
 fn hello(mut body: Reader<'_>) -> Result<Hello, Malformed> {
-    // Version and random.
+    // Legacy version and random.
     body.take(2 + 32)?;
     let session = body.vec8()?;
     let suites = body.vec16()?;
@@ -93,7 +94,7 @@ fn hello(mut body: Reader<'_>) -> Result<Hello, Malformed> {
         match kind {
             SERVER_NAME if !std::mem::replace(&mut named, true) => hello.server_name = server_name(content)?,
             ALPN if !std::mem::replace(&mut chosen, true) => hello.alpn = protocols(content)?,
-            // Two answers to one question.
+            // The extension is repeated (RFC 8446 section 4.2 forbids that).
             SERVER_NAME | ALPN => return Err(Malformed),
             _ => {}
         }
@@ -107,7 +108,7 @@ fn server_name(mut content: Reader<'_>) -> Result<Option<String>, Malformed> {
     let mut name = None;
     while !list.0.is_empty() {
         let (kind, value) = (list.u8()?, list.vec16()?.0);
-        // 0 is a host name, and there is no other kind.
+        // Type 0 is a host name; no other type is defined.
         if kind == 0 && name.replace(host(value)?).is_some() {
             return Err(Malformed);
         }
@@ -115,7 +116,7 @@ fn server_name(mut content: Reader<'_>) -> Result<Option<String>, Malformed> {
     name.map(Some).ok_or(Malformed)
 }
 
-/// A name of letters, digits, hyphens, underscores and dots.
+/// Reads a host name of letters, digits, hyphens, underscores and dots.
 fn host(value: &[u8]) -> Result<String, Malformed> {
     let value = value.strip_suffix(b".").unwrap_or(value);
     let fits = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
@@ -139,7 +140,7 @@ fn protocols(mut content: Reader<'_>) -> Result<Vec<Box<[u8]>>, Malformed> {
     if protocols.is_empty() { Err(Malformed) } else { Ok(protocols) }
 }
 
-/// What is left of some bytes.
+/// Bytes that remain to be read.
 #[derive(Clone, Copy)]
 struct Reader<'b>(&'b [u8]);
 

@@ -1,5 +1,5 @@
-//! Does it matter how the bytes of a connection fall into reads? It must not: whatever the messages, good or bad, any
-//! split passes on the same bytes, ends messages at the same places and refuses for the same reason.
+//! Independence of results from how a connection's bytes are split into reads. For any messages, valid or not, every
+//! split forwards the same bytes, ends messages at the same places and refuses for the same reason.
 
 use crate::wire::{Connection, Relayed, pieces};
 use evenkeel_wire::http1::Limits;
@@ -8,7 +8,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-/// Small enough that messages meet them.
+/// Small enough that messages reach them.
 const LIMITS: Limits = Limits { head: 200, fields: 12 };
 
 const REQUEST_LINES: &[&str] = &[
@@ -78,7 +78,7 @@ fn lines(of: &'static [&'static str], max: usize) -> impl Strategy<Value = Vec<&
     vec(select(of), 0..=max)
 }
 
-/// A whole message that a peer would send: its framing and its body agree.
+/// A complete message that a peer would send: its framing and its body agree.
 fn sound(first: &'static [&'static str], host: &'static str) -> impl Strategy<Value = String> {
     let chunked = lines(&CHUNKS[..4], 4).prop_flat_map(|chunks| {
         select(&CHUNKS[4..7])
@@ -92,7 +92,7 @@ fn sound(first: &'static [&'static str], host: &'static str) -> impl Strategy<Va
     })
 }
 
-/// Lines in an order that makes sense, whatever they say.
+/// Lines in a meaningful order, with any content.
 fn odd(first: &'static [&'static str]) -> impl Strategy<Value = String> {
     (select(first), lines(FIELDS, 8), lines(CHUNKS, 4)).prop_map(|(line, fields, chunks)| {
         let fields: String = fields.iter().map(|f| format!("{f}\r\n")).collect();
@@ -100,7 +100,7 @@ fn odd(first: &'static [&'static str]) -> impl Strategy<Value = String> {
     })
 }
 
-/// One byte that is not what it was: what, where, and whether in place of another.
+/// A flaw of one byte: its value, its position, and true if it replaces another byte.
 type Flaw = Option<(u8, Index, bool)>;
 
 fn flaw() -> impl Strategy<Value = Flaw> {
@@ -125,7 +125,7 @@ fn connection(first: &'static [&'static str], host: &'static str) -> impl Strate
     (vec(message, 1..6), flaw()).prop_map(|(messages, flaw)| with(flaw, messages.concat().into_bytes()))
 }
 
-/// All at once, byte by byte, and cut at `cuts`.
+/// Compares a single read, reads of one byte, and reads cut at `cuts`.
 fn same_in_any_split(bytes: &[u8], cuts: &[usize], new: impl Fn() -> Connection) -> Result<Relayed, TestCaseError> {
     let (whole, cut, finest) = (new().read([bytes]), new().read(pieces(bytes, cuts)), new().read(bytes.chunks(1)));
     prop_assert!(whole.agrees_with(&finest), "whole: {whole:#?}\nbyte by byte: {finest:#?}");
@@ -158,7 +158,7 @@ proptest! {
         same_in_any_split(&bytes, &cuts, || Connection::responses(asked.clone(), LIMITS))?;
     }
 
-    /// What several sound requests add up to is what each of them alone is.
+    /// Several valid requests on one connection have the combined result of each of them alone.
     #[test]
     fn pipelined_requests_are_those_sent_one_by_one(
         messages in vec(sound(REQUEST_LINES, "Host: a\r\n"), 1..8),

@@ -1,5 +1,5 @@
-//! Is a ClientHello read the same however it comes? In whatever pieces, records and with whatever else in it, the server
-//! and the protocols that it names are found; and whatever is no ClientHello is refused, and never more than that.
+//! ClientHellos in any split into reads and records, and with any other content: the server and the protocols that they
+//! name are found, and only invalid ones are refused.
 
 use evenkeel_wire::tls_hello::{Hello, LEN_MAX, Malformed, read};
 use proptest::collection::vec;
@@ -26,7 +26,7 @@ fn alpn(protocols: &[&[u8]]) -> Vec<u8> {
     extension(16, &with_len16(&list))
 }
 
-/// A ClientHello with these extensions, without its records.
+/// Returns a ClientHello with these extensions, without its records.
 fn message(extensions: &[Vec<u8>]) -> Vec<u8> {
     let body = [
         &[3, 3][..],
@@ -41,7 +41,7 @@ fn message(extensions: &[Vec<u8>]) -> Vec<u8> {
     [&[1][..], &(body.len() as u32).to_be_bytes()[1..], &body].concat()
 }
 
-/// In records of at most so many bytes.
+/// Wraps a message in records of at most `most` bytes.
 fn records(message: &[u8], most: usize) -> Vec<u8> {
     message.chunks(most).flat_map(|part| [&[22, 3, 1][..], &with_len16(part)].concat()).collect()
 }
@@ -51,7 +51,7 @@ fn hello(name: Option<&str>, protocols: &[&str]) -> Hello {
     Hello { server_name: name.map(str::to_string), alpn }
 }
 
-/// The first answer of any prefix, which must be that of the whole and of all that could follow.
+/// Returns the first result of any prefix, which must be that of the whole and of everything that could follow.
 fn answer(bytes: &[u8]) -> Result<Option<Hello>, Malformed> {
     let first = (0..=bytes.len()).map(|n| read(&bytes[..n])).find(|answer| *answer != Ok(None)).unwrap_or(Ok(None));
     assert_eq!(first, read(bytes));
@@ -100,7 +100,7 @@ fn a_client_hello_is_whole_within_its_limit_or_refused() {
     let most = LEN_MAX - padded(0).len();
     assert_eq!(answer(&padded(most)), Ok(Some(hello(Some("a.example"), &[]))));
     assert_eq!(answer(&padded(most + 1)), Err(Malformed));
-    // One byte in each record: most of it is headers.
+    // With a single byte per record, most of it is headers.
     let bytes = records(&message(&[named(b"a.example")]), 1);
     assert_eq!(read(&bytes), Ok(Some(hello(Some("a.example"), &[]))));
 }

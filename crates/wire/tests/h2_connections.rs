@@ -1,5 +1,5 @@
-//! Does the engine of HTTP/2 understand another one, and that one it? Both sides of it speak with the `h2` crate: bodies of
-//! any size in both directions, trailers, resets, small windows and tables, and reads that end anywhere.
+//! Interoperability of the HTTP/2 engine with the `h2` crate, on either side: bodies of any size in both directions,
+//! trailers, resets, small windows and tables, and reads that end anywhere.
 
 use crate::h2::{End, Side, Stop, Stream, run};
 use ::h2::Reason;
@@ -11,14 +11,14 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tokio::task::spawn_local;
 
-/// How each message ends.
+/// The end of each message in an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ends {
     Plain,
     Trailers,
-    /// The client resets its request behind the body.
+    /// The client resets its request after the body.
     ResetByClient,
-    /// The server resets it instead of a response's end.
+    /// The server resets the response instead of ending it.
     ResetByServer,
 }
 
@@ -26,13 +26,13 @@ enum Ends {
 struct Exchange {
     len: usize,
     ends: Ends,
-    /// Whether the length is stated.
+    /// True if the length is stated.
     stated: bool,
-    /// A field's value, so that blocks are of all sizes.
+    /// Length of a field's value, so that blocks have all sizes.
     field: usize,
 }
 
-/// What the peer allows, and how bytes fall.
+/// Limits of the peer, and the sizes of reads.
 #[derive(Clone, Debug)]
 struct Terms {
     window: u32,
@@ -85,7 +85,7 @@ fn terms() -> impl Strategy<Value = Terms> {
         })
 }
 
-/// A body that tells which part of it is missing.
+/// Returns a body that shows which part of it is missing.
 fn body(len: usize, seed: usize) -> Vec<u8> {
     (0..len).map(|i| ((i * 31 + i / 251 + seed * 7) % 256) as u8).collect()
 }
@@ -106,7 +106,7 @@ async fn all_of(mut body: ::h2::RecvStream) -> Result<(Vec<u8>, Option<HeaderMap
     Ok((got, body.trailers().await?))
 }
 
-/// One request of the h2 crate; the response holds what the request did.
+/// Makes one request with the h2 crate. The response must contain what the request did.
 async fn ask(client: SendRequest<Bytes>, exchange: Exchange, seed: usize) {
     let mut client = client.ready().await.expect("the connection is open");
     let sent = body(exchange.len, seed);
@@ -144,7 +144,7 @@ async fn ask(client: SendRequest<Bytes>, exchange: Exchange, seed: usize) {
     }
 }
 
-/// A server on the engine, which answers each request with what it holds, as it comes.
+/// Runs a server on the engine, which answers each request with its content as it arrives.
 async fn echo(mut side: Side) -> Stop {
     loop {
         if let Err(stop) = side.step().await {
@@ -171,7 +171,7 @@ async fn echo(mut side: Side) -> Stop {
     }
 }
 
-/// A server of the h2 crate that does the same, when a request is whole.
+/// Answers a request in the same way with the h2 crate, once it is complete.
 async fn answer(request: Request<::h2::RecvStream>, mut respond: ::h2::server::SendResponse<Bytes>) {
     let (parts, came) = request.into_parts();
     let Ok((body, trailers)) = all_of(came).await else { return };
@@ -191,7 +191,7 @@ async fn our_server(terms: Terms, exchanges: Vec<Exchange>) {
     let side = Side::new(Connection::server(terms.ours, 0), ours, terms.cuts);
     let server = spawn_local(echo(side));
     let (client, connection) = ::h2::client::Builder::new()
-        // A body that comes in crumbs goes back in crumbs.
+        // A body that arrives in crumbs is returned in crumbs.
         .data_frame_budget(usize::MAX)
         .initial_window_size(terms.window)
         .initial_connection_window_size(terms.connection_window)
@@ -208,7 +208,7 @@ async fn our_server(terms: Terms, exchanges: Vec<Exchange>) {
     for task in tasks {
         task.await.expect("it gets its response");
     }
-    // Without streams and clients theirs says that it goes, and closes.
+    // Without streams and clients, the other side sends a GOAWAY and closes.
     connection.await.expect("no panic").expect("no error");
     if let Stop::Failed(error) = server.await.expect("no panic") {
         panic!("the engine refuses what the h2 crate sends: {error}");
@@ -234,7 +234,7 @@ async fn our_client(terms: Terms, exchanges: Vec<Exchange>) {
             spawn_local(answer(request, respond));
         }
     });
-    // A client that opens no more than the server takes has to know how many those are.
+    // A client that opens no more streams than the server accepts has to know their number.
     while side.engine.peer_max_streams() == u32::MAX {
         side.step().await.expect("it goes on");
     }

@@ -1,7 +1,7 @@
 //! Protocols against other implementations, and cut at any byte.
 //!
-//! One binary, so that the crate and what tests share are linked once. One subject alone:
-//! `cargo test -p evenkeel-wire --test all SUBJECT::`
+//! A single binary, so that the crate and the support code are linked once. To run one subject alone: `cargo test -p
+//! evenkeel-wire --test all SUBJECT::`
 
 mod any_split;
 mod client_hello;

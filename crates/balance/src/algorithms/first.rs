@@ -1,6 +1,7 @@
 //! First: the earliest listed endpoint with room.
-//! Source: HAProxy `balance first`.
-//! Use with limits, so that the later endpoints can sleep, or for a standby. Not to spread load: it does the opposite.
+//!
+//! Source: HAProxy `balance first`. Use it with limits, so that the later endpoints can sleep, or for a standby. Not
+//! suited to spread load, as it does the opposite.
 
 use crate::endpoints::set::{EndpointSet, Member, Slot};
 use crate::measurement::loads::Loads;
@@ -9,7 +10,7 @@ use crate::seam::explain::By;
 use crate::seam::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
 use crate::structures::time::Instant;
 
-/// The row of the registry.
+/// Row of the registry for `first`.
 pub static ALGORITHM: Algorithm = Algorithm {
     name: "first",
     aliases: &["failover"],
@@ -32,11 +33,11 @@ pub static ALGORITHM: Algorithm = Algorithm {
 
 #[derive(Default)]
 struct First {
-    /// Whether this worker sees every end of the pool.
+    /// True if this worker sees every end of the pool.
     alone: bool,
-    /// No member before this one has room. Stays 0 with sibling workers, as their ends are not seen.
+    /// Index of a member before which none has room. Stays 0 with sibling workers, as their ends are not seen.
     from: usize,
-    /// By slot, its place in the list.
+    /// Index in the list of members, by slot.
     position: Vec<u32>,
 }
 
@@ -69,13 +70,13 @@ impl Picker for First {
 
     #[inline]
     fn on_end(&mut self, slot: Slot, _end: &End, _loads: &Loads) {
-        // An endpoint that left the set has the highest number as its place, or none.
+        // An endpoint that has left the set has the highest number as its index, or none.
         let position = self.position.get(slot.index()).map_or(usize::MAX, |&p| p as usize);
         self.from = self.from.min(position);
     }
 }
 
-/// Lists those with room from the picked one on, in order.
+/// Lists the endpoints with room in order, from the picked one on.
 #[cold]
 fn explain(cx: &mut PickContext<'_>, picked: Slot) {
     let open: Vec<&Member> =

@@ -1,11 +1,12 @@
 //! Least connections: the endpoint with the fewest requests in flight per weight.
+//!
 //! Source: HAProxy `leastconn` for the aim; LSQ (Vargaftik, Keslassy and Orda 2020) for the requests of other workers.
-//! Use for long or uneven requests. Many independent balancers need endpoints that report what they have in flight:
-//! each knows only its own requests, and all would choose the same idle endpoint at once.
+//! Use it for long or uneven requests. With many independent balancers the endpoints have to report what they have in
+//! flight: otherwise each balancer knows only its own requests, and all would choose the same idle endpoint at once.
 //!
 //! Counts requests at L7 and connections at L4. This worker's own requests are exact. Those of sibling workers, and
-//! what endpoints report of other balancers, are read at a few endpoints a pick: no lock, and no scan of all. An
-//! endpoint that reports clearly longer times than its like counts as busier.
+//! endpoints' reports about other balancers, are read at a few endpoints per pick: no lock, and no scan of all. An
+//! endpoint that reports clearly longer times than others of its weight counts as busier.
 
 mod params;
 #[cfg(test)]
@@ -25,12 +26,12 @@ use crate::seam::params::Params;
 use crate::seam::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises, Seat};
 use crate::structures::time::Instant;
 
-/// The row of the registry.
+/// Row of the registry for `leastconn`.
 pub static ALGORITHM: Algorithm = Algorithm {
     name: "leastconn",
     aliases: &["least_conn", "least_request", "leastrequest"],
     summary: "the endpoint with the fewest requests in flight per weight, of equal ones the one whose turn it is; one that \
-              says it is slow counts as busier",
+              reports being slow counts as busier",
     docs: include_str!("docs/leastconn.md"),
     source: "HAProxy, balance leastconn; Vargaftik, Keslassy and Orda, LSQ: Load Balancing in Large-Scale \
              Heterogeneous Systems with Multiple Dispatchers (2020)",
@@ -48,40 +49,40 @@ pub static ALGORITHM: Algorithm = Algorithm {
     new: |params, seat| Ok(Box::new(LeastConn::new(params, seat))),
 };
 
-/// Fewest picks from one search for slow endpoints to the next; in larger pools as many picks as there are endpoints,
-/// so that the cost of a pick stays at some nanoseconds. Each search goes over all endpoints once for each class of
-/// weight: up to 8 times, and with more weights once for each doubling of weight.
+/// Fewest picks from one search for slow endpoints to the next. In larger pools there are as many picks between
+/// searches as endpoints, so that the cost of a pick stays at some nanoseconds. A search goes over all endpoints once
+/// per class of weight: up to 8 times, and with more weights once per doubling of weight.
 const LOOK_EVERY_MIN: usize = 32;
 
-/// The class of endpoints that are not in the set.
+/// Class of endpoints that are not in the set.
 const NO_CLASS: u32 = u32::MAX;
 
 struct LeastConn {
     seat: Seat,
-    /// Endpoints whose sibling requests are read for each pick: in turn, and about to be picked.
+    /// Endpoints whose sibling requests are read per pick: in turn, and when about to be picked.
     reads: (u64, u64),
     report_age_max_ns: u64,
     budget: ProbeBudget,
-    /// Whether an endpoint of the pool reported its load lately. The next fields are used only then.
+    /// True if an endpoint of the pool has reported its load recently. The next fields are used only then.
     shared: bool,
     peer_load: PeerLoad,
     slowness: Slowness,
     /// Picks until the next search for slow endpoints.
     look_in: usize,
-    /// Endpoints that became slow or no longer are, during a search.
+    /// Endpoints that a search found to have become slow, or to be slow no longer.
     changed: Vec<Slot>,
-    /// Endpoints with a report to this worker since its latest pick.
+    /// Endpoints that have reported to this worker since its latest pick.
     news: Vec<Slot>,
-    /// Endpoints by load, in classes of like weight; of equal ones the one picked longest ago first. Those found full
-    /// are removed until they are seen to have room.
+    /// Endpoints by load, in classes of similar weight; of equal ones, the one picked longest ago first. Those found
+    /// full are removed until they are seen to have room.
     order: LoadOrder,
-    /// By slot.
+    /// State of each endpoint, by slot.
     known: Vec<Known>,
-    /// The first of each class, during a pick.
+    /// First endpoint of each class. Only used during a pick.
     firsts: Vec<Ranked>,
-    /// Starts so far.
+    /// Starts so far, of all endpoints.
     starts: u64,
-    /// The place in the set of the endpoint whose sibling requests are read next.
+    /// Index in the set of the endpoint whose sibling requests are read next.
     read_next: usize,
 }
 
@@ -89,16 +90,15 @@ struct LeastConn {
 struct Known {
     id: EndpointId,
     weight: u32,
-    /// Its class in `order`.
+    /// Class of the endpoint in `order`.
     class: u32,
-    /// What all but this worker had in flight there when this was last read.
+    /// Requests in flight there that are not this worker's, when last read.
     elsewhere: u32,
-    /// The part of that which other balancers than this process have; [`UNKNOWN`] if the endpoint did not report
-    /// lately.
+    /// Requests of other balancers, by the endpoint's report; [`UNKNOWN`] if it has not reported recently.
     peer_load: u32,
-    /// The part of `elsewhere` that counts as other balancers', as it reports or as is usual.
+    /// Part of `elsewhere` that is counted for other balancers: the number in the endpoint's report, or the usual one.
     others: u32,
-    /// The number of its latest start here; 0 for none.
+    /// Number of its latest start here; 0 for none.
     latest: u64,
 }
 
@@ -110,10 +110,10 @@ struct Ranked {
 }
 
 impl Ranked {
-    /// Whether `other`, with one more request, would still have no more per weight than this one has without it. A
-    /// smaller difference is the grain of whole requests: taking it for load would break the shares at low load, where
-    /// one request at an endpoint of weight 10 would always lose to none at one of weight 1. For equal weights: this
-    /// one has more in flight.
+    /// True if `other`, with one more request, would still have no more per weight than this one has without it. A
+    /// smaller difference is an artefact of whole requests. Treating it as load would break the shares at low load,
+    /// where a single request at an endpoint of weight 10 would always lose to none at one of weight 1. With equal
+    /// weights this means that this one has more in flight.
     #[inline]
     fn yields_to(&self, other: &Ranked) -> bool {
         (u64::from(other.load) + 1) * u64::from(self.weight) <= u64::from(self.load) * u64::from(other.weight)
@@ -123,8 +123,9 @@ impl Ranked {
 impl Picker for LeastConn {
     #[inline]
     fn choose(&mut self, cx: &mut PickContext<'_>) -> Result<Slot, NoPick> {
-        // Reports with answers alone are recent for endpoints that answer fast, and old for the others: simulated with
-        // sidecars they are worse than no reports at all. So they count only where endpoints are asked.
+        // Reports that only come with responses are recent for endpoints that answer fast, and old for the others: in
+        // simulations with sidecars they are worse than no reports at all. So they count only where endpoints are
+        // asked.
         let fresh = self.report_age_max_ns;
         let shared =
             self.budget.asked_within(fresh, cx.now) && cx.loads.heard_ns_ago(cx.now).is_some_and(|ago| ago <= fresh);
@@ -143,7 +144,7 @@ impl Picker for LeastConn {
         }
         let mut slot = self.least(cx)?;
         // If more is in flight there than was known, the next one gets the request; its own unseen load is read when it
-        // comes first in turn.
+        // becomes the first itself.
         for _ in 0..again {
             if !self.read(slot, cx.loads, cx.now) {
                 break;
@@ -168,7 +169,7 @@ impl Picker for LeastConn {
         };
         let old = std::mem::replace(&mut self.known, vec![absent; set.slots()]);
         self.order = LoadOrder::new(set, loads.clock());
-        // Workers start at different places, or all would hit the same endpoint first.
+        // Workers start at different places of the round, or all would hit the same endpoint first.
         let at = u64::from(self.seat.worker) * set.len() as u64 / u64::from(self.seat.workers);
         let (early, late) = set.members().split_at(at as usize % set.len().max(1));
         let mut slots: Vec<_> = late.iter().chain(early).collect();
@@ -184,7 +185,7 @@ impl Picker for LeastConn {
         self.peer_load = PeerLoad::default();
         self.news.clear(); // all are read below
         slots.sort_by_key(|m| self.known[m.slot.index()].latest);
-        // Twice, as the first time it is not known yet what is usual.
+        // Twice, as the usual load is not known yet the first time.
         for _ in 0..2 {
             slots.iter().for_each(|m| _ = self.read(m.slot, loads, now));
         }
@@ -211,7 +212,7 @@ impl Picker for LeastConn {
 
     fn on_report(&mut self, slot: Slot, report: &LoadReport, now: Instant) {
         self.slowness.on_report(slot, report, now);
-        // Where reports come and no endpoint is picked, those left out are read in turn.
+        // If reports arrive without any pick, those left out here are read in turn.
         if self.is_in_set(slot) && self.news.len() < self.known.len() {
             self.news.push(slot);
         }
@@ -221,10 +222,10 @@ impl Picker for LeastConn {
         if !self.budget.is_due(cx) || !self.budget.may_send(cx.now) {
             return None;
         }
-        // First the next endpoint to be picked, whose load matters most: the next request depends on it. Then any, so
-        // that an endpoint which is less busy than it was is found. Simulated with 100 balancers at 90 % load, two
-        // probes a request, by requests in flight alone: p99 113 ms for any two, 128 in turn, 104 for the next two, 100
-        // for the next one and any.
+        // First the endpoint to be picked next, whose load matters most as the next request depends on it. Then any, so
+        // that an endpoint that has become less busy is found. Simulated with 100 balancers at 90 % load and two probes
+        // per request, by requests in flight alone: p99 113 ms for any two, 128 in turn, 104 for the next two, 100 for
+        // the next one and any.
         let next = if self.budget.is_first() { self.least(cx).ok() } else { None };
         match next {
             Some(slot) => self.budget.ask(slot),
@@ -236,8 +237,8 @@ impl Picker for LeastConn {
 impl LeastConn {
     fn new(params: &Params, seat: Seat) -> LeastConn {
         let reads = params.int("sibling_reads");
-        // Most reads are of endpoints about to be picked: simulated with 64 workers, four reads, p99 91 ms with half in
-        // turn, 90 with one, 101 with three.
+        // Most reads are of endpoints about to be picked. Simulated with 64 workers and four reads: p99 91 ms with half
+        // of them in turn, 90 with one, 101 with three.
         let in_turn = reads.div_ceil(4);
         LeastConn {
             seat,
@@ -262,7 +263,7 @@ impl LeastConn {
         self.known.get(slot.index()).is_some_and(|k| k.class != NO_CLASS)
     }
 
-    /// Switches when endpoints begin to report what they have in flight, or when none does any more: then at once only
+    /// Switches when endpoints start to report what they have in flight, or when none does any more: from then on only
     /// what this process knows counts. O(n).
     #[cold]
     fn share(&mut self, shared: bool, cx: &PickContext<'_>) {
@@ -277,7 +278,7 @@ impl LeastConn {
         }
     }
 
-    /// Finds the slow endpoints, every n picks.
+    /// Searches for slow endpoints, if enough picks have passed since the last search.
     #[inline]
     fn look(&mut self, cx: &PickContext<'_>) {
         match self.look_in.checked_sub(1) {
@@ -300,17 +301,17 @@ impl LeastConn {
                 self.put(slot, cx.loads);
             }
         }
-        self.changed = changed; // keeps its allocation
+        self.changed = changed; // keeps the allocation
     }
 
-    /// Requests in flight there, or more if it is slow.
+    /// Requests in flight at an endpoint, or more if it is slow.
     #[inline]
     fn load(&self, slot: Slot, loads: &Loads) -> u32 {
         let in_flight = loads.in_flight_here(slot).saturating_add(self.known[slot.index()].elsewhere);
         self.slowness.load(slot, in_flight)
     }
 
-    /// Places all endpoints anew, every 2^15 rounds of turns.
+    /// Places all endpoints again, every 2^15 rounds of turns.
     #[cold]
     fn begin_epoch(&mut self, loads: &Loads) {
         self.order.begin_epoch(loads.clock());
@@ -334,7 +335,7 @@ impl LeastConn {
         self.order.has(slot.0, self.known[slot.index()].class)
     }
 
-    /// Reads the sibling requests of each endpoint in turn, one a pick: no number is believed for longer than n picks.
+    /// Reads the sibling requests of the next endpoint in turn. With one per pick, no number is older than n picks.
     #[inline]
     fn read_one_more(&mut self, cx: &PickContext<'_>) {
         if self.read_next >= cx.set.len() {
@@ -347,7 +348,7 @@ impl LeastConn {
         }
     }
 
-    /// Reads what others have in flight at one endpoint. Returns whether that has changed.
+    /// Reads the requests of others at one endpoint. Returns true if their number has changed.
     #[inline]
     fn read(&mut self, slot: Slot, loads: &Loads, now: Instant) -> bool {
         let mut elsewhere = if self.reads.0 > 0 { siblings_at(slot, loads) } else { 0 };
@@ -363,7 +364,7 @@ impl LeastConn {
         news
     }
 
-    /// What other balancers than this process have in flight at an endpoint, as it reports or as is usual.
+    /// Returns the requests of other balancers at an endpoint: the number in its report, or else the usual one.
     fn others_at(&mut self, slot: Slot, loads: &Loads, now: Instant) -> u32 {
         let known = &mut self.known[slot.index()];
         let peer_load = loads.others(slot, now).filter(|others| others.age_ns <= self.report_age_max_ns);
@@ -374,7 +375,7 @@ impl LeastConn {
         known.others
     }
 
-    /// The first endpoint in order that may be picked.
+    /// Returns the first endpoint in order that may be picked.
     #[inline]
     fn least(&mut self, cx: &PickContext<'_>) -> Result<Slot, NoPick> {
         let first = match self.order.classes() {
@@ -388,8 +389,8 @@ impl LeastConn {
         }
     }
 
-    /// Of the first of each class, keeps those that yield to none, and takes the one whose turn it is by weight.
-    /// O(classes).
+    /// Compares the first endpoints of all classes: keeps those that yield to none, and returns the one whose turn it
+    /// is by weight. O(classes).
     #[inline]
     fn across(&mut self, loads: &Loads, first: impl Fn(&mut LoadOrder, u32) -> Option<u32>) -> Option<Slot> {
         self.firsts.clear();
@@ -398,7 +399,7 @@ impl LeastConn {
             let Some(slot) = first(&mut self.order, class).map(Slot) else { continue };
             let new = Ranked { slot, load: self.load(slot, loads), weight: self.known[slot.index()].weight };
             self.firsts.push(new);
-            // The lowest (load + 1) / weight: an endpoint that yields to any yields to that one.
+            // The lowest (load + 1) / weight: an endpoint that yields to any other yields to this one.
             let after = |r: &Ranked, other: u32| (u64::from(r.load) + 1) * u64::from(other);
             if bar.is_none_or(|old| after(&new, old.weight) < after(&old, new.weight)) {
                 bar = Some(new);
@@ -409,8 +410,8 @@ impl LeastConn {
         stays.min_by_key(|f| loads.ahead(f.slot)).map(|f| f.slot)
     }
 
-    /// Skips those tried, and removes those that are full, so that no later pick walks over them again. Each removal is
-    /// paid for by the start that filled the endpoint.
+    /// Searches past the first endpoints: skips those tried, and removes those that are full so that later picks do not
+    /// walk over them again. Each removal is paid for by the start that filled the endpoint.
     #[cold]
     fn look_further(&mut self, cx: &PickContext<'_>) -> Result<Slot, NoPick> {
         let untried = |order: &mut LoadOrder, class| order.first_where(class, |s| !cx.tried.contains(Slot(s)));
@@ -430,8 +431,8 @@ impl LeastConn {
         f64::from(self.load(m.slot, cx.loads)) / f64::from(m.weight)
     }
 
-    /// Explains the pick: lists the first of each class, as they were compared, and those that come behind the picked one
-    /// in its class.
+    /// Explains the pick: lists the first of each class, as they were compared, and those behind the picked one in its
+    /// class.
     #[cold]
     fn explain(&mut self, cx: &mut PickContext<'_>, picked: Slot) {
         if !self.is_in_order(picked) {
@@ -469,7 +470,7 @@ impl LeastConn {
         }
     }
 
-    /// Parts of the load of an endpoint by who counted them, before slowness.
+    /// Returns the load of an endpoint by the source of the counts, before slowness.
     fn parts(&self, slot: Slot, loads: &Loads) -> LoadParts {
         let known = &self.known[slot.index()];
         let others = self.shared.then_some(known.others);
@@ -477,7 +478,7 @@ impl LeastConn {
         LoadParts { here: loads.in_flight_here(slot), siblings, others }
     }
 
-    /// The same where all that were in order are full or tried.
+    /// Explains a pick for which every endpoint in order was full or tried.
     #[cold]
     fn explain_least(&self, cx: &mut PickContext<'_>) {
         let mut open: Vec<&Member> = cx.set.members().iter().filter(|m| cx.admits(m)).collect();
@@ -498,6 +499,6 @@ impl LeastConn {
 #[inline]
 fn siblings_at(slot: Slot, loads: &Loads) -> u32 {
     let siblings = loads.in_flight(slot).wrapping_sub(loads.in_flight_here(slot));
-    // A start and an end at siblings may be seen in either order: a number below 0 counts as 0.
+    // A start and an end at siblings may be seen in either order: a negative number counts as 0.
     if siblings > u32::MAX / 2 { 0 } else { siblings }
 }

@@ -1,7 +1,8 @@
-//! Maglev: the same key to the same endpoint, unless that has much more than its share.
+//! Maglev: the same key goes to the same endpoint, unless that has much more than its share.
+//!
 //! Source: Eisenbud et al., Maglev (NSDI 2016); Mirrokni, Thorup and Zadimoghaddam, Consistent Hashing with Bounded
-//! Loads (2017).
-//! Use for caches and sessions. Not when any endpoint can serve a request: then `random` balances better.
+//! Loads (2017). Use it for caches and sessions. Not if any endpoint can serve any request: then `random` balances
+//! better.
 
 use crate::endpoints::set::{EndpointSet, Member, Slot};
 use crate::measurement::loads::Loads;
@@ -13,7 +14,7 @@ use crate::structures::rng::mix;
 use crate::structures::time::Instant;
 use std::sync::Arc;
 
-/// The row of the registry.
+/// Row of the registry for `maglev`.
 pub static ALGORITHM: Algorithm = Algorithm {
     name: "maglev",
     aliases: &["consistent_hash", "hash"],
@@ -24,7 +25,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     asks: false,
     promises: Promises {
         shares_when_idle: true,
-        // Requests over a bound go elsewhere, and few requests in flight are often over it.
+        // Requests over a bound go elsewhere, and with few in flight they are often over it.
         shares_when_busy: false,
         shares_whatever_the_load: false,
         affinity: true,
@@ -72,13 +73,13 @@ static PARAMS: &[Param] = &[
 ];
 
 /// Places of a key that are looked at before the rest is scanned. At most 1 / bound of the weight can be over its
-/// bound, so a walk of 32 fails for 1 key in 1,260 at 1.25 when the pool is as uneven as can be.
+/// bound, so with a bound of 1.25 a walk of 32 fails for 1 key in 1,260 if the pool is as uneven as can be.
 const WALK_MAX: u32 = 32;
 
 struct Maglev {
     places: u32,
     bound: f64,
-    /// A copy of the table's owners: saves one step in each pick.
+    /// Owners of `table`, kept here to save one indirection per pick.
     owners: Arc<[u32]>,
     table: Option<Arc<KeyTable>>,
 }
@@ -93,7 +94,7 @@ impl Maglev {
         Ok(Maglev { places: places as u32, bound: params.float("bound"), owners: Arc::default(), table: None })
     }
 
-    /// The owner of the place that a hash names.
+    /// Owner of the place that a hash leads to.
     #[inline]
     fn owner(&self, hash: u64) -> usize {
         self.owners[((u128::from(hash) * self.owners.len() as u128) >> 64) as usize] as usize
@@ -101,8 +102,8 @@ impl Maglev {
 }
 
 impl Maglev {
-    /// Lists the endpoints of the key's places, as far as they may be picked, up to the picked one; their scores are what
-    /// they have in flight, as a part of the bound.
+    /// Lists the endpoints of the key's places that may be picked, up to the picked one. Their scores are the requests
+    /// in flight as a part of the bound.
     #[cold]
     fn explain(&self, cx: &mut PickContext<'_>, key: u64, part: f64, picked: &Member) {
         let members = cx.set.members();
@@ -133,9 +134,9 @@ impl Maglev {
     }
 }
 
-/// The key's next place, after one that cannot be used. It may be any place of the table and not a neighbour, so that
-/// the overflow of one endpoint spreads over all others by weight. It depends on the hash and not on the key, so that
-/// the ways of two keys that differ by a constant do not meet.
+/// Hash of the key's next place, after one that cannot be used. The place may be any in the table, not a neighbour, so
+/// that the overflow of one endpoint spreads over all others by weight. Depends on the hash and not on the key, so that
+/// the paths of two keys that differ by a constant do not meet.
 #[inline]
 fn further(hash: u64) -> u64 {
     mix(hash.wrapping_add(0x9e37_79b9_7f4a_7c15))
@@ -149,8 +150,8 @@ impl Picker for Maglev {
         if members.is_empty() {
             return Err(cx.refusal());
         }
-        // The bound counts the request at hand: bound x (all in flight + 1) x weight / weights, rounded up. A whole
-        // number is below that when it is below the unrounded value.
+        // The bound includes the current request: bound x (all in flight + 1) x weight / weights, rounded up. An
+        // integer is below the rounded value exactly if it is below the unrounded one.
         let part = self.bound * f64::from(cx.loads.in_flight_total().saturating_add(1)) / cx.set.weight_total() as f64;
         let over = |m: &Member| f64::from(cx.loads.in_flight(m.slot)) >= part * f64::from(m.weight);
         let mut hash = mix(key);
@@ -230,7 +231,7 @@ mod tests {
         for total in 0..500u32 {
             let t = b.start(&with_key(7), Instant(0)).unwrap();
             let i = t.slot().index();
-            // The bound of the paper: its share of all, this request included, times 1.25, rounded up.
+            // The bound of the paper: 1.25 times its share of all, this request included, rounded up.
             let most = (1.25 * f64::from(total + 1) * f64::from(weights[i]) / 10.0).ceil();
             assert!(f64::from(b.loads().in_flight(t.slot())) <= most, "request {total} at {i}");
             held.push(t);

@@ -1,5 +1,5 @@
-//! Which algorithms are there? The registry: one row each, which drives config names, help, reference docs, contract
-//! tests, benches and the simulator. A new algorithm is its file, a `mod` line and a row.
+//! The registry of balancing algorithms, one row each. Config names, help, reference docs, contract tests, benches and
+//! the simulator are driven by it. A new algorithm is its file, a `mod` line and a row.
 
 pub mod first;
 pub mod leastconn;
@@ -11,7 +11,7 @@ pub mod round_robin;
 
 use crate::seam::picker::Algorithm;
 
-/// Every algorithm, in the order in which docs list them. The first is the default.
+/// Every algorithm, in the order of the docs. The first is the default.
 pub static ALL: &[&Algorithm] = &[
     &random::ALGORITHM,
     &leastconn::ALGORITHM,
@@ -22,15 +22,15 @@ pub static ALL: &[&Algorithm] = &[
     &first::ALGORITHM,
 ];
 
-/// The algorithm of that name or alias.
+/// Finds an algorithm by its name or an alias.
 pub fn find(name: &str) -> Option<&'static Algorithm> {
     ALL.iter().find(|a| a.name == name || a.aliases.contains(&name)).copied()
 }
 
-/// The algorithm of a pool that names none: two draws, the less loaded gets the request.
+/// The algorithm of a pool that names none, `random`: of two drawn endpoints, the less loaded gets the request.
 ///
-/// Distinct draws, since a draw with replacement compares an endpoint with itself once in n draws, and so gives the
-/// worst of n endpoints 1/n^2 of the traffic however slow it is (round robin gives it 1/n; distinct draws, none).
+/// The two draws are distinct. A draw with replacement compares an endpoint with itself once in n draws, and so gives
+/// the worst of n endpoints 1/n^2 of the traffic however slow it is (round robin gives it 1/n, distinct draws none).
 pub fn default() -> &'static Algorithm {
     ALL[0]
 }

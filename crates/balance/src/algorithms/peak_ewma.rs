@@ -1,6 +1,7 @@
 //! Peak EWMA: of two endpoints, prefers the one with the lower expected wait.
-//! Source: Finagle's PeakEwma, with distinct draws, readings that do not write, and failures that count as slow.
-//! Use when latencies differ between endpoints. Not for DNS: it learns nothing after answering.
+//!
+//! Source: Finagle's PeakEwma, with distinct draws, readings that do not write, and failures that count as slow. Use it
+//! if latencies differ between endpoints. Not for DNS: it learns nothing after answering.
 
 use crate::endpoints::endpoint::EndpointId;
 use crate::endpoints::set::{EndpointSet, Member, Slot};
@@ -14,7 +15,7 @@ use crate::seam::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promise
 use crate::structures::decay::Fade;
 use crate::structures::time::{Instant, MILLISECOND_NS, SECOND_NS};
 
-/// The row of the registry.
+/// Row of the registry for `peak_ewma`.
 pub static ALGORITHM: Algorithm = Algorithm {
     name: "peak_ewma",
     aliases: &["ewma", "latency"],
@@ -48,7 +49,7 @@ static PARAMS: &[Param] = &[
         name: "failure_penalty",
         kind: Kind::Duration { min: 0, max: 300 * SECOND_NS },
         default: Value::Duration(5 * SECOND_NS),
-        help: "The latency that a request counts as, at least, that got no response or a gateway error (502, 503, 504); a \
+        help: "Least latency that a request counts as if it got no response or a gateway error (502, 503, 504); a \
                Retry-After raises it, to at most 300 s.",
         why: "An endpoint that fails immediately looks fast and would draw all traffic. 5 s as in linkerd: slower than any \
               healthy endpoint, and forgiven within a minute.",
@@ -59,20 +60,20 @@ static PARAMS: &[Param] = &[
 /// 25th and the 75th percentile of all with a probability above 99.4 % (binomial), and costs the same in any pool.
 const PRIOR_SAMPLE: usize = 31;
 
-/// Uses of the prior after which it is computed anew.
+/// Uses of the prior after which it is computed again.
 const PRIOR_USES: u32 = 32;
 
 struct PeakEwmaPicker {
     fade: Fade,
     failure_penalty_ns: u64,
-    /// By slot.
+    /// Identity and estimate of each endpoint, by slot.
     known: Vec<(EndpointId, PeakEwma)>,
-    /// The slots with an estimate.
+    /// Slots that have an estimate.
     measured: Vec<u32>,
     prior: Prior,
 }
 
-/// The latency that an endpoint without an estimate counts with.
+/// Latency that counts for an endpoint without an estimate.
 #[derive(Default)]
 struct Prior {
     latency_ns: Option<f32>,
@@ -91,22 +92,23 @@ impl PeakEwmaPicker {
         }
     }
 
-    /// The expected latency; the pool's median for one that is unmeasured; `None` when nothing is measured at all.
+    /// Returns the expected latency, which for an unmeasured endpoint is the pool's median; `None` if nothing is
+    /// measured.
     #[inline]
     fn latency_ns(&mut self, slot: Slot, now: Instant) -> Option<f32> {
         let own = self.known[slot.index()].1.latency_ns(now, self.fade);
         if own.is_some() { own } else { self.prior(now) }
     }
 
-    /// The median of the measured endpoints: a new endpoint that counted as fast would be flooded, one that counted as
-    /// slow would stay idle.
+    /// Returns the median of the measured endpoints. A new endpoint that counted as fast would be flooded; one that
+    /// counted as slow would stay idle.
     #[cold]
     fn prior(&mut self, now: Instant) -> Option<f32> {
         self.prior.uses += 1;
         if self.prior.made_of != self.measured.len() || self.prior.uses > PRIOR_USES {
             let (all, known) = (&self.measured, &self.known);
             let sample = all.len().min(PRIOR_SAMPLE);
-            // Evenly spaced over all of them: no chance is needed.
+            // Evenly spaced over all of them, so no random numbers are needed.
             let slot = |i: usize| all[i * all.len() / sample] as usize;
             let mut values: Vec<f32> =
                 (0..sample).filter_map(|i| known[slot(i)].1.latency_ns(now, self.fade)).collect();
@@ -116,7 +118,7 @@ impl PeakEwmaPicker {
         self.prior.latency_ns
     }
 
-    /// Takes how long a request took.
+    /// Updates the estimate of an endpoint by the end of a request.
     #[inline]
     fn observe(&mut self, slot: Slot, end: &End) {
         let Some((_, estimate)) = self.known.get_mut(slot.index()) else { return };
@@ -128,16 +130,16 @@ impl PeakEwmaPicker {
                 let counts_as = end.latency_ns.max(self.failure_penalty_ns).max(asked);
                 estimate.raise(counts_as, end.now, self.fade);
             }
-            // An answer that may be the fault of its request is neither a penalty, or one client would steer the load, nor a
-            // sign of speed, or an endpoint that fails at once would draw it. It counts as the usual latency of its endpoint,
-            // and not at all where none is known.
+            // A response that may be the fault of its request is neither a penalty, or one client would steer the load,
+            // nor a sign of speed, or an endpoint that fails at once would attract it. It counts as the usual latency
+            // of its endpoint, and not at all if none is known.
             Outcome::Failure { .. } => {
                 let Some(own) = estimate.last_ns() else { return };
                 let usual = self.prior(end.now).map_or(own, |prior| own.min(prior));
                 self.known[slot.index()].1.observe(end.latency_ns.max(usual as u64), end.now, self.fade);
             }
-            // The request's age is less than the latency would have been. It may raise the estimate of an unmeasured
-            // endpoint, but where nothing is measured a lower bound alone says nothing.
+            // The age of the request is a lower bound of its latency. It may raise the estimate of an unmeasured
+            // endpoint, but if nothing is measured, a lower bound alone means nothing.
             Outcome::Cancelled => {
                 if first && self.prior(end.now).is_none_or(|prior| end.latency_ns as f32 <= prior) {
                     return;
@@ -155,11 +157,11 @@ impl Picker for PeakEwmaPicker {
     #[inline]
     fn choose(&mut self, cx: &mut PickContext<'_>) -> Result<Slot, NoPick> {
         let rule = "lower latency x (in flight + 1)";
-        // Not divided by the weight: the draw is by weight, and the latency shows what an endpoint can do.
-        // At least 1 ns, so that in flight still counts where nothing is measured or all has faded to 0.
+        // Not divided by the weight, as the draw is by weight and the latency shows what an endpoint can do. At least 1
+        // ns, so that requests in flight still count if nothing is measured or everything has decayed to 0.
         let mut latency_ns = |m: &Member, now| self.latency_ns(m.slot, now).unwrap_or(1.0).max(1.0);
         if cx.set.ramps() {
-            // A ramping endpoint shall have that part in flight of what others have.
+            // A ramping endpoint is to have that part of the requests that others have in flight.
             let part = |m: &Member| f32::from(m.ramp) / f32::from(FULL);
             return draw::lowest_thinned(cx, rule, |cx, m| {
                 latency_ns(m, cx.now) * (cx.loads.in_flight(m.slot) as f32 / part(m) + 1.0)
@@ -168,7 +170,7 @@ impl Picker for PeakEwmaPicker {
         draw::lowest(cx, rule, |cx, m| latency_ns(m, cx.now) * (cx.loads.in_flight(m.slot) + 1) as f32)
     }
 
-    /// Slots that kept their endpoint keep what is known of it, also through a drain.
+    /// Slots that kept their endpoint keep its estimate, even through a drain.
     fn on_set(&mut self, set: &EndpointSet, _loads: &Loads, _now: Instant) {
         if self.known.len() < set.slots() {
             self.known.resize(set.slots(), (EndpointId(0), PeakEwma::default()));
@@ -209,13 +211,13 @@ mod tests {
         pool
     }
 
-    /// One request at `slot` that begins at `from` ms and ends at `to` ms.
+    /// Runs a request at `slot` from `from` ms to `to` ms.
     fn request(b: &mut Balancer, slot: Slot, from: u64, to: u64, outcome: Outcome) {
         let t = b.start_at(slot, Instant(from * MILLISECOND_NS)).unwrap();
         b.end(t, outcome, Instant(to * MILLISECOND_NS));
     }
 
-    /// How many of 1000 picks at `at` ms go to `slot`, when none lasts.
+    /// Number of 1000 picks at `at` ms that go to `slot`, if none lasts.
     fn picks(b: &mut Balancer, slot: Slot, at: u64) -> usize {
         let now = Instant(at * MILLISECOND_NS);
         let mut pick = || {
@@ -273,13 +275,13 @@ mod tests {
         request(&mut b, slow, 0, 1000, Outcome::Success);
         request(&mut b, a, 990, 1000, Outcome::Success);
         assert_eq!(picks(&mut b, slow, 1001), 0);
-        // exp(-60 / 10) of a second is 2.5 ms, less than the 10 ms of one just measured.
+        // exp(-60 / 10) of a second is 2.5 ms, less than the 10 ms of the one just measured.
         request(&mut b, a, 60_990, 61_000, Outcome::Success);
         assert!(picks(&mut b, slow, 61_000) > 0);
     }
 
     /// tower's demonstration of 2017 in virtual time: 50 clients in a closed loop, 50,000 requests, and endpoints with
-    /// latencies uniform in 0..max ms whatever their load. Gives the end in s and p50, p90, p95, p99, p999 in ms.
+    /// latencies uniform in 0..max ms at any load. Returns the end in s, and p50, p90, p95, p99 and p999 in ms.
     fn demo(algorithm: &Algorithm, seed: u64) -> [f64; 6] {
         let maxima = [1u32, 10, 10, 10, 10, 100, 100, 100, 100, 1000];
         let mut pool = Pool::new(1);
@@ -299,8 +301,8 @@ mod tests {
             if started < 50_000 {
                 started += 1;
                 let t = b.start(&Request::default(), Instant(at)).unwrap();
-                // A timer fires at the next tick at the earliest, also for a latency of 0: without that all is 3 %
-                // faster.
+                // A timer fires at the next tick at the earliest, even for a latency of 0. Without that, everything is
+                // 3 % faster.
                 let ms = u64::from(work.below(maxima[t.slot().index()])).max(1);
                 tickets[client] = Some(t);
                 running.push(Reverse((at + ms * MILLISECOND_NS, 50 + started, client)));
@@ -313,9 +315,9 @@ mod tests {
 
     #[test]
     fn meets_the_published_table() {
-        // The text of tower's change: peak EWMA 15 s, 5, 56, 78, 96 ms (55, 77 in virtual time); two draws by in flight
-        // 18 s, 5, 57, 80, 98, 857 ms. The wall time is given in whole seconds; the rest is met within 2 % or 1 ms, the
-        // far tail within 5 %.
+        // From the text of tower's change: peak EWMA 15 s, 5, 56, 78, 96 ms (55, 77 in virtual time); two draws by
+        // requests in flight 18 s, 5, 57, 80, 98, 857 ms. The wall time is given in whole seconds. The rest is met
+        // within 2 % or 1 ms, the far tail within 5 %.
         let published: [(&str, &[f64]); 2] =
             [("peak_ewma", &[15.0, 5.0, 55.0, 77.0, 96.0]), ("random", &[18.0, 5.0, 57.0, 80.0, 98.0, 857.0])];
         for (name, want) in published {

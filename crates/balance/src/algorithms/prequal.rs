@@ -1,6 +1,7 @@
 //! Prequal: asks a few endpoints for their load ahead of need, and prefers the fastest that is not busy.
-//! Source: Wydrowski et al., Load is not what you should balance: Introducing Prequal (NSDI 2024).
-//! Use when many balancers share endpoints that can answer probes. Not without probes: then `random`.
+//!
+//! Source: Wydrowski et al., Load is not what you should balance: Introducing Prequal (NSDI 2024). Use it if many
+//! balancers share endpoints that can answer probes. Without probes, use `random`.
 
 use crate::endpoints::endpoint::EndpointId;
 use crate::endpoints::set::{EndpointSet, Member, Slot};
@@ -16,7 +17,7 @@ use crate::seam::params::{Kind, Param, Params, Value};
 use crate::seam::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
 use crate::structures::time::{Instant, MILLISECOND_NS, SECOND_NS};
 
-/// The row of the registry.
+/// Row of the registry for `prequal`.
 pub static ALGORITHM: Algorithm = Algorithm {
     name: "prequal",
     aliases: &[],
@@ -68,8 +69,8 @@ static PARAMS: &[Param] = &[
         default: Value::Float(0.5),
         help: "An endpoint is hot when it has more in flight than this share of recent answers; 0 compares in flight alone.",
         why: "The paper runs at 0.84 and finds 0.6 to 0.9 good. Simulated with 100 balancers at 90 % load and capacities \
-              that change: p99 112 ms at 0, 98 at 0.25, 84 at 0.5, 83 at 0.6, 89 at 0.84. The worse endpoints know how \
-              long they take, the more the higher ones herd onto those that look fast.",
+              that change: p99 112 ms at 0, 98 at 0.25, 84 at 0.5, 83 at 0.6, 89 at 0.84. The less accurate \
+              the reported times are, the more the higher ones herd onto endpoints that look fast.",
     },
     Param {
         name: "remove",
@@ -82,7 +83,7 @@ static PARAMS: &[Param] = &[
         name: "reuse",
         kind: Kind::Float { min: 0.0, max: 10.0 },
         default: Value::Float(1.0),
-        help: "How much more uses the answers allow than requests need, as a share.",
+        help: "Uses that the answers allow beyond those that requests need, as a share.",
         why: "1 in the paper (its delta): the pool then stays filled when answers are late.",
     },
     Param {
@@ -97,17 +98,17 @@ static PARAMS: &[Param] = &[
         name: "aversion",
         kind: Kind::Duration { min: 0, max: 60 * SECOND_NS },
         default: Value::Duration(SECOND_NS),
-        help: "How long an endpoint is avoided that gave no response, or a gateway error (502, 503, 504); a Retry-After makes \
-               it longer, up to 300 s.",
+        help: "Time for which an endpoint is avoided after no response or a gateway error (502, 503, 504); a Retry-After \
+               extends it, up to 300 s.",
         why: "An endpoint that fails at once looks idle and would draw all traffic. As long as its answers would have \
               been believed; ejection for longer is for outlier detection.",
     },
 ];
 
-/// An answer that is used more often than this says little about now: each use changes the load that it reported.
+/// Most uses of one answer. Each use changes the load that it reported, so after more of them it means little.
 const USES_MAX: f64 = 16.0;
 
-/// Requests over which answers are averaged.
+/// Requests over which the number of answers is averaged.
 const ANSWERS_WINDOW: f64 = 64.0;
 
 struct Prequal {
@@ -121,18 +122,18 @@ struct Prequal {
     aversion_ns: u64,
 
     pool: ProbePool,
-    /// By slot.
+    /// State of each endpoint, by slot.
     known: Vec<Known>,
     endpoints: usize,
-    /// Whether an endpoint has a limit.
+    /// True if an endpoint has a limit.
     limited: bool,
     budget: ProbeBudget,
-    /// Answers since the latest start, and for each recent request.
+    /// Answers since the latest start, and the average per recent request.
     answered: f64,
     answers: f64,
-    /// What other balancers had in flight per weight at endpoints with a recent report, on average.
+    /// Average requests of other balancers, per weight, at endpoints with a recent report.
     others: f64,
-    /// Fractions of removals and of uses, carried over to the next.
+    /// Fractions of removals and of uses that are carried over.
     remove_owed: f64,
     uses_owed: f64,
 }
@@ -140,10 +141,10 @@ struct Prequal {
 #[derive(Clone, Copy)]
 struct Known {
     id: EndpointId,
-    /// 0 when it is not in the set.
+    /// Weight of the endpoint; 0 if it is not in the set.
     weight: u32,
     avoid_until: Instant,
-    /// Its latest answer.
+    /// Latest report of the endpoint.
     told: LoadReport,
 }
 
@@ -172,19 +173,19 @@ impl Prequal {
         }
     }
 
-    /// Answers kept at most: one for every two endpoints, or most would only replace others.
+    /// Most answers to keep: one for every two endpoints, or most would only replace others.
     fn pool_max(&self) -> usize {
         self.pool_most.min(self.endpoints / 2).max(2)
     }
 
-    /// Removals for each request, fewer where fewer answers come in.
+    /// Removals per request, fewer if fewer answers come in.
     fn removals(&self) -> f64 {
         if self.probes > 0.0 { self.remove * (self.answers / self.probes).min(1.0) } else { 0.0 }
     }
 
-    /// How many requests may use the next answer. The paper's b = (1 + reuse) / ((1 - pool / n) x probes - remove): the
-    /// new answers, less those removed, must serve all requests. The paper rounds at random; carrying the fraction has
-    /// the same mean with less spread.
+    /// Number of requests that may use the next answer. The paper's b = (1 + reuse) / ((1 - pool / n) x probes -
+    /// remove): the new answers, less those removed, must serve all requests. The paper rounds at random; carrying the
+    /// fraction over has the same mean with less spread.
     fn uses(&mut self) -> u32 {
         let renewed = 1.0 - self.pool_max() as f64 / self.endpoints.max(1) as f64;
         let net = renewed * self.answers - self.removals();
@@ -195,7 +196,7 @@ impl Prequal {
         whole
     }
 
-    /// Takes an answer: the endpoint had so many in flight at the moment `at`.
+    /// Adds an answer: the endpoint had `in_flight` requests at the time `at`.
     fn answer(&mut self, slot: Slot, in_flight: u32, at: Instant, now: Instant) {
         let Some(known) = self.known.get(slot.index()).filter(|k| k.weight > 0 && now >= k.avoid_until) else { return };
         let one = 1.0 / known.weight as f32;
@@ -207,8 +208,9 @@ impl Prequal {
         self.pool.add(entry, most);
     }
 
-    /// Takes as an answer what others had in flight in the latest report to any worker, and what this process has there
-    /// now. An endpoint without a recent report counts like the others, or it would get nothing where probes are few.
+    /// Makes an answer from the requests of others in the latest report to any worker and those of this process now. An
+    /// endpoint without a recent report counts as the average of the others, or it would get nothing where probes are
+    /// few.
     fn recall(&mut self, slot: Slot, cx: &PickContext<'_>) {
         let Some(known) = self.known.get(slot.index()).filter(|k| k.weight > 0) else { return };
         let weight = f64::from(known.weight);
@@ -227,12 +229,12 @@ impl Prequal {
         self.known.get(slot.index()).is_some_and(|k| now < k.avoid_until)
     }
 
-    /// The best of the answers that may be picked; `None` when those are fewer than two: one alone compares with
-    /// nothing, and all requests until the next answer would go there.
+    /// Returns the best of the answers that may be picked, and the rule. `None` if there are fewer than two: a single
+    /// one has no comparison, and all requests until the next answer would go there.
     fn best(&self, cx: &PickContext<'_>) -> Option<(Entry, &'static str)> {
         let hot_above = self.pool.quantile(self.hot_quantile);
         // Endpoints that are avoided or have left have no answer here. The rest is checked only where it can matter:
-        // done for each of many answers it would be most of a pick's time.
+        // for each of many answers, the check would take most of a pick's time.
         let all = !self.limited && cx.tried.is_empty();
         let usable = |e: &&Entry| all || cx.set.get(e.slot).is_some_and(|m| cx.admits(m));
         let (mut count, mut coolest, mut fastest) = (0, None::<&Entry>, None::<&Entry>);
@@ -249,7 +251,8 @@ impl Prequal {
         if count < 2 {
             return None;
         }
-        // Among those whose latencies are equal but for noise. If all are equal, or not known, in flight alone decides.
+        // Among those whose latencies differ only by noise. If all do, or none is known, requests in flight alone
+        // decide.
         let equal_below = fastest.map_or(0.0, |f| f.latency_ns as f64 * self.latency_noise);
         let equal = |e: &&Entry| usable(e) && e.in_flight <= hot_above && e.latency_ns as f64 <= equal_below;
         let mut best = fastest;
@@ -266,11 +269,11 @@ impl Prequal {
         best.or(coolest).map(|&e| (e, rule))
     }
 
-    /// Without enough answers: of two draws the one with fewer in flight here. The paper draws one at random; this
-    /// worker's own count costs nothing and is never worse than that.
+    /// Picks without enough answers: of two draws the one with fewer in flight here. The paper draws one at random;
+    /// this worker's own count costs nothing and is never worse.
     #[cold]
     fn fall_back(&self, cx: &mut PickContext<'_>) -> Result<Slot, NoPick> {
-        // More than any count per weight: an endpoint that failed recently is taken only when both drawn did.
+        // More than any count per weight: an endpoint that failed recently is taken only if both drawn ones did.
         let avoided = |slot, now| if self.avoids(slot, now) { 1e12 } else { 0.0 };
         draw::lowest(cx, "too few answers to probes: fewer in flight per weight", |cx, m| {
             cx.loads.in_flight(m.slot) as f32 / m.weight as f32 + avoided(m.slot, cx.now)
@@ -344,7 +347,7 @@ impl Picker for Prequal {
                 known.avoid_until = end.now.after(self.aversion_ns.max(asked));
                 self.pool.remove(slot);
             }
-            // Others may be the fault of the request.
+            // These may be the fault of the request.
             Outcome::Cancelled | Outcome::Failure { .. } => {}
         }
     }
@@ -387,14 +390,14 @@ mod tests {
         pool.balancer(&ALGORITHM, &params, Seat::default(), 1).unwrap()
     }
 
-    /// Answers of (in flight, latency in ms), by slot. One that fails is not believed.
+    /// Reports (in flight, latency in ms) for each slot. Those of an endpoint that fails are refused.
     fn answer(b: &mut Balancer, answers: &[(u32, u64)], now: Instant) {
         for (slot, &(in_flight, ms)) in answers.iter().enumerate() {
             b.report(Slot(slot as u32), &LoadReport::new(in_flight, ms * MILLISECOND_NS), now).ok();
         }
     }
 
-    /// Where the next request goes after these answers, and why.
+    /// Slot of the next request after these answers, and the rule.
     fn pick(answers: &[(u32, u64)], set: &[(&str, Value)]) -> (usize, &'static str) {
         let pool = pool(2 * answers.len());
         let mut b = balancer(&pool, set);
@@ -409,10 +412,10 @@ mod tests {
 
     #[test]
     fn the_fastest_that_is_not_hot_gets_the_request() {
-        // The median of 1, 2, 3, 9, 9 is 3: of the first three the second is the fastest.
+        // The median of 1, 2, 3, 9, 9 is 3: of the first three, the second is the fastest.
         let answers = [(1, 50), (2, 10), (3, 40), (9, 1), (9, 1)];
         assert_eq!(pick(&answers, &[]), (1, "the fastest that is not hot"));
-        // Only in flight counts at quantile 0.
+        // At quantile 0 only requests in flight count.
         assert_eq!(pick(&answers, &[("hot_quantile", Value::Float(0.0))]).0, 0);
     }
 
@@ -471,7 +474,7 @@ mod tests {
             let mut hits = 0;
             for i in 0..200 {
                 let now = Instant(from + i);
-                // It answers probes as the idlest and fastest.
+                // Probes show it as the idlest and fastest.
                 answer(b, &[(0, 1), (5, 20), (5, 20), (5, 20)], now);
                 let t = b.start(&Request::default(), now).unwrap();
                 hits += usize::from(t.slot() == Slot(0));

@@ -1,6 +1,7 @@
 //! Random with draws (power of two choices): of two endpoints drawn at random, prefers the less loaded.
-//! Source: Mitzenmacher 2001; HAProxy `random(N)`, with draws that are distinct and ties that keep the weights.
-//! Use when in doubt. Not for affinity: the same client lands anywhere.
+//!
+//! Source: Mitzenmacher 2001; HAProxy `random(N)`, with draws that are distinct and ties that keep the weights. Use it
+//! when in doubt. Not for affinity: the same client may land anywhere.
 
 use crate::endpoints::set::{Member, Slot};
 use crate::parts::draw::{self, DRAWS_MAX, Draws};
@@ -8,7 +9,7 @@ use crate::seam::explain::By;
 use crate::seam::params::{Kind, Param, Params, Value};
 use crate::seam::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
 
-/// The row of the registry.
+/// Row of the registry for `random`.
 pub static ALGORITHM: Algorithm = Algorithm {
     name: "random",
     aliases: &["power_of_two", "p2c"],
@@ -33,9 +34,15 @@ static PARAMS: &[Param] = &[Param {
     name: "draws",
     kind: Kind::Int { min: 1, max: DRAWS_MAX as u64 },
     default: Value::Int(2),
+<<<<<<< HEAD
     help: "Number of distinct endpoints drawn and compared; 1 ignores load.",
     why: "The second draw gives nearly all of the gain (mean time in system at 90 % load: 10 with one draw, 2.6 with \
           two, 2.0 with three), and with stale load information more draws do harm: they herd.",
+=======
+    help: "Number of distinct endpoints that are drawn and compared; 1 is random without regard to load.",
+    why: "The second draw gives nearly all of the gain (mean time in system at 90 % load: 10 with one draw, 2.6 with \
+          two, 2.0 with three), and if load information is late, more draws do harm: they herd.",
+>>>>>>> work-c
 }];
 
 struct Random {
@@ -55,10 +62,10 @@ impl Picker for Random {
     }
 }
 
-/// Draws and compares; also for algorithms that have no better information at the moment.
+/// Draws endpoints and picks the less loaded. Also used by algorithms that have no better information at the moment.
 ///
 /// # Errors
-/// Why none could be drawn.
+/// The reason why none could be drawn.
 #[inline]
 pub(super) fn less_loaded(cx: &mut PickContext<'_>, draws: usize) -> Result<Slot, NoPick> {
     if draws != 2 {
@@ -88,19 +95,20 @@ fn of_many(cx: &mut PickContext<'_>, drawn: Draws, draws: usize) -> Result<Slot,
     Ok(best.slot)
 }
 
-/// The less loaded of two: the one that with this request would be no more loaded, per weight, than the other is
-/// without it. A smaller difference is the grain of whole requests, and taking it for load would cost unequal weights
-/// their shares at low load. For equal weights: fewer in flight. Else the one whose turn it is.
+/// Returns the less loaded of two: the one that, with this request, would have no more in flight per weight than the
+/// other has without it. A smaller difference is an artefact of whole requests, and treating it as load would cost
+/// unequal weights their shares at low load. With equal weights, that is the one with fewer in flight. If neither is
+/// less loaded, the one whose turn it is.
 #[expect(clippy::inline_always, reason = "once in each pick; the other caller is a rare one")]
 #[inline(always)]
 fn better<'a>(cx: &mut PickContext<'_>, first: &'a Member, second: &'a Member) -> &'a Member {
-    // By cross-multiplication: exact, and no division.
+    // By cross-multiplication: exact, and without division.
     let (weight_1, weight_2) = (u64::from(first.weight), u64::from(second.weight));
     let load_1 = u64::from(cx.loads.in_flight(first.slot)) * weight_2;
     let load_2 = u64::from(cx.loads.in_flight(second.slot)) * weight_1;
     let (less, more) = (load_2 + weight_1 <= load_1, load_1 + weight_2 <= load_2);
     let due = draw::is_due(cx.loads, second, first);
-    // Without branches: which of two it is cannot be predicted, and a wrong guess costs more than all of this.
+    // Without branches, as the better of two cannot be predicted, and a wrong guess costs more than all of this.
     let wins = less | (!more & due);
     if cx.trace.is_some() {
         explain(cx, first, second, if less | more { "fewer in flight per weight" } else { draw::TIE });

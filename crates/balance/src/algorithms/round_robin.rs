@@ -1,6 +1,7 @@
 //! Round robin: each endpoint in turn, smoothly by weight.
-//! Source: earliest deadline first over virtual time, as in start-time fair queueing (Goyal, Vin and Cheng 1996).
-//! Use when requests cost the same everywhere. Not when endpoints or requests differ: it never looks at load.
+//!
+//! Source: earliest deadline first over virtual time, as in start-time fair queueing (Goyal, Vin and Cheng 1996). Use
+//! it if requests cost the same everywhere. Not if endpoints or requests differ: it never looks at load.
 
 use crate::endpoints::set::{EndpointSet, Member, Slot};
 use crate::measurement::loads::Loads;
@@ -9,7 +10,7 @@ use crate::seam::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promise
 use crate::structures::heap::IndexedHeap;
 use crate::structures::time::Instant;
 
-/// The row of the registry.
+/// Row of the registry for `round_robin`.
 pub static ALGORITHM: Algorithm = Algorithm {
     name: "round_robin",
     aliases: &["roundrobin", "rr"],
@@ -30,20 +31,20 @@ pub static ALGORITHM: Algorithm = Algorithm {
     new: |_, seat| Ok(Box::new(RoundRobin { seat, ..RoundRobin::default() })),
 };
 
-/// Virtual time in which every endpoint gets as many requests as its weight says. An endpoint of weight w comes up
-/// every `ROUND / w`; the rounding of that is below 2^-16 of a share for weights up to 65,535.
+/// Virtual time in which every endpoint gets as many requests as its weight. An endpoint of weight w comes up every
+/// `ROUND / w`; the rounding of that is below 2^-16 of a share for weights up to 65,535.
 const ROUND: u64 = 1 << 32;
 
 #[derive(Default)]
 struct RoundRobin {
     seat: Seat,
-    /// By slot, the virtual time at which it is due.
+    /// Virtual time of the next turn, by slot.
     due: IndexedHeap<u64>,
-    /// By slot.
+    /// Virtual time from one turn to the next, by slot.
     stride: Vec<u64>,
-    /// The virtual time of the latest pick.
+    /// Virtual time of the latest pick.
     clock: u64,
-    /// The endpoint whose turn it was at the latest choice.
+    /// Endpoint whose turn it was at the latest choice.
     turn: Option<Slot>,
 }
 
@@ -59,7 +60,7 @@ impl Picker for RoundRobin {
         Ok(slot)
     }
 
-    /// Endpoints that stay keep their place in the turn, in proportion where their weight changed.
+    /// Endpoints that stay keep their phase, in proportion if their weight changed.
     fn on_set(&mut self, set: &EndpointSet, _loads: &Loads, _now: Instant) {
         let old = std::mem::take(&mut self.due);
         let old_stride = std::mem::take(&mut self.stride);
@@ -83,7 +84,7 @@ impl Picker for RoundRobin {
     #[inline]
     fn on_start(&mut self, slot: Slot, _loads: &Loads, _now: Instant) {
         let Some(due) = self.due.key(slot.0) else { return };
-        // Only a turn moves the clock, also past an endpoint that is due but full; a sticky session's start does not.
+        // Only a turn moves the clock, even past an endpoint that is due but full. A sticky session's start does not.
         if self.turn.take() == Some(slot) {
             self.clock = self.clock.max(due);
         }
@@ -97,7 +98,7 @@ impl Picker for RoundRobin {
 }
 
 impl RoundRobin {
-    /// Lists those whose turns come next; the scores are the rounds until then.
+    /// Lists the endpoints whose turns come next. Their scores are the rounds until then.
     #[cold]
     fn explain(&self, cx: &mut PickContext<'_>, picked: Slot) {
         let due = |slot: Slot| i128::from(self.due.key(slot.0).unwrap_or_default()) - i128::from(self.clock);
@@ -111,7 +112,7 @@ impl RoundRobin {
         }
     }
 
-    /// Moves virtual time back to 0 before it overflows: after 2^31 rounds.
+    /// Moves virtual time back to 0 before it overflows, after 2^31 rounds.
     #[cold]
     fn rebase(&mut self) {
         let back = self.clock;

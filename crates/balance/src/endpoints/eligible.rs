@@ -1,105 +1,105 @@
-//! Which endpoints are eligible now? Weight, drain, health, ejection, slow start, zone, tier and panic, folded into one
-//! set.
+//! Eligibility: folds weight, drain, health, ejection, slow start, zone, tier and panic into one endpoint set.
 
 use crate::endpoints::endpoint::{EndpointId, EndpointSpec};
 use crate::endpoints::set::{EndpointSet, Exclusion, Member, Slot};
 use crate::machines::slow_start;
 
-/// What happens when few endpoints of a pool are healthy.
+/// Behaviour of a pool of which few endpoints are healthy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Panic {
-    /// The share of healthy endpoints below which the pool panics, 0 to 1; 0 = never.
+    /// Share of healthy endpoints below which the pool panics, 0 to 1; 0 = never.
     pub healthy_below: f64,
-    /// What it does then.
+    /// Response of the pool to panic.
     pub mode: PanicMode,
 }
 
-/// What a pool in panic does.
+/// Behaviour of a pool in panic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PanicMode {
-    /// It uses all endpoints, healthy or not: the few healthy ones would go down under the load of all.
+    /// Uses all endpoints, healthy or not: the few healthy ones would go down under the load of all.
     UseAll,
-    /// It refuses requests with 503.
+    /// Refuses requests with 503.
     Refuse,
 }
 
 impl Default for Panic {
-    /// Envoy's threshold.
+    /// Envoy's threshold of one half.
     fn default() -> Panic {
         Panic { healthy_below: 0.5, mode: PanicMode::UseAll }
     }
 }
 
-/// The rule that endpoints of the own zone come first.
+/// Preference for endpoints of the own zone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Locality {
-    /// The hash of the own zone's name ([`crate::endpoint::stable_hash`]).
+    /// Hash of the own zone's name ([`crate::endpoint::stable_hash`]).
     pub zone: u64,
-    /// The share of the own zone's weight that must be healthy for it to get everything, above 0 to 1; below it the
-    /// rest of the load spills over to the other zones in proportion.
+    /// Share of the own zone's weight that must be healthy for it to get all requests; above 0, at most 1. Below it,
+    /// the rest of the load spills over to the other zones in proportion.
     pub spill_at: f64,
 }
 
-/// One configured endpoint, and what the control side knows of it.
+/// A configured endpoint, with the control side's knowledge of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
-    /// Its slot.
+    /// Slot of the endpoint in its pool.
     pub slot: Slot,
-    /// Its configuration.
+    /// Configuration of the endpoint.
     pub spec: &'a EndpointSpec,
-    /// The verdict of checks and requests.
+    /// Result of its health checks and of its requests.
     pub standing: Standing,
-    /// The part of its weight that slow start allows, of [`slow_start::FULL`].
+    /// Part of its weight that slow start allows, of [`slow_start::FULL`].
     pub ramp: u16,
-    /// Most in flight at once: the smaller of the configured and the adaptive limit; 0 for no limit.
+    /// Most requests in flight at once: the smaller of the configured and the adaptive limit; 0 for no limit.
     pub in_flight_max: u32,
 }
 
-/// Whether checks and requests let an endpoint be used.
+/// Usability of an endpoint, as its checks and requests show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Yes.
+    /// Usable without restriction.
     Fit,
-    /// By one request at a time: a trial after an ejection, with its number.
+    /// Usable for one request at a time: the trial of this number, after an ejection.
     Trial(u16),
-    /// Not before the result of its first health check.
+    /// Not usable before the result of its first health check.
     Unchecked,
-    /// No: health checks fail.
+    /// Not usable: health checks fail.
     Unhealthy,
-    /// No: too many of its requests failed or were slow.
+    /// Not usable: too many of its requests failed or were slow.
     Ejected,
 }
 
-/// What a pool does besides using the endpoints that are fit.
+/// Rules that decide which of the fit endpoints are used, and when unfit ones are.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rules {
-    /// When few are fit.
+    /// Behaviour when few endpoints are fit.
     pub panic: Panic,
-    /// The own zone, if it comes first.
+    /// Preference for the own zone; `None` if zones do not matter.
     pub locality: Option<Locality>,
 }
 
-/// Weights with a common factor stay below this, so that shares by turns stay exact to a thousandth.
+/// Bound of the heaviest weight when weights are scaled by a common factor, so that shares by turns stay exact to a
+/// thousandth.
 const SCALED_MAX: f64 = 65_536.0;
 
 impl Candidate<'_> {
-    /// An endpoint without any known fault.
+    /// Returns a candidate without any known fault.
     pub fn fit(slot: Slot, spec: &EndpointSpec) -> Candidate<'_> {
         let in_flight_max = spec.in_flight_max;
         Candidate { slot, spec, standing: Standing::Fit, ramp: slow_start::FULL, in_flight_max }
     }
 
-    /// Whether the configuration wants it used.
+    /// True if the configuration wants the endpoint used.
     fn counts(&self) -> bool {
         self.spec.counts()
     }
 
-    /// Whether it may get requests, even if only one at a time.
+    /// True if the endpoint may get requests, even if only one at a time.
     fn serves(&self) -> bool {
         self.counts() && matches!(self.standing, Standing::Fit | Standing::Trial(_))
     }
 
-    /// Whether it drains, and would serve otherwise, so that its sessions may stay.
+    /// True if the endpoint drains and would otherwise serve, so that its sessions may stay.
     fn keeps_sessions(&self) -> bool {
         let EndpointSpec { drain, keeps_sessions, weight, unresolved, .. } = *self.spec;
         drain
@@ -113,7 +113,7 @@ impl Candidate<'_> {
         self.counts() && self.standing == Standing::Fit
     }
 
-    /// Why it is not in the set; `unused` if it could be.
+    /// Reason why the endpoint is not in the set; `unused` if it could be.
     fn exclusion(&self, unused: Exclusion) -> (Slot, EndpointId, Exclusion) {
         let why = match self.standing {
             _ if self.spec.drain => Exclusion::Draining,
@@ -128,13 +128,13 @@ impl Candidate<'_> {
     }
 }
 
-/// Folds what is known of the endpoints into the set that workers pick from. Keeps the order given.
+/// Folds everything known about the endpoints into the set that workers pick from. Keeps their order.
 ///
-/// Tiers: the first that has fit endpoints, and enough of them not to panic, is used, together with the fit endpoints
-/// of the tiers above. While nothing is known of a tier yet, the pool waits for it: a standby must not serve because
-/// its check was the first to come back. If no tier has enough the pool panics, unless pending first checks may still
-/// change that. Endpoints that could be used but are not, of other zones and lower tiers, are for requests that have
-/// tried all of the set, or find it full.
+/// The set has the first tier with fit endpoints, and enough of them not to panic, together with the fit endpoints of
+/// the tiers above it. While nothing is known of a tier yet, the pool waits for it: a standby must not serve just
+/// because its check was the first to finish. If no tier has enough fit endpoints the pool panics, unless pending first
+/// checks may still change that. Usable endpoints that are left out, those of other zones and lower tiers, serve
+/// requests that have tried all of the set or find it full.
 pub fn fold(candidates: &[Candidate<'_>], rules: &Rules) -> EndpointSet {
     let draining: Vec<&Candidate<'_>> = candidates.iter().filter(|c| c.keeps_sessions()).collect();
     picked_from(candidates, rules).with_draining(members(&draining, &Near::ALL))
@@ -171,14 +171,14 @@ fn picked_from(candidates: &[Candidate<'_>], rules: &Rules) -> EndpointSet {
 }
 
 impl EndpointSet {
-    /// The set of these endpoints, each with its slot, when all are healthy. Keeps the order given.
+    /// Returns the set of these endpoints, all healthy, each with its slot. Keeps their order.
     pub fn new(specs: &[(Slot, EndpointSpec)]) -> EndpointSet {
         let candidates: Vec<_> = specs.iter().map(|(slot, spec)| Candidate::fit(*slot, spec)).collect();
         fold(&candidates, &Rules::default())
     }
 }
 
-/// The counts of one tier.
+/// Endpoint counts of one priority tier.
 struct Tier {
     /// Endpoints that the configuration wants used.
     counts: usize,
@@ -195,12 +195,12 @@ impl Tier {
         Tier { counts: of(|_| true), fit: of(|c| c.is_fit()), unchecked }
     }
 
-    /// Whether all of its first checks are still pending.
+    /// True if all of its first checks are still pending.
     fn is_unknown(&self) -> bool {
         self.unchecked == self.counts
     }
 
-    /// Whether it has, or may have once first checks are in, the share of fit endpoints that avoids panic.
+    /// True if the tier has, or may still have after its first checks, the share of fit endpoints that avoids panic.
     fn is_enough(&self, panic: &Panic) -> bool {
         (self.fit + self.unchecked) as f64 >= panic.healthy_below * self.counts as f64
     }
@@ -209,7 +209,7 @@ impl Tier {
 fn panicking(candidates: &[Candidate<'_>], mode: PanicMode, slots: usize) -> EndpointSet {
     let uses = |c: &&Candidate<'_>| mode == PanicMode::UseAll && c.counts();
     let member = |c: &Candidate<'_>| {
-        // Without ramps and trial limits: each endpoint that works is needed. A trial still counts.
+        // Without ramps and trial limits, as every endpoint that works is needed. The outcome of a trial still counts.
         let trial = if let Standing::Trial(number) = c.standing { number } else { 0 };
         let (in_flight_max, tier) = (c.in_flight_max, c.spec.priority);
         Member {
@@ -227,8 +227,8 @@ fn panicking(candidates: &[Candidate<'_>], mode: PanicMode, slots: usize) -> End
     EndpointSet::of(members, excluded, slots).panicking()
 }
 
-/// Members with whole weights: as configured, or, where slow start or zones take parts of them, all multiplied by a
-/// common factor.
+/// Returns the members with integer weights: as configured, or, if slow start or zones take parts of them, all
+/// multiplied by a common factor.
 fn members(used: &[&Candidate<'_>], near: &Near) -> Vec<Member> {
     let plain = near.is_even() && used.iter().all(|c| c.ramp == slow_start::FULL);
     let whole = |c: &Candidate<'_>| f64::from(c.spec.weight) * near.part(c);
@@ -246,20 +246,20 @@ fn members(used: &[&Candidate<'_>], near: &Near) -> Vec<Member> {
     used.iter().map(member).collect()
 }
 
-/// How the load is split between the own zone and the others.
+/// Split of the load between the own zone and the others.
 #[derive(Clone, Copy)]
 struct Near {
     zone: Option<u64>,
-    /// The factors for each weight of the own zone, and of the others.
+    /// Factors for each weight of the own zone, and for each of the others.
     parts: (f64, f64),
 }
 
 impl Near {
-    /// By weight alone.
+    /// All zones alike, by weight alone.
     const ALL: Near = Near { zone: None, parts: (1.0, 1.0) };
 
-    /// The own zone gets everything while `spill_at` of its weight is healthy. Below that it gets the share that is
-    /// healthy, and the others the rest. Slow start does not matter here: an endpoint that ramps is healthy.
+    /// Gives everything to the own zone while `spill_at` of its weight is healthy. Below that it gets the share that is
+    /// healthy, and the others get the rest. Slow start has no effect here: an endpoint that ramps is healthy.
     fn new(candidates: &[Candidate<'_>], used: &[&Candidate<'_>], lowest: Option<u8>, rule: Option<Locality>) -> Near {
         let Some(Locality { zone, spill_at }) = rule else { return Near::ALL };
         let weight = |c: &Candidate<'_>| f64::from(c.spec.weight);
@@ -269,7 +269,7 @@ impl Near {
         let sum = |near: bool| used.iter().filter(|c| c.is_fit() && own(c) == near).map(|c| weight(c)).sum::<f64>();
         let (near, far) = (sum(true), sum(false));
         if configured == 0.0 || near == 0.0 || far == 0.0 {
-            return Near::ALL; // no endpoint in the own zone, or none outside
+            return Near::ALL; // no usable endpoint in the own zone, or none outside
         }
         let share = near / (spill_at * configured);
         let parts =
@@ -285,7 +285,7 @@ impl Near {
         self.part(c) > 0.0
     }
 
-    /// Whether members of the set keep their weights.
+    /// True if members of the set keep their weights.
     fn is_even(&self) -> bool {
         self.parts.0 == 1.0 && [0.0, 1.0].contains(&self.parts.1)
     }

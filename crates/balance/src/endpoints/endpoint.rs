@@ -1,61 +1,62 @@
-//! What is an endpoint? An identity that all instances agree on, and its configuration.
+//! Endpoints as configured, with an identity that all instances agree on.
 
 use crate::structures::rng::mix;
 
-/// The hash of an endpoint's name or address: equal in every process and on every machine, so that all instances
-/// order endpoints alike and counts survive a reload.
+/// Identity of an endpoint: the hash of its name or address. Equal in every process and on every machine, so that all
+/// instances order endpoints alike and counts survive a reload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EndpointId(pub u64);
 
 impl EndpointId {
-    /// The identity of the endpoint called `name` (its configured name, or its address as written).
+    /// Returns the identity of the endpoint called `name` (its configured name, or its address as written).
     pub fn of(name: &str) -> EndpointId {
         EndpointId(stable_hash(name.as_bytes()))
     }
 }
 
-/// A 64-bit hash that is the same everywhere: FNV-1a, then a bijective mix, as FNV alone leaves its high bits poor on
-/// short keys. Not for keys an attacker chooses to collide in a hash table; for spreading keys over endpoints.
+/// Hashes to 64 bits, the same everywhere: FNV-1a, then a bijective mix, as FNV alone leaves the high bits of short
+/// keys poor. Suited to spread keys over endpoints; not to hash tables with keys an attacker chooses.
 #[inline]
 pub fn stable_hash(bytes: &[u8]) -> u64 {
     let fnv = bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3));
     mix(fnv)
 }
 
-/// What an operator says of an endpoint, whatever its checks and requests say.
+/// An operator's override of what an endpoint's checks and requests show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forced {
-    /// It is well.
+    /// The endpoint counts as healthy.
     Up,
-    /// It is not to be used.
+    /// The endpoint is not used.
     Down,
 }
 
-/// One endpoint as configured or discovered.
+/// An endpoint as configured or discovered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointSpec {
-    /// Its identity.
+    /// Identity that survives reloads and is the same in all instances.
     pub id: EndpointId,
-    /// Its share of the load relative to others; 0 gets nothing.
+    /// Share of the load, relative to other endpoints; 0 gets nothing.
     pub weight: u32,
-    /// Priority tier: the lowest with eligible endpoints is used, the next when that has none left for a request.
+    /// Priority tier. The lowest with eligible endpoints is used, and the next one when none of them is left for a
+    /// request.
     pub priority: u8,
-    /// Whether it gets no new requests; running ones go on.
+    /// True if the endpoint gets no new requests. Those in flight continue.
     pub drain: bool,
-    /// Whether requests of its sessions still go to it while it drains.
+    /// True if requests of its sessions still go to it while it drains.
     pub keeps_sessions: bool,
-    /// What an operator says of it, if that counts.
+    /// Override by an operator; `None` if checks and requests decide.
     pub forced: Option<Forced>,
-    /// Its name has no address yet: it gets nothing until then.
+    /// True while its name has no address; it gets no requests until then.
     pub unresolved: bool,
     /// Most requests in flight at once over all workers of this process; 0 for no limit.
     pub in_flight_max: u32,
-    /// The hash of its zone's name ([`stable_hash`]); `None` if it has none.
+    /// Hash of its zone's name ([`stable_hash`]); `None` if it has no zone.
     pub zone: Option<u64>,
 }
 
 impl EndpointSpec {
-    /// An endpoint of weight 1 in tier 0 without a limit and a zone.
+    /// Returns an endpoint of weight 1 in tier 0, without a limit or a zone.
     pub fn new(name: &str) -> EndpointSpec {
         EndpointSpec {
             id: EndpointId::of(name),
@@ -70,47 +71,47 @@ impl EndpointSpec {
         }
     }
 
-    /// With this weight.
+    /// Sets the share of the load, relative to others.
     pub fn weight(self, weight: u32) -> EndpointSpec {
         EndpointSpec { weight, ..self }
     }
 
-    /// In this priority tier.
+    /// Sets the priority tier; the lowest is used first.
     pub fn priority(self, priority: u8) -> EndpointSpec {
         EndpointSpec { priority, ..self }
     }
 
-    /// Draining or not.
+    /// Sets whether the endpoint drains.
     pub fn drain(self, drain: bool) -> EndpointSpec {
         EndpointSpec { drain, ..self }
     }
 
-    /// Whether its sessions stay while it drains.
+    /// Sets whether its sessions stay while it drains.
     pub fn keeps_sessions(self, keeps_sessions: bool) -> EndpointSpec {
         EndpointSpec { keeps_sessions, ..self }
     }
 
-    /// Up or down by an operator's word, or by its checks and requests.
+    /// Sets or clears the override by an operator.
     pub fn forced(self, forced: Option<Forced>) -> EndpointSpec {
         EndpointSpec { forced, ..self }
     }
 
-    /// Without an address so far, or with one.
+    /// Sets whether its name has no address yet.
     pub fn unresolved(self, unresolved: bool) -> EndpointSpec {
         EndpointSpec { unresolved, ..self }
     }
 
-    /// Whether the configuration wants it used, and says where it is.
+    /// True if the configuration wants the endpoint used and its address is known.
     pub fn counts(&self) -> bool {
         self.weight > 0 && !self.drain && !self.unresolved
     }
 
-    /// In the zone of this name.
+    /// Puts the endpoint into the zone of this name.
     pub fn zone(self, name: &str) -> EndpointSpec {
         EndpointSpec { zone: Some(stable_hash(name.as_bytes())), ..self }
     }
 
-    /// With at most this many requests in flight; 0 for no limit.
+    /// Limits the requests in flight; 0 for no limit.
     pub fn in_flight_max(self, in_flight_max: u32) -> EndpointSpec {
         EndpointSpec { in_flight_max, ..self }
     }
@@ -122,7 +123,7 @@ mod tests {
 
     #[test]
     fn identity_is_fixed_for_all_time() {
-        // A changed hash would reshuffle every consistent-hash pool at an upgrade.
+        // A different hash would reshuffle every consistent-hash pool at an upgrade.
         assert_eq!(EndpointId::of("10.0.0.1:80").0, stable_hash(b"10.0.0.1:80"));
         assert_eq!(stable_hash(b""), mix(0xcbf2_9ce4_8422_2325));
         assert_eq!(stable_hash(b"a"), mix(0xaf63_dc4c_8601_ec8c));

@@ -1,4 +1,4 @@
-//! Which endpoints are there, and which of them may get a request?
+//! Endpoints: their configuration, their state, and the immutable set of those that may get a request.
 
 pub mod eligible;
 pub mod endpoint;

@@ -1,5 +1,5 @@
-//! Which endpoints may get a request now? Those of an immutable [`EndpointSet`]: control code folds weights, health and
-//! priority into it once ([`crate::eligible`]), so that no algorithm ever asks whether an endpoint is up.
+//! The immutable set of endpoints that may get a request now. Control code folds weights, health and priority into it
+//! once ([`crate::eligible`]), so that no algorithm ever asks if an endpoint is up.
 
 use crate::endpoints::endpoint::EndpointId;
 use crate::machines::slow_start;
@@ -8,47 +8,47 @@ use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// An endpoint's number in its pool: stable while the endpoint stays, reused only after its last ticket ended.
+/// An endpoint's number in its pool: stable while the endpoint stays, and reused only after its last ticket has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub(crate) u32);
 
 impl Slot {
-    /// The index in arrays kept beside a pool.
+    /// Index into arrays that are kept alongside a pool.
     #[inline]
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// One eligible endpoint.
+/// An eligible endpoint of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its number in the pool.
+    /// Number of the endpoint in its pool.
     pub slot: Slot,
-    /// Its identity.
+    /// Identity of the endpoint.
     pub id: EndpointId,
-    /// At least 1.
+    /// Weight in this set; at least 1.
     pub weight: u32,
-    /// Most in flight at once; 0 for no limit.
+    /// Most requests in flight at once; 0 for no limit.
     pub in_flight_max: u32,
-    /// The part of its weight that slow start allows, of [`slow_start::FULL`]; `weight` is reduced by it already.
+    /// Part of its weight that slow start allows, of [`slow_start::FULL`]. Already applied to `weight`.
     pub ramp: u16,
-    /// The number of its trial while it is in probation after an ejection; otherwise 0.
+    /// Number of its trial while it is on probation after an ejection; otherwise 0.
     pub trial: u16,
-    /// Its tier: a set may have what is left of a tier, and the next one.
+    /// Priority tier. A set may contain the rest of one tier and the next tier.
     pub tier: u8,
 }
 
-/// Why an endpoint cannot be picked.
+/// Reason why an endpoint cannot be picked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exclusion {
-    /// Its weight is 0.
+    /// The endpoint has weight 0.
     WeightZero,
-    /// It drains.
+    /// The configuration drains the endpoint.
     Draining,
     /// Its name has no address yet.
     Unresolved,
-    /// Its health checks fail.
+    /// Health checks of the endpoint fail.
     Unhealthy,
     /// Its first health check is pending.
     Unchecked,
@@ -58,16 +58,16 @@ pub enum Exclusion {
     LowerPriority,
     /// The own zone has enough healthy endpoints.
     OtherZone,
-    /// It is healthy, but too few others are, and the pool refuses rather than overload it.
+    /// Few endpoints of the pool are healthy, and it refuses requests rather than overload those.
     Panic,
-    /// This request has tried it.
+    /// The request has tried the endpoint.
     Tried,
-    /// It is at its limit of requests in flight.
+    /// The endpoint is at its limit of requests in flight.
     Full,
 }
 
 impl Exclusion {
-    /// The reasons for which an endpoint is out of the set, whatever the request.
+    /// Reasons for which an endpoint is outside the set for every request.
     pub const STANDING: [Exclusion; 9] = [
         Exclusion::Draining,
         Exclusion::WeightZero,
@@ -81,7 +81,7 @@ impl Exclusion {
     ];
 }
 
-/// The eligible endpoints of a pool at one moment, ready for weighted draws.
+/// The eligible endpoints of a pool at one moment, prepared for weighted draws.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EndpointSet {
     members: Box<[Member]>,
@@ -89,16 +89,16 @@ pub struct EndpointSet {
     excluded: Box<[(Slot, EndpointId, Exclusion)]>,
     weight_total: u64,
     draws: Draws,
-    /// Draws by the weights without slow start; `None` when no member ramps.
+    /// Draws by the weights without slow start; `None` if no member ramps.
     unramped: Option<Draws>,
     overflow: Box<[EndpointSet]>,
-    /// Endpoints that drain, for requests of their sessions.
+    /// Draining endpoints, for requests of their sessions.
     draining: Box<[Member]>,
     in_panic: bool,
     prepared: Prepared,
 }
 
-/// What an algorithm computed from a set, for all workers. It does not count when sets are compared.
+/// State that an algorithm computed from a set for all workers. Ignored when sets are compared.
 #[derive(Clone, Default)]
 struct Prepared(OnceLock<Arc<dyn Any + Send + Sync>>);
 
@@ -114,11 +114,11 @@ impl fmt::Debug for Prepared {
     }
 }
 
-/// Walker's alias table (Vose's construction) of indices by weight; empty when all weights are equal.
+/// Walker's alias table (Vose's construction) of indices by weight; empty if all weights are equal.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Draws(Box<[Alias]>);
 
-/// One column: keep this index when a 32-bit draw is below `keep`.
+/// A column of the table: its own index is drawn if a uniform 32-bit number is below `keep`, else `other`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Alias {
     keep: u32,
@@ -128,7 +128,7 @@ struct Alias {
 const ABSENT: u32 = u32::MAX;
 
 impl EndpointSet {
-    /// A set of these members, with [`slots`](Self::slots) of `slots`.
+    /// Returns the set of these members, with [`slots`](Self::slots) of `slots`.
     pub(crate) fn of(members: Vec<Member>, excluded: Vec<(Slot, EndpointId, Exclusion)>, slots: usize) -> EndpointSet {
         let mut position = vec![ABSENT; slots];
         for (i, m) in members.iter().enumerate() {
@@ -150,133 +150,133 @@ impl EndpointSet {
         }
     }
 
-    /// This set, with others to try in turn when none of it is left for a request.
+    /// Adds the sets to try in turn when none of this one is left for a request.
     pub(crate) fn with_overflow(self, overflow: Vec<EndpointSet>) -> EndpointSet {
         EndpointSet { overflow: overflow.into(), ..self }
     }
 
-    /// This set, with endpoints that drain and keep their sessions.
+    /// Adds the endpoints that drain and keep their sessions.
     pub(crate) fn with_draining(self, draining: Vec<Member>) -> EndpointSet {
         EndpointSet { draining: draining.into(), ..self }
     }
 
-    /// This set as that of a pool in panic.
+    /// Marks the set as that of a pool in panic.
     pub(crate) fn panicking(self) -> EndpointSet {
         EndpointSet { in_panic: true, ..self }
     }
 
-    /// What is left of it when only these may be used.
+    /// Returns the part of the set whose slots `keeps` accepts, without overflow sets.
     pub(crate) fn part(&self, keeps: impl Fn(Slot) -> bool) -> EndpointSet {
         let members = self.members.iter().filter(|m| keeps(m.slot)).copied().collect();
         let excluded = self.excluded.iter().filter(|(slot, ..)| keeps(*slot)).copied().collect();
         EndpointSet::of(members, excluded, self.slots())
     }
 
-    /// The eligible endpoints, in the order given.
+    /// Eligible endpoints, in the order of the configuration.
     #[inline]
     pub fn members(&self) -> &[Member] {
         &self.members
     }
 
-    /// How many are eligible.
+    /// Number of eligible endpoints.
     #[inline]
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// Whether none is.
+    /// True if no endpoint is eligible.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// The endpoints that are configured but not eligible, and why.
+    /// Endpoints that are configured but not eligible, with the reason.
     pub fn excluded(&self) -> &[(Slot, EndpointId, Exclusion)] {
         &self.excluded
     }
 
-    /// The sets for requests that have tried all of this one, or find the rest full, in turn: other zones, then tiers of
-    /// lower priority.
+    /// Sets for requests that have tried all of this one or find the rest of it full, in the order to try them: other
+    /// zones, then tiers of lower priority.
     #[inline]
     pub fn overflow(&self) -> &[EndpointSet] {
         &self.overflow
     }
 
-    /// Endpoints that drain: no request is picked for them, but those of their sessions still go there.
+    /// Draining endpoints. No pick returns them, but requests of their sessions still go there.
     pub fn draining(&self) -> &[Member] {
         &self.draining
     }
 
-    /// The endpoint at this slot, if a session of it may use it.
+    /// Returns the endpoint at this slot if a session of it may use it.
     pub fn for_session(&self, slot: Slot) -> Option<&Member> {
         self.get(slot).or_else(|| self.draining.iter().find(|member| member.slot == slot))
     }
 
-    /// Whether so few endpoints are healthy that the pool ignores health.
+    /// True if so few endpoints are healthy that the pool is in panic.
     pub fn in_panic(&self) -> bool {
         self.in_panic
     }
 
-    /// Whether endpoints are left out only until their first health check.
+    /// True if endpoints are left out only until their first health check.
     pub fn awaits_checks(&self) -> bool {
         self.excluded.iter().any(|(_, _, why)| *why == Exclusion::Unchecked)
     }
 
-    /// One more than the highest slot, eligible or not: the length of arrays indexed by slot.
+    /// Length of arrays indexed by slot: one more than the highest slot, eligible or not.
     #[inline]
     pub fn slots(&self) -> usize {
         self.position.len()
     }
 
-    /// The member at this slot, if eligible.
+    /// Returns the member at this slot; `None` if it is not eligible.
     #[inline]
     pub fn get(&self, slot: Slot) -> Option<&Member> {
         self.members.get(self.position_of(slot)?)
     }
 
-    /// The index in [`members`](Self::members) of this slot, if eligible.
+    /// Returns the index of this slot in [`members`](Self::members); `None` if it is not eligible.
     #[inline]
     pub fn position_of(&self, slot: Slot) -> Option<usize> {
         self.position.get(slot.index()).filter(|&&p| p != ABSENT).map(|&p| p as usize)
     }
 
-    /// The sum of the weights.
+    /// Sum of the members' weights.
     #[inline]
     pub fn weight_total(&self) -> u64 {
         self.weight_total
     }
 
-    /// Whether all weights are equal.
+    /// True if all weights are equal.
     #[inline]
     pub fn weights_equal(&self) -> bool {
         self.draws.0.is_empty()
     }
 
-    /// Whether a member has less than its weight by slow start.
+    /// True if slow start reduces the weight of a member.
     #[inline]
     pub fn ramps(&self) -> bool {
         self.unramped.is_some()
     }
 
-    /// The index of a random member, each with the probability of its share of the weights, in O(1). The set must
+    /// Draws the index of a random member, each with a probability in proportion to its weight, in O(1). The set must
     /// not be empty.
     #[inline]
     pub fn draw(&self, rng: &mut Rng) -> usize {
         self.draws.draw(self.members.len(), rng)
     }
 
-    /// What an algorithm computed from this set for all workers, if it did, and if that is a `T`.
+    /// Returns the state that an algorithm prepared for all workers; `None` if none did, or if it is not a `T`.
     pub(crate) fn prepared<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         self.prepared.0.get().cloned()?.downcast().ok()
     }
 
-    /// Computes what all workers shall share, unless that was done already. Another thread that calls this meanwhile
-    /// waits until it is done: not for picks.
+    /// Computes state that all workers share, unless that was done already. Blocks while another thread computes it, so
+    /// picks must not call this.
     pub(crate) fn prepare<T: Any + Send + Sync>(&self, make: impl FnOnce() -> Arc<T>) {
         self.prepared.0.get_or_init(|| make());
     }
 
-    /// As [`draw`](Self::draw), by the weights without slow start.
+    /// Draws as [`draw`](Self::draw) does, by the weights without slow start.
     pub(crate) fn draw_unramped(&self, rng: &mut Rng) -> usize {
         self.unramped.as_ref().unwrap_or(&self.draws).draw(self.members.len(), rng)
     }
@@ -301,7 +301,7 @@ impl Draws {
                 small.push(l);
             }
         }
-        // The columns left are 1 but for rounding: they keep every draw, also the one in 2^32 that equals `keep`.
+        // The remaining columns are 1 up to rounding: they keep every draw, even the one in 2^32 that equals `keep`.
         for i in small.into_iter().chain(large) {
             table[i] = Alias { keep: u32::MAX, other: i as u32 };
         }
@@ -313,7 +313,7 @@ impl Draws {
         if self.0.is_empty() {
             return rng.below(members as u32) as usize;
         }
-        // The high half picks the column and the low half decides in it: independent bits of one number.
+        // The high half picks the column and the low half decides within it: independent bits of one number.
         let r = rng.next_u64();
         let column = ((r >> 32) * self.0.len() as u64) >> 32;
         let a = self.0[column as usize];

@@ -1,20 +1,20 @@
-//! In which state is an endpoint, in one word? For metrics, logs and pages; decisions never read it.
+//! Endpoint states as single words, for metrics, logs and pages. Decisions never read them.
 
 use crate::endpoints::endpoint::EndpointId;
 use crate::machines::outlier::Cause;
 use crate::structures::time::Instant;
 use std::fmt;
 
-/// The state of an endpoint, for metrics, logs and pages. Of several that apply, the first.
+/// The state of an endpoint, for metrics, logs and pages: the first of these that applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Gets no new requests, by configuration.
     Draining,
-    /// Has weight 0.
+    /// Gets no requests, as its weight is 0.
     Disabled,
     /// Its name has no address yet.
     Unresolved,
-    /// Health checks fail.
+    /// Health checks of the endpoint fail.
     Down,
     /// Waits for its first health check.
     Unchecked,
@@ -22,14 +22,14 @@ pub enum State {
     Ejected(Cause),
     /// Back from ejection with one request at a time, until the first outcome.
     Probation,
-    /// Up, with part of its weight: slow start.
+    /// Up, with part of its weight (slow start).
     Ramping,
-    /// Up.
+    /// Up, with its whole weight.
     Up,
 }
 
 impl State {
-    /// Its name in metrics: one word.
+    /// Name of the state in metrics, a single word.
     pub fn name(self) -> &'static str {
         match self {
             State::Draining => "draining",
@@ -44,7 +44,7 @@ impl State {
         }
     }
 
-    /// All names, in the order of the states.
+    /// All names, in the order of the variants.
     pub const NAMES: [&'static str; 9] =
         ["draining", "disabled", "unresolved", "down", "unchecked", "ejected", "probation", "ramping", "up"];
 }
@@ -61,12 +61,12 @@ impl fmt::Display for State {
 /// A change of an endpoint's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The endpoint.
+    /// Identity of the endpoint.
     pub id: EndpointId,
-    /// The state before.
+    /// State of the endpoint before the change.
     pub from: State,
-    /// The state now.
+    /// State of the endpoint after the change.
     pub to: State,
-    /// When this was noticed.
+    /// Time at which the change was noticed.
     pub at: Instant,
 }

@@ -1,28 +1,30 @@
-//! Which endpoint does a session belong to? A token, for a cookie, that names an endpoint until it expires. Signed, so
-//! that clients cannot choose an endpoint, and kept by the client, so that instances share no table.
+//! Sticky sessions: a token, for a cookie, that names the endpoint of a session until it expires. It is signed, so that
+//! clients cannot choose an endpoint, and the client keeps it, so that instances need no common table.
 //!
-//! The token names the endpoint by its [`EndpointId`]: not secret, as an address could be guessed from it, but of no
-//! use without access to the network behind. A client without a valid token, or whose endpoint is not eligible now (it
-//! left, is ejected, or drains without keeping its sessions), gets an endpoint by an ordinary pick, and a new token.
+//! The token names the endpoint by its [`EndpointId`]. That is not secret, as an address could be guessed from it, but
+//! is of no use without access to the network behind. A client without a valid token, or whose endpoint is not eligible
+//! now (it left, is ejected, or drains without keeping its sessions), gets an endpoint by an ordinary pick, and a new
+//! token.
 
 use crate::endpoints::endpoint::EndpointId;
 use crate::endpoints::set::{EndpointSet, Slot};
 
-/// A keyed signature, such as HMAC-SHA-256 cut to its first 16 bytes (RFC 2104, 5). The shell implements it, with a key
-/// that all instances share and that includes a label of the pool, so that a token is valid for one pool only.
+/// A keyed signature, such as HMAC-SHA-256 truncated to 16 bytes (RFC 2104, section 5). The shell implements it, with a
+/// key that all instances share and that covers a label of the pool, so that a token is valid for one pool only.
 pub trait Sign {
-    /// The signature of a message.
+    /// Signs a message with the key.
     fn sign(&self, message: &[u8]) -> [u8; 16];
 }
 
 /// Length of a token: 28 bytes in hexadecimal.
 pub const TOKEN_LEN: usize = 2 * BYTES;
 
-/// Endpoint (8), expiry (4), signature (16).
+/// Layout in bytes: endpoint (8), expiry (4), signature (16).
 const BYTES: usize = 28;
 const SIGNED: usize = 12;
 
-/// The token of a session at `endpoint` that is valid until `expires`, in seconds since 1970. ASCII.
+/// Returns the token of a session at `endpoint` that is valid until `expires`, in seconds since 1970. The token is
+/// ASCII.
 pub fn token(endpoint: EndpointId, expires: u32, key: &impl Sign) -> [u8; TOKEN_LEN] {
     let mut bytes = [0; BYTES];
     bytes[..8].copy_from_slice(&endpoint.0.to_be_bytes());
@@ -32,7 +34,8 @@ pub fn token(endpoint: EndpointId, expires: u32, key: &impl Sign) -> [u8; TOKEN_
     std::array::from_fn(|i| b"0123456789abcdef"[usize::from(bytes[i / 2] >> (4 * (1 - i % 2)) & 15)])
 }
 
-/// The endpoint that a token names; `None` if the signature is wrong or it has expired. `now`: seconds since 1970.
+/// Returns the endpoint that a token names; `None` if its signature is wrong or it has expired. `now`: seconds since
+/// 1970.
 pub fn endpoint(token: &[u8], now: u32, key: &impl Sign) -> Option<EndpointId> {
     let token: &[u8; TOKEN_LEN] = token.try_into().ok()?;
     let mut bytes = [0; BYTES];
@@ -40,20 +43,20 @@ pub fn endpoint(token: &[u8], now: u32, key: &impl Sign) -> Option<EndpointId> {
         *byte = digit(pair[0])? << 4 | digit(pair[1])?;
     }
     let (signed, signature) = bytes.split_at(SIGNED);
-    // All bytes are compared, even after a difference: the time must not show how many bytes were right.
+    // Compares all bytes even after a difference, so that the time does not reveal how many were right.
     let differ = key.sign(signed).iter().zip(signature).fold(0, |differ, (a, b)| differ | (a ^ b));
     let expires = u32::from_be_bytes(signed[8..].try_into().ok()?);
     let id = u64::from_be_bytes(signed[..8].try_into().ok()?);
     (differ == 0 && now < expires).then_some(EndpointId(id))
 }
 
-/// Where to start the session's next request ([`Balancer::start_at`](crate::Balancer::start_at)), if its endpoint is
-/// eligible, or drains and keeps its sessions. Looks at each member, which only requests with a session pay for.
+/// Finds where to start the session's next request ([`Balancer::start_at`](crate::Balancer::start_at)); `None` unless
+/// its endpoint is eligible, or drains and keeps its sessions. O(n), a cost that only requests with a session pay.
 pub fn slot(set: &EndpointSet, endpoint: EndpointId) -> Option<Slot> {
     set.members().iter().chain(set.draining()).find(|member| member.id == endpoint).map(|member| member.slot)
 }
 
-/// Lower case only: one session, one token.
+/// Value of a hexadecimal digit, in lower case only, so that each session has a single token.
 fn digit(ascii: u8) -> Option<u8> {
     match ascii {
         b'0'..=b'9' => Some(ascii - b'0'),
@@ -68,7 +71,7 @@ mod tests {
     use crate::endpoints::endpoint::{EndpointSpec, stable_hash};
     use crate::structures::rng::{Rng, mix};
 
-    /// Not a secure signature, but any changed bit changes it.
+    /// Not a secure signature, but every changed bit of a message changes it.
     struct Key(u64);
 
     impl Sign for Key {

@@ -1,41 +1,44 @@
-//! Which endpoints of a large pool does this instance use? A part of them, so that hundreds of instances need not keep
-//! connections to, and check the health of, hundreds of endpoints each.
+//! Deterministic subsetting: the part of a large pool that this instance uses, so that hundreds of instances need not
+//! each keep connections to, and check the health of, hundreds of endpoints.
 //!
-//! All instances put the endpoints of a tier on a ring in the same order, that of their identities, at equal distances.
-//! Each takes `size` of them from its own place on, which depends on its number alone. Places are those of van der
-//! Corput: 0, 1/2, 1/4, 3/4, 1/8, ... So:
+//! All instances put the endpoints of a tier on a ring at equal distances, in the order of their identities. Each takes
+//! `size` of them from its own place on, which depends on its number alone. The places form the van der Corput
+//! sequence: 0, 1/2, 1/4, 3/4, 1/8, ... It follows that
 //! - an instance that joins or leaves changes nothing for the others;
-//! - instances numbered from 0 use each endpoint equally often, but for one if their number is a power of two, and at
-//!   most for one for each 1 among its binary digits: the first k places are as many even rings;
-//! - an endpoint that joins or leaves moves the part of an instance by less than one place. Of 20 endpoints out of 100,
-//!   an instance changes 0.43 on average, where 0.2 are inevitable, and never more than two;
+//! - if instances are numbered from 0, the numbers of instances per endpoint differ by at most one if there is a
+//!   power of two of them, and otherwise by at most one for each 1 among the binary digits of their number, as the
+//!   first k places consist of that many even rings;
+//! - an endpoint that joins or leaves moves the part of an instance by less than one place. With 20 of 100 endpoints
+//!   used, an instance changes 0.43 of them on average, where 0.2 are inevitable, and never more than two;
 //! - weights hold among the endpoints that an instance uses, and over all instances as far as each part has the mean
 //!   weight of the whole.
 //!
-//! Source: van der Corput, Verteilungsfunktionen (1935); deterministic subsetting of Beyer et al., Site Reliability
-//! Engineering (2016), chapter 20, for the aim. There a part is of one shuffled round, and each change shuffles anew.
+//! Source: van der Corput, Verteilungsfunktionen (1935). The aim is that of deterministic subsetting in Beyer et al.,
+//! Site Reliability Engineering (2016), chapter 20, where a part is taken from a shuffled round, and each change
+//! shuffles anew.
 
 use crate::endpoints::endpoint::{EndpointId, EndpointSpec, stable_hash};
 use std::collections::BTreeSet;
 
-/// Which part of a pool to use.
+/// The part of a pool that an instance uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subset {
-    /// Endpoints to use of each tier, or all if it has no more; at least 1.
+    /// Endpoints to use from each tier, or all of a tier that has no more; at least 1.
     pub size: u32,
-    /// The number of this instance. Instances numbered from 0 share best; other numbers share as well as random ones.
+    /// Number of this instance. Instances numbered from 0 share best; other numbers share as well as random ones.
     pub instance: u64,
 }
 
 impl Subset {
-    /// The part of the instance with this name: by the number at its end, as in `evenkeel-7`, or else by its hash.
+    /// Returns the part of the instance with this name: by the number at its end, as in `evenkeel-7`, or else by its
+    /// hash.
     pub fn named(size: u32, instance: &str) -> Subset {
         let head = instance.trim_end_matches(|c: char| c.is_ascii_digit());
         let number = instance[head.len()..].parse().ok();
         Subset { size, instance: number.unwrap_or_else(|| stable_hash(instance.as_bytes())) }
     }
 
-    /// The endpoints that this instance uses, in the order given. O(n log n).
+    /// Returns the endpoints that this instance uses, in the order given. O(n log n).
     pub fn of(&self, specs: &[EndpointSpec]) -> Vec<EndpointSpec> {
         let ring: BTreeSet<(u8, EndpointId)> = specs.iter().map(|s| (s.priority, s.id)).collect();
         let ring: Vec<_> = ring.into_iter().collect();

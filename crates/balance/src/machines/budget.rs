@@ -1,45 +1,46 @@
-//! How many extra tries may a pool's requests cause? As many as recent requests have earned, and a floor per second.
+//! The budget for extra tries of a pool's requests: a share of recent requests, and a floor per second.
 //!
-//! Retries and hedges help while few requests need them; when all do, they would multiply the load of endpoints that
-//! are overloaded already. So each is paid with a token. Source: Finagle's RetryBudget (a share of the requests of the
-//! last ten seconds, and a floor), with decay for its window.
+//! Retries and hedges help while few requests need them. When all do, they would multiply the load of endpoints that
+//! are already overloaded, so each is paid for with a token. Source: Finagle's RetryBudget (a share of the requests of
+//! the last ten seconds, and a floor), with decay instead of its window.
 
 use crate::structures::decay::decay;
 use crate::structures::time::{Instant, SECOND_NS};
 use crate::structures::token_bucket::{Rate, TokenBucket};
 
-/// What requests earn fades with this time constant, nanoseconds, and the floor saves up for as long. Finagle's window:
-/// long enough that one failed endpoint's share of requests can go elsewhere at once.
+/// Time constant, in nanoseconds, with which earned tokens decay, and the time for which the floor saves up. Finagle's
+/// window: long enough that the requests of one failed endpoint can go elsewhere at once.
 const MEMORY_NS: u64 = 10 * SECOND_NS;
 
-/// How often what was earned fades. Once a second: a request then costs an addition and a comparison.
+/// Interval between two decays of what was earned. At one a second, a request costs an addition and a comparison.
 const FADE_NS: u64 = SECOND_NS;
 
-/// One worker's budget of tries beyond the first.
+/// The budget of one worker for tries beyond the first.
 ///
-/// Since it was made it never gave more than `share` x requests + `floor` x (seconds + 10) + 1, whatever happened.
+/// Whatever happens, the tries granted since its creation number at most `share` x requests + `floor` x (seconds + 10)
+/// + 1.
 #[derive(Clone, Debug)]
 pub struct Budget {
-    /// Tokens for each request.
+    /// Tokens that each request earns.
     share: f64,
-    /// Tokens that requests earned and that are not spent, as of `at`.
+    /// Tokens earned by requests and not spent, as of `at`.
     earned: f64,
     at: Instant,
     floor: Rate,
-    /// Tokens that the floor gave and that are not spent.
+    /// Tokens from the floor that are not spent.
     saved: TokenBucket,
 }
 
 impl Budget {
-    /// A budget of `share` (0 to 1) of this worker's requests, and of `floor` per second divided over `workers`. It
-    /// begins with what the floor can save up, as the first request may need it.
+    /// Returns a budget of `share` (0 to 1) of this worker's requests, and of `floor` tries per second divided among
+    /// `workers`. It begins with all that the floor can save up, as the first request may need it.
     pub fn new(share: f64, floor: f64, workers: u32, now: Instant) -> Budget {
-        // A floor gives whole tries, however low and divided it is.
+        // However low and divided the floor is, a bucket holds a whole try.
         let floor = Rate::new(floor / f64::from(workers.max(1)), 1).saving(MEMORY_NS);
         Budget { share, earned: 0.0, at: now, floor, saved: TokenBucket::default() }
     }
 
-    /// Counts a request, once, with its first try.
+    /// Counts a request. To be called once per request, with its first try.
     #[inline]
     pub fn earn(&mut self, now: Instant) {
         self.earned += self.share;
@@ -48,7 +49,7 @@ impl Budget {
         }
     }
 
-    /// Spends a token, if there is one.
+    /// Spends a token. False if there is none.
     pub fn spend(&mut self, now: Instant) -> bool {
         self.fade(now);
         if self.earned >= 1.0 {
@@ -58,14 +59,14 @@ impl Budget {
         self.saved.take(self.floor, now).is_ok()
     }
 
-    /// Takes back a token that was spent for nothing.
+    /// Gives back a token whose try did not take place.
     pub fn refund(&mut self) {
         self.earned += 1.0;
     }
 
     fn fade(&mut self, now: Instant) {
         self.earned *= f64::from(decay(now.since(self.at), MEMORY_NS));
-        // Never backwards: a clock that lags must not make anything fade twice.
+        // Never backwards: a clock that lags must not make anything decay twice.
         self.at = self.at.max(now);
     }
 }
@@ -92,7 +93,7 @@ mod tests {
                         requests += 1.0;
                     }
                     1 => now = now.after(rng.next_u64() >> (30 + rng.below(34))),
-                    // A clock that goes back must not pay again.
+                    // A clock that goes back must not earn the floor again.
                     2 if rng.below(10) == 0 => drop(budget.spend(Instant(began.0)).then(|| spent += 1.0)),
                     _ => spent += f64::from(u8::from(budget.spend(now))),
                 }
@@ -106,7 +107,7 @@ mod tests {
     #[test]
     fn a_fifth_of_the_requests_may_fail_for_ever() {
         let mut budget = Budget::new(0.2, 0.0, 1, Instant(0));
-        // One token is earned by five requests; 1 % more requests, for what fades between them.
+        // Five requests earn a token; 1 % more requests make up for what decays between them.
         let spent = (0..101_000u64)
             .filter(|i| {
                 let now = Instant(i * 100_000);

@@ -1,22 +1,22 @@
-//! How many requests at once does an endpoint take well? A limit that follows the latency (gradient).
+//! An adaptive limit on the requests in flight at one endpoint, which follows its latency (gradient controller).
 
-/// The bounds of the limit.
+/// Bounds and pace of the limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// The smallest limit; at least 1.
+    /// Smallest limit; at least 1.
     pub min: u32,
-    /// The largest.
+    /// Largest limit, in requests.
     pub max: u32,
-    /// Where it starts.
+    /// Limit before the first interval.
     pub start: u32,
-    /// How many times its shortest latency an endpoint may take before the limit falls; above 1.
+    /// Multiple of its shortest latency that an endpoint may take before the limit falls; above 1.
     pub tolerance: f64,
-    /// How often the limit is computed anew, nanoseconds.
+    /// Time from one step of the limit to the next, nanoseconds.
     pub interval_ns: u64,
 }
 
 impl Default for Settings {
-    /// Netflix concurrency-limits' gradient: tolerance 1.5, start 20.
+    /// Tolerance 1.5 and start 20, as in the gradient limit of Netflix's concurrency-limits.
     fn default() -> Settings {
         Settings { min: 3, max: 1000, start: 20, tolerance: 1.5, interval_ns: 1_000_000_000 }
     }
@@ -24,64 +24,66 @@ impl Default for Settings {
 
 /// The limit of one endpoint, stepped once per interval.
 ///
-/// Source: Envoy's gradient controller and Netflix's Gradient2: limit x (shortest latency x tolerance / latency) + sqrt
-/// of the limit, which leaves room to find out that more is possible. Both need to know the latency without queueing,
-/// and must not treat an endpoint that has become slower as overloaded for ever. So that latency is measured again now
-/// and then, under a limit that leaves no queue for an interval; Envoy goes down to 3 requests for that.
+/// Each step sets it to limit x (shortest latency x tolerance / latency) + sqrt(limit). The square root leaves room to
+/// find out that more is possible. Source: Envoy's gradient controller and Netflix's Gradient2. Both need the latency
+/// without queueing, and must not treat an endpoint that has become slower as overloaded forever. So that latency is
+/// measured again from time to time, for one interval, under a limit that leaves no queue. Envoy goes down to 3
+/// requests for that.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
     limit: f64,
-    /// Mean latency of an interval in which our requests did not queue, nanoseconds; `None` before the first.
+    /// Mean latency, in nanoseconds, of an interval in which our requests did not queue; `None` before the first.
     shortest_ns: Option<f64>,
-    /// Intervals until it is measured again.
+    /// Intervals until the shortest latency is measured again.
     measure_in: u32,
-    /// While it is measured, the limit from before.
+    /// Limit to return to after the measurement under way; `None` if there is none.
     paused: Option<f64>,
 }
 
-/// What one endpoint did in an interval.
+/// Observations of one endpoint in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Interval {
-    /// Requests that succeeded.
+    /// Requests that succeeded in the interval.
     pub requests: u32,
-    /// Their mean latency, nanoseconds.
+    /// Mean latency of these requests, nanoseconds.
     pub latency_ns: f64,
-    /// Most that were in flight at once.
+    /// Most requests in flight at the same time.
     pub in_flight: u32,
 }
 
-/// Fewer requests say too little of the mean: with exponential latencies the mean of 10 has a relative sd of a third.
+/// Requests needed to learn from an interval. With exponential latencies, the mean of 10 has a relative standard
+/// deviation of a third.
 const REQUESTS_MIN: u32 = 10;
 
 /// Intervals from one measurement of the shortest latency to the next. Each costs about a third of an interval's
 /// requests.
 const MEASURE_EVERY: u32 = 30;
 
-/// When the endpoint is slower with few requests in flight, the shortest latency rises by this part of the difference.
+/// Part of the difference by which the shortest latency rises when the endpoint is slower with few requests in flight.
 const FORGET: f64 = 0.1;
 
-/// A limit falls by half at most, as one interval may be an accident.
+/// Smallest gradient: a limit falls by half at most, as a single interval may be an outlier.
 const GRADIENT_MIN: f64 = 0.5;
 
 impl Limit {
-    /// Before the first interval.
+    /// Returns the limit before the first interval.
     pub fn new(settings: &Settings) -> Limit {
         let limit = f64::from(settings.start);
         Limit { limit, shortest_ns: None, measure_in: MEASURE_EVERY, paused: None }.within(settings)
     }
 
-    /// Most requests at once; at least 1.
+    /// Most requests in flight at once; at least 1.
     pub fn in_flight_max(&self) -> u32 {
         (self.limit.round() as u32).max(1)
     }
 
-    /// This limit within the bounds of `settings`, which may be new.
+    /// Returns this limit within the bounds of `settings`, which may have changed.
     pub fn within(self, settings: &Settings) -> Limit {
         let min = f64::from(settings.min.max(1));
         Limit { limit: self.limit.clamp(min, f64::from(settings.max).max(min)), ..self }
     }
 
-    /// Takes what the endpoint did in an interval.
+    /// Adjusts the limit to the observations of an interval.
     pub fn step(&mut self, settings: &Settings, did: &Interval) {
         let enough = did.requests >= REQUESTS_MIN;
         if let Some(before) = self.paused.take() {
@@ -94,7 +96,8 @@ impl Limit {
         }
         let shortest = self.shortest_ns.unwrap_or(did.latency_ns).min(did.latency_ns);
         if f64::from(did.in_flight) < self.limit / 2.0 {
-            // The limit was never reached, so nothing is known of it; and an endpoint that is slow now is so by itself.
+            // The limit was not reached, so nothing is known about it; and an endpoint that is slow now is slow by
+            // itself.
             self.shortest_ns = Some(shortest + (did.latency_ns - shortest) * FORGET);
             return;
         }
@@ -105,7 +108,7 @@ impl Limit {
         if self.measure_in == 0 {
             self.measure_in = MEASURE_EVERY;
             self.paused = Some(self.limit);
-            // What is served at once is about the limit / tolerance; one more for the headroom.
+            // The endpoint serves about limit / tolerance at once; dividing by one more leaves headroom.
             self.limit /= 1.0 + settings.tolerance;
         }
         *self = self.within(settings);
@@ -118,14 +121,15 @@ mod tests {
 
     const MS: f64 = 1e6;
 
-    /// An endpoint that serves `at_once` requests in `ms` each, and always gets as many as the limit allows.
+    /// An interval of an endpoint that serves `at_once` requests in `ms` each, with as many in flight as the limit
+    /// allows.
     fn busy(limit: &Limit, at_once: f64, ms: f64) -> Interval {
         let in_flight = limit.in_flight_max();
         let latency_ns = ms * MS * (f64::from(in_flight) / at_once).max(1.0);
         Interval { requests: 100, latency_ns, in_flight }
     }
 
-    /// The limits after each of so many intervals.
+    /// Returns the limits after each of `steps` intervals.
     fn run(limit: &mut Limit, settings: &Settings, steps: usize, at_once: f64, ms: f64) -> Vec<u32> {
         let mut step = |_| {
             limit.step(settings, &busy(limit, at_once, ms));

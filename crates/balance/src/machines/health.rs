@@ -1,73 +1,73 @@
-//! Is an endpoint up? Rise and fall over the results of active checks.
+//! Active health: rise and fall counts over the results of health checks.
 
 use crate::structures::time::{Instant, SECOND_NS};
 
-/// How long an endpoint waits for its first result at most, nanoseconds. After that it counts as usable: otherwise a
+/// Longest time that an endpoint waits for its first result, nanoseconds. After that it counts as usable: otherwise a
 /// check that hangs would hold up a whole pool.
 pub const FIRST_CHECK_NS: u64 = SECOND_NS;
 
-/// What checks must say before an endpoint changes its state.
+/// Results needed to change the state of an endpoint, and the state it begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Failed checks in a row that take an endpoint down; at least 1.
     pub fall: u32,
-    /// Passed checks in a row that bring it back; at least 1.
+    /// Passed checks in a row that take an endpoint up again; at least 1.
     pub rise: u32,
-    /// What an endpoint is before its first result.
+    /// State of an endpoint before its first result.
     pub initial: Initial,
 }
 
 impl Default for Settings {
-    /// HAProxy's: 3 down, 2 up.
+    /// HAProxy's counts: 3 failed checks to go down, 2 passed ones to come up.
     fn default() -> Settings {
         Settings { fall: 3, rise: 2, initial: Initial::CheckFirst }
     }
 }
 
-/// What an endpoint is before the first result of a check.
+/// State of an endpoint before the first result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Initial {
-    /// Neither: requests wait for the result, but no longer than a second; the first result decides alone.
+    /// Neither up nor down: requests wait for the first result, at most a second. That result decides alone.
     CheckFirst,
-    /// Up until checks say otherwise.
+    /// Up until `fall` checks in a row have failed.
     Healthy,
-    /// Down until checks say otherwise.
+    /// Down until `rise` checks in a row have passed.
     Unhealthy,
 }
 
-/// What the checks of one endpoint have said so far.
+/// Health of one endpoint, from the results of its checks so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Health {
     verdict: Verdict,
-    /// Results in a row that speak against the verdict.
+    /// Results in a row that contradict the verdict.
     against: u32,
 }
 
-/// What checks say of an endpoint.
+/// Current conclusion from the checks of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing yet.
+    /// No check of the endpoint has finished yet.
     Unchecked {
-        /// Since when it has waited for its first result.
+        /// Start of the wait for the first result.
         since: Instant,
     },
-    /// Up.
+    /// Healthy, by its checks or by [`Initial::Healthy`].
     Up,
-    /// Down.
+    /// Unhealthy, by its checks or by [`Initial::Unhealthy`].
     Down,
 }
 
-/// A change of the verdict.
+/// A change of the verdict by one result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transition {
-    /// It is up now.
+    /// The endpoint has come up.
     Up,
-    /// It is down now.
+    /// The endpoint has gone down.
     Down,
 }
 
 impl Health {
-    /// Before the first result.
+    /// Returns the health before the first result.
     pub fn new(initial: Initial, now: Instant) -> Health {
         let verdict = match initial {
             Initial::CheckFirst => Verdict::Unchecked { since: now },
@@ -77,13 +77,13 @@ impl Health {
         Health { verdict, against: 0 }
     }
 
-    /// What checks have said.
+    /// Returns the current verdict.
     pub fn verdict(&self) -> Verdict {
         self.verdict
     }
 
-    /// Takes a result and returns what it changed. The first result of an unchecked endpoint decides alone, late or
-    /// not.
+    /// Applies a result and returns the change it caused, if any. The first result of an unchecked endpoint decides
+    /// alone, even if it comes late.
     pub fn on_check(&mut self, settings: &Settings, passed: bool) -> Option<Transition> {
         let needed = match self.verdict {
             Verdict::Unchecked { .. } => 1,
@@ -106,7 +106,7 @@ impl Health {
 }
 
 impl Verdict {
-    /// When an unchecked endpoint counts as usable without a result.
+    /// Time from which an unchecked endpoint counts as usable without a result. `None` once it was checked.
     pub fn usable_at(&self) -> Option<Instant> {
         match self {
             Verdict::Unchecked { since } => Some(since.after(FIRST_CHECK_NS)),
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!([true, true, true].map(|p| down.on_check(&settings, p)), [None, None, Some(Transition::Up)]);
     }
 
-    /// The same rule computed differently: over the whole history, not step by step.
+    /// Compares with the same rule computed differently: over the whole history, not step by step.
     #[test]
     fn rise_and_fall_are_exact_over_any_history() {
         for seed in 0..200 {

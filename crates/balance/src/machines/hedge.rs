@@ -1,4 +1,4 @@
-//! Should a slow request be sent to a second endpoint too? After a percentile of the latencies, under a budget.
+//! Hedging: a slow request is also sent to a second endpoint, after a percentile of the latencies and within a budget.
 //!
 //! Source: Dean and Barroso, "The Tail at Scale", CACM 2013.
 
@@ -6,26 +6,27 @@ use crate::machines::budget::Budget;
 use crate::structures::percentile::Percentile;
 use crate::structures::time::Instant;
 
-/// When a second copy is sent.
+/// Delay and budget of second copies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// The percentile of the pool's latencies to wait for, above 0 and below 1.
+    /// Percentile of the pool's latencies to wait for; above 0 and below 1.
     pub percentile: f64,
     /// Second copies as a share of requests, 0 to 1.
     pub budget: f64,
-    /// Latencies that must have been seen before the percentile means anything.
+    /// Latencies to record before the percentile is used.
     pub min_requests: u64,
 }
 
 impl Default for Settings {
-    /// "The Tail at Scale": after the 95th percentile, about 5 % more load.
+    /// The values of "The Tail at Scale": after the 95th percentile, for about 5 % more load.
     fn default() -> Settings {
         Settings { percentile: 0.95, budget: 0.05, min_requests: 100 }
     }
 }
 
-/// One worker's hedging of one pool. For each request: [`begin`](Self::begin); a timer if there is a delay; when the
-/// timer fires before the first byte of a response, [`send`](Self::send); [`record`](Self::record) when it is over.
+/// The hedging of one worker in one pool. For each request, call [`begin`](Self::begin), and set a timer if it returns
+/// a delay. If the timer fires before the first byte of a response, call [`send`](Self::send). Call
+/// [`record`](Self::record) at the end.
 #[derive(Clone, Debug)]
 pub struct Hedge {
     latencies: Percentile,
@@ -33,40 +34,40 @@ pub struct Hedge {
 }
 
 impl Hedge {
-    /// Nothing seen yet, nothing earned yet.
+    /// Returns a hedge that has seen no latency and earned no budget.
     pub fn new(settings: &Settings, now: Instant) -> Hedge {
         let latencies = Percentile::new(settings.percentile, settings.min_requests, now);
         Hedge { latencies, budget: Budget::new(settings.budget, 0.0, 1, now) }
     }
 
-    /// Counts a request, and returns after how many nanoseconds without the first byte of a response a second copy may
-    /// go out; `None` for never. `repeatable`: its method is idempotent and all of it is still here. `left_ns`:
-    /// nanoseconds to its deadline, before which the copy has to leave.
+    /// Counts a request, and returns the delay in nanoseconds after which, without the first byte of a response, a
+    /// second copy may be sent; `None` if none may. `repeatable`: the method is idempotent and the whole request is
+    /// still buffered. `left_ns`: nanoseconds to its deadline, before which the copy has to leave.
     #[inline]
     pub fn begin(&mut self, repeatable: bool, left_ns: Option<u64>, now: Instant) -> Option<u64> {
         self.budget.earn(now);
         self.delay_ns().filter(|&delay| repeatable && left_ns.is_none_or(|left| delay < left))
     }
 
-    /// The percentile of the latencies, nanoseconds; `None` until enough were seen.
+    /// Percentile of the latencies, nanoseconds; `None` until enough were recorded.
     #[inline]
     pub fn delay_ns(&self) -> Option<u64> {
         self.latencies.value_ns()
     }
 
-    /// Whether a second copy may go out now. If so, the budget has paid for it, and the caller picks the other endpoint;
-    /// without one, it calls [`cancel`](Self::cancel).
+    /// Pays for a second copy from the budget. False if the budget is spent. If true, the caller picks the other
+    /// endpoint, or calls [`cancel`](Self::cancel) if there is none.
     pub fn send(&mut self, now: Instant) -> bool {
         self.budget.spend(now)
     }
 
-    /// Takes back what a second copy has cost that did not go out.
+    /// Refunds a second copy that was not sent.
     pub fn cancel(&mut self) {
         self.budget.refund();
     }
 
-    /// Takes the latency of a first copy. One that a second copy overtook counts too, with the time it had taken when
-    /// it was given up: without those the percentile would creep towards the latencies of fast requests.
+    /// Records the latency of a first copy. If a second copy overtook it, that is the time it had taken when it was
+    /// given up: without these, the percentile would creep towards the latencies of fast requests.
     #[inline]
     pub fn record(&mut self, latency_ns: u64, now: Instant) {
         self.latencies.record(latency_ns, now);

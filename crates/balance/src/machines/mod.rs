@@ -1,5 +1,5 @@
-//! The state machines: each sees what happens to one endpoint, one pool or one request, and decides what follows. None
-//! knows of sets or algorithms.
+//! State machines. Each observes one endpoint, one pool or one request and decides what follows. None of them knows of
+//! endpoint sets or algorithms.
 
 pub mod budget;
 pub mod concurrency;

@@ -1,16 +1,17 @@
-//! Does an endpoint do worse than its pool? Ejection by what requests see: passive health.
+//! Passive health: ejects endpoints that fail, or do worse than their pool, as seen by their requests.
+//!
 //! Source: Envoy's outlier detection, with a trial by one request before an endpoint is back.
 
 use crate::structures::tally::Tally;
 use crate::structures::time::Instant;
 use std::fmt;
 
-/// When an endpoint is ejected, and for how long.
+/// Conditions and duration of ejections.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// Responses of 500 and above in a row, gateway errors included; 0 = never.
+    /// Responses of 500 and above in a row, gateway errors included, that eject an endpoint; 0 = never.
     pub consecutive_5xx: u32,
-    /// Gateway errors in a row: 502, 503, 504, resets, timeouts and broken responses; 0 = never.
+    /// Gateway errors in a row that eject: 502, 503, 504, resets, timeouts and broken responses; 0 = never.
     pub consecutive_gateway: u32,
     /// Connections in a row that could not be opened; 0 = never.
     pub consecutive_connect: u32,
@@ -18,20 +19,21 @@ pub struct Settings {
     pub success_rate: Option<SuccessRate>,
     /// Ejects endpoints whose mean latency in an interval is far above the pool's median.
     pub latency: Option<Latency>,
-    /// How often success rate and latency are looked at, nanoseconds.
+    /// Interval at which success rates and latencies are compared, nanoseconds.
     pub interval_ns: u64,
-    /// How long the first ejection lasts, nanoseconds; each further one doubles it.
+    /// Length of the first ejection, nanoseconds; each further one doubles it.
     pub eject_ns: u64,
-    /// The longest ejection, nanoseconds.
+    /// Longest ejection, nanoseconds.
     pub eject_max_ns: u64,
-    /// The share of a tier that may be ejected at once, 0 to 1; one endpoint of two or more always may. Failures in a row
-    /// eject all of a tier while another one could serve.
+    /// Share of a tier that may be ejected at once, 0 to 1; one endpoint of two or more always may. Failures in a row
+    /// may eject all of a tier while another tier could serve.
     pub eject_at_most: f64,
 }
 
 impl Default for Settings {
-    /// Envoy's counts and times, but a 500 mostly is about the request: one client that asks for a broken page would take
-    /// endpoints out. Connects as they mean a dead process and cost each request a try.
+    /// Envoy's counts and times, with two exceptions. A 500 is mostly about the request: a single client asking for a
+    /// broken page could eject every endpoint. Failed connects mean a dead process and cost each request a try, so
+    /// three are enough.
     fn default() -> Settings {
         Settings {
             consecutive_5xx: 0,
@@ -47,45 +49,46 @@ impl Default for Settings {
     }
 }
 
-/// Ejection by success rate: below mean - `deviations` x standard deviation of the pool.
+/// Ejection by success rate: below the pool's mean - `deviations` x its standard deviation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SuccessRate {
     /// Standard deviations below the mean.
     pub deviations: f64,
-    /// Requests that an endpoint must have had in the interval to be looked at.
+    /// Requests in the interval without which an endpoint is not judged.
     pub min_requests: u64,
-    /// Endpoints with so many requests that there must be.
+    /// Endpoints with `min_requests` without which none is judged.
     pub min_endpoints: u32,
 }
 
 /// Ejection by latency: above `factor` x the pool's median.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Latency {
-    /// How many times the pool's median.
+    /// Multiple of the pool's median.
     pub factor: f64,
-    /// Requests that an endpoint must have had in the interval to be looked at.
+    /// Requests in the interval without which an endpoint is not judged.
     pub min_requests: u64,
 }
 
-/// Why an endpoint was ejected.
+/// Reason for which an endpoint was ejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// Connections in a row could not be opened.
     Connect,
-    /// Gateway errors in a row.
+    /// Gateway errors in a row: 502, 503, 504 or no response.
     Gateway,
     /// Responses of 500 and above in a row.
     Server,
-    /// Its share of successes is far below the pool's.
+    /// Share of successes far below the pool's.
     SuccessRate,
-    /// Its latency is far above the pool's.
+    /// Latency far above the pool's median.
     Latency,
-    /// An operator wants it out for a while.
+    /// An operator ejected the endpoint for a while.
     Operator,
 }
 
 impl Cause {
-    /// True for failures in a row: the endpoint serves nothing, while one that compares badly with its pool still serves.
+    /// True for failures in a row. Such an endpoint serves nothing, while one that compares badly with its pool still
+    /// serves.
     pub fn is_streak(self) -> bool {
         matches!(self, Cause::Connect | Cause::Gateway | Cause::Server)
     }
@@ -104,60 +107,61 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Where one endpoint stands.
+/// Position of one endpoint between service and ejection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It gets requests.
+    /// In service: gets requests.
     In,
-    /// Ejected.
+    /// Ejected: gets no requests.
     Out {
-        /// When its probation begins.
+        /// Time at which its probation begins.
         until: Instant,
-        /// Why.
+        /// Reason for which it was ejected.
         cause: Cause,
     },
-    /// In probation: one request at a time, the first outcome decides.
+    /// On probation: gets one request at a time, and the first outcome decides.
     Trial {
-        /// Why it was ejected.
+        /// Reason for which it was ejected.
         cause: Cause,
     },
 }
 
-/// The ejections of one endpoint: out, on trial, and in again.
+/// Ejection state of one endpoint: in service, out, or on trial.
 #[derive(Clone, Copy, Debug)]
 pub struct Ejection {
     phase: Phase,
-    /// How often the time out was doubled, and one: 0 when there was no ejection of late.
+    /// Doublings of the next ejection; 0 without a recent one.
     times: u32,
-    /// Since when it is in.
+    /// Start of the current time in service.
     well_since: Instant,
-    /// The number of the latest trial; 0 before the first.
+    /// Number of the latest trial; 0 before the first.
     trial: u16,
 }
 
 impl Ejection {
-    /// Never ejected. Trials are numbered on from `trial`, so that tickets of the slot's earlier endpoint decide none.
+    /// Returns the state of an endpoint that was never ejected. Trials are numbered from `trial` + 1, so that tickets
+    /// of the slot's previous endpoint decide none.
     pub fn new(trial: u16, now: Instant) -> Ejection {
         Ejection { phase: Phase::In, times: 0, well_since: now, trial }
     }
 
-    /// True if it is out or on trial for what requests showed.
+    /// True if the endpoint is out or on trial because of its requests, and not by an operator.
     pub fn is_out_by_itself(&self) -> bool {
         matches!(self.phase, Phase::Out { cause, .. } | Phase::Trial { cause } if cause != Cause::Operator)
     }
 
-    /// Where it stands.
+    /// Returns the current phase of the endpoint.
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// The number of its latest trial; 0 before the first.
+    /// Number of the latest trial; 0 before the first.
     pub fn trial(&self) -> u16 {
         self.trial
     }
 
-    /// Takes it out. Each time doubles the last one's, up to the cap; each `eject_ns` that it was well takes one doubling
-    /// back.
+    /// Ejects the endpoint. Each ejection lasts twice as long as the last, up to `eject_max_ns`; each `eject_ns` spent
+    /// in service takes one doubling back.
     pub fn eject(&mut self, settings: &Settings, cause: Cause, now: Instant) {
         if self.phase == Phase::In {
             let well = now.since(self.well_since) / settings.eject_ns.max(1);
@@ -170,18 +174,19 @@ impl Ejection {
         self.phase = Phase::Out { until, cause };
     }
 
-    /// Begins its probation if its time is over; whether it does.
+    /// Begins the probation if the ejection is over. Returns true if it begins.
     pub fn expire(&mut self, now: Instant) -> bool {
         matches!(self.phase, Phase::Out { until, .. } if until <= now) && self.begin_trial()
     }
 
-    /// A health check passed. One that was ejected as it took no connections takes them again: its probation begins.
-    /// Whether it does. Other causes wait for their time: a health page that works does not show that requests do.
+    /// Handles a passed health check. An endpoint that was ejected for refusing connections accepts them again, so its
+    /// probation begins, and this returns true. Other causes wait for the end of the ejection: a health page that works
+    /// does not show that requests do.
     pub fn on_passed_check(&mut self) -> bool {
         matches!(self.phase, Phase::Out { cause: Cause::Connect, .. }) && self.begin_trial()
     }
 
-    /// Begins its probation at `at`, unless it begins earlier.
+    /// Brings the start of the probation forward to `at`, unless it is earlier already.
     pub fn hasten(&mut self, at: Instant) {
         if let Phase::Out { until, .. } = &mut self.phase {
             *until = at.min(*until);
@@ -191,11 +196,11 @@ impl Ejection {
     fn begin_trial(&mut self) -> bool {
         let Phase::Out { cause, .. } = self.phase else { return false };
         self.phase = Phase::Trial { cause };
-        self.trial = self.trial.checked_add(1).unwrap_or(1); // 0 is no trial
+        self.trial = self.trial.checked_add(1).unwrap_or(1); // 0 means no trial
         true
     }
 
-    /// Takes the outcome of its trial.
+    /// Applies the outcome of the trial.
     pub fn on_trial(&mut self, settings: &Settings, passed: bool, now: Instant) {
         match self.phase {
             Phase::Trial { .. } if passed => self.bring_back(now),
@@ -204,26 +209,27 @@ impl Ejection {
         }
     }
 
-    /// Ends ejection or probation without more ado.
+    /// Ends the ejection or the probation at once.
     pub fn bring_back(&mut self, now: Instant) {
         (self.phase, self.well_since) = (Phase::In, now);
     }
 }
 
 impl Settings {
-    /// How many of so many endpoints may be out at once: their share, but one of two or more, and never all.
+    /// Returns how many of `endpoints` may be out at once: their share, but one of two or more, and never all.
     pub fn out_max(&self, endpoints: usize) -> usize {
         let share = (self.eject_at_most * endpoints as f64) as usize;
         share.max(1).min(endpoints.saturating_sub(1))
     }
 
-    /// Whether sums over intervals are wanted.
+    /// True if a rule compares endpoints, which needs sums over intervals.
     pub fn compares(&self) -> bool {
         self.success_rate.is_some() || self.latency.is_some()
     }
 }
 
-/// Which endpoints did far worse than the pool in an interval, the worst first: their indices in `tallies`.
+/// Finds the endpoints that did far worse than the pool in an interval. Returns their indices in `tallies`, for each
+/// cause the worst first.
 pub(crate) fn far_worse(settings: &Settings, tallies: &[Tally]) -> Vec<(usize, Cause)> {
     let mut found = Vec::new();
     if let Some(rule) = settings.success_rate {
@@ -260,7 +266,7 @@ fn slow(rule: &Latency, tallies: &[Tally]) -> Vec<usize> {
     };
     let mut means: Vec<(usize, f64)> = tallies.iter().enumerate().filter_map(mean).collect();
     means.sort_by(|a, b| b.1.total_cmp(&a.1));
-    // Of an even number the faster of the middle two: of two endpoints the other one.
+    // With an even number, the faster of the middle two: of two endpoints, the slower is compared with the other.
     let Some(&(_, median)) = means.get(means.len() / 2) else { return Vec::new() };
     means.retain(|m| m.1 > rule.factor * median);
     means.into_iter().map(|m| m.0).collect()
@@ -306,7 +312,7 @@ mod tests {
         assert_eq!(until(&ejection), 90);
         ejection.expire(at(90));
         ejection.on_trial(&settings, true, at(90));
-        // Two doublings, of which 59 s take one back.
+        // Two doublings, one of which is taken back by 59 s in service.
         ejection.eject(&settings, Cause::Connect, at(149));
         assert_eq!(until(&ejection), 149 + 60);
         ejection.expire(at(209));
@@ -347,7 +353,7 @@ mod tests {
         let mut tallies = vec![tally(990, 10, 1); 9];
         assert!(far_worse(&settings, &tallies).is_empty(), "all alike");
         tallies[4] = tally(900, 100, 1);
-        // Mean 0.981, deviation 0.027: below 0.930 is out.
+        // Mean 0.981, deviation 0.027: below 0.930 is ejected.
         assert_eq!(far_worse(&settings, &tallies), [(4, Cause::SuccessRate)]);
         tallies[4] = tally(9, 90, 1);
         assert!(far_worse(&settings, &tallies).is_empty(), "too few requests to say so");

@@ -1,21 +1,21 @@
-//! Who waits when every endpoint is full? A bounded queue per pool, first in first out over all workers.
+//! A bounded queue per pool for requests that find every endpoint full: first in, first out over all workers.
 //!
-//! A place is never handed over. The waiter at the front gets a *grant*, which wakes it and gives it a turn to try;
-//! then the algorithm of its own worker picks. Three rules keep a free place and a waiter that could use it from
-//! missing each other:
+//! A free place is not handed to a waiter. The waiter at the front gets a *grant*, which wakes it and gives it a turn
+//! to try; then the algorithm of its own worker picks. Three rules keep a free place and a waiter that could use it
+//! from missing each other:
 //!
-//! - A thread that frees a place grants the longest waiter that has no grant yet. A grant is used up before the try, so
-//!   a place freed during a try brings a new one.
-//! - A waiter whose try fails because it must not go where the place is, or that leaves with a grant, passes the grant
-//!   on to the next one behind. One that could have gone anywhere and found all full passes on nothing: no place is
-//!   free.
-//! - Places may be free that no waiter could use so far. So a waiter that enters, and every waiter after a new set was
-//!   published, is offered one try, in order and one after another, as soon as no waiter before it has a grant.
+//! - A thread that frees a place grants the longest waiter that has no grant yet. A grant is used up before the try,
+//!   so a place freed during a try leads to a new grant.
+//! - A waiter whose try fails because it must not go where the place is, or that leaves with a grant, passes the
+//!   grant to the next one behind. A waiter that could have gone anywhere and found every endpoint full passes nothing
+//!   on: no place is free.
+//! - Places may be free that no waiter could use so far. So a waiter that enters, and every waiter after a new set
+//!   was published, is offered one try: in order, one after another, and only while no other waiter has a grant.
 //!
-//! So one waiter is woken for each free place, not all of them. Grants are given in order; of waiters that have one at
-//! the same time, the first to run is the first to try.
+//! So each free place wakes one waiter, not all of them. Grants are given in order; of waiters that have one at the
+//! same time, the first to run is the first to try.
 //!
-//! This is the second file of this crate with a lock: the lock is taken only while a request waits.
+//! Only this file and `published` lock. The lock here is taken only while a request waits.
 
 #[expect(
     clippy::disallowed_types,
@@ -28,19 +28,19 @@ use std::fmt;
 use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 
-/// How many may wait, and how long.
+/// Length of the queue, and the longest wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Requests that may wait at once, all workers together; 0 = none waits.
     pub max: u32,
-    /// How long one waits at most, nanoseconds.
+    /// Longest wait of a request, nanoseconds.
     pub timeout_ns: u64,
 }
 
 /// The queue of one pool, shared by its workers.
 #[derive(Debug)]
 pub struct Queue {
-    /// How many wait. Beside the lock, so that no thread locks while it is 0.
+    /// Number of waiters. Outside the lock, so that no thread locks while it is 0.
     waiting: AtomicU32,
     #[expect(clippy::disallowed_types, reason = "as above")]
     state: Mutex<State>,
@@ -49,20 +49,20 @@ pub struct Queue {
 #[derive(Debug, Default)]
 struct State {
     max: u32,
-    /// How many have entered so far: the number of the next one.
+    /// Number of waiters that have entered so far, which is the number of the next one.
     entered: u64,
     waiters: BTreeMap<u64, Waker>,
-    /// The waiters without a grant.
+    /// Numbers of the waiters without a grant.
     ungranted: BTreeSet<u64>,
-    /// Turns under way.
+    /// Number of turns in progress.
     trying: u32,
     /// Waiters from this number on have not been offered a try of their own.
     unoffered: u64,
-    /// How often all waiters were offered a try.
+    /// Times that all waiters were offered a try.
     offers: u64,
 }
 
-/// One request in the queue. Dropped, it leaves, and passes on the grant if it had one.
+/// A waiting request. Leaves the queue when dropped, and passes on its grant if it had one.
 #[derive(Debug)]
 #[must_use = "dropped, it leaves the queue"]
 pub struct Waiting {
@@ -70,7 +70,7 @@ pub struct Waiting {
     number: u64,
 }
 
-/// The queue is full.
+/// Error of [`Queue::enter`]: the queue has its maximum of waiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -83,13 +83,13 @@ impl fmt::Display for Full {
 impl std::error::Error for Full {}
 
 impl Queue {
-    /// An empty queue for at most `max` waiters.
+    /// Returns an empty queue for at most `max` waiters.
     #[expect(clippy::disallowed_types, reason = "as above")]
     pub fn new(max: u32) -> Queue {
         Queue { waiting: AtomicU32::new(0), state: Mutex::new(State { max, ..State::default() }) }
     }
 
-    /// Changes how many may wait. Requests that wait already stay.
+    /// Changes how many may wait. Requests that already wait stay.
     pub fn set_max(&self, max: u32) {
         self.change(|s| {
             s.max = max;
@@ -97,7 +97,7 @@ impl Queue {
         });
     }
 
-    /// How many wait, over all workers. May be some nanoseconds old.
+    /// Number of waiters over all workers. May be some nanoseconds old.
     #[inline]
     pub fn depth(&self) -> u32 {
         self.waiting.load(Relaxed)
@@ -108,7 +108,7 @@ impl Queue {
     /// ticket or drops the [`Waiting`].
     ///
     /// # Errors
-    /// The queue is full.
+    /// [`Full`] if `max` requests wait already.
     pub fn enter(self: &Arc<Queue>, waker: Waker) -> Result<Waiting, Full> {
         let mut number = None;
         self.change(|s| {
@@ -118,23 +118,23 @@ impl Queue {
                 number = Some(s.entered);
                 s.entered += 1;
             }
-            // An offer made here can only be the newcomer's, which need not be woken.
+            // An offer here can only go to the newcomer, which is awake.
             s.offer();
             None
         });
-        // Pairs with the fence of `freed`: of a waiter that counts itself and then looks for a place, and a thread that
+        // Pairs with the fence of `freed`. Of a waiter that counts itself and then looks for a place, and a thread that
         // frees a place and then looks for waiters, at least one sees the other.
         fence(SeqCst);
         let number = number.ok_or(Full)?;
         Ok(Waiting { queue: self.clone(), number })
     }
 
-    /// Grants the longest waiter a try, if any waits; called after a place became free. `alone`: the caller is the
-    /// pool's only worker, so its waiters are on the same thread and no fence is needed.
+    /// Grants the longest waiter a try, if any waits. To be called after a place became free. `alone`: the caller is
+    /// the pool's only worker, so its waiters are on the same thread and no fence is needed.
     #[inline]
     pub(crate) fn freed(&self, alone: bool) {
         if !alone {
-            fence(SeqCst); // as said in `enter`
+            fence(SeqCst); // pairs with the fence of `enter`
         }
         if self.waiting.load(Relaxed) != 0 {
             self.grant();
@@ -146,9 +146,9 @@ impl Queue {
         self.change(|s| s.grant(0));
     }
 
-    /// Offers each waiter a try, the longest first; called after limits rose or endpoints came back.
+    /// Offers each waiter a try, the longest first. To be called after limits rose or endpoints came back.
     pub fn grant_all(&self) {
-        // The lock orders this with `enter`: a waiter that comes later sees what was published before.
+        // The lock orders this with `enter`: a waiter that enters later sees what was published before.
         self.change(|s| {
             s.unoffered = 0;
             s.offers += 1;
@@ -156,13 +156,13 @@ impl Queue {
         });
     }
 
-    /// Changes the state under the lock, and wakes the waiter that got a grant after releasing it: a waker is foreign
-    /// code.
+    /// Changes the state under the lock, and wakes the waiter that got a grant after releasing it, as a waker is
+    /// foreign code.
     fn change(&self, change: impl FnOnce(&mut State) -> Option<Waker>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let woken = change(&mut state);
         let waiting = state.waiters.len() as u32;
-        // Written only under the lock, and only when it changes, as all workers keep it in their caches.
+        // Written only under the lock, and only on a change, as all workers keep it in their caches.
         if self.waiting.load(Relaxed) != waiting {
             self.waiting.store(waiting, Relaxed);
         }
@@ -181,7 +181,8 @@ impl State {
         self.waiters.get(&first).cloned()
     }
 
-    /// Grants the first waiter that was not offered a try, unless another has a grant or tries: that one comes first.
+    /// Grants the first waiter that was not offered a try, unless another has a grant or is trying: that one comes
+    /// first.
     fn offer(&mut self) -> Option<Waker> {
         if self.trying > 0 || self.ungranted.len() < self.waiters.len() {
             return None;
@@ -191,7 +192,7 @@ impl State {
         self.grant(first)
     }
 
-    /// Removes a waiter; a grant that it had goes on to the next one behind.
+    /// Removes a waiter. If it had a grant, the next one behind gets it.
     fn leave(&mut self, number: u64) -> Option<Waker> {
         let left = self.waiters.remove(&number).is_some();
         let granted = left && !self.ungranted.remove(&number);
@@ -200,12 +201,14 @@ impl State {
 }
 
 impl Waiting {
-    /// How many had entered the queue before this one, since it was made. The lower number is served first.
+    /// Number of requests that entered the queue before this one, since its creation. The lowest number is served
+    /// first.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Sets the waker for grants from now on. A try has to follow, as the previous waker may have been woken already.
+    /// Sets the waker for grants from now on. The caller must try once afterwards, as the previous waker may already
+    /// have been woken.
     pub fn set_waker(&mut self, waker: &Waker) {
         self.queue.change(|s| {
             if let Some(old) = s.waiters.get_mut(&self.number) {
@@ -215,11 +218,11 @@ impl Waiting {
         });
     }
 
-    /// Uses up the grant, if there is one.
+    /// Uses up the grant; `None` if there is none.
     pub(crate) fn turn(&mut self) -> Option<Turn<'_>> {
         let mut offers = None;
         self.queue.change(|s| {
-            // Not after it has left the queue, with a ticket.
+            // Not after the waiter has left the queue with a ticket.
             if s.waiters.contains_key(&self.number) && s.ungranted.insert(self.number) {
                 s.trying += 1;
                 offers = Some(s.offers);
@@ -236,32 +239,32 @@ impl Drop for Waiting {
     }
 }
 
-/// A waiter's turn to try. Dropped, it has failed and is passed on.
+/// A waiter's turn to try. If dropped, it has failed and is passed on.
 #[derive(Debug)]
 pub(crate) struct Turn<'w> {
     waiting: &'w mut Waiting,
-    /// How often all waiters had been offered a try when the turn began.
+    /// Value of [`State::offers`] when the turn began.
     offers: u64,
     ended: Ended,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Ended {
-    /// It has a ticket.
+    /// The waiter got a ticket and leaves.
     Took,
-    /// It could have gone anywhere: all were full.
+    /// The waiter could have gone anywhere, and every endpoint was full.
     AllFull,
-    /// It could not use what is free.
+    /// The waiter could not use the place that is free.
     Missed,
 }
 
 impl Turn<'_> {
-    /// A ticket came of it: the waiter leaves the queue.
+    /// Ends the turn with a ticket: the waiter leaves the queue.
     pub(crate) fn took(mut self) {
         self.ended = Ended::Took;
     }
 
-    /// The try could have gone anywhere, and every place was taken.
+    /// Ends the turn without one: the try could have gone anywhere, and every place was taken.
     pub(crate) fn all_full(mut self) {
         self.ended = Ended::AllFull;
     }
@@ -277,7 +280,7 @@ impl Drop for Turn<'_> {
                 Ended::Missed => s.grant(number + 1),
                 Ended::AllFull => {
                     // Nothing is left to offer either, unless all were offered a try since: this turn may not have seen
-                    // the new set. Places freed since have brought grants, which stay.
+                    // the new set. Places freed since have led to grants, which stay.
                     if self.offers == s.offers {
                         s.unoffered = s.entered;
                     }

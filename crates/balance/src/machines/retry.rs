@@ -1,50 +1,52 @@
-//! May a request try again, and when? Conditions, a budget, and a backoff with jitter.
+//! Retries: which failed tries are repeated, under which conditions, within a budget and after a backoff with jitter.
 //!
-//! Where it goes is the balancer's matter: the endpoints that a request has tried are excluded from its picks.
+//! The balancer decides where a retry goes: the endpoints that a request has tried are excluded from its picks.
 
 use crate::machines::budget::Budget;
 use crate::structures::rng::Rng;
 use crate::structures::time::Instant;
 use std::fmt;
 
-/// Which failures are tried again, and how often.
+/// Conditions, number and pace of the retries of a pool's requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// How many more tries a request gets after its first; 0 = none.
+    /// Tries that a request may have after its first; 0 = none.
     pub attempts: u32,
-    /// The failures that are tried again.
+    /// Failures that are tried again.
     pub on: Conditions,
-    /// Whether requests whose method is not idempotent are tried again too, once something of them has left.
+    /// True if requests whose method is not idempotent are retried too, even after part of them was sent.
     pub non_idempotent: bool,
-    /// Tries that may be retries, as a share of requests, 0 to 1.
+    /// Retries as a share of requests, 0 to 1.
     pub budget: f64,
     /// Retries per second that are always allowed, all workers of the process together.
     pub budget_floor: f64,
-    /// The first pause is drawn from 0 to this, nanoseconds; each further one from twice that.
+    /// Upper bound of the first pause, nanoseconds, which is drawn uniformly from 0. Each further pause doubles the
+    /// bound.
     pub backoff_ns: u64,
-    /// The longest pause, nanoseconds.
+    /// Longest pause, nanoseconds.
     pub backoff_max_ns: u64,
-    /// How long one try may take to the head of its response, nanoseconds; `None` = as long as the request.
+    /// Longest time from the start of a try to the head of its response, nanoseconds; `None` = as long as the request
+    /// has.
     pub try_timeout_ns: Option<u64>,
 }
 
-/// Which failures are tried again.
+/// Failures after which a request is tried again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Conditions {
-    /// The connection to the endpoint failed: nothing of the request has left.
+    /// The connection to the endpoint failed, so nothing of the request was sent.
     pub connect: bool,
-    /// It closed or reset the connection before the first byte of a response.
+    /// The endpoint closed or reset the connection before the first byte of a response.
     pub reset: bool,
-    /// It did not answer within the time for a try.
+    /// The endpoint did not answer within the time for a try.
     pub timeout: bool,
-    /// It answered with one of these statuses, ascending; 400 to 599.
+    /// Statuses of responses that are tried again: ascending, 400 to 599.
     pub statuses: Vec<u16>,
-    /// A gRPC call ended with one of these statuses and no message: a bit for each code, 1 to 16.
+    /// Statuses of gRPC calls that ended without a message: one bit per code, 1 to 16.
     pub grpc: u32,
 }
 
 impl Default for Settings {
-    /// One retry, at another endpoint, of requests that were surely not served. Envoy's budget.
+    /// A single retry, at another endpoint, of requests that were certainly not served. The budget is Envoy's.
     fn default() -> Settings {
         Settings {
             attempts: 1,
@@ -60,32 +62,32 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The pause before a retry after `pauses` earlier ones, nanoseconds: uniform from 0 to a bound that doubles, so
-    /// that clients that failed together do not come back together. Source: Brooker, "Exponential Backoff And Jitter",
-    /// AWS 2015 (full jitter).
+    /// Returns the pause before a retry that follows `pauses` earlier ones, in nanoseconds: uniform from 0 to a bound
+    /// that doubles each time, so that clients that failed together do not return together. Source: Brooker,
+    /// "Exponential Backoff And Jitter", AWS 2015 (full jitter).
     pub fn pause_ns(&self, pauses: u32, rng: &mut Rng) -> u64 {
         let longest = self.backoff_ns.saturating_mul(1u64.checked_shl(pauses).unwrap_or(u64::MAX));
         rng.below_u64(longest.min(self.backoff_max_ns).saturating_add(1))
     }
 }
 
-/// How a try failed.
+/// The way in which a try failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The connection to the endpoint failed: nothing of the request left in this try.
+    /// The connection to the endpoint failed, so nothing of the request was sent in this try.
     Connect,
-    /// It closed or reset the connection before the first byte of a response.
+    /// The endpoint closed or reset the connection before the first byte of a response.
     Reset,
-    /// It did not answer within the time for a try.
+    /// The endpoint did not answer within the time for a try.
     Timeout,
-    /// It answered with this status.
+    /// The response had this status.
     Status(u16),
-    /// It ended a gRPC call with the status of this code, before any message.
+    /// A gRPC call ended with this status code, before any message.
     Grpc(u8),
 }
 
 impl Conditions {
-    /// Whether a request is tried again after such a failure.
+    /// True if a request is tried again after this failure.
     pub fn admit(&self, failure: Failure) -> bool {
         match failure {
             Failure::Connect => self.connect,
@@ -97,62 +99,62 @@ impl Conditions {
     }
 }
 
-/// What a shell knows of a request when one of its tries has failed.
+/// A failed try, and the state of its request, as the shell knows them.
 #[derive(Clone, Copy, Debug)]
 pub struct Failed {
-    /// How the try failed.
+    /// The way in which the try failed.
     pub failure: Failure,
-    /// Whether its method is idempotent (RFC 9110, 9.2.2).
+    /// True if the method is idempotent (RFC 9110, section 9.2.2).
     pub idempotent: bool,
-    /// Whether the part that was sent is still here to be sent again; also true when nothing was sent.
+    /// True if everything that was sent is still buffered and can be sent again, or nothing was sent.
     pub replayable: bool,
-    /// Nanoseconds to the deadline of the whole request, if it has one.
+    /// Nanoseconds to the deadline of the whole request; `None` without a deadline.
     pub left_ns: Option<u64>,
-    /// True if endpoints beyond those that requests go to first could serve it: another zone's, or a lower tier's
-    /// ([`Balancer::has_beyond`](crate::Balancer::has_beyond)).
+    /// True if endpoints beyond those that requests go to first could serve the request: those of another zone, or of a
+    /// lower tier ([`Balancer::has_beyond`](crate::Balancer::has_beyond)).
     pub beyond: bool,
 }
 
-/// What follows after a failure.
+/// Consequence of a failed try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Another try.
+    /// The request is tried again.
     Again {
-        /// After this pause, nanoseconds.
+        /// Pause before the try, nanoseconds.
         after_ns: u64,
-        /// Whether an endpoint that was tried may be asked again when no other is left. False if it answered, as it
+        /// True if an endpoint that was tried may be asked again when no other is left. False if it answered, as it
         /// refused; and for a try without a pause, as nothing can have changed.
         same: bool,
-        /// True if this try has to go beyond the endpoints that requests go to first.
+        /// True if the try has to go beyond the endpoints that requests go to first.
         leaves: bool,
     },
-    /// The failure is the result.
+    /// The failure is the result of the request.
     Stop(Stop),
 }
 
-/// Why there is no other try.
+/// Reason why a request is not tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// Such failures are not tried again.
+    /// [`Settings::on`] does not include the failure.
     Condition,
-    /// Part of the request was sent, and serving it twice might not be the same as once.
+    /// Part of the request was sent, and serving it twice might differ from serving it once.
     NotIdempotent,
-    /// The part that was sent is no longer here.
+    /// The part that was sent is no longer buffered.
     BodyGone,
-    /// The request had all its tries.
+    /// The request has used up its tries.
     Attempts,
-    /// The pause would outlast the request's deadline.
+    /// The pause would end at or after the request's deadline.
     Deadline,
-    /// Too many requests need a retry.
+    /// The budget is spent: too many requests need a retry.
     Budget,
 }
 
 impl Stop {
-    /// All reasons, in the order of their numbers: `stop as usize` is an index for counters.
+    /// All reasons, ordered by discriminant: `stop as usize` is an index for counters.
     pub const ALL: [Stop; 6] =
         [Stop::Condition, Stop::NotIdempotent, Stop::BodyGone, Stop::Attempts, Stop::Deadline, Stop::Budget];
 
-    /// One word for metrics and logs.
+    /// Name of the reason in metrics and logs, a single word.
     pub fn name(self) -> &'static str {
         match self {
             Stop::Condition => "condition",
@@ -171,7 +173,7 @@ impl fmt::Display for Stop {
     }
 }
 
-/// The retries of one request.
+/// State of the retries of one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retry {
     retries: u32,
@@ -181,17 +183,17 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// How many it had.
+    /// Returns the number of retries so far.
     pub fn retries(&self) -> u32 {
         self.retries
     }
 
-    /// Decides after a failed try. `Again` counts as taken, and is paid from the budget, which is asked last: a retry
-    /// that is refused for another reason costs nothing.
+    /// Decides after a failed try. `Again` counts the retry and pays for it. The budget is asked last, so that a retry
+    /// refused for another reason costs nothing.
     ///
-    /// A request that has used up its tries, or the budget, gets one more if it goes beyond the endpoints that were tried:
-    /// a whole tier may be dead while the next one is well. The budget does not pay for it, as the load of the tier that
-    /// fails does not grow by it.
+    /// A request that has used up its tries, or finds the budget spent, gets one more try if that goes beyond the
+    /// endpoints that were tried: a whole tier may be dead while the next one is well. The budget does not pay for it,
+    /// as it adds no load to the tier that fails.
     pub fn decide(
         &mut self,
         settings: &Settings,
@@ -204,8 +206,8 @@ impl Retry {
         if !settings.on.admit(failed.failure) {
             return Decision::Stop(Stop::Condition);
         }
-        // After a failed connect the endpoint has seen nothing; what an earlier try sent may be sent twice. Every method of gRPC
-        // is POST, so to name a status of it is to allow that.
+        // After a failed connect the endpoint has seen nothing, but an earlier try may have sent something, which is
+        // then sent twice. Every gRPC method is POST, so configuring a gRPC status as retryable allows that.
         let is_allowed = settings.non_idempotent || matches!(failed.failure, Failure::Grpc(_));
         if !(connect || failed.idempotent || is_allowed) {
             return Decision::Stop(Stop::NotIdempotent);
@@ -218,8 +220,8 @@ impl Retry {
         if !has_tries && !may_leave {
             return Decision::Stop(Stop::Attempts);
         }
-        // After the first failed connect another endpoint is asked at once: the one that failed gets no load by that. Nor
-        // does a tier that is left.
+        // After the first failed connect, another endpoint is asked at once, as that puts no load on the one that
+        // failed. The same holds when a tier is left.
         let at_once = connect && (self.retries == 0 || !has_tries);
         let after_ns = if at_once { 0 } else { settings.pause_ns(self.pauses, rng) };
         if failed.left_ns.is_some_and(|left| left <= after_ns) {
@@ -342,7 +344,8 @@ mod tests {
         for (pauses, most) in [(0, 1000), (1, 2000), (2, 4000), (3, 6000), (63, 6000), (64, 6000), (u32::MAX, 6000)] {
             let drawn: Vec<u64> = (0..20_000).map(|_| settings.pause_ns(pauses, &mut rng)).collect();
             let mean = drawn.iter().sum::<u64>() as f64 / 20_000.0;
-            // The mean of 20,000 uniform draws has a standard deviation of most / sqrt(12 * 20,000); five of them.
+            // The mean of 20,000 uniform draws has a standard deviation of most / sqrt(12 * 20,000). Five of them are
+            // allowed.
             assert!((mean - most as f64 / 2.0).abs() < 5.0 * most as f64 / 489.9, "{pauses}: {mean}");
             assert!(*drawn.iter().max().unwrap() <= most && *drawn.iter().min().unwrap() < most / 100, "{pauses}");
         }

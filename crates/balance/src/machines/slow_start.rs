@@ -1,39 +1,39 @@
-//! How much may an endpoint get that was just added or has recovered? A weight that ramps up.
+//! Slow start: the weight of an endpoint that was just added or has recovered ramps up.
 
 use crate::structures::time::MILLISECOND_NS;
 
-/// The ramp: weight x max(`min_weight`, (age / `window_ns`)^(1 / `aggression`)), as in Envoy.
+/// The shape of the ramp: weight x max(`min_weight`, (age / `window_ns`)^(1 / `aggression`)), as in Envoy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// How long the ramp is, nanoseconds.
+    /// Length of the ramp, nanoseconds.
     pub window_ns: u64,
-    /// 1: linear; above: faster at first. Above 0.
+    /// Above 0. At 1 the ramp is linear, above 1 it rises faster at first.
     pub aggression: f64,
-    /// The share of its weight that an endpoint starts with, above 0 to 1.
+    /// Share of its weight that an endpoint starts with; above 0, at most 1.
     pub min_weight: f64,
 }
 
-/// The grain of a ramp: parts of a whole weight, so that a weight of 1 can ramp too.
+/// Parts of a whole weight in which ramps are expressed, so that a weight of 1 can ramp too.
 pub const FULL: u16 = 256;
 
-/// Each step is a new set for all workers, so there are at most 20, and at most ten a second.
+/// Each step publishes a new set to all workers, so there are at most 20 steps, and at most ten per second.
 const STEPS: u64 = 20;
 const STEP_MIN_NS: u64 = 100 * MILLISECOND_NS;
 
 impl Settings {
-    /// From one step of the ramp to the next, nanoseconds.
+    /// Returns the nanoseconds from one step of the ramp to the next.
     pub fn step_ns(&self) -> u64 {
         (self.window_ns / STEPS).max(STEP_MIN_NS)
     }
 
-    /// The part of its weight that an endpoint has at this age, 1 to [`FULL`], nearest to the formula. Never falls with
-    /// age.
+    /// Returns the part of its weight that an endpoint has at this age, from 1 to [`FULL`]: the formula, rounded. Never
+    /// falls with age.
     pub fn ramp(&self, age_ns: u64) -> u16 {
         if age_ns >= self.window_ns {
             return FULL;
         }
         let age = age_ns as f64 / self.window_ns as f64;
-        // `powf` may differ between platforms in its last bit, which the rounding hides but for one age in 2^44.
+        // `powf` may differ between platforms in its last bit; the rounding hides that except for one age in 2^44.
         let share = if self.aggression == 1.0 { age } else { age.powf(1.0 / self.aggression) };
         (share.max(self.min_weight) * f64::from(FULL)).round().clamp(1.0, f64::from(FULL)) as u16
     }

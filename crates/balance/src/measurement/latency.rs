@@ -1,15 +1,15 @@
-//! How long did an endpoint's recent requests take? A peak-sensitive moving average of unevenly spaced samples.
+//! A latency estimate per endpoint: a peak-sensitive moving average of unevenly spaced samples.
 //!
-//! Source: Finagle's PeakEwma and tower's, with one change: reading never writes. There a reading decays the estimate
+//! Source: Finagle's PeakEwma and tower's, with one change: reading never writes. In both, reading decays the estimate
 //! and moves its time stamp, so that the estimate depends on how often it is read.
 
 use crate::structures::decay::Fade;
 use crate::structures::time::{Instant, SECOND_NS};
 
-/// Longest Retry-After that is believed, nanoseconds. One header must not shut an endpoint out for a day.
+/// Longest Retry-After that is believed, nanoseconds. A single header must not exclude an endpoint for a day.
 pub const RETRY_AFTER_MAX_NS: u64 = 300 * SECOND_NS;
 
-/// The latency estimate of one endpoint.
+/// Peak EWMA of the latencies of one endpoint.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PeakEwma {
     /// Nanoseconds, as of `at`; `None` until measured.
@@ -18,29 +18,29 @@ pub struct PeakEwma {
 }
 
 impl PeakEwma {
-    /// The estimate at `now`, nanoseconds; `None` until measured: the caller picks a prior. Reads only.
+    /// Returns the estimate at `now`, in nanoseconds; `None` until measured: the caller picks a prior. Reads only.
     ///
-    /// It fades towards 0 as exp(-age / tau): as low as a sample of 0 would move it, and no sample could move it lower.
-    /// So an endpoint that was slow and got no request since is tried again some time.
+    /// The estimate decays towards 0 as exp(-age / tau), which is where a sample of 0 would move it, and no sample
+    /// could move it lower. So an endpoint that was slow and has had no request since is tried again at some point.
     #[inline]
     pub fn latency_ns(&self, now: Instant, fade: Fade) -> Option<f32> {
         self.estimate.map(|e| e * fade.left(now.since(self.at)))
     }
 
-    /// The estimate as of its last sample, nanoseconds; `None` until measured.
+    /// Returns the estimate as of its last sample, in nanoseconds; `None` until measured.
     #[inline]
     pub fn last_ns(&self) -> Option<f32> {
         self.estimate
     }
 
-    /// Whether there is an estimate.
+    /// True once a latency was observed, or a lower bound of one.
     #[inline]
     pub fn is_measured(&self) -> bool {
         self.estimate.is_some()
     }
 
-    /// Takes a measured latency. A slower one replaces the estimate at once; a faster one moves it by the share
-    /// 1 - exp(-dt / tau), where dt is the time since the last sample.
+    /// Adds a measured latency. A slower one replaces the estimate at once; a faster one moves it by the share 1 -
+    /// exp(-dt / tau), where dt is the time since the last sample.
     #[inline]
     pub fn observe(&mut self, latency_ns: u64, now: Instant, fade: Fade) {
         let sample = latency_ns as f32;
@@ -51,8 +51,8 @@ impl PeakEwma {
         *self = PeakEwma { estimate: Some(estimate), at: now };
     }
 
-    /// Takes a lower bound of a latency (a request given up after that long, a failure that shall count so): raises
-    /// the estimate to it, or changes nothing.
+    /// Adds a lower bound of a latency (of a request given up after that long, or of a failure that is meant to count
+    /// so). Raises the estimate to it, or changes nothing.
     #[inline]
     pub fn raise(&mut self, latency_ns: u64, now: Instant, fade: Fade) {
         let bound = latency_ns as f32;

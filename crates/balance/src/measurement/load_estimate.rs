@@ -1,39 +1,39 @@
-//! What shall an endpoint report of itself? The endpoint's side of a [`LoadReport`](crate::LoadReport): how long a
-//! request would take at the present load, estimated from recent requests at about that load.
+//! The endpoint's side of a [`LoadReport`](crate::LoadReport): estimates how long a request would take at the present
+//! load, from recent requests at about that load.
 //!
 //! Source: Wydrowski et al., Load is not what you should balance: Introducing Prequal (NSDI 2024), section 4: the
-//! median of recent latencies of requests that came at about the present number in flight. If no recent request came at
-//! about that number, those of the next one are scaled to it. Without that, an endpoint that was overrun would report
-//! the slow latencies of that time as long as no balancer sends it requests, and for that reason no balancer would:
-//! idle for ever.
+//! median of recent latencies of requests that arrived at about the present number in flight. If no recent request
+//! arrived at about that number, those of the nearest level are scaled to it. Without that, an endpoint that was
+//! overrun would report the slow latencies of that time for as long as no balancer sends it requests, and for that
+//! reason none would: it would stay idle forever.
 
 use crate::structures::time::{Instant, SECOND_NS};
 
-/// Requests remembered at each level of load. The median of 16 exponential times has a sd of 36 %.
+/// Requests remembered at each level of load. The median of 16 exponential times has a standard deviation of 36 %.
 const SAMPLES: usize = 16;
 
-/// So many recent requests are enough for an estimate; with fewer, those of the next level are taken too.
+/// Recent requests that suffice for an estimate. With fewer, those of neighbouring levels are included.
 const ENOUGH: usize = 8;
 
-/// Requests that ended longer ago are not recent: the endpoint may have changed since.
+/// Age above which requests are not recent, nanoseconds: the endpoint may have changed since.
 const AGE_MAX_NS: u64 = 5 * SECOND_NS;
 
-/// Latencies of recent requests, by how many were in flight when they came. One per worker of the endpoint's side; 64
-/// kB at most, 24 kB at loads in the thousands.
+/// Latencies of recent requests, by the number in flight when they arrived. The endpoint has one per worker. Takes at
+/// most 64 kB, and 24 kB at loads in the thousands.
 #[derive(Clone, Debug, Default)]
 pub struct LoadEstimate {
-    /// Grows to the highest level seen, of 124.
+    /// Levels of load up to the highest seen; at most 124.
     levels: Vec<Level>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Level {
-    /// Where the next sample goes: over the oldest, once there are as many as fit.
+    /// Index of the next sample, which replaces the oldest once the ring is full.
     next: u8,
     count: u8,
-    /// The latencies of the samples, sorted, so that their median is read at once.
+    /// Latencies of the samples in ascending order, so that their median is read at once.
     sorted: [u64; SAMPLES],
-    /// A ring.
+    /// Ring buffer, in the order of arrival.
     samples: [Sample; SAMPLES],
 }
 
@@ -55,7 +55,7 @@ impl Level {
         self.count = count as u8 + 1;
     }
 
-    /// The median, if there are enough samples and all are recent.
+    /// Median latency; `None` unless there are enough samples and all are recent.
     #[inline]
     fn median(&self, now: Instant) -> Option<u64> {
         let count = usize::from(self.count);
@@ -64,7 +64,7 @@ impl Level {
     }
 }
 
-/// How many of the numbers are smaller than `value`.
+/// Number of elements that are smaller than `value`.
 #[inline]
 fn rank(of: &[u64], value: u64) -> usize {
     of.iter().map(|&v| usize::from(v < value)).sum()
@@ -72,7 +72,7 @@ fn rank(of: &[u64], value: u64) -> usize {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
-    /// Requests in flight when this one came, including itself; 0: no sample.
+    /// Requests in flight when this one arrived, including itself; 0 marks an empty entry.
     in_flight: u32,
     latency_ns: u64,
     at: Instant,
@@ -85,7 +85,8 @@ impl Sample {
     }
 }
 
-/// The level of a number of others in flight: up to 7 each number is a level, above that each quarter of an octave.
+/// Level of a number of other requests in flight: one level per number up to 7, above that one per quarter of an
+/// octave.
 fn level(in_flight: u32) -> usize {
     match in_flight.checked_ilog2() {
         Some(octave @ 3..) => (4 * octave + (in_flight >> (octave - 2)) % 4 - 4) as usize,
@@ -94,7 +95,7 @@ fn level(in_flight: u32) -> usize {
 }
 
 impl LoadEstimate {
-    /// Notes a request that ended well after `latency_ns`, and that found `in_flight` others when it came.
+    /// Records a request that ended well after `latency_ns` and that found `in_flight` others when it arrived.
     #[inline]
     pub fn ended(&mut self, in_flight: u32, latency_ns: u64, now: Instant) {
         let level = level(in_flight);
@@ -104,19 +105,20 @@ impl LoadEstimate {
         self.levels[level].note(Sample { in_flight: in_flight.saturating_add(1), latency_ns, at: now });
     }
 
-    /// How long a request would take that finds `in_flight` others, nanoseconds; 0 when not known.
+    /// Estimates how long a request would take that finds `in_flight` others, in nanoseconds; 0 if unknown.
     #[inline]
     pub fn latency_ns(&self, in_flight: u32, now: Instant) -> u64 {
         let median = self.levels.get(level(in_flight)).and_then(|level| level.median(now));
         median.unwrap_or_else(|| self.of_few(in_flight, now))
     }
 
-    /// The same where the level has few samples, or old ones.
+    /// Estimates the same where the level has few samples or old ones.
     fn of_few(&self, in_flight: u32, now: Instant) -> u64 {
         let at = level(in_flight);
         let mut found = [0; ENOUGH - 1 + 2 * SAMPLES];
         let mut count = self.recent(Some(at), None, now, &mut found);
-        // Levels within an octave predict this one about equally well. Further ones are merely better than nothing.
+        // Levels within an octave predict this one about equally well. Those further away are merely better than
+        // nothing.
         let mut apart = 1;
         while count < ENOUGH && (count == 0 || apart < 4) && apart < at.max(self.levels.len()) + 1 {
             let (below, above) = (at.checked_sub(apart), Some(at + apart));
@@ -128,7 +130,8 @@ impl LoadEstimate {
         if count == 0 { 0 } else { *found[..count].select_nth_unstable(count / 2).1 }
     }
 
-    /// Collects the recent latencies of a level. `scaled_to`: scales them to that many others, if the level is another.
+    /// Collects the recent latencies of a level into `out`, and returns their number. `scaled_to`: the number of others
+    /// to scale them to, for a level other than its own.
     fn recent(&self, level: Option<usize>, scaled_to: Option<u32>, now: Instant, out: &mut [u64]) -> usize {
         let Some(level) = level.and_then(|l| self.levels.get(l)) else { return 0 };
         let recent = |s: &&Sample| s.in_flight != 0 && s.is_recent(now);
@@ -170,7 +173,7 @@ mod tests {
     fn reports_the_latency_of_requests_at_that_load() {
         let mut e = LoadEstimate::default();
         assert_eq!(e.latency_ns(0, at(0)), 0);
-        // Four at once without waiting, then each waits for a quarter of those ahead.
+        // Four run at once without waiting; beyond that, each waits for a quarter of those ahead.
         let takes = |others: u32| 10 * MS * u64::from(others.max(3) + 1) / 4;
         let mut rng = Rng::new(1);
         for i in 0..2000 {
@@ -179,7 +182,8 @@ mod tests {
         }
         for others in 0..12 {
             let (got, want) = (e.latency_ns(others, at(2000)) as f64, takes(others) as f64);
-            // Levels above 7 take in two numbers: 6 % of 8 or 9; the median of 16 of +-10 % is within half of that.
+            // Levels above 7 cover two numbers: 6 % of 8 or 9. The median of 16 samples of +-10 % is within half of
+            // that.
             assert!((got / want - 1.0).abs() < 0.12, "{others}: {got} for {want}");
         }
         assert_eq!(e.latency_ns(3, at(8000)), 0, "long ago");
@@ -189,7 +193,7 @@ mod tests {
     fn the_median_that_is_kept_is_that_of_the_samples() {
         let (mut e, mut rng, mut kept) = (LoadEstimate::default(), Rng::new(3), 0);
         for i in 0..5000u64 {
-            // Few latencies, so that many are equal; pauses after which some or all samples are old.
+            // Few distinct latencies, so that many are equal; pauses after which some or all samples are old.
             let now = at(10 * i + 3000 * (i / 37));
             e.ended(rng.below(3), u64::from(rng.below(9)), now);
             for others in 0..4 {
@@ -200,8 +204,8 @@ mod tests {
         assert!((5000..15_000).contains(&kept), "{kept}: both ways are compared");
     }
 
-    /// The trap: an endpoint that uses requests of other loads as if they had come at this one, or old requests,
-    /// reports a rush for as long as no request comes, and for that reason none comes.
+    /// An endpoint that used old requests, or requests at other loads as if they had arrived at this one, would report
+    /// a past rush for as long as no request comes, and for that reason none would come.
     #[test]
     fn an_endpoint_that_was_overrun_and_is_idle_does_not_look_slow() {
         let mut e = LoadEstimate::default();

@@ -1,10 +1,10 @@
-//! What is known of each endpoint? How many requests it has in flight, here and at sibling workers, and how far this
-//! worker's picks of it are ahead of its share.
+//! Requests in flight at each endpoint, from this worker and its siblings, and how far this worker's picks of the
+//! endpoint are ahead of its share.
 //!
 //! Counts are sharded by worker: up to [`SHARDS_MAX`] workers each write a shard of their own (a plain load and store),
-//! more of them share shards by atomic add. So a start or an end touches one line that no other worker writes, and a
-//! reader sums at most eight numbers. Measured on one thread (two threads): a count of its own writer 6-8 ns (15-29),
-//! one shared count 15-18 (30-51), an `Arc` guard 26-31 (49-108).
+//! more of them share shards by atomic add. So a start or an end touches a line that no other worker writes, and a
+//! reader sums at most eight numbers. Measured on one thread (on two): a count with a single writer takes 6-8 ns
+//! (15-29), one shared count 15-18 (30-51), an `Arc` guard 26-31 (49-108).
 
 use crate::endpoints::endpoint::EndpointId;
 use crate::endpoints::set::{EndpointSet, Member, Slot};
@@ -18,29 +18,29 @@ use crate::structures::row::{CHUNK, Row};
 use crate::structures::time::Instant;
 use std::sync::Arc;
 
-/// More shards would make every read longer, for machines where the sharing costs little per worker.
+/// Largest number of shards. More would lengthen every read, for machines where sharing costs little per worker.
 pub const SHARDS_MAX: usize = 8;
 
-/// Virtual time in which an endpoint gets as many turns as its weight says. The rounding of `ROUND / weight` is below
-/// 2^-16 of a share for weights up to 65,535. Virtual time wraps after 2^32 rounds; only differences are ever used.
+/// Virtual time in which an endpoint gets as many turns as its weight. The rounding of `ROUND / weight` is below 2^-16
+/// of a share for weights up to 65,535. Virtual time wraps after 2^32 rounds; only differences are ever used.
 const ROUND: u64 = 1 << 32;
 
-/// The counts of a pool that all workers of the process share. Cloning shares them.
+/// Counts of a pool that all workers of the process share. Clones refer to the same counts.
 #[derive(Clone, Debug)]
 pub struct Counts {
     chunks: Vec<Arc<Chunk>>,
     totals: Arc<[Padded]>,
     heard: Arc<Heard>,
     workers: u32,
-    /// What else is noted of requests.
+    /// Settings of what else is recorded about requests.
     watch: Watch,
 }
 
-/// What is known of the slots of a row.
+/// Shared state of the slots of one row.
 #[derive(Debug)]
 struct Chunk {
     shards: Box<[Row<AtomicU32>]>,
-    /// Requests that count towards a limit; only written for endpoints that have one.
+    /// Requests that count towards a limit. Written only for endpoints that have one.
     held: Row<AtomicU32>,
     observed: Observed,
     reported: Reported,
@@ -51,20 +51,20 @@ struct Chunk {
 struct Padded(AtomicU32);
 
 impl Counts {
-    /// Counts for `workers` workers and no slots yet. With a single worker no atomic operation locks its cache line:
-    /// the worker's balancers have to be used by one thread at a time.
+    /// Returns the counts for `workers` workers, without slots. With a single worker no atomic operation locks its
+    /// cache line, so the balancers of that worker must be used by one thread at a time.
     pub fn new(workers: u32) -> Counts {
         let shards = (workers.max(1) as usize).min(SHARDS_MAX);
         let totals = (0..shards).map(|_| Padded(AtomicU32::new(0))).collect();
         Counts { chunks: Vec::new(), totals, heard: Arc::default(), workers, watch: Watch::default() }
     }
 
-    /// The same counts, which also note what `watch` asks for.
+    /// Returns the same counts, which also record what `watch` asks for.
     pub(crate) fn watching(&self, watch: Watch) -> Counts {
         Counts { watch, ..self.clone() }
     }
 
-    /// The same counts with room for at least `slots` slots.
+    /// Returns the same counts with room for at least `slots` slots.
     pub fn grown_to(&self, slots: usize) -> Counts {
         let mut grown = self.clone();
         while grown.chunks.len() * CHUNK < slots {
@@ -76,10 +76,10 @@ impl Counts {
         grown
     }
 
-    /// Requests in flight at `slot` over all workers of this process.
+    /// Requests in flight at `slot`, over all workers of this process.
     ///
-    /// Relaxed: each count is exact for its writer; a sibling's may be some nanoseconds old, as any count would be when
-    /// it is used.
+    /// Relaxed: each count is exact for its writer. A sibling's may be some nanoseconds old, as any count would be by
+    /// the time it is used.
     #[inline]
     pub fn in_flight(&self, slot: Slot) -> u32 {
         let Some(chunk) = self.chunks.get(slot.index() / CHUNK) else { return 0 };
@@ -90,18 +90,20 @@ impl Counts {
         }
     }
 
-    /// Requests in flight in the whole pool over all workers.
+    /// Requests in flight in the whole pool, over all workers.
     #[inline]
     pub fn in_flight_total(&self) -> u32 {
         self.totals.iter().fold(0, |sum, t| sum.wrapping_add(t.0.load(Relaxed)))
     }
 
-    /// What requests showed of the row that has `slot`, and the slot's place in it. The slot must be one of the pool's.
+    /// Returns the observations of the row that contains `slot`, and the index of the slot in it. The slot must belong
+    /// to the pool.
     pub(crate) fn observed(&self, slot: Slot) -> (&Observed, usize) {
         (&self.chunks[slot.index() / CHUNK].observed, slot.index() % CHUNK)
     }
 
-    /// The reports of the row that has `slot`, and the slot's place in it. The slot must be one of the pool's.
+    /// Returns the reports of the row that contains `slot`, and the index of the slot in it. The slot must belong to
+    /// the pool.
     #[inline]
     pub(crate) fn reported(&self, slot: Slot) -> (&Reported, usize) {
         (&self.chunks[slot.index() / CHUNK].reported, slot.index() % CHUNK)
@@ -112,17 +114,17 @@ impl Counts {
     }
 }
 
-/// The sum of all shards at one place. Not inlined, as every pick needs it in several places, and long code costs time.
+/// Sums all shards at one index. Not inlined, as every pick needs it in several places, and long code costs time.
 #[inline(never)]
 fn summed(shards: &[Row<AtomicU32>], at: usize) -> u32 {
-    // Wrapping: with shared shards a start and an end may be seen in either order, their sum is still right.
+    // Wrapping: with shared shards a start and an end may be seen in either order, but their sum is right.
     shards.iter().fold(0, |sum, row| sum.wrapping_add(row.0[at].load(Relaxed)))
 }
 
-/// Added to subtract one: counts wrap.
+/// Operand that subtracts one when added: counts wrap.
 const MINUS_ONE: u32 = u32::MAX;
 
-/// Adds to a number, which is cheaper where no other thread writes it.
+/// Adds to a number; cheaper if no other thread writes it.
 #[inline]
 fn add(number: &AtomicU32, n: u32, sole_writer: bool) {
     if sole_writer {
@@ -132,37 +134,37 @@ fn add(number: &AtomicU32, n: u32, sole_writer: bool) {
     }
 }
 
-/// One worker's view: the shared counts, and what only this worker writes and reads.
+/// The loads of a pool as one worker sees them: the shared counts, and state that only this worker reads and writes.
 #[derive(Debug)]
 pub struct Loads {
     counts: Counts,
     shard: usize,
-    /// Whether no other worker writes this shard.
+    /// True if no other worker writes this shard.
     sole_writer: bool,
-    /// Whether there is no other worker.
+    /// True if there is no other worker.
     alone: bool,
     mine: Vec<Mine>,
-    /// The virtual time of the latest turn.
+    /// Virtual time of the latest turn.
     clock: u64,
-    /// How far from the clock an endpoint's turn may be: four turns of the lightest.
+    /// Longest distance of an endpoint's turn from the clock: four turns of the lightest endpoint.
     slack: u64,
 }
 
-/// What this worker knows of one slot.
+/// This worker's state of one slot.
 #[derive(Clone, Copy, Debug)]
 struct Mine {
     id: EndpointId,
     in_flight: u32,
-    /// Whether its latest outcome here was a failure.
+    /// True if its latest outcome here was a failure.
     failed: bool,
     /// Virtual time from one turn to the next.
     stride: u64,
-    /// The virtual time of its next turn.
+    /// Virtual time of its next turn.
     due: u64,
 }
 
 impl Loads {
-    /// The view of worker `worker` (0-based).
+    /// Returns the view of worker `worker`, counted from 0.
     pub fn new(counts: Counts, worker: u32) -> Loads {
         let shards = counts.totals.len();
         let sole_writer = counts.workers as usize <= shards;
@@ -171,13 +173,13 @@ impl Loads {
         Loads { counts, shard, sole_writer, alone, mine: Vec::new(), clock: 0, slack: 0 }
     }
 
-    /// Whether the pool has no other worker.
+    /// True if the pool has no other worker.
     #[inline]
     pub(crate) fn is_alone(&self) -> bool {
         self.alone
     }
 
-    /// Switches to the counts of a new set. Slots that kept their endpoint keep what is known of it.
+    /// Switches to the counts of a new set. Slots that kept their endpoint keep their state.
     pub(crate) fn on_set(&mut self, set: &EndpointSet, counts: &Counts) {
         self.counts = counts.clone();
         let members = || set.members().iter().chain(set.overflow().iter().flat_map(EndpointSet::members));
@@ -190,13 +192,13 @@ impl Loads {
         for member in members().chain(set.draining()) {
             let mine = &mut self.mine[member.slot.index()];
             if mine.id != member.id {
-                // A slot is reused only after its last ticket ended, so no count is lost here.
+                // A slot is reused only after its last ticket has ended, so no count is lost here.
                 *mine = blank(member.id);
             }
             let stride = ROUND / u64::from(member.weight);
             if mine.stride != stride && mine.stride != 0 {
-                // The endpoint keeps its place in its turn: if it was ahead by half a turn, it still is; and a factor
-                // on all weights, as while endpoints ramp, changes nothing.
+                // The endpoint keeps its phase: if it was ahead by half a turn, it still is. A factor on all weights,
+                // as while endpoints ramp, changes nothing.
                 let ahead = i128::from(mine.due.wrapping_sub(self.clock) as i64);
                 let scaled = ahead * i128::from(stride) / i128::from(mine.stride);
                 mine.due = self.clock.wrapping_add_signed(scaled as i64);
@@ -205,39 +207,40 @@ impl Loads {
         }
     }
 
-    /// Requests in flight at `slot` over all workers of this process.
+    /// Requests in flight at `slot`, over all workers of this process.
     #[inline]
     pub fn in_flight(&self, slot: Slot) -> u32 {
         self.counts.in_flight(slot)
     }
 
-    /// Requests in flight in the whole pool over all workers.
+    /// Requests in flight in the whole pool, over all workers.
     #[inline]
     pub fn in_flight_total(&self) -> u32 {
         self.counts.in_flight_total()
     }
 
-    /// Requests that this worker has in flight at `slot`: exact.
+    /// Requests that this worker has in flight at `slot`. Exact.
     #[inline]
     pub fn in_flight_here(&self, slot: Slot) -> u32 {
         self.mine.get(slot.index()).map_or(0, |m| m.in_flight)
     }
 
-    /// What other balancers than this process had in flight at `slot` in its latest report to any worker. `None` before
-    /// the first.
+    /// Requests that other balancers than this process had in flight at `slot`, by its latest report to any worker.
+    /// `None` before the first report.
     #[inline]
     pub fn others(&self, slot: Slot, now: Instant) -> Option<Others> {
         let chunk = self.counts.chunks.get(slot.index() / CHUNK)?;
         chunk.reported.others(slot.index() % CHUNK, now)
     }
 
-    /// How long ago any endpoint of the pool reported, nanoseconds, in whole milliseconds.
+    /// Time since any endpoint of the pool last reported, in nanoseconds, rounded to milliseconds. `None` before the
+    /// first report.
     #[inline]
     pub fn heard_ns_ago(&self, now: Instant) -> Option<u64> {
         self.counts.heard.age_ns(now)
     }
 
-    /// Takes the report of an endpoint of the pool.
+    /// Stores the report of an endpoint of the pool, unless it is refused.
     pub(crate) fn report(&self, slot: Slot, report: &LoadReport, now: Instant) -> Result<(), Refused> {
         let (reported, at) = self.counts.reported(slot);
         reported.accept(at, report, self.in_flight(slot), now)?;
@@ -245,46 +248,46 @@ impl Loads {
         Ok(())
     }
 
-    /// How far this worker's picks of `slot` are ahead of its share by weight, in virtual time: of two, the one with
-    /// the smaller is due. Counts picks and not seconds, so that it means the same at any rate of requests.
+    /// Lead of this worker's picks of `slot` over its share by weight, in virtual time: of two endpoints, the one with
+    /// the smaller lead is due. Counts picks and not seconds, so that it means the same at any rate of requests.
     #[inline]
     pub fn ahead(&self, slot: Slot) -> i64 {
         self.mine.get(slot.index()).map_or(0, |m| m.due.wrapping_sub(self.clock) as i64)
     }
 
-    /// The virtual time of this worker's next turn of `slot`, and the virtual time from one turn to the next. The
-    /// former wraps: only differences mean anything.
+    /// Virtual time of this worker's next turn of `slot`, and the virtual time from one turn to the next. The former
+    /// wraps: only differences mean anything.
     #[inline]
     pub(crate) fn turn(&self, slot: Slot) -> (u64, u64) {
         self.mine.get(slot.index()).map_or((0, 0), |m| (m.due, m.stride))
     }
 
-    /// The virtual time of the latest turn. Wraps.
+    /// Virtual time of the latest turn. Wraps.
     #[inline]
     pub(crate) fn clock(&self) -> u64 {
         self.clock
     }
 
-    /// Whether the endpoint is at its limit. Requests that started before it had a limit count too.
+    /// True if the endpoint is at its limit. Requests that started before it had a limit count too.
     #[inline]
     pub fn is_full(&self, member: &Member) -> bool {
         member.in_flight_max != 0 && self.is_at_limit(member)
     }
 
-    /// Not inlined, as every pick needs it for two endpoints.
+    /// Compares with the limit. Not inlined, as every pick needs it for two endpoints.
     #[inline(never)]
     fn is_at_limit(&self, member: &Member) -> bool {
         let max = member.in_flight_max;
         self.counts.held(member.slot).load(Relaxed) >= max || self.in_flight(member.slot) >= max
     }
 
-    /// Counts a request towards the limit of an endpoint that has one and is not [full](Self::is_full), exactly: over all
-    /// workers never more than the limit.
+    /// Counts a request towards the limit of an endpoint, and returns false if it is [full](Self::is_full). The limit
+    /// is exact: never exceeded over all workers.
     #[inline]
     pub(crate) fn try_hold(&self, member: &Member) -> bool {
         let one_more = |held: u32| (held < member.in_flight_max).then_some(held + 1);
         let held = self.counts.held(member.slot);
-        // Relaxed: only the number itself is shared; nothing else is published by it.
+        // Relaxed: only the number itself is shared; no other data is published by it.
         let after = if self.alone {
             one_more(held.load(Relaxed)).inspect(|&after| held.store(after, Relaxed))
         } else {
@@ -298,14 +301,14 @@ impl Loads {
         true
     }
 
-    /// Counts a start. `turn`: whether the endpoint was picked, and so had its turn, or was chosen by something else.
+    /// Counts a start. `turn`: the endpoint was picked, and so had its turn, rather than chosen otherwise.
     #[inline]
     pub(crate) fn on_start(&mut self, slot: Slot, turn: bool) {
         self.count(&self.counts.chunks[slot.index() / CHUNK], slot.index() % CHUNK, 1);
         let mine = &mut self.mine[slot.index()];
         mine.in_flight += 1;
-        // An endpoint that was slow or full for long comes back at most a few turns behind, or it would win every tie
-        // until it had made up for all it missed. Likewise one that is ahead through sticky sessions.
+        // An endpoint that was slow or full for long returns at most a few turns behind, or it would win every tie
+        // until it had made up for all it missed. The same bound holds for one that is ahead through sticky sessions.
         let slack = self.slack as i64;
         let ahead = (mine.due.wrapping_sub(self.clock) as i64).clamp(-slack, slack);
         mine.due = self.clock.wrapping_add_signed(ahead + mine.stride as i64);
@@ -314,18 +317,19 @@ impl Loads {
         }
     }
 
-    /// The outcome as it counts for algorithms and load reports, by the settings of the pool.
+    /// Returns the outcome as it counts for algorithms and load reports, by the settings of the pool.
     #[inline]
     pub(crate) fn judged(&self, outcome: Outcome) -> Outcome {
         self.counts.watch.judged(outcome)
     }
 
-    /// Counts an end, gives back what was held, and notes how it went, if that is wanted; whether control has something to
-    /// decide.
+    /// Counts an end, gives back what was held, and records the outcome if that is wanted. Returns true if control has
+    /// something to decide.
     #[inline]
     pub(crate) fn on_end(&mut self, slot: Slot, hold: Hold, end: &End) -> bool {
         let (chunk, at) = (&*self.counts.chunks[slot.index() / CHUNK], slot.index() % CHUNK);
-        // Counted down before the hold is given back, so that a limit is never refused by a count that is about to fall.
+        // Counted down before the hold is given back, so that a limit is never refused by a count that is about to
+        // fall.
         self.count(chunk, at, MINUS_ONE);
         if hold.is_limited() {
             add(&chunk.held.0[at], MINUS_ONE, self.alone);
@@ -333,7 +337,7 @@ impl Loads {
         let mine = &mut self.mine[slot.index()];
         mine.in_flight -= 1;
         let failed = self.counts.watch.judged(end.outcome).is_failure();
-        // A bit of this worker's own, so that success after success touches no shared memory.
+        // A bit of this worker's own, so that one success after another touches no shared memory.
         if (failed | mine.failed) && end.outcome != Outcome::Cancelled {
             mine.failed = failed;
             chunk.reported.on_outcome(at, failed, end.now);

@@ -1,4 +1,4 @@
-//! What is known of each endpoint? What its requests show, and what it reports. Measurement is apart from choice.
+//! Knowledge about each endpoint: what its requests show, and what it reports itself. Measurement is apart from choice.
 
 pub mod latency;
 pub mod load_estimate;

@@ -1,9 +1,9 @@
-//! What do requests show of each endpoint? Numbers that all workers write as requests end, and that control code reads:
+//! Observations of each endpoint from its requests, written by all workers as requests end and read by control code:
 //! failures in a row, the verdict of a trial, and, where the settings ask for them, sums over time.
 //!
-//! Relaxed is enough for all of them: each is one atomic number that stands for itself, and no thread reaches other
-//! memory through it. All changes of one number have one order, so streaks are exact over all workers. A new trial
-//! reaches workers with the set, which is published with order.
+//! Relaxed suffices for all of them: each is a single atomic number that stands for itself, and no thread reaches other
+//! memory through it. The changes of one number have a single order, so streaks are exact over all workers. A new trial
+//! reaches workers with the set, whose publication orders memory.
 
 use crate::machines::outlier::{self, Cause};
 use crate::measurement::request::{FailureKind, Outcome};
@@ -11,23 +11,23 @@ use crate::structures::row::Row;
 use crate::structures::tally::Tally;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// What workers have to note; all off by default.
+/// The observations that workers make; all off by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Watch {
-    /// Whether anything is noted of each request.
+    /// True if anything is recorded about each request.
     pub(crate) on: bool,
-    /// Failures in a row that the control side is told of at once; 0 for none.
+    /// Streak lengths at which the control side is notified at once; 0 for never.
     pub(crate) thresholds: Streaks,
-    /// True if a server error counts as a fault of the endpoint: it does not if it ejects nothing.
+    /// True if a server error counts as a fault of the endpoint. False if server errors eject nothing.
     pub(crate) server_errors: bool,
-    /// Whether outcomes and latencies are summed.
+    /// True if outcomes and latencies are summed.
     pub(crate) tallies: bool,
-    /// Whether the most requests in flight at once are noted.
+    /// True if the most requests in flight at once are recorded.
     pub(crate) peaks: bool,
 }
 
 impl Watch {
-    /// The outcome as it counts for everything but rows of server errors.
+    /// Returns the outcome as it counts for everything but streaks of server errors.
     #[inline]
     pub(crate) fn judged(&self, outcome: Outcome) -> Outcome {
         match outcome {
@@ -39,7 +39,8 @@ impl Watch {
     }
 }
 
-/// Failures in a row, by what breaks the row. As one number of 64 bits: each change is one atomic operation.
+/// Lengths of the current streaks of failures, by kind. Packed into 64 bits, so that each change is one atomic
+/// operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Streaks {
     connect: u32,
@@ -47,7 +48,7 @@ pub(crate) struct Streaks {
     server: u32,
 }
 
-/// The longest row that is counted.
+/// Longest streak that is counted.
 const STREAK_MAX: u32 = (1 << 21) - 1;
 
 impl Streaks {
@@ -68,8 +69,8 @@ impl Streaks {
         u64::from(self.connect) | u64::from(self.gateway) << 21 | u64::from(self.server) << 42
     }
 
-    /// The rows with one more failure. A refused connection says nothing about responses; any response shows that a
-    /// connection was opened.
+    /// Returns the streaks after one more failure. A refused connection shows nothing about responses, while any
+    /// response shows that a connection was opened.
     fn and(self, kind: FailureKind) -> Streaks {
         let more = |n: u32| (n + 1).min(STREAK_MAX);
         match kind {
@@ -80,7 +81,7 @@ impl Streaks {
         }
     }
 
-    /// The row that is as long as its threshold or longer, if any.
+    /// Returns the cause whose streak has reached its threshold, if any.
     pub(crate) fn reached(self, thresholds: Streaks) -> Option<Cause> {
         let long = |n: u32, threshold: u32| threshold > 0 && n >= threshold;
         match () {
@@ -91,7 +92,7 @@ impl Streaks {
         }
     }
 
-    /// Whether a row became as long as its threshold just now: so exactly one worker reports it.
+    /// True if a streak has just reached its threshold, so that exactly one worker reports it.
     fn crossed(self, before: Streaks, thresholds: Streaks) -> bool {
         let crossed = |n: u32, before: u32, threshold: u32| n != before && n == threshold;
         crossed(self.connect, before.connect, thresholds.connect)
@@ -100,15 +101,15 @@ impl Streaks {
     }
 }
 
-/// What is noted of the slots of a chunk.
+/// Observations of the slots of one row.
 #[derive(Debug)]
 pub(crate) struct Observed {
     streaks: Row<AtomicU64>,
-    /// The number of the trial, and in the two lowest bits its verdict.
+    /// Number of the trial, with its verdict in the two lowest bits.
     trials: Row<AtomicU64>,
-    /// Most requests that counted towards the limit at once.
+    /// Most requests at once that counted towards the limit.
     peaks: Row<AtomicU32>,
-    /// By shard, as the counts are.
+    /// Sums by shard, as for the counts.
     tallies: Box<[Row<Sums>]>,
 }
 
@@ -123,7 +124,7 @@ struct Sums {
 const PASSED: u64 = 1;
 const FAILED: u64 = 2;
 
-/// The worker that writes: its shard, and whether no other worker writes it.
+/// The writing worker: its shard, and true if no other worker writes to that.
 #[derive(Clone, Copy)]
 pub(crate) struct Writer {
     pub(crate) shard: usize,
@@ -136,7 +137,7 @@ impl Observed {
         Observed { streaks: Row::new(), trials: Row::new(), peaks: Row::new(), tallies }
     }
 
-    /// Notes how a request ended. Returns whether the control side has something to decide.
+    /// Records the end of a request. Returns true if the control side has something to decide.
     #[inline]
     pub(crate) fn on_end(
         &self,
@@ -150,7 +151,7 @@ impl Observed {
         if watch.tallies {
             self.tally(at, outcome, latency_ns, writer);
         }
-        // Nearly always there is no row to break: then this cache line is only read.
+        // Nearly always there is no streak to break; then this cache line is only read.
         let quiet = outcome == Outcome::Success && self.streaks.0[at].load(Relaxed) == 0;
         if quiet && trial == 0 { false } else { self.on_news(at, trial, outcome, watch) }
     }
@@ -173,7 +174,8 @@ impl Observed {
         crossed | self.decide(at, trial, outcome, watch)
     }
 
-    /// The first outcome of a trial is its verdict; those of earlier trials are too late.
+    /// Makes the first outcome of a trial its verdict. Outcomes of earlier trials are ignored. Returns true for a
+    /// verdict.
     fn decide(&self, at: usize, trial: u16, outcome: Outcome, watch: &Watch) -> bool {
         let undecided = u64::from(trial) << 2;
         let verdict = if watch.judged(outcome).is_failure() { FAILED } else { PASSED };
@@ -207,47 +209,48 @@ impl Observed {
         }
     }
 
-    /// Notes how many count towards the limit.
+    /// Records a new number of requests that count towards the limit.
     #[inline]
     pub(crate) fn on_hold(&self, at: usize, held: u32) {
-        // Mostly it is no new peak; then nothing is written.
+        // Usually it is not a new peak, and nothing is written.
         if held > self.peaks.0[at].load(Relaxed) {
             self.peaks.0[at].fetch_max(held, Relaxed);
         }
     }
 
-    /// Failures in a row up to now.
+    /// Returns the current streaks of failures.
     pub(crate) fn streaks(&self, at: usize) -> Streaks {
         Streaks::unpack(self.streaks.0[at].load(Relaxed))
     }
 
-    /// Forgets the failures in a row.
+    /// Resets all streaks to 0.
     pub(crate) fn clear_streaks(&self, at: usize) {
         self.streaks.0[at].store(0, Relaxed);
     }
 
-    /// Begins a trial: from now on its outcomes decide.
+    /// Begins a trial: from now on its first outcome is the verdict.
     pub(crate) fn begin_trial(&self, at: usize, number: u16) {
         self.trials.0[at].store(u64::from(number) << 2, Relaxed);
     }
 
-    /// The number of the latest trial; 0 before the first.
+    /// Number of the latest trial; 0 before the first.
     pub(crate) fn latest_trial(&self, at: usize) -> u16 {
         (self.trials.0[at].load(Relaxed) >> 2) as u16
     }
 
-    /// Whether this trial was passed; `None` while it is undecided.
+    /// Returns true if the trial of this number was passed, false if it failed, `None` while it is undecided.
     pub(crate) fn verdict(&self, at: usize, number: u16) -> Option<bool> {
         let word = self.trials.0[at].load(Relaxed);
         (word >> 2 == u64::from(number) && word & 3 != 0).then_some(word & 3 == PASSED)
     }
 
-    /// The most that counted towards the limit since the last call.
+    /// Returns the most requests that counted towards the limit since the last call.
     pub(crate) fn take_peak(&self, at: usize) -> u32 {
         self.peaks.0[at].swap(0, Relaxed)
     }
 
-    /// The sums of all workers. A request that ends meanwhile may be in some of them only: an error of one in many.
+    /// Returns the sums of all workers. A request that ends meanwhile may be in some of them only: an error of one in
+    /// many.
     pub(crate) fn tallied(&self, at: usize) -> Tally {
         self.tallies.iter().map(|row| &row.0[at]).fold(Tally::default(), |sum, s| Tally {
             answered: sum.answered.wrapping_add(s.answered.load(Relaxed)),

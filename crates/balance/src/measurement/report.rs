@@ -1,41 +1,40 @@
-//! What does an endpoint report of its own load? A [`LoadReport`], sent with a response or in answer to a probe, and
-//! the reasons for which one is not used.
+//! Load reports of endpoints, sent with a response or in answer to a probe, and the reasons to refuse one.
 
 use std::fmt;
 
-/// What an endpoint reports of itself, over all balancers that send to it.
+/// An endpoint's report of its own load, from all balancers that send to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadReport {
-    /// Requests in flight there, from all balancers.
+    /// Requests in flight at the endpoint, from all balancers.
     pub in_flight: u32,
-    /// How long a request would take at about this load, nanoseconds; 0 when not known.
+    /// Time that a request would take at about this load, nanoseconds; 0 if unknown.
     pub latency_ns: u64,
-    /// The endpoint's own clock, which rises from one report to the next, in any unit; 0 when it has none. It tells an
-    /// old report that comes again from a new one.
+    /// Clock of the endpoint, in any unit, which rises from one report to the next; 0 if it has none. Distinguishes a
+    /// new report from an old one that is repeated.
     pub stamp: u64,
 }
 
-/// No endpoint serves more at once: one that reports more miscounts.
+/// Most requests in flight that are believed. No endpoint serves as many; one that reports more miscounts.
 const IN_FLIGHT_MAX: u32 = 1 << 24;
 
-/// Why a report was dropped.
+/// Reason why a report was ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// More than any endpoint can have in flight.
+    /// More requests in flight than any endpoint can have.
     Implausible,
     /// Not newer than an earlier report.
     Replayed,
-    /// The endpoint failed recently: an endpoint that fails at once looks idle.
+    /// The endpoint failed recently. An endpoint that fails at once looks idle.
     Failing,
-    /// The endpoint is not in the set.
+    /// The endpoint is no longer in the set.
     Gone,
 }
 
 impl Refused {
-    /// All reasons, in the order of their numbers: `refused as usize` is an index for counters.
+    /// All reasons, ordered by discriminant: `refused as usize` is an index for counters.
     pub const ALL: [Refused; 4] = [Refused::Implausible, Refused::Replayed, Refused::Failing, Refused::Gone];
 
-    /// One word for metrics.
+    /// Name of the reason in metrics, a single word.
     pub fn name(self) -> &'static str {
         match self {
             Refused::Implausible => "implausible",
@@ -53,7 +52,7 @@ impl fmt::Display for Refused {
 }
 
 impl LoadReport {
-    /// A report of an endpoint that has no clock.
+    /// Returns a report of an endpoint without a clock.
     pub fn new(in_flight: u32, latency_ns: u64) -> LoadReport {
         LoadReport { in_flight, latency_ns, stamp: 0 }
     }

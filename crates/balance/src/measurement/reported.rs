@@ -1,7 +1,7 @@
-//! What do endpoints report, and is it believed? The latest report of each, shared by the workers of a process: a
-//! report to one serves all.
+//! The latest report of each endpoint, after checks of its plausibility. The workers of a process share it, so a report
+//! to one serves all.
 //!
-//! Relaxed is enough: each number stands for itself, and no thread reaches other memory through it.
+//! Relaxed suffices: each number stands for itself, and no thread reaches other memory through it.
 
 use crate::endpoints::endpoint::EndpointId;
 use crate::measurement::report::{LoadReport, Refused};
@@ -9,33 +9,32 @@ use crate::structures::atomics::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::structures::row::Row;
 use crate::structures::time::{Instant, MILLISECOND_NS, SECOND_NS};
 
-/// For so long after a report an endpoint's clock must rise, and for so long after a failure its reports are suspect.
-/// Later the clock may have been set back, and the failure no longer matters.
+/// Time after a report during which the endpoint's clock must rise, and after a failure during which its reports are
+/// suspect, nanoseconds. Later the clock may have been set back, and the failure no longer matters.
 const SUSPECT_NS: u64 = SECOND_NS;
 
-/// What all but this process have in flight at an endpoint.
+/// Requests in flight at an endpoint that belong to other processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Others {
-    /// Requests, as of the report.
+    /// Number of requests, as of the report.
     pub in_flight: u32,
-    /// How long ago the report was taken, nanoseconds, in whole milliseconds.
+    /// Age of the report, nanoseconds, rounded to milliseconds.
     pub age_ns: u64,
 }
 
-/// Bits for the requests in flight, of which no report has more than 2^24. The moment has 39: 17 years of milliseconds.
+/// Bits for the requests in flight, of which a report has at most 2^24. The other 39 hold milliseconds: 17 years.
 const IN_FLIGHT_BITS: u32 = 25;
 
-/// What is known of the slots of a chunk. 0 is nothing in each.
+/// Reports of the slots of one row. In each number, 0 means none.
 #[derive(Debug)]
 pub(crate) struct Reported {
-    /// The moment of the latest report, and what others had in flight, in one number, so that both belong to one
-    /// report.
+    /// Time of the latest report and the requests of others, in one number so that both belong to the same report.
     latest: Row<AtomicU64>,
-    /// The latest stamps.
+    /// Latest stamp of each endpoint.
     stamps: Row<AtomicU64>,
-    /// When a request failed, unless one succeeded since.
+    /// Time of the latest failed request; 0 if one has succeeded since.
     failed: Row<AtomicU64>,
-    /// The endpoints that these numbers belong to.
+    /// Identities of the endpoints that these numbers belong to.
     of: Row<AtomicU64>,
 }
 
@@ -44,12 +43,12 @@ impl Reported {
         Reported { latest: Row::new(), stamps: Row::new(), failed: Row::new(), of: Row::new() }
     }
 
-    /// Takes a plausible report of an endpoint where this process has `here` in flight.
+    /// Stores a plausible report of an endpoint at which this process has `here` requests in flight.
     pub(crate) fn accept(&self, at: usize, report: &LoadReport, here: u32, now: Instant) -> Result<(), Refused> {
         let in_flight = report.in_flight.saturating_sub(here);
         let before = self.others(at, now).filter(|others| others.age_ns <= SUSPECT_NS);
         // An endpoint that fails at once has nothing in flight. So until a request succeeds, or the failure is old, a
-        // report may only make it look busier. That draws no requests to it, and an endpoint that fails because it is
+        // report may only make it look busier. That attracts no requests, and an endpoint that fails because it is
         // overrun is still believed.
         if self.is_failing(at, now) && before.is_none_or(|before| in_flight < before.in_flight) {
             return Err(Refused::Failing);
@@ -62,7 +61,7 @@ impl Reported {
         Ok(())
     }
 
-    /// What others had in flight in the endpoint's latest report.
+    /// Returns the requests of others, by the endpoint's latest report. `None` before the first.
     #[inline]
     pub(crate) fn others(&self, at: usize, now: Instant) -> Option<Others> {
         let word = self.latest.0[at].load(Relaxed);
@@ -75,13 +74,13 @@ impl Reported {
         failed != 0 && age_ns(failed, now) < SUSPECT_NS
     }
 
-    /// Notes that a request failed there, or that the first one after a failure succeeded.
+    /// Records that a request failed there, or that the first one after a failure succeeded.
     pub(crate) fn on_outcome(&self, at: usize, failed: bool, now: Instant) {
         self.failed.0[at].store(if failed { moment(now) } else { 0 }, Relaxed);
     }
 
-    /// Forgets everything of another endpoint that had the slot. The numbers of an endpoint that comes back are kept,
-    /// or what is known of it would depend on when workers look.
+    /// Assigns the slot to an endpoint, and clears the numbers if another one had it. Those of an endpoint that returns
+    /// are kept, or the knowledge of it would depend on when workers look.
     pub(crate) fn now_of(&self, at: usize, id: EndpointId) {
         // Relaxed: no worker picks the slot before it switches to the set that has this endpoint.
         if self.of.0[at].swap(id.0, Relaxed) != id.0 {
@@ -90,7 +89,7 @@ impl Reported {
     }
 }
 
-/// When any endpoint of the pool last reported, to any worker.
+/// Time of the latest report of any endpoint of the pool, to any worker.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Heard(AtomicU64);
@@ -103,19 +102,19 @@ impl Heard {
     }
 
     pub(crate) fn note(&self, now: Instant) {
-        // Most of the time another report came in the same millisecond: then this line is only read.
+        // Usually another report arrived in the same millisecond; then this line is only read.
         if self.0.load(Relaxed) != moment(now) {
             self.0.store(moment(now), Relaxed);
         }
     }
 }
 
-/// The moment in milliseconds, from 1 on.
+/// Milliseconds plus 1, so that 0 can mean none.
 fn moment(now: Instant) -> u64 {
     now.0 / MILLISECOND_NS + 1
 }
 
-/// The age of a report. Clocks of two workers may differ by a batch: a report from the future has age 0.
+/// Age of a report. Clocks of two workers may differ by a batch: a report from the future has age 0.
 fn age_ns(at: u64, now: Instant) -> u64 {
     moment(now).saturating_sub(at) * MILLISECOND_NS
 }

@@ -1,7 +1,7 @@
-//! Which endpoints are compared? Distinct ones, drawn by weight.
+//! Draws of distinct endpoints by weight, and the comparison of those drawn.
 //!
-//! Distinct, since a draw with replacement compares an endpoint with itself once in n draws, and so gives the worst
-//! of n endpoints 1/n^2 of the traffic however slow it is.
+//! The draws are distinct because a draw with replacement compares an endpoint with itself once in n draws, and so
+//! gives the worst of n endpoints 1/n^2 of the traffic however slow it is.
 
 use crate::endpoints::set::{Member, Slot};
 use crate::machines::slow_start::FULL;
@@ -9,10 +9,10 @@ use crate::measurement::loads::Loads;
 use crate::seam::explain::By;
 use crate::seam::picker::{NoPick, PickContext};
 
-/// Most draws a pick may ask for.
+/// Most endpoints that a pick may draw.
 pub const DRAWS_MAX: usize = 16;
 
-/// Rejected draws in a row after which the rest is drawn by an exact scan: a set with one huge weight, or with nearly
+/// Rejected draws in a row after which the rest is drawn by an exact scan. A set with one huge weight, or with nearly
 /// all endpoints tried or full, would reject nearly every draw.
 const REJECTIONS_MAX: usize = 8;
 
@@ -24,10 +24,10 @@ pub struct Draws {
 }
 
 impl Draws {
-    /// None yet.
+    /// The state before the first draw.
     pub(crate) const NONE: Draws = Draws { index: [0; DRAWS_MAX], len: 0 };
 
-    /// The indices into the set's members, in the order drawn.
+    /// Indices into the set's members, in the order drawn.
     #[inline]
     pub fn as_slice(&self) -> &[u32] {
         &self.index[..self.len]
@@ -45,8 +45,8 @@ impl Draws {
     }
 }
 
-/// Two distinct admitted members, drawn as by [`distinct`], if the first draws are distinct and admitted; else what was
-/// drawn so far. The common case without loops and arrays.
+/// Draws two distinct admitted members, with the distribution of [`distinct`], if the first draws are distinct and
+/// admitted; otherwise returns the draws so far. This is the common case, without loops and arrays.
 #[inline]
 pub(crate) fn pair<'a>(cx: &mut PickContext<'a>) -> Result<(&'a Member, &'a Member), Draws> {
     let members = cx.set.members();
@@ -54,7 +54,7 @@ pub(crate) fn pair<'a>(cx: &mut PickContext<'a>) -> Result<(&'a Member, &'a Memb
     let (a, b) = if n < 2 {
         return Err(Draws::NONE);
     } else if cx.set.weights_equal() {
-        // Both from one number, 32 bits each; the second is moved past the first, so that it cannot be the same.
+        // Both from one number, 32 bits each. The second is moved past the first, so that they cannot be equal.
         let r = cx.rng.next_u64();
         let (a, b) = (((r >> 32) * n) >> 32, ((r & 0xffff_ffff) * (n - 1)) >> 32);
         (a as usize, (b + u64::from(b >= a)) as usize)
@@ -66,7 +66,7 @@ pub(crate) fn pair<'a>(cx: &mut PickContext<'a>) -> Result<(&'a Member, &'a Memb
     if a != b && cx.admits(first) && cx.admits(second) { Ok((first, second)) } else { Err(begun(cx, a)) }
 }
 
-/// The first draw stands if it is admitted, even if the second is not.
+/// Keeps the first draw if it is admitted, even if the second is not.
 #[cold]
 fn begun(cx: &PickContext<'_>, first: usize) -> Draws {
     let mut draws = Draws::NONE;
@@ -76,14 +76,14 @@ fn begun(cx: &PickContext<'_>, first: usize) -> Draws {
     draws
 }
 
-/// Draws up to `k` distinct admitted members, each time by weight among those not yet drawn. Fewer when fewer are
-/// admitted; none when none is.
+/// Draws up to `k` distinct admitted members, each by weight among those not yet drawn. Returns fewer if fewer are
+/// admitted.
 #[inline]
 pub fn distinct(cx: &mut PickContext<'_>, k: usize) -> Draws {
     more(cx, Draws::NONE, k)
 }
 
-/// As [`distinct`], with some drawn already.
+/// Continues the draws of [`distinct`] until there are `k`.
 pub(crate) fn more(cx: &mut PickContext<'_>, mut draws: Draws, k: usize) -> Draws {
     if cx.set.is_empty() {
         return draws;
@@ -106,10 +106,11 @@ pub(crate) fn more(cx: &mut PickContext<'_>, mut draws: Draws, k: usize) -> Draw
     draws
 }
 
-/// Of two distinct drawn members, the one with the lower `cost`; `by` says what the cost is. [`is_due`] decides ties.
+/// Returns the one with the lower `cost` of two distinct drawn members; `by` describes the cost in explanations.
+/// [`is_due`] decides ties.
 ///
 /// # Errors
-/// Why none could be drawn.
+/// The reason why none could be drawn.
 #[inline]
 pub(crate) fn lowest(
     cx: &mut PickContext<'_>,
@@ -128,11 +129,11 @@ pub(crate) fn lowest(
     lowest_of(cx, &draws, by, cost)
 }
 
-/// As [`lowest`], for sets with ramping members and costs that do not depend on the weight: the draw alone would not
-/// hold those members back, as of two endpoints both are always drawn.
+/// Variant of [`lowest`] for sets with ramping members and costs that do not depend on the weight: the draw alone would
+/// not hold those members back, as with two endpoints both are always drawn.
 ///
 /// # Errors
-/// Why none could be drawn.
+/// The reason why none could be drawn.
 #[cold]
 pub(crate) fn lowest_thinned(
     cx: &mut PickContext<'_>,
@@ -143,8 +144,8 @@ pub(crate) fn lowest_thinned(
     lowest_of(cx, &draws, by, cost)
 }
 
-/// Draws by the weights without slow start; each drawn member stays with the probability of its ramp, and so gets that
-/// part of its full share.
+/// Draws by the weights without slow start, and keeps each drawn member with the probability of its ramp, so that it
+/// gets that part of its full share.
 fn thinned(cx: &mut PickContext<'_>) -> Draws {
     let members = cx.set.members();
     let tries = if members.len() < 2 { 0 } else { REJECTIONS_MAX };
@@ -165,7 +166,7 @@ fn thinned(cx: &mut PickContext<'_>) -> Draws {
     more(cx, Draws::NONE, 2)
 }
 
-/// The drawn member with the lowest cost.
+/// Returns the drawn member with the lowest cost.
 fn lowest_of(
     cx: &mut PickContext<'_>,
     draws: &Draws,
@@ -185,7 +186,7 @@ fn lowest_of(
     Ok(best.0.slot)
 }
 
-/// The better of two members with their costs.
+/// Returns the better of two members, with its cost.
 #[inline]
 fn cheaper<'a>(
     cx: &mut PickContext<'_>,
@@ -195,12 +196,12 @@ fn cheaper<'a>(
 ) -> (&'a Member, f32) {
     let tied = other.1 == best.1;
     note(cx, other.0, other.1, if tied { TIE } else { by });
-    // Without branches: which of two it is cannot be predicted.
+    // Without branches, as the better of two cannot be predicted.
     let wins = (other.1 < best.1) | (tied & is_due(cx.loads, other.0, best.0));
     [best, other][usize::from(wins)]
 }
 
-/// The rule when nothing was compared.
+/// Rule in explanations of picks without a comparison.
 pub(crate) const ONLY_ONE: &str = "the only one drawn";
 
 #[inline]
@@ -212,19 +213,24 @@ fn note(cx: &mut PickContext<'_>, member: &Member, cost: f32, rule: &'static str
     }
 }
 
+<<<<<<< HEAD
 /// The rule of a tie.
 pub(crate) const TIE: &str = "its turn, or else the first drawn, with all else equal";
+=======
+/// Rule in explanations of ties.
+pub(crate) const TIE: &str = "its turn, or else the first drawn, all else being equal";
+>>>>>>> work-c
 
-/// Whether `other` wins a tie, because it is due before `best` by the picks so far: otherwise a large pool at low load,
-/// where nearly all show 0 in flight, would fall back to blind chance. Else the one drawn first wins, as only the first
-/// draw follows the weights.
+/// True if `other` wins a tie because it is due before `best` by the picks so far. Without this, a large pool at low
+/// load, where nearly all have 0 in flight, would fall back to blind chance. If it is false the one drawn first wins,
+/// as only the first draw follows the weights.
 #[inline]
 pub(crate) fn is_due(loads: &Loads, other: &Member, best: &Member) -> bool {
     loads.ahead(other.slot) < loads.ahead(best.slot)
 }
 
 /// Draws the rest by walking over the members. Rejection and scan have the same distribution: each draws by weight
-/// among what is left.
+/// among the rest.
 #[cold]
 fn scan(cx: &mut PickContext<'_>, mut draws: Draws, k: usize) -> Draws {
     let members = cx.set.members();

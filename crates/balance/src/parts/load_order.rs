@@ -1,26 +1,27 @@
-//! Which endpoint has the least in flight, among those of like weight? [`LoadOrder`] keeps endpoints in classes, each
-//! in order of load, so that an algorithm compares only the first of each.
+//! Endpoints in order of load, in classes of similar weight, so that an algorithm compares only the first of each
+//! class.
 //!
-//! With up to [`CLASSES_MAX`] different weights, each is a class of its own: lists, O(1) for any change. With more, as
-//! when many endpoints warm up, a class holds weights within a factor of two: heaps, O(log n).
+//! With up to [`CLASSES_MAX`] different weights, each is a class of its own, kept in lists with O(1) for any change.
+//! With more, as when many endpoints ramp up, a class holds weights within a factor of two, kept in heaps with O(log
+//! n).
 
 use crate::endpoints::set::EndpointSet;
 use crate::structures::buckets::Buckets;
 use crate::structures::heap::IndexedHeap;
 
-/// Comparing the first of 8 classes takes about as long as a move in a heap of 10,000.
+/// Most classes with lists. Comparing the first of 8 classes takes about as long as a move in a heap of 10,000.
 const CLASSES_MAX: usize = 8;
 
-/// Virtual time counts in 1 / 2^32 of a round of turns, so that 2^16 rounds fit beside the level.
+/// Bits of a heap key for virtual time, in 1 / 2^32 of a round of turns: 2^16 rounds fit below the load level.
 const TURN_BITS: u32 = 48;
 const LEVEL_MAX: u64 = (1 << (64 - TURN_BITS)) - 1;
 
 /// Endpoints, by slot number, in order of load within their class.
 pub(crate) struct LoadOrder {
     classes: Classes,
-    /// The lightest weight of each class.
+    /// Lightest weight of each class, in descending order.
     lightest: Vec<u32>,
-    /// Virtual time is counted from here in heaps.
+    /// Origin of virtual time in heap keys.
     epoch: u64,
 }
 
@@ -29,14 +30,14 @@ enum Classes {
     Near(Vec<IndexedHeap<u64>>),
 }
 
-/// What decides an endpoint's place.
+/// Inputs of an endpoint's place in its class.
 pub(crate) struct Standing {
-    /// Requests in flight.
+    /// Requests in flight at the endpoint.
     pub(crate) load: u32,
     pub(crate) weight: u32,
-    /// When it was picked last, as any number that grows.
+    /// Time of its latest pick, as any number that grows.
     pub(crate) latest: u64,
-    /// The virtual time of its next turn, and from one turn to the next.
+    /// Virtual time of its next turn, and the virtual time from one turn to the next.
     pub(crate) turn: (u64, u64),
 }
 
@@ -47,14 +48,14 @@ impl Default for LoadOrder {
 }
 
 impl LoadOrder {
-    /// Empty, with classes for the weights of this set.
+    /// Returns an empty order with classes for the weights of this set.
     pub(crate) fn new(set: &EndpointSet, clock: u64) -> LoadOrder {
         let mut weights: Vec<u32> = set.members().iter().map(|m| m.weight).collect();
         weights.sort_unstable_by(|a, b| b.cmp(a));
         weights.dedup();
         let exact = weights.len() <= CLASSES_MAX;
         if !exact {
-            // Heaviest first: of each octave the last is the lightest.
+            // Sorted from the heaviest, so the last of each octave is the lightest.
             weights.dedup_by(|lighter, kept| {
                 let same = lighter.ilog2() == kept.ilog2();
                 *kept = if same { *lighter } else { *kept };
@@ -75,26 +76,25 @@ impl LoadOrder {
         order
     }
 
-    /// How many classes there are.
+    /// Number of classes, which are numbered from the heaviest.
     #[inline]
     pub(crate) fn classes(&self) -> u32 {
         self.lightest.len() as u32
     }
 
-    /// The class of a weight of the set.
+    /// Class of a weight of the set.
     pub(crate) fn class(&self, weight: u32) -> u32 {
         self.lightest.partition_point(|&w| w > weight) as u32
     }
 
-    /// Whether virtual time has run so far that [`begin_epoch`](Self::begin_epoch) is due, and then all are placed
-    /// again.
+    /// True if virtual time has run so far that [`begin_epoch`](Self::begin_epoch) is due. All endpoints have to be
+    /// placed again then.
     #[inline]
     pub(crate) fn is_past(&self, clock: u64) -> bool {
         clock.wrapping_sub(self.epoch) >> (TURN_BITS - 1) != 0
     }
 
-    /// Counts virtual time from 256 rounds ago: an endpoint without a turn for longer than that is as early as
-    /// possible.
+    /// Counts virtual time from 256 rounds ago. An endpoint without a turn for longer is placed as early as possible.
     pub(crate) fn begin_epoch(&mut self, clock: u64) {
         self.epoch = clock.wrapping_sub(256 << 32);
     }
@@ -125,7 +125,7 @@ impl LoadOrder {
         }
     }
 
-    /// The first of a class.
+    /// First endpoint of a class; `None` if the class is empty.
     #[inline]
     pub(crate) fn first(&mut self, class: u32) -> Option<u32> {
         match &mut self.classes {
@@ -134,7 +134,7 @@ impl LoadOrder {
         }
     }
 
-    /// The first of a class that `admits`.
+    /// First endpoint of a class that `admits` accepts.
     pub(crate) fn first_where(&mut self, class: u32, admits: impl FnMut(u32) -> bool) -> Option<u32> {
         match &mut self.classes {
             Classes::Exact(buckets) => buckets.first_where(class, admits).map(|(_, slot)| slot),
@@ -143,9 +143,9 @@ impl LoadOrder {
     }
 }
 
-/// Orders by load in whole requests of the lightest of the class, and below that grain by turn, where each request in
-/// flight sets an endpoint back by one. Weights of a class differ by less than a factor of two: so no endpoint gets
-/// ahead of another of its class by more than two requests, and turns keep the shares exact.
+/// Heap key: the load in whole requests of the lightest endpoint of the class, and for equal loads the turn, where each
+/// request in flight sets an endpoint back by one. Weights of a class differ by less than a factor of two, so no
+/// endpoint gets ahead of another of its class by more than two requests, and turns keep the shares exact.
 fn place(at: &Standing, lightest: u32, epoch: u64) -> u64 {
     let level = u64::from(at.load) * u64::from(lightest) / u64::from(at.weight);
     let (due, stride) = at.turn;

@@ -1,8 +1,9 @@
-//! Which endpoint owns which part of the key space? Maglev's table: each endpoint has its own permutation of the places
-//! and takes the first free one at each of its turns, until all are taken.
+//! Maglev's lookup table of keys: each endpoint has its own permutation of the table's places and takes the first free
+//! one at each of its turns, until all are taken.
 //!
 //! Source: Eisenbud et al., Maglev: A Fast and Reliable Software Network Load Balancer (NSDI 2016), section 3.4. Turns
-//! are by weight, interleaved as in Katran's second version; how many places each gets is fixed before, exactly.
+//! are by weight, interleaved as in Katran's second version. The number of places of each endpoint is fixed beforehand,
+//! exactly.
 
 use crate::endpoints::endpoint::EndpointId;
 use crate::endpoints::set::{EndpointSet, Member};
@@ -10,18 +11,19 @@ use crate::structures::heap::IndexedHeap;
 use crate::structures::rng::mix;
 use std::sync::Arc;
 
-/// The table of one set, which all workers share.
+/// The table of one set, shared by all workers.
 #[derive(Debug)]
 pub(crate) struct KeyTable {
     places: u32,
-    /// The endpoints and weights it was made of, in the order of the set.
+    /// Endpoints and weights that the table was made from, in the order of the set.
     made_of: Box<[(EndpointId, u32)]>,
-    /// The index in the set's members of each place's owner.
+    /// Owner of each place, as an index into the set's members.
     pub(crate) owners: Arc<[u32]>,
 }
 
 impl KeyTable {
-    /// The table of `set`, or `former` if that would be the same: a change of limits or health changes no table.
+    /// Returns the table of `set`, or `former` if that would be equal: changes of limits or health do not change the
+    /// table.
     fn new(set: &EndpointSet, places: u32, former: Option<&Arc<KeyTable>>) -> Arc<KeyTable> {
         let members = set.members().iter().map(|m| (m.id, m.weight));
         if let Some(former) = former.filter(|f| f.places == places && f.made_of.iter().copied().eq(members.clone())) {
@@ -31,13 +33,14 @@ impl KeyTable {
         Arc::new(KeyTable { places, made_of: members.collect(), owners })
     }
 
-    /// Makes the table of a set, for all workers, before any of them sees the set.
+    /// Makes the table of a set for all workers, before any of them sees the set.
     pub(crate) fn prepare(set: &EndpointSet, places: u32, former: Option<&Arc<KeyTable>>) {
         set.prepare(|| KeyTable::new(set, places, former));
     }
 
-    /// The table of a set: the one that all workers share, which the first of them makes if it does not exist yet. If
-    /// the shared one has another size, as it may after a change of the configuration, the worker makes one of its own.
+    /// Returns the table of a set: the one that all workers share, which the first of them makes if it does not exist
+    /// yet. If the shared one has another size, as it may after a change of the configuration, the worker makes its
+    /// own.
     pub(crate) fn of(set: &EndpointSet, places: u32, former: Option<&Arc<KeyTable>>) -> Arc<KeyTable> {
         KeyTable::prepare(set, places, former);
         let shared = set.prepared::<KeyTable>().filter(|table| table.places == places);
@@ -45,16 +48,16 @@ impl KeyTable {
     }
 }
 
-/// The index in `members` of the owner of each of `places` places; `places` must be prime. The same for the same
-/// identities and weights in any order. O(places x ln places). Empty without members.
+/// Owner of each of `places` places, as an index into `members`; `places` must be prime. Depends on identities and
+/// weights, but not on their order. O(places x ln places). Empty if there are no members.
 pub(crate) fn table(members: &[Member], places: u32) -> Box<[u32]> {
-    // Everything below goes by identity, so that the order of the configuration does not matter.
+    // Everything below is ordered by identity, so that the order of the configuration does not matter.
     let mut by_id: Vec<u32> = (0..members.len() as u32).collect();
     by_id.sort_unstable_by_key(|&i| members[i as usize].id);
     let mut left = quotas(members, &by_id, places);
     let mut filling = Filling::new(members, &by_id, places);
     if members.windows(2).all(|w| w[0].weight == w[1].weight) {
-        // Equal quotas but for one place: plain rounds.
+        // The quotas differ by at most one place: plain rounds.
         for _ in 0..left.iter().copied().max().unwrap_or(0) {
             for (rank, left) in left.iter_mut().enumerate().filter(|(_, left)| **left > 0) {
                 filling.take(rank, by_id[rank]);
@@ -79,10 +82,10 @@ pub(crate) fn table(members: &[Member], places: u32) -> Box<[u32]> {
     filling.table
 }
 
-/// A table that is being filled.
+/// A lookup table in construction.
 struct Filling {
     table: Box<[u32]>,
-    /// One bit a place: a thirty-second of the table's size, so it stays in the fastest cache.
+    /// Free and taken places, one bit each: a thirty-second of the table's size, so it stays in the fastest cache.
     taken: Vec<u64>,
     walks: Vec<Walk>,
 }
@@ -94,7 +97,7 @@ impl Filling {
         Filling { table: vec![0; size].into(), taken: vec![0; size / 64 + 1], walks }
     }
 
-    /// The endpoint of this rank takes the next free place on its way.
+    /// Gives the next free place on its walk to the endpoint of this rank.
     #[inline]
     fn take(&mut self, rank: usize, owner: u32) {
         let (walk, places) = (&mut self.walks[rank], self.table.len() as u32);
@@ -106,7 +109,8 @@ impl Filling {
     }
 }
 
-/// How many places each gets, by rank: its share rounded down, and one more for those with the largest remainders.
+/// Number of places of each endpoint, by rank: its share rounded down, and one more for those with the largest
+/// remainders.
 fn quotas(members: &[Member], by_id: &[u32], places: u32) -> Vec<u32> {
     let total: u64 = members.iter().map(|m| u64::from(m.weight)).sum();
     let exact = |i: &u32| u64::from(places) * u64::from(members[*i as usize].weight);
@@ -118,7 +122,7 @@ fn quotas(members: &[Member], by_id: &[u32], places: u32) -> Vec<u32> {
     quotas
 }
 
-/// An endpoint's way through the places: a step of fixed length visits all of them, as their number is prime.
+/// An endpoint's walk through the places. Steps of a fixed length visit all of them, as their number is prime.
 struct Walk {
     at: u32,
     skip: u32,
@@ -139,12 +143,12 @@ impl Walk {
     }
 }
 
-/// Whether `n` is prime, by trial division.
+/// True if `n` is prime, by trial division.
 pub(crate) fn is_prime(n: u64) -> bool {
     n >= 2 && (2..).take_while(|d| d * d <= n).all(|d| !n.is_multiple_of(d))
 }
 
-/// The prime closest to `n`, of two the smaller.
+/// The prime closest to `n`; of two the smaller.
 pub(crate) fn nearest_prime(n: u64) -> u64 {
     let near = (0..).flat_map(|d| [n.saturating_sub(d), n + d]);
     near.into_iter().find(|&p| is_prime(p)).expect("there is a prime between n and 2n")
@@ -194,8 +198,8 @@ mod tests {
 
     #[test]
     fn few_places_change_their_owner_without_need() {
-        // All places of the endpoint that leaves must: 1 / n. The paper (figure 12) sees some percent more when one of
-        // 1000 leaves a table of 65,537; the limit here is 2 %, where a modulus would move 1 - 1/n of all.
+        // All places of the endpoint that leaves must change: 1 / n. The paper (figure 12) finds a few percent more
+        // when one of 1000 leaves a table of 65,537. The limit here is 2 %, where a modulus would move 1 - 1/n of all.
         for (n, weights) in [(10, [1, 1]), (100, [1, 1]), (50, [1, 7])] {
             let weights: Vec<u32> = (0..n).map(|i| weights[i % 2]).collect();
             let m = members(&weights);

@@ -1,4 +1,4 @@
-//! What algorithms share: everything but the rule that tells them apart.
+//! Code shared by several algorithms: everything but the rule that distinguishes each of them.
 
 pub mod draw;
 pub(crate) mod load_order;

@@ -1,13 +1,13 @@
-//! How loaded is an endpoint that does not report its load? As loaded as those that do, by its weight.
+//! Load from other balancers at endpoints that do not report it: the average of those that do, by weight.
 
-/// More than any endpoint has in flight. It means that the endpoint did not report lately.
+/// Marks an endpoint that has not reported lately. Larger than any number of requests in flight.
 pub(crate) const UNKNOWN: u32 = u32::MAX;
 
-/// What other balancers have in flight, over all endpoints that reported lately.
+/// Requests of other balancers, summed over all endpoints that reported lately.
 #[derive(Default)]
 pub(crate) struct PeerLoad {
     in_flight: u64,
-    /// The weights of those endpoints.
+    /// Sum of the weights of those endpoints.
     weight: u64,
 }
 
@@ -24,8 +24,8 @@ impl PeerLoad {
         }
     }
 
-    /// The load of an endpoint that does not report: as much as the others by its weight. If it counted as idle, an
-    /// endpoint that cannot report would get everything.
+    /// Returns the load of an endpoint of this weight that does not report: as much as the others have per weight. If
+    /// it counted as idle, an endpoint that cannot report would get everything.
     pub(crate) fn usual(&self, weight: u32) -> u32 {
         let usual = (self.in_flight * u64::from(weight) + self.weight / 2).checked_div(self.weight).unwrap_or(0);
         usual.min(u64::from(u32::MAX)) as u32

@@ -1,6 +1,7 @@
-//! Which endpoint is asked for its load now? A fixed number of different endpoints for each request, under a maximal
-//! rate. None between requests: simulated with sidecars of 27 requests a second each, nine more probes a request brought 1.5 % of
-//! throughput where processes stall for half of the time and nothing elsewhere, and cost 15 % of it where cores are few.
+//! The number and the targets of probes: a fixed number of different endpoints per request, up to a maximum rate, and
+//! none between requests. In a simulation with sidecars of 27 requests a second each, nine more probes per request
+//! gained 1.5 % of throughput where processes stall half of the time and nothing elsewhere, and cost 15 % where cores
+//! are few.
 
 use crate::endpoints::set::Slot;
 use crate::seam::params::{Kind, Param, Value};
@@ -8,36 +9,43 @@ use crate::seam::picker::PickContext;
 use crate::structures::time::{Instant, MILLISECOND_NS};
 use crate::structures::token_bucket::{Rate, TokenBucket};
 
-/// For the tables of algorithms that ask.
+/// Parameter for the tables of algorithms that send probes.
 pub(crate) const PROBE_RATE_MAX: Param = Param {
     name: "probe_rate_max",
     kind: Kind::Int { min: 0, max: 1_000_000 },
     default: Value::Int(10_000),
+<<<<<<< HEAD
     help: "Maximum probes per second from each worker, whatever the request rate.",
     why: "At some 10 us of processor time for a probe and its answer this is a tenth of a core. Above it a worker goes by \
           earlier answers, and by its own requests since.",
+=======
+    help: "Most probes a second from each worker, whatever the rate of requests.",
+    why: "At about 10 us of processor time for a probe and its answer this is a tenth of a core. Beyond it a worker uses \
+          earlier answers, and its own requests since.",
+>>>>>>> work-c
 };
 
-/// Probes that may be sent at once after a pause: those of 10 ms, and those of a few requests.
+/// Probes that may be sent at once after a pause: those of 10 ms, but at least [`BURST_MIN`], the probes of a few
+/// requests.
 const BURST_NS: u64 = 10 * MILLISECOND_NS;
 const BURST_MIN: u32 = 16;
 
-/// How many probes may be sent, and to which endpoints.
+/// Budget of one worker's probes, and the endpoints it has asked.
 #[derive(Debug)]
 pub(crate) struct ProbeBudget {
     per_request: f64,
     rate_max: Rate,
-    /// When the latest probe was sent.
+    /// Time of the latest probe.
     asked_at: Instant,
-    /// Whether a probe was ever sent.
+    /// True once an endpoint was chosen to be asked.
     asks: bool,
-    /// Starts since the latest probe.
+    /// Starts that `owed` does not count yet.
     starts: u32,
     /// Probes due for the requests so far.
     owed: f64,
-    /// Probes that the rate allows.
+    /// Probes that the maximum rate allows.
     allowed: TokenBucket,
-    /// Endpoints asked since the latest start: distinct.
+    /// Endpoints asked since the latest start. All different.
     asked: Vec<Slot>,
 }
 
@@ -60,16 +68,16 @@ impl ProbeBudget {
         self.starts = self.starts.saturating_add(1);
     }
 
-    /// Whether one more endpoint is to be asked; if so, the probe counts as sent.
+    /// Returns true if one more endpoint is to be asked; the probe counts as sent then.
     pub(crate) fn is_due(&mut self, cx: &PickContext<'_>) -> bool {
         if self.starts > 0 {
-            // Probes beyond those of two requests are forgotten: answers are wanted now, not many later.
+            // Probes beyond those of two requests are dropped: answers are wanted now, not many later.
             let owed = self.owed + self.per_request * f64::from(self.starts);
             self.owed = owed.min(2.0 * self.per_request.max(1.0));
             self.starts = 0;
             self.asked.clear();
         }
-        // One endpoint alone gets all requests whatever it answers.
+        // A single endpoint gets all requests whatever it answers.
         let due = self.owed >= 1.0 && cx.set.len() > 1 && self.asked.len() < cx.set.len();
         if due {
             self.owed -= 1.0;
@@ -78,33 +86,34 @@ impl ProbeBudget {
         due
     }
 
-    /// Whether a probe was sent within the last `ns` nanoseconds.
+    /// True if a probe was sent within the last `ns` nanoseconds.
     pub(crate) fn asked_within(&self, ns: u64, now: Instant) -> bool {
         self.asks && now.since(self.asked_at) <= ns
     }
 
-    /// Whether no endpoint was asked since the latest start.
+    /// True if no endpoint was asked since the latest start.
     pub(crate) fn is_first(&self) -> bool {
         self.asked.is_empty()
     }
 
-    /// Notes that `slot` is asked, and returns it.
+    /// Records that `slot` is asked, and returns it.
     pub(crate) fn ask(&mut self, slot: Slot) -> Option<Slot> {
         self.asks = true;
         self.asked.push(slot);
         Some(slot)
     }
 
-    /// Chooses any endpoint that was not asked since the latest start.
+    /// Chooses a random endpoint that was not asked since the latest start.
     pub(crate) fn ask_any(&mut self, cx: &mut PickContext<'_>) -> Option<Slot> {
         let members = cx.set.members();
-        // From a random place on: at most as many steps as endpoints were asked since the latest start, eight or so.
+        // From a random place on. Takes at most as many steps as endpoints were asked since the latest start, about
+        // eight.
         let (before, from) = members.split_at(cx.rng.below(members.len() as u32) as usize);
         let slot = from.iter().chain(before).map(|m| m.slot).find(|s| !self.asked.contains(s))?;
         self.ask(slot)
     }
 
-    /// Whether the rate allows one more probe; if so, it counts as sent.
+    /// Returns true if the maximum rate allows one more probe, which counts as sent then.
     pub(crate) fn may_send(&mut self, now: Instant) -> bool {
         self.allowed.take(self.rate_max, now).is_ok()
     }

@@ -1,27 +1,27 @@
-//! Which answers to probes decide picks? A small pool of recent ones, the newest for each endpoint, from which old, bad
-//! and used-up ones are removed.
+//! A small pool of recent probe answers, the newest of each endpoint, from which picks are decided. Old, bad and
+//! used-up answers are removed.
 //!
 //! Source: Wydrowski et al., Load is not what you should balance: Introducing Prequal (NSDI 2024), section 4.
 
 use crate::endpoints::set::Slot;
 use crate::structures::time::Instant;
 
-/// How many recent answers decide what counts as much in flight: the median of 64 is within 6 % of the true rank
-/// (sd 1 / (2 sqrt 64)), and a change of load is seen after 64 probes, some 20 requests.
+/// Recent answers from which the threshold of hot endpoints is derived. The median of 64 is within 6 % of the true rank
+/// (standard deviation 1 / (2 sqrt 64)), and a change of load shows after 64 probes, about 20 requests.
 const RECENT_MAX: usize = 64;
 
-/// One answer.
+/// The latest answer of one endpoint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) slot: Slot,
-    /// Requests in flight there per weight: as answered, one more for each that this worker sent there since, and one
-    /// less for each of its own that ended.
+    /// Requests in flight at the endpoint, per weight: the number it answered, plus one for each request that this
+    /// worker has sent there since, minus one for each of its own that has ended.
     pub(crate) in_flight: f32,
-    /// What one request adds to that.
+    /// Amount that one request adds to `in_flight`.
     pub(crate) one: f32,
     pub(crate) latency_ns: u64,
     pub(crate) at: Instant,
-    /// How many more requests may use this answer.
+    /// Further requests that may use this answer.
     pub(crate) uses: u32,
 }
 
@@ -29,11 +29,12 @@ pub(crate) struct Entry {
 #[derive(Debug, Default)]
 pub(crate) struct ProbePool {
     entries: Vec<Entry>,
-    /// In flight per weight of recent answers, in order of arrival around `next`, and sorted.
+    /// Requests in flight per weight in recent answers: a ring buffer whose oldest is at `next`, and the same numbers
+    /// sorted.
     recent: Vec<f32>,
     next: usize,
     sorted: Vec<f32>,
-    /// Whether the next removal takes the worst; if not, the oldest.
+    /// True if the next removal takes the worst answer, false if it takes the oldest.
     worst_next: bool,
 }
 
@@ -42,9 +43,9 @@ impl ProbePool {
         &self.entries
     }
 
-    /// Adds an answer; beyond `most` the oldest is removed.
+    /// Adds an answer. If that exceeds `most`, the oldest is removed.
     pub(crate) fn add(&mut self, entry: Entry, most: usize) {
-        let over = self.entries.len().saturating_sub(most); // some endpoints have left
+        let over = self.entries.len().saturating_sub(most); // the limit falls when endpoints leave
         self.entries.drain(..over);
         let before = self.entries.iter().position(|e| e.slot == entry.slot);
         match before.or((self.entries.len() >= most).then_some(0)) {
@@ -66,7 +67,7 @@ impl ProbePool {
         let gone = std::mem::replace(&mut self.recent[self.next], in_flight);
         self.next = (self.next + 1) % RECENT_MAX;
         let from = self.sorted.partition_point(|&x| x < gone);
-        // Only the numbers between the two places move.
+        // Only the numbers between the two positions move.
         if from < to {
             self.sorted[from..to].rotate_left(1);
             self.sorted[to - 1] = in_flight;
@@ -76,13 +77,13 @@ impl ProbePool {
         }
     }
 
-    /// This quantile of in flight per weight over recent answers; more than that is hot.
+    /// Quantile `q` of requests in flight per weight over recent answers. Endpoints above it are hot.
     pub(crate) fn quantile(&self, q: f64) -> f32 {
         let at = (q * self.sorted.len().saturating_sub(1) as f64) as usize;
         self.sorted.get(at).copied().unwrap_or(0.0)
     }
 
-    /// Forgets what is known of an endpoint.
+    /// Removes the answer of an endpoint.
     pub(crate) fn remove(&mut self, slot: Slot) {
         self.entries.retain(|e| e.slot != slot);
     }
@@ -91,7 +92,7 @@ impl ProbePool {
         self.entries.retain(keep);
     }
 
-    /// A request was sent to `slot`: the endpoint is one busier than it answered, and that answer was used once more.
+    /// Counts a request sent to `slot`: the endpoint is one busier than it answered, and its answer was used once more.
     pub(crate) fn sent(&mut self, slot: Slot) {
         let Some(at) = self.entries.iter().position(|e| e.slot == slot) else { return };
         let entry = &mut self.entries[at];
@@ -102,15 +103,15 @@ impl ProbePool {
         }
     }
 
-    /// A request ended at `slot`.
+    /// Counts the end of a request at `slot`.
     pub(crate) fn ended(&mut self, slot: Slot) {
         if let Some(entry) = self.entries.iter_mut().find(|e| e.slot == slot) {
             entry.in_flight = (entry.in_flight - entry.one).max(0.0);
         }
     }
 
-    /// Removes the oldest and the worst by turns. The oldest is the least true. The worst, which no request picks,
-    /// would stay until it is the oldest, and the pool would fill up with bad answers.
+    /// Removes the oldest and the worst answer by turns. The oldest is the least accurate. The worst, which no request
+    /// picks, would stay until it is the oldest, and the pool would fill up with bad answers.
     pub(crate) fn remove_one(&mut self, hot_above: f32) {
         if self.entries.is_empty() {
             return;
@@ -120,7 +121,7 @@ impl ProbePool {
         self.worst_next = !self.worst_next;
     }
 
-    /// Of the hot answers the one with most in flight; if none is hot, the one with the highest latency.
+    /// Index of the hot answer with the most in flight or, if none is hot, of the one with the highest latency.
     fn worst(&self, hot_above: f32) -> usize {
         let rank = |e: &Entry| if e.in_flight > hot_above { (e.in_flight, 0) } else { (-1.0, e.latency_ns) };
         let mut worst = 0;
@@ -175,7 +176,7 @@ mod tests {
             pool.remove_one(8.0);
             gone.extend(before.into_iter().filter(|s| !slots(&pool).contains(s)));
         }
-        // Oldest, hot, oldest, slowest of those not hot, oldest, last.
+        // In order: oldest, hot, oldest, slowest of those not hot, oldest, last.
         assert_eq!(gone, [0, 1, 2, 4, 3, 5]);
     }
 

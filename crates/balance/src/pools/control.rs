@@ -1,5 +1,5 @@
-//! What does a pool know of its endpoints, and when must it look again? Health, ejection, ramp and limit of each, by
-//! identity, so that they outlive reloads; [`crate::eligible`] folds them into the set.
+//! The control side of a pool: health, ejection, ramp and limit of each endpoint, and the time at which to look at them
+//! again. State is kept by identity, so it outlives reloads; [`crate::eligible`] folds it into the set.
 
 use crate::endpoints::eligible::{self, Candidate, Locality, Panic, Rules, Standing};
 use crate::endpoints::endpoint::{EndpointId, EndpointSpec, Forced};
@@ -16,22 +16,22 @@ use crate::structures::tally::Tally;
 use crate::structures::time::{Instant, SECOND_NS};
 use std::collections::BTreeMap;
 
-/// How a pool watches its endpoints. By default it does not: all count as healthy.
+/// Settings of the control side. By default all endpoints count as healthy.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Settings {
-    /// Active checks: the shell gives their results to [`Pool::on_check`](crate::Pool::on_check).
+    /// Active checks, whose results the shell passes to [`Pool::on_check`](crate::Pool::on_check).
     pub health: Option<health::Settings>,
-    /// Ejection by what requests show.
+    /// Ejection of endpoints by the outcomes of their requests.
     pub outlier: Option<outlier::Settings>,
     /// Ramps for endpoints that join or recover.
     pub slow_start: Option<slow_start::Settings>,
-    /// What happens when few are healthy.
+    /// Behaviour when few endpoints are healthy.
     pub panic: Panic,
-    /// The own zone, if it comes first.
+    /// Preference for the own zone; `None` if zones do not matter.
     pub locality: Option<Locality>,
-    /// Limits that follow latency.
+    /// Limits that follow the latency of endpoints.
     pub concurrency: Option<concurrency::Settings>,
-    /// Use of only a part of the endpoints; from the next [`Pool::update`](crate::Pool::update) on.
+    /// Use of only a part of the endpoints; takes effect with the next [`Pool::update`](crate::Pool::update).
     pub subset: Option<Subset>,
 }
 
@@ -45,42 +45,42 @@ impl Settings {
     }
 }
 
-/// While a tier fails that cannot be spared, ejected endpoints of other tiers are tried this much later, nanoseconds: often
-/// enough to end the outage soon after they are back, and a change of state a second is bearable in a log.
+/// Delay after which ejected endpoints of other tiers are tried while a tier fails that cannot be spared, nanoseconds.
+/// Short enough to end the outage soon after they are back, and one change of state per second is bearable in a log.
 const HASTENED_NS: u64 = SECOND_NS;
 
-/// At most so many changes are kept until they are taken; further ones are dropped, the newest first.
+/// Most changes that are kept until they are taken. Further ones are dropped, the newest first.
 const CHANGES_MAX: usize = 10_000;
 
-/// What is known of one endpoint.
+/// State of one endpoint on the control side.
 #[derive(Clone, Debug)]
 struct Known {
     slot: Slot,
     spec: EndpointSpec,
     health: Option<Health>,
     ejection: Ejection,
-    /// Whether checks and ejection let it be used, and since when its ramp runs if it has one.
+    /// True if checks and ejection let it be used; and the start of its ramp, if it has one.
     usable: bool,
     ramp_from: Option<Instant>,
-    /// Whether it ramps when it becomes usable: not at the start of a pool, when all endpoints are new.
+    /// True if it ramps when it becomes usable. False at the start of a pool, when all endpoints are new.
     ramps: bool,
     limit: Option<Limit>,
-    /// The sums at the start of the interval, of ejection and of limits.
+    /// Sums at the start of the current interval, of ejection and of limits.
     judged: Tally,
     limited: Tally,
     state: State,
 }
 
-/// The control side of a pool, except slots and publishing.
+/// Control side of a pool, apart from slots and publishing.
 #[derive(Debug, Default)]
 pub(crate) struct Control {
     settings: Settings,
-    /// In the order of the configuration.
+    /// State of the endpoints, in the order of the configuration.
     known: Vec<Known>,
     judge_at: Option<Instant>,
     limit_at: Option<Instant>,
     changes: Vec<Change>,
-    /// Whether there were endpoints before.
+    /// True if there were endpoints before.
     begun: bool,
 }
 
@@ -93,7 +93,7 @@ impl Control {
         self.judge_at = settings.outlier.filter(|o| o.compares()).map(|o| now.after(o.interval_ns));
         self.limit_at = settings.concurrency.map(|c| now.after(c.interval_ns));
         for known in &mut self.known {
-            // Endpoints that serve already go on until a check speaks against them: a reload is no reason to wait.
+            // Endpoints that already serve continue until a check contradicts that: a reload is no reason to wait.
             known.health = settings.health.map(|_| known.health.unwrap_or(Health::new(Initial::Healthy, now)));
             known.limit = settings.concurrency.map(|c| known.limit.unwrap_or(Limit::new(&c)).within(&c));
             if settings.outlier.is_none() {
@@ -104,17 +104,17 @@ impl Control {
         }
     }
 
-    /// The endpoints to use, if not all.
+    /// Returns the endpoints to use; `None` for all.
     pub(crate) fn part(&self, specs: &[EndpointSpec]) -> Option<Vec<EndpointSpec>> {
         self.settings.subset.map(|subset| subset.of(specs))
     }
 
-    /// What workers have to note of requests.
+    /// Returns what workers have to record about requests.
     pub(crate) fn watch(&self) -> Watch {
         self.settings.watch()
     }
 
-    /// Replaces the endpoints; what is known of those that stay is kept.
+    /// Replaces the endpoints. Those that stay keep their state.
     pub(crate) fn update(&mut self, placed: Vec<(Slot, EndpointSpec)>, counts: &Counts, now: Instant) {
         let mut before: BTreeMap<EndpointId, Known> = self.known.drain(..).map(|k| (k.spec.id, k)).collect();
         for (slot, spec) in placed {
@@ -130,7 +130,7 @@ impl Control {
 
     fn newcomer(&self, slot: Slot, spec: EndpointSpec, counts: &Counts, now: Instant) -> Known {
         let (observed, at) = counts.observed(slot);
-        observed.clear_streaks(at); // those of the slot's earlier endpoint
+        observed.clear_streaks(at); // those of the slot's previous endpoint
         let (reported, row) = counts.reported(slot);
         reported.now_of(row, spec.id);
         let (sums, settings) = (observed.tallied(at), &self.settings);
@@ -152,7 +152,7 @@ impl Control {
         known
     }
 
-    /// Takes the result of a check.
+    /// Applies the result of a check.
     pub(crate) fn on_check(&mut self, id: EndpointId, passed: bool, counts: &Counts) {
         let Some(known) = self.known.iter_mut().find(|k| k.spec.id == id) else { return };
         let (Some(settings), Some(health)) = (&self.settings.health, &mut known.health) else { return };
@@ -162,7 +162,7 @@ impl Control {
         }
     }
 
-    /// Does all that is due.
+    /// Does everything that is due.
     pub(crate) fn settle(&mut self, counts: &Counts, now: Instant) {
         match self.settings.outlier {
             Some(settings) => self.settle_ejections(&settings, counts, now),
@@ -188,7 +188,7 @@ impl Control {
         self.known = known;
     }
 
-    /// Takes an endpoint out for as long as an ejection lasts. Whether there is such an endpoint, and it is in.
+    /// Ejects an endpoint for as long as an ejection lasts. Returns false if there is no such endpoint in service.
     pub(crate) fn eject_by_order(&mut self, id: EndpointId, counts: &Counts, now: Instant) -> bool {
         let settings = self.settings.outlier.unwrap_or_default();
         let known = self.known.iter_mut().find(|k| k.spec.id == id && k.ejection.phase() == Phase::In);
@@ -200,7 +200,7 @@ impl Control {
         })
     }
 
-    /// Ends an endpoint's ejection or probation. Whether there is such an endpoint, and it was not in.
+    /// Ends the ejection or probation of an endpoint. Returns false if there is no such endpoint out of service.
     pub(crate) fn restore(&mut self, id: EndpointId, counts: &Counts, now: Instant) -> bool {
         let known = self.known.iter_mut().find(|k| k.spec.id == id && k.ejection.phase() != Phase::In);
         known.is_some_and(|known| {
@@ -209,7 +209,7 @@ impl Control {
         })
     }
 
-    /// Notes whether checks and ejection let an endpoint be used; one that becomes usable again ramps.
+    /// Updates whether checks and ejection let an endpoint be used. One that becomes usable again ramps.
     fn settle_use(&self, known: &mut Known, now: Instant) {
         let usable = known.is_checked(now) && known.is_in();
         if usable && !known.usable {
@@ -266,12 +266,12 @@ impl Control {
         }
     }
 
-    /// Ejects an endpoint, if it is in use and the pool can spare it. Returns false if it stays in use for want of
-    /// others.
+    /// Ejects an endpoint if it is in use and the pool can spare it. Returns false if it stays in use because the pool
+    /// has too few others.
     fn eject(&mut self, i: usize, settings: &outlier::Settings, cause: Cause, counts: &Counts, now: Instant) -> bool {
         let (observed, at) = counts.observed(self.known[i].slot);
         if self.known[i].spec.forced.is_some() {
-            // What it did meanwhile is no reason either when it is up or down by itself again.
+            // What it did in the meantime must not count when its own checks and requests decide again either.
             observed.clear_streaks(at);
             return true;
         }
@@ -287,9 +287,9 @@ impl Control {
     }
 
     /// True if the pool can spare an endpoint: another tier could serve instead of its tier, or another endpoint is
-    /// left and no more of its tier are out than may be. The cap keeps the last tier in use, whose endpoints are better
-    /// than none; it must not keep requests at dead endpoints while others are well. It also holds against comparisons,
-    /// as an endpoint that is slow or fails a part of its requests still carries load.
+    /// left and fewer of its tier are out than may be. The cap keeps the last tier in use, whose endpoints are better
+    /// than none; it must not keep requests at dead endpoints while others are healthy. The cap always applies to
+    /// ejection by comparison, as an endpoint that is slow or fails a part of its requests still carries load.
     fn can_spare(&self, i: usize, settings: &outlier::Settings, cause: Cause, now: Instant) -> bool {
         let tier = self.known[i].spec.priority;
         if cause.is_streak() && self.another_serves(tier, now) {
@@ -311,20 +311,20 @@ impl Control {
         wanted.iter().zip(fit).any(|(&wanted, fit)| fit > 0 && f64::from(fit) >= share * f64::from(wanted))
     }
 
-    /// Number of endpoints of a tier that are ejected or in probation, and number that the configuration wants used.
+    /// Number of endpoints of a tier that are ejected or on probation, and number that the configuration wants used.
     fn out(&self, tier: u8) -> (usize, usize) {
         let wanted = self.known.iter().filter(|k| k.counts() && k.spec.priority == tier);
         (wanted.clone().filter(|k| k.ejection.phase() != Phase::In).count(), wanted.count())
     }
 
-    /// Tries ejected endpoints of other tiers soon: this tier fails too, and cannot be spared.
+    /// Brings forward the trials of ejected endpoints in other tiers, as this tier fails too and cannot be spared.
     fn hasten_trials(&mut self, tier: u8, now: Instant) {
         let elsewhere = self.known.iter_mut().filter(|k| k.spec.priority != tier);
         elsewhere.for_each(|k| k.ejection.hasten(now.after(HASTENED_NS)));
     }
 
-    /// Brings back endpoints when a tier that shrank, or that has to serve alone now, has more out than allowed: those in
-    /// probation first, then those whose ejection ends first. What an operator wants out stays out.
+    /// Brings back endpoints when a tier that shrank, or that now has to serve alone, has more out than allowed: those
+    /// on probation first, then those whose ejection ends first. Endpoints ejected by an operator stay out.
     fn bring_back_excess(&mut self, counts: &Counts, now: Instant) {
         let Some(settings) = self.settings.outlier else { return };
         let mut tiers: Vec<u8> = self.known.iter().filter(|k| k.counts()).map(|k| k.spec.priority).collect();
@@ -349,7 +349,7 @@ impl Control {
         }
     }
 
-    /// The set as of now.
+    /// Returns the set as of `now`.
     pub(crate) fn fold(&self, now: Instant) -> EndpointSet {
         let candidates: Vec<Candidate<'_>> = self.known.iter().map(|k| self.candidate(k, now)).collect();
         let Settings { panic, locality, .. } = self.settings;
@@ -364,7 +364,8 @@ impl Control {
         Candidate { slot: *slot, spec, standing, ramp, in_flight_max }
     }
 
-    /// All ramps of a pool step at the same moments, so that there are not more sets the more endpoints ramp.
+    /// Returns the part of its weight that an endpoint has. All ramps of a pool step at the same times, so that the
+    /// number of sets does not grow with the number of ramping endpoints.
     fn ramp(&self, known: &Known, now: Instant) -> u16 {
         let (Some(settings), Some(from)) = (self.settings.slow_start, known.ramp_from) else { return FULL };
         let step = Instant(now.0 - now.0 % settings.step_ns());
@@ -387,7 +388,7 @@ impl Control {
         }
     }
 
-    /// When something is due next.
+    /// Returns the time at which something is due next; `None` if nothing is.
     pub(crate) fn next(&self, now: Instant) -> Option<Instant> {
         let step = self.settings.slow_start.map(|s| Instant((now.0 / s.step_ns() + 1).saturating_mul(s.step_ns())));
         let of = |k: &Known| {
@@ -409,19 +410,19 @@ impl Control {
 }
 
 impl Known {
-    /// Whether the configuration wants it used.
+    /// True if the configuration wants the endpoint used.
     fn counts(&self) -> bool {
         self.spec.counts()
     }
 
-    /// Ends its ejection without more ado.
+    /// Ends its ejection or probation at once.
     fn bring_back(&mut self, counts: &Counts, now: Instant) {
         self.ejection.bring_back(now);
         let (observed, at) = counts.observed(self.slot);
         observed.clear_streaks(at);
     }
 
-    /// Whether it is not ejected, or that does not count.
+    /// True if it is not ejected, or forced up.
     fn is_in(&self) -> bool {
         self.spec.forced == Some(Forced::Up) || self.ejection.phase() == Phase::In
     }
@@ -431,7 +432,7 @@ impl Known {
         self.counts() && self.spec.forced.is_none() && self.ejection.phase() == Phase::In
     }
 
-    /// Whether checks let it be used, or an operator does.
+    /// True if its checks or an operator let it be used.
     fn is_checked(&self, now: Instant) -> bool {
         if let Some(forced) = self.spec.forced {
             return forced == Forced::Up;
@@ -458,7 +459,7 @@ impl Known {
     }
 }
 
-/// Lets the outcomes of the trial that has begun decide.
+/// Makes the first outcome of the trial that has begun its verdict.
 fn begin_trial(known: &Known, counts: &Counts) {
     let (observed, at) = counts.observed(known.slot);
     observed.begin_trial(at, known.ejection.trial());

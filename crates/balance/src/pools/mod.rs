@@ -1,5 +1,4 @@
-//! A pool as a whole: what the control side knows of its endpoints, the set that workers see, and the replay of a
-//! journal.
+//! A pool as a whole: the control side of its endpoints, the set that workers see, and the replay of a journal.
 
 pub mod control;
 pub mod pool;

@@ -1,6 +1,6 @@
-//! Which endpoints does a pool have, and in which slots? Turns the configured endpoints into the set that every worker
-//! sees. Counts and slots follow an endpoint's identity, so they survive joins, leaves, reorderings and reloads, and so
-//! does what [`crate::control`] knows of it.
+//! The control side's interface of a pool: assigns slots to configured endpoints, and publishes the set that every
+//! worker sees. Counts and slots follow an endpoint's identity, so they survive joins, leaves, reorderings and reloads,
+//! and so does its state in [`crate::control`].
 
 use crate::endpoints::endpoint::{EndpointId, EndpointSpec};
 use crate::endpoints::set::{EndpointSet, Slot};
@@ -23,18 +23,18 @@ pub use crate::seam::view::View;
 #[derive(Debug)]
 pub struct Pool {
     published: Published<View>,
-    /// Prepares each set before it is published, for the algorithm of the latest balancer.
+    /// Preparation of each set before it is published, for the algorithm of the latest balancer.
     prepares: Published<Option<(Prepare, Params)>>,
     queue: Arc<Queue>,
     counts: Counts,
     control: Control,
     slots: BTreeMap<EndpointId, Slot>,
-    /// Slots whose endpoint left, with the generation that no longer had it.
+    /// Slots whose endpoint has left, with the generation that no longer had it.
     left: Vec<Left>,
     slots_used: u32,
 }
 
-/// An endpoint that left, whose tickets may still be out.
+/// An endpoint that has left, whose tickets may still be out.
 #[derive(Clone, Copy, Debug)]
 struct Left {
     id: EndpointId,
@@ -43,7 +43,7 @@ struct Left {
 }
 
 impl Pool {
-    /// A pool without endpoints for `workers` workers. Its queue takes no requests yet.
+    /// Returns a pool without endpoints for `workers` workers. Its queue accepts no requests yet.
     pub fn new(workers: u32) -> Pool {
         let counts = Counts::new(workers);
         let view = View { set: EndpointSet::default(), counts: counts.clone() };
@@ -53,8 +53,8 @@ impl Pool {
         Pool { published, prepares, queue, counts, control, slots: BTreeMap::new(), left: Vec::new(), slots_used: 0 }
     }
 
-    /// Sets how the pool watches its endpoints; what is known of them is kept as far as it is still meaningful. Call it
-    /// before the first [`update`](Self::update) if that shall follow the settings. Returns as [`poll`](Self::poll).
+    /// Sets how the pool watches its endpoints. Their state is kept as far as it is still meaningful. To be called
+    /// before the first [`update`](Self::update), if that is to follow the settings. Returns as [`poll`](Self::poll).
     pub fn configure(&mut self, settings: Settings, now: Instant) -> Option<Instant> {
         self.control.configure(settings, &self.counts, now);
         self.counts = self.counts.watching(self.control.watch());
@@ -63,9 +63,9 @@ impl Pool {
         self.control.next(now)
     }
 
-    /// Replaces the endpoints. Those that stay keep slot and counts, whatever their order. So do those that come back
-    /// while their tickets are out, or a discovery that flaps would lose counts and double limits. Of specs with the
-    /// same identity the first counts. Returns as [`poll`](Self::poll).
+    /// Replaces the endpoints. Those that stay keep slot and counts, in whatever order. So do those that return while
+    /// their tickets are out, or a flapping discovery would lose counts and double limits. Of specs with the same
+    /// identity the first counts. Returns as [`poll`](Self::poll).
     pub fn update(&mut self, specs: &[EndpointSpec], now: Instant) -> Option<Instant> {
         let part = self.control.part(specs);
         let specs = part.as_deref().unwrap_or(specs);
@@ -87,8 +87,8 @@ impl Pool {
         self.control.next(now)
     }
 
-    /// Gives slots to endpoints that are about to join, for shells that keep something by slot: they can get ready
-    /// before an [`update`](Self::update) with the same endpoints lets any worker pick one.
+    /// Assigns slots to endpoints that are about to join. Shells that keep state by slot can thus prepare it before an
+    /// [`update`](Self::update) with the same endpoints lets any worker pick one.
     pub fn reserve(&mut self, specs: &[EndpointSpec]) {
         self.bring_back(specs);
         let mut free = self.reclaim();
@@ -113,26 +113,27 @@ impl Pool {
         generation
     }
 
-    /// Takes the result of an active check. Returns as [`poll`](Self::poll).
+    /// Applies the result of an active check. Returns as [`poll`](Self::poll).
     pub fn on_check(&mut self, id: EndpointId, passed: bool, now: Instant) -> Option<Instant> {
         self.control.on_check(id, passed, &self.counts);
         self.poll(now)
     }
 
-    /// Takes an endpoint out of use for as long as an ejection lasts, whatever its requests say; `None` if there is no such
-    /// endpoint, or it is out already. Else returns as [`poll`](Self::poll).
+    /// Ejects an endpoint for as long as an ejection lasts, whatever its requests show. `None` if there is no such
+    /// endpoint, or it is out already; otherwise returns as [`poll`](Self::poll).
     pub fn eject(&mut self, id: EndpointId, now: Instant) -> Option<Option<Instant>> {
         self.control.eject_by_order(id, &self.counts, now).then(|| self.poll(now))
     }
 
-    /// Ends the ejection of an endpoint, and its probation; `None` if there is none. Else returns as [`poll`](Self::poll).
+    /// Ends the ejection or probation of an endpoint. `None` if there is none; otherwise returns as
+    /// [`poll`](Self::poll).
     pub fn restore(&mut self, id: EndpointId, now: Instant) -> Option<Option<Instant>> {
         self.control.restore(id, &self.counts, now).then(|| self.poll(now))
     }
 
-    /// Does all that is due, and publishes the set if that changed it. The shell calls it at the moment that the last
-    /// call returned, and when [`Balancer::end`] says so. Returns when to call it next; `None`: not before something
-    /// happens.
+    /// Does everything that is due, and publishes the set if that changed it. Returns the time of the next call;
+    /// `None`: not before something happens. The shell calls this at the time that the last call returned, and when
+    /// [`Balancer::end`] returns true.
     pub fn poll(&mut self, now: Instant) -> Option<Instant> {
         self.control.settle(&self.counts, now);
         if self.control.fold(now) != self.published.current().set {
@@ -141,17 +142,17 @@ impl Pool {
         self.control.next(now)
     }
 
-    /// How endpoints changed since the last call, in order.
+    /// Returns the state changes of endpoints since the last call, in order.
     pub fn take_changes(&mut self) -> Vec<Change> {
         self.control.take_changes()
     }
 
-    /// The state of each endpoint, as of the latest call that took the time as a parameter.
+    /// Returns the state of each endpoint, as of the latest call that took the time as a parameter.
     pub fn states(&self) -> impl Iterator<Item = (EndpointId, State)> + '_ {
         self.control.states()
     }
 
-    /// Gives endpoints that left and are configured again their old slots.
+    /// Assigns endpoints that left and are configured again their old slots.
     fn bring_back(&mut self, specs: &[EndpointSpec]) {
         if !self.left.is_empty() {
             let wanted: BTreeSet<EndpointId> = specs.iter().map(|s| s.id).collect();
@@ -160,7 +161,7 @@ impl Pool {
         }
     }
 
-    /// Slots that no worker can pick any more and whose last ticket ended.
+    /// Takes the slots that no worker can pick any more and whose last ticket has ended.
     fn reclaim(&mut self) -> Vec<Left> {
         let oldest = self.published.oldest_seen();
         let counts = &self.counts;
@@ -168,32 +169,33 @@ impl Pool {
         self.left.extract_if(.., idle).collect()
     }
 
-    /// The slot of an endpoint, if configured.
+    /// Returns the slot of an endpoint; `None` if it is not configured.
     pub fn slot_of(&self, id: EndpointId) -> Option<Slot> {
         self.slots.get(&id).copied()
     }
 
-    /// Requests in flight at an endpoint over all workers.
+    /// Requests in flight at an endpoint, over all workers.
     pub fn in_flight(&self, slot: Slot) -> u32 {
         self.counts.in_flight(slot)
     }
 
-    /// What workers see now.
+    /// Returns the view that workers see now.
     pub fn view(&self) -> Arc<View> {
         self.published.current()
     }
 
-    /// Where requests wait when every endpoint is full.
+    /// Queue of requests that find every endpoint full.
     pub fn queue(&self) -> &Arc<Queue> {
         &self.queue
     }
 
-    /// The balancer of one worker. Workers that share `seed` still draw differently.
+    /// Returns the balancer of one worker. Workers that share `seed` still draw differently.
     ///
-    /// All balancers of a worker have to be used by one thread at a time: what only that worker writes is not locked.
+    /// All balancers of a worker have to be used by one thread at a time: state that only that worker writes is not
+    /// locked.
     ///
     /// # Errors
-    /// Parameters that the algorithm refuses.
+    /// If the algorithm refuses a parameter.
     pub fn balancer(
         &self,
         algorithm: &Algorithm,
@@ -210,10 +212,10 @@ impl Pool {
         Ok(balancer)
     }
 
-    /// As [`balancer`](Self::balancer), with a [`journal`](crate::journal) of all that it sees and does.
+    /// Returns a [`balancer`](Self::balancer) with a [`journal`](crate::journal) of everything it sees and does.
     ///
     /// # Errors
-    /// Parameters that the algorithm refuses.
+    /// If the algorithm refuses a parameter.
     pub fn recorded_balancer(
         &self,
         algorithm: &Algorithm,

@@ -1,7 +1,7 @@
-//! Would the same picks be made again? [`Replay`] takes the lines of a [`journal`](crate::journal), runs the same
-//! balancer over them, and stops at the first pick that differs, with the reasons for both.
+//! Replays of journals. [`Replay`] reads the lines of a [`journal`](crate::journal), runs the same balancer over them,
+//! and stops at the first pick that differs, with the reasons of both.
 //!
-//! It never panics, whatever the lines are.
+//! No input makes it panic.
 
 use crate::algorithms;
 use crate::endpoints::endpoint::EndpointId;
@@ -26,23 +26,23 @@ use std::str::{FromStr, Split};
 use std::sync::Arc;
 use std::task::Waker;
 
-/// More slots than any pool has; bounds how much a wrong line can make the replay allocate.
+/// Most slots of a set. No pool has more; bounds how much memory a wrong line can make the replay allocate.
 const SLOTS_MAX: usize = 1 << 16;
 
-/// Takes lines one by one.
+/// A replay in progress, fed line by line.
 #[derive(Default)]
 pub struct Replay {
     running: Option<Run>,
     summary: Summary,
-    /// The pick to explain, by its number from 1, and its explanation.
+    /// Number of the pick to explain, from 1, and its explanation.
     wanted: Option<u64>,
     explained: Option<String>,
 }
 
-/// What was replayed so far.
+/// Totals of a replay so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Lines taken.
+    /// Lines read, the one that stopped the replay included.
     pub lines: u64,
     /// Journals begun: one for each balancer of the pool, one after another.
     pub journals: u64,
@@ -50,29 +50,29 @@ pub struct Summary {
     pub picks: u64,
 }
 
-/// Why the replay stopped before the last line.
+/// Error that stopped a replay before the last line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stopped {
-    /// The number of the line, from 1.
+    /// Number of the line, from 1.
     pub line: u64,
-    /// What is wrong with it.
+    /// Reason why the replay stopped there.
     pub why: Why,
 }
 
-/// What is wrong with a line.
+/// Reason why a replay stops at a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// It is not a line of a journal.
+    /// The line is not part of a journal.
     Unreadable(String),
-    /// From here on picks depend on what the journal does not contain.
+    /// From here on, picks depend on state that the journal does not contain.
     NotComparable(String),
-    /// Another pick was made.
+    /// The replay made another pick.
     Differs {
-        /// The moment of the pick.
+        /// Time of the pick, as recorded.
         now: Instant,
-        /// The endpoint that was picked, and what was known of it.
+        /// Endpoint that was picked, and its state.
         recorded: String,
-        /// The endpoint that is picked now, and why.
+        /// Endpoint that is picked now, and the reason.
         replayed: String,
     },
 }
@@ -93,16 +93,16 @@ impl fmt::Display for Stopped {
 impl std::error::Error for Stopped {}
 
 impl Replay {
-    /// Takes the next line, without its end.
+    /// Replays the next line, given without its line end.
     ///
     /// # Errors
-    /// Why the replay cannot go on.
+    /// The reason why the replay cannot continue.
     pub fn line(&mut self, line: &str) -> Result<(), Stopped> {
         self.summary.lines += 1;
         self.take(line).map_err(|why| Stopped { line: self.summary.lines, why })
     }
 
-    /// What was replayed so far.
+    /// Returns the totals so far.
     pub fn summary(&self) -> Summary {
         self.summary
     }
@@ -112,7 +112,7 @@ impl Replay {
         self.wanted = Some(pick);
     }
 
-    /// That explanation, once the pick was made.
+    /// Returns that explanation, once the pick was made.
     pub fn explained(&self) -> Option<&str> {
         self.explained.as_deref()
     }
@@ -152,13 +152,13 @@ impl Replay {
     }
 }
 
-/// One balancer that is replayed.
+/// A balancer that is being replayed.
 struct Run {
     balancer: Balancer,
     published: Published<View>,
     counts: Counts,
     queue: Arc<Queue>,
-    /// Stands for the requests that wait.
+    /// Stands for all requests that wait.
     waiting: Option<Waiting>,
     explanation: Explanation,
 }
@@ -270,7 +270,7 @@ impl Run {
         let (now, slot) = (words.now()?, words.slot()?);
         let (in_flight, latency_ns) = (words.number("requests in flight")?, words.number("a latency")?);
         let report = LoadReport { in_flight, latency_ns, stamp: words.number("a stamp")? };
-        // Whether the report was used shows in the picks.
+        // The picks show if the report was used.
         let _ = self.balancer.report(slot, &report, now);
         Ok(())
     }
@@ -279,8 +279,9 @@ impl Run {
         let now = words.now()?;
         let recorded = words.optional("a slot", Words::slot)?;
         let replayed = self.balancer.poll_probe(now);
-        let told = |slot: Option<Slot>| slot.map_or("asks no slot".to_string(), |slot| format!("asks slot {}", slot.0));
-        let (same, recorded, replayed) = (recorded == replayed, told(recorded), told(replayed));
+        let describe =
+            |slot: Option<Slot>| slot.map_or("asks no slot".to_string(), |slot| format!("asks slot {}", slot.0));
+        let (same, recorded, replayed) = (recorded == replayed, describe(recorded), describe(replayed));
         if same { Ok(()) } else { Err(Why::Differs { now, recorded, replayed }) }
     }
 
@@ -296,7 +297,7 @@ impl Run {
         if recorded == replayed {
             return Ok(());
         }
-        let (recorded, mut because) = (self.told(recorded), self.told(replayed));
+        let (recorded, mut because) = (self.describe(recorded), self.describe(replayed));
         let Explanation { rule, candidates, .. } = &self.explanation;
         if !rule.is_empty() {
             let compared: Vec<_> = candidates.iter().map(|c| c.slot.0.to_string()).collect();
@@ -305,9 +306,9 @@ impl Run {
         Err(Why::Differs { now, recorded, replayed: because })
     }
 
-    /// What was known of a pick's endpoint when it was made.
+    /// Describes a pick with the state of its endpoint at the time.
     #[cold]
-    fn told(&self, picked: Picked) -> String {
+    fn describe(&self, picked: Picked) -> String {
         let slot = match picked.0 {
             Ok(slot) => slot,
             Err(why) => return format!("none: {why}"),
@@ -350,7 +351,7 @@ fn read_set(words: &mut Words<'_>) -> Result<EndpointSet, Why> {
             _ => {
                 let mut parts = Words(word.split(':'));
                 let (slot, id) = (parts.slot()?, EndpointId(parts.hex("an id")?));
-                // An endpoint that is out of the first set may be in an overflow set.
+                // An endpoint excluded from the first set may be in an overflow set.
                 if slot.index() >= slots || !(out || seen.insert(slot)) {
                     return Err(bad("a slot of its own", word));
                 }
@@ -390,7 +391,7 @@ fn number<T: FromStr>(word: &str, what: &str) -> Result<T, Why> {
     word.parse().map_err(|_| bad(what, word))
 }
 
-/// The rest of a line.
+/// Remaining words of a line.
 struct Words<'a>(Split<'a, char>);
 
 impl<'a> Words<'a> {
@@ -432,7 +433,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// `None` for `-`.
+    /// Reads an optional value; `None` for `-`.
     fn optional<T>(&mut self, what: &str, read: impl FnOnce(&mut Self) -> Result<T, Why>) -> Result<Option<T>, Why> {
         let mut ahead = self.0.clone();
         if ahead.next() == Some("-") {

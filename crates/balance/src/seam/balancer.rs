@@ -1,5 +1,5 @@
-//! Which endpoint gets this request? [`Balancer`], one worker's hold on one pool: `start` gives a [`Ticket`], `end`
-//! takes it back, exactly once.
+//! The balancer: one worker's access to one pool. `start` picks an endpoint and returns a [`Ticket`], which `end` takes
+//! back exactly once.
 
 mod again;
 mod choose_k;
@@ -24,29 +24,29 @@ use crate::structures::rng::{Rng, mix};
 use crate::structures::time::Instant;
 use std::sync::Arc;
 
-/// One worker x one pool.
+/// The balancer of one worker and one pool.
 pub struct Balancer {
     reader: Reader<View>,
     queue: Arc<Queue>,
     loads: Loads,
     picker: Box<dyn Picker>,
-    /// One for each of the set's `overflow`, and how they are made.
+    /// Pickers of the set's `overflow`, one for each, and the function that makes them.
     overflow: Vec<Box<dyn Picker>>,
     new_picker: Box<dyn Fn() -> Result<Box<dyn Picker>, ParamError> + Send>,
     rng: Rng,
-    /// Sets that the picker has seen.
+    /// Number of sets that the picker has seen.
     sets: u64,
-    /// Whether a member of the set has a limit.
+    /// True if a member of the set has a limit.
     limited: bool,
     /// True if a member of the set is on trial.
     has_trials: bool,
-    /// Endpoints that the answer at hand names.
+    /// Endpoints that the answer in progress contains.
     named: Marks,
-    /// Records everything that picks depend on, if a journal is configured.
+    /// Record of everything that picks depend on, if a journal is configured.
     journal: Option<Box<Journal>>,
-    /// The name of its algorithm.
+    /// Name of the pool's algorithm.
     algorithm: &'static str,
-    /// Remembers the latest requests, if predictions are wanted.
+    /// Memory of the latest requests, if predictions are wanted.
     recorder: Option<Box<Recorder>>,
 }
 
@@ -83,25 +83,26 @@ impl Balancer {
         })
     }
 
-    /// This balancer with a journal, which has to start with its first event.
+    /// Returns this balancer with a journal, which has to start with its first event.
     pub(crate) fn recorded(self, journal: Journal) -> Balancer {
         Balancer { journal: Some(Box::new(journal)), ..self }
     }
 
-    /// This balancer, with a memory of its latest requests.
+    /// Returns this balancer with a memory of its latest requests.
     pub fn remembering(self) -> Balancer {
         Balancer { recorder: Some(Box::default()), sets: 0, ..self }
     }
 
-    /// The latest requests; `None` if they are not remembered.
+    /// Returns the latest requests; `None` if they are not remembered.
     pub fn recent(&self) -> Option<Recent> {
         Some(self.recorder.as_ref()?.recent(&self.reader.get().set))
     }
 
-    /// What a request would get now, explained: nothing is counted, drawn or written down.
+    /// Explains the pick that a request would get now. Counts nothing, and leaves the random generator and the journal
+    /// alone.
     ///
     /// # Errors
-    /// Why it would get none.
+    /// The reason why it would get none.
     #[cold]
     pub fn would_pick(
         &mut self,
@@ -132,22 +133,22 @@ impl Balancer {
     /// Picks an endpoint for a request and counts the request there.
     ///
     /// # Errors
-    /// Why no endpoint was picked; then nothing is counted. While others wait, an endpoint with a limit counts as full.
-    // Always inlined, as is what it calls: request and ticket are too large for registers, and reading them as a whole
-    // right after they were written in parts waits for the stores. Planes call it in one or two places.
+    /// The reason why no endpoint was picked; nothing is counted then. While other requests wait, an endpoint with a
+    /// limit counts as full.
+    // Always inlined, as is everything it calls: request and ticket are too large for registers, and reading them as a
+    // whole right after they were written in parts stalls on the stores. Planes call it in one or two places.
     #[expect(clippy::inline_always, reason = "as above")]
     #[inline(always)]
     pub fn start(&mut self, request: &Request<'_>, now: Instant) -> Result<Ticket, NoPick> {
         self.pick(request, false, now, None)
     }
 
-    /// As [`start`](Self::start), for a request that waits in this pool's queue: tries if it is the request's turn.
-    /// With a ticket the request has left the queue; without one it keeps its place there, and is woken at its next
-    /// turn.
+    /// Starts a request that waits in this pool's queue, as [`start`](Self::start) does, if it is the request's turn.
+    /// With a ticket the request has left the queue; without one it keeps its place, and is woken at its next turn.
     ///
     /// # Errors
-    /// `AllFull` as long as it is not the request's turn, and as [`start`](Self::start). Unless the pool changed
-    /// meanwhile that is `AllFull` too; a caller that does not want to wait for another reason drops `waiting`.
+    /// `AllFull` until it is the request's turn, and then those of [`start`](Self::start), which is `AllFull` as well
+    /// unless the pool has changed. A caller that does not want to wait for another reason drops `waiting`.
     pub fn start_waited(
         &mut self,
         request: &Request<'_>,
@@ -164,10 +165,10 @@ impl Balancer {
         picked
     }
 
-    /// As [`start_waited`](Self::start_waited), and explains the pick.
+    /// Explains the pick of [`start_waited`](Self::start_waited).
     ///
     /// # Errors
-    /// As [`start_waited`](Self::start_waited); the explanation is filled then too.
+    /// Those of [`start_waited`](Self::start_waited). The explanation is filled in that case too.
     #[cold]
     pub fn start_waited_explained(
         &mut self,
@@ -186,10 +187,10 @@ impl Balancer {
         picked
     }
 
-    /// As [`start`](Self::start), and explains the pick.
+    /// Explains the pick of [`start`](Self::start).
     ///
     /// # Errors
-    /// As [`start`](Self::start); the explanation is filled then too.
+    /// Those of [`start`](Self::start). The explanation is filled in that case too.
     pub fn start_explained(
         &mut self,
         request: &Request<'_>,
@@ -233,19 +234,19 @@ impl Balancer {
             self.count(*slot, true, now);
         }
         if self.journal.is_some() {
-            self.write_down(request, waited, chosen.map(|(slot, _)| slot), now);
+            self.record_pick(request, waited, chosen.map(|(slot, _)| slot), now);
         }
         chosen.map(|(slot, hold)| Ticket::new(slot, hold, now))
     }
 
     #[cold]
-    fn write_down(&mut self, request: &Request<'_>, waited: bool, picked: Result<Slot, NoPick>, now: Instant) {
+    fn record_pick(&mut self, request: &Request<'_>, waited: bool, picked: Result<Slot, NoPick>, now: Instant) {
         let Some(journal) = &mut self.journal else { return };
         let total = self.loads.in_flight_total().wrapping_sub(u32::from(picked.is_ok()));
         journal.pick(request, way(&self.queue, waited), total, picked, now);
     }
 
-    /// An endpoint, and what is held there.
+    /// Chooses an endpoint and takes a place there, if it has a limit.
     #[expect(clippy::inline_always, reason = "as for `start`")]
     #[inline(always)]
     fn choose(
@@ -271,8 +272,8 @@ impl Balancer {
         self.choose_on(turns, request, waited, now, trace)
     }
 
-    /// Chooses anew when the chosen endpoint has no room, or all were tried: another of the set, within `turns` choices, or
-    /// else one of the overflow sets.
+    /// Chooses again if the chosen endpoint has no room or all were tried: another of the set, within `turns` choices,
+    /// or else one of the overflow sets.
     #[cold]
     fn choose_on(
         &mut self,
@@ -283,8 +284,8 @@ impl Balancer {
         mut trace: Option<&mut Explanation>,
     ) -> Result<(Slot, Hold), NoPick> {
         let (set, loads, key, tried) = (&self.reader.get().set, &self.loads, request.key, request.tried);
-        // A sibling worker may fill the endpoint between a choice and the hold: then it shows as full, and
-        // the next choice goes elsewhere. So after one turn for each endpoint, and one more, all have been full.
+        // A sibling worker may fill the endpoint between a choice and the hold. Then it shows as full, and the next
+        // choice differs. So after one turn per endpoint, and one more, all of them have been full.
         let overflow = self.overflow.iter_mut().zip(set.overflow()).map(|(picker, set)| (picker, set, set.len() + 1));
         let sets = std::iter::once((&mut self.picker, set, turns)).chain(overflow);
         for (i, (picker, set, turns)) in sets.enumerate() {
@@ -311,10 +312,10 @@ impl Balancer {
         Err(if members.all(|m| tried.contains(&m.slot)) { NoPick::AllTried } else { NoPick::AllFull })
     }
 
-    /// Counts a request at an endpoint that something else chose (sticky session, hedge, queue).
+    /// Starts a request at an endpoint that was chosen otherwise (sticky session, hedge, queue).
     ///
     /// # Errors
-    /// The endpoint has left, is at its limit, or has a limit while others wait.
+    /// `Empty` if the endpoint has left; `AllFull` if it is at its limit, or has a limit while others wait.
     pub fn start_at(&mut self, slot: Slot, now: Instant) -> Result<Ticket, NoPick> {
         self.refresh(now);
         let set = &self.reader.get().set;
@@ -334,18 +335,18 @@ impl Balancer {
         Ok(Ticket::new(slot, hold, now))
     }
 
-    /// Counts a start. `turn`: whether the algorithm picked the endpoint.
+    /// Counts a start. `turn`: the algorithm picked the endpoint.
     #[expect(clippy::inline_always, reason = "as for `start`")]
     #[inline(always)]
     fn count(&mut self, slot: Slot, turn: bool, now: Instant) {
         self.loads.on_start(slot, turn);
         self.picker.on_start(slot, &self.loads, now);
         if !self.overflow.is_empty() {
-            self.tell_overflow(slot, |picker, loads| picker.on_start(slot, loads, now));
+            self.notify_overflow(slot, |picker, loads| picker.on_start(slot, loads, now));
         }
     }
 
-    /// Gives a ticket back. Returns whether this decided something for the control side: then
+    /// Ends a request and gives its ticket back. Returns true if the control side has something to decide: then
     /// [`Pool::poll`](crate::Pool::poll) should be called soon, on its thread.
     #[inline]
     pub fn end(&mut self, ticket: Ticket, outcome: Outcome, now: Instant) -> bool {
@@ -363,7 +364,7 @@ impl Balancer {
             recorder.ended(hold.mark(), slot, ticket.began, &end);
         }
         if !self.overflow.is_empty() {
-            self.tell_overflow(slot, |picker, loads| picker.on_end(slot, &end, loads));
+            self.notify_overflow(slot, |picker, loads| picker.on_end(slot, &end, loads));
         }
         // A request that started before its endpoint had a limit does not count towards it, but fills it all the same.
         if hold.is_limited() || self.limited || self.reader.is_stale() {
@@ -372,26 +373,26 @@ impl Balancer {
         decides
     }
 
-    /// Tells the pickers of the overflow what happened at an endpoint, unless it is of the set itself: most are.
+    /// Notifies the overflow's pickers of an event at an endpoint, unless that is in the set itself, as most are.
     #[inline]
-    fn tell_overflow(&mut self, slot: Slot, tell: impl Fn(&mut dyn Picker, &Loads)) {
+    fn notify_overflow(&mut self, slot: Slot, event: impl Fn(&mut dyn Picker, &Loads)) {
         if self.reader.get().set.position_of(slot).is_none() {
-            self.overflow.iter_mut().for_each(|picker| tell(&mut **picker, &self.loads));
+            self.overflow.iter_mut().for_each(|picker| event(&mut **picker, &self.loads));
         }
     }
 
-    /// Where requests of this pool wait.
+    /// Queue in which requests of this pool wait.
     pub fn queue(&self) -> &Arc<Queue> {
         &self.queue
     }
 
-    /// Returns the name of its algorithm.
+    /// Returns the name of the pool's algorithm.
     pub fn algorithm(&self) -> &'static str {
         self.algorithm
     }
 
-    /// The next endpoint to ask for its load, if the algorithm wants one asked. Shells that can ask endpoints call it
-    /// after each start until it gives `None`; unless it needs probes, an algorithm works without them.
+    /// Returns the next endpoint to ask for its load; `None` if the algorithm wants none asked. Shells that can probe
+    /// call this after each start until it returns `None`. An algorithm works without that, unless it needs probes.
     pub fn poll_probe(&mut self, now: Instant) -> Option<Slot> {
         self.refresh(now);
         let set = &self.reader.get().set;
@@ -411,11 +412,12 @@ impl Balancer {
         asks
     }
 
-    /// Takes what an endpoint reported of its load: in a probe's answer, or with a response.
+    /// Accepts an endpoint's report of its load, from the answer to a probe or from a response.
     ///
     /// # Errors
-    /// Why the report is not used. The caller only counts it: the request that brought it is well. A slot that another
-    /// endpoint has by now does not give [`Refused::Gone`]: shells end probes with their endpoint.
+    /// The reason why the report is ignored, which the caller only counts: the request whose response carried it is
+    /// fine. If the slot has been reused for another endpoint this is not [`Refused::Gone`]: shells end probes with
+    /// their endpoint.
     pub fn report(&mut self, slot: Slot, report: &LoadReport, now: Instant) -> Result<(), Refused> {
         self.refresh(now); // first, as a journal has a set before the events under that set
         if let Some(journal) = &mut self.journal {
@@ -435,35 +437,35 @@ impl Balancer {
         Ok(())
     }
 
-    /// Passes on what the journal's sink still holds.
+    /// Flushes the lines that the journal's sink still holds.
     pub fn flush_journal(&mut self) {
         if let Some(journal) = &mut self.journal {
             journal.flush();
         }
     }
 
-    /// True if it writes a journal, whose lines wait to be flushed.
+    /// True if this balancer writes a journal, whose lines may wait to be flushed.
     pub fn writes_journal(&self) -> bool {
         self.journal.is_some()
     }
 
-    /// Writes no journal from now on: another balancer of the pool begins one.
+    /// Stops writing the journal: another balancer of the pool begins one.
     pub fn end_journal(&mut self) {
         self.journal = None;
     }
 
-    /// What is known of the endpoints.
+    /// Loads of the endpoints, as this worker sees them.
     pub fn loads(&self) -> &Loads {
         &self.loads
     }
 
-    /// The set as of the last start.
+    /// Endpoint set as of the last start.
     pub fn set(&self) -> &EndpointSet {
         &self.reader.get().set
     }
 
-    /// Switches to the newest set, as every start does. For shells whose pools may get no request for long: an old set
-    /// is kept in memory as long as a worker uses it.
+    /// Switches to the newest set, as every start does. For shells whose pools may have no request for a long time: an
+    /// old set stays in memory as long as a worker uses it.
     #[inline]
     pub fn refresh(&mut self, now: Instant) {
         if self.reader.refresh() || self.sets == 0 {
@@ -496,7 +498,7 @@ impl Balancer {
     }
 }
 
-/// Whether others wait for an endpoint and are before this request.
+/// True if other requests wait for an endpoint and come before this one.
 #[inline]
 fn is_behind(queue: &Queue, waited: bool) -> bool {
     !waited && queue.depth() != 0
@@ -511,8 +513,8 @@ fn way(queue: &Queue, waited: bool) -> Way {
     }
 }
 
-/// Counts a request towards the limit of `slot`, which was not full just now, if it has one; `None` when a sibling worker was
-/// faster, or when others wait for it.
+/// Counts a request towards the limit of `slot`, if it has one. The slot was not full just now. `None` if a sibling
+/// worker was faster, or if others wait for it.
 #[inline]
 fn hold(set: &EndpointSet, loads: &Loads, queue: &Queue, waited: bool, slot: Slot) -> Option<Hold> {
     let member = set.for_session(slot)?;

@@ -1,5 +1,5 @@
-//! Why this pick? An [`Explanation`] is filled only when the caller asks for it; otherwise it costs one branch. It says
-//! what was compared, and how: from that alone [`By::decide`] finds the same endpoint.
+//! Explanations of picks. An [`Explanation`] is filled only if the caller asks for it; otherwise it costs one branch.
+//! It records what was compared and how, so that [`By::decide`] finds the same endpoint from it alone.
 
 mod by;
 
@@ -11,76 +11,77 @@ use std::fmt;
 
 pub use by::By;
 
-/// Most candidates that are listed of those that were not looked at one by one.
+/// Most candidates that are listed when they were not looked at one by one.
 pub(crate) const EXPLAINED_MAX: usize = 16;
 
-/// Most endpoints that are listed as left out.
+/// Most excluded endpoints that are listed.
 const EXCLUDED_MAX: usize = 256;
 
-/// Virtual time in which an endpoint gets as many turns as its weight says.
+/// Virtual time in which an endpoint gets as many turns as its weight.
 const ROUND: f64 = 4_294_967_296.0;
 
-/// Why one request went where it went.
+/// The reasons of one pick, or of one refusal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Explanation {
-    /// The endpoints that were compared, in the order in which they were looked at.
+    /// Endpoints that were compared, in the order in which they were looked at.
     pub candidates: Vec<Candidate>,
-    /// Candidates that are not listed, as they come behind those that are.
+    /// Number of further candidates, all of which come after those listed.
     pub unlisted: usize,
-    /// The endpoints that could not be picked.
+    /// Endpoints that could not be picked, with the reason.
     pub excluded: Vec<(Slot, EndpointId, Exclusion)>,
-    /// More of them that are not listed.
+    /// Number of further endpoints that could not be picked.
     pub excluded_more: usize,
-    /// What decided among the candidates.
+    /// Rule that decided among the candidates.
     pub rule: &'static str,
-    /// The same as a program follows it.
+    /// Rule in a form that [`By::decide`] follows.
     pub by: By,
-    /// Which set the candidates are of: 0 for the first, then those that it overflows into, as other zones and tiers.
+    /// Set of the candidates: 0 for the first, then the overflow sets, such as other zones and tiers, in order.
     pub level: usize,
-    /// The hash of what the request is keyed by.
+    /// Hash of the part of the request that serves as key, if the pool has a key.
     pub key: Option<u64>,
     /// Requests in flight in the pool before this one.
     pub in_flight_total: u32,
-    /// Whether so few endpoints are healthy that health is ignored.
+    /// True if so few endpoints are healthy that the pool is in panic.
     pub in_panic: bool,
-    /// The outcome.
+    /// Slot that was picked; `None` if none was.
     pub picked: Option<Slot>,
 }
 
-/// One endpoint that was compared.
+/// An endpoint that was compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
-    /// Its slot.
+    /// Slot of the endpoint in its pool.
     pub slot: Slot,
-    /// Its identity.
+    /// Identity of the endpoint.
     pub id: EndpointId,
-    /// Requests in flight there.
+    /// Requests in flight at the endpoint.
     pub in_flight: u32,
-    /// Its weight in the set: while endpoints ramp or zones spill, all are scaled by a common factor.
+    /// Weight in the set. While endpoints ramp or zones spill, all weights are scaled by a common factor.
     pub weight: u32,
-    /// What the algorithm compared, lower is better; `None` where that is just the requests in flight per weight.
+    /// Number that the algorithm compared, lower is better; `None` if that is just the requests in flight per weight.
     pub score: Option<f64>,
-    /// How far the picks of it are ahead of its share, in rounds of turns: of two that are equal the lower is due.
+    /// Lead of its picks over its share, in rounds of turns: of two equal endpoints, the one with the smaller lead is
+    /// due.
     pub ahead: f64,
-    /// The load that the algorithm goes by, where that is not just the requests in flight here.
+    /// Load that the algorithm uses; `None` if that is just the requests in flight here.
     pub load: Option<f64>,
-    /// The parts of `load`, of an algorithm that adds up what several know.
+    /// Parts of `load`, for an algorithm that adds up counts from several sources.
     pub parts: Option<LoadParts>,
-    /// The latency that an endpoint answered; 0 for none.
+    /// Latency that the endpoint reported; 0 for none.
     pub latency_ns: u64,
-    /// Of an algorithm that keeps endpoints in order: the class of its weight, and its place among those of the class.
+    /// Class of its weight and its place in that class, for an algorithm that keeps endpoints in order.
     pub place: Option<(u32, u32)>,
 }
 
-/// Requests in flight at an endpoint, by the one who counted them.
+/// Requests in flight at an endpoint, by the source of the count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadParts {
-    /// The worker that picks; exact.
+    /// Requests of the worker that picks; exact.
     pub here: u32,
-    /// Other workers of this process, as last read.
+    /// Requests of other workers of this process, as last read.
     pub siblings: u32,
-    /// Other balancers, by the reports of the endpoint, or as is usual where it has not reported lately; `None` where no endpoint
-    /// of the pool reports.
+    /// Requests of other balancers, by the endpoint's reports, or the usual number if it has not reported lately;
+    /// `None` if no endpoint of the pool reports.
     pub others: Option<u32>,
 }
 
@@ -105,7 +106,7 @@ impl Explanation {
         self.exclude(set, loads, tried);
     }
 
-    /// Goes on to `set`, as the set before had nothing left for the request.
+    /// Continues with `set`, as the previous set had nothing left for the request.
     pub(crate) fn go_on(&mut self, set: &EndpointSet, loads: &Loads, tried: &[Slot], level: usize) {
         self.level = level;
         self.again();
@@ -113,7 +114,7 @@ impl Explanation {
         self.exclude(set, loads, tried);
     }
 
-    /// Begins a choice anew: what was compared before led nowhere.
+    /// Restarts the choice, as what was compared so far led nowhere.
     pub(crate) fn again(&mut self) {
         (self.rule, self.by, self.unlisted) = ("", By::default(), 0);
         self.candidates.clear();
@@ -135,7 +136,7 @@ impl Explanation {
         }
     }
 
-    /// Adds a candidate; pickers call it.
+    /// Adds a candidate. Called by pickers.
     pub fn candidate(&mut self, member: &Member, loads: &Loads, score: Option<f64>) {
         let Member { slot, id, weight, .. } = *member;
         let (in_flight, ahead) = (loads.in_flight(slot), loads.ahead(slot) as f64 / ROUND);
@@ -163,21 +164,21 @@ impl Explanation {
         members.take(EXPLAINED_MAX).for_each(|m| add(self, m));
     }
 
-    /// Notes of the last candidate by which load and latency the algorithm goes.
+    /// Sets the load and the latency that the algorithm uses for the last candidate.
     pub(crate) fn told(&mut self, load: f64, latency_ns: u64) {
         if let Some(last) = self.candidates.last_mut() {
             (last.load, last.latency_ns) = (Some(load), latency_ns);
         }
     }
 
-    /// Notes of the last candidate who counted its load.
+    /// Sets the parts of the last candidate's load.
     pub(crate) fn counted(&mut self, parts: LoadParts) {
         if let Some(last) = self.candidates.last_mut() {
             last.parts = Some(parts);
         }
     }
 
-    /// Notes of the last candidate where it stands in its class.
+    /// Sets the class of the last candidate, and its place in that class.
     pub(crate) fn placed(&mut self, class: u32, place: u32) {
         if let Some(last) = self.candidates.last_mut() {
             last.place = Some((class, place));
@@ -204,7 +205,7 @@ impl fmt::Display for Candidate {
     }
 }
 
-/// With slots and ids, as names are the shell's.
+/// Prints slots and ids, as only the shell knows names.
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.picked {

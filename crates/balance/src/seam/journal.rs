@@ -1,23 +1,24 @@
-//! What did a balancer see and do? A [`Journal`] has a line for each event that went in and for each pick that came
-//! out, in order, from the balancer's start: all that a pick depends on, so that [`crate::replay`] finds the same
+//! Journals of picks. A `Journal` has a line for each event that went into a balancer and for each pick that came
+//! out, in order, since the balancer's start. That is all a pick depends on, so [`crate::replay`] arrives at the same
 //! picks.
 //!
-//! The lines, version 1. Moments and durations are nanoseconds, ids and keys hexadecimal, `-` stands for none.
+//! The lines of version 1 are as follows. Times and durations are nanoseconds, ids and keys hexadecimal, and `-` means
+//! none.
 //!
 //! ```text
-//! evenkeel-journal 1 ALGORITHM WORKER WORKERS SEED [PARAM=VALUE]*   a balancer is made; starts a journal
+//! evenkeel-journal 1 ALGORITHM WORKER WORKERS SEED [PARAM=VALUE]*   a new balancer; starts a journal
 //! set NOW SLOTS PANIC [MEMBER]* [out [OUT]*] [overflow [MEMBER]*]* [draining [MEMBER]*]
-//!                                        it switches to a set, its overflow sets, and endpoints that keep their sessions
+//!                                        a new set, its overflow sets, and endpoints that keep their sessions
 //!     MEMBER = SLOT:ID:WEIGHT:LIMIT:RAMP:TRIAL[:TIER]    OUT = SLOT:ID:WHY
 //! pick NOW WAY KEY TRIED TOTAL PICKED    TRIED = SLOT[,SLOT]*[,beyond]; TOTAL: requests in flight in the pool before
-//!     beyond: it has to leave the set
-//!     WAY = free: none waits | behind: others wait | waited: it waited in the queue, and it is its turn
-//! at NOW WAY SLOT PICKED                 something else chose this slot (a session, a hedge)
-//! end NOW SLOT HELD LATENCY OUTCOME RETRY_AFTER    HELD: 1 if it had a place under a limit
+//!     beyond: the request has to leave the set
+//!     WAY = free: none waits | behind: others wait | waited: the request waited in the queue, and it is its turn
+//! at NOW WAY SLOT PICKED                 a slot that was chosen otherwise (a session, a hedge)
+//! end NOW SLOT HELD LATENCY OUTCOME RETRY_AFTER    HELD: 1 if the request had a place under a limit
 //! report NOW SLOT IN_FLIGHT LATENCY STAMP
 //! probe NOW PICKED                       the endpoint to ask for its load
-//! lost LINES                             so many lines could not be written here
-//! PICKED = a slot, or why there is none
+//! lost LINES                             number of lines that could not be written here
+//! PICKED = a slot, or the reason why there is none
 //! ```
 
 use crate::endpoints::set::{EndpointSet, Member, Slot};
@@ -28,31 +29,32 @@ use crate::seam::picker::{Algorithm, NoPick, Seat};
 use crate::structures::time::Instant;
 use std::fmt::{self, Write};
 
-/// The version of the lines.
+/// Version of the line format.
 pub(crate) const VERSION: &str = "1";
-/// The first word of a journal.
+/// First word of a journal, by which it is recognised.
 pub(crate) const HEADER: &str = "evenkeel-journal";
 
-/// Where lines go. A shell implements it, as this crate writes no files.
+/// The destination of journal lines. A shell implements it, as this crate writes no files.
 pub trait Sink: Send {
-    /// Takes lines, each with its end.
+    /// Adds lines, each with its line end.
     fn add(&mut self, lines: &str);
 
-    /// Passes on what it still holds. Callers do so now and then, or the last lines of a quiet pool come late.
+    /// Writes out buffered lines. Callers do so from time to time, or the last lines of a quiet pool would arrive late.
     fn flush(&mut self) {}
 }
 
-/// The journal of one balancer. The functions that write are cold: a balancer without a journal pays one branch.
+/// The journal of one balancer. Its writing functions are cold: a balancer without a journal pays one branch.
 pub(crate) struct Journal {
     to: Box<dyn Sink>,
-    /// Text that is not in `to` yet. Between two events only the header: a balancer that is never used writes none.
+    /// Text not yet in `to`. Between two events this is at most the header, so a balancer that is never used writes
+    /// none.
     text: String,
 }
 
-/// How a pick relates to the queue.
+/// Relation of a pick to the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// No request waits.
+    /// No request waits in the queue.
     Free,
     /// Others wait, so endpoints with a limit count as full.
     Behind,
@@ -65,7 +67,7 @@ impl Way {
         [(Way::Free, "free"), (Way::Behind, "behind"), (Way::Waited, "waited")];
 }
 
-/// Refusals by name.
+/// Names of refusals in the journal.
 pub(crate) const REFUSALS: [(NoPick, &str); 4] = [
     (NoPick::Empty, "empty"),
     (NoPick::AllTried, "all_tried"),
@@ -89,7 +91,7 @@ impl Journal {
         Journal { to, text }
     }
 
-    /// The balancer switched to a set.
+    /// Records that the balancer switched to a set.
     #[cold]
     pub(crate) fn set(&mut self, set: &EndpointSet, now: Instant) {
         put(&mut self.text, format_args!("set {} {} {}", now.0, set.slots(), u32::from(set.in_panic())));
@@ -120,7 +122,7 @@ impl Journal {
         }
     }
 
-    /// A pick; `total` requests were in flight in the pool before.
+    /// Records a pick. `total`: requests in flight in the pool before it.
     #[cold]
     pub(crate) fn pick(
         &mut self,
@@ -147,13 +149,13 @@ impl Journal {
         self.write(format_args!(" {total} {}", Picked(picked)));
     }
 
-    /// Something other than the algorithm chose the endpoint.
+    /// Records a start at an endpoint that the algorithm did not choose.
     #[cold]
     pub(crate) fn at(&mut self, slot: Slot, way: Way, picked: Result<Slot, NoPick>, now: Instant) {
         self.write(format_args!("at {} {way} {} {}", now.0, slot.0, Picked(picked)));
     }
 
-    /// A request ended; `held`: it had a place under a limit.
+    /// Records the end of a request. `held`: it had a place under a limit.
     #[cold]
     pub(crate) fn end(&mut self, slot: Slot, held: bool, end: &End) {
         let (outcome, retry_after) = match end.outcome {
@@ -169,14 +171,14 @@ impl Journal {
         }
     }
 
-    /// An endpoint reported its load.
+    /// Records an endpoint's report of its load.
     #[cold]
     pub(crate) fn report(&mut self, slot: Slot, report: &LoadReport, now: Instant) {
         let LoadReport { in_flight, latency_ns, stamp } = report;
         self.write(format_args!("report {} {} {in_flight} {latency_ns} {stamp}", now.0, slot.0));
     }
 
-    /// The algorithm was asked for a probe: the endpoint to ask, or none.
+    /// Records the endpoint that the algorithm wants probed, or that it wants none.
     #[cold]
     pub(crate) fn probe(&mut self, slot: Option<Slot>, now: Instant) {
         match slot {
@@ -185,7 +187,7 @@ impl Journal {
         }
     }
 
-    /// Ends the line.
+    /// Completes the line and passes it to the sink.
     fn write(&mut self, rest: fmt::Arguments<'_>) {
         put(&mut self.text, rest);
         self.text.push('\n');
@@ -208,7 +210,7 @@ impl fmt::Display for Way {
     }
 }
 
-/// A slot, or the name of the refusal.
+/// A slot, or the name of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Picked(pub(crate) Result<Slot, NoPick>);
 

@@ -1,4 +1,4 @@
-//! Where shells and algorithms meet: a shell calls the [`Balancer`](balancer::Balancer), which asks a
+//! The interface between shells and algorithms: a shell calls the [`Balancer`](balancer::Balancer), which asks a
 //! [`Picker`](picker::Picker).
 
 pub mod balancer;

@@ -1,62 +1,62 @@
-//! What can be set on an algorithm? A table of [`Param`] rows, from which the config check, the JSON Schema, the
-//! reference pages and `--help` are all made; [`Params`] is one resolved set of values.
+//! Parameters of algorithms. A table of [`Param`] rows yields the config check, the JSON Schema, the reference pages
+//! and `--help`; [`Params`] is one resolved set of values.
 
 use std::fmt;
 use std::time::Duration;
 
-/// One parameter of an algorithm.
+/// A parameter of an algorithm.
 #[derive(Debug)]
 pub struct Param {
-    /// Its key in the configuration.
+    /// Key in the configuration.
     pub name: &'static str,
-    /// What values it takes.
+    /// Type and range of its values.
     pub kind: Kind,
-    /// The value when left out.
+    /// Value if the configuration has none.
     pub default: Value,
-    /// What it does, one sentence.
+    /// Effect of the parameter, in one sentence.
     pub help: &'static str,
-    /// Why this default, with its source.
+    /// Reason for the default, with its source.
     pub why: &'static str,
 }
 
-/// The values a [`Param`] takes. Ranges are inclusive.
+/// Type and range of a [`Param`]. Ranges are inclusive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
-    /// A whole number.
+    /// An integer, from `min` to `max`.
     Int {
-        /// Smallest allowed.
+        /// Smallest integer allowed.
         min: u64,
-        /// Largest allowed.
+        /// Largest integer allowed, included.
         max: u64,
     },
-    /// A real number.
+    /// A floating-point number, from `min` to `max`.
     Float {
-        /// Smallest allowed.
+        /// Smallest number allowed; finite.
         min: f64,
-        /// Largest allowed.
+        /// Largest number allowed; finite.
         max: f64,
     },
-    /// A span of time in nanoseconds, written with a unit (`250ms`, `10s`).
+    /// A duration in nanoseconds, written with a unit (`250ms`, `10s`).
     Duration {
-        /// Shortest allowed.
+        /// Shortest value allowed, nanoseconds.
         min: u64,
-        /// Longest allowed.
+        /// Longest value allowed, nanoseconds.
         max: u64,
     },
     /// The part of a request that is hashed: `client-ip`, `path`, `header:NAME`, `cookie:NAME` or `query:NAME`.
     HashKey,
 }
 
-/// One value of a parameter.
+/// The value of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
-    /// For [`Kind::Int`].
+    /// Value of a [`Kind::Int`].
     Int(u64),
-    /// For [`Kind::Float`].
+    /// Value of a [`Kind::Float`].
     Float(f64),
-    /// For [`Kind::Duration`], nanoseconds.
+    /// Value of a [`Kind::Duration`], nanoseconds.
     Duration(u64),
-    /// For [`Kind::HashKey`]: pickers get the key already hashed, so only planes read this text.
+    /// Value of a [`Kind::HashKey`]. Pickers get the key already hashed, so only planes read this text.
     Text(&'static str),
 }
 
@@ -73,18 +73,18 @@ impl From<f64> for Value {
 }
 
 impl From<Duration> for Value {
-    /// Spans above 584 years become the longest that fits.
+    /// Converts a span; one above 584 years becomes the longest that fits.
     fn from(span: Duration) -> Value {
         Value::Duration(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
     }
 }
 
-/// A parameter that an algorithm refuses.
+/// Error of a parameter that an algorithm refuses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParamError {
-    /// The parameter's name.
+    /// Name of the parameter, as it was given.
     pub name: String,
-    /// What is wrong, and what is allowed.
+    /// Description of what is wrong and what is allowed.
     pub problem: String,
 }
 
@@ -96,7 +96,7 @@ impl fmt::Display for ParamError {
 
 impl std::error::Error for ParamError {}
 
-/// Values for the numeric parameters of one algorithm: what was set, over the table's defaults.
+/// Values for the parameters of one algorithm: those set, over the table's defaults.
 #[derive(Clone, Debug)]
 pub struct Params {
     table: &'static [Param],
@@ -104,15 +104,15 @@ pub struct Params {
 }
 
 impl Params {
-    /// Every parameter at its default.
+    /// Returns the defaults of all parameters.
     pub fn defaults(table: &'static [Param]) -> Params {
         Params { table, set: Vec::new() }
     }
 
-    /// Sets one value.
+    /// Sets the value of one parameter.
     ///
     /// # Errors
-    /// An unknown name, a value of another kind, or one out of range; the text says what is allowed.
+    /// If the name is unknown, or the value is of another kind or out of range. The text lists what is allowed.
     pub fn set(&mut self, name: &str, value: Value) -> Result<(), ParamError> {
         let err = |problem| ParamError { name: name.to_string(), problem };
         let Some(row) = self.table.iter().find(|p| p.name == name) else {
@@ -125,7 +125,7 @@ impl Params {
         Ok(())
     }
 
-    /// Every parameter with its value.
+    /// Returns each parameter's name and value, in the order of the table.
     pub fn values(&self) -> impl Iterator<Item = (&'static str, Value)> + '_ {
         self.table.iter().map(|p| (p.name, self.value(p.name)))
     }
@@ -136,7 +136,7 @@ impl Params {
         set.or_else(default).expect("an algorithm reads only parameters of its own table")
     }
 
-    /// A whole number.
+    /// Returns the value of an integer parameter. Panics if the table has no such row.
     pub fn int(&self, name: &str) -> u64 {
         match self.value(name) {
             Value::Int(n) => n,
@@ -144,7 +144,7 @@ impl Params {
         }
     }
 
-    /// A real number.
+    /// Returns the value of a floating-point parameter. Panics if the table has no such row.
     pub fn float(&self, name: &str) -> f64 {
         match self.value(name) {
             Value::Float(x) => x,
@@ -152,7 +152,7 @@ impl Params {
         }
     }
 
-    /// A span in nanoseconds.
+    /// Returns the value of a duration parameter, in nanoseconds. Panics if the table has no such row.
     pub fn duration_ns(&self, name: &str) -> u64 {
         match self.value(name) {
             Value::Duration(ns) => ns,
@@ -162,10 +162,10 @@ impl Params {
 }
 
 impl Kind {
-    /// Whether `value` is of this kind and in range.
+    /// Checks that `value` is of this kind and in range.
     ///
     /// # Errors
-    /// What is allowed, as text.
+    /// A text that lists what is allowed.
     pub fn check(&self, value: Value) -> Result<(), String> {
         let fits = match (*self, value) {
             (Kind::Int { min, max }, Value::Int(n)) => (min..=max).contains(&n),

@@ -1,15 +1,15 @@
-//! What is an algorithm? A [`Picker`]: it chooses among the endpoints of a set by what is known of their loads,
-//! and sees every start and end. [`Algorithm`] is its row in the registry.
+//! The interface of an algorithm: a [`Picker`] chooses among the endpoints of a set by their loads, and sees every
+//! start and end. [`Algorithm`] is its row in the registry.
 //!
-//! The template to copy for a new one is `algorithms/random.rs`: a row, a table of parameters, a picker, and the
-//! explanation of its picks.
+//! The template for a new one is `algorithms/random.rs`: a row, a table of parameters, a picker, and the explanation of
+//! its picks.
 //!
-//! The rule of ties: an algorithm that finds two endpoints equal gives the request to the one whose turn comes first by
-//! weight (`is_due` in `parts/draw.rs`; [`Loads`] keeps the turns). If that is equal too, it takes the one it drew
-//! first, as draws follow the weights. It never takes the one that is listed first: at low load nearly all endpoints
-//! are idle, so nearly every pick is a tie, and the first would get them all. Nor does chance alone decide: then shares
-//! would spread as widely as those of blind draws. `first` and hashes by key are exceptions, as their order is their
-//! purpose.
+//! Ties: an algorithm that finds two endpoints equal gives the request to the one whose turn comes first by weight
+//! (`is_due` in `parts/draw.rs`; [`Loads`] keeps the turns). If that is equal too, it takes the one it drew first, as
+//! draws follow the weights. An algorithm must not take the one listed first: at low load nearly all endpoints are
+//! idle, so nearly every pick is a tie, and the first would get them all. Chance alone is not enough either, as shares
+//! would then spread as widely as those of blind draws. `first` and hashes by key are exceptions, as their order is
+//! their purpose.
 
 use crate::endpoints::set::{EndpointSet, Member, Slot};
 use crate::measurement::loads::Loads;
@@ -22,21 +22,21 @@ use crate::structures::rng::Rng;
 use crate::structures::time::Instant;
 use std::fmt;
 
-/// Why no endpoint was picked. Only `AllFull` and `Unchecked` may wait in a queue.
+/// Reason why no endpoint was picked. A request may wait in a queue only after `AllFull` and `Unchecked`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoPick {
     /// The pool has no eligible endpoint.
     Empty,
-    /// Each eligible endpoint was tried by this request already.
+    /// This request has already tried every eligible endpoint.
     AllTried,
-    /// Each eligible endpoint that was not tried is at its limit.
+    /// Every eligible endpoint that was not tried is at its limit.
     AllFull,
-    /// None is eligible yet: first health checks are out, for at most [`crate::health::FIRST_CHECK_NS`].
+    /// None is eligible yet: first health checks are pending, for at most [`crate::health::FIRST_CHECK_NS`].
     Unchecked,
 }
 
 impl NoPick {
-    /// Whether waiting may help.
+    /// True if waiting may help.
     pub fn may_wait(self) -> bool {
         matches!(self, NoPick::AllFull | NoPick::Unchecked)
     }
@@ -55,32 +55,32 @@ impl fmt::Display for NoPick {
 
 impl std::error::Error for NoPick {}
 
-/// Everything one pick may look at.
+/// Everything that one pick may look at.
 pub struct PickContext<'a> {
-    /// The eligible endpoints.
+    /// Eligible endpoints to choose from.
     pub set: &'a EndpointSet,
-    /// What is known of them.
+    /// Loads of the endpoints, as this worker sees them.
     pub loads: &'a Loads,
-    /// The moment of the pick.
+    /// Time at which the pick is made.
     pub now: Instant,
-    /// The worker's own generator.
+    /// Random generator of the worker.
     pub rng: &'a mut Rng,
-    /// The hash of what the request is keyed by (client address, header, ...), if the algorithm needs one.
+    /// Hash of the part of the request that serves as key (client address, header, ...), if the algorithm needs one.
     pub key: Option<u64>,
-    /// Endpoints that this request has tried, or this answer names, already.
+    /// Endpoints that this request has tried, or that this answer already contains.
     pub tried: Tried<'a>,
-    /// Filled when the caller asks for an explanation.
+    /// Explanation to fill in, if the caller asks for one.
     pub trace: Option<&'a mut Explanation>,
 }
 
 impl PickContext<'_> {
-    /// Whether this endpoint may be picked now: not tried, not full. Eligibility is the set's matter.
+    /// True if this endpoint may be picked now: not tried, and not full. Eligibility is up to the set.
     #[inline]
     pub fn admits(&self, member: &Member) -> bool {
         !self.tried.contains(member.slot) && !self.loads.is_full(member)
     }
 
-    /// Why nothing could be picked, after every member was refused.
+    /// Returns the reason why nothing could be picked, after every member was rejected.
     #[cold]
     pub fn refusal(&self) -> NoPick {
         if self.set.is_empty() {
@@ -93,111 +93,114 @@ impl PickContext<'_> {
     }
 }
 
-/// Chooses endpoints. One per worker, so `&mut self` and no lock.
+/// Chooses endpoints. Each worker has its own, so methods take `&mut self` and need no lock.
 pub trait Picker: Send {
-    /// Chooses an endpoint of `cx.set` that `cx.admits`. Counts nothing: a choice may be thrown away.
+    /// Chooses an endpoint of `cx.set` that `cx.admits`. Counts nothing, as the choice may be discarded.
     ///
     /// # Errors
-    /// Why no endpoint can be chosen.
+    /// The reason why no endpoint can be chosen.
     fn choose(&mut self, cx: &mut PickContext<'_>) -> Result<Slot, NoPick>;
 
-    /// The set changed. Called before the first `choose` too.
+    /// Handles a new set. Also called before the first `choose`.
     fn on_set(&mut self, _set: &EndpointSet, _loads: &Loads, _now: Instant) {}
 
-    /// A request started at `slot`, however that was chosen (sticky, hedge, queue). `loads` counts it already.
+    /// Handles the start of a request at `slot`, however that was chosen (sticky, hedge, queue). Already counted in
+    /// `loads`.
     fn on_start(&mut self, _slot: Slot, _loads: &Loads, _now: Instant) {}
 
-    /// A request ended, exactly once per start, cancellations included. `loads` no longer counts it. The slot may
-    /// have left the set meanwhile.
+    /// Handles the end of a request, exactly once per start, cancellations included. No longer counted in `loads`. The
+    /// slot may have left the set meanwhile.
     fn on_end(&mut self, _slot: Slot, _end: &End, _loads: &Loads) {}
 
-    /// An endpoint reported its load (in a probe's answer, or in a header on a response).
+    /// Handles an endpoint's report of its load (from the answer to a probe, or from a response header).
     fn on_report(&mut self, _slot: Slot, _report: &LoadReport, _now: Instant) {}
 
-    /// The next endpoint to ask for its load, if any. Shells call it after each start until it gives `None`.
+    /// Returns the next endpoint to ask for its load; `None` if there is none to ask. Shells call this after each start
+    /// until it returns `None`.
     fn poll_probe(&mut self, _cx: &mut PickContext<'_>) -> Option<Slot> {
         None
     }
 }
 
-/// What an algorithm cannot work without. A plane that lacks it refuses the algorithm at `check`.
+/// Requirements of an algorithm. A plane that cannot meet them refuses the algorithm at `check`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// A hash key for each request.
     pub key: bool,
-    /// Starts and ends of requests, so that in flight is known.
+    /// Starts and ends of requests, so that the number in flight is known.
     pub in_flight: bool,
-    /// Ends of requests: without them its picks would be blind chance. An algorithm that merely picks better when it
-    /// knows how many are in flight does not need them, and serves planes that hand out addresses.
+    /// Ends of requests, without which picks would be blind chance. An algorithm that merely picks better if it knows
+    /// how many are in flight does not need them, and serves planes that hand out addresses.
     pub ends: bool,
     /// Latencies at the end of requests.
     pub latency: bool,
-    /// Answers to probes.
+    /// Answers to probes of endpoints.
     pub probes: bool,
 }
 
-/// What an algorithm promises. The contract test checks exactly this; the rest (inside the set, never tried, never
-/// full, weight 0 gets nothing, every count returns to 0, same seed same picks) holds for all.
+/// Promises of an algorithm. The contract test checks exactly these; the rest (inside the set, never tried, never full,
+/// weight 0 gets nothing, every count returns to 0, same seed same picks) holds for all algorithms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Promises {
-    /// Shares proportional to weights when requests come one at a time, so that all endpoints are idle at each pick.
+    /// Shares are proportional to weights when requests come one at a time, so that all endpoints are idle at each
+    /// pick.
     pub shares_when_idle: bool,
-    /// Shares proportional to weights when requests overlap and take equally long.
+    /// Shares are proportional to weights when requests overlap and take equally long.
     pub shares_when_busy: bool,
-    /// Shares proportional to weights whatever the loads are: the algorithm does not look at them.
+    /// Shares are proportional to weights at any load, as the algorithm does not look at loads.
     pub shares_whatever_the_load: bool,
-    /// The same key gets the same endpoint while the set stays and no bound is hit.
+    /// Keys keep their endpoint as long as the set stays and no bound is hit.
     pub affinity: bool,
 }
 
-/// Where a picker sits: which of how many workers of this process.
+/// Position of a picker among the workers of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seat {
-    /// 0-based.
+    /// Index of the worker, from 0.
     pub worker: u32,
-    /// At least 1.
+    /// Number of workers; at least 1.
     pub workers: u32,
 }
 
 impl Default for Seat {
-    /// The only worker.
+    /// Returns the seat of the only worker.
     fn default() -> Seat {
         Seat { worker: 0, workers: 1 }
     }
 }
 
-/// Compiles a set to a table of slots, which a plane walks or indexes by hash.
+/// Compiles a set into a table of slots, which a plane walks or indexes by hash.
 pub type MakeTable = fn(&EndpointSet, &Params) -> Box<[Slot]>;
-/// Makes what all workers' pickers share of a set, and leaves it in the set; the last argument is the set before this
-/// one.
+/// Computes the state of a set that the pickers of all workers share, and stores it in the set. The last argument is
+/// the previous set.
 pub type Prepare = fn(&EndpointSet, &Params, &EndpointSet);
-/// Makes the picker of one worker, or says which parameter it refuses.
+/// Makes the picker of one worker, or returns the parameter that it refuses.
 pub type MakePicker = fn(&Params, Seat) -> Result<Box<dyn Picker>, ParamError>;
 
-/// One row of the registry.
+/// A row of [`algorithms::ALL`](crate::algorithms::ALL).
 pub struct Algorithm {
-    /// Its name in the configuration.
+    /// Name in the configuration.
     pub name: &'static str,
-    /// Other names that mean the same.
+    /// Other names with the same meaning.
     pub aliases: &'static [&'static str],
-    /// One sentence for lists.
+    /// Summary for lists, one sentence.
     pub summary: &'static str,
-    /// When to use it, when not, and how it works: the reference page's text, Markdown.
+    /// Text of the reference page in Markdown: when to use it, when not, and how it works.
     pub docs: &'static str,
     /// Paper, RFC section or reference implementation.
     pub source: &'static str,
-    /// What it cannot work without.
+    /// Requirements, without which it cannot work.
     pub needs: Needs,
-    /// Whether it asks endpoints for their load where they can be asked: others never want a probe.
+    /// True if it asks endpoints for their load where that is possible. Others never want a probe.
     pub asks: bool,
-    /// What it promises.
+    /// Promises that the contract test checks.
     pub promises: Promises,
-    /// Its parameters.
+    /// Table of its parameters, in the order of the docs.
     pub params: &'static [Param],
-    /// For planes that cannot call the picker per request (kernel maps): the slots in table order.
+    /// Makes the slots in table order, for planes that cannot call the picker per request (kernel maps).
     pub table: Option<MakeTable>,
-    /// For what takes long to compute from a set: a pool calls it on its own thread before it publishes the set. A
-    /// picker must work without it too, as the set may be from elsewhere.
+    /// Computes from a set what takes long: a pool calls it on its own thread before it publishes the set. A picker
+    /// must work without it too, as the set may come from elsewhere.
     pub prepare: Option<Prepare>,
     /// Makes a picker. Checks what ranges alone cannot express.
     pub new: MakePicker,

@@ -1,7 +1,7 @@
-//! The latest requests of one worker at one pool: when each started, where it went and how long it took. Predictions of
-//! other algorithms are made from them, away from the worker.
+//! The latest requests of one worker at one pool: when each started, where it went and how long it took. The results of
+//! other algorithms are predicted from them, away from the worker.
 //!
-//! A start writes one row and an end completes it, so that a worker pays some nanoseconds for each request. The rows of
+//! A start writes one row and an end completes it, so recording costs a worker some nanoseconds per request. Rows of
 //! another set would not apply to this one: they are dropped when the members of the set change.
 
 use crate::endpoints::endpoint::EndpointId;
@@ -10,61 +10,61 @@ use crate::measurement::request::{End, Outcome, Request};
 use crate::measurement::ticket::Hold;
 use crate::structures::time::Instant;
 
-/// Rows of a worker. Each has a mark of its own in the ticket; 40 bytes each, 1.3 MB in all.
+/// Most rows of a worker. The mark in a ticket can name as many; at 40 bytes each they take 1.3 MB.
 pub const ROWS_MAX: usize = Hold::MARK_MAX as usize;
 
 /// A request, or one try of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// Time of its start.
+    /// Time at which the request started.
     pub began: Instant,
-    /// From its start to its end, nanoseconds; [`Row::OPEN`] while it runs.
+    /// Nanoseconds from the start to the end; [`Row::OPEN`] while the request is in flight.
     pub held_ns: u64,
-    /// From its start to the first byte of the response, nanoseconds.
+    /// Nanoseconds from the start to the first byte of the response.
     pub latency_ns: u64,
-    /// The hash of its key; 0 if it has none.
+    /// Hash of the request's key; 0 if it has none.
     pub key: u64,
-    /// The endpoint's slot.
+    /// Slot of the chosen endpoint.
     pub slot: Slot,
-    /// True if `key` is a key.
+    /// True if the request has a key, whose hash may be 0.
     pub keyed: bool,
     /// Way in which the endpoint was chosen.
     pub way: Way,
-    /// True if it failed, in a way that algorithms learn from, or its client went away.
+    /// True if the request failed in a way that algorithms learn from, or was cancelled by its client.
     pub failed: bool,
 }
 
 impl Row {
-    /// `held_ns` of a request that runs.
+    /// Value of `held_ns` while a request is in flight.
     pub const OPEN: u64 = u64::MAX;
 }
 
 /// Way in which an endpoint was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// The algorithm, on the first try.
+    /// By the algorithm, on the first try.
     Picked,
-    /// The algorithm, after other endpoints were tried, or from a set that the first one overflows into.
+    /// By the algorithm, after other endpoints were tried or from an overflow set.
     Elsewhere,
-    /// Something else: a session or a hedge.
+    /// By something else: a session or a hedge.
     Given,
 }
 
 /// The latest requests of one worker, and the set that they were picked from.
 #[derive(Clone, Debug, Default)]
 pub struct Recent {
-    /// The oldest start first.
+    /// Requests in the order of their starts, oldest first.
     pub rows: Vec<Row>,
-    /// The set of the latest pick.
+    /// Endpoint set of the latest pick.
     pub set: EndpointSet,
-    /// Load reports taken since the set changed.
+    /// Load reports accepted since the set changed.
     pub reports: u64,
 }
 
-/// Writes rows.
+/// Records the starts and ends of requests as rows.
 #[derive(Default)]
 pub(crate) struct Recorder {
-    /// A ring once it is full.
+    /// Ring buffer, once it has [`ROWS_MAX`] rows.
     rows: Vec<Row>,
     next: usize,
     members: Vec<(Slot, EndpointId, u32, u32)>,
@@ -81,14 +81,14 @@ impl Recorder {
         }
     }
 
-    /// Notes a pick. Returns the mark for its ticket.
+    /// Records a pick, and returns the mark for its ticket.
     #[cold]
     pub(crate) fn picked(&mut self, set: &EndpointSet, request: &Request<'_>, slot: Slot, now: Instant) -> u32 {
         let first = request.tried.is_empty() && set.position_of(slot).is_some();
         self.note(slot, request.key, if first { Way::Picked } else { Way::Elsewhere }, now)
     }
 
-    /// Notes a start at an endpoint that something else chose. Returns the mark for its ticket.
+    /// Records a start at an endpoint that something else chose, and returns the mark for its ticket.
     #[cold]
     pub(crate) fn given(&mut self, slot: Slot, now: Instant) -> u32 {
         self.note(slot, None, Way::Given, now)
@@ -106,7 +106,7 @@ impl Recorder {
         at as u32 + 1
     }
 
-    /// Notes the end of the request with this mark, if its row is still there.
+    /// Completes the row of the request with this mark, if it still exists.
     #[cold]
     pub(crate) fn ended(&mut self, mark: u32, slot: Slot, began: Instant, end: &End) {
         let Some(row) = self.rows.get_mut(mark as usize - 1) else { return };

@@ -1,22 +1,23 @@
-//! Which endpoints may a pick not take again? Those that a request has tried, in a short list. Those that an answer names
-//! already, as marks by slot: to look through a list for each endpoint would cost the square of a long answer.
+//! The endpoints that a pick must leave out. Those that a request has tried are a short list. Those that an answer
+//! already contains are marks by slot, as a search through a list for each endpoint would cost the square of the
+//! answer's length.
 
 use crate::endpoints::set::Slot;
 
 /// Endpoints that a pick leaves out.
 #[derive(Clone, Copy, Debug)]
 pub enum Tried<'a> {
-    /// Few of them.
+    /// A list, for few endpoints.
     List(&'a [Slot]),
-    /// Any number of them.
+    /// Marks with a bit per slot, for any number of endpoints.
     Marked(&'a Marks),
 }
 
 impl Tried<'_> {
-    /// None.
+    /// The empty list: any endpoint may be picked.
     pub const NONE: Tried<'static> = Tried::List(&[]);
 
-    /// Whether this endpoint is one of them.
+    /// True if this endpoint is left out.
     #[inline]
     pub fn contains(self, slot: Slot) -> bool {
         match self {
@@ -25,7 +26,7 @@ impl Tried<'_> {
         }
     }
 
-    /// Whether there are none.
+    /// True if no endpoint is left out.
     #[inline]
     pub fn is_empty(self) -> bool {
         match self {
@@ -35,7 +36,7 @@ impl Tried<'_> {
     }
 }
 
-/// A set of slots: one bit for each.
+/// A set of slots, with one bit each.
 #[derive(Clone, Debug, Default)]
 pub struct Marks {
     words: Vec<u64>,
@@ -43,7 +44,7 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Whether this slot is in it.
+    /// True if the set contains this slot.
     #[inline]
     pub fn has(&self, slot: Slot) -> bool {
         self.words.get(slot.index() / 64).is_some_and(|word| word >> (slot.index() % 64) & 1 == 1)

@@ -1,5 +1,5 @@
-//! Which atomics and which lock? The standard library's; under `--cfg loom` those of loom, which runs a test through
-//! the orders that the memory model allows (tests/loom.rs).
+//! The atomics and the mutex of this crate: the standard library's, or under `--cfg loom` those of loom, which runs a
+//! test through the interleavings that the memory model allows (tests/loom.rs).
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{Mutex, atomic};

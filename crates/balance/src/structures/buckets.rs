@@ -1,20 +1,22 @@
-//! Which of many items has the lowest number, when the numbers are small and move by one? One list for each number, and
-//! the lowest list that is not empty is known: every change is O(1), where a heap takes log n.
+//! A priority queue for small numbers that change by one: finds the item with the lowest number of a group. Each number
+//! has a linked list of its items, and the lowest list that may have items is remembered, so every change is O(1) where
+//! a heap takes O(log n).
 //!
 //! Source: the frequency lists of Shah, Mitra and Matani's O(1) LFU cache (2010).
 
 const ABSENT: u32 = u32::MAX;
 
-/// Numbers from here on share one list. The lists' heads take 8 bytes a number.
+/// Largest number with a list of its own, shared by all larger ones. A list head takes 8 bytes, so those of a group
+/// take at most 512 KiB.
 const NUMBER_MAX: u32 = 65_535;
 
-/// How far an item moves up its list, from the end to where its rank belongs. Requests that take about equally long end
-/// in the order in which they began, so one step is common. Where they do not, a longer walk would only favour
-/// endpoints that were slow.
+/// Longest walk, in items, from the end of a list to where a rank belongs. Requests that take about equally long end in
+/// the order in which they began, so one step is common. Where they do not, a longer walk would only favour slow
+/// endpoints.
 const WALK_MAX: usize = 8;
 
-/// Items 0.., each in one group and with a number there. Of equal ones in a group the lowest rank comes first, as far
-/// as [`WALK_MAX`] allows.
+/// Items numbered from 0, each in one group and with a number there. Items with equal numbers are in order of rank, as
+/// far as [`WALK_MAX`] allows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Buckets {
     items: Vec<Item>,
@@ -24,9 +26,9 @@ pub(crate) struct Buckets {
 #[derive(Clone, Debug, Default)]
 struct Group {
     lists: Vec<List>,
-    /// One bit a list: whether it has items.
+    /// Bitmap of the lists that have items.
     occupied: Vec<u64>,
-    /// No list before this one has items.
+    /// Lower bound of the lowest list with items.
     least: u32,
 }
 
@@ -54,7 +56,7 @@ impl Buckets {
         self.groups.resize(groups, Group::default());
     }
 
-    /// Inserts an item, or changes it.
+    /// Inserts an item, or moves it if it is present.
     #[inline]
     pub(crate) fn put(&mut self, item: u32, group: u32, number: u32, rank: u64) {
         self.remove(item);
@@ -84,7 +86,7 @@ impl Buckets {
         g.least = g.least.min(number);
     }
 
-    /// Removes an item, if it is there.
+    /// Removes an item if it is present.
     #[inline]
     pub(crate) fn remove(&mut self, item: u32) {
         let Item { group, number, before, after, .. } = self.items[item as usize];
@@ -106,13 +108,13 @@ impl Buckets {
         }
     }
 
-    /// Whether the item is there.
+    /// True if the item is present in any group.
     #[inline]
     pub(crate) fn has(&self, item: u32) -> bool {
         self.items.get(item as usize).is_some_and(|i| i.number != ABSENT)
     }
 
-    /// The lowest number of a group and its item; of several items the first.
+    /// Lowest number of a group and the first item that has it; `None` if the group is empty.
     #[inline]
     pub(crate) fn first(&mut self, group: u32) -> Option<(u32, u32)> {
         let g = &mut self.groups[group as usize];
@@ -120,7 +122,7 @@ impl Buckets {
         Some((g.least, g.lists[g.least as usize].first))
     }
 
-    /// The first item of a group that `admits`, in order, and its number.
+    /// First item of a group that `admits` accepts, by number and then by rank, after its number.
     #[inline]
     pub(crate) fn first_where(&self, group: u32, mut admits: impl FnMut(u32) -> bool) -> Option<(u32, u32)> {
         let g = &self.groups[group as usize];
@@ -140,7 +142,7 @@ impl Buckets {
 }
 
 impl Group {
-    /// The lowest number with items, from this one on.
+    /// Lowest number with items that is not below `number`.
     #[inline]
     fn occupied_from(&self, number: u32) -> Option<u32> {
         let mut word = number as usize / 64;
@@ -177,7 +179,7 @@ mod tests {
                     buckets.remove(i);
                     plain[i as usize] = None;
                 } else {
-                    // Lists of at most 8 items are in exact order, as no walk is longer.
+                    // Lists hold at most 8 items here, so no walk is cut short and the order is exact.
                     let rank = u64::from(rng.below(50)) * 10_000 + step;
                     let to = (rng.below(2), rng.below(100) * rng.below(2), rank);
                     buckets.put(i, to.0, to.1, to.2);

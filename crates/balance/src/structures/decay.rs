@@ -1,24 +1,25 @@
-//! How do old numbers fade? Exponentially by time, with the same result on every platform.
+//! Exponential decay of old numbers over time, with the same result on every platform.
 //!
-//! `f32::exp` may differ between platforms in its last bits, and the same seed must give the same picks everywhere, so
-//! the power of two is built from integer parts and a polynomial.
+//! `f32::exp` may differ between platforms in its last bits, but the same seed must give the same picks everywhere. So
+//! the power of two is put together from exponent bits and a polynomial.
 
-/// How fast something fades. Made once, to keep the division out of picks.
+/// A rate of decay. Built once, to keep the division out of picks.
 #[derive(Clone, Copy, Debug)]
 pub struct Fade {
-    /// How often it halves in a nanosecond.
+    /// Halvings per nanosecond.
     halvings_per_ns: f32,
 }
 
 impl Fade {
-    /// With this time constant, nanoseconds. 0 forgets at once.
+    /// Returns the decay with a time constant in nanoseconds. 0 forgets everything at once.
     #[inline]
     pub fn over(tau_ns: u64) -> Fade {
         // exp(-t/tau) = 2^(-x), x = t / (tau ln 2).
         Fade { halvings_per_ns: std::f32::consts::LOG2_E / tau_ns as f32 }
     }
 
-    /// `exp(-elapsed / tau)`, with a relative error below 2e-4. 1 for no time, 0 after 87 `tau`.
+    /// Share that is left: `exp(-elapsed / tau)`, with a relative error below 2e-4. Exactly 1 after no time, and 0
+    /// after 87 `tau`.
     #[inline]
     pub fn left(self, elapsed_ns: u64) -> f32 {
         if elapsed_ns == 0 {
@@ -30,13 +31,13 @@ impl Fade {
         }
         let whole = x as u32;
         let f = x - whole as f32;
-        // 2^-f on [0, 1), a cubic through both ends, so that the whole stays continuous and monotonic.
+        // 2^-f on [0, 1): a cubic that is exact at both ends, so that the result is continuous and monotonic.
         let part = 1.0 - f * (0.691_4 - f * (0.230_5 - f * 0.039_1));
         part * f32::from_bits((127 - whole) << 23)
     }
 }
 
-/// [`Fade::left`] for a time constant that is used once; both in nanoseconds.
+/// Share that is left, as [`Fade::left`], for a time constant used only once. Both times are in nanoseconds.
 #[inline]
 pub fn decay(elapsed_ns: u64, tau_ns: u64) -> f32 {
     Fade::over(tau_ns).left(elapsed_ns)

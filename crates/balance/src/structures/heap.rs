@@ -1,19 +1,20 @@
-//! Which of many comes first, when one changes at a time? A 4-ary heap that knows where each item sits.
+//! An indexed 4-ary heap: finds the item with the smallest key, while the key of any one item may change.
 //!
-//! Four children a node halve the depth of a binary heap, and their keys share a cache line or two.
+//! Four children per node halve the depth of a binary heap, and the keys of siblings share one or two cache lines.
 
 const ARITY: usize = 4;
 const ABSENT: u32 = u32::MAX;
 
-/// Items that [`IndexedHeap::first_where`] looks at before it turns to a plain scan.
+/// Items that [`IndexedHeap::first_where`] visits best-first before it falls back to a linear scan.
 const SEARCH_MAX: usize = 32;
 
-/// A min-heap of items 0.. with a key each.
+/// A min-heap of items numbered from 0, with one key each.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IndexedHeap<K> {
     nodes: Vec<(K, u32)>,
-    /// Where an item sits in `nodes`.
+    /// Index in `nodes` of each item, or `ABSENT`.
     position: Vec<u32>,
+    /// Nodes that [`search`](Self::search) has yet to visit. Kept to reuse its memory.
     frontier: Vec<u32>,
 }
 
@@ -25,21 +26,21 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
         self.position.resize(items, ABSENT);
     }
 
-    /// Inserts an item that is not there yet.
+    /// Inserts an item that is not in the heap yet.
     pub(crate) fn push(&mut self, item: u32, key: K) {
         self.nodes.push((key, item));
         self.position[item as usize] = self.nodes.len() as u32 - 1;
         self.sift_up(self.nodes.len() - 1);
     }
 
-    /// The key of an item, if it is there.
+    /// Key of an item; `None` if it is not in the heap.
     #[inline]
     pub(crate) fn key(&self, item: u32) -> Option<K> {
         let at = *self.position.get(item as usize)?;
         self.nodes.get(at as usize).map(|n| n.0)
     }
 
-    /// Inserts an item, or changes its key.
+    /// Inserts an item, or changes its key if it is present.
     #[inline]
     pub(crate) fn put(&mut self, item: u32, key: K) {
         if self.position[item as usize] == ABSENT {
@@ -49,20 +50,20 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
         }
     }
 
-    /// Removes an item, if it is there.
+    /// Removes an item if it is present.
     pub(crate) fn remove(&mut self, item: u32) {
         let Some(&at) = self.position.get(item as usize).filter(|&&at| at != ABSENT) else { return };
         self.position[item as usize] = ABSENT;
         self.nodes.swap_remove(at as usize);
         if let Some(&(_, last)) = self.nodes.get(at as usize) {
             self.position[last as usize] = at;
-            // The last item comes from elsewhere in the tree: it may belong above or below.
+            // The moved item comes from elsewhere in the tree: it may belong above or below.
             self.sift_down(at as usize);
             self.sift_up(self.position[last as usize] as usize);
         }
     }
 
-    /// Changes the key of an item; nothing if it is not there.
+    /// Changes the key of an item. Does nothing if it is absent.
     #[inline]
     pub(crate) fn update(&mut self, item: u32, key: K) {
         let Some(&at) = self.position.get(item as usize).filter(|&&at| at != ABSENT) else { return };
@@ -75,25 +76,25 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
         }
     }
 
-    /// Changes every key, keeping their order.
+    /// Changes every key by a function that preserves their order.
     pub(crate) fn shift(&mut self, mut change: impl FnMut(K) -> K) {
         self.nodes.iter_mut().for_each(|n| n.0 = change(n.0));
     }
 
-    /// The item with the smallest key.
+    /// Item with the smallest key; `None` if the heap is empty.
     #[inline]
     pub(crate) fn first(&self) -> Option<u32> {
         self.nodes.first().map(|n| n.1)
     }
 
-    /// The item with the smallest key among those that `admits`.
+    /// Item with the smallest key among those that `admits` accepts.
     #[inline]
     pub(crate) fn first_where(&mut self, mut admits: impl FnMut(u32) -> bool) -> Option<u32> {
         let first = self.first()?;
         if admits(first) { Some(first) } else { self.search(admits) }
     }
 
-    /// Best-first search from the root's children; a scan when that gets long.
+    /// Searches best-first from the root's children, and scans linearly after [`SEARCH_MAX`] items.
     #[cold]
     fn search(&mut self, mut admits: impl FnMut(u32) -> bool) -> Option<u32> {
         let Self { nodes, frontier, .. } = self;
@@ -148,7 +149,7 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
     }
 }
 
-/// The index of the smallest key. Which of four it is cannot be predicted, so the four are compared in pairs, by
+/// Index of the smallest key. Which of four is the smallest cannot be predicted, so they are compared in pairs by
 /// conditional moves instead of branches.
 #[inline]
 fn least<K: Copy + PartialOrd>(family: &[(K, u32)]) -> usize {

@@ -1,5 +1,5 @@
-//! Building blocks that decide nothing: time and chance, numbers that fade, orders, and what threads share. They import
-//! nothing of the crate.
+//! Building blocks without policy: time, randomness, decay, ordered collections, slots, and values shared between
+//! threads. They import nothing from the rest of the crate.
 
 pub(crate) mod atomics;
 pub(crate) mod buckets;

@@ -1,13 +1,13 @@
-//! How long did most recent requests take at most? A histogram with buckets that grow with the latency, and that fade.
+//! A percentile of recent latencies, read from a histogram whose buckets widen with the latency and whose counts fade.
 //!
-//! Fixed memory, and a count per request. Source of the buckets: HdrHistogram.
+//! Takes fixed memory, and one count per request. The layout of the buckets is HdrHistogram's.
 
 use crate::structures::time::{Instant, SECOND_NS};
 
-/// Latencies count in units of 2^10 ns, about a microsecond: less changes no decision.
+/// Latencies are counted in units of 2^10 ns, about a microsecond. Smaller differences change no decision.
 const UNIT_BITS: u32 = 10;
 
-/// Buckets for each doubling: 2^4, so that a bucket is at most 1/16 wider than where it begins.
+/// Buckets per doubling: 2^4, so that the width of a bucket is at most 1/16 of the value where it begins.
 const PART_BITS: u32 = 4;
 const PARTS: usize = 1 << PART_BITS;
 
@@ -15,18 +15,18 @@ const PARTS: usize = 1 << PART_BITS;
 const DOUBLINGS: usize = 23;
 const BUCKETS: usize = (DOUBLINGS + 1) * PARTS;
 
-/// How often all counts halve: a latency of a minute ago weighs 1/64.
+/// Half-life of the counts: a latency from a minute ago weighs 1/64.
 const FADE_NS: u64 = 10 * SECOND_NS;
 
-/// The percentile is looked up again after this many latencies: 64 counts pay for one walk over the buckets.
+/// Latencies between two readings of the histogram: 64 counts pay for one walk over the buckets.
 const REFRESH: u32 = 64;
 
-/// One percentile of one worker's latencies.
+/// A single percentile of the latencies that one worker sees.
 #[derive(Clone, Debug)]
 pub struct Percentile {
-    /// Above 0 and below 1.
+    /// Share of latencies below the percentile: above 0 and below 1.
     share: f64,
-    /// How many latencies an answer takes at least, and how many fading leaves.
+    /// Latencies needed before there is a value. Fading never leaves fewer.
     seen_min: u64,
     counts: Box<[u32; BUCKETS]>,
     seen: u64,
@@ -36,20 +36,21 @@ pub struct Percentile {
 }
 
 impl Percentile {
-    /// The percentile that the `share` (above 0 and below 1) of the latencies stay below, once `seen_min` were seen.
+    /// Returns the percentile below which `share` (above 0 and below 1) of the latencies are, known once `seen_min`
+    /// were recorded.
     pub fn new(share: f64, seen_min: u64, now: Instant) -> Percentile {
         let counts = Box::new([0; BUCKETS]);
         Percentile { share, seen_min, counts, seen: 0, unread: 0, faded: now, value_ns: None }
     }
 
-    /// Nanoseconds, as of at most 64 latencies ago; `None` until enough were seen. Off by at most 1/16 or a
-    /// microsecond, for values up to 137 s.
+    /// Value in nanoseconds, as of at most 64 latencies ago; `None` until enough were recorded. Off by at most 1/16 or
+    /// a microsecond, for values up to 137 s.
     #[inline]
     pub fn value_ns(&self) -> Option<u64> {
         self.value_ns
     }
 
-    /// Counts a latency.
+    /// Counts a latency, and reads the percentile again after every 64.
     #[inline]
     pub fn record(&mut self, latency_ns: u64, now: Instant) {
         let count = &mut self.counts[bucket(latency_ns)];
@@ -65,7 +66,7 @@ impl Percentile {
     fn refresh(&mut self, now: Instant) {
         if now.since(self.faded) >= FADE_NS {
             self.faded = now;
-            // A pool with few requests remembers longer, or it would never know enough.
+            // A pool with few requests remembers longer, or it would never have enough.
             let half: u64 = self.counts.iter().map(|&n| u64::from(n / 2)).sum();
             if half >= self.seen_min {
                 self.counts.iter_mut().for_each(|n| *n /= 2);
@@ -82,8 +83,8 @@ impl Percentile {
         for (bucket, &count) in self.counts.iter().enumerate() {
             let count = u64::from(count);
             if below + count >= rank {
-                // As if the latencies inside were spread evenly: the bucket's end alone would be above all of a narrow
-                // spread.
+                // Interpolated, as if the latencies in the bucket were spread evenly: its end alone would lie above all
+                // of a narrow distribution.
                 let (begin, end) = (begin_ns(bucket), begin_ns(bucket + 1));
                 return Some(begin + ((end - begin) as f64 * (rank - below) as f64 / count as f64) as u64);
             }
@@ -96,13 +97,13 @@ impl Percentile {
 fn bucket(latency_ns: u64) -> usize {
     let units = (latency_ns >> UNIT_BITS).min((1 << (PART_BITS as usize + DOUBLINGS)) - 1);
     let doubling = (units >> PART_BITS).checked_ilog2().map_or(0, |log| log + 1);
-    // Below PARTS units: one bucket each. Above: the PARTS parts of each doubling, which begin at PARTS << (doubling -
-    // 1).
+    // Below PARTS units: one bucket each. Above: PARTS buckets per doubling, the first beginning at PARTS << (doubling
+    // - 1).
     let part = units >> doubling.saturating_sub(1);
     (doubling.saturating_sub(1) as usize) * PARTS + part as usize
 }
 
-/// Where a bucket begins, and the one before it ends.
+/// Lower bound of a bucket, and upper bound of the one before it.
 fn begin_ns(bucket: usize) -> u64 {
     let doubling = (bucket / PARTS).saturating_sub(1);
     ((bucket - doubling * PARTS) as u64) << doubling << UNIT_BITS
@@ -129,7 +130,7 @@ mod tests {
         for seed in 0..300 {
             let mut rng = Rng::new(seed);
             let share = [0.01, 0.5, 0.9, 0.95, 0.99, 0.999][rng.below(6) as usize];
-            // Over nine decades, in clusters.
+            // Clusters, spread over nine decades.
             let (scale, n) = (rng.below(30), 1 + rng.below(2000) as usize);
             let mut percentile = Percentile::new(share, n as u64, NOW);
             let mut all: Vec<u64> = (0..n).map(|_| rng.next_u64() >> (28 + (scale + rng.below(9)) % 36)).collect();

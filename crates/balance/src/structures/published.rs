@@ -1,13 +1,14 @@
-//! How do workers see a new set? Control code replaces the whole; a [`Reader`] notices with one atomic load.
+//! A value that control code replaces as a whole, such as the endpoint set. Each worker has a [`Reader`], which notices
+//! a new value with one atomic load.
 //!
-//! The lock is taken when something was published, never per request.
+//! The lock is taken once per publication and reader, never per request.
 
 #[expect(clippy::disallowed_types, reason = "taken per publication, never per request")]
 use crate::structures::atomics::Mutex;
 use crate::structures::atomics::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
 
-/// A value that is replaced whole.
+/// A value shared between threads, which is replaced as a whole.
 #[derive(Debug)]
 pub struct Published<T>(Arc<Cell<T>>);
 
@@ -24,7 +25,8 @@ struct State<T> {
     readers: Vec<Weak<AtomicU64>>,
 }
 
-/// One thread's view of a [`Published`] value.
+/// The view that one thread has of a [`Published`] value. Keeps the value it last took until the next
+/// [`refresh`](Self::refresh).
 #[derive(Debug)]
 pub struct Reader<T> {
     cell: Arc<Cell<T>>,
@@ -33,14 +35,14 @@ pub struct Reader<T> {
 }
 
 impl<T> Published<T> {
-    /// Publishes the first value, generation 0.
+    /// Publishes the first value, as generation 0.
     #[expect(clippy::disallowed_types, reason = "as above")]
     pub fn new(value: T) -> Published<T> {
         let state = State { value: Arc::new(value), readers: Vec::new() };
         Published(Arc::new(Cell { generation: AtomicU64::new(0), state: Mutex::new(state) }))
     }
 
-    /// Replaces the value; returns its generation.
+    /// Replaces the value and returns its generation, one more than the last.
     pub fn publish(&self, value: T) -> u64 {
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.value = Arc::new(value);
@@ -48,12 +50,12 @@ impl<T> Published<T> {
         self.0.generation.fetch_add(1, Ordering::Release) + 1
     }
 
-    /// The newest value.
+    /// Returns the newest value. Takes the lock: a worker uses a [`Reader`].
     pub fn current(&self) -> Arc<T> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner).value.clone()
     }
 
-    /// A view for one thread.
+    /// Returns a view for one thread, which begins with the newest value.
     pub fn reader(&self) -> Reader<T> {
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = Arc::new(AtomicU64::new(self.0.generation.load(Ordering::Relaxed)));
@@ -62,24 +64,25 @@ impl<T> Published<T> {
         Reader { cell: self.0.clone(), value: state.value.clone(), seen }
     }
 
-    /// The oldest generation that any living reader may still use: what only older generations refer to can be reused.
+    /// Oldest generation that a living reader may still use: resources that only older generations refer to can be
+    /// reused. The newest generation if there are no readers.
     pub fn oldest_seen(&self) -> u64 {
         let state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
         let newest = self.0.generation.load(Ordering::Relaxed);
-        // Acquire: what a reader did before it moved on (its counts) is visible after this.
+        // Acquire: everything a reader did before it moved on (its counts) is visible after this.
         let seen = state.readers.iter().filter_map(Weak::upgrade).map(|s| s.load(Ordering::Acquire));
         seen.min().unwrap_or(newest)
     }
 }
 
 impl<T> Reader<T> {
-    /// The value as of the last refresh.
+    /// Value as of the last refresh.
     #[inline]
     pub fn get(&self) -> &T {
         &self.value
     }
 
-    /// Takes the newest value. Returns whether it changed; if not, this costs one atomic load.
+    /// Takes the newest value. Returns true if it changed; if not, this costs one atomic load.
     #[inline]
     pub fn refresh(&mut self) -> bool {
         let stale = self.is_stale();
@@ -89,7 +92,7 @@ impl<T> Reader<T> {
         stale
     }
 
-    /// Whether there is a newer value than this reader's.
+    /// True if a value newer than this reader's was published.
     #[inline]
     pub fn is_stale(&self) -> bool {
         // Only this reader writes `seen`, so its own load needs no order.

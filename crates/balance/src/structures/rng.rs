@@ -1,14 +1,15 @@
-//! Where does chance come from? From a seeded generator that each worker owns: same seed, same picks.
+//! Seeded random numbers. Each worker owns its generator, so the same seed gives the same picks.
 //!
-//! xoshiro256++ 1.0 (Blackman and Vigna, 2019), seeded by SplitMix64 as its authors advise: 1 ns a number, no
-//! known statistical fault, and a fixed output on every platform, which `std` offers nowhere.
+//! The generator is xoshiro256++ 1.0 (Blackman and Vigna, 2019), seeded by SplitMix64 as its authors advise: 1 ns per
+//! number, no known statistical flaw, and the same output on every platform. The standard library has no seedable
+//! generator.
 
-/// A small seedable random generator. Not for secrets.
+/// A small seedable random generator. Not suited for secrets.
 #[derive(Clone, Debug)]
 pub struct Rng([u64; 4]);
 
 impl Rng {
-    /// A generator whose whole sequence is determined by `seed`.
+    /// Returns a generator whose whole sequence is determined by `seed`.
     pub fn new(seed: u64) -> Rng {
         let mut state = seed;
         Rng(std::array::from_fn(|_| {
@@ -17,7 +18,7 @@ impl Rng {
         }))
     }
 
-    /// Uniform over all 64-bit numbers.
+    /// Returns a number uniform over all 64-bit numbers.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         let s = &mut self.0;
@@ -32,35 +33,34 @@ impl Rng {
         out
     }
 
-    /// Uniform over `0..n` by multiplication (Lemire 2019) without the rejection step: with 32 of 64 bits used
-    /// for numbers below 2^32 the bias is under 2^-32, far under what any count of requests could show.
-    /// `n` of 0 gives 0.
+    /// Returns a number uniform over `0..n`, or 0 if `n` is 0. Multiplies (Lemire 2019) without the rejection step: for
+    /// `n` below 2^32 and 64 random bits the bias is under 2^-32, far below what any count of requests could show.
     #[inline]
     pub fn below(&mut self, n: u32) -> u32 {
         ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u32
     }
 
-    /// Uniform over `0..n`, for totals above 2^32. `n` of 0 gives 0.
+    /// Returns a number uniform over `0..n`, for totals above 2^32. 0 if `n` is 0.
     #[inline]
     pub fn below_u64(&mut self, n: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
     }
 
-    /// Uniform over `[0, 1)` with 53 bits.
+    /// Returns a number uniform over `[0, 1)`, with 53 random bits.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A fair coin.
+    /// Returns true with a probability of 1/2.
     #[inline]
     pub fn coin(&mut self) -> bool {
-        // The lowest bits of xoshiro++ are as good as any, but the top one needs no such argument.
+        // The lowest bits of xoshiro256++ are as good as any, but the top one needs no such argument.
         (self.next_u64() >> 63) == 1
     }
 }
 
-/// SplitMix64's finaliser: a bijection that spreads every input bit over the whole word.
+/// Spreads every input bit over the whole word: the finaliser of SplitMix64, a bijection.
 #[inline]
 pub fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn gives_the_published_sequence() {
-        // The reference C code of xoshiro256++ with state {1, 2, 3, 4}.
+        // Output of the reference C code of xoshiro256++ with the state {1, 2, 3, 4}.
         let mut rng = Rng([1, 2, 3, 4]);
         let got: Vec<u64> = (0..5).map(|_| rng.next_u64()).collect();
         assert_eq!(got, [41943041, 58720359, 3588806011781223, 3591011842654386, 9228616714210784205]);

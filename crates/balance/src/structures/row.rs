@@ -1,10 +1,10 @@
-//! How do per-slot numbers that several threads write lie in memory? In rows of 64, which never move: a pool grows by
-//! adding rows, and old and new sets share the rest.
+//! Memory layout of per-slot numbers that several threads write: rows of 64 slots that never move. A pool grows by
+//! adding rows, and old and new sets share the rows that both have.
 
-/// Slots in a row. Few for the model checker, which keeps a history of each.
+/// Slots per row. Only two for the model checker, which keeps a history of each.
 pub(crate) const CHUNK: usize = if cfg!(loom) { 2 } else { 64 };
 
-/// A value on cache lines of its own, 128 bytes apart as processors fetch lines in pairs.
+/// The values of [`CHUNK`] slots on cache lines of their own. 128 bytes apart, as processors fetch lines in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Row<T>(pub(crate) [T; CHUNK]);

@@ -1,15 +1,15 @@
-//! Where are values kept that come and go often? In numbered slots that are used again, so a value costs no allocation.
+//! Reusable numbered slots for values that come and go often, so that a value costs no allocation.
 //!
-//! [`Slab`] is for values that are put in and taken out. In a [`SlotTable`] a slot that falls vacant keeps its value for the
-//! next occupant: what is expensive to make is made once a slot. Its [`Key`]s tell the occupants of a slot apart, for names
-//! that may outlive what they name. [`SlotNumbers`] only knows which slots are vacant, for a caller that keeps the values
-//! itself.
+//! [`Slab`] is for values that are put in and taken out. In a [`SlotTable`] a vacant slot keeps its value for the next
+//! occupant, so what is expensive to build is built once per slot. Its [`Key`]s distinguish the successive occupants of
+//! a slot, for references that may outlive them. [`SlotNumbers`] only tracks which slots are vacant, for a caller that
+//! keeps the values itself.
 
-/// The numbers of slots, and which of them are vacant. The slot that was vacated last is taken first, as it is the likeliest
-/// to be in the processor's cache.
+/// An allocator of slot numbers. The slot that was vacated last is taken first, as it is the likeliest to be in the
+/// processor's cache.
 #[derive(Clone, Debug, Default)]
 pub struct SlotNumbers {
-    /// How many there are, vacant or not.
+    /// Slots in existence, vacant or not.
     count: u32,
     vacant: Vec<u32>,
 }
@@ -20,10 +20,10 @@ impl SlotNumbers {
         SlotNumbers { count: 0, vacant: Vec::new() }
     }
 
-    /// Takes a vacant slot, or else a new one: the first is 0, each after it one more.
+    /// Takes a vacant slot, or else a new one. New slots are numbered from 0.
     ///
     /// # Panics
-    /// When 2^32 - 1 are taken.
+    /// If 2^32 - 1 slots are taken.
     #[inline]
     pub fn occupy(&mut self) -> u32 {
         self.vacant.pop().unwrap_or_else(|| self.add())
@@ -35,21 +35,21 @@ impl SlotNumbers {
         slot
     }
 
-    /// Gives a slot back that was taken. To be called once for each time that it is taken.
+    /// Gives back a slot. To be called exactly once for each time it was taken.
     #[inline]
     pub fn vacate(&mut self, slot: u32) {
         debug_assert!(slot < self.count, "a slot that was never taken");
         self.vacant.push(slot);
     }
 
-    /// Returns the slots that are vacant, in no order.
+    /// Returns the vacant slots, in no particular order.
     pub fn vacant(&self) -> &[u32] {
         &self.vacant
     }
 }
 
-/// Names one occupant of a slot of a [`SlotTable`]: the slot, and how many had it before. The key of an occupant that is
-/// gone finds nothing, until its slot was used another 2^32 times.
+/// Identifies one occupant of a slot of a [`SlotTable`], by the slot and the number of occupants before it. The key of
+/// an occupant that has left finds nothing, until its slot has been reused another 2^32 times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     slot: u32,
@@ -57,7 +57,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key that finds nothing in any table.
+    /// A key that finds nothing in any table.
     pub const NONE: Key = Key { slot: u32::MAX, generation: u32::MAX };
 
     /// Returns the number of the slot.
@@ -72,15 +72,15 @@ impl Key {
         u64::from(self.generation) << 32 | u64::from(self.slot)
     }
 
-    /// Returns the key that [`to_bits`](Self::to_bits) made this number of. A key of any other number is safe to look for,
-    /// and may find any occupant.
+    /// Returns the key from which [`to_bits`](Self::to_bits) made this number. A key made from any other number is safe
+    /// to look up, but may find any occupant.
     #[inline]
     pub fn from_bits(bits: u64) -> Key {
         Key { slot: bits as u32, generation: (bits >> 32) as u32 }
     }
 }
 
-/// Slots that keep their values when they fall vacant.
+/// A table of slots that keep their values while they are vacant.
 #[derive(Clone, Debug)]
 pub struct SlotTable<T> {
     entries: Vec<Entry<T>>,
@@ -89,7 +89,7 @@ pub struct SlotTable<T> {
 
 #[derive(Clone, Debug)]
 struct Entry<T> {
-    /// The number of occupants that are gone; wraps.
+    /// Number of occupants that have left; wraps.
     generation: u32,
     value: T,
 }
@@ -101,15 +101,15 @@ impl<T> Default for SlotTable<T> {
 }
 
 impl<T> SlotTable<T> {
-    /// Returns a table without slots, which has no memory yet.
+    /// Returns a table without slots, which has allocated no memory.
     pub const fn new() -> SlotTable<T> {
         SlotTable { entries: Vec::new(), numbers: SlotNumbers::new() }
     }
 
-    /// Takes a slot. Returns the key of its new occupant, and the value that the last one has left, or the default.
+    /// Takes a slot. Returns the key of its new occupant, and the value that the last one left there, or the default.
     ///
     /// # Panics
-    /// When 2^32 - 1 are taken.
+    /// If 2^32 - 1 slots are taken.
     #[inline]
     pub fn occupy(&mut self) -> (Key, &mut T)
     where
@@ -123,7 +123,8 @@ impl<T> SlotTable<T> {
         (Key { slot, generation: entry.generation }, &mut entry.value)
     }
 
-    /// Gives a slot back. From now on the key of its occupant finds nothing. Only its occupant may do so, and once.
+    /// Gives back a slot: from now on the key of its occupant finds nothing. Only the occupant may do so, and only
+    /// once.
     #[inline]
     pub fn vacate(&mut self, slot: u32) {
         let entry = &mut self.entries[slot as usize];
@@ -131,15 +132,15 @@ impl<T> SlotTable<T> {
         self.numbers.vacate(slot);
     }
 
-    /// Returns the value of an occupant, unless it is gone.
+    /// Returns the value of an occupant; `None` if it has left.
     #[inline]
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         let entry = self.entries.get_mut(key.slot as usize)?;
         (entry.generation == key.generation).then_some(&mut entry.value)
     }
 
-    /// Returns the value in a slot, without a look at generations: for the occupant, which gives the slot back itself and so
-    /// cannot find another there.
+    /// Returns the value in a slot without comparing generations. For the occupant only: as it gives the slot back
+    /// itself, it cannot find another occupant there.
     #[inline]
     pub fn at_mut(&mut self, slot: u32) -> &mut T {
         &mut self.entries[slot as usize].value
@@ -151,14 +152,14 @@ impl<T> SlotTable<T> {
         Key { slot, generation: self.entries[slot as usize].generation }
     }
 
-    /// Returns all slots with their values, also those that are vacant.
+    /// Returns all slots with their values, vacant ones included.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
         self.entries.iter_mut().enumerate().map(|(slot, entry)| (slot as u32, &mut entry.value))
     }
 }
 
-/// Values in slots that are used again, found by the number of their slot: for the only owner of a value, which takes it out
-/// itself. The memory stays as large as the most values at once needed.
+/// Values found by the number of their slot, for the sole owner of each value, which takes it out itself. Memory stays
+/// at the size of the most values held at once.
 #[derive(Clone, Debug)]
 pub struct Slab<T>(SlotTable<Option<T>>);
 
@@ -169,7 +170,7 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// Returns an empty slab, which has no memory yet.
+    /// Returns an empty slab, which has allocated no memory.
     pub const fn new() -> Slab<T> {
         Slab(SlotTable::new())
     }
@@ -180,7 +181,7 @@ impl<T> Slab<T> {
         self.0.entries.len() - self.0.numbers.vacant.len()
     }
 
-    /// Returns whether there is no value.
+    /// True if the slab holds no value.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -189,7 +190,7 @@ impl<T> Slab<T> {
     /// Puts a value in, and returns its slot.
     ///
     /// # Panics
-    /// When 2^32 - 1 values are in.
+    /// If the slab holds 2^32 - 1 values.
     #[inline]
     pub fn insert(&mut self, value: T) -> u32 {
         let (key, vacant) = self.0.occupy();
@@ -197,19 +198,19 @@ impl<T> Slab<T> {
         key.slot
     }
 
-    /// Returns the value in a slot, if there is one.
+    /// Returns the value in a slot; `None` if the slot is vacant.
     #[inline]
     pub fn get(&self, slot: u32) -> Option<&T> {
         self.0.entries.get(slot as usize)?.value.as_ref()
     }
 
-    /// As [`get`](Self::get), to be changed.
+    /// Mutable variant of [`get`](Self::get).
     #[inline]
     pub fn get_mut(&mut self, slot: u32) -> Option<&mut T> {
         self.0.entries.get_mut(slot as usize)?.value.as_mut()
     }
 
-    /// Takes the value in a slot out, if there is one.
+    /// Takes the value out of a slot; `None` if the slot is vacant.
     #[inline]
     pub fn remove(&mut self, slot: u32) -> Option<T> {
         let value = self.0.entries.get_mut(slot as usize)?.value.take()?;
@@ -255,7 +256,7 @@ mod tests {
         }
     }
 
-    /// In the model, the keys of the occupants, and by slot what its last occupant has left.
+    /// The model holds the keys of the occupants and, by slot, the value that its last occupant left.
     #[test]
     fn a_key_finds_its_occupant_only_and_a_slot_keeps_its_value_for_the_next() {
         for seed in 0..100 {

@@ -1,18 +1,19 @@
-//! How did the requests of one endpoint end, in sums?
+//! Running sums of the outcomes and latencies of one endpoint.
 
-/// Outcomes and latencies of one endpoint, summed since the start of the process. Wraps: differences count.
+/// Outcomes and latencies of one endpoint, summed since the start of the process. The sums wrap, so only differences
+/// mean anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// Requests that were answered well, including those told to come less often.
+    /// Successes, and responses of 429: an endpoint that asks for fewer requests works.
     pub(crate) answered: u32,
     pub(crate) failed: u32,
-    /// Latencies of the successes, and their number.
+    /// Sum of the latencies of successes; `timed` is their number.
     pub(crate) latency_ns: u64,
     pub(crate) timed: u32,
 }
 
 impl Tally {
-    /// What was added since `earlier`.
+    /// Returns the difference to an `earlier` tally.
     pub(crate) fn since(self, earlier: Tally) -> Tally {
         Tally {
             answered: self.answered.wrapping_sub(earlier.answered),

@@ -1,37 +1,37 @@
-//! May this happen now, when it may happen so often? One bucket of tokens for one client, endpoint or worker, under a
-//! [`Rate`] that many buckets share.
+//! Token buckets, which limit how often something happens: one bucket per client, endpoint or worker, under a [`Rate`]
+//! that many buckets share.
 //!
-//! A bucket is one number, the time at which it will be full again (the generic cell rate algorithm, ITU-T I.371): each
-//! token that is taken puts that time off by the interval of one token. So a bucket has eight bytes, costs nothing while it
-//! is not used, and its rate may change at any time.
+//! A bucket is a single number, the time at which it will be full again (the generic cell rate algorithm, ITU-T I.371).
+//! Taking a token postpones that time by the interval between two tokens. So a bucket takes eight bytes, costs nothing
+//! while it is not used, and its rate may change at any time.
 
 use crate::structures::time::{Instant, SECOND_NS};
 
-/// How fast tokens come, and how many a bucket holds.
+/// Rate at which tokens arrive, and the capacity of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// From one token to the next, nanoseconds, at least 1.
+    /// Nanoseconds from one token to the next; at least 1.
     interval_ns: u64,
-    /// From an empty bucket to a full one, nanoseconds: at least `interval_ns`, or 0 if a bucket never holds a token.
+    /// Nanoseconds from an empty bucket to a full one: at least `interval_ns`, or 0 if a bucket never holds a token.
     capacity_ns: u64,
 }
 
 impl Rate {
-    /// Returns the rate of `per_second` tokens (0 or above) into buckets that hold `burst` tokens (at least 1). With 0 a
-    /// second there is no token, not even the first.
+    /// Returns the rate of `per_second` tokens (0 or above) into buckets that hold `burst` tokens (at least 1). At 0
+    /// per second there is never a token, not even a first one.
     ///
-    /// The interval is rounded up to whole nanoseconds, so the rate is never exceeded. Up to a million tokens a second it
-    /// is at most 0.1 % too low.
+    /// The interval is rounded up to whole nanoseconds, so the rate is never exceeded. Up to a million tokens per
+    /// second it is at most 0.1 % too low.
     pub fn new(per_second: f64, burst: u32) -> Rate {
         if per_second.is_nan() || per_second <= 0.0 {
             return Rate { interval_ns: u64::MAX, capacity_ns: 0 };
         }
-        // A cast of a float stops at the largest number.
+        // The cast saturates.
         let interval_ns = ((SECOND_NS as f64 / per_second).ceil() as u64).max(1);
         Rate { interval_ns, capacity_ns: interval_ns.saturating_mul(u64::from(burst.max(1))) }
     }
 
-    /// Returns the same rate into buckets that hold at least the tokens of `span_ns` nanoseconds.
+    /// Returns this rate with buckets that hold at least the tokens of `span_ns` nanoseconds.
     #[must_use]
     pub fn saving(self, span_ns: u64) -> Rate {
         // 0 stays 0: a rate without tokens saves none.
@@ -39,13 +39,13 @@ impl Rate {
         Rate { capacity_ns: self.capacity_ns.max(least_ns), ..self }
     }
 
-    /// Returns the time from one token to the next, nanoseconds.
+    /// Returns the nanoseconds from one token to the next.
     pub fn interval_ns(self) -> u64 {
         self.interval_ns
     }
 }
 
-/// A bucket of tokens, full when it is made.
+/// A token bucket, full when it is created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenBucket {
     full_at: Instant,
@@ -55,21 +55,21 @@ impl TokenBucket {
     /// Takes one token.
     ///
     /// # Errors
-    /// There is no token, and none is taken. The error is the time until there is one, if nothing else takes it, in
-    /// nanoseconds; `u64::MAX` means never.
+    /// If there is none: the nanoseconds until there is one, unless something else takes it. `u64::MAX` means never.
     #[inline]
     pub fn take(&mut self, rate: Rate, now: Instant) -> Result<(), u64> {
         self.take_for(rate.interval_ns, rate, now)
     }
 
-    /// Takes the tokens of `cost_ns` nanoseconds, which may be several or a part of one.
+    /// Takes the tokens of `cost_ns` nanoseconds, which may be several tokens or a fraction of one.
     ///
     /// # Errors
-    /// There are not as many, and none is taken. The error is as that of [`take`](Self::take).
+    /// If the bucket holds fewer, none is taken, and the error is that of [`take`](Self::take).
     #[inline]
     pub fn take_for(&mut self, cost_ns: u64, rate: Rate, now: Instant) -> Result<(), u64> {
         let Some(spare_ns) = rate.capacity_ns.checked_sub(cost_ns) else { return Err(u64::MAX) };
-        // The clocks of two workers differ a little: the later one counts, so no time fills a bucket twice.
+        // The clocks of two workers differ a little. The later time counts, so that no span of time fills a bucket
+        // twice.
         let full_at = self.full_at.max(now);
         let missing_ns = full_at.since(now);
         if missing_ns > spare_ns {
@@ -79,8 +79,8 @@ impl TokenBucket {
         Ok(())
     }
 
-    /// Returns when the bucket is full again, if nothing is taken until then. A full bucket is as good as a new one, so a
-    /// table that has no room forgets the one that is full first.
+    /// Returns the time at which the bucket is full again if nothing is taken until then. A full bucket is as good as a
+    /// new one, so a table without room drops the one that is full first.
     #[inline]
     pub fn full_at(&self) -> Instant {
         self.full_at
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn what_costs_parts_of_tokens_is_taken_exactly() {
-        // A token is a nanosecond: as a client's patience, which waiting uses up.
+        // A token is a nanosecond here, as for a client's patience, which waiting uses up.
         let (mut bucket, rate) = (TokenBucket::default(), Rate::new(1e9, 100));
         assert_eq!(bucket.take_for(60, rate, ms(0)), Ok(()));
         assert_eq!(bucket.take_for(60, rate, ms(0)), Err(20));

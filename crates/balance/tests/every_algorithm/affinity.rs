@@ -1,5 +1,5 @@
-//! Does the same key get the same endpoint, where a row promises it? At every worker and every instance, whatever the
-//! order of the configuration, and back again after the endpoint was away.
+//! Affinity of keys to endpoints, for rows that promise it: at every worker and every instance, in any order of the
+//! configuration, and again after the endpoint was away.
 
 use crate::support::rows::{self, Row};
 use crate::support::world::{World, weighted};
@@ -11,7 +11,7 @@ fn keyed_rows() -> Vec<Row> {
     rows::all().into_iter().filter(|r| r.algorithm.promises.affinity).collect()
 }
 
-/// Where each key goes, one request at a time, so that no bound is hit.
+/// Returns the endpoint of each key, one request at a time, so that no bound is hit.
 fn homes(w: &mut World<'_>) -> Vec<EndpointId> {
     let home = |key: u64| {
         let worker = w.rng.below(w.balancers.len() as u32) as usize;
@@ -48,7 +48,7 @@ fn only_the_keys_of_an_endpoint_that_leaves_move_and_they_come_back() {
         let during = homes(&mut w);
         let moved = before.iter().zip(&during).filter(|(a, b)| a != b && **a != gone).count();
         // 95 of 100 keys need not move. A Maglev table moves some of them (its paper: a few percent; small tables
-        // more); a modulus would move 95 %.
+        // more), a modulus would move 95 %.
         assert!(moved < KEYS as usize / 8, "row {row}: {moved} of {KEYS} keys moved without need");
         w.reload(specs);
         assert!(before == homes(&mut w), "row {row}: keys did not come back");

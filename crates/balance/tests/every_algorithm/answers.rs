@@ -1,5 +1,5 @@
-//! Does `choose_k` give what a plane can put into an answer? Different endpoints, as many as exist, nothing counted,
-//! and the first of them by weight; and of a part of a pool what a pool of these endpoints would give.
+//! Answers of `choose_k`: different endpoints, as many as exist, nothing counted, and the first of them by weight. For
+//! a part of a pool, the answers of a pool with only these endpoints.
 
 use crate::support::rows;
 use crate::support::world::weighted;
@@ -67,7 +67,8 @@ fn the_first_of_an_answer_follows_the_weights_where_the_row_serves_answers() {
             }
             for (i, w) in weights.iter().enumerate() {
                 let want = KEYS as f64 * f64::from(*w) / 10.0;
-                // A draw by chance, or keys spread by a hash: binomial, sd below 38 at p = 0.4; 5 sd.
+                // A random draw, or keys spread by a hash, is binomial: a standard deviation below 38 at p = 0.4, of
+                // which five are allowed.
                 let off = (f64::from(seen[i]) - want).abs();
                 assert!(off < 190.0, "row {row}, k {k}: {seen:?}, want {want} at {i}");
             }
@@ -78,7 +79,7 @@ fn the_first_of_an_answer_follows_the_weights_where_the_row_serves_answers() {
 #[test]
 fn a_part_of_a_pool_is_named_as_a_pool_of_these_endpoints_would_be() {
     for row in rows::defaults().filter(|row| !row.algorithm.needs.ends && row.algorithm.promises.shares_when_idle) {
-        // Those of the part have the weights 1 to 4, with others of more weight between them.
+        // The endpoints of the part have the weights 1 to 4, with others of more weight between them.
         let pool = pool(&[1, 9, 2, 9, 3, 9, 4, 9]);
         let slots: Vec<Slot> = pool.view().set.members().iter().map(|m| m.slot).collect();
         let mut part = Part::new(slots.iter().copied().step_by(2));

@@ -1,5 +1,5 @@
-//! Does a choice count nothing? A shell may choose and throw the choice away, so the same draws must lead to the same
-//! choice again, until something starts or ends.
+//! Choices count nothing. A shell may choose and discard the choice, so the same draws must lead to the same choice
+//! again, until something starts or ends.
 
 use crate::support::rows;
 use crate::support::world::weighted;

@@ -1,5 +1,5 @@
-//! Are explanations true? On every row, in random histories: the pick explained is the pick made, whether it is asked for or
-//! not, and the stated rule leads from the stated loads to it. `World` checks that at each pick; here it is seen to happen.
+//! Truth of explanations, on every row, in random histories: the explained pick is the pick made, asked for or not, and
+//! the stated rule leads from the stated loads to it. `World` checks that at each pick; here it is seen to happen.
 
 use super::histories;
 use crate::support::rows;

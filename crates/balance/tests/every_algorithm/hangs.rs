@@ -1,10 +1,10 @@
-//! How many requests does an endpoint collect that never answers? Where a row compares requests in flight, about as
-//! many per weight as the others hold, also beside a light one (a canary of weight 1 beside two of weight 100).
+//! Requests that an endpoint collects if it never answers. For a row that compares requests in flight, about as many
+//! per weight as the others hold, even beside a light one (a canary of weight 1 beside two of weight 100).
 //!
-//! The bound. A row that compares all gives the hanging endpoint of weight w another request only while, for each other
-//! endpoint i, its count h < (l_i + 1) w / w_i. The smallest of the right sides is at most what the sums give: (sum of
-//! l_i + number of i) w / sum of w_i; and then it has one more. Two draws sometimes meet a light or busy one, and
-//! compare with that: twice as much, and the w / w_i of some such pairs.
+//! The bound: a row that compares all endpoints gives the hanging one, of weight w, another request only while its
+//! count h < (l_i + 1) w / w_i for each other endpoint i. The smallest of the right sides is at most that of the sums:
+//! (sum of l_i + number of i) w / sum of w_i; and then it has one more. Two draws sometimes meet a light or busy
+//! endpoint, and compare with that: twice as many, and the w / w_i of some such pairs.
 
 use crate::support::rows::{self, Row};
 use crate::support::world::{World, weighted};
@@ -12,7 +12,7 @@ use evenkeel_balance::Outcome;
 
 const PICKS: usize = 1000;
 
-/// How many endpoints a pick compares, as far as parameters say so.
+/// Number of endpoints that a pick compares, as far as parameters decide it.
 fn draws(row: &Row) -> u64 {
     if row.algorithm.params.iter().any(|p| p.name == "draws") { row.params.int("draws") } else { u64::MAX }
 }

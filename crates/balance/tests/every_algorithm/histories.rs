@@ -1,6 +1,6 @@
-//! Is nothing lost in any history? Random sequences of everything that can happen to a pool, against the plain model in
-//! `World`: after each step every count agrees, and at the end every count is 0. The same sequences show that the same
-//! seed gives the same picks, and that asking why changes nothing.
+//! Random sequences of everything that can happen to a pool, compared with the plain model in `World`: after each step
+//! every count agrees, and at the end every count is 0. The same sequences show that the same seed gives the same
+//! picks, and that explanations change nothing.
 
 use crate::support::rows::{self, Row};
 use crate::support::world::{World, weighted};
@@ -8,10 +8,10 @@ use evenkeel_balance::{EndpointId, EndpointSpec, FailureKind, NoPick, Outcome, R
 
 const STEPS: u32 = 500;
 
-/// The picks of a history, step by step.
+/// Picks of a history, one per start.
 pub type Picks = Vec<Result<EndpointId, NoPick>>;
 
-/// Runs one random history. `seed` decides the balancers' draws, `script` what happens.
+/// Runs one random history. `seed` decides the balancers' draws, `script` the events.
 fn history(row: &Row, workers: u32, seed: u64, script: u64, explain: bool) -> Picks {
     let mut w = World::new(row, workers, weighted(&[1, 2, 1]), seed, format!("history {script}, {workers} workers"));
     w.explain = explain;
@@ -52,7 +52,7 @@ pub fn run(w: &mut World<'_>, script: u64) -> Picks {
     picks
 }
 
-/// Usually none; sometimes several, also ones that left.
+/// Returns slots that a request has tried: usually none, sometimes several, even ones that have left.
 fn some_slots(w: &mut World<'_>) -> Vec<Slot> {
     let mut slots: Vec<Slot> = Vec::new();
     if w.rng.below(3) == 0 {
@@ -76,7 +76,7 @@ fn outcome(rng: &mut Rng) -> Outcome {
     }
 }
 
-/// A reload: joins, leaves, a new order, weights, drain, tiers, limits; or all replaced at once.
+/// Reloads: joins, leaves, a new order, weights, drain, tiers, limits; or all endpoints replaced at once.
 fn change(w: &mut World<'_>) {
     let mut specs = w.specs.clone();
     let n = specs.len() as u32;
@@ -100,7 +100,7 @@ fn change(w: &mut World<'_>) {
     w.reload(specs);
 }
 
-/// Fewer for rows that make a table of every change, some of which take a millisecond.
+/// Limits the seeds of rows that make a table for every change, some of which take a millisecond.
 pub fn seeds(row: &Row, most: u64) -> u64 {
     if row.algorithm.table.is_some() { 2 } else { most }
 }
@@ -114,7 +114,7 @@ fn every_count_follows_the_model_and_returns_to_zero() {
                 picks.extend(history(&row, workers, seed, seed * 31 + u64::from(workers), seed % 3 == 0));
             }
         }
-        // The histories are worth something only if they reach every case.
+        // The histories are only worth something if they reach every case.
         for refusal in [NoPick::Empty, NoPick::AllTried, NoPick::AllFull] {
             let met = picks.iter().filter(|p| **p == Err(refusal)).count();
             assert!(met > 0, "row {row}: \"{refusal}\" came up {met} times in {} starts", picks.len());
@@ -174,7 +174,7 @@ fn a_pool_may_have_hundreds_of_endpoints_come_and_go() {
             (0..180).for_each(|_| w.end(0, Outcome::Success));
         }
         w.end_all();
-        // All but those of the last rounds could be reused: 150 live, and at most two generations in transit.
+        // All slots but those of the last rounds could be reused: 150 live, and at most two generations in transit.
         let slots = w.balancers[0].set().slots();
         assert!(slots <= 3 * 150, "row {row}: {slots} slots for 150 endpoints");
     }

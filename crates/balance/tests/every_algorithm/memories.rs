@@ -1,4 +1,4 @@
-//! Remembering requests moves nothing, and all of them are remembered: on every row, in random histories.
+//! Recording of the latest requests changes no pick and misses none, on every row, in random histories.
 
 use super::histories;
 use crate::support::rows::{self, Row};

@@ -1,5 +1,5 @@
-//! Does every algorithm do what its row says? The contract, run over the registry: with default parameters, and with
-//! each parameter at the ends of its range. A failure prints row, seed and scenario.
+//! The contract of algorithms, run over the registry: with default parameters, and with each parameter at the ends of
+//! its range. A failure prints row, seed and scenario.
 
 mod affinity;
 mod answers;

@@ -1,5 +1,5 @@
-//! Which endpoints never get a request, and which refusal follows when none can? The checks themselves are in
-//! `World::start`: inside the set, never tried, never over a limit, and the one refusal that the model gives.
+//! Endpoints that must never get a request, and the refusal if no endpoint can. The checks are in `World::start`:
+//! inside the set, never tried, never over a limit, and the one refusal that the model gives.
 
 use crate::support::rows;
 use crate::support::world::{World, weighted};
@@ -98,14 +98,14 @@ fn weight_zero_draining_and_lower_tiers_get_nothing() {
                 w.end(0, Outcome::Success);
             }
         }
-        // The first tier goes away while its requests run; the next one takes over.
+        // The first tier leaves while its requests run, and the next one takes over.
         let mut later = specs();
         later[0].drain = true;
         later[4].weight = 0;
         w.reload(later.clone());
         let backup = later[3].id;
         (0..20).for_each(|i| assert_eq!(w.start(0, Some(i), &[]), Ok(backup), "row {row}"));
-        // And back.
+        // And back again.
         w.reload(specs());
         assert!((0..20).all(|i| w.start(0, Some(i), &[]) != Ok(backup)), "row {row}");
         w.end_all();

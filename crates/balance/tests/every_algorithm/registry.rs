@@ -1,5 +1,5 @@
-//! Is each row well made? Names that are found and meant once, texts for the reference page, parameters whose defaults
-//! are allowed, and a table that holds what the row's picks would.
+//! Rows of the registry: unique names that are found, texts for the reference page, parameters whose defaults are
+//! allowed, and a table that holds what the row's picks would.
 
 use crate::support::rows;
 use crate::support::world::{World, weighted};
@@ -49,7 +49,7 @@ fn a_row_that_does_not_ask_never_wants_a_probe() {
         }
         assert!(row.algorithm.asks || !asked, "row {row}");
     }
-    // And an algorithm that asks does so with its defaults.
+    // An algorithm that does ask asks with its defaults too.
     for row in rows::defaults().filter(|row| row.algorithm.asks) {
         let mut pool = Pool::new(1);
         pool.update(&weighted(&[1; 10]), Instant(0));

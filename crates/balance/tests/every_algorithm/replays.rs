@@ -1,5 +1,5 @@
-//! Is a journal all that picks depend on? Random histories are recorded and replayed, on every row: each pick is the
-//! same again, a changed line is found, and no line, however wrong, panics.
+//! Completeness of journals. Random histories are recorded and replayed, on every row: each pick is the same again, a
+//! changed line is found, and no line, however wrong, causes a panic.
 
 use super::histories;
 use crate::support::rows::{self, Row};
@@ -28,7 +28,7 @@ fn replayed(journal: &str) -> Result<Summary, Stopped> {
     Ok(replay.summary())
 }
 
-/// The journal of one random history, and how many picks it has.
+/// Returns the journal of one random history, and the number of its picks.
 fn recorded(row: &Row, script: u64) -> (String, u64) {
     let (to, lines) = channel();
     let mut w = World::new(row, 1, weighted(&[1, 2, 1]), script, format!("recorded history {script}"));

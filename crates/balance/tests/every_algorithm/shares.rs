@@ -1,10 +1,10 @@
-//! Do shares follow the weights where a row promises it? When requests come one at a time at any rate, when they
-//! overlap, whatever the loads, and with several workers.
+//! Shares by weight, for rows that promise them: when requests come one at a time at any rate, when they overlap, at
+//! any load, and with several workers.
 //!
-//! The bound. An algorithm that drew each of N picks by weight would give an endpoint with share p a binomial count, sd
-//! sqrt(N p (1 - p)); one that takes turns or evens out its earlier picks has less. Five sd are exceeded once in 1.7
-//! million, and some thousand shares are checked. Algorithms that take turns are off by up to one turn for each worker,
-//! and one that evens out forgets half a turn at each end.
+//! The bound: an algorithm that drew each of N picks by weight would give an endpoint with share p a binomial count,
+//! with a standard deviation of sqrt(N p (1 - p)); one that takes turns or evens out its earlier picks has less. Five
+//! standard deviations are exceeded once in 1.7 million cases, and some thousand shares are checked. Algorithms that
+//! take turns are off by up to one turn per worker, and one that evens out forgets half a turn at each end.
 
 use crate::support::rows::{self, Row};
 use crate::support::world::{World, weighted};
@@ -19,7 +19,7 @@ fn weight_lists() -> [Vec<u32>; 5] {
 
 type Got = BTreeMap<EndpointId, u32>;
 
-/// One pick for a random key, by a random worker.
+/// Makes one pick for a random key, by a random worker.
 fn pick(w: &mut World<'_>, got: &mut Got) {
     let worker = w.rng.below(w.balancers.len() as u32) as usize;
     let key = Some(w.rng.next_u64());
@@ -44,7 +44,7 @@ fn check(w: &World<'_>, got: &Got) {
     }
 }
 
-/// Every row that promises this, with every list of weights.
+/// Runs the scenario with every row that promises this, and every list of weights.
 fn for_each(promises: impl Fn(&Row) -> bool, scenario: impl Fn(&Row, &[u32])) {
     for row in rows::all().iter().filter(|r| promises(r)) {
         weight_lists().iter().for_each(|weights| scenario(row, weights));
@@ -148,7 +148,7 @@ fn an_endpoint_that_was_full_for_long_gets_no_burst_of_what_it_missed() {
                 pick(&mut w, &mut got);
                 w.end(0, Outcome::Success);
             }
-            // Its share of 200 picks, five sd of a draw, and one whole round that it may be behind.
+            // Its share of 200 picks, five standard deviations of a draw, and one whole round that it may be behind.
             let (n, weight) = (PICKS as f64 / 100.0, f64::from(weights[0]));
             let p = weight / f64::from(weights.iter().sum::<u32>());
             let most = n * p + 5.0 * (n * p * (1.0 - p)).sqrt() + weight + 1.0;
@@ -180,7 +180,7 @@ fn shares_follow_a_change_of_weights_and_a_join() {
             specs.push(EndpointSpec::new("joins").weight(2));
             specs.reverse();
             w.reload(specs);
-            // What the old weights left behind fades with the 1 s window of recent picks; 20 of them are enough.
+            // The effect of the old weights decays with the 1 s window of recent picks; 20 of them are enough.
             one_at_a_time(&mut w, PICKS);
             let got = one_at_a_time(&mut w, PICKS);
             check(&w, &got);

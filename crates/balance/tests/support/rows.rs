@@ -1,11 +1,11 @@
-//! What does the contract test cover? Every row of the registry: with its defaults, and with each of its parameters at
-//! the ends of its range. Nothing here names an algorithm, so a new row is tested as soon as it is listed.
+//! Coverage of the contract tests: every row of the registry, with its defaults and with each of its parameters at the
+//! ends of its range. Nothing here names an algorithm, so a new row is tested as soon as it is listed.
 
 use evenkeel_balance::params::{Kind, Value};
 use evenkeel_balance::{Algorithm, Balancer, Params, Pool, Seat, algorithms};
 use std::fmt;
 
-/// One algorithm with one choice of parameters.
+/// An algorithm with one choice of parameters.
 pub struct Row {
     pub algorithm: &'static Algorithm,
     pub params: Params,
@@ -22,17 +22,17 @@ impl fmt::Display for Row {
 }
 
 impl Row {
-    /// The algorithm as it comes.
+    /// Returns the algorithm with its default parameters.
     pub fn of(algorithm: &'static Algorithm) -> Row {
         Row { algorithm, params: Params::defaults(algorithm.params), changed: None }
     }
 
-    /// The algorithm of that name as it comes.
+    /// Returns the algorithm of that name with its default parameters.
     pub fn named(name: &str) -> Row {
         Row::of(algorithms::find(name).unwrap_or_else(|| panic!("no row is called {name}")))
     }
 
-    /// With one parameter changed; `None` if the row refuses that.
+    /// Returns the row with one parameter changed; `None` if the algorithm refuses that.
     pub fn with(&self, name: &'static str, value: Value) -> Option<Row> {
         let mut params = self.params.clone();
         params.set(name, value).ok()?;
@@ -40,18 +40,18 @@ impl Row {
         Some(Row { algorithm: self.algorithm, params, changed: Some((name, value)) })
     }
 
-    /// The balancer of one worker.
+    /// Returns the balancer of one worker.
     pub fn balancer(&self, pool: &Pool, seat: Seat, seed: u64) -> Balancer {
         pool.balancer(self.algorithm, &self.params, seat, seed).unwrap_or_else(|e| panic!("row {self}: {e}"))
     }
 }
 
-/// Every algorithm as it comes.
+/// Every algorithm with its default parameters.
 pub fn defaults() -> impl Iterator<Item = Row> {
     algorithms::ALL.iter().map(|a| Row::of(a))
 }
 
-/// Every algorithm as it comes, and with each parameter at the ends of its range.
+/// Every algorithm with its default parameters, and with each parameter at the ends of its range.
 pub fn all() -> Vec<Row> {
     let mut rows = Vec::new();
     for row in defaults() {
@@ -63,8 +63,8 @@ pub fn all() -> Vec<Row> {
     rows
 }
 
-/// The ends of a range; no more than four times a default number, as a table of millions of entries shows nothing that
-/// a smaller one does not, and takes seconds to build.
+/// Returns the ends of a range, but no more than four times a default number: a table of millions of entries shows
+/// nothing that a smaller one does not, and takes seconds to build.
 fn ends(kind: Kind, default: Value) -> Vec<Value> {
     match (kind, default) {
         (Kind::Int { min, max }, Value::Int(n)) => vec![Value::Int(min), Value::Int(max.min(4 * n.max(1)))],

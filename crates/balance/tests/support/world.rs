@@ -1,5 +1,5 @@
-//! Does a pool do what a plain model says? A [`World`] holds both, and compares them at every step: the model is a list
-//! of specs and one count per endpoint, too simple to be wrong.
+//! A pool beside a plain model of it. A [`World`] holds both and compares them at every step. The model is a list of
+//! specs and one count per endpoint, too simple to be wrong.
 
 use super::rows::Row;
 use evenkeel_balance::{
@@ -9,17 +9,17 @@ use evenkeel_balance::{
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Endpoints answer a probe this long after it was sent, nanoseconds.
+/// Time from a probe to an endpoint's answer, nanoseconds.
 const PROBE_NS: u64 = 100_000;
 
-/// A request in flight, and where the model says it is.
+/// A request in flight, with its endpoint and worker in the model.
 pub struct Running {
     pub ticket: Ticket,
     pub id: EndpointId,
     pub worker: usize,
 }
 
-/// A pool, its workers, and what a plain model says of them.
+/// A pool, its workers, and a plain model of their state.
 pub struct World<'r> {
     pub row: &'r Row,
     pub seed: u64,
@@ -29,20 +29,20 @@ pub struct World<'r> {
     pub specs: Vec<EndpointSpec>,
     pub balancers: Vec<Balancer>,
     pub running: VecDeque<Running>,
-    /// For the scenario's own choices, apart from the balancers' generators.
+    /// Generator for the scenario's own choices, apart from those of the balancers.
     pub rng: Rng,
-    /// Whether every start asks why.
+    /// True if every start asks for an explanation.
     pub explain: bool,
-    /// Whether endpoints answer probes.
+    /// True if endpoints answer probes.
     pub answers: bool,
-    /// Picks that were explained, each by a rule that leads to it.
+    /// Number of picks whose explanation has a rule that leads to the pick.
     pub explained: Cell<u64>,
     in_flight: BTreeMap<EndpointId, u32>,
     owner: BTreeMap<usize, EndpointId>,
     probes: VecDeque<(Instant, usize, Slot)>,
 }
 
-/// Endpoints called e0, e1, ... of these weights.
+/// Endpoints called e0, e1, ... with these weights.
 pub fn weighted(weights: &[u32]) -> Vec<EndpointSpec> {
     weights.iter().enumerate().map(|(i, &w)| EndpointSpec::new(&format!("e{i}")).weight(w)).collect()
 }
@@ -73,7 +73,7 @@ impl<'r> World<'r> {
         world
     }
 
-    /// Fails, with all that is needed to run it again.
+    /// Fails, with everything needed to run the scenario again.
     pub fn fail(&self, what: &str) -> ! {
         panic!("row {}, seed {}, scenario \"{}\", at {} ns: {what}", self.row, self.seed, self.scenario, self.now.0)
     }
@@ -84,19 +84,20 @@ impl<'r> World<'r> {
         }
     }
 
-    /// The model's count.
+    /// Requests in flight at an endpoint, by the model.
     pub fn in_flight(&self, id: EndpointId) -> u32 {
         self.in_flight.get(&id).copied().unwrap_or(0)
     }
 
-    /// The endpoints that the model would give requests to.
+    /// Endpoints that the model would give requests to.
     pub fn eligible(&self) -> Vec<EndpointSpec> {
         let usable = |s: &&EndpointSpec| s.weight > 0 && !s.drain;
         let tier = self.specs.iter().filter(usable).map(|s| s.priority).min();
         self.specs.iter().filter(usable).filter(|s| Some(s.priority) == tier).cloned().collect()
     }
 
-    /// The tiers that a request looks at: the first, and when that is tried or full the next ones up to that with room.
+    /// Endpoints that a request looks at: the first tier, and while that is tried or full the next ones, up to one with
+    /// room.
     fn looked_at(&self, tried: &[Slot]) -> Vec<EndpointSpec> {
         let mut usable: Vec<EndpointSpec> = self.specs.iter().filter(|s| s.weight > 0 && !s.drain).cloned().collect();
         usable.sort_by_key(|s| s.priority); // stable
@@ -147,7 +148,7 @@ impl<'r> World<'r> {
         }
     }
 
-    /// One request; every promise that holds for all rows is checked. Where it went, or why nowhere.
+    /// Starts one request, and checks every promise that holds for all rows. Returns its endpoint or the refusal.
     pub fn start(&mut self, worker: usize, key: Option<u64>, tried: &[Slot]) -> Result<EndpointId, NoPick> {
         let request = Request { key, tried, beyond: false };
         let now = self.now;
@@ -170,7 +171,7 @@ impl<'r> World<'r> {
         picked
     }
 
-    /// As a sticky session or a hedge would.
+    /// Starts a request at an endpoint as a sticky session or a hedge would.
     pub fn start_at(&mut self, worker: usize, id: EndpointId) -> Result<(), NoPick> {
         let slot = self.slot(id);
         let drains = |s: &&EndpointSpec| s.drain && s.keeps_sessions && s.weight > 0;
@@ -197,7 +198,7 @@ impl<'r> World<'r> {
     }
 
     fn poll_probes(&mut self, worker: usize) {
-        // No algorithm has a reason to send more probes per request than there are endpoints, and then one.
+        // No algorithm has a reason to send more probes per request than there are endpoints, plus one.
         let most = self.specs.len() + 1;
         let mut sent = 0;
         while let Some(slot) = self.balancers[worker].poll_probe(self.now) {
@@ -225,7 +226,7 @@ impl<'r> World<'r> {
         spec.id
     }
 
-    /// The same for an endpoint that no request is picked for.
+    /// Records a start at an endpoint that no request is picked for.
     fn note_session(&mut self, worker: usize, ticket: Ticket, spec: &EndpointSpec) {
         let slot = ticket.slot();
         self.ensure(self.slot(spec.id) == slot, || format!("{slot:?} is not the slot of its endpoint"));
@@ -237,7 +238,7 @@ impl<'r> World<'r> {
         self.check_counts();
     }
 
-    /// Ends one running request.
+    /// Ends one request in flight.
     pub fn end(&mut self, index: usize, outcome: Outcome) {
         let mut request = self.running.remove(index).expect("the scenario ends only what runs");
         *self.in_flight.entry(request.id).or_default() -= 1;
@@ -254,7 +255,7 @@ impl<'r> World<'r> {
         }
     }
 
-    /// The pool's counts are the model's, seen from the control side and from every worker.
+    /// Checks that the pool's counts are the model's, seen from the control side and from every worker.
     pub fn check_counts(&self) {
         let total: u32 = self.in_flight.values().sum();
         for balancer in &self.balancers {
@@ -281,7 +282,7 @@ impl<'r> World<'r> {
         self.ensure(got == want, || format!("start gave {got:?}, the model says {want:?}; tried {tried:?}"));
     }
 
-    /// Called before the start is counted.
+    /// Checks an explanation. To be called before the start is counted.
     fn check_explanation(&self, why: &Explanation, tried: &[Slot], picked: Option<Slot>) {
         self.ensure(why.picked == picked, || format!("explains another pick than {picked:?}: {why:?}"));
         let eligible = self.looked_at(tried);

@@ -1,6 +1,6 @@
-//! How did a gRPC call end? [`Status`], with the words of the configuration, the access log and metrics.
+//! gRPC statuses, with their names in the configuration, the access log and metrics.
 
-/// A status of gRPC, in the order of their codes (doc/statuscodes.md of gRPC).
+/// A status of gRPC, in the order of the codes (statuscodes.md of gRPC).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     Ok,
@@ -24,7 +24,7 @@ pub enum Status {
 
 use Status::*;
 
-/// Every status with its word; its place is its code.
+/// Every status with its name. The index is the code.
 const ALL: [(Status, &str); 17] = [
     (Ok, "ok"),
     (Cancelled, "cancelled"),
@@ -46,7 +46,7 @@ const ALL: [(Status, &str); 17] = [
 ];
 
 impl Status {
-    /// The words of all of them: their place is their code.
+    /// Names of all statuses. The index is the code.
     pub const NAMES: &'static [&'static str; 17] = &{
         let mut names = [""; 17];
         let mut at = 0;
@@ -57,22 +57,22 @@ impl Status {
         names
     };
 
-    /// The status of a code, 0 to 16.
+    /// Status with this code; `None` above 16.
     pub fn of_code(code: u8) -> Option<Status> {
         ALL.get(usize::from(code)).map(|(status, _)| *status)
     }
 
-    /// Its code.
+    /// Numeric code, 0 to 16.
     pub fn code(self) -> u8 {
         self as u8
     }
 
-    /// Its word.
+    /// Name in the configuration, the access log and metrics.
     pub fn name(self) -> &'static str {
         Status::NAMES[usize::from(self.code())]
     }
 
-    /// The status whose word this is.
+    /// Status with this [`name`](Self::name).
     pub fn of_name(name: &str) -> Option<Status> {
         ALL.iter().find(|(_, word)| *word == name).map(|(status, _)| *status)
     }

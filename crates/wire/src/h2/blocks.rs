@@ -1,5 +1,5 @@
-//! Heads and trailers that have come: blocks of fields, in a frame or several. Each begins a stream or belongs to one, or is
-//! decoded and thrown away.
+//! Field blocks received, in one frame or several: heads and trailers. Each begins a stream or belongs to one, or is
+//! decoded and discarded.
 
 use super::connection::{Block, Connection, ConnectionError};
 use super::event::Event;
@@ -50,7 +50,8 @@ impl Connection {
         };
         self.spend(Flood::Continuations, 1)?;
         block.bytes.extend_from_slice(payload);
-        // A block of that size is over the limit whatever its fields are, and the tables of both sides are of no more use.
+        // A block of that size is over the limit whatever its fields are. After it the compression state is of no more
+        // use.
         if block.bytes.len() > self.config.max_header_list.max(frame::PAYLOAD) * 2 {
             return Err(self.head_far_too_large());
         }
@@ -68,7 +69,7 @@ impl Connection {
         ConnectionError { flood: Some(Flood::LargeHeads), ..error }
     }
 
-    /// Handles a whole block of fields.
+    /// Handles a complete field block.
     fn on_block(&mut self, block: &Block, bytes: &[u8]) -> Told {
         let Block { stream: id, ends, depends_on_itself, .. } = *block;
         self.work += u64::from(LATE_HEAD);
@@ -80,7 +81,7 @@ impl Connection {
         };
         let limits = HeaderLimits { bytes: self.config.max_header_list, fields: self.config.max_fields };
         if is_new && self.is_late(id) {
-            // The tables of both sides have to stay alike, so it is decoded. A turn that has many of these is a short one.
+            // Decoded even so, as both sides' tables have to stay in step. The cost shortens the current turn.
             self.work += 4 * u64::from(LATE_HEAD);
             let decoded = self.decoder.decode(bytes, limits, &mut |_, _| {});
             self.check_decoded(decoded)?;
@@ -115,7 +116,7 @@ impl Connection {
         }
     }
 
-    /// Returns the block, if it could be read.
+    /// Returns the decoded block, or the error that ends the connection.
     fn check_decoded(&mut self, decoded: Result<Decoded, hpack::Error>) -> Result<Decoded, ConnectionError> {
         match decoded {
             Ok(decoded) => Ok(decoded),
@@ -124,7 +125,7 @@ impl Connection {
         }
     }
 
-    /// True if the peer may not know yet that a head for this stream, which is not open, is thrown away.
+    /// True if the peer may not know yet that a head for this stream, which is not open, is discarded.
     fn is_late(&self, id: StreamId) -> bool {
         if self.is_server {
             if id > self.served_to || id > self.last {
@@ -141,7 +142,7 @@ impl Connection {
         }
     }
 
-    /// True if a stream that is not open may begin.
+    /// Returns true if a stream that is not open may begin.
     fn admit_stream(&mut self, id: StreamId) -> Result<bool, ConnectionError> {
         if !self.is_server {
             let why = match self.streams.ended(id) {
@@ -163,7 +164,7 @@ impl Connection {
         }
         self.last = id;
         if self.streams.len() >= self.config.max_streams as usize {
-            // What follows the head is on its way. A client may have begun many before it knows the limit.
+            // The rest of the request is on its way. A client may begin many streams before it knows the limit.
             self.streams.remember(id, End::Here);
             self.write_reset(id, ErrorCode::RefusedStream);
             self.budgets.earn(Flood::LateFrames, LATE_FOR_RESET);
@@ -173,7 +174,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Refuses a malformed request: its stream is reset, as RFC 9113 section 8.1.1 wants it.
+    /// Refuses a malformed request by a reset of its stream, as RFC 9113 section 8.1.1 requires.
     #[cold]
     fn refuse(&mut self, id: StreamId, refused: Box<Refused>) -> Told {
         self.lose(id, ErrorCode::ProtocolError, "")?;
@@ -222,7 +223,7 @@ impl Connection {
         Ok(Some(Event::Trailers { stream: id, table }))
     }
 
-    /// Refuses a head over the limit: the client of a new request gets a response that states it.
+    /// Refuses a head over the limit. The client of a new request gets a 431 response.
     #[cold]
     fn refuse_large(&mut self, id: StreamId, is_request: bool, ends: bool, mut refused: Box<Refused>) -> Told {
         self.spend_stream(Flood::LargeHeads)?;

@@ -1,4 +1,4 @@
-//! What is a connection, beside its streams? What each side allows, the tables of heads, and what is to be written.
+//! The state of a connection apart from its streams: settings of both sides, header tables, and the output.
 
 use super::event::Event;
 use super::flood::{Budgets, Flood};
@@ -11,22 +11,22 @@ use super::{ErrorCode, MAX, PREFACE, StreamId};
 use std::collections::VecDeque;
 use std::fmt;
 
-/// What this side allows its peer.
+/// Limits that this side sets its peer.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// Streams at a time that a client may have.
+    /// Most streams that a client may have open.
     pub max_streams: u32,
-    /// Bytes that the peer may send on a stream before they are taken.
+    /// Bytes that the peer may send on a stream before they are consumed.
     pub stream_window: u32,
-    /// The same of all streams together.
+    /// Bytes that the peer may send on all streams together before they are consumed.
     pub connection_window: u32,
-    /// Bytes of the table for heads that come.
+    /// Size of the HPACK table for received heads, in bytes.
     pub header_table: usize,
-    /// Bytes of names and values of a head.
+    /// Most bytes in the names and values of a head.
     pub max_header_list: usize,
-    /// Fields of a head.
+    /// Most fields in the head of a message.
     pub max_fields: usize,
-    /// Whether clients may ask for another protocol on a stream (RFC 8441).
+    /// True if clients may ask for another protocol on a stream (RFC 8441).
     pub connect: bool,
 }
 
@@ -34,7 +34,8 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             max_streams: 100,
-            // What a gigabit carries in 2 ms; what all together may make this side hold is bounded by the next.
+            // One gigabit per second carries this in 2 ms. The connection window bounds what all streams may make this
+            // side hold.
             stream_window: 256 << 10,
             connection_window: 1 << 20,
             header_table: TABLE_SIZE,
@@ -45,14 +46,14 @@ impl Default for Config {
     }
 }
 
-/// The peer has broken the rules, or asks for too much. What it is told of that is in the output.
+/// A violation of the protocol by the peer, or a flood. The GOAWAY for the peer is in the output already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionError {
-    /// What it is told.
+    /// Error code that the peer is sent.
     pub code: ErrorCode,
-    /// In words.
+    /// Description of the error, for logs.
     pub why: &'static str,
-    /// What it sent too much of, if that is it.
+    /// Kind of the flood; `None` for other errors.
     pub flood: Option<Flood>,
 }
 
@@ -62,16 +63,16 @@ impl fmt::Display for ConnectionError {
     }
 }
 
-/// Why no request can begin.
+/// Reason why no request can begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoStream {
-    /// The peer takes no more at a time.
+    /// The peer accepts no more concurrent streams.
     Full,
-    /// The peer takes no more at all, or there are no more numbers.
+    /// The peer accepts no more streams at all, or the stream numbers are used up.
     Ending,
 }
 
-/// A head that has begun.
+/// A field block of which frames are missing.
 #[derive(Debug)]
 pub struct Block {
     pub(super) stream: StreamId,
@@ -80,18 +81,18 @@ pub struct Block {
     pub(super) bytes: Vec<u8>,
 }
 
-/// A frame with data that has begun.
+/// A DATA frame whose payload is incomplete.
 #[derive(Debug)]
 pub struct InData {
     pub(super) stream: StreamId,
     pub(super) left: usize,
     pub(super) padding: usize,
     pub(super) ends: bool,
-    /// The stream has ended here: it is told nothing.
+    /// True if the stream has ended here, so that its data is discarded.
     pub(super) is_lost: bool,
 }
 
-/// One side of a connection.
+/// State of a connection on one of its sides.
 #[derive(Debug)]
 pub struct Connection {
     pub(super) is_server: bool,
@@ -100,47 +101,47 @@ pub struct Connection {
     pub(super) streams: Streams,
     pub(super) decoder: Decoder,
     pub(super) encoder: Encoder,
-    /// A head that has begun.
+    /// Field block whose frames are incomplete.
     pub(super) block: Option<Block>,
-    /// A frame with data that has begun.
+    /// DATA frame whose payload is incomplete.
     pub(super) data: Option<InData>,
-    /// What is to be told next.
+    /// Events to be reported next.
     pub(super) events: VecDeque<Event>,
-    /// What the peer may send.
+    /// Window of what the peer may send.
     pub(super) window: Window,
-    /// What this side may send.
+    /// Bytes that this side may send on all streams together.
     pub(super) room: i64,
     pub(super) peer: Peer,
     pub(super) is_preface_due: bool,
     pub(super) is_settings_due: bool,
-    /// The peer knows the settings of this side.
+    /// True once the peer has acknowledged the settings of this side.
     pub(super) is_acked: bool,
-    /// The last stream that the peer has begun.
+    /// Latest stream that the peer has begun.
     pub(super) last: StreamId,
-    /// The next that this side begins.
+    /// Number of the next stream that this side begins.
     pub(super) next: StreamId,
-    /// The last stream of the peer that is served.
+    /// Highest stream of the peer that is served.
     pub(super) served_to: StreamId,
-    /// The peer takes no more streams.
+    /// True if the peer accepts no more streams.
     pub(super) is_ending: bool,
     pub(super) budgets: Budgets,
-    /// True if no more streams are taken, as the peer wastes them.
+    /// True if no more streams are accepted, as the peer wastes them.
     pub(super) is_flooded: bool,
-    /// The cost of all that was received, in frames.
+    /// Cost of everything received, in frames.
     pub(super) work: u64,
-    /// Why streams were reset here.
+    /// Error codes of the streams reset by this side.
     pub(super) resets: Vec<ErrorCode>,
-    /// Of the last call.
+    /// Time of the latest call, nanoseconds.
     pub(super) now: u64,
 }
 
 impl Connection {
-    /// The side that is asked.
+    /// Returns the server's side of a new connection.
     pub fn server(config: Config, now: u64) -> Connection {
         Connection::new(true, config, now)
     }
 
-    /// The side that asks.
+    /// Returns the client's side of a new connection.
     pub fn client(config: Config, now: u64) -> Connection {
         Connection::new(false, config, now)
     }
@@ -157,7 +158,7 @@ impl Connection {
         }
         Connection {
             is_server,
-            // Until the peer knows that it is less, its table may have the usual size.
+            // The peer may use the default size until it knows that it is smaller.
             decoder: Decoder::new(config.header_table.max(TABLE_SIZE)),
             config,
             out,
@@ -184,69 +185,70 @@ impl Connection {
         }
     }
 
-    /// What is to be written; the caller takes it from the front.
+    /// Bytes to be written, which the caller removes from the front.
     pub fn output(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
 
-    /// Why streams were reset by this side: by the caller, or as the peer broke the rules. The caller takes it out.
+    /// Error codes of the streams that this side has reset, on the caller's behalf or as the peer broke the rules. The
+    /// caller removes them.
     pub fn resets(&mut self) -> &mut Vec<ErrorCode> {
         &mut self.resets
     }
 
-    /// Whether a head has begun that is not whole.
+    /// True while a head is incomplete.
     pub fn is_within_head(&self) -> bool {
         self.block.is_some()
     }
 
-    /// Streams that are open.
+    /// Number of open streams, of either side.
     pub fn open_streams(&self) -> usize {
         self.streams.len()
     }
 
-    /// Streams at a time that this side may begin.
+    /// Most concurrent streams that this side may begin.
     pub fn peer_max_streams(&self) -> u32 {
         self.peer.max_streams
     }
 
-    /// Whether the peer takes requests for another protocol (RFC 8441).
+    /// True if the peer accepts requests for another protocol (RFC 8441).
     pub fn peer_takes_connect(&self) -> bool {
         self.peer.connect
     }
 
-    /// Whether this side has begun that stream, or the peer has.
+    /// True if the peer or this side has begun that stream.
     pub(super) fn has_begun(&self, id: StreamId) -> bool {
         if id % 2 == 1 && !self.is_server { id < self.next } else { id % 2 == 1 && id <= self.last }
     }
 
-    /// Ends the connection by an error of the peer.
+    /// Ends the connection after an error of the peer.
     #[cold]
     pub(super) fn fail(&mut self, code: ErrorCode, why: &'static str) -> ConnectionError {
         self.go_away(code);
         ConnectionError { code, why, flood: None }
     }
 
-    /// The cost of all that was received, in frames: a head costs as much as several. The caller looks at how much it grows.
+    /// Cost of everything received, in frames; a head costs as much as several. Callers look at the increase.
     pub fn work(&self) -> u64 {
         self.work
     }
 
-    /// Counts what a peer sends without use.
+    /// Counts useless frames of a peer.
     ///
     /// # Errors
-    /// It is too much.
+    /// If there are too many.
     #[inline]
     pub(super) fn spend(&mut self, flood: Flood, n: u32) -> Result<(), ConnectionError> {
         if self.budgets.spend(flood, n, self.now) { Ok(()) } else { Err(self.flooded(flood)) }
     }
 
-    /// Counts a stream that a peer wastes. When it is too much, a client begins no more, and those that have begun are served: they
-    /// may belong to others who share the connection.
+    /// Counts a stream that the peer wastes. A client that wastes too many may begin no more, but those already begun
+    /// are served, as they may belong to other users who share the connection.
     ///
     /// # Errors
-    /// The waste is too much, and the peer is not a client.
+    /// If there are too many, and the peer is a server.
     pub(super) fn spend_stream(&mut self, flood: Flood) -> Result<(), ConnectionError> {
-        // No more streams begin, so that there are no more to be wasted than are open.
+        // Once flooded no more streams begin, so only those that are open can be wasted.
         if self.is_flooded || self.budgets.spend(flood, 1, self.now) {
             return Ok(());
         }
@@ -261,8 +263,13 @@ impl Connection {
 
     #[cold]
     fn flooded(&mut self, flood: Flood) -> ConnectionError {
+<<<<<<< HEAD
         let error = self.fail(ErrorCode::EnhanceYourCalm, "the peer sends too many useless frames");
         // One flood each connection.
+=======
+        let error = self.fail(ErrorCode::EnhanceYourCalm, "the peer sends too much that is of no use");
+        // Each connection counts as one flood at most.
+>>>>>>> work-c
         ConnectionError { flood: (!self.is_flooded).then_some(flood), ..error }
     }
 }

@@ -1,14 +1,14 @@
-//! What may still come for a stream, or for a connection, that is about to end or has ended?
+//! Frames for a stream or a connection that is about to end, or has ended.
 
 use super::*;
 
-/// Whether the connection goes on: a request on a new stream is heard.
+/// True if the connection still works: a request on a new stream arrives.
 fn goes_on(server: &mut Connection, stream: StreamId) -> bool {
     let heard = all(server, &headers(stream, GET, true));
     heard.error.is_none() && heard.events.len() == 1
 }
 
-/// A body and fields behind it, as a client sends them that does not know yet that its stream has ended.
+/// Body and trailers, as sent by a client that does not know yet that its stream has ended.
 fn rest_of(stream: StreamId) -> Vec<u8> {
     [frame(kind::DATA, 0, stream, b"late"), headers(stream, &[("x-sum", "4")], true)].concat()
 }

@@ -1,74 +1,62 @@
-//! What has the peer said?
+//! Events of a connection, as received from the peer.
 
 use super::head::{Head, Malformed, Refused};
 use super::{Flood, StreamId};
 use crate::head::Table;
 use std::ops::Range;
 
-/// What was taken from the front of the bytes.
+/// Result of reading the front of the bytes.
 #[derive(Debug)]
 pub struct Received {
-    /// So many bytes. None, and no event: more of them have to come.
+    /// Number of bytes consumed. If it is 0 and there is no event, more bytes are needed.
     pub used: usize,
-    /// What they mean.
+    /// Event that the bytes caused, if any.
     pub event: Option<Event>,
 }
 
-/// What the peer has said.
+/// Something that the peer sent, or did.
 #[derive(Debug)]
 pub enum Event {
-    /// A request begins, or a head of a response has come: interim ones, and the final one.
-    Head {
-        /// Its stream.
-        stream: StreamId,
-        /// What it says.
-        head: Head,
-    },
-    /// Some of a body.
+    /// Head of a new request or of a response, interim (1xx) or final.
+    Head { stream: StreamId, head: Head },
+    /// Part of the body of a message.
     Data {
-        /// Its stream.
         stream: StreamId,
-        /// Where it is in the bytes that were given.
+        /// Position of the data in the bytes passed in.
         range: Range<usize>,
-        /// What [`Connection::consumed`] is told when it was taken.
+        /// Flow-control bytes to pass to [`consumed`](super::Connection::consumed) once the data was consumed.
         flow: u32,
-        /// Nothing follows.
+        /// True if nothing follows on the stream.
         ends: bool,
     },
-    /// Fields behind the body: nothing follows.
-    Trailers {
-        /// Their stream.
-        stream: StreamId,
-        /// The fields.
-        table: Table,
-    },
-    /// A stream has ended before its end.
+    /// Fields after the body. Nothing follows them.
+    Trailers { stream: StreamId, table: Table },
+    /// A stream has ended prematurely.
     Reset {
-        /// Its number.
         stream: StreamId,
-        /// Why: of the peer's making, any number.
+        /// Error code; from the peer it may be any number.
         code: u32,
-        /// The rule that the peer broke, so that this side has reset the stream; `None`: the peer has.
+        /// Rule that the peer broke, for which this side has reset the stream; `None` if the peer has reset it.
         broken: Option<Malformed>,
     },
-    /// A request was refused for its head; the client has its answer.
+    /// A request was refused for its head. The client was answered already.
     Refused(Box<Refused>),
-    /// The peer wastes too many streams. It got a GOAWAY: no more are served, except those that have begun.
+    /// The peer wastes too many streams, and was sent a GOAWAY. No more are served, except those already begun.
     Flooded(Flood),
-    /// More may be sent: on this stream, or on any.
+    /// The peer's windows allow more data.
     Room {
-        /// The stream.
+        /// Stream whose window has opened; `None` for the connection, or for all streams.
         stream: Option<StreamId>,
     },
-    /// The peer takes no more streams, and has not looked at those above the last.
+    /// The peer accepts no more streams, and has not processed those above `last`.
     GoAway {
-        /// The last that it looks at.
+        /// Highest stream that the peer processes.
         last: StreamId,
-        /// Why.
+        /// Error code, which may be any number.
         code: u32,
     },
-    /// What the peer allows has changed.
+    /// The settings of the peer have changed.
     Settings,
-    /// The answer to a ping.
+    /// Answer to a ping, with its payload.
     Pong(u64),
 }

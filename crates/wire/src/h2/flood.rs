@@ -1,50 +1,50 @@
-//! Budgets for what a peer may ask for that is of no use: so much at once and so much a second; beyond it the connection ends
-//! with ENHANCE_YOUR_CALM (RFC 9113 section 10.5). Frames that belong to use earn what they may cost.
+//! Budgets for what a peer sends without use: a burst, and a rate per second. Beyond them the connection ends with
+//! ENHANCE_YOUR_CALM (RFC 9113 section 10.5). Useful frames earn back what they may cost.
 //!
-//! Resets (CVE-2023-44487, CVE-2025-8671). A connection may carry the requests of many users: those of a proxy in front, the
-//! tabs of a browser. So what counts is the work that a reset makes beyond what the limit of streams allows anyway. A stream
-//! that was open for [`LONG_LIVED_NS`] costs nothing: with 100 streams at a time there are at most 1000 of these a second, and
-//! as many requests could be served. Younger ones are paid for by streams that were served, and by an allowance beside. Others:
-//! nghttp2 allows 1000 at once and 33 a second, Envoy counts streams that end within a second and are more than half of 500,
-//! HAProxy and NGINX bound only what is begun at a time. Where a budget for streams ends, those that were taken are served: their
-//! users did nothing wrong.
+//! Resets (CVE-2023-44487, CVE-2025-8671): a connection may carry the requests of many users, such as those of a proxy
+//! in front or of a browser's tabs. So the budget counts the work that a reset causes beyond what the limit of streams
+//! allows anyway. A stream that was open for [`LONG_LIVED_NS`] is free: with 100 concurrent streams there are at most
+//! 1000 of these per second, and as many requests could be served. Younger ones are paid for by streams that were
+//! served, and by an allowance. For comparison: nghttp2 allows 1000 at once and 33 per second, Envoy counts streams
+//! that end within a second and are more than half of 500, HAProxy and NGINX bound only the number of concurrent
+//! streams. When a budget for streams is used up, those already accepted are served, as their users did nothing wrong.
 
-/// What a peer sends too much of.
+/// The kind of frames or streams that a peer sends too many of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flood {
-    /// Streams that it resets, or that end by its errors (CVE-2023-44487).
+    /// Streams that the peer resets, or that end by its errors (CVE-2023-44487).
     Resets,
-    /// Frames that continue a head (CVE-2024-27316).
+    /// CONTINUATION frames (CVE-2024-27316).
     Continuations,
-    /// SETTINGS, each of which is answered, and answers to none.
+    /// SETTINGS, each of which needs an answer, and acknowledgements of none.
     Settings,
-    /// PING, each of which is answered, and answers to none.
+    /// PING, each of which needs an answer, and answers to none.
     Pings,
-    /// PRIORITY, GOAWAY, and kinds of frames that are not known.
+    /// PRIORITY, GOAWAY and frames of unknown type.
     Ignored,
-    /// DATA without data.
+    /// DATA frames without data.
     EmptyData,
-    /// WINDOW_UPDATE.
+    /// WINDOW_UPDATE frames, of any stream.
     WindowUpdates,
-    /// Heads over the limit.
+    /// Heads that are over the size limit.
     LargeHeads,
-    /// Frames for streams that have ended: they are read, and thrown away.
+    /// Frames for streams that have ended, which are read and discarded.
     LateFrames,
 }
 
 const COUNT: usize = 9;
 
-/// Age from which on a stream that is reset costs nothing, in nanoseconds.
+/// Age from which the reset of a stream is free, nanoseconds.
 pub const LONG_LIVED_NS: u64 = 100_000_000;
 
-/// Cost of a head that is thrown away, in other frames: it is decoded, as the tables of both sides have to stay alike.
+/// Cost of a discarded head in late frames: it is decoded, as both sides' tables have to stay in step.
 pub const LATE_HEAD: u32 = 16;
 
-/// Late frames that are on their way when this side resets a stream: a body in small parts, two heads, a reset.
+/// Late frames that may be on their way when this side resets a stream: a body in small parts, two heads, a reset.
 pub const LATE_FOR_RESET: u32 = 64;
 
 impl Flood {
-    /// One word each for metrics, in the order of the kinds.
+    /// Names for metrics, in the order of the variants.
     pub const NAMES: [&'static str; COUNT] = [
         "resets",
         "continuations",
@@ -57,8 +57,8 @@ impl Flood {
         "late_frames",
     ];
 
-    /// At once, and a second. Browsers cancel tens of requests when a page is left, clients of gRPC ping once a round trip while
-    /// data comes, and open windows with each read.
+    /// Burst, and rate per second. Browsers cancel tens of requests when a page is left; gRPC clients ping once per
+    /// round trip while data arrives, and open windows with each read.
     const fn allowed(self) -> (u32, u32) {
         match self {
             Flood::Resets => (1000, 500),
@@ -89,21 +89,21 @@ impl Flood {
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// What a peer may still send, by kind.
+/// Remaining budget of a peer, by kind.
 #[derive(Debug)]
 pub struct Budgets {
     left: [u32; COUNT],
-    /// Nanoseconds: when whole seconds were last paid out.
+    /// Time of the latest payment, in nanoseconds. Whole seconds are paid.
     paid_at: u64,
 }
 
 impl Budgets {
-    /// All of them full.
+    /// Returns full budgets for a connection that begins at `now`.
     pub fn new(now: u64) -> Budgets {
         Budgets { left: Flood::ALL.map(|flood| flood.allowed().0), paid_at: now }
     }
 
-    /// Counts `n` of a kind; `false` if that is too much.
+    /// Counts `n` of a kind; false if the budget is used up.
     #[inline]
     pub fn spend(&mut self, flood: Flood, n: u32, now: u64) -> bool {
         let left = &mut self.left[flood as usize];
@@ -116,7 +116,7 @@ impl Budgets {
         }
     }
 
-    /// Adds what the time since the last payment has earned, and counts.
+    /// Adds what the time since the latest payment has earned, and counts.
     #[cold]
     fn spend_late(&mut self, flood: Flood, n: u32, now: u64) -> bool {
         let seconds = u32::try_from(now.saturating_sub(self.paid_at) / SECOND_NS).unwrap_or(u32::MAX);
@@ -131,7 +131,7 @@ impl Budgets {
         is_left
     }
 
-    /// Gives `n` back: they were of use.
+    /// Gives back `n`, as they turned out to be useful.
     #[inline]
     pub fn earn(&mut self, flood: Flood, n: u32) {
         let left = &mut self.left[flood as usize];

@@ -42,18 +42,18 @@ fn floods_end_the_connection_and_hold_little() {
             }
         };
         assert_eq!((error.flood, error.code), (Some(flood), ErrorCode::EnhanceYourCalm), "{name}");
-        // An answer to each that was allowed, and no more.
+        // Each that was allowed was answered, and no more.
         assert!(server.output().len() < 64 * 1024, "{name}: {}", server.output().len());
         assert!(server.open_streams() <= 100, "{name}");
     }
 }
 
-/// A stream that the server resets for its head.
+/// A request whose stream the server resets for its head.
 fn reset_here() -> Vec<u8> {
     headers(1, &[POST, &[("connection", "close")]].concat(), false)
 }
 
-/// Gives a server all of it, or what it takes. Returns its error, and the floods that it reported.
+/// Passes all of `rest` to a server, or as much as it accepts. Returns its error, and the floods that it reported.
 fn take(server: &mut Connection, mut rest: &[u8], now: u64) -> (Option<ConnectionError>, Vec<Flood>) {
     let mut floods = Vec::new();
     loop {
@@ -73,7 +73,7 @@ fn request_and_reset(stream: StreamId) -> Vec<u8> {
     [headers(stream, GET, true), frame(kind::RST_STREAM, 0, stream, &[0, 0, 0, 8])].concat()
 }
 
-/// CVE-2023-44487. The streams of others on the connection are served.
+/// CVE-2023-44487. The streams of other users on the connection are served.
 #[test]
 fn rapid_resets_end_new_streams_and_not_those_that_have_begun() {
     let mut server = server();
@@ -81,12 +81,12 @@ fn rapid_resets_end_new_streams_and_not_those_that_have_begun() {
     let resets: Vec<u8> = (1..=1500).flat_map(|n| request_and_reset(2 * n + 1)).collect();
     assert_eq!(take(&mut server, &resets, 0), (None, vec![Flood::Resets]));
     let away: Vec<_> = written(&mut server).into_iter().filter(|(kind, ..)| *kind == kind::GOAWAY).collect();
-    // The one that was too many was open when it was reset.
+    // The one too many was open when it was reset.
     assert_eq!(away, [(kind::GOAWAY, 0, 2 * 1001 + 1)]);
     assert_eq!(all(&mut server, &frame(kind::DATA, flag::END_STREAM, 1, b"x")).events, ["1 data x ends=true"]);
     server.send_head(1, pairs(&[(":status", "204")]), true);
     assert_eq!(written(&mut server).len(), 1);
-    // One that does not stop ends all the same, and is counted once.
+    // A client that does not stop ends the connection all the same, and is counted once.
     let more: Vec<u8> = (2000..9000).flat_map(|n| request_and_reset(2 * n + 1)).collect();
     let (error, floods) = take(&mut server, &more, 0);
     assert_eq!(
@@ -99,7 +99,7 @@ fn rapid_resets_end_new_streams_and_not_those_that_have_begun() {
 fn cancels_of_streams_that_were_open_for_a_while_are_no_flood_however_many() {
     const MS: u64 = 1_000_000;
     let mut server = server();
-    // A hundred at a time, each for 100 ms.
+    // A hundred at a time, each open for 100 ms.
     for round in 0..100u32 {
         let ids = (0..100).map(|n| 200 * round + 2 * n + 1);
         let begun: Vec<u8> = ids.clone().flat_map(|id| headers(id, GET, true)).collect();
@@ -108,13 +108,13 @@ fn cancels_of_streams_that_were_open_for_a_while_are_no_flood_however_many() {
         assert_eq!(take(&mut server, &resets, u64::from(round + 1) * 100 * MS), (None, vec![]), "{round}");
         assert_eq!(server.open_streams(), 0);
     }
-    // Those that end at once are paid for by those that are served.
+    // Streams that end at once are paid for by those that are served.
     for n in 10_000..20_000 {
         let both = [headers(4 * n + 1, GET, true), request_and_reset(4 * n + 3)].concat();
         assert_eq!(take(&mut server, &both, 10_000 * MS), (None, vec![]));
         server.send_head(4 * n + 1, pairs(&[(":status", "204")]), true);
     }
-    // 400 a second are allowed as well.
+    // 400 per second are allowed as well.
     let mut server = self::server();
     for n in 0..24_000u32 {
         let at = u64::from(n) * 1000 * MS / 400;
@@ -122,7 +122,7 @@ fn cancels_of_streams_that_were_open_for_a_while_are_no_flood_however_many() {
     }
 }
 
-/// A client may begin many before it knows how many it may, each with a body and trailers.
+/// A client may begin many streams before it knows the limit, each with a body and trailers.
 #[test]
 fn a_first_flight_beyond_the_limit_is_refused_and_those_within_it_are_served() {
     let mut server = server();

@@ -1,34 +1,34 @@
-//! How much may a peer send before something of it was taken? A window (RFC 9113 section 5.2), which opens again in large steps: a
-//! frame for each half of it, and not for each part that was taken.
+//! Flow control (RFC 9113 section 5.2): the window of a peer, which is reopened in large steps, with one WINDOW_UPDATE
+//! for each half of it rather than for each part consumed.
 
-/// What one side may still send, as the other sees it.
+/// Bytes that one side may still send, as the receiver counts them.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
     size: u32,
     left: i64,
-    /// Taken, and the peer was not told.
+    /// Bytes consumed that the peer does not know of yet.
     freed: u32,
 }
 
 impl Window {
-    /// A window of this size. `left`: what the peer believes that it may send, which may be more for a moment.
+    /// Returns a window of this size. `left`: bytes that the peer believes it may send, which may be more at first.
     pub fn new(size: u32, left: u32) -> Window {
         Window { size, left: i64::from(left), freed: 0 }
     }
 
-    /// The peer knows now that the window is smaller by so much than it believed.
+    /// Shrinks the window by `n`, as the peer now knows that it is smaller than it believed.
     pub fn shrink(&mut self, n: u32) {
         self.left -= i64::from(n);
     }
 
-    /// So much has come; `false` if that is more than was allowed.
+    /// Counts `n` received bytes; false if they are more than was allowed.
     #[inline]
     pub fn take(&mut self, n: usize) -> bool {
         self.left -= n as i64;
         self.left >= 0
     }
 
-    /// So much was taken; how far the window opens, if the peer is to be told.
+    /// Counts `n` consumed bytes. Returns the increment to send to the peer, if one is due.
     #[inline]
     pub fn free(&mut self, n: usize) -> Option<u32> {
         self.freed = self.freed.saturating_add(n as u32);
@@ -62,7 +62,7 @@ mod tests {
         assert_eq!(window.free(300), Some(300));
         assert!(window.take(400));
         window.shrink(900);
-        // It has sent more than it may now, and waits until that was taken.
+        // The peer has sent more than it now may, and waits until that was consumed.
         assert_eq!(window.free(400), Some(400));
         assert!(window.take(100) && !window.take(1));
     }

@@ -1,14 +1,14 @@
-//! How does a frame begin? With nine bytes (RFC 9113 section 4.1).
+//! Frame headers of nine bytes (RFC 9113 section 4.1).
 
 use super::StreamId;
 
-/// Bytes before the payload.
+/// Length of a frame header, which precedes the payload.
 pub const LEN: usize = 9;
 
-/// The largest payload that every peer takes.
+/// Largest payload that every peer accepts.
 pub const PAYLOAD: usize = 16_384;
 
-/// Kinds of frames.
+/// Types of frames (RFC 9113 section 6).
 pub mod kind {
     pub const DATA: u8 = 0;
     pub const HEADERS: u8 = 1;
@@ -22,7 +22,7 @@ pub mod kind {
     pub const CONTINUATION: u8 = 9;
 }
 
-/// Flags of frames.
+/// Flags of frames (RFC 9113 section 6).
 pub mod flag {
     pub const ACK: u8 = 1;
     pub const END_STREAM: u8 = 1;
@@ -31,7 +31,7 @@ pub mod flag {
     pub const PRIORITY: u8 = 32;
 }
 
-/// The front of a frame.
+/// A frame header: length, type, flags and stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Front {
     pub len: usize,
@@ -41,17 +41,17 @@ pub struct Front {
 }
 
 impl Front {
-    /// Reads it; `None` while it is not whole.
+    /// Reads a frame header; `None` while it is incomplete.
     #[inline]
     pub fn read(bytes: &[u8]) -> Option<Front> {
         let &[a, b, c, kind, flags, s1, s2, s3, s4] = bytes.first_chunk::<LEN>()?;
         let len = u32::from_be_bytes([0, a, b, c]) as usize;
-        // The first bit means nothing.
+        // The first bit is reserved.
         let stream = u32::from_be_bytes([s1, s2, s3, s4]) & super::MAX;
         Some(Front { len, kind, flags, stream })
     }
 
-    /// Its bytes.
+    /// Returns the header as bytes.
     #[inline]
     pub fn bytes(self) -> [u8; LEN] {
         let [_, a, b, c] = (self.len as u32).to_be_bytes();
@@ -59,13 +59,12 @@ impl Front {
         [a, b, c, self.kind, self.flags, s1, s2, s3, s4]
     }
 
-    /// Appends it.
     #[inline]
     pub fn write(self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.bytes());
     }
 
-    /// Whether it has this flag.
+    /// True if this bit of the flags is set.
     #[inline]
     pub fn has(self, flag: u8) -> bool {
         self.flags & flag != 0
@@ -78,7 +77,7 @@ pub fn write(kind: u8, flags: u8, stream: StreamId, payload: &[u8], out: &mut Ve
     out.extend_from_slice(payload);
 }
 
-/// The four bytes at the front of a payload, as a number.
+/// Reads the first four bytes of a payload as a number; `None` if it is shorter.
 #[inline]
 pub fn number(payload: &[u8]) -> Option<u32> {
     payload.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))

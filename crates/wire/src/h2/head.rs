@@ -1,34 +1,34 @@
-//! What does a head say, and may it say that? The rules of RFC 9113 section 8: what could mean something else to a reader of
-//! HTTP/1 is refused.
+//! Heads of requests and responses, checked by the rules of RFC 9113 section 8. Anything that an HTTP/1 reader could
+//! take for something else is refused.
 
 use super::hpack::Over;
 use crate::head::Table;
 use std::fmt;
 
-/// A head of a request or a response.
+/// The head of a request or a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// Of a response; 0 for a request.
+    /// Status of a response; 0 for a request.
     pub status: u16,
-    /// Of a request.
+    /// Method of a request; empty for a response.
     pub method: String,
     /// `http` or `https`; empty for `CONNECT` without a protocol.
     pub scheme: &'static str,
     /// Path and query, or `*`; empty for `CONNECT` without a protocol.
     pub path: String,
-    /// Host and port, from `:authority` or `Host`; empty if neither is there.
+    /// Host and port, from `:authority` or `Host`; empty if neither is present.
     pub authority: Vec<u8>,
-    /// The protocol that a request asks for on its stream (RFC 8441).
+    /// Protocol that a request asks for on its stream (RFC 8441).
     pub protocol: Option<String>,
-    /// What is stated of the body.
+    /// Stated length of the body; `None` if not stated.
     pub content_length: Option<u64>,
-    /// Nothing follows.
+    /// True if no body and no trailers follow.
     pub ends: bool,
-    /// All other fields, but for `Host`. Cookies are one field.
+    /// All other fields except `Host`. Cookies are joined into one field.
     pub fields: Table,
 }
 
-/// What fields are read as.
+/// The kind of field section that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
     Request,
@@ -36,15 +36,15 @@ pub enum Reads {
     Trailers,
 }
 
-/// The rule that a message breaks, in words.
+/// Description of the rule that a message breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
     why: &'static str,
-    /// The field that breaks it, if it is one.
+    /// Name of the field that breaks it, if it is a field.
     field: Option<Box<str>>,
 }
 
-/// Bytes of a field's name that are shown.
+/// Most bytes of a field's name that are shown.
 const NAME_SHOWN: usize = 64;
 
 impl Malformed {
@@ -81,15 +81,15 @@ impl fmt::Display for Malformed {
 /// A request that was refused for its head.
 #[derive(Debug)]
 pub struct Refused {
-    /// The part of the head that could be read.
+    /// The parts of the head that could be read.
     pub head: Head,
-    /// The rule that it breaks.
+    /// Rule that the head breaks.
     pub why: Malformed,
-    /// The status that it was answered with; `None`: its stream was reset.
+    /// Status of the response that was sent; `None` if the stream was reset.
     pub status: Option<u16>,
 }
 
-/// Takes one field after the other.
+/// Builds a head from one field after the other.
 #[derive(Debug)]
 pub struct HeadReader {
     reads: Reads,
@@ -97,14 +97,14 @@ pub struct HeadReader {
     cookie: Vec<u8>,
     host: Option<Vec<u8>>,
     has_authority: bool,
-    /// A field without a colon has come.
+    /// True after the first field that is not a pseudo-header field.
     is_behind: bool,
     malformed: Option<Malformed>,
 }
 
 impl HeadReader {
     pub fn new(reads: Reads) -> HeadReader {
-        // Room for what nearly all have, so that it does not grow field by field.
+        // Room for most heads, so that the table does not grow field by field.
         let (bytes, fields) = if reads == Reads::Trailers { (64, 4) } else { (512, 16) };
         HeadReader {
             reads,
@@ -117,7 +117,7 @@ impl HeadReader {
         }
     }
 
-    /// The next field.
+    /// Adds the next field. Only the first fault is remembered.
     pub fn take(&mut self, name: &[u8], value: &[u8]) {
         if self.malformed.is_none()
             && let Err(why) = self.field(name, value)
@@ -134,7 +134,7 @@ impl HeadReader {
             return self.pseudo(name, value);
         }
         if is_blank(value.first()) || is_blank(value.last()) {
-            // The white space means nothing to either side, HTTP/1 drops it, and other servers accept it.
+            // White space means nothing to either side, HTTP/1 drops it, and other servers accept it.
             value = value.trim_ascii();
         }
         if !is_name(name) {
@@ -208,10 +208,10 @@ impl HeadReader {
         }
     }
 
-    /// The head, when all of its fields have come.
+    /// Returns the head, once all of its fields were added. `ends`: nothing follows the head.
     ///
     /// # Errors
-    /// It is malformed.
+    /// If the head is malformed.
     pub fn end(mut self, ends: bool, takes_connect: bool) -> Result<Head, Box<Refused>> {
         self.head.ends = ends;
         let checked = match self.malformed.take() {
@@ -224,7 +224,7 @@ impl HeadReader {
         }
     }
 
-    /// Returns the refusal of a head, with what could be read of it.
+    /// Returns the refusal of a head, with the parts that could be read.
     #[cold]
     pub fn refused(mut self, why: Malformed) -> Box<Refused> {
         if self.head.authority.is_empty() {
@@ -272,7 +272,7 @@ fn once(text: &mut String, value: &[u8]) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Whether a request has what requests have.
+/// Checks the combination of fields that a request must have.
 fn check(head: &Head, takes_connect: bool) -> Result<(), &'static str> {
     if head.method.is_empty() {
         return Err(":method is missing");
@@ -280,7 +280,7 @@ fn check(head: &Head, takes_connect: bool) -> Result<(), &'static str> {
     if !head.method.bytes().all(is_token) {
         return Err(":method is not a token");
     }
-    // What stands in the place of a host must not be read as anything else.
+    // The authority must not contain anything that could end it in a URL.
     if head.authority.iter().any(|&b| !b.is_ascii_graphic() || b"/?#@\\".contains(&b)) {
         return Err(":authority is not a host and port");
     }
@@ -334,7 +334,7 @@ const NAME: [bool; 256] = {
 };
 
 fn is_name(name: &[u8]) -> bool {
-    // Nearly all are one: no end before the end.
+    // Nearly all names are valid, so there is no early exit.
     !name.is_empty() && name.iter().fold(true, |is, &b| is & NAME[usize::from(b)])
 }
 
@@ -343,6 +343,6 @@ fn is_blank(b: Option<&u8>) -> bool {
 }
 
 fn is_text(value: &[u8]) -> bool {
-    // As for HTTP/1: no control characters but the tab.
+    // The rule of HTTP/1: no control characters except the tab.
     value.iter().fold(true, |is, &b| is & ((b >= b' ') & (b != 0x7f) | (b == b'\t')))
 }

@@ -1,11 +1,11 @@
-//! What do the bytes of an HTTP/2 connection mean (RFC 9113)? A [`Connection`] of either side: bytes in, [`Event`]s out, and what
-//! is to be written in its output. It moves no bytes and reads no clock; streams are numbers here: the driver keeps what
-//! belongs to them.
+//! Connections of HTTP/2 (RFC 9113), for either side. A [`Connection`] turns bytes into [`Event`]s, and collects the
+//! bytes to be written in its output. It does no I/O and reads no clock. Streams are only numbers here; the driver
+//! keeps their state.
 //!
-//! 1. [`Connection::receive`] takes frames and returns what has come, an [`Event`]: [`receive`](self), with the handling of
-//!    heads in [`blocks`], their rules in [`head`], and those of windows in [`flow`].
-//! 2. `send_head`, `send_data` and so on write frames: [`send`](self).
-//! 3. What a peer may ask for without use is bounded: [`flood`].
+//! 1. [`Connection::receive`] consumes frames and returns an [`Event`]: `receive.rs`, with heads in `blocks.rs`,
+//!    their rules in `head.rs`, and windows in `flow.rs`.
+//! 2. `send_head`, `send_data` and the other senders write frames: `send.rs`.
+//! 3. Budgets bound useless frames of a peer: `flood.rs`.
 
 mod blocks;
 mod connection;

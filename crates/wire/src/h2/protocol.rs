@@ -1,15 +1,15 @@
-//! Numbers of the protocol (RFC 9113): those of streams, and codes of errors.
+//! Stream identifiers and error codes (RFC 9113).
 
-/// The number of a stream: those of clients are odd, and rise.
+/// Identifier of a stream. Those of clients are odd, and rise.
 pub type StreamId = u32;
 
-/// The highest number of a stream, and the largest window.
+/// Largest stream identifier, and largest window.
 pub const MAX: u32 = 0x7fff_ffff;
 
-/// What clients begin a connection with.
+/// Bytes with which clients begin a connection (section 3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Why a stream or a connection ends (section 7).
+/// Reason for which a stream or a connection ends (section 7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorCode {
     NoError = 0,
@@ -29,7 +29,7 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
-    /// The names of all of them: their place is their code.
+    /// Names of all codes. The index is the code.
     pub const NAMES: [&'static str; 14] = [
         "no_error",
         "protocol_error",

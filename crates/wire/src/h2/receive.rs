@@ -1,4 +1,5 @@
-//! What has come? One frame at a time: it changes the state of its stream or of the connection, and may be something to tell.
+//! Reception of frames, one at a time. Each changes the state of its stream or of the connection, and may cause an
+//! event.
 
 use super::connection::{Block, Connection, ConnectionError, InData};
 use super::event::{Event, Received};
@@ -9,21 +10,27 @@ use super::settings::WINDOW;
 use super::streams::End;
 use super::{ErrorCode, MAX, PREFACE, StreamId};
 
-/// The result of a frame: an event if there is one, or the end of the connection.
+/// Result of a frame: an event, if it causes one, or the end of the connection.
 pub(super) type Told = Result<Option<Event>, ConnectionError>;
 
+<<<<<<< HEAD
 /// The fault of a body that is not as long as its head states.
 pub(super) const NOT_AS_STATED: &str = "the body length differs from Content-Length";
+=======
+/// Fault of a body whose length differs from the one in its head.
+pub(super) const NOT_AS_STATED: &str = "the body is not as long as Content-Length says";
+>>>>>>> work-c
 
-/// Nothing yet.
+/// Result while the frame is incomplete.
 const MORE: Received = Received { used: 0, event: None };
 
 impl Connection {
-    /// Takes a frame from the front of `bytes`, which hold at least one of 16 KiB and its front when the caller waits no more for
-    /// others; of one with data, as much as is there. `now`: nanoseconds.
+    /// Reads one frame from the start of `bytes`, or as much as has arrived of a DATA frame. Other frames must be
+    /// complete, so `bytes` has to grow to a frame header and 16 KiB before the caller stops reading. `now`:
+    /// nanoseconds.
     ///
     /// # Errors
-    /// The peer has broken the rules: the connection ends when the output is written.
+    /// If the peer has broken the rules. The connection ends once the output is written.
     pub fn receive(&mut self, bytes: &[u8], now: u64) -> Result<Received, ConnectionError> {
         self.now = now;
         if let Some(event) = self.events.pop_front() {
@@ -82,7 +89,7 @@ impl Connection {
         Ok(Received { used: came, event: None })
     }
 
-    /// A stream has ended by an error of the peer, who is told.
+    /// Resets a stream for an error of the peer.
     #[cold]
     pub(super) fn lose(&mut self, stream: StreamId, code: ErrorCode, why: impl Into<Malformed>) -> Told {
         let was_open = self.streams.end(stream, End::Here);
@@ -127,7 +134,7 @@ impl Connection {
         if is_lost {
             self.spend(Flood::LateFrames, 1)?;
         }
-        // What is not data was taken when it came; so is what comes for a stream that has ended.
+        // Padding is consumed on arrival, and so is everything for a stream that has ended.
         self.consumed(stream, if is_lost { len } else { len - left });
         self.data = Some(InData { stream, left, padding, ends, is_lost });
         if event.is_some() {
@@ -146,7 +153,7 @@ impl Connection {
         Ok(Received { used: used + more, event })
     }
 
-    /// Whether a stream takes a frame with so much data; an event if that has ended it.
+    /// Checks that a stream accepts a frame with this much data. Returns an event if that has ended the stream.
     fn admit_data(&mut self, id: StreamId, len: usize, data: usize, ends: bool) -> Told {
         let Some(stream) = self.streams.get(id) else {
             return match self.streams.ended(id) {
@@ -174,7 +181,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// The rest of a frame whose stream was reset within it has no reader, and is taken here.
+    /// Consumes the rest of a DATA frame whose stream was reset in the middle of it, as it has no reader.
     fn lose_rest(&mut self) {
         let Some(data) = &mut self.data else { return };
         let (stream, left) = (data.stream, data.left);
@@ -184,7 +191,7 @@ impl Connection {
         }
     }
 
-    /// Takes what is there of a frame with data.
+    /// Returns the available part of a DATA frame.
     fn receive_data(&mut self, bytes: &[u8]) -> Received {
         let Some(data) = &mut self.data else { return MORE };
         let n = data.left.min(bytes.len());
@@ -193,7 +200,7 @@ impl Connection {
         data.padding -= padding;
         let (stream, is_lost) = (data.stream, data.is_lost);
         let is_over = data.left == 0;
-        // Told once, with the last of the data.
+        // Reported once, with the last of the data.
         let ends = is_over && std::mem::take(&mut data.ends);
         if is_over && data.padding == 0 {
             self.data = None;
@@ -283,14 +290,14 @@ impl Connection {
         let (Some(last), Some(code)) = (frame::number(payload), payload.get(4..).and_then(frame::number)) else {
             return Err(self.fail(ErrorCode::FrameSizeError, "GOAWAY is shorter than eight bytes"));
         };
-        // One that goes says so twice; more often is of no use.
+        // A peer announces its end twice at most; more announcements are of no use.
         self.spend(Flood::Ignored, 1)?;
         let last = last & MAX;
         self.is_ending = true;
         if !self.is_server {
             self.streams.end_above(last);
         }
-        // A client speaks of streams of this side, which begins none.
+        // A client names streams of this side, which begins none.
         let last = if self.is_server { MAX } else { last };
         Ok(Some(Event::GoAway { last, code }))
     }
@@ -325,7 +332,7 @@ impl Connection {
         Ok(Some(Event::Room { stream: Some(id) }))
     }
 
-    /// Priorities of RFC 7540 mean nothing any more, but for their form.
+    /// Ignores priorities (RFC 7540), which no longer mean anything, after a check of their form.
     fn on_priority(&mut self, front: Front, payload: &[u8]) -> Told {
         if front.stream == 0 {
             return Err(self.fail(ErrorCode::ProtocolError, "PRIORITY on stream 0"));

@@ -1,4 +1,4 @@
-//! How is something sent? As frames, at the end of the output. Nothing is sent on a stream that is not open.
+//! Sending, as frames appended to the output. Nothing is sent on a stream that is not open.
 
 use super::connection::{Connection, NoStream};
 use super::flood::{Flood, LATE_FOR_RESET};
@@ -11,10 +11,10 @@ use super::{ErrorCode, MAX, StreamId};
 type Pair<'f> = (&'f [u8], &'f [u8]);
 
 impl Connection {
-    /// Begins a request with these fields, those with a colon first. `ends`: nothing follows.
+    /// Begins a request with these fields, pseudo-header fields first. `ends`: nothing follows. Returns its stream.
     ///
     /// # Errors
-    /// The peer takes no more.
+    /// If the peer accepts no more streams, now or at all.
     pub fn open<'f>(&mut self, fields: impl Iterator<Item = Pair<'f>>, ends: bool) -> Result<StreamId, NoStream> {
         if self.is_ending || self.next > MAX {
             return Err(NoStream::Ending);
@@ -39,10 +39,10 @@ impl Connection {
         Ok(id)
     }
 
-    /// A stream on which nothing was said.
+    /// Returns the initial state of a stream.
     pub(super) fn new_stream(&self, id: StreamId) -> Stream {
         let size = self.config.stream_window;
-        // A peer that does not know the settings yet goes by the usual window.
+        // A peer that does not know the settings yet uses the default window.
         let left = if self.is_acked { size } else { size.max(WINDOW) };
         Stream {
             id,
@@ -57,12 +57,12 @@ impl Connection {
         }
     }
 
-    /// Sends a head; of a response any number of interim ones go before the final one. `ends`: nothing follows.
+    /// Sends a head. For a response, any number of interim ones may precede the final one. `ends`: nothing follows.
     pub fn send_head<'f>(&mut self, stream: StreamId, fields: impl Iterator<Item = Pair<'f>>, ends: bool) {
         if !self.streams.get(stream).is_some_and(|stream| stream.sends) {
             return;
         }
-        // Its length is written when it is known.
+        // The length is filled in once it is known.
         let at = self.out.len();
         self.out.extend_from_slice(&[0; frame::LEN]);
         self.encoder.encode(fields, &mut self.out);
@@ -82,7 +82,7 @@ impl Connection {
         self.out[at..at + frame::LEN].copy_from_slice(&front.bytes());
     }
 
-    /// A head that is too large for a frame goes on in others.
+    /// Splits a head that is too large for one frame into several.
     #[cold]
     fn split_head(&mut self, at: usize, end_stream: u8, stream: StreamId) {
         let block = self.out.split_off(at).split_off(frame::LEN);
@@ -97,7 +97,7 @@ impl Connection {
         }
     }
 
-    /// Bytes that may be sent now in a frame: what both windows leave.
+    /// Bytes that may be sent in one frame now, by both windows and the peer's largest frame.
     #[inline]
     pub fn capacity(&self, stream: StreamId) -> usize {
         let room = self.streams.room(stream).min(self.room);
@@ -111,7 +111,7 @@ impl Connection {
         self.room -= payload.len() as i64;
         let flags = if ends { flag::END_STREAM } else { 0 };
         frame::write(kind::DATA, flags, stream, payload, &mut self.out);
-        // A peer that takes data may well open its windows, and ask how far it is.
+        // A peer that receives data has reason to open its windows, and to ping.
         self.budgets.earn(Flood::WindowUpdates, 1);
         self.budgets.earn(Flood::Pings, 1);
         if ends {
@@ -119,7 +119,7 @@ impl Connection {
         }
     }
 
-    /// Sends fields behind the data: nothing follows.
+    /// Sends trailers, which end this side of the stream.
     pub fn send_trailers<'f>(&mut self, stream: StreamId, fields: impl Iterator<Item = Pair<'f>>) {
         self.send_head(stream, fields, true);
     }
@@ -130,12 +130,12 @@ impl Connection {
         if !stream.receives {
             self.streams.end(id, End::Done);
         }
-        // It was served. A reset for it may be on its way.
+        // The stream was served. A reset for it may be on its way.
         self.budgets.earn(Flood::Resets, 1);
         self.budgets.earn(Flood::LateFrames, 1);
     }
 
-    /// Ends a stream before its end.
+    /// Resets a stream that has not ended.
     pub fn reset(&mut self, stream: StreamId, code: ErrorCode) {
         if self.streams.end(stream, End::Here) {
             self.budgets.earn(Flood::LateFrames, LATE_FOR_RESET);
@@ -148,7 +148,7 @@ impl Connection {
         frame::write(kind::RST_STREAM, 0, stream, &(code as u32).to_be_bytes(), &mut self.out);
     }
 
-    /// So many bytes of a stream were taken: the peer may send as many more.
+    /// Reports `n` bytes of a stream as consumed, so that the peer may send as many more.
     pub fn consumed(&mut self, stream: StreamId, n: usize) {
         if let Some(opens) = self.window.free(n) {
             frame::write(kind::WINDOW_UPDATE, 0, 0, &opens.to_be_bytes(), &mut self.out);
@@ -159,18 +159,18 @@ impl Connection {
         }
     }
 
-    /// Asks for a sign of life, which comes with the same payload.
+    /// Sends a ping, to be answered with the same payload ([`Event::Pong`](super::Event::Pong)).
     pub fn ping(&mut self, payload: u64) {
         self.budgets.earn(Flood::Pings, 1);
         frame::write(kind::PING, 0, 0, &payload.to_be_bytes(), &mut self.out);
     }
 
-    /// Tells the peer to begin no more streams soon: those that it has begun before it knows are served.
+    /// Asks the peer to begin no more streams. Those that it begins before it reads this are served.
     pub fn go_away_soon(&mut self) {
         self.write_go_away(MAX, ErrorCode::NoError);
     }
 
-    /// Tells the peer that no stream is served but those that it has begun.
+    /// Ends the connection for new streams: only those that the peer has begun so far are served.
     pub fn go_away(&mut self, code: ErrorCode) {
         self.served_to = self.served_to.min(self.last);
         self.write_go_away(self.served_to, code);

@@ -1,4 +1,4 @@
-//! What does a side allow the other? SETTINGS (RFC 9113 section 6.5).
+//! SETTINGS (RFC 9113 section 6.5): the limits that each side sets the other.
 
 use super::connection::{Config, Connection, ConnectionError};
 use super::frame::{self, kind};
@@ -15,10 +15,10 @@ mod id {
     pub const NO_RFC7540_PRIORITIES: u16 = 9;
 }
 
-/// The window of a stream, and of a connection, as long as nothing else was said.
+/// Default window of a stream and of a connection, in bytes.
 pub const WINDOW: u32 = 65_535;
 
-/// What the peer allows.
+/// Settings of the peer, or their defaults.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer {
     pub max_streams: u32,
@@ -33,7 +33,7 @@ impl Default for Peer {
     }
 }
 
-/// Appends the settings of this side.
+/// Appends the SETTINGS frame of this side.
 pub fn write(config: &Config, is_server: bool, out: &mut Vec<u8>) {
     let list = [
         Some((id::HEADER_TABLE_SIZE, config.header_table as u32)),
@@ -41,7 +41,7 @@ pub fn write(config: &Config, is_server: bool, out: &mut Vec<u8>) {
         Some((id::INITIAL_WINDOW_SIZE, config.stream_window)),
         Some((id::MAX_HEADER_LIST_SIZE, config.max_header_list as u32)),
         (is_server && config.connect).then_some((id::ENABLE_CONNECT_PROTOCOL, 1)),
-        // RFC 9218: what this side goes by is the field.
+        // RFC 9218: this side uses the field, not the frames.
         is_server.then_some((id::NO_RFC7540_PRIORITIES, 1)),
         (!is_server).then_some((id::ENABLE_PUSH, 0)),
     ];
@@ -54,7 +54,7 @@ pub fn write(config: &Config, is_server: bool, out: &mut Vec<u8>) {
 }
 
 impl Connection {
-    /// Takes the settings of the peer.
+    /// Applies the settings of the peer.
     pub(super) fn take_settings(&mut self, payload: &[u8]) -> Result<(), ConnectionError> {
         for setting in payload.chunks_exact(6) {
             let id = u16::from_be_bytes([setting[0], setting[1]]);

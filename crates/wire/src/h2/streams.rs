@@ -1,68 +1,69 @@
-//! Which streams are open, and which were a moment ago? What comes for a stream that has ended depends on how it did (RFC 9113
-//! section 5.1).
+//! Open streams, and those that have ended recently. The treatment of a late frame depends on how its stream ended (RFC
+//! 9113 section 5.1).
 
 use super::flow::Window;
 use super::{MAX, StreamId};
 use std::collections::VecDeque;
 
-/// One stream, while one of its sides is open.
+/// A stream of which at least one side is open.
 #[derive(Debug)]
 pub struct Stream {
     pub id: StreamId,
-    /// What this side may send.
+    /// Bytes that this side may send.
     pub room: i64,
-    /// What the peer may.
+    /// Window of what the peer may send.
     pub window: Window,
-    /// The peer may send more.
+    /// True if the peer may send more.
     pub receives: bool,
-    /// This side may.
+    /// True if this side may send more.
     pub sends: bool,
-    /// What its fields say is to come of its body.
+    /// Bytes of the body that are still to come; `None` if its length was not stated.
     pub left: Option<u64>,
-    /// Its final head has come: fields that come now are trailers.
+    /// True once the final head has arrived: further fields are trailers.
     pub has_head: bool,
-    /// What this side asked for.
+    /// Kind of the request that this side sent.
     pub asked: Asked,
-    /// The time at which it began, in nanoseconds.
+    /// Time at which it began, nanoseconds.
     pub began: u64,
 }
 
-/// Whether a response has a body depends on its request (RFC 9110 section 6.4.1).
+/// Kind of a request, on which the body of its response depends (RFC 9110 section 6.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// Its fields say how long it is.
+    /// The fields of the response state the length of the body.
     Usual,
-    /// It has none, whatever its fields say.
+    /// The response has no body, whatever its fields state.
     Head,
-    /// If it succeeds, what follows is a tunnel.
+    /// If the request succeeds, a tunnel follows.
     Connect,
 }
 
-/// How a stream has ended.
+/// Way in which a stream has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Both sides have said all.
+    /// Both sides have sent everything.
     Done,
-    /// The peer has reset it.
+    /// The peer has reset the stream.
     ByPeer,
-    /// This side has, and the peer may not know yet.
+    /// This side has reset the stream, and the peer may not know yet.
     Here,
 }
 
-/// Streams that both sides have ended, or the peer: to tell the peer more exactly what is wrong with what it sends then.
+/// Most remembered streams that ended on both sides or by the peer. They only serve to name the peer's fault more
+/// exactly.
 const ENDED_MAX: usize = 64;
 
-/// Streams that were reset here. The peer may send for them for a round trip more, so that others must not push them out.
+/// Most remembered streams that were reset here. The peer may send on them for another round trip, so streams that
+/// ended otherwise must not evict them.
 const HERE_MAX: usize = 256;
 
-/// The streams of a connection.
 #[derive(Debug, Default)]
 pub struct Streams {
-    /// By number, ascending: they are added at the end.
+    /// Ascending by number, as streams are added at the end.
     open: Vec<Stream>,
     ended: VecDeque<(StreamId, End)>,
     here: VecDeque<StreamId>,
-    /// True if the list `here` was full once.
+    /// True once the list `here` has overflowed.
     has_forgotten: bool,
 }
 
@@ -80,7 +81,7 @@ impl Streams {
 
     #[inline]
     fn find(&self, id: StreamId) -> Option<usize> {
-        // Few are open, and the newest are asked for most.
+        // Few are open, and the newest are used the most.
         if self.open.len() <= 8 {
             return self.open.iter().rposition(|stream| stream.id == id);
         }
@@ -95,7 +96,7 @@ impl Streams {
         self.open.push(stream);
     }
 
-    /// Ends a stream; whether it was open.
+    /// Ends a stream. Returns true if it was open.
     pub fn end(&mut self, id: StreamId, end: End) -> bool {
         let Some(at) = self.find(id) else { return false };
         self.open.remove(at);
@@ -118,7 +119,8 @@ impl Streams {
         self.ended.push_back((id, end));
     }
 
-    /// The peer ends a stream; whether it was open. Behind that it may send nothing more, also where this side was first.
+    /// Ends a stream that the peer has reset. Returns true if it was open. The peer may send nothing more on it, even
+    /// if this side has reset it first.
     pub fn end_by_peer(&mut self, id: StreamId) -> bool {
         if self.end(id, End::ByPeer) {
             return true;
@@ -130,12 +132,12 @@ impl Streams {
         false
     }
 
-    /// True if a stream of which nothing is known may be one that was reset here.
+    /// True if an unknown stream may be one that was reset here.
     pub fn has_forgotten(&self) -> bool {
         self.has_forgotten
     }
 
-    /// How a stream has ended, if that is still known.
+    /// Way in which a stream has ended; `None` if that is no longer known.
     pub fn ended(&self, id: StreamId) -> Option<End> {
         if self.here.contains(&id) {
             return Some(End::Here);
@@ -143,12 +145,12 @@ impl Streams {
         self.ended.iter().rfind(|(ended, _)| *ended == id).map(|(_, end)| *end)
     }
 
-    /// The peer knows now that its windows are smaller by so much than it believed.
+    /// Shrinks the windows of all streams by `n`, as the peer now knows that they are smaller than it believed.
     pub fn shrink_windows(&mut self, n: u32) {
         self.open.iter_mut().for_each(|stream| stream.window.shrink(n));
     }
 
-    /// Changes what this side may send on each; `false` if that is too much.
+    /// Changes the bytes that this side may send on each stream. False if a window exceeds the maximum.
     pub fn change_windows(&mut self, by: i64) -> bool {
         self.open.iter_mut().all(|stream| {
             stream.room += by;
@@ -156,7 +158,7 @@ impl Streams {
         })
     }
 
-    /// Ends those above a number.
+    /// Ends the streams above `last`.
     pub fn end_above(&mut self, last: StreamId) {
         while let Some(stream) = self.open.last()
             && stream.id > last

@@ -1,4 +1,4 @@
-//! Does the engine do with frames what RFC 9113 says?
+//! Behaviour of both sides of a connection by RFC 9113.
 
 use super::frame::{flag, kind, write};
 use super::*;
@@ -15,7 +15,7 @@ type Fields<'a> = &'a [(&'a str, &'a str)];
 const GET: Fields<'static> = &[(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "a")];
 const POST: Fields<'static> = &[(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "a")];
 
-/// What a side was told, in words.
+/// Events and error of one side, as text.
 #[derive(Debug, Default, PartialEq, Eq, Clone)]
 struct Heard {
     events: Vec<String>,
@@ -53,7 +53,7 @@ fn say(event: &Event, bytes: &[u8]) -> String {
     }
 }
 
-/// Gives a side bytes, so many at a time, as a driver does: what is not used comes again.
+/// Feeds bytes to a side in pieces, as a driver does: bytes that are not used are passed again.
 fn feed(side: &mut Connection, bytes: &[u8], cuts: &mut impl FnMut() -> usize) -> Heard {
     let (mut heard, mut held, mut at) = (Heard::default(), Vec::new(), 0);
     while at < bytes.len() {
@@ -86,7 +86,7 @@ fn all(side: &mut Connection, bytes: &[u8]) -> Heard {
     feed(side, bytes, &mut || usize::MAX / 2)
 }
 
-/// The kinds of frames that a side has to write, with their streams and the first four bytes as a number.
+/// Frames in the output of a side: type, stream, and the first four bytes of the payload as a number.
 fn written(side: &mut Connection) -> Vec<(u8, StreamId, u32)> {
     let out = std::mem::take(side.output());
     let mut bytes = out.strip_prefix(PREFACE).unwrap_or(&out);
@@ -99,7 +99,7 @@ fn written(side: &mut Connection) -> Vec<(u8, StreamId, u32)> {
     frames
 }
 
-/// A server that a client has begun to speak with; the bytes of the client so far are taken.
+/// A server that a client has connected to. The client's first bytes are consumed.
 fn server() -> Connection {
     server_with(Config::default())
 }
@@ -116,7 +116,7 @@ fn server_with(config: Config) -> Connection {
 
 fn block(fields: Fields<'_>) -> Vec<u8> {
     let mut out = Vec::new();
-    // Nothing that a table would have to know: each block stands alone.
+    // Without references to a table, so that each block stands alone.
     for (name, value) in fields {
         out.push(0);
         for text in [name, value] {
@@ -222,7 +222,7 @@ fn each_way_to_break_the_rules_of_heads_costs_its_stream() {
         assert!(heard.error.is_none() && heard.events.len() == 1, "{fields:?} {heard:?}");
         assert!(heard.events[0].starts_with("refused "), "{fields:?} {heard:?}");
         assert_eq!(written(&mut server), [(kind::RST_STREAM, 1, ErrorCode::ProtocolError as u32)], "{fields:?}");
-        // The connection goes on.
+        // The connection still works.
         assert_eq!(all(&mut server, &headers(3, GET, true)).events.len(), 1);
     }
     for fields in [
@@ -305,12 +305,12 @@ fn each_way_to_break_the_rules_of_frames_ends_the_connection() {
 fn what_comes_for_a_stream_that_has_ended_depends_on_how_it_did() {
     use ErrorCode::*;
     let data = frame(kind::DATA, 0, 1, b"x");
-    // Both sides are done.
+    // Both sides have ended it.
     let mut done = server();
     all(&mut done, &headers(1, GET, true));
     done.send_head(1, pairs(&[(":status", "204")]), true);
     assert_eq!(all(&mut done, &data).error, Some(StreamClosed));
-    // The client is done.
+    // Only the client has ended its side.
     let mut half = server();
     all(&mut half, &headers(1, GET, true));
     let heard = all(&mut half, &data);
@@ -321,7 +321,7 @@ fn what_comes_for_a_stream_that_has_ended_depends_on_how_it_did() {
     all(&mut reset, &[headers(1, POST, false), frame(kind::RST_STREAM, 0, 1, &[0, 0, 0, 8])].concat());
     assert_eq!(all(&mut reset, &data).error, None);
     assert!(written(&mut reset).contains(&(kind::RST_STREAM, 1, StreamClosed as u32)));
-    // This side has, and the client does not know yet.
+    // This side has reset it, and the client does not know yet.
     let mut here = server();
     all(&mut here, &headers(1, POST, false));
     here.reset(1, Cancel);
@@ -349,7 +349,7 @@ fn windows_bound_what_either_side_sends() {
     all(&mut server, &headers(1, POST, false));
     let mut sent = 0;
     let mut error = None;
-    // Nothing is taken.
+    // Nothing is consumed.
     for _ in 0..20 {
         let bytes = frame(kind::DATA, 0, 1, &[b'x'; 16_000]);
         let mut rest = &bytes[..];
@@ -367,7 +367,7 @@ fn windows_bound_what_either_side_sends() {
     }
     assert!(sent <= 100_000, "{sent}");
     assert_eq!(error, Some(ErrorCode::FlowControlError), "the window of the connection is full, too");
-    // What this side may send.
+    // The window of what this side may send.
     let mut server = server_with(config);
     all(&mut server, &headers(1, GET, true));
     server.send_head(1, pairs(&[(":status", "200")]), false);
@@ -457,7 +457,7 @@ fn a_client_begins_no_more_than_the_server_takes() {
     assert_eq!([(); 2].map(|()| client.open(pairs(GET), true)), [Ok(1), Err(NoStream::Full)]);
     let heard = all(&mut client, &headers(1, &[(":status", "200")], true));
     assert_eq!((heard.error, client.open(pairs(GET), true)), (None, Ok(3)));
-    // More than a server takes is refused there.
+    // More streams than a server allows are refused there.
     let mut server = server_with(Config { max_streams: 1, ..Config::default() });
     all(&mut server, &[headers(1, POST, false), headers(3, GET, true)].concat());
     assert!(written(&mut server).contains(&(kind::RST_STREAM, 3, ErrorCode::RefusedStream as u32)));
@@ -500,7 +500,7 @@ proptest! {
         prop_assert_eq!(whole.error, None);
         let mut cut = cuts.into_iter().cycle();
         let pieces = feed(&mut Connection::server(Config::default(), 0), &bytes, &mut || cut.next().unwrap_or(1));
-        // Data comes in other pieces; joined, it is the same.
+        // Data arrives in other pieces; joined, it is the same.
         prop_assert_eq!(joined(&whole), joined(&pieces));
     }
 
@@ -514,7 +514,7 @@ proptest! {
     }
 }
 
-/// The events, with data of a stream that follows other data of it as one.
+/// Returns the events, with adjacent data of one stream joined.
 fn joined(heard: &Heard) -> Vec<String> {
     let mut joined: Vec<String> = Vec::new();
     for event in &heard.events {

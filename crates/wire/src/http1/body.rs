@@ -1,24 +1,24 @@
-//! How much of these bytes is body? [`Body`], the framing of one message.
+//! The framing of one message's body: which of the bytes belong to it.
 
 use super::Reject;
 use super::chunked::{Chunked, Keep, Taken};
 
-/// What is still to come of a body.
+/// The part of a body that is still to come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// So many bytes; 0 = none.
+    /// Number of bytes; 0 = none.
     Length(u64),
-    /// Chunks.
+    /// Chunks, and then trailers.
     Chunked(Chunked),
-    /// All until the sender closes.
+    /// Everything until the sender closes the connection.
     UntilClose,
 }
 
 impl Body {
-    /// A message without a body.
+    /// The body of a message that has none.
     pub const EMPTY: Body = Body::Length(0);
 
-    /// Whether nothing more is to come.
+    /// True if nothing more is to come.
     #[inline]
     pub fn is_done(&self) -> bool {
         match self {
@@ -28,10 +28,10 @@ impl Body {
         }
     }
 
-    /// Takes as many of `bytes` as belong to the body and moves those to be kept to the front.
+    /// Consumes the part of `bytes` that belongs to the body, and moves the bytes to be kept to the front.
     ///
     /// # Errors
-    /// A malformed chunk or trailer.
+    /// If a chunk or a trailer is malformed.
     #[inline]
     pub fn advance(&mut self, bytes: &mut [u8], keep: Keep) -> Result<Taken, Reject> {
         let used = match self {
@@ -46,7 +46,7 @@ impl Body {
         Ok(Taken { used, kept: used, steps: 0 })
     }
 
-    /// Whether the body may end here because the sender closed.
+    /// True if the body may end here because the sender has closed the connection.
     pub fn may_end(&self) -> bool {
         self.is_done() || *self == Body::UntilClose
     }

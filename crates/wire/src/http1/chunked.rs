@@ -1,21 +1,22 @@
-//! Where does a chunked body end? A decoder that takes any split of the bytes (RFC 9112 section 7.1).
+//! A decoder of chunked bodies (RFC 9112 section 7.1) that accepts bytes split anywhere.
 //!
-//! It keeps the chunks or only their content; either way every byte is checked, so that both sides of the proxy agree
-//! about the end. Extensions are never forwarded: no known peer needs them, and readers that skip them differently disagree
-//! about where a chunk begins.
+//! It keeps the chunks or only their content. Either way every byte is checked, so that both sides of the proxy agree
+//! about the end. Extensions are never forwarded: no known peer needs them, and readers that skip them differently
+//! disagree about where a chunk begins.
 
 use super::Reject;
 use super::kind::{Kind, kind};
 
-/// Bytes of chunk extensions in one body. Only attackers send many, to make a server read without end.
+/// Most bytes of chunk extensions in one body. Only attackers send many, to make a server read without end.
 const EXTENSIONS_MAX: u32 = 16 * 1024;
-/// Bytes of trailer fields in one body.
+/// Most bytes of trailer fields in one body.
 const TRAILERS_MAX: u32 = 16 * 1024;
-/// Hexadecimal digits of a chunk size: 2^60 bytes are enough, and 64 bits cannot overflow.
+/// Most hexadecimal digits of a chunk size: 2^60 bytes are enough, and 64 bits cannot overflow.
 const SIZE_DIGITS_MAX: u8 = 15;
 
-/// Trailer fields that would change who asks or what the content is, if a later reader merged them into the head (RFC 9110
-/// section 6.5.1); beside them, all that a proxy cares about in a head.
+/// Names that are forbidden in trailers, in addition to the fields of a head that a proxy interprets: merged into the
+/// head by a later reader, they would change the sender's identity or the meaning of the content (RFC 9110 section
+/// 6.5.1).
 const NOT_IN_TRAILERS: [&[u8]; 8] = [
     b"trailer",
     b"authorization",
@@ -26,49 +27,49 @@ const NOT_IN_TRAILERS: [&[u8]; 8] = [
     b"content-type",
     b"content-range",
 ];
-/// Longer than any name that is looked for.
+/// Bytes of a trailer's name that are kept. Longer than any name looked for.
 const NAME_KEPT: usize = 20;
 
-/// The state of one chunked body. In a box, as bodies are moved about and most of them need no room for it.
+/// State of one chunked body. Boxed, as bodies are moved around and most of them are not chunked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chunked(Box<Decoder>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Decoder {
     state: State,
-    /// Bytes of the current chunk still to come, or its size while that is read.
+    /// Bytes of the current chunk still to come, or the size so far while that is read.
     left: u64,
     digits: u8,
     extensions: u32,
     trailers: u32,
-    /// The start of the current trailer's name, lower case.
+    /// Start of the current trailer's name, in lower case.
     name: [u8; NAME_KEPT],
     name_len: u8,
-    /// Trailers, to their empty line, if they are inspected before they are forwarded.
+    /// Trailers up to their empty line, if they are inspected before they are forwarded.
     held: Option<Vec<u8>>,
-    /// Whether white space may be behind the size of a chunk.
+    /// True if white space may follow the size of a chunk.
     pads: bool,
 }
 
-/// Which bytes of a body are to be kept.
+/// The bytes of a body that are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// Content and framing, without the extensions of chunks.
+    /// Content and framing, without chunk extensions.
     Framed,
-    /// The content alone.
+    /// Content without any framing.
     Content,
 }
 
-/// How many bytes a body took, and how many of them are left at their front.
+/// Number of bytes that a body consumed, and how many of them are kept at the front.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
     pub used: usize,
     pub kept: usize,
-    /// Bytes of framing and stretches of content that it took, which is what decoding costs.
+    /// Number of framing bytes and runs of content, which is the cost of decoding.
     pub steps: usize,
 }
 
-/// In the order in which they come: from `TrailerStart` on, bytes are trailers or the empty line behind them.
+/// Parser states in their order: from `TrailerStart` on, bytes are trailers or the empty line after them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
     #[default]
@@ -87,37 +88,39 @@ enum State {
     Done,
 }
 
-/// Whether a trailer field of this name may go on: not one that would change who asks or what the content is.
+/// True if a trailer field of this name may be forwarded: one that changes neither the sender's identity nor the
+/// meaning of the content.
 pub fn may_trail(name: &[u8]) -> bool {
     kind(name) == Kind::Other && !NOT_IN_TRAILERS.iter().any(|other| name.eq_ignore_ascii_case(other))
 }
 
 impl Chunked {
-    /// Whether the last byte was taken.
+    /// True once the last byte of the body was consumed.
     #[inline]
     pub fn is_done(&self) -> bool {
         self.0.state == State::Done
     }
 
-    /// Lets white space pass behind the size of a chunk; it does not go on.
+    /// Allows white space after the size of a chunk. It is not forwarded.
     pub fn tolerate_padding(&mut self) {
         self.0.pads = true;
     }
 
-    /// Keeps trailers back, for [`take_trailers`](Self::take_trailers).
+    /// Holds trailers back for [`take_trailers`](Self::take_trailers).
     pub fn hold_trailers(&mut self) {
         self.0.held.get_or_insert_default();
     }
 
-    /// The trailers of a body that is done, with the empty line behind them, if they were held; once.
+    /// Takes the trailers of a complete body, with the empty line after them. `None` if they were not held, or taken
+    /// before.
     pub fn take_trailers(&mut self) -> Option<Vec<u8>> {
         if self.is_done() { self.0.held.take() } else { None }
     }
 
-    /// Takes as many of `bytes` as belong to the body and moves those to be kept to the front.
+    /// Consumes the part of `bytes` that belongs to the body, and moves the bytes to be kept to the front.
     ///
     /// # Errors
-    /// A byte that cannot stand there.
+    /// If a byte is not allowed at its position.
     pub fn advance(&mut self, bytes: &mut [u8], keep: Keep) -> Result<Taken, Reject> {
         self.0.advance(bytes, keep)
     }
@@ -221,7 +224,7 @@ impl Decoder {
     }
 }
 
-/// `tchar` of RFC 9110 section 5.6.2.
+/// True for a `tchar` of RFC 9110 section 5.6.2.
 fn is_token(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b)
 }

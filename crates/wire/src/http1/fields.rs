@@ -1,4 +1,5 @@
-//! What do the fields say that a proxy cares about? Where a body ends, how a connection goes on, and which fields do.
+//! The fields that a proxy interprets: framing of the body, persistence of the connection, and which fields are
+//! forwarded.
 
 use super::chunked::Chunked;
 use super::kind::{Kind, kind};
@@ -6,30 +7,27 @@ use super::{Body, Reject, Version};
 use crate::head::Field;
 use std::ops::Range;
 
-/// What the `Connection` fields of a head say.
+/// Options in the `Connection` fields of a head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// `close`.
     pub close: bool,
-    /// `keep-alive`.
     pub keep_alive: bool,
-    /// `upgrade`.
     pub upgrade: bool,
-    /// How many fields it names to be dropped.
+    /// Number of other options, which name fields to be dropped.
     pub nominated: u32,
 }
 
 impl Options {
-    /// Whether they leave the connection open for another message.
+    /// True if the connection stays open for another message.
     #[inline]
     pub fn keep(&self, version: Version) -> bool {
         !self.close && (self.keep_alive || version == Version::V11)
     }
 
-    /// Reads one `Connection` value.
+    /// Reads the value of one `Connection` field.
     #[inline]
     pub fn read(&mut self, value: &[u8]) {
-        // What nearly all senders say that say anything.
+        // The value of nearly all senders that send one.
         if value == b"keep-alive" {
             self.keep_alive = true;
             return;
@@ -47,20 +45,20 @@ impl Options {
         }
     }
 
-    /// Whether an option is the name of a field, and none of the words above.
+    /// True if an option is the name of a field, not one of the options above.
     fn nominates(option: &[u8]) -> bool {
         ![&b"close"[..], b"keep-alive", b"upgrade"].iter().any(|word| option.eq_ignore_ascii_case(word))
     }
 }
 
-/// Fields that `Connection` may name in one head. No client needs as many as a head may have; each is looked for among all.
+/// Most fields that `Connection` may name in one head. No client needs many, and each is compared with every field.
 pub const NOMINATED_MAX: u32 = 32;
 
-/// Drops the fields that `Connection` names. Fields that say where a message ends, where it goes or who sent it cannot be
-/// dropped that way.
+/// Drops the fields that `Connection` names. Fields that decide where a message ends, where it goes or who sent it
+/// cannot be dropped in this way.
 ///
 /// # Errors
-/// It names more than [`NOMINATED_MAX`].
+/// If `Connection` names more than [`NOMINATED_MAX`].
 #[cold]
 pub fn drop_nominated(head: &[u8], fields: &mut [Field], options: Options) -> Result<(), Reject> {
     if options.nominated > NOMINATED_MAX {
@@ -87,33 +85,33 @@ pub fn drop_all(of: Kind, head: &[u8], fields: &mut [Field]) {
     }
 }
 
-/// The non-empty elements of a comma-separated list (RFC 9110 section 5.6.1).
+/// Splits a comma-separated list into its non-empty elements (RFC 9110 section 5.6.1).
 pub fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&b| b == b',').map(<[u8]>::trim_ascii).filter(|token| !token.is_empty())
 }
 
-/// Whether an `Upgrade` names HTTP/2: a tunnel that speaks it would carry requests that are neither routed nor counted.
+/// True if an `Upgrade` names HTTP/2. Such a tunnel would carry requests that are neither routed nor counted.
 pub fn names_http2(upgrade: &[u8]) -> bool {
     list(upgrade).any(|protocol| protocol.to_ascii_lowercase().starts_with(b"h2"))
 }
 
-/// The lengths that `Content-Length` and `Transfer-Encoding` fields state, with all that is ambiguous refused.
+/// Framing stated by `Content-Length` and `Transfer-Encoding` fields. Anything ambiguous is refused.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Framing {
     length: Option<u64>,
-    /// Whether the last coding so far is `chunked`.
+    /// True if the last coding so far is `chunked`.
     chunked: bool,
-    /// Whether there are others, or more of it.
+    /// True if there are other codings, or `chunked` is repeated.
     coded: bool,
     odd: bool,
 }
 
 impl Framing {
-    /// Takes a field of a head, which is one of the two. One that is spelled in a way that some reader may stumble over
-    /// (tabs, leading zeros, `CHUNKED`) does not go on as it came: [`odd`](Self::odd) says what does.
+    /// Reads one of these two fields. A field with a spelling that some readers misread (tabs, leading zeros,
+    /// `CHUNKED`) is not forwarded as it came; [`odd`](Self::odd) returns its replacement.
     ///
     /// # Errors
-    /// As [`length`](Self::length).
+    /// Those of [`length`](Self::length).
     pub fn take(&mut self, head: &[u8], kind: Kind, field: &mut Field) -> Result<(), Reject> {
         let value = field.value(head);
         let plain = if kind == Kind::ContentLength {
@@ -128,16 +126,16 @@ impl Framing {
         Ok(())
     }
 
-    /// What is to be written in the place of fields that do not go on as they came.
+    /// Returns the framing to write instead of fields that are not forwarded as they came.
     #[inline]
     pub fn odd(self, stated: Stated) -> Stated {
         if self.odd { stated } else { Stated::Nothing }
     }
 
-    /// Takes a `Content-Length`.
+    /// Reads a `Content-Length`.
     ///
     /// # Errors
-    /// A second one (even an equal one), or anything but digits that fit 63 bits.
+    /// If it is repeated (even with an equal value), or anything but up to 18 digits.
     pub fn length(&mut self, value: &[u8]) -> Result<(), Reject> {
         if self.length.is_some() {
             return Err(Reject::LengthRepeated);
@@ -154,7 +152,7 @@ impl Framing {
         }
     }
 
-    /// Takes a `Transfer-Encoding`.
+    /// Reads a `Transfer-Encoding`.
     pub fn transfer_encoding(&mut self, value: &[u8]) {
         if self.chunked || self.coded || !value.eq_ignore_ascii_case(b"chunked") {
             self.other_coding(value);
@@ -169,11 +167,11 @@ impl Framing {
         self.chunked = list(value).last().map_or(self.chunked, |last| last.eq_ignore_ascii_case(b"chunked"));
     }
 
-    /// What was stated: chunked, a length, or nothing.
+    /// Returns the framing: chunked, a length, or nothing.
     ///
     /// # Errors
-    /// Both, or a coding in HTTP/1.0, which knows none, or any but one `chunked`: others would have to be decoded by both
-    /// sides alike.
+    /// If both are stated; if there is a coding in HTTP/1.0, which has none; or if the coding is anything but a single
+    /// `chunked`, as both sides would have to decode others alike.
     pub fn stated(self, version: Version) -> Result<Stated, Reject> {
         match (self.chunked | self.coded, self.length) {
             (true, _) if version == Version::V10 => Err(Reject::TransferEncodingIn10),
@@ -187,19 +185,19 @@ impl Framing {
     }
 }
 
-/// What a head says of the length of its body.
+/// Framing of a body, as its head states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stated {
-    /// `Transfer-Encoding: chunked`.
+    /// By `Transfer-Encoding: chunked`.
     Chunked,
-    /// `Content-Length`.
+    /// By `Content-Length`, in bytes.
     Length(u64),
-    /// Neither.
+    /// Neither field is present.
     Nothing,
 }
 
 impl Stated {
-    /// The body that it is the length of; `nothing` if nothing is stated.
+    /// Returns the body with this framing; `nothing` if none is stated.
     #[inline]
     pub fn body(self, nothing: Body) -> Body {
         match self {
@@ -209,7 +207,7 @@ impl Stated {
         }
     }
 
-    /// Appends the field that states it.
+    /// Appends the field that states this framing.
     #[cold]
     pub fn write(self, out: &mut Vec<u8>) {
         match self {
@@ -220,8 +218,8 @@ impl Stated {
     }
 }
 
-/// Appends the fields that go on, in runs of the original bytes: case, order and spacing stay. `head` is the whole head; what is
-/// between `from` and the first field goes on, too.
+/// Appends the fields that are forwarded, in runs of the original bytes, which keeps case, order and spacing. `head` is
+/// the whole head. Bytes between `from` and the first field are appended too.
 pub fn write_kept(head: &[u8], from: usize, fields: &[Field], out: &mut Vec<u8>) {
     let mut run = from;
     for line in fields.iter().filter(|field| field.dropped).map(Field::line) {
@@ -231,7 +229,7 @@ pub fn write_kept(head: &[u8], from: usize, fields: &[Field], out: &mut Vec<u8>)
     append(&[&head[run..head.len() - 2]], out);
 }
 
-/// The line of the only field that does not go on; empty if all do, `None` if several do not.
+/// Returns the line of the only dropped field; empty if there is none, `None` if there are several.
 #[inline]
 pub fn only_dropped(fields: &[Field]) -> Option<Range<usize>> {
     let mut dropped = fields.iter().filter(|field| field.dropped).map(Field::line);
@@ -239,7 +237,7 @@ pub fn only_dropped(fields: &[Field]) -> Option<Range<usize>> {
     dropped.next().is_none().then_some(only)
 }
 
-/// Appends one after the other. Called, as it is shorter than what it does would be for each of them in its place.
+/// Appends the parts in order. Not inlined, as a call is shorter than its body would be at each caller.
 #[inline(never)]
 pub fn append(parts: &[&[u8]], out: &mut Vec<u8>) {
     for part in parts {

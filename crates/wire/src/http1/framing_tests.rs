@@ -1,4 +1,4 @@
-//! Where does a request end, is there something to be waited for, and who hears of it how?
+//! Framing of requests, expectations, and the responses to malformed ones.
 
 use super::tests::{forwarded, get_with, goes_on, read, refusal};
 use super::*;
@@ -86,7 +86,7 @@ fn expectations_go_on_where_there_is_something_to_expect() {
     }
 }
 
-/// Some readers do not find a length behind a tab, read one with leading zeros as octal, or compare codings by case.
+/// Some readers do not find a length after a tab, read one with leading zeros as octal, or compare codings by case.
 #[test]
 fn framing_and_host_that_are_spelled_oddly_are_spelled_anew() {
     for plain in ["Content-Length: 5\r\n", "content-LENGTH:0\r\n", "Transfer-Encoding: chunked\r\n"] {

@@ -1,36 +1,32 @@
-//! Which header fields does a proxy care about? A field is classified once, by length and then by name.
+//! Classification of header fields by their meaning to a proxy, by length and then by name.
 
-/// What a field means to a proxy.
+/// The meaning of a field to a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Goes on untouched.
+    /// None: the field is forwarded unchanged.
     Other,
-    /// `Host`.
     Host,
-    /// `Connection`.
     Connection,
-    /// `Content-Length`.
     ContentLength,
-    /// `Transfer-Encoding`.
     TransferEncoding,
-    /// `Upgrade`.
     Upgrade,
-    /// `Expect`.
     Expect,
-    /// Hop by hop, and nothing to us: `Proxy-Connection`, `TE`, `HTTP2-Settings`.
+    /// Hop-by-hop without meaning to this proxy: `Proxy-Connection`, `TE`, `HTTP2-Settings`.
     HopByHop,
-    /// `Keep-Alive`: hop by hop; an endpoint may name the time in it after which it closes.
+    /// `Keep-Alive`: hop-by-hop. An endpoint may state the time after which it closes.
     KeepAlive,
-    /// `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host`, `Forwarded`, and what is said of a client's
-    /// certificate (RFC 9440 section 2.4): ours to write.
+    /// `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host`, `Forwarded`, and the fields about a client's
+    /// certificate (RFC 9440 section 2.4): written by the proxy itself.
     Forwarded,
-    /// `CDN-Loop`: goes on, and says which proxies a request has passed.
+    /// `CDN-Loop`: forwarded, and lists the proxies that a request has passed.
     Loop,
-    /// One of these but for underscores, which CGI and its heirs cannot tell from hyphens.
+    /// A name that differs from one of these only by underscores, which CGI and its descendants cannot distinguish from
+    /// hyphens.
     Lookalike,
 }
 
-/// Classifies a field by its name. Length and first letter leave one name to compare with, and for most fields none.
+/// Classifies a field by its name. Length and first letter leave a single name to compare with, and none for most
+/// fields.
 pub fn kind(name: &[u8]) -> Kind {
     let (ours, kind): (&[u8], Kind) = match (name.len(), name.first().map_or(0, |b| b | 0x20)) {
         (2, b't') => (b"te", Kind::HopByHop),
@@ -57,7 +53,7 @@ pub fn kind(name: &[u8]) -> Kind {
         (25, b'x') => (b"x-client-cert-fingerprint", Kind::Forwarded),
         _ => return Kind::Other,
     };
-    // Of all bytes that a name may have, only capital letters become others of `ours` by the bit.
+    // Of all bytes that a name may contain, only capital letters are mapped to bytes of `ours` by the bit.
     if name.iter().zip(ours).all(|(n, o)| n | 0x20 == *o) {
         kind
     } else if looks_like(name, ours) {
@@ -67,7 +63,7 @@ pub fn kind(name: &[u8]) -> Kind {
     }
 }
 
-/// Whether a name of the same length differs in case and underscores only.
+/// True if a name of the same length differs only in case and underscores.
 #[cold]
 fn looks_like(name: &[u8], ours: &[u8]) -> bool {
     name.iter().zip(ours).all(|(n, o)| n.eq_ignore_ascii_case(o) || (*n, *o) == (b'_', b'-'))
@@ -90,7 +86,7 @@ mod tests {
             let lookalike = if name.contains('-') { Kind::Lookalike } else { kind(name) };
             assert_eq!(kind(&name.to_ascii_uppercase().replace('-', "_")), lookalike, "{name}");
             assert_eq!(kind(&name.replacen('-', "_", 1)), lookalike, "{name}");
-            // Each bit of each byte counts, but for the one that makes a letter lower case.
+            // Each bit of each byte counts, except the one that makes a letter lower case.
             for (at, bit) in (0..name.len()).flat_map(|at| (0..7).map(move |bit| (at, 1 << bit))) {
                 let mut other = name.as_bytes().to_vec();
                 other[at] ^= bit;

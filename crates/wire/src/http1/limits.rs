@@ -1,20 +1,20 @@
-//! Limits of a head, and where one ends within them.
+//! Size limits of a head, and the search for its end.
 
 use super::reject::Reject;
 use memchr::memchr_iter;
 
-/// Most header fields a head may have, whatever the configuration says.
+/// Most header fields of a head, whatever limit is configured.
 pub const FIELDS_MAX: usize = 256;
 
-/// Interim responses (1xx) that one request may get: an endpoint that sends them for ever must not hold a connection.
+/// Most interim responses (1xx) to one request: an endpoint that sends them forever must not hold a connection.
 pub const INTERIM_MAX: u32 = 16;
 
-/// What a head may use up.
+/// Size limits of the head of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a head, its final empty line included.
     pub head: usize,
-    /// Header fields, at most [`FIELDS_MAX`].
+    /// Number of header fields, at most [`FIELDS_MAX`].
     pub fields: usize,
 }
 
@@ -24,12 +24,12 @@ impl Default for Limits {
     }
 }
 
-/// Where a head ends: the length up to and with its empty line, or `None` while that has not come. Looks at no more
-/// bytes than the limit, so that the answer does not depend on how many more came along.
+/// Returns the length of a head, its empty line included; `None` while that has not arrived. Looks at no more bytes
+/// than the limit, so the result does not depend on how many more have arrived.
 ///
 /// # Errors
-/// No end within the limit. A line that ends in a bare LF (RFC 9112 section 2.2 lets a recipient take it; those who do
-/// disagree with those who do not about where messages end, and that is how requests are smuggled).
+/// If there is no end within the limit, or a line ends in a bare LF. RFC 9112 section 2.2 allows recipients to accept
+/// that, but those that do disagree with those that do not about where messages end, which enables request smuggling.
 #[inline]
 pub fn head_len(bytes: &[u8], limits: &Limits) -> Result<Option<usize>, Reject> {
     let bytes = &bytes[..bytes.len().min(limits.head)];
@@ -39,7 +39,8 @@ pub fn head_len(bytes: &[u8], limits: &Limits) -> Result<Option<usize>, Reject> 
         if lf == 0 || bytes[lf - 1] != b'\r' {
             return Err(Reject::BareLf);
         }
-        // Empty lines before a request line are allowed (section 2.2), so one ends a head only after some line.
+        // Empty lines before a request line are allowed (section 2.2), so an empty line only ends a head after some
+        // other line.
         let empty = lf - 1 == line;
         if empty && begun {
             return Ok(Some(lf + 1));
@@ -50,14 +51,15 @@ pub fn head_len(bytes: &[u8], limits: &Limits) -> Result<Option<usize>, Reject> 
     if bytes.len() == limits.head { Err(Reject::HeadTooLarge) } else { Ok(None) }
 }
 
-/// Whether a request's head is whole, or can be told to be refused: then [`Request::read`](super::Request::read) has something to say.
+/// True if a request's head is complete or will be refused, so that [`Request::read`](super::Request::read) has a
+/// result.
 #[inline]
 pub fn has_head(bytes: &[u8], limits: &Limits) -> bool {
-    // Nearly all come alone and without a body. Behind empty lines there may be nothing.
+    // Nearly all requests arrive alone and without a body. After empty lines there may be no head.
     (bytes.ends_with(b"\r\n\r\n") && bytes[0] != b'\r') || head_len(bytes, limits) != Ok(None)
 }
 
-/// The bytes of the empty lines that some clients send after a body, before the next request.
+/// Number of bytes in the empty lines that some clients send between a body and the next request.
 #[inline]
 pub fn leading_empty_lines(bytes: &[u8]) -> usize {
     if bytes.starts_with(b"\r") { empty_lines(bytes) } else { 0 }

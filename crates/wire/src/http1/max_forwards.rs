@@ -1,24 +1,24 @@
-//! How many more hops may a request take? `Max-Forwards` of TRACE and OPTIONS (RFC 9110 section 7.6.2).
+//! The remaining hops of a request: `Max-Forwards` of TRACE and OPTIONS (RFC 9110 section 7.6.2).
 
 use super::Reject;
 use crate::head::Request;
 
-/// The most that is passed on.
+/// Largest value that is forwarded.
 pub const MOST: u32 = 999_999_999;
 
-/// What becomes of a request by its `Max-Forwards`.
+/// Effect of `Max-Forwards` on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hops {
-    /// It goes on with this value for the field, or without one.
+    /// The request is forwarded, with this value for the field or without the field.
     Left(Option<u32>),
-    /// It is answered here.
+    /// The request is answered here.
     None,
 }
 
-/// Takes the field out of the request's, if it means something to the method.
+/// Removes the field from the request, if it has a meaning for the method.
 ///
 /// # Errors
-/// It is repeated, or no number.
+/// If it is repeated, or not a number.
 #[inline]
 pub fn take(request: &mut Request<'_, '_>) -> Result<Hops, Reject> {
     match request.method {
@@ -42,14 +42,14 @@ fn taken(request: &mut Request<'_, '_>) -> Result<Hops, Reject> {
 
 pub(super) const NAME: &str = "max-forwards";
 
-/// Appends the field.
+/// Appends the field with this value.
 #[cold]
 pub fn write(left: u32, out: &mut Vec<u8>) {
     out.extend_from_slice(format!("Max-Forwards: {left}\r\n").as_bytes());
 }
 
-/// What the last hop gives back of a TRACE: the way that it came, and none of the fields that a client, or a proxy in front,
-/// may want to keep to itself (RFC 9110 section 9.3.8).
+/// Returns the body with which the last hop answers a TRACE: the path that the request took, without fields that a
+/// client or a proxy in front may want to keep private (RFC 9110 section 9.3.8).
 pub fn reflection(request: &Request<'_, '_>) -> Vec<u8> {
     let mut out = Vec::new();
     let mut line = |parts: &[&[u8]]| {

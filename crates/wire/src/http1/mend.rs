@@ -1,24 +1,24 @@
-//! How does an endpoint's response become one that can be read? White space before the colon of a field is taken out, as
-//! proxies have to do (RFC 9112 section 5.1); in a request it is refused. Faults of old servers are repaired where the pool
-//! tolerates them: the response is forwarded as it was meant, in the words of the grammar. Empty lines before a response, which
-//! some servers send behind the one before, are taken out too.
+//! Repairs of endpoint responses. White space before the colon of a field is removed, as proxies have to do (RFC 9112
+//! section 5.1); in a request it is refused. Faults of old servers are repaired where the pool tolerates them: the
+//! response is forwarded as it was meant, in the form that the grammar requires. Empty lines before a response, which
+//! some servers send after the previous one, are removed too.
 //!
-//! Asked only when a head was refused: good ones pay nothing for it.
+//! Called only after a head was refused, so valid ones do not pay for it.
 
 use super::fields::list;
 use super::tolerance::{Tolerance, Tolerated};
 use super::{Limits, Reject, head_len, leading_empty_lines};
 
-/// What is to be done about a head that was refused.
+/// Repair of a head that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mended {
-    /// Its first bytes, so many, are replaced by these.
+    /// Replaces this many bytes at the start by others.
     Head(usize, Vec<u8>),
-    /// More of it is read first.
+    /// More bytes have to be read before a repair.
     More,
 }
 
-/// What pools may tolerate this refusal by, if anything.
+/// The tolerance with which pools can allow this refusal, if there is one.
 pub fn switch(refused: Reject) -> Option<Tolerance> {
     match refused {
         Reject::BareLf => Some(Tolerance::BareLfHead),
@@ -31,11 +31,11 @@ pub fn switch(refused: Reject) -> Option<Tolerance> {
     }
 }
 
-/// Repairs the head at the front of `bytes`, which was refused. Each repair changes something that the next reading would
-/// refuse too, so a few of them end with a good head or an error.
+/// Repairs the refused head at the start of `bytes`. Each repair changes something that the next reading would refuse
+/// too, so a few of them end with a valid head or an error.
 ///
 /// # Errors
-/// It cannot be repaired, or may not: then the reason has a [`switch`].
+/// If it cannot be repaired, or must not be: then the reason has a [`switch`].
 #[cold]
 pub fn mend(bytes: &[u8], refused: Reject, limits: &Limits, tolerated: Tolerated) -> Result<Mended, Reject> {
     let allowed = |why: Reject| match switch(why) {
@@ -79,7 +79,7 @@ pub fn mend(bytes: &[u8], refused: Reject, limits: &Limits, tolerated: Tolerated
             mended
         }
         Reject::TransferEncoding => {
-            // One `chunked` is what is meant: nothing can be in chunks twice (RFC 9112 section 7.1).
+            // A single `chunked` is meant, as nothing can be chunked twice (RFC 9112 section 7.1).
             if values(head, "transfer-encoding").any(|coding| !coding.eq_ignore_ascii_case(b"chunked")) {
                 return Err(refused);
             }
@@ -91,7 +91,7 @@ pub fn mend(bytes: &[u8], refused: Reject, limits: &Limits, tolerated: Tolerated
         }
         Reject::NotChunkedLast | Reject::LengthAndChunked | Reject::TransferEncodingIn10 => {
             let mut codings = values(head, "transfer-encoding").map(|coding| coding.eq_ignore_ascii_case(b"identity"));
-            // There may be none at all.
+            // There may be no codings at all.
             if codings.next() != Some(true) || codings.any(|is_identity| !is_identity) {
                 return Err(refused);
             }
@@ -103,12 +103,13 @@ pub fn mend(bytes: &[u8], refused: Reject, limits: &Limits, tolerated: Tolerated
     changed(head, mended, refused)
 }
 
-/// A head that no repair changed would be refused for ever.
+/// Refuses a head that no repair has changed, as it would be refused forever.
 fn changed(head: &[u8], mended: Vec<u8>, refused: Reject) -> Result<Mended, Reject> {
     if mended == head { Err(refused) } else { Ok(Mended::Head(head.len(), mended)) }
 }
 
-/// Where a head ends whose lines may end in LF alone. Empty lines before it end none, as for a good one.
+/// Returns the length of a head whose lines may end in LF alone. As for a valid one, empty lines before it do not end
+/// it.
 fn any_head_len(bytes: &[u8]) -> Option<usize> {
     let (mut len, mut began) = (0, false);
     for line in bytes.split_inclusive(|&b| b == b'\n') {
@@ -132,7 +133,8 @@ fn with_whole_line_ends(head: &[u8]) -> Vec<u8> {
     mended
 }
 
-/// The head with each field on one line, and without white space before colons; whether a field was on several.
+/// Returns the head with each field on one line and without white space before colons, and true if a field spanned
+/// several lines.
 fn unfolded(head: &[u8]) -> (Vec<u8>, bool) {
     let (before, head) = head.split_at(head.iter().position(|b| !b"\r\n".contains(b)).unwrap_or(0));
     let (mut mended, mut folded) = (before.to_vec(), false);
@@ -148,7 +150,7 @@ fn unfolded(head: &[u8]) -> (Vec<u8>, bool) {
             }
             continue;
         }
-        // The first line is no field, and one that begins with white space belongs to none.
+        // The first line is not a field, and one that begins with white space belongs to none.
         let is_field = at > 0 && !is_indented;
         let colon = line.iter().position(|&b| b == b':').filter(|_| is_field).unwrap_or(0);
         mended.extend_from_slice(line[..colon].trim_ascii_end());
@@ -157,12 +159,12 @@ fn unfolded(head: &[u8]) -> (Vec<u8>, bool) {
     (mended, folded)
 }
 
-/// The elements of all fields of this name; the head has been read, so that each is a line.
+/// Returns the elements of all fields of this name. The head was read before, so each field is one line.
 fn values<'h>(head: &'h [u8], name: &'static str) -> impl Iterator<Item = &'h [u8]> {
     lines_of(head).filter_map(move |line| value(line, name)).flat_map(list)
 }
 
-/// The head without the fields of this name.
+/// Returns the head without the fields of this name.
 fn without(head: &[u8], name: &str) -> Vec<u8> {
     lines_of(head).filter(|line| value(line, name).is_none()).flatten().copied().collect()
 }
@@ -186,7 +188,7 @@ mod tests {
 
     const ALL: [Tolerance; 6] = Tolerance::ALL;
 
-    /// Reads and mends a head until it is good: that and what is behind it, or why not.
+    /// Reads and repairs a head until it is valid. Returns it with everything after it, or the reason of the refusal.
     fn read(bytes: &str, tolerated: &[Tolerance]) -> Result<Option<String>, Reject> {
         let tolerated = tolerated.iter().fold(Tolerated::default(), |set, fault| set.with(*fault));
         let (mut bytes, mut room, limits) = (bytes.as_bytes().to_vec(), Room::new(), Limits::default());

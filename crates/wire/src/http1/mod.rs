@@ -1,8 +1,8 @@
-//! What do these bytes mean in HTTP/1? A sans-io engine: bytes in, decisions out, no socket and no clock, so that the
-//! live proxy, tests and fuzzers drive the same code.
+//! A sans-io engine for HTTP/1: bytes in, decisions out, no socket and no clock, so that the live proxy, tests and
+//! fuzzers drive the same code.
 //!
-//! Which messages are refused, where a body ends and which fields go on are decided here (RFC 9110, RFC 9112). The rule
-//! behind all of it: the endpoint never sees a request that was not counted.
+//! Decides which messages are refused, where a body ends and which fields are forwarded (RFC 9110, RFC 9112). The rule
+//! behind all of it: an endpoint never sees a request that was not counted.
 
 pub mod body;
 pub mod chunked;

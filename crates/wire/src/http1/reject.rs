@@ -1,18 +1,18 @@
-//! Which messages are refused, and with which status? One row each.
+//! Reasons to refuse a message, each with a status. One row each.
 
 use std::fmt;
 
 macro_rules! rejects {
     ($($name:ident $status:literal $text:literal,)*) => {
-        /// Why a message was refused.
+        /// Reason for which a message was refused.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Reject { $($name,)* }
 
         impl Reject {
-            /// Every reason.
+            /// All reasons, in the order of the rows.
             pub const ALL: &[Reject] = &[$(Reject::$name,)*];
 
-            /// The status for the client when its request was refused.
+            /// Status of the response to a refused request.
             pub fn status(self) -> u16 {
                 match self { $(Reject::$name => $status,)* }
             }
@@ -26,7 +26,7 @@ macro_rules! rejects {
     };
 }
 
-// Name, status, text. The status is for requests: a response that is refused is a 502.
+// Name, status, text. The status is for requests; a refused response becomes a 502.
 rejects! {
     BareLf 400 "a line ends with a bare LF",
     Malformed 400 "the head is malformed",

@@ -1,4 +1,4 @@
-//! What does the client ask for? A request's head, checked, and the head that goes on to the endpoint.
+//! Heads of requests: validation, and the form in which a head is forwarded to the endpoint.
 
 use super::fields::{self, Framing, Options, Stated};
 use super::kind::{Kind, kind};
@@ -12,38 +12,38 @@ use std::ops::{Deref, DerefMut};
 /// The head of a request. Borrows from the bytes it was read from.
 #[derive(Debug)]
 pub struct Request<'h, 'b> {
-    /// What it asks for.
+    /// Method, target, host and fields.
     pub head: head::Request<'h, 'b>,
-    /// What the client speaks.
+    /// Version of the client's request.
     pub version: Version,
-    /// Whether the client wants to send another request afterwards.
+    /// True if the client wants to send another request afterwards.
     pub keep_alive: bool,
-    /// Whether the client asks to switch to another protocol.
+    /// True if the client asks to switch to another protocol.
     pub upgrade: bool,
-    /// Whether a `CDN-Loop` says which proxies it has passed.
+    /// True if a `CDN-Loop` lists proxies that the request has passed.
     pub has_passed_proxies: bool,
-    /// What follows the head.
+    /// Framing of the body after the head.
     pub body: Body,
-    /// The length of the head in the bytes it was read from, with the empty lines before it.
+    /// Length of the head in the bytes it was read from, including the empty lines before it.
     pub head_len: usize,
-    /// Whether a `Host` field goes on that names it.
+    /// True if a `Host` field with the right host is forwarded.
     host_kept: bool,
-    /// The framing to be written, if its field does not go on as it came.
+    /// Framing to be written, if its field is not forwarded as it came.
     framing: Stated,
-    /// Whether anything follows the head.
+    /// True if a body follows the head.
     has_body: bool,
 }
 
-/// How the fields of a head are written for an endpoint that speaks HTTP/1.
+/// Form of a head for an endpoint that speaks HTTP/1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
-    /// True if the line before them goes on as it came, too.
+    /// True if the request line is forwarded as it came, like the fields.
     pub has_line: bool,
-    /// True if they are lines of HTTP/1, which go on in runs of the bytes that came.
+    /// True if the fields are lines of HTTP/1, which are forwarded in runs of the original bytes.
     pub as_lines: bool,
-    /// True if one of them is the `Host` that is meant.
+    /// True if one of the fields is the `Host` to forward.
     pub has_host: bool,
-    /// The framing that none of them states.
+    /// Framing that none of the fields states.
     pub framing: Stated,
 }
 
@@ -64,17 +64,17 @@ impl<'h, 'b> DerefMut for Request<'h, 'b> {
 }
 
 impl<'h, 'b> Request<'h, 'b> {
-    /// Reads the head at the front of `bytes`, if all of it is there. Looks at no more bytes than the limit.
+    /// Reads the head at the start of `bytes`; `None` while it is incomplete. Looks at no more bytes than the limit.
     ///
     /// # Errors
-    /// Anything malformed, ambiguous or over a limit.
+    /// If anything is malformed, ambiguous or over a limit.
     #[inline]
     pub fn read(bytes: &'b [u8], room: &'h mut Room, limits: &Limits) -> Result<Option<Request<'h, 'b>>, Reject> {
         let within = &bytes[..bytes.len().min(limits.head)];
         let before = leading_empty_lines(within);
         let (method, target, is_plain, version, head) = match parse(&within[before..], room, limits) {
             Ok(parsed) => parsed,
-            // Nearly all come whole and are good: then the parser has found the end.
+            // Nearly all heads arrive complete and valid: then the parser has found the end.
             Err(_) if head_len(bytes, limits)?.is_none() => return Ok(None),
             Err(reject) => return Err(reject),
         };
@@ -82,7 +82,7 @@ impl<'h, 'b> Request<'h, 'b> {
         said.read(head, room, version)?;
         let HeaderInfo { host, framing, options, upgrade, expect, has_passed_proxies } = said;
         let (host, host_kept) = match host {
-            // One that is empty names nothing.
+            // An empty one names no host.
             Some((b"", kept)) => (&b""[..], kept),
             Some((value, kept)) => (valid_host(value).ok_or(Reject::HostMalformed)?, kept),
             None if version == Version::V11 => return Err(Reject::HostMissing),
@@ -93,7 +93,7 @@ impl<'h, 'b> Request<'h, 'b> {
         if let Some(expect) = expect
             && !has_body
         {
-            // Nothing to be continued with; endpoints that answer 100 nevertheless confuse clients that did not mean it.
+            // Nothing to continue with. Endpoints that answer 100 nevertheless confuse clients that did not expect it.
             expect.dropped = true;
         }
         let mut switches = false;
@@ -101,7 +101,7 @@ impl<'h, 'b> Request<'h, 'b> {
             && options.upgrade
             && version == Version::V11
         {
-            // An endpoint that overlooks the body would take it for the first bytes of the tunnel.
+            // An endpoint that ignores the body would take it for the first bytes of the tunnel.
             let may_switch = !has_body || !is_bodiless(method);
             switches = !fields::names_http2(field.value(head)) && may_switch;
             field.dropped = !switches;
@@ -128,28 +128,29 @@ impl<'h, 'b> Request<'h, 'b> {
         }))
     }
 
-    /// Whether the content has no meaning for the method (RFC 9110 sections 9.3.1, 9.3.2, 9.3.5, 9.3.8). An endpoint
-    /// that does not even read it takes it for the next request, unless its connection carries no other.
+    /// True if there is a body although content has no meaning for the method (RFC 9110 sections 9.3.1, 9.3.2, 9.3.5,
+    /// 9.3.8). An endpoint that does not even read it takes it for the next request, unless its connection carries no
+    /// other.
     pub fn body_may_be_overlooked(&self) -> bool {
         self.has_body && is_bodiless(self.method)
     }
 
-    /// How its fields are written for an endpoint that speaks HTTP/1, too.
+    /// Returns the form of the head for an endpoint that speaks HTTP/1, too.
     #[inline]
     pub fn form(&self) -> Form {
         let behind_target = self.method.len() + 1 + self.target.len();
-        // Nothing else is there if the target was made origin-form.
+        // Differs if the target was converted to origin-form.
         let has_line = self.fields.bytes.get(behind_target..).is_some_and(|rest| rest.starts_with(b" HTTP/1.1\r\n"));
         Form { has_line, as_lines: true, has_host: self.host_kept, framing: self.framing }
     }
 }
 
-/// Returns true if content has no meaning for the method.
+/// True if content has no meaning for the method.
 fn is_bodiless(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "DELETE" | "TRACE")
 }
 
-/// Method, target (and whether that is plain) and version of a request, and all of its head.
+/// Method, target (true if plain) and version of a request, and its whole head.
 type Parsed<'b> = (&'b str, &'b str, bool, Version, &'b [u8]);
 
 #[inline]
@@ -168,7 +169,7 @@ fn parse<'b>(bytes: &'b [u8], room: &mut Room, limits: &Limits) -> Result<Parsed
     Ok((method, target, is_plain, version, &bytes[..tokens.fields(room, limits)?]))
 }
 
-/// Whether a request line is well-formed but for the number of its version; else it is not HTTP at all.
+/// True if a request line is well-formed except for the number of its version; otherwise it is not HTTP at all.
 #[cold]
 fn names_version(head: &[u8]) -> bool {
     let line = head.split(|&b| b == b'\r').next().unwrap_or_default();
@@ -177,10 +178,10 @@ fn names_version(head: &[u8]) -> bool {
     words.next().is_none() && matches!(version, [b'0'..=b'9', b'.', b'0'..=b'9'])
 }
 
-/// What the fields of a request say.
+/// Information from the fields of a request.
 #[derive(Default)]
 struct HeaderInfo<'f, 'b> {
-    /// The host, and whether its field goes on.
+    /// Value of the host, and true if its field is forwarded.
     host: Option<(&'b [u8], bool)>,
     framing: Framing,
     options: Options,
@@ -190,7 +191,7 @@ struct HeaderInfo<'f, 'b> {
 }
 
 impl<'f, 'b> HeaderInfo<'f, 'b> {
-    /// Reads all of them, and drops those that do not go on.
+    /// Reads all fields, and drops those that are not forwarded.
     #[inline]
     fn read(&mut self, head: &'b [u8], fields: &'f mut [Field], version: Version) -> Result<(), Reject> {
         for field in fields {
@@ -199,7 +200,7 @@ impl<'f, 'b> HeaderInfo<'f, 'b> {
                 Kind::Other => continue,
                 Kind::Host if self.host.is_some() => return Err(Reject::HostRepeated),
                 Kind::Host => {
-                    // An empty one names nothing, and some readers refuse tabs: another is written in its place.
+                    // An empty one names no host, and some readers refuse tabs: the field is replaced by another.
                     self.host = Some((field.value(head), field.plain));
                     field.dropped = !field.plain;
                 }
@@ -212,9 +213,9 @@ impl<'f, 'b> HeaderInfo<'f, 'b> {
                     self.options.read(field.value(head));
                     field.dropped = true;
                 }
-                // HTTP/1.0 knows no interim responses (RFC 9110 section 10.1.1).
+                // HTTP/1.0 has no interim responses (RFC 9110 section 10.1.1).
                 Kind::Expect if version == Version::V10 => field.dropped = true,
-                // An expectation that is not known here might be met by one endpoint, and not by the next.
+                // An unknown expectation might be met by one endpoint, and not by the next.
                 Kind::Expect if self.expect.is_some() || !field.value(head).eq_ignore_ascii_case(b"100-continue") => {
                     return Err(Reject::Expectation);
                 }
@@ -227,8 +228,8 @@ impl<'f, 'b> HeaderInfo<'f, 'b> {
     }
 }
 
-/// Makes a target origin-form (RFC 9112 section 3.2); the host that goes with it, and whether that is another than the field
-/// says. `is_plain`: that of a [`Target`].
+/// Converts a target to origin-form (RFC 9112 section 3.2). Returns it with its host, and true if that differs from the
+/// field. `is_plain`: that of a [`Target`].
 #[inline]
 pub fn origin_form<'b>(
     method: &str,
@@ -240,7 +241,7 @@ pub fn origin_form<'b>(
         return Err(Reject::Target);
     }
     match target.as_bytes() {
-        // Whatever its target: an endpoint that takes it would make a tunnel of the connection.
+        // Whatever its target: an endpoint that accepts it would turn the connection into a tunnel.
         _ if method == "CONNECT" => Err(Reject::Connect),
         [b'/', ..] => Ok((target, host, false)),
         b"*" if method == "OPTIONS" => Ok((target, host, false)),
@@ -263,21 +264,22 @@ fn of_absolute_form<'b>(method: &str, target: &'b str, host: &'b [u8]) -> Result
         path if path.starts_with('/') => path,
         _ => return Err(Reject::Target),
     };
-    // The target wins over the field (RFC 9112 section 3.2.2). Where both name the same, what the field says goes on, so that
-    // both names of the host are spelled alike.
+    // The target takes precedence over the field (RFC 9112 section 3.2.2). If both name the same host the field's
+    // spelling is used, so that the host is spelled only one way.
     let wins = !host.eq_ignore_ascii_case(authority);
     Ok((target, if wins { authority } else { host }, wins))
 }
 
-/// A DNS name has 253 bytes at most; more is an attack on what stores it.
+/// Longest host. A DNS name has at most 253 bytes; more is an attack on whatever stores it.
 const HOST_MAX: usize = 512;
 
-/// What a host's name may be made of (RFC 3986 section 3.2.2).
+/// Bytes allowed in the name of a host (RFC 3986 section 3.2.2).
 const IN_NAME: [bool; 256] = alphanumeric_and(b"-._~%!$&'()*+,;=");
-/// What the zone of an address may be made of (RFC 6874).
+/// Bytes allowed in the zone of an address (RFC 6874).
 const IN_ZONE: [bool; 256] = alphanumeric_and(b"-._~%");
 
-/// A host with an optional port: no user, no spaces, no path, and nothing that two readers could split differently.
+/// Validates a host with an optional port: no user, no spaces, no path, and nothing that two readers could split
+/// differently.
 #[inline]
 pub fn valid_host(value: &[u8]) -> Option<&[u8]> {
     let (fits, port) = match value.strip_prefix(b"[") {
@@ -293,7 +295,7 @@ pub fn valid_host(value: &[u8]) -> Option<&[u8]> {
     (fits && is_port(port) && value.len() <= HOST_MAX).then_some(value)
 }
 
-/// What may stand in brackets: an IPv6 address, with or without a zone.
+/// True for the contents of brackets: an IPv6 address, with or without a zone.
 #[cold]
 fn is_address(text: &[u8]) -> bool {
     let end = memchr::memchr(b'%', text).unwrap_or(text.len());
@@ -305,7 +307,7 @@ fn is_address(text: &[u8]) -> bool {
     zone_fits && std::str::from_utf8(address).is_ok_and(|address| address.parse::<Ipv6Addr>().is_ok())
 }
 
-/// Nothing, or a colon and up to 65535; RFC 3986 section 3.2.3 allows a colon alone.
+/// True for nothing, or a colon and a number up to 65535. RFC 3986 section 3.2.3 allows a colon alone.
 #[inline]
 fn is_port(text: &[u8]) -> bool {
     let digit = |n: u32, d: &u8| d.is_ascii_digit().then(|| n * 10 + u32::from(d - b'0')).filter(|n| *n <= 65535);

@@ -1,4 +1,4 @@
-//! Which requests are refused, what do the others mean, and what of them goes on?
+//! Refusal, meaning and forwarding of requests.
 
 use super::*;
 use crate::endpoint_head::{Connection, EndpointHead, HeadParts};
@@ -9,13 +9,13 @@ use crate::http1::{FIELDS_MAX, Limits};
 
 const LIMITS: Limits = Limits { head: 1024, fields: 8 };
 
-/// The head at the front of `message`, read and handed to `look`.
+/// Reads the head at the start of `message`, and passes it to `look`.
 pub(super) fn read<T>(message: &[u8], look: impl FnOnce(&Request<'_, '_>) -> T) -> Result<T, Reject> {
     let mut room = Room::new();
     Request::read(message, &mut room, &LIMITS).map(|request| look(&request.expect("it has a whole head")))
 }
 
-/// Why a message, body included, is refused.
+/// Reason for which a message, body included, is refused.
 pub(super) fn refusal(message: &[u8]) -> Option<Reject> {
     let behind = |at: usize| message[at..].to_vec();
     match read(message, |request| (request.head_len, request.body.clone())) {
@@ -24,12 +24,12 @@ pub(super) fn refusal(message: &[u8]) -> Option<Reject> {
     }
 }
 
-/// Wraps lines behind `GET / HTTP/1.1` and `Host: a`.
+/// Wraps lines after `GET / HTTP/1.1` and `Host: a`.
 pub(super) fn get_with(lines: &str) -> Vec<u8> {
     format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n\r\n").into_bytes()
 }
 
-/// The head for an endpoint of a request to which `lines` are added.
+/// Head for an endpoint of a request to which `lines` are added.
 pub(super) fn written(request: &Request<'_, '_>, lines: &str, connection: Connection<'_>) -> String {
     let mut edits = Edits::default();
     edits.lines().extend_from_slice(lines.as_bytes());
@@ -44,12 +44,12 @@ pub(super) fn written(request: &Request<'_, '_>, lines: &str, connection: Connec
     String::from_utf8(out).expect("the test sends text")
 }
 
-/// The head that goes on.
+/// Head that is forwarded to the endpoint.
 pub(super) fn forwarded(message: &[u8]) -> String {
     read(message, |request| written(request, "", Connection::Kept)).expect("the request is good")
 }
 
-/// Checks that the lines of a request to `a` go on as `want`.
+/// Checks that the lines of a request to `a` are forwarded as `want`.
 #[track_caller]
 pub(super) fn goes_on(lines: &str, want: &str) {
     let head = format!("GET / HTTP/1.1\r\n{lines}\r\n");
@@ -94,7 +94,7 @@ fn every_row_is_the_answer_to_some_message() {
     let mut room = Room::new();
     let switch = Response::read(b"HTTP/1.1 101 Switch\r\n\r\n", &mut room, RequestContext::default(), &LIMITS);
     assert_eq!(switch.err(), Some(Reject::SwitchNotAsked));
-    // The others are given by those who ask for them.
+    // The other reasons are given by their callers.
     let mended = [Reject::Folded, Reject::SameLengthRepeated, Reject::ChunkedRepeated, Reject::Identity];
     let elsewhere = [Reject::SwitchNotAsked, Reject::MaxForwards, Reject::Protocol, Reject::InterimTooMany];
     let shown = |r: &Reject| elsewhere.contains(r) || mended.contains(r) || rows.iter().any(|(row, _)| row == r);
@@ -193,7 +193,7 @@ fn targets_are_taken_in_the_forms_that_a_gateway_serves() {
     }
 }
 
-/// An endpoint that answers CONNECT with 200 makes a tunnel of the connection, whatever the target was.
+/// An endpoint that answers CONNECT with 200 turns the connection into a tunnel, whatever the target was.
 #[test]
 fn connect_is_refused_with_any_target() {
     for target in ["a:443", "/", "*", "http://a/", "a"] {
@@ -247,7 +247,7 @@ fn a_malformed_field_is_refused() {
     for line in ["A: b\nC: d", "A: b\n\r\nC: d", "A:\n"] {
         assert_eq!(refusal(&get_with(line)), Some(Reject::BareLf), "{line:?}");
     }
-    // An obs-fold in the first field is a line that begins with a space as any other.
+    // An obs-fold in the first field is a line that begins with a space, like any other.
     assert_eq!(refusal(b"GET / HTTP/1.1\r\n Host: a\r\n\r\n"), Some(Reject::Malformed));
 }
 
@@ -386,7 +386,7 @@ fn the_host_of_an_absolute_target_wins_over_another_one() {
     assert_eq!(refused("b\r\nHost: b"), Some(Reject::HostRepeated));
 }
 
-/// Such a request went on without any host.
+/// Such a request used to be forwarded without any host.
 #[test]
 fn the_host_of_an_absolute_target_goes_on() {
     let want = "GET /x HTTP/1.1\r\nHost: a\r\n";
@@ -415,7 +415,7 @@ fn hop_by_hop_fields_do_not_go_on() {
     );
     goes_on("Host: a\r\nUpgrade: websocket\r\n", "Host: a\r\n");
     goes_on("A: b\r\nHost: a\r\nCONNECTION:\r\nC: d\r\n", "A: b\r\nHost: a\r\nC: d\r\n");
-    // They end at the next hop in a request without any other, too.
+    // They are dropped from a request that has no other fields, too.
     assert_eq!(forwarded(b"GET / HTTP/1.0\r\nTE: a\r\nConnection: close\r\n\r\n"), {
         "GET / HTTP/1.1\r\nHost: web\r\n\r\n"
     });
@@ -431,7 +431,7 @@ fn fields_that_connection_names_do_not_go_on() {
     goes_on("Connection: authorization\r\nHost: a\r\nAuthorization: b\r\nX: y\r\n", "Host: a\r\nX: y\r\n");
 }
 
-/// Else a client could take out what says where the message ends, where it goes or who sent it.
+/// Otherwise a client could remove the fields that decide where the message ends, where it goes or who sent it.
 #[test]
 fn connection_cannot_name_what_the_proxy_answers_for() {
     let lines = "Host: a\r\nContent-Length: 5\r\n";
@@ -485,7 +485,7 @@ fn a_switch_of_protocols_is_passed_on_if_it_is_whole() {
     let post = [b"POST", &get_with(behind_body)[3..]].concat();
     assert!(read(&post, |r| r.upgrade).unwrap(), "the body goes first");
     assert_eq!(read(b"GET / HTTP/1.0\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", |r| r.upgrade), Ok(false));
-    // Of two fields, the one that is not HTTP/2 goes on.
+    // Of two fields, the one that is not HTTP/2 is forwarded.
     goes_on(
         "Host: a\r\nUpgrade: h2c\r\nConnection: upgrade\r\nUpgrade: websocket\r\n",
         "Host: a\r\nUpgrade: websocket\r\nConnection: upgrade\r\n",

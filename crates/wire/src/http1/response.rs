@@ -1,4 +1,4 @@
-//! What does the endpoint answer? A response's head, checked, and the head that goes back to the client.
+//! Heads of responses: validation, and the form in which a head is returned to the client.
 
 use super::fields::{self, Framing, Options, Stated, append};
 use super::kind::{Kind, kind};
@@ -10,46 +10,45 @@ use std::ops::Range;
 /// The head of a response. Borrows from the bytes it was read from.
 #[derive(Debug)]
 pub struct Response<'h, 'b> {
-    /// 100 to 999.
+    /// Status code, 100 to 999.
     pub status: u16,
-    /// Whether the endpoint will take another request on this connection.
+    /// True if the endpoint accepts another request on this connection.
     pub keep_alive: bool,
-    /// Seconds without a request after which the endpoint closes it, if the endpoint states them.
+    /// Seconds without a request after which the endpoint closes the connection; `None` if it does not state them.
     pub kept_secs: Option<u32>,
-    /// What follows the head.
+    /// Framing of the body after the head.
     pub body: Body,
     reason: &'b [u8],
-    /// Its fields.
     pub fields: Fields<'h, 'b>,
-    /// The framing to be written, if its field does not go back as it came.
+    /// Framing to be written, if its field is not forwarded as it came.
     framing: Stated,
-    /// Whether a field says that it is in chunks.
+    /// True if a field states that the body is chunked.
     chunked: bool,
 }
 
-/// What of the request decides how its response is read.
+/// The properties of a request on which the reading of its response depends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestContext {
-    /// It was a HEAD: no body, whatever the head says.
+    /// True for HEAD: the response has no body, whatever its head states.
     pub head: bool,
-    /// It asked to switch protocols.
+    /// True if the request asked to switch protocols.
     pub upgrade: bool,
 }
 
-/// How the client's connection goes on.
+/// The client's side of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Towards {
-    /// What the client speaks.
+    /// Version of the client's request.
     pub version: Version,
-    /// Whether its connection is kept for another request.
+    /// True if the client's connection is kept for another request.
     pub keep_alive: bool,
 }
 
 impl<'h, 'b> Response<'h, 'b> {
-    /// Reads the head at the front of `bytes`, if all of it is there. Looks at no more bytes than the limit.
+    /// Reads the head at the start of `bytes`; `None` while it is incomplete. Looks at no more bytes than the limit.
     ///
     /// # Errors
-    /// Anything malformed, ambiguous or over a limit.
+    /// If anything is malformed, ambiguous or over a limit.
     #[inline]
     pub fn read(
         bytes: &'b [u8],
@@ -59,7 +58,7 @@ impl<'h, 'b> Response<'h, 'b> {
     ) -> Result<Option<Response<'h, 'b>>, Reject> {
         let (version, status, reason, head) = match parse(&bytes[..bytes.len().min(limits.head)], room, limits) {
             Ok(parsed) => parsed,
-            // Nearly all come whole and are good: then the parser has found the end.
+            // Nearly all heads arrive complete and valid: then the parser has found the end.
             Err(_) if head_len(bytes, limits)?.is_none() => return Ok(None),
             Err(reject) => return Err(reject),
         };
@@ -78,12 +77,14 @@ impl<'h, 'b> Response<'h, 'b> {
         let stated = framing.stated(version)?;
         let bodiless = status < 200 || status == 204;
         if bodiless {
-            // They never have a body (RFC 9110 sections 15.2 and 15.3.5): what promises one would mislead a reader.
+            // They never have a body (RFC 9110 sections 15.2 and 15.3.5). A field that promises one would mislead
+            // readers.
             fields::drop_all(Kind::ContentLength, head, room);
             fields::drop_all(Kind::TransferEncoding, head, room);
         }
         let body = if bodiless || status == 304 || asked.head { Body::EMPTY } else { stated.body(Body::UntilClose) };
-        // Some servers send a last chunk behind these, or all of a body, and late: it would be taken for the next response.
+        // After these, some servers send a last chunk or a whole body, and late: it would be taken for the next
+        // response.
         let may_trail = match stated {
             Stated::Chunked => bodiless || status == 304,
             Stated::Length(n) => bodiless && n > 0,
@@ -101,24 +102,24 @@ impl<'h, 'b> Response<'h, 'b> {
         }))
     }
 
-    /// The length of the head in the bytes it was read from.
+    /// Length of the head in the bytes it was read from.
     #[inline]
     pub fn head_len(&self) -> usize {
         self.fields.bytes.len()
     }
 
-    /// Whether this is interim: another response follows (RFC 9110 section 15.2).
+    /// True if the response is interim, so that another one follows (RFC 9110 section 15.2).
     #[inline]
     pub fn is_interim(&self) -> bool {
         self.status < 200 && self.status != 101
     }
 
-    /// The first value of a field.
+    /// First value of a field, by its name in any case.
     pub fn field(&self, name: &str) -> Option<&'b [u8]> {
         self.fields.first(name)
     }
 
-    /// The fields for a client that speaks another protocol, which frames bodies itself.
+    /// Returns the fields for a client that speaks another protocol, which frames bodies itself.
     pub fn translated(&self) -> Table {
         let framed = |(name, _): &(&[u8], &[u8])| kind(name) == Kind::TransferEncoding;
         let mut table: Table = self.fields.kept().filter(|field| !framed(field)).collect();
@@ -128,23 +129,24 @@ impl<'h, 'b> Response<'h, 'b> {
         table
     }
 
-    /// The one stretch that the head has to lose to go back, as all else can as it came; empty if nothing has to go.
+    /// Returns the only range of the head that has to be removed before it is forwarded as it came; empty if nothing
+    /// has to. `None` if the head has to be rewritten.
     #[inline]
     pub fn all_but(&self, towards: Towards) -> Option<Range<usize>> {
         let as_sent = self.fields.bytes.starts_with(b"HTTP/1.1")
             && self.framing == Stated::Nothing
             && towards == (Towards { version: Version::V11, keep_alive: true })
             && self.status != 101
-            // Some leave out the space before a reason that they have not, which not all readers take.
+            // Some omit the space before an empty reason, which not all readers accept.
             && self.fields.bytes.get(12) == Some(&b' ');
         if as_sent { fields::only_dropped(self.fields.rows) } else { None }
     }
 
-    /// Appends the head that goes back to the client. Towards an HTTP/1.0 client, who knows
-    /// no transfer codings, a body in chunks loses its framing. `added`: fields of ours, each with its line's end.
+    /// Appends the head that is returned to the client. An HTTP/1.0 client knows no transfer codings, so for it a
+    /// chunked body loses its framing. `added`: further fields, each with its line end.
     #[inline]
     pub fn write(&self, towards: Towards, added: &[u8], out: &mut Vec<u8>) {
-        // The coding of other bytes is not known, so no client could read them.
+        // The encoding of other bytes is unknown, so no client could read them.
         let reason = if self.reason.iter().all(u8::is_ascii) { self.reason } else { b"" };
         // Each head begins with a version, a space and three digits.
         append(&[b"HTTP/1.1 ", &self.fields.bytes[9..12], b" ", reason, b"\r\n"], out);
@@ -165,7 +167,7 @@ impl<'h, 'b> Response<'h, 'b> {
         append(&[added, connection], out);
     }
 
-    /// Appends the fields for a client who knows no transfer codings.
+    /// Appends the fields for a client that knows no transfer codings.
     #[cold]
     fn write_without_coding(&self, out: &mut Vec<u8>) {
         let mut fields = self.fields.rows.to_vec();
@@ -182,38 +184,38 @@ impl<'h, 'b> Response<'h, 'b> {
     }
 }
 
-/// Version, status and reason of a response, and all of its head.
+/// Version, status and reason of a response, and its whole head.
 type Parsed<'b> = (Version, u16, &'b [u8], &'b [u8]);
 
 #[inline]
 fn parse<'b>(bytes: &'b [u8], room: &mut Room, limits: &Limits) -> Result<Parsed<'b>, Reject> {
-    // Only a request may come behind empty lines.
+    // Only a request may follow empty lines.
     if bytes.first() != Some(&b'H') {
         return Err(Reject::Malformed);
     }
     let mut tokens = Tokens::new(bytes);
     let version = tokens.version()?;
-    // Not so, and the version would be another.
+    // Otherwise the version would be a longer one.
     tokens.expect(b" ").map_err(|_| Reject::Version)?;
     let status = tokens.status()?;
-    // Some leave out the space too when they have no reason.
+    // Some omit the space too if they have no reason.
     let reason = if tokens.expect(b" ").is_ok() { tokens.text() } else { b"" };
     tokens.expect(b"\r\n")?;
     Ok((version, status, reason, &bytes[..tokens.fields(room, limits)?]))
 }
 
-/// What the fields of a response say.
+/// Information from the fields of a response.
 #[derive(Default)]
 struct HeaderInfo {
     framing: Framing,
     options: Options,
-    /// Whether they name a protocol that the connection switches to.
+    /// True if a field names a protocol that the connection switches to.
     switches: bool,
     kept_secs: Option<u32>,
 }
 
 impl HeaderInfo {
-    /// Reads all of them, and drops those that do not go back.
+    /// Reads all fields, and drops those that are not forwarded.
     #[inline]
     fn read(&mut self, head: &[u8], fields: &mut [Field], status: u16) -> Result<(), Reject> {
         for field in fields {

@@ -1,4 +1,4 @@
-//! Which responses are refused, where do the others end, and what of them goes back?
+//! Refusal, framing and forwarding of responses.
 
 use super::*;
 use crate::http1::chunked::Chunked;
@@ -22,7 +22,7 @@ fn body(message: &str, asked: RequestContext) -> Result<Body, Reject> {
     read(message, asked, |r| r.body.clone())
 }
 
-/// A head that goes back, whether it is written anew or sent as it came.
+/// Returns the head for the client, either rewritten or sent as it came.
 fn back(message: &str, asked: RequestContext, towards: Towards) -> String {
     let write = |response: &Response<'_, '_>| {
         if let Some(stretch) = response.all_but(towards) {
@@ -120,7 +120,7 @@ fn the_length_of_a_body_is_known_or_the_response_is_refused() {
         ("Transfer-Encoding: gzip\r\n", Reject::NotChunkedLast),
         ("Transfer-Encoding : chunked\r\n", Reject::Malformed),
     ] {
-        // What a HEAD is answered with must be what a GET would be.
+        // The response to a HEAD must be what it would be to a GET.
         for asked in [GET, HEAD] {
             assert_eq!(body(&format!("HTTP/1.1 200 OK\r\n{lines}\r\n"), asked), Err(want), "{lines}");
         }
@@ -225,7 +225,7 @@ fn what_never_has_a_body_promises_none() {
     }
     let switch = "HTTP/1.1 101 X\r\nUpgrade: x\r\nContent-Length: 5\r\n\r\n";
     assert_eq!(back(switch, UPGRADE, KEPT), "HTTP/1.1 101 X\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n");
-    // These say what a GET would get, or would have got.
+    // These describe the response to a GET.
     for (status, asked) in [(200, HEAD), (304, GET)] {
         let head = format!("HTTP/1.1 {status} X\r\nContent-Length: 5\r\n\r\n");
         assert_eq!(back(&head, asked, KEPT), head);
@@ -287,7 +287,7 @@ fn the_time_that_an_endpoint_keeps_its_connection_for_is_read() {
     assert_eq!(kept(""), None);
 }
 
-/// Old servers send a body, or its last chunk, behind a response that has none.
+/// Old servers send a body, or its last chunk, after a response that has none.
 #[test]
 fn a_connection_is_not_kept_behind_a_response_that_promises_a_body_and_has_none() {
     let keeps = |message: &str, asked| read(message, asked, |r| r.keep_alive).unwrap();
@@ -297,7 +297,7 @@ fn a_connection_is_not_kept_behind_a_response_that_promises_a_body_and_has_none(
         ("204 No Content", "Content-Length: 0\r\n", true),
         ("204 No Content", "", true),
         ("304 Not Modified", "Transfer-Encoding: chunked\r\n", false),
-        // The length of what was not sent (RFC 9110 section 8.6).
+        // Length of a body that is not sent (RFC 9110 section 8.6).
         ("304 Not Modified", "Content-Length: 5\r\n", true),
         ("304 Not Modified", "", true),
     ] {

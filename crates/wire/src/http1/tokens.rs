@@ -1,73 +1,72 @@
-//! Which tokens is a head made of? One pass over its bytes finds them, and checks on the way what each may be made of
-//! (RFC 9110 section 5, RFC 9112 sections 3 to 5).
+//! Tokens of a head. A single pass over its bytes finds them, and checks the bytes that each may consist of (RFC 9110
+//! section 5, RFC 9112 sections 3 to 5).
 //!
-//! No more than the grammar has, and nothing of what it lets recipients put up with: a line ends in CR LF, a field is one
-//! line, nothing stands between a name and its colon.
+//! Accepts only the grammar, and nothing that recipients may tolerate: a line ends in CR LF, a field is one line, and
+//! nothing stands between a name and its colon.
 
 use super::{FIELDS_MAX, Limits, Reject, Version};
 use crate::head::{Field, Room};
 
-/// The bytes of a head, or of what began as one, from the first that was not read yet.
+/// The bytes of a head that were not read yet.
 #[derive(Debug)]
 pub struct Tokens<'b> {
     left: &'b [u8],
-    /// How many there were.
+    /// Number of bytes at the start.
     len: usize,
 }
 
-/// The target of a request.
+/// Target of a request line, not yet validated.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'b> {
-    /// All of it.
     pub bytes: &'b [u8],
     /// True if it is ASCII, and has no fragment.
     pub is_plain: bool,
 }
 
 impl<'b> Tokens<'b> {
-    /// From the first byte on.
+    /// Returns the tokens from the first byte on.
     #[inline]
     pub fn new(bytes: &'b [u8]) -> Tokens<'b> {
         Tokens { left: bytes, len: bytes.len() }
     }
 
-    /// How many bytes were read before these are left.
+    /// Number of bytes read when these are left.
     #[inline]
     fn at(&self, left: &[u8]) -> u32 {
         (self.len - left.len()) as u32
     }
 
-    /// Goes on to where these are left; what lies between.
+    /// Advances to where these bytes are left, and returns those skipped.
     #[inline]
     fn to(&mut self, left: &'b [u8]) -> &'b [u8] {
         let from = std::mem::replace(&mut self.left, left);
         &from[..from.len() - left.len()]
     }
 
-    /// Goes by these bytes, which have to be next.
+    /// Skips these bytes, which have to be next.
     ///
     /// # Errors
-    /// They are not.
+    /// If other bytes are next.
     #[inline]
     pub fn expect<const N: usize>(&mut self, bytes: &[u8; N]) -> Result<(), Reject> {
         self.left = self.left.strip_prefix(bytes).ok_or(Reject::Malformed)?;
         Ok(())
     }
 
-    /// A method.
+    /// Reads a method.
     ///
     /// # Errors
-    /// There is none.
+    /// If there is none.
     #[inline]
     pub fn method(&mut self) -> Result<&'b [u8], Reject> {
         let method = self.to(behind_token(self.left));
         if method.is_empty() { Err(Reject::Malformed) } else { Ok(method) }
     }
 
-    /// The target of a request. One that is not plain is for the caller to judge.
+    /// Reads the target of a request. The caller decides about one that is not plain.
     ///
     /// # Errors
-    /// There is none.
+    /// If there is none.
     #[inline]
     pub fn target(&mut self) -> Result<Target<'b>, Reject> {
         let plain = behind_plain_target(self.left);
@@ -80,10 +79,10 @@ impl<'b> Tokens<'b> {
         }
     }
 
-    /// A version that we speak. A later minor one means what the latest means that is known (RFC 9110 section 2.5).
+    /// Reads a version. Later minor versions of HTTP/1 mean the same as 1.1, the latest known (RFC 9110 section 2.5).
     ///
     /// # Errors
-    /// It is another, or none.
+    /// If the major version is another, or there is none.
     #[inline]
     pub fn version(&mut self) -> Result<Version, Reject> {
         if self.expect(b"HTTP/1.1").is_ok() {
@@ -103,10 +102,10 @@ impl<'b> Tokens<'b> {
         Ok(Version::V11)
     }
 
-    /// Three digits.
+    /// Reads a status of three digits.
     ///
     /// # Errors
-    /// There are others.
+    /// If the next three bytes are not digits.
     #[inline]
     pub fn status(&mut self) -> Result<u16, Reject> {
         let next = self.left.split_first_chunk::<3>().filter(|(digits, _)| digits.iter().all(u8::is_ascii_digit));
@@ -116,16 +115,16 @@ impl<'b> Tokens<'b> {
         Ok(hundreds * 100 + tens * 10 + ones)
     }
 
-    /// What may stand in a value or a reason, be it nothing.
+    /// Reads the text of a value or a reason, which may be empty.
     #[inline(always)]
     pub fn text(&mut self) -> &'b [u8] {
         self.to(behind_text(self.left))
     }
 
-    /// All fields, and the empty line behind them: the length of the head.
+    /// Reads all fields and the empty line after them. Returns the length of the head.
     ///
     /// # Errors
-    /// A line that is no field; more than the limit, if nothing before was wrong.
+    /// If a line is not a field, or there are more fields than the limit and nothing before is malformed.
     pub fn fields(mut self, room: &mut Room, limits: &Limits) -> Result<usize, Reject> {
         room.clear();
         let most = limits.fields.min(FIELDS_MAX);
@@ -143,7 +142,7 @@ impl<'b> Tokens<'b> {
             }
             let (mut value, text) = (self.at(self.left), self.text());
             let mut end = self.at(self.left);
-            // Nothing, tabs and spaces come before all else that a text may begin or end with.
+            // Tabs and spaces are less than any other byte that a text may begin or end with, and so is None.
             let plain = text.first() > Some(&b' ') && text.last() > Some(&b' ');
             if !plain {
                 end -= (text.len() - text.trim_ascii_end().len()) as u32;
@@ -160,8 +159,8 @@ impl<'b> Tokens<'b> {
     }
 }
 
-/// What is left behind those bytes that belong. Sixteen are looked at together: `is_plain`, made of nothing but comparisons,
-/// which the compiler then does for all at once, knows nearly all that do, and `is_rare` the others.
+/// Skips the bytes of a class and returns the rest. Sixteen bytes are checked at once: `is_plain`, which consists of
+/// comparisons only so that the compiler vectorises it, accepts nearly all of the class, and `is_rare` the others.
 #[inline(always)]
 fn behind(mut bytes: &[u8], is_plain: impl Fn(u8) -> bool, is_rare: impl Fn(u8) -> bool) -> &[u8] {
     while let Some((sixteen, behind)) = bytes.split_first_chunk::<16>() {
@@ -184,7 +183,7 @@ fn behind(mut bytes: &[u8], is_plain: impl Fn(u8) -> bool, is_rare: impl Fn(u8) 
     bytes
 }
 
-/// Which of sixteen marks are set, the first in the lowest bit.
+/// Bit mask of sixteen marks, the first in the lowest bit.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn marked(marks: [u8; 16]) -> u16 {
@@ -193,39 +192,40 @@ fn marked(marks: [u8; 16]) -> u16 {
     unsafe { _mm_movemask_epi8(std::mem::transmute::<[u8; 16], __m128i>(marks)) as u16 }
 }
 
-/// The same, where one instruction does not do it.
+/// The mask on targets without an instruction for it.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 fn marked(marks: [u8; 16]) -> u16 {
     (0..16).fold(0, |marked, i| marked | u16::from(marks[i] & 1) << i)
 }
 
-/// What is behind a value or a reason, which ends at controls but tabs.
+/// Skips a value or a reason, which ends at control characters other than tabs.
 #[inline(never)]
 fn behind_text(bytes: &[u8]) -> &[u8] {
     behind(bytes, |b| b >= b' ' && b != 0x7f, |b| b == b'\t')
 }
 
-/// Returns the bytes behind a target, which ends at controls and spaces. Nearly all targets are plain: then `bytes` begin at the end.
+/// Skips a target, which ends at control characters and spaces. Nearly all targets are plain: then `bytes` begin at the
+/// end.
 #[inline]
 fn behind_target(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().position(|&b| b <= b' ' || b == 0x7f).unwrap_or(bytes.len());
     &bytes[end..]
 }
 
-/// Returns the bytes behind the ASCII part of a target, up to a fragment.
+/// Skips the ASCII part of a target, up to a fragment.
 #[inline(always)]
 fn behind_plain_target(bytes: &[u8]) -> &[u8] {
     behind(bytes, |b| (b'!'..0x7f).contains(&b) && b != b'#', |_| false)
 }
 
-/// What is behind a method or the name of a field. Nearly all are letters and hyphens.
+/// Skips a method or the name of a field. Nearly all bytes are letters and hyphens.
 #[inline(never)]
 fn behind_token(bytes: &[u8]) -> &[u8] {
     behind(bytes, |b| (b | 0x20).is_ascii_lowercase() || b == b'-', |b| IN_TOKEN[usize::from(b)])
 }
 
-/// The letters, the digits and `others`, as a table.
+/// Table of the letters, the digits and `others`.
 pub(super) const fn alphanumeric_and(others: &[u8]) -> [bool; 256] {
     let mut table = [false; 256];
     let mut b = 0;
@@ -241,7 +241,7 @@ pub(super) const fn alphanumeric_and(others: &[u8]) -> [bool; 256] {
     table
 }
 
-/// What a token may be made of (RFC 9110 section 5.6.2).
+/// Bytes of a token (RFC 9110 section 5.6.2).
 const IN_TOKEN: [bool; 256] = alphanumeric_and(b"!#$%&'*+-.^_`|~");
 
 #[cfg(test)]

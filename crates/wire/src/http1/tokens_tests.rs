@@ -1,10 +1,10 @@
-//! Does a head fall into the tokens that another parser finds?
+//! Comparison with another parser, httparse, which must find the same tokens.
 
 use super::*;
 use crate::http1::head_len;
 use proptest::prelude::*;
 
-/// What stands in a head, and what should not.
+/// Parts of valid and of invalid heads.
 const PIECES: [&str; 29] = [
     "GET ",
     "x~",
@@ -37,7 +37,7 @@ const PIECES: [&str; 29] = [
     "(",
 ];
 
-/// Of which both readings make the same: what a head is, or that it is none.
+/// Common result of both parsers: the tokens and length of a head, or its refusal.
 type Read = Result<(Vec<Vec<u8>>, usize), Reject>;
 
 const LIMITS: Limits = Limits { head: 4096, fields: 3 };
@@ -109,7 +109,7 @@ fn their_response(bytes: &[u8]) -> Read {
     their(parsed, first, response.headers)
 }
 
-/// With the latest version that theirs knows in the place of a later one, which we read alike.
+/// Replaces a later version, which we read alike, by the latest that the other parser knows.
 fn in_latest(bytes: &[u8]) -> Vec<u8> {
     let mut latest = bytes.to_vec();
     let line = bytes.iter().position(|&b| b == b'\r').unwrap_or(bytes.len());
@@ -121,7 +121,8 @@ fn in_latest(bytes: &[u8]) -> Vec<u8> {
     latest
 }
 
-/// Theirs takes lines that end in LF alone, and empty lines in front; to neither do we get.
+/// Compares the parsers. The other one accepts lines that end in LF alone and empty lines in front; such heads never
+/// get here.
 fn check(bytes: &[u8]) {
     if matches!(bytes.first(), Some(b'\r' | b'\n')) || !matches!(head_len(bytes, &LIMITS), Ok(Some(_))) {
         return;

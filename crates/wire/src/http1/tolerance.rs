@@ -1,15 +1,15 @@
-//! Faults of old servers that a pool may let through: [`Tolerated`], a set of [`Tolerance`]. [`super::mend`] repairs them.
+//! Faults of old servers that a pool may tolerate: [`Tolerated`], a set of [`Tolerance`]. [`super::mend`] repairs them.
 
 /// A fault in responses that can be repaired without doubt about what was meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tolerance {
-    /// White space behind the size of a chunk.
+    /// White space after the size of a chunk.
     ChunkSizePadding,
     /// Lines of a head that end in LF alone.
     BareLfHead,
     /// A field that continues in the next line.
     FoldedFields,
-    /// The same length, stated more than once.
+    /// The length stated more than once, always with the same value.
     DuplicateContentLength,
     /// `Transfer-Encoding: chunked`, stated more than once.
     DuplicateChunked,
@@ -18,7 +18,7 @@ pub enum Tolerance {
 }
 
 impl Tolerance {
-    /// Every fault, in the order of the docs.
+    /// All faults, in the order of the docs.
     pub const ALL: [Tolerance; 6] = [
         Tolerance::ChunkSizePadding,
         Tolerance::BareLfHead,
@@ -28,7 +28,7 @@ impl Tolerance {
         Tolerance::Identity,
     ];
 
-    /// The word of the configuration and of the access log.
+    /// Name in the configuration and the access log.
     pub const fn name(self) -> &'static str {
         match self {
             Tolerance::ChunkSizePadding => "chunk-size-padding",
@@ -41,12 +41,12 @@ impl Tolerance {
     }
 }
 
-/// A set of faults.
+/// A set of tolerated faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tolerated(u8);
 
 impl Tolerated {
-    /// True if this fault is let through.
+    /// True if this fault is tolerated.
     pub fn has(self, fault: Tolerance) -> bool {
         self.0 & 1 << fault as u8 != 0
     }

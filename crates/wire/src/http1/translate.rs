@@ -1,4 +1,4 @@
-//! The head of a response that came as a table of fields, in HTTP/1. The framing of the body is its side's own.
+//! HTTP/1 heads of responses that came as a table of fields. Each side has its own framing of the body.
 
 use super::Version;
 use super::fields::{Stated, append};
@@ -6,8 +6,8 @@ use super::kind::{Kind, kind};
 use super::response::Towards;
 use crate::head::Table;
 
-/// Appends the head of a response for a client that speaks HTTP/1, whose body has this framing. Fields that mean something to
-/// a connection stay behind.
+/// Appends the head of a response for a client that speaks HTTP/1. `framing` is that of the body towards the client.
+/// Connection-specific fields are dropped.
 pub fn write_response(status: u16, fields: &Table, framing: Stated, towards: Towards, out: &mut Vec<u8>) {
     append(&[b"HTTP/1.1 ", &digits(status), b" ", phrase(status).as_bytes(), b"\r\n"], out);
     for (name, value) in fields.iter() {
@@ -36,7 +36,7 @@ fn digits(status: u16) -> [u8; 3] {
     [status / 100 % 10, status / 10 % 10, status % 10].map(|digit| b'0' + digit as u8)
 }
 
-/// The phrase of a status, which HTTP/1 alone has; of one that is not common, nothing.
+/// Reason phrase of a common status, which only HTTP/1 has; otherwise empty.
 pub fn phrase(status: u16) -> &'static str {
     match status {
         100 => "Continue",

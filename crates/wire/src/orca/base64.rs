@@ -1,4 +1,4 @@
-//! What bytes does a text in base64 stand for? The standard alphabet, with its padding or without (RFC 4648 section 4).
+//! Base64 with the standard alphabet, with or without padding (RFC 4648 section 4).
 
 use super::report::{LEN_MAX, Malformed};
 
@@ -15,11 +15,11 @@ const VALUES: [u8; 256] = {
     table
 };
 
-/// Decodes into `room`; padding may be left out. Bits that are left over do not matter, as some senders do not clear them.
+/// Decodes into `room`. Padding may be omitted. Excess bits are ignored, as some senders do not clear them.
 pub fn decode<'r>(text: &[u8], room: &'r mut [u8; LEN_MAX]) -> Result<&'r [u8], Malformed> {
     let padding = text.iter().rev().take_while(|b| **b == b'=').count();
     let digits = &text[..text.len() - padding];
-    // Three bytes are four digits; one digit alone is none. Padding fills up to four, or is not there at all.
+    // Three bytes are four digits; a single digit is invalid. Padding fills up to four, or is absent.
     let left = digits.len() % 4;
     if left == 1 || padding > 0 && (left == 0 || left + padding != 4) {
         return Err(Malformed::Base64);

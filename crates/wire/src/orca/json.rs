@@ -1,14 +1,13 @@
-//! What does a report say in JSON? As protobuf maps its messages: names in either spelling, numbers that may be texts, and
-//! nothing that is not of the message.
+//! Reports in JSON, by protobuf's mapping: names in either spelling, numbers that may be strings, and no unknown names.
 
 use super::report::{Malformed, Metric, Taking};
 use serde_json::{Map, Value};
 
-/// Reads an object.
+/// Reads a report from a JSON object.
 pub fn read(text: &[u8], taking: &mut Taking<'_>) -> Result<(), Malformed> {
     let object: Map<String, Value> = serde_json::from_slice(text).map_err(|_| Malformed::Json)?;
     for (name, value) in &object {
-        // What is null is left out.
+        // Null stands for an omitted value.
         if value.is_null() {
             continue;
         }

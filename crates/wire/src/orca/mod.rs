@@ -1,9 +1,9 @@
-//! What does an endpoint say of its load, in a response? Reads ORCA reports (`xds.data.orca.v3.OrcaLoadReport`) in every
-//! form that is published: `endpoint-load-metrics-bin` with a protobuf message in base64, and `endpoint-load-metrics` with
-//! one of `BIN`, `TEXT` and `JSON` before it.
+//! Load reports in responses. Reads ORCA (`xds.data.orca.v3.OrcaLoadReport`) in every published form:
+//! `endpoint-load-metrics-bin` with a protobuf message in base64, and `endpoint-load-metrics` with a prefix of `BIN`,
+//! `TEXT` or `JSON`.
 //!
-//! A report is advice: whatever is wrong with one, the request that brought it is well. Sans-io, as it reads what
-//! strangers send.
+//! A report is advice: whatever is wrong with it, the request whose response carried it is fine. Sans-io, as it reads
+//! input from strangers.
 
 mod base64;
 mod json;
@@ -15,12 +15,12 @@ pub use report::{Form, LATENCY, LEN_MAX, Malformed, Report, STAMP};
 
 use report::Taking;
 
-/// The field with a protobuf message; it goes before the other.
+/// Field with a protobuf message. Takes precedence over the other.
 pub const FIELD_BIN: &str = "endpoint-load-metrics-bin";
-/// The field that says which form it has.
+/// Field that begins with its form.
 pub const FIELD: &str = "endpoint-load-metrics";
 
-/// Whether a field has a report.
+/// True if the field of this name has a report.
 #[inline]
 pub fn is_field(name: &[u8]) -> bool {
     match name.len() {
@@ -30,12 +30,12 @@ pub fn is_field(name: &[u8]) -> bool {
     }
 }
 
-/// Reads the report of a head or of trailers, of which `field` gives the first value of a field; `None` if there is none.
+/// Reads the report of a head or of trailers; `None` if there is none. `field` returns the first value of a field.
 /// `in_flight`: names of the metric to look for, the best first.
 ///
 /// # Errors
-/// Why it cannot be read. The second field is not looked at in the place of a malformed first: who sends nonsense in one
-/// is not believed in the other.
+/// The reason why the report cannot be read. If the first field is malformed the second is not tried: a sender of
+/// nonsense in one is not believed in the other.
 pub fn read<'v>(
     field: impl Fn(&str) -> Option<&'v [u8]>,
     in_flight: &[String],

@@ -1,9 +1,9 @@
-//! What does a report say in protobuf? The wire format (varints, 64 bits, lengths), and of it only the fields of an
-//! `OrcaLoadReport`; others, of later versions, are passed over.
+//! Reports in protobuf: the wire format (varints, 64 bits, lengths), with only the fields of an `OrcaLoadReport`.
+//! Fields of later versions are skipped.
 
 use super::report::{Malformed, Metric, Taking};
 
-/// Reads a message. As protobuf has it, the last of a field that is given twice counts.
+/// Reads a message. If a field is repeated the last one counts, as in protobuf.
 pub fn read(mut message: &[u8], taking: &mut Taking<'_>) -> Result<(), Malformed> {
     while !message.is_empty() {
         let (number, value) = field(&mut message)?;
@@ -32,7 +32,7 @@ pub fn read(mut message: &[u8], taking: &mut Taking<'_>) -> Result<(), Malformed
     Ok(())
 }
 
-/// An entry of a `map<string, double>`; what is left out is empty, or 0.
+/// Reads an entry of a `map<string, double>`. Omitted parts are empty, or 0.
 fn pair(mut entry: &[u8]) -> Result<(&[u8], f64), Malformed> {
     let (mut name, mut number): (&[u8], f64) = (&[], 0.0);
     while !entry.is_empty() {
@@ -53,7 +53,7 @@ enum Value<'m> {
     Short,
 }
 
-/// Takes the field at the front: its number, which is never 0, and its value.
+/// Takes the first field off: its number, which is never 0, and its value.
 fn field<'m>(from: &mut &'m [u8]) -> Result<(u64, Value<'m>), Malformed> {
     let tag = varint(from)?;
     let value = match tag & 7 {
@@ -86,7 +86,7 @@ fn take<'m>(from: &mut &'m [u8], len: usize) -> Result<&'m [u8], Malformed> {
     Ok(taken)
 }
 
-/// Seven bits a byte, the lowest first, at most ten bytes.
+/// Reads a varint: seven bits per byte, the lowest first, at most ten bytes.
 fn varint(from: &mut &[u8]) -> Result<u64, Malformed> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {

@@ -1,75 +1,75 @@
-//! What does a report say, in whatever form it came? Its values are taken one by one, and checked.
+//! Contents of a load report, in any form. Values are added one by one, and checked.
 
 use std::fmt;
 
-/// The metric, in `named_metrics`, for what a request would take at about this load, nanoseconds.
+/// Metric in `named_metrics` for the time that a request would take at about this load, nanoseconds.
 pub const LATENCY: &str = "latency_ns";
-/// The metric, in `named_metrics`, for the endpoint's clock.
+/// Metric in `named_metrics` for the endpoint's clock.
 pub const STAMP: &str = "stamp";
 
-/// Bytes of a value that is read: some hundred metrics. Longer ones are no report about one endpoint's load.
+/// Longest value that is read, in bytes: some hundred metrics. Longer ones cannot be about one endpoint's load.
 pub const LEN_MAX: usize = 4096;
 
-/// What evenkeel uses or shows of a report.
+/// The parts of a report that evenkeel uses or shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Report {
-    /// Requests in flight, under the first name that is looked for of those that it has.
+    /// Requests in flight, from the best of the configured names that the report has.
     pub in_flight: Option<f64>,
-    /// What a request would take, nanoseconds.
+    /// Time that a request would take, nanoseconds.
     pub latency_ns: Option<f64>,
-    /// The endpoint's clock.
+    /// Clock of the endpoint, in any unit.
     pub stamp: Option<f64>,
-    /// Of the processor, as a share; above 1 where more cores are in use than it should have.
+    /// Utilization of the processor. Above 1 if it uses more cores than it is meant to.
     pub cpu: Option<f64>,
-    /// Of memory, as a share.
+    /// Utilization of memory, 0 to 1.
     pub memory: Option<f64>,
-    /// Of whatever the application is short of, as a share.
+    /// Utilization of whatever limits the application; may be above 1.
     pub application: Option<f64>,
 }
 
 impl Report {
-    /// How busy the endpoint says that it is: by what the application is short of, or else by its processor (gRFC A58).
+    /// Utilization of the endpoint: that of the application, or else of the processor (gRFC A58).
     pub fn utilization(&self) -> Option<f64> {
         self.application.filter(|&share| share > 0.0).or(self.cpu)
     }
 }
 
-/// How a report is written.
+/// Encoding in which a report was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// A protobuf message in base64.
     Bin,
-    /// `name=value`, comma separated.
+    /// Pairs of `name=value`, separated by commas.
     Text,
-    /// JSON as protobuf maps it.
+    /// JSON, by protobuf's mapping.
     Json,
 }
 
-/// Why a report could not be read.
+/// Reason why a report could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// It is longer than [`LEN_MAX`].
+    /// The value is longer than [`LEN_MAX`], or has too many metrics.
     TooLong,
-    /// It has no form that is known.
+    /// The value has no form, or an unknown one.
     Form,
-    /// It is no base64.
+    /// The base64 is invalid.
     Base64,
-    /// It is no protobuf message of this type.
+    /// The bytes are not a protobuf message of this type.
     Protobuf,
-    /// It is no JSON of this type.
+    /// The text is not JSON of this type.
     Json,
-    /// It is no list of names with values.
+    /// The text is not a list of names with values.
     Text,
-    /// It has a name that means nothing.
+    /// The report has an unknown name.
     Name,
-    /// It has a name twice.
+    /// The report has a name more than once.
     Twice,
     /// A value is negative, not finite, or a share above 1.
     Value,
 }
 
 impl Malformed {
-    /// All, in the order of their numbers.
+    /// All reasons, ordered by discriminant.
     pub const ALL: [Malformed; 9] = [
         Malformed::TooLong,
         Malformed::Form,
@@ -82,7 +82,7 @@ impl Malformed {
         Malformed::Value,
     ];
 
-    /// One word for metrics.
+    /// Name of the reason in metrics, a single word.
     pub fn name(self) -> &'static str {
         match self {
             Malformed::TooLong => "too_long",
@@ -106,26 +106,26 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// What a value of a report is of.
+/// The metric that a value of a report belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Metric<'n> {
     Cpu,
     Memory,
     Application,
-    /// Requests or errors a second: checked, and of no use here.
+    /// Requests or errors per second: checked, but not used.
     Rate,
-    /// A share of something by its name.
+    /// Utilization of a named resource.
     Share,
-    /// A cost of something by its name.
+    /// Cost of a named resource.
     Cost,
     Named(&'n [u8]),
 }
 
-/// A report while it is read: what all forms have in common.
+/// A report while it is read. Common to all forms.
 pub(super) struct Taking<'n> {
     pub(super) report: Report,
     in_flight: &'n [String],
-    /// Which of the names gave the number in flight.
+    /// Index in `in_flight` of the name whose value was taken.
     rank: usize,
 }
 
@@ -134,7 +134,7 @@ impl<'n> Taking<'n> {
         Taking { report: Report::default(), in_flight, rank: usize::MAX }
     }
 
-    /// Takes a value.
+    /// Checks a value and adds it to the report.
     pub(super) fn take(&mut self, metric: Metric<'_>, value: f64) -> Result<(), Malformed> {
         let share = matches!(metric, Metric::Memory | Metric::Share);
         if !value.is_finite() || value < 0.0 || share && value > 1.0 {

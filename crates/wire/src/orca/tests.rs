@@ -1,4 +1,4 @@
-//! Are reports read as they are meant? Golden vectors, and what every form has in common.
+//! Golden vectors of reports, and properties that all forms share.
 
 use super::*;
 use proptest::prelude::*;
@@ -122,7 +122,7 @@ fn what_a_later_version_adds_is_passed_over_in_protobuf() {
     assert_eq!(report(value), Report { cpu: Some(0.5), ..Report::default() });
 }
 
-/// A message with these named metrics.
+/// Returns a message with these named metrics.
 fn message(metrics: &[(String, f64)]) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, value) in metrics {

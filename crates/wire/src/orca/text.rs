@@ -1,12 +1,12 @@
-//! What does a report say as text? `cpu_utilization=0.3, named_metrics.in_flight=4`: Envoy takes `=` and `:`, older
-//! releases `:` alone.
+//! Reports as text: `cpu_utilization=0.3, named_metrics.in_flight=4`. Envoy accepts `=` and `:`, its older releases
+//! only `:`.
 
 use super::report::{Malformed, Metric, Taking};
 
-/// Metrics of one report: more than that is no report about one endpoint's load.
+/// Most metrics in one report. More cannot be about one endpoint's load.
 const METRICS_MAX: usize = 64;
 
-/// Reads a list of metrics.
+/// Reads a comma-separated list of metrics.
 pub fn read(value: &[u8], taking: &mut Taking<'_>) -> Result<(), Malformed> {
     let mut names: [&[u8]; METRICS_MAX] = [&[]; METRICS_MAX];
     for (i, metric) in value.split(|b| *b == b',').enumerate() {
@@ -21,7 +21,7 @@ pub fn read(value: &[u8], taking: &mut Taking<'_>) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// What a name stands for.
+/// Returns the metric that a name stands for.
 pub fn place(name: &[u8]) -> Result<Metric<'_>, Malformed> {
     let below = |prefix: &[u8]| name.strip_prefix(prefix).filter(|rest| !rest.is_empty());
     if let Some(name) = below(b"named_metrics.") {
@@ -38,7 +38,7 @@ pub fn place(name: &[u8]) -> Result<Metric<'_>, Malformed> {
     }
 }
 
-/// A decimal number. `inf` and `NaN`, which Rust reads too, are for [`Taking::take`] to refuse.
+/// Reads a decimal number. `inf` and `NaN`, which Rust's parser accepts, are refused by [`Taking::take`].
 fn number(text: &[u8]) -> Option<f64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }

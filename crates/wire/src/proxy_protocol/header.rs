@@ -1,48 +1,49 @@
-//! What does a header say, in either version?
+//! Contents of a PROXY protocol header, in either version.
 
 use std::fmt;
 use std::net::SocketAddr;
 
-/// Bytes of a header, the largest that is read. Version 1 ends at 107; version 2 could state 64 KiB, but the extensions
-/// in use (TLS, cloud providers) stay far below this.
+/// Longest header that is read, in bytes. Version 1 ends at 107. Version 2 could state 64 KiB, but the extensions in
+/// use (TLS, cloud providers) stay far below this.
 pub const LEN_MAX: usize = 4096;
 
-/// A header that was read whole.
+/// A header that was read completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Its bytes; the client's own follow.
+    /// Length of the header in bytes; the client's bytes follow.
     pub len: usize,
-    /// The client's addresses. `None`: the connection is the sender's own (a health check), or the client has no address.
+    /// Addresses of the client's connection. `None`: the connection is the sender's own (a health check), or the client
+    /// has no address.
     pub addresses: Option<Addresses>,
 }
 
 /// Both ends of the client's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// The client's.
+    /// Address of the client, with its port.
     pub source: SocketAddr,
-    /// What the client connected to.
+    /// Address that the client connected to.
     pub destination: SocketAddr,
 }
 
-/// Why bytes are no header.
+/// Reason why bytes are not a valid header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// They begin like neither version.
+    /// The bytes begin like neither version.
     Signature,
-    /// No end within 107 bytes (version 1) or [`LEN_MAX`].
+    /// There is no end within 107 bytes (version 1) or [`LEN_MAX`].
     TooLong,
-    /// Version 1: not the six words of an address line, or `UNKNOWN`.
+    /// Version 1: neither the six words of an address line nor `UNKNOWN`.
     Line,
-    /// An address or a port that is none.
+    /// An address or a port is malformed.
     Address,
-    /// Version 2: a version other than 2, or a command other than LOCAL and PROXY.
+    /// Version 2: the version is not 2, or the command is neither LOCAL nor PROXY.
     Command,
-    /// Version 2: a family or a transport that the protocol does not know.
+    /// Version 2: the address family or the transport is unknown.
     Family,
-    /// Version 2: shorter than its addresses, or extensions that do not end with the header.
+    /// Version 2: shorter than its addresses, or with extensions that do not end with the header.
     Length,
-    /// Version 2: a checksum (CRC32c) that does not fit.
+    /// Version 2: the checksum (CRC32c) is wrong.
     Checksum,
 }
 

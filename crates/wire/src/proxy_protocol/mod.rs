@@ -1,8 +1,8 @@
-//! Who is the client behind a proxy that speaks TCP for it? The PROXY protocol, versions 1 and 2, read and written: a
-//! sans-io codec, so that the live proxy, tests and fuzzers drive the same code.
+//! The PROXY protocol, versions 1 and 2, by which a TCP proxy states the address of its client. A sans-io codec, so
+//! that the live proxy, tests and fuzzers drive the same code.
 //!
-//! Source: HAProxy, doc/proxy-protocol.txt. Where that leaves a choice, the stricter reading is taken: a
-//! trusted sender has no reason to send anything else.
+//! Source: HAProxy, doc/proxy-protocol.txt. Where that leaves a choice, the stricter reading is taken: a trusted sender
+//! has no reason to send anything else.
 
 mod header;
 mod v1;
@@ -15,17 +15,18 @@ use std::net::{IpAddr, SocketAddr};
 /// A version of the PROXY protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProxyVersion {
-    /// A line of text.
+    /// A line of text, of at most 107 bytes.
     V1,
-    /// Binary.
+    /// A binary header with extensions.
     V2,
 }
 
-/// Reads the header at the front of `bytes`; `None` while it is not whole. The answer for some bytes stays the same
+/// Reads the header at the start of `bytes`; `None` while it is incomplete. The result for some bytes stays the same
 /// whatever follows them.
 ///
 /// # Errors
-/// Why it is none, as soon as no further byte could mend it or, within a line or an announced length, at its end.
+/// The reason why it is not a header: as soon as no further byte could make it valid or, inside a line or a stated
+/// length, at its end.
 pub fn read(bytes: &[u8]) -> Result<Option<Header>, Malformed> {
     let begins = |with: &[u8]| bytes.iter().zip(with).all(|(a, b)| a == b);
     if begins(v2::SIGNATURE) {
@@ -46,17 +47,18 @@ pub fn write(version: ProxyVersion, addresses: Option<Addresses>, out: &mut Vec<
     }
 }
 
-/// Appends a header that says that the connection is the sender's own, and no client's.
+/// Appends a header that states that the connection is the sender's own, not a client's.
 pub fn write_local(version: ProxyVersion, out: &mut Vec<u8>) {
     match version {
-        // Version 1 cannot say it; after `UNKNOWN` a reader takes the addresses of the connection.
+        // Version 1 has no way to state it. After `UNKNOWN` a reader uses the addresses of the connection.
         ProxyVersion::V1 => v1::write(None, out),
         ProxyVersion::V2 => v2::write_local(out),
     }
 }
 
 impl Addresses {
-    /// A header names one family for both ends, so an IPv4 address beside an IPv6 one is written as a mapped one.
+    /// Converts both ends to one family, as a header has only one: an IPv4 address beside an IPv6 one becomes a mapped
+    /// one.
     fn of_one_family(self) -> Addresses {
         let canonical = |addr: SocketAddr| SocketAddr::new(addr.ip().to_canonical(), addr.port());
         let (source, destination) = (canonical(self.source), canonical(self.destination));

@@ -1,4 +1,4 @@
-//! Is a PROXY header read exactly as the protocol says, in any split?
+//! Conformance of PROXY headers to the protocol, in any split.
 
 use super::*;
 use proptest::prelude::*;
@@ -135,7 +135,7 @@ proptest! {
         prop_assert_eq!(canonical(read.destination), canonical(addresses.destination));
     }
 
-    /// The first answer that any prefix gives is the answer, however the bytes fall into reads.
+    /// The first result of any prefix is the result, however the bytes are split into reads.
     #[test]
     fn reads_the_same_in_any_split(
         addresses in any_addresses(),

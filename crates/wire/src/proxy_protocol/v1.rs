@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 pub(super) const PREFIX: &[u8] = b"PROXY ";
 
-/// The longest line that the protocol allows, its CRLF included.
+/// Longest line that the protocol allows, its CRLF included.
 const LINE_MAX: usize = 107;
 
 pub(super) fn read(bytes: &[u8]) -> Result<Option<Header>, Malformed> {
@@ -20,7 +20,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Option<Header>, Malformed> {
 }
 
 fn addresses(words: &[u8]) -> Result<Option<Addresses>, Malformed> {
-    // Whatever follows UNKNOWN is to be ignored.
+    // Anything after UNKNOWN is to be ignored.
     if words == b"UNKNOWN" || words.starts_with(b"UNKNOWN ") {
         return Ok(None);
     }
@@ -47,7 +47,7 @@ fn addresses(words: &[u8]) -> Result<Option<Addresses>, Malformed> {
     addresses.ok_or(Malformed::Address).map(Some)
 }
 
-/// Decimal digits without a leading zero.
+/// Reads decimal digits without a leading zero.
 fn port(text: &str) -> Option<u16> {
     let plain = text.bytes().all(|b| b.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     text.parse().ok().filter(|_| plain)

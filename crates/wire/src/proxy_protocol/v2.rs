@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 pub(super) const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// Signature, version and command, family and transport, length of the rest.
+/// Length of signature, version and command, family and transport, and the length of the rest.
 const FIXED: usize = 16;
 
 const LOCAL: u8 = 0x20;
@@ -15,7 +15,7 @@ const INET: u8 = 1;
 const INET6: u8 = 2;
 const UNIX: u8 = 3;
 
-/// The type of the extension that holds a checksum of the whole header.
+/// Type of the extension with a checksum of the whole header.
 const CRC32C: u8 = 0x03;
 
 pub(super) fn read(bytes: &[u8]) -> Result<Option<Header>, Malformed> {
@@ -28,7 +28,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Option<Header>, Malformed> {
         return Err(Malformed::TooLong);
     }
     let Some(rest) = rest.get(..len - FIXED) else { return Ok(None) };
-    // A LOCAL connection is the sender's own: whatever it states about addresses is to be skipped.
+    // A LOCAL connection is the sender's own: any addresses are to be skipped.
     if fixed[12] == LOCAL {
         return Ok(Some(Header { len, addresses: None }));
     }
@@ -41,7 +41,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Option<Header>, Malformed> {
     Ok(Some(Header { len, addresses }))
 }
 
-/// The addresses, which are told for datagrams as for streams, and what follows them.
+/// Returns the addresses, which datagrams have as well as streams, and the bytes after them.
 fn addresses(family: u8, rest: &[u8]) -> Option<(Option<Addresses>, &[u8])> {
     let port = |bytes: &[u8; 4], at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
     let of = |[source, destination]: [IpAddr; 2], ports: &[u8; 4]| Addresses {
@@ -67,7 +67,8 @@ fn addresses(family: u8, rest: &[u8]) -> Option<(Option<Addresses>, &[u8])> {
     }
 }
 
-/// Walks through the extensions, which begin at `at` and must end with the header, and checks its checksum if it has one.
+/// Walks through the extensions, which begin at `at` and must end with the header, and verifies the checksum if there
+/// is one.
 fn check(header: &[u8], mut at: usize) -> Result<(), Malformed> {
     while at < header.len() {
         let Some([kind, high, low]) = header.get(at..at + 3) else { return Err(Malformed::Length) };
@@ -76,7 +77,7 @@ fn check(header: &[u8], mut at: usize) -> Result<(), Malformed> {
         let stated = header.get(value..end).ok_or(Malformed::Length)?;
         if *kind == CRC32C {
             let stated: [u8; 4] = stated.try_into().map_err(|_| Malformed::Length)?;
-            // Of the header with zeros in the place of the checksum.
+            // Computed over the header with zeros in place of the checksum.
             let parts = [&header[..value], &[0; 4], &header[end..]];
             if crc32c(parts.into_iter().flatten().copied()) != u32::from_be_bytes(stated) {
                 return Err(Malformed::Checksum);
@@ -87,7 +88,7 @@ fn check(header: &[u8], mut at: usize) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// The CRC of RFC 4960 appendix B, bit by bit: once for each connection whose sender adds one.
+/// The CRC of RFC 4960 appendix B, bit by bit: computed once per connection whose sender adds one.
 fn crc32c(bytes: impl Iterator<Item = u8>) -> u32 {
     let byte = |crc: u32, byte: u8| {
         let bit = |crc: u32, _| if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 };
@@ -125,7 +126,7 @@ mod tests {
 
     #[test]
     fn the_checksum_is_that_of_the_standard() {
-        // RFC 3720 appendix B.4.
+        // Test vectors of RFC 3720 appendix B.4.
         assert_eq!(crc32c([0; 32].into_iter()), 0x8a91_36aa);
         assert_eq!(crc32c(0..32), 0x46dd_794e);
     }

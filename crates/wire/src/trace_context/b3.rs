@@ -1,23 +1,23 @@
-//! What does B3 say of a trace? In one field, `TRACE-SPAN-SAMPLED-PARENT` or `SAMPLED` alone, or in a field for each.
+//! B3 propagation: in one field, `TRACE-SPAN-SAMPLED-PARENT` or `SAMPLED` alone, or in a field for each part.
 
 use super::span::{Sampled, Span, digits, hex};
 
 type Read = (Option<Span>, Sampled);
 
-/// One field, if it can be believed.
+/// Reads the single field; `None` if it is malformed.
 pub(super) fn read(value: &[u8]) -> Option<Read> {
     let mut parts = value.split(|b| *b == b'-');
     let first = parts.next()?;
     let Some(second) = parts.next() else { return Some((None, decided(first)?)) };
     let sampled = parts.next().map_or(Some(Sampled::Undecided), decided)?;
-    // The parent of the span is of no use.
+    // The parent of the span is not used.
     if parts.next().is_some_and(|parent| number(parent, &[16]).is_none()) || parts.next().is_some() {
         return None;
     }
     Some((Some(span(first, second)?), sampled))
 }
 
-/// A field for each, if they can be believed.
+/// Reads the separate fields; `None` if they are malformed or incomplete.
 pub(super) fn read_fields(
     trace: Option<&[u8]>,
     id: Option<&[u8]>,
@@ -65,7 +65,7 @@ pub(super) fn write_fields(span: Span, sampled: Sampled, out: &mut Vec<u8>) {
     });
 }
 
-/// One of 64 bits stays so: there are receivers that know no others.
+/// Writes the trace, one of 64 bits in 16 digits, as some receivers accept no longer ones.
 fn write_trace(trace: u128, out: &mut Vec<u8>) {
     if trace >> 64 != 0 {
         out.extend_from_slice(&digits((trace >> 64) as u64));

@@ -1,5 +1,5 @@
-//! Which trace does a request belong to, and is that recorded? Read of the fields of its head, and written for who gets it
-//! next: in the form of W3C Trace Context (level 2), or as B3, in one field or in several.
+//! Trace context: the trace that a request belongs to, and the decision to record it. Read from the fields of its head
+//! and written for the next hop, as W3C Trace Context (level 2) or as B3, in one field or in several.
 
 mod b3;
 mod span;
@@ -9,20 +9,20 @@ use crate::head::Fields;
 pub use span::{Format, Formats, Sampled, Span, digits};
 pub use w3c::trace_id;
 
-/// What a head says.
+/// Trace context in the fields of a head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Came {
-    /// Below which span the request belongs; `None` if no field says so, or none can be believed.
+    /// Parent span of the request; `None` if no field names one, or all are malformed.
     pub parent: Option<Span>,
-    /// What was decided; it may be decided without a span.
+    /// Sampling decision, which may be present without a span.
     pub sampled: Sampled,
-    /// The formats of the fields that there are, good ones or not.
+    /// Formats of the fields that are present, even if malformed.
     pub formats: Formats,
-    /// In which of them the span was found.
+    /// Format in which the span was found.
     pub by: Option<Format>,
 }
 
-/// The names of all fields, in lower case.
+/// Names of all fields of trace context, in lower case.
 const NAMES: [&str; 8] = [
     "traceparent",
     "tracestate",
@@ -34,14 +34,14 @@ const NAMES: [&str; 8] = [
     "x-b3-flags",
 ];
 
-/// Reads what a head says. The first format that can be believed decides, in the order of [`Format`].
+/// Reads the trace context of a head. The first well-formed format counts, in the order of [`Format`].
 pub fn read(fields: &Fields<'_, '_>) -> Came {
     let mut came = Came::default();
     let mut values: [Option<&[u8]>; NAMES.len()] = [None; NAMES.len()];
     let mut parents = 0;
     for field in fields.rows.iter().filter(|field| !field.dropped) {
         let name = field.name(fields.bytes);
-        // Most fields are none of these.
+        // Skips most fields early.
         if !matches!(name.first(), Some(b't' | b'T' | b'b' | b'B' | b'x' | b'X')) {
             continue;
         }
@@ -51,7 +51,7 @@ pub fn read(fields: &Fields<'_, '_>) -> Came {
         values[at].get_or_insert(field.value(fields.bytes));
     }
     let [parent, _, single, trace, span, sampled, _, flags] = values;
-    // Two of them say nothing.
+    // A repeated field is ignored.
     let parent = parent.filter(|_| parents == 1).and_then(w3c::read);
     let found = [
         (Format::W3c, parent.map(|(span, sampled)| (Some(span), sampled))),
@@ -64,7 +64,7 @@ pub fn read(fields: &Fields<'_, '_>) -> Came {
     came
 }
 
-/// Leaves out all that says of a trace, but for what vendors have added to one that goes on in the form of the W3C.
+/// Drops all fields of trace context; with `keep_state`, all except `tracestate`, the vendors' part of the W3C form.
 pub fn leave_out(fields: &mut Fields<'_, '_>, keep_state: bool) {
     for field in &mut *fields.rows {
         let name = field.name(fields.bytes);
@@ -73,8 +73,8 @@ pub fn leave_out(fields: &mut Fields<'_, '_>, keep_state: bool) {
     }
 }
 
-/// Appends a field for each format, or several, each with the end of its line. The digits of the span stand in each of the
-/// formats as [`digits`] writes them.
+/// Appends the fields of each format, each with its line end. All formats have the digits of the span as [`digits`]
+/// writes them.
 pub fn write(formats: Formats, span: Span, sampled: Sampled, out: &mut Vec<u8>) {
     if formats.has(Format::W3c) {
         w3c::write(span, sampled, out);

@@ -1,65 +1,65 @@
-//! What are a trace and a span, and how are they written in digits?
+//! Traces and spans, and their digits.
 
-/// How a trace is told of in a head.
+/// Format of trace context in a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// `traceparent`, and `tracestate`.
+    /// W3C: `traceparent` and `tracestate`.
     W3c,
-    /// `b3`.
+    /// B3 in the single field `b3`.
     B3,
-    /// `X-B3-TraceId` and others.
+    /// B3 in `X-B3-TraceId` and other fields.
     B3Multi,
 }
 
-/// A set of them.
+/// A set of formats, such as those to write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Formats(pub(super) u8);
 
 impl Formats {
-    /// That one too.
+    /// Returns the set with this format added.
     #[must_use]
     pub fn with(self, format: Format) -> Formats {
         Formats(self.0 | 1 << format as u8)
     }
 
-    /// Those of both.
+    /// Returns the union of both sets.
     #[must_use]
     pub fn and(self, other: Formats) -> Formats {
         Formats(self.0 | other.0)
     }
 
-    /// Whether it is one of them.
+    /// True if this format is in the set.
     pub fn has(self, format: Format) -> bool {
         self.0 & 1 << format as u8 != 0
     }
 }
 
-/// Whether a trace is recorded.
+/// Decision to record a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sampled {
-    /// It was not decided yet, which only B3 can say.
+    /// No decision yet, which only B3 can express.
     #[default]
     Undecided,
-    /// It is not.
+    /// The trace is not recorded.
     No,
-    /// It is.
+    /// The trace is recorded as usual.
     Yes,
-    /// It is, at all costs (B3 alone).
+    /// The trace is recorded at all costs (B3 only).
     Debug,
 }
 
-/// A span of a trace: what goes on belongs below it.
+/// A span of a trace. Further spans of the request are its children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The trace; not 0.
+    /// Identifier of the trace; not 0.
     pub trace: u128,
-    /// The span; not 0.
+    /// Identifier of the span; not 0.
     pub span: u64,
-    /// Whether the last 7 bytes of the trace are random, as far as is known.
+    /// True if the last 7 bytes of the trace are known to be random.
     pub is_random: bool,
 }
 
-/// A span in 16 digits.
+/// Returns a span in 16 hexadecimal digits.
 pub fn digits(span: u64) -> [u8; 16] {
     let mut digits = [0; 16];
     for (at, digit) in digits.iter_mut().enumerate() {
@@ -68,12 +68,12 @@ pub fn digits(span: u64) -> [u8; 16] {
     digits
 }
 
-/// Digits in lower case, of which one is not 0.
+/// Reads digits in lower case; `None` for 0.
 pub(super) fn hex(digits: &[u8]) -> Option<u128> {
     hex_or_zero(digits).filter(|n| *n > 0)
 }
 
-/// At most 32 digits in lower case.
+/// Reads at most 32 digits in lower case.
 pub(super) fn hex_or_zero(digits: &[u8]) -> Option<u128> {
     debug_assert!(digits.len() <= 32, "more would not fit");
     digits.iter().try_fold(0, |n: u128, digit| match digit {

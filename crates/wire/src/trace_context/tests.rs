@@ -1,4 +1,4 @@
-//! Are traces read and written as the formats say?
+//! Conformance of trace context to its formats.
 
 use super::*;
 use crate::head::Table;
@@ -127,7 +127,7 @@ proptest! {
         prop_assert_eq!(came.parent, Some(Span { is_random: is_random && by_w3c, ..written }));
         let is_sampled = |sampled| sampled != Sampled::No;
         prop_assert_eq!(is_sampled(came.sampled), is_sampled(sampled));
-        // Wherever the span stands it is written alike, so that another can take its place.
+        // The span has the same digits in all formats, so that it can be replaced by another.
         let places = memchr::memmem::find_iter(&lines, &digits(span)).count();
         prop_assert!(places >= formats.0.count_ones() as usize);
     }

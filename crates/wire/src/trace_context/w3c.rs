@@ -1,14 +1,14 @@
-//! What does a `traceparent` say? `VERSION-TRACE-SPAN-FLAGS`, in digits of lower case, and in later versions perhaps more.
+//! The `traceparent` field: `VERSION-TRACE-SPAN-FLAGS`, in digits of lower case. Later versions may append more.
 
 use super::span::{Sampled, Span, digits, hex, hex_or_zero};
 
-/// The length of the first version, with which all later ones begin.
+/// Length of version 00, with whose parts all later versions begin.
 const LEN: usize = 55;
 
 const SAMPLED: u128 = 1;
 const RANDOM: u128 = 2;
 
-/// The span and what was decided, if the value can be believed.
+/// Reads a field; `None` if it is malformed.
 pub(super) fn read(value: &[u8]) -> Option<(Span, Sampled)> {
     let (front, more) = value.split_at_checked(LEN)?;
     let version = hex_or_zero(&front[..2])?;
@@ -26,7 +26,7 @@ pub(super) fn read(value: &[u8]) -> Option<(Span, Sampled)> {
     Some((Span { trace, span: span as u64, is_random: flags & RANDOM != 0 }, sampled))
 }
 
-/// The digits of the trace, if the value can be believed.
+/// Returns the digits of the trace; `None` if the field is malformed.
 pub fn trace_id(value: &[u8]) -> Option<&[u8]> {
     read(value).map(|_| &value[3..35])
 }

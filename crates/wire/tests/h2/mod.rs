@@ -1,4 +1,4 @@
-//! A side of a connection of HTTP/2 over a pipe in memory: what drives the engine in these tests.
+//! A driver of the HTTP/2 engine for tests: one side of a connection over a pipe in memory.
 
 use evenkeel_wire::h2::{Connection, ConnectionError, ErrorCode, Event, Head, NoStream, Received, StreamId};
 use evenkeel_wire::head::Table;
@@ -7,7 +7,7 @@ use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
-/// What a stream has received, and what is still to be sent on it.
+/// Data received on a stream, and data still to be sent on it.
 #[derive(Debug, Default)]
 pub struct Stream {
     pub head: Option<Head>,
@@ -15,16 +15,16 @@ pub struct Stream {
     pub trailers: Option<Table>,
     pub ended: bool,
     pub reset: Option<u32>,
-    /// Bytes to be sent.
+    /// Bytes of the body to be sent.
     pub to_send: Vec<u8>,
     pub sent: usize,
-    /// Behind them; nothing else comes then.
+    /// End of the message, to be sent after them.
     pub end: Option<End>,
-    /// Received, and not yet said to be taken.
+    /// Bytes received and not yet reported as consumed.
     pub flow: usize,
 }
 
-/// How a stream ends.
+/// The end of a stream's message.
 #[derive(Clone, Debug)]
 pub enum End {
     Plain,
@@ -32,24 +32,24 @@ pub enum End {
     Reset(ErrorCode),
 }
 
-/// An engine, its streams and its pipe.
+/// A side of a connection: an engine, its streams and its pipe.
 #[derive(Debug)]
 pub struct Side {
     pub engine: Connection,
     pub streams: BTreeMap<StreamId, Stream>,
-    /// Whether the peer has said that it takes no more.
+    /// True if the peer has announced that it accepts no more streams.
     pub peer_goes: bool,
     pipe: DuplexStream,
     held: Vec<u8>,
-    /// The most bytes of each read, in turn.
+    /// Most bytes of each read, used in turn.
     cuts: Vec<usize>,
     turn: usize,
 }
 
-/// Why a side stopped.
+/// Reason why a side stopped.
 #[derive(Debug)]
 pub enum Stop {
-    /// The other side has closed.
+    /// The other side has closed the connection.
     Closed,
     Failed(ConnectionError),
 }
@@ -63,7 +63,7 @@ impl Side {
         Side { engine, streams: BTreeMap::new(), peer_goes: false, pipe, held: Vec::new(), cuts, turn: 0 }
     }
 
-    /// Begins a request.
+    /// Begins a request with these fields.
     pub fn open(&mut self, fields: &[(&str, &str)], stream: Stream) -> Result<StreamId, NoStream> {
         let ends = stream.to_send.is_empty() && matches!(stream.end, Some(End::Plain));
         let id = self.engine.open(pairs(fields), ends)?;
@@ -72,7 +72,7 @@ impl Side {
         Ok(id)
     }
 
-    /// Sends what may be sent, then waits until bytes have gone or come, and takes those.
+    /// Sends what the windows allow, waits until bytes have been sent or received, and processes those.
     pub async fn step(&mut self) -> Result<(), Stop> {
         self.send();
         let most = self.cuts[self.turn % self.cuts.len()];
@@ -179,7 +179,8 @@ impl Side {
     }
 }
 
-/// Runs a test. Its clock moves only when nothing else can: a connection that hangs ends it at once.
+/// Runs a test on paused time, which advances only when nothing else can happen: a connection that hangs ends it at
+/// once.
 pub fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("it can be built");

@@ -1,6 +1,6 @@
-//! The sans-io engine, driven as the live proxy drives it, but from bytes that come in any pieces. What the property test
-//! and the fuzzers share.
-// Each of them uses a part of it.
+//! The sans-io engine, driven as by the live proxy, but with bytes that arrive in any pieces. Shared by the property
+//! test and the fuzzers.
+// Each of them uses only a part of it.
 #![allow(dead_code)]
 
 use evenkeel_wire::endpoint_head::{self, EndpointHead, HeadParts};
@@ -10,10 +10,10 @@ use evenkeel_wire::http1::response::{RequestContext, Towards};
 use evenkeel_wire::http1::{Body, Limits, Reject, Request, Response, Room, Version};
 use evenkeel_wire::http1::{has_head, head_len};
 
-/// The host that a request gets which names none.
+/// Host for requests that name none.
 pub const HOST: &[u8] = b"web";
 
-/// The head of a request as an endpoint gets it, to which nothing is added.
+/// Returns the head of a request as sent to an endpoint, with nothing added.
 pub fn written(request: &Request<'_, '_>) -> Vec<u8> {
     let mut edits = Edits::default();
     if request.host.is_empty() {
@@ -30,38 +30,38 @@ pub fn written(request: &Request<'_, '_>) -> Vec<u8> {
 /// A client that keeps its connection.
 pub const KEPT: Towards = Towards { version: Version::V11, keep_alive: true };
 
-/// How it stands after all bytes that came.
+/// State of a connection after all bytes received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stands {
-    /// Between two messages, or within a head.
+    /// Between two messages, or inside a head.
     #[default]
     Head,
-    /// Within a body.
+    /// Inside the body of a message.
     Body,
     /// All further bytes belong to the last message: until close, or after a switch.
     Open,
-    /// Refused in a head: nothing of the message was passed on.
+    /// Refused in a head: nothing of the message was forwarded.
     RefusedHead(Reject),
-    /// Refused in a body, of which a part may have been passed on.
+    /// Refused in a body, of which a part may have been forwarded.
     RefusedBody(Reject),
 }
 
-/// What came of the bytes of one direction of a connection.
+/// Result of the bytes of one direction of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Relayed {
-    /// What was passed on.
+    /// Bytes that were forwarded.
     pub out: Vec<u8>,
-    /// The content of the bodies, without any framing.
+    /// Content of the bodies, without any framing.
     pub content: Vec<u8>,
-    /// Where each message ended, in bytes that came.
+    /// Position of the end of each message in the received bytes.
     pub ends: Vec<usize>,
-    /// How it stands.
+    /// State after the last byte.
     pub stands: Stands,
 }
 
 impl Relayed {
-    /// Whether this and `finer`, of the same bytes in smaller pieces, are the same to both peers. Of a body that is
-    /// refused, smaller pieces may have passed on more.
+    /// True if `finer`, from the same bytes in smaller pieces, is the same to both peers. Of a body that is refused,
+    /// smaller pieces may have forwarded more.
     pub fn agrees_with(&self, finer: &Relayed) -> bool {
         let same = self.stands == finer.stands && self.ends == finer.ends;
         match self.stands {
@@ -73,12 +73,12 @@ impl Relayed {
     }
 }
 
-/// One direction of a connection.
+/// A connection's bytes in one direction.
 #[derive(Debug)]
 pub struct Connection {
     side: Side,
     limits: Limits,
-    /// Bytes that came and were not used.
+    /// Bytes received and not used yet.
     held: Vec<u8>,
     used: usize,
     body: Body,
@@ -88,17 +88,17 @@ pub struct Connection {
 #[derive(Debug)]
 enum Side {
     Requests,
-    /// What was asked, in order; after the last, nothing special.
+    /// Contexts of the requests, in order; after the last, the default.
     Responses(std::vec::IntoIter<RequestContext>, Option<RequestContext>),
 }
 
 impl Connection {
-    /// From a client.
+    /// Returns the direction from a client.
     pub fn requests(limits: Limits) -> Connection {
         Connection::new(Side::Requests, limits)
     }
 
-    /// From an endpoint that was asked this.
+    /// Returns the direction from an endpoint that got these requests.
     pub fn responses(asked: Vec<RequestContext>, limits: Limits) -> Connection {
         Connection::new(Side::Responses(asked.into_iter(), None), limits)
     }
@@ -107,7 +107,7 @@ impl Connection {
         Connection { side, limits, held: vec![], used: 0, body: Body::EMPTY, relayed: Relayed::default() }
     }
 
-    /// Takes the pieces in which the bytes came.
+    /// Processes the pieces in which the bytes arrive.
     pub fn read<'a>(mut self, pieces: impl IntoIterator<Item = &'a [u8]>) -> Relayed {
         for piece in pieces {
             self.held.extend_from_slice(piece);
@@ -149,7 +149,7 @@ impl Connection {
         }
     }
 
-    /// A head is measured while it is read, and that must come to the same.
+    /// Checks that the parser and the search for a head's end agree.
     fn check_reading(&self, len: Result<Option<usize>, Reject>) {
         let (held, limits) = (&self.held, &self.limits);
         let mut room = Room::new();
@@ -201,7 +201,7 @@ impl Connection {
     }
 
     fn body_bytes(&mut self) -> Result<Taken, Reject> {
-        // Both ways to read a body must agree: the one that passes it on and the one that unpacks it.
+        // Both ways to read a body must agree: the one that forwards it and the one that unpacks it.
         let (mut unpacking, mut content) = (self.body.clone(), self.held.clone());
         let unpacked = unpacking.advance(&mut content, Keep::Content);
         let taken = self.body.advance(&mut self.held, Keep::Framed);
@@ -213,7 +213,7 @@ impl Connection {
     }
 }
 
-/// `bytes` cut at each of `cuts`, in whatever order, as far as they fall into it.
+/// Returns `bytes` cut at `cuts`, which may be in any order and are taken modulo the length.
 pub fn pieces<'a>(bytes: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
     let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (bytes.len() + 1)).chain([0, bytes.len()]).collect();
     cuts.sort_unstable();

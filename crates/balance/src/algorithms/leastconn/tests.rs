@@ -1,4 +1,4 @@
-//! Are requests spread by weight and load, idle and busy, by one worker and by many?
+//! Spread of requests by weight and load: idle and busy, by one worker and by several.
 
 use super::*;
 use crate::{Balancer, EndpointSpec, Outcome, Params, Pool, Request, Rng, Ticket};
@@ -22,7 +22,7 @@ fn end(b: &mut Balancer, t: Ticket) {
     b.end(t, Outcome::Success, Instant(0));
 }
 
-/// The slots of `count` requests that come one at a time.
+/// Slots of `count` requests that come one at a time.
 fn one_at_a_time(b: &mut Balancer, count: usize) -> Vec<usize> {
     let mut pick = |_| {
         let t = start(b);
@@ -39,7 +39,7 @@ fn the_interval_between_two_picks_of_one_endpoint_is_the_longest_possible() {
     let mut b = balancer(&pool, 0, 1);
     let got = one_at_a_time(&mut b, 70);
     assert!(got[7..].iter().zip(&got).all(|(later, earlier)| later == earlier), "{got:?}");
-    // Also where requests do not end in the order in which they began.
+    // The same holds if requests do not end in the order in which they began.
     let mut held: Vec<_> = (0..7).map(|_| start(&mut b)).collect();
     held.drain(..).rev().for_each(|t| end(&mut b, t));
     assert_eq!(one_at_a_time(&mut b, 7), got[..7]);
@@ -92,7 +92,7 @@ fn many_different_weights_hold_too_when_idle_and_when_busy() {
         }
         held.into_iter().for_each(|t| end(&mut b, t));
         for (&got, &w) in got.iter().zip(&weights) {
-            // 100 rounds of 820 turns: 100 w picks. Off by a few turns at each end, and 1 % at most.
+            // 100 rounds of 820 turns: 100 w picks. Off by a few turns at each end, and by 1 % at most.
             assert!(got.abs_diff(100 * w) <= 8 + w, "{overlap} overlap, weight {w}: {got} for {}", 100 * w);
         }
     }
@@ -115,7 +115,7 @@ fn an_explanation_has_what_other_workers_and_reports_counted() {
     let (mut here, mut sibling) = (balancer(&pool, 0, 2), balancer(&pool, 1, 2));
     let held: Vec<_> = (0..6).map(|_| start(&mut sibling)).collect();
     let own = start(&mut here);
-    // Each is read once.
+    // So that each is read once.
     one_at_a_time(&mut here, 4);
     let mut why = crate::Explanation::default();
     let picked = here.start_explained(&Request::default(), Instant(0), &mut why).unwrap();

@@ -1,5 +1,5 @@
-//! Choice of the next endpoint for a request that one has failed: away from endpoints on trial, and beyond the set if
-//! it has to.
+//! The next endpoint for a request after a failure: away from endpoints on trial, and beyond the set if it has to leave
+//! that.
 
 use super::{Balancer, hold};
 use crate::endpoints::set::{EndpointSet, Member, Slot};
@@ -11,8 +11,8 @@ use crate::seam::tried::Tried;
 use crate::structures::time::Instant;
 
 impl Balancer {
-    /// Chooses for a request that has tried an endpoint: beyond the set if it has to, and otherwise first among members
-    /// that are not on trial, which one failure is enough for.
+    /// Chooses for a request that has tried an endpoint: beyond the set if it has to leave that, and otherwise first
+    /// among members that are not on trial, as one failure is enough.
     #[cold]
     pub(super) fn choose_again(
         &mut self,
@@ -23,7 +23,7 @@ impl Balancer {
     ) -> Result<(Slot, Hold), NoPick> {
         self.refresh(now);
         let set = &self.reader.get().set;
-        // If what it tried is out of use by now, the tier that it was of may be left in part.
+        // If the endpoints it tried are out of use by now, a part of their tier may be left in the set.
         let left = || deepest(set, request.tried).or_else(|| set.members().iter().map(|m| m.tier).min());
         let left = if request.beyond { left() } else { None };
         if (request.beyond || self.has_trials) && !set.in_panic() {
@@ -54,9 +54,9 @@ impl Balancer {
         self.choose(request, waited, now, trace)
     }
 
-    /// Returns whether a request that these endpoints failed could go beyond them: to an endpoint of another zone or a lower
-    /// tier that is healthy and has room. To any if one that it tried is out of use by now, or on trial: the set has moved
-    /// on while the request was there.
+    /// Returns true if a request that these endpoints failed could go beyond them: to a healthy endpoint of another
+    /// zone or a lower tier that has room. If an endpoint it tried is out of use by now, or on trial, the set has
+    /// changed since, and any other endpoint will do.
     pub fn has_beyond(&mut self, tried: &[Slot], now: Instant) -> bool {
         self.refresh(now);
         let set = &self.reader.get().set;
@@ -68,7 +68,7 @@ impl Balancer {
     }
 }
 
-/// The lowest tier of the set that a request has tried, if it is still in use.
+/// Lowest tier of the set that a request has tried; `None` if no tried endpoint is still in use.
 fn deepest(set: &EndpointSet, tried: &[Slot]) -> Option<u8> {
     tried.iter().filter_map(|slot| set.get(*slot)).map(|m| m.tier).max()
 }

@@ -1,5 +1,5 @@
-//! Which endpoints does an answer name? Several at once, for planes that hand out addresses and do not see how clients
-//! use them, such as DNS.
+//! Picks of several endpoints at once, for planes that hand out addresses and do not see how clients use them, such as
+//! DNS.
 
 use super::Balancer;
 use crate::endpoints::set::{EndpointSet, Slot};
@@ -11,15 +11,15 @@ use crate::structures::rng::Rng;
 use crate::structures::time::Instant;
 
 impl Balancer {
-    /// Picks up to `k` different endpoints into `out`. First comes the one that a single request would get: clients
-    /// mostly take the first. If fewer than `k` are eligible, picks all of them. Each is the algorithm's choice among
-    /// those that are left, which for a weighted draw is a draw without replacement.
+    /// Picks up to `k` different endpoints into `out`, or all if fewer are eligible. The first is the one that a single
+    /// request would get, as clients mostly use the first. Each is the algorithm's choice among those that are left,
+    /// which for a weighted draw is a draw without replacement.
     ///
-    /// Counts nothing as in flight, because no end will be reported. Only the algorithm's own turn moves, once for each
-    /// call: the endpoint named second has not had its turn yet.
+    /// Nothing is counted as in flight, because no end will be reported. Only the algorithm's own turn moves, once per
+    /// call: the endpoint in second place has not had its turn yet.
     ///
     /// # Errors
-    /// Why no endpoint was picked; `out` is empty then.
+    /// The reason why no endpoint was picked; `out` is empty then.
     pub fn choose_k(
         &mut self,
         request: &Request<'_>,
@@ -36,18 +36,19 @@ impl Balancer {
     }
 }
 
-/// What one answer is made with.
+/// Inputs and scratch space of one answer.
 pub(super) struct Answer<'b> {
     pub loads: &'b Loads,
     pub rng: &'b mut Rng,
-    /// Nothing is marked before and after.
+    /// Endpoints to leave out. Empty before and after.
     pub named: &'b mut Marks,
     pub now: Instant,
     pub k: usize,
 }
 
 impl Answer<'_> {
-    /// Names endpoints of the first set that has room; the others are tried in turn as long as all of one are full.
+    /// Fills `out` from the first set that has room. The other sets are tried in turn as long as all of one are full or
+    /// tried.
     pub fn fill<'s>(
         self,
         levels: impl Iterator<Item = (&'s EndpointSet, &'s mut Box<dyn Picker>)>,

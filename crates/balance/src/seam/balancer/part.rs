@@ -1,5 +1,5 @@
-//! Which endpoints may an answer name at all? A [`Part`] of a pool, as those of one address family or zone, with pickers
-//! that know nothing else: to draw from the whole pool and leave out the rest would take longer the smaller the part is.
+//! Picks from a [`Part`] of a pool, such as one address family or zone, with pickers that know only that part: drawing
+//! from the whole pool and leaving out the rest would take longer the smaller the part is.
 
 use super::Balancer;
 use super::choose_k::Answer;
@@ -9,23 +9,23 @@ use crate::seam::picker::{NoPick, Picker};
 use crate::seam::tried::Marks;
 use crate::structures::time::Instant;
 
-/// Some endpoints of one pool, for one balancer.
+/// A part of the endpoints of one pool, for one balancer.
 #[derive(Default)]
 pub struct Part {
     slots: Marks,
-    /// What is left of the pool's set, and of each of its `overflow`.
+    /// The part's share of the pool's set and of each of its `overflow`, with their pickers.
     levels: Vec<(EndpointSet, Box<dyn Picker>)>,
-    /// The number of the set that `levels` are made of.
+    /// Number of the set that `levels` were made from.
     made_of: Option<u64>,
 }
 
 impl Part {
-    /// These endpoints.
+    /// Returns the part with these endpoints.
     pub fn new(slots: impl Iterator<Item = Slot>) -> Part {
         Part { slots: slots.collect(), ..Part::default() }
     }
 
-    /// From now on these endpoints. Turns of those that stay go on.
+    /// Replaces the endpoints. Those that stay keep their turns.
     pub fn change(&mut self, slots: impl Iterator<Item = Slot>) {
         self.slots = slots.collect();
         self.made_of = None;
@@ -33,11 +33,11 @@ impl Part {
 }
 
 impl Balancer {
-    /// As [`choose_k`](Self::choose_k), from a part of the pool. What that takes to be made of the set is done once for
-    /// each set.
+    /// Picks as [`choose_k`](Self::choose_k) does, from a part of the pool. The sets of the part are computed once per
+    /// set of the pool.
     ///
     /// # Errors
-    /// As `choose_k`.
+    /// Those of `choose_k`.
     pub fn choose_k_of(
         &mut self,
         part: &mut Part,

@@ -1,43 +1,44 @@
-//! How does a pick follow from what was compared? Each way to decide, as a program can follow it from the candidates alone:
-//! a reader of an explanation can, and a test does.
+//! Decision rules of picks, in a form that a program can apply to the candidates alone. Readers of an explanation can
+//! follow them, and a test does.
 
 use super::Candidate;
 use crate::endpoints::set::Slot;
 use std::cmp::Ordering;
 use std::fmt;
 
-/// How one of the candidates was picked.
+/// The rule by which one of the candidates was picked.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum By {
-    /// The first as they are listed.
+    /// The first candidate in the list.
     #[default]
     Order,
-    /// The lowest score; of equal ones the first listed.
+    /// The lowest score; of equal ones the first in the list.
     Lowest,
-    /// The lowest score; of equal ones the one that is due, else the first listed.
+    /// The lowest score; of equal ones the one that is due, else the first in the list.
     Score,
-    /// One after another: the next takes the place of the best so far if with this request it would have no more in flight
-    /// per weight than that has without it. If neither would, the one that is due, else the first listed.
+    /// A comparison one by one: the next candidate replaces the best so far if, with this request, it would have no
+    /// more in flight per weight than that has without it. If neither would win in this way, the one that is due wins,
+    /// else the first in the list.
     PerWeight,
-    /// The first of each class by its place; of these those that, without this request, have less load per weight than each
-    /// other would have with it; and of these the one that is due.
+    /// Compares the first of each class, by place: of those that have less load per weight without this request than
+    /// each other one would have with it, the one that is due.
     Classes,
-    /// The first whose score is below 1: what it has in flight as a part of what it may have.
+    /// The first whose score, the requests in flight as a part of the bound, is below 1.
     Below,
     /// The fewest in flight per weight; of equal ones the lowest score.
     Fewest,
-    /// Of those that are not hot, whose latencies are within a factor of the lowest one, the least load; if none is known to be
-    /// both cool and timed, the least load.
+    /// The least load among the candidates that are not hot and whose latencies are within a factor of the lowest. If
+    /// no cool candidate has a latency, the least loaded of the cool ones, else of all.
     Answers {
-        /// An endpoint with more load is hot.
+        /// Load above which an endpoint is hot.
         hot_above: f64,
-        /// Latencies within this factor of the lowest count as equal.
+        /// Factor of the lowest latency within which latencies count as equal.
         noise: f64,
     },
 }
 
 impl By {
-    /// One word for it.
+    /// Name of the rule, a single word.
     pub fn name(self) -> &'static str {
         match self {
             By::Order => "order",
@@ -51,7 +52,7 @@ impl By {
         }
     }
 
-    /// The candidate that it picks.
+    /// Returns the candidate that the rule picks; `None` if there is none.
     pub fn decide(self, candidates: &[Candidate]) -> Option<Slot> {
         let score = |c: &Candidate| c.score.unwrap_or(f64::INFINITY);
         let picked = match self {
@@ -71,7 +72,7 @@ impl By {
     }
 }
 
-/// The least; of equal ones the first.
+/// Least candidate; of equal ones the first.
 fn least(candidates: &[Candidate], by: impl Fn(&Candidate, &Candidate) -> Ordering) -> Option<&Candidate> {
     candidates.iter().min_by(|a, b| by(a, b))
 }
@@ -89,7 +90,7 @@ fn load(c: &Candidate) -> f64 {
 
 fn of_classes(candidates: &[Candidate]) -> Option<&Candidate> {
     let firsts = || candidates.iter().filter(|c| c.place.is_some_and(|(_, place)| place == 0));
-    // Products of whole numbers below 2^53: exact.
+    // Products of integers below 2^53, so they are exact.
     let with_one_more = |c: &Candidate, other: &Candidate| (load(c) + 1.0) * f64::from(other.weight);
     let without = |c: &Candidate, other: &Candidate| load(c) * f64::from(other.weight);
     let stays = |c: &&Candidate| firsts().all(|other| with_one_more(other, c) > without(c, other));
@@ -99,7 +100,7 @@ fn of_classes(candidates: &[Candidate]) -> Option<&Candidate> {
 fn of_answers(candidates: &[Candidate], hot_above: f64, noise: f64) -> Option<&Candidate> {
     let timed = |c: &&Candidate| load(c) <= hot_above && c.latency_ns > 0;
     let Some(fastest) = candidates.iter().filter(timed).min_by_key(|c| c.latency_ns) else {
-        // Those whose latency is not known are as fast as can be.
+        // Endpoints whose latency is unknown count as the fastest.
         let unknown = candidates.iter().filter(|c| load(c) <= hot_above && c.latency_ns == 0);
         let coolest = || candidates.iter().min_by(|a, b| load(a).total_cmp(&load(b)));
         return unknown.min_by(|a, b| load(a).total_cmp(&load(b))).or_else(coolest);

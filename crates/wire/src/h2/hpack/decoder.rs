@@ -1,57 +1,58 @@
-//! What fields does a block have? Each is given on as it is read; nothing of a block is kept but what its table keeps.
+//! The HPACK decoder. Passes on each field as it is read, and keeps only what belongs in its table.
 
 use super::table::Table;
 use super::{Error, huffman, read_integer};
 
-/// How much the fields of a block may be; the rest is read, as the tables have to stay alike, and not given on.
+/// Limits of a block's fields. The rest of the block is decoded, as both tables have to stay in step, but not passed
+/// on.
 #[derive(Clone, Copy, Debug)]
 pub struct HeaderLimits {
-    /// Bytes of names and values.
+    /// Most bytes of names and values.
     pub bytes: usize,
-    /// Fields. The crumbs of a cookie are one (RFC 9113 section 8.2.3).
+    /// Most fields. The crumbs of a cookie count as one (RFC 9113 section 8.2.3).
     pub fields: usize,
 }
 
-/// A block that was read.
+/// Result of decoding a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decoded {
-    /// The limit that it is over, if it is.
+    /// Limit that the block exceeds, if any.
     pub over: Option<Over>,
 }
 
 /// A limit of [`HeaderLimits`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
-    /// More bytes than allowed.
+    /// The block has more bytes than allowed.
     Bytes,
-    /// More fields than allowed.
+    /// The block has more fields than allowed.
     Fields,
 }
 
-/// Reads the blocks of one direction.
+/// Decoder of the blocks of one direction.
 #[derive(Debug)]
 pub struct Decoder {
     table: Table,
-    /// What the peer was told that its table may have.
+    /// Largest table that the peer was allowed.
     size_max: usize,
     name: Vec<u8>,
     value: Vec<u8>,
 }
 
-/// A block so many times over the limits is not read to its end: few bytes can mean many megabytes.
+/// Factor above the limits from which a block is not read to its end: few bytes can decode to many megabytes.
 const FAR_OVER: usize = 8;
 
-/// Room for strings that is kept between blocks.
+/// Capacity of strings that is kept between blocks, in bytes.
 const KEPT: usize = 1024;
 
 impl Decoder {
-    /// A decoder whose peer may have a table of so many bytes.
+    /// Returns a decoder whose peer may use a table of `size_max` bytes.
     pub fn new(size_max: usize) -> Decoder {
         let table = Table::new(super::TABLE_SIZE.min(size_max));
         Decoder { table, size_max, name: Vec::new(), value: Vec::new() }
     }
 
-    /// Changes how large a table the peer may have.
+    /// Sets how large a table the peer may use.
     pub fn set_table_size_max(&mut self, size_max: usize) {
         self.size_max = size_max;
         if self.table.max() > size_max {
@@ -59,10 +60,10 @@ impl Decoder {
         }
     }
 
-    /// Reads a whole block, and gives each field to `sink`.
+    /// Decodes a complete block, and passes each field to `sink`.
     ///
     /// # Errors
-    /// It cannot be read, or is many times larger than the limits.
+    /// If the block is malformed, or many times larger than the limits.
     pub fn decode(
         &mut self,
         mut block: &[u8],
@@ -73,7 +74,7 @@ impl Decoder {
         let (mut bytes, mut fields, mut may_resize) = (0usize, 0usize, true);
         let mut has_cookie = false;
         let mut give = |name: &[u8], value: &[u8]| {
-            // Clients send one crumb for each cookie, so that their tables hold them; `; ` joins them.
+            // Clients send a crumb per cookie, so that their tables hold them; `; ` joins them.
             if name == b"cookie" && std::mem::replace(&mut has_cookie, true) {
                 bytes = bytes.saturating_add(2 + value.len());
             } else {
@@ -112,7 +113,7 @@ impl Decoder {
                 let (name, _) = table.get(index).ok_or(Error::Index)?;
                 give(name, value)?;
                 if is_kept {
-                    // A name of the table may leave it for this field.
+                    // The entry that the name refers to may be evicted for this field.
                     name_room.clear();
                     name_room.extend_from_slice(name);
                     table.add(name_room, value);
@@ -135,7 +136,7 @@ impl Decoder {
     }
 }
 
-/// Reads a string, which is in the block or, if it was shortened, then in `room`.
+/// Reads a string, which is returned from the block or, if it was Huffman-coded, from `room`.
 fn string<'t, 'b: 't>(block: &mut &'b [u8], room: &'t mut Vec<u8>) -> Result<&'t [u8], Error> {
     let is_short = block.first().ok_or(Error::Truncated)? & 0x80 != 0;
     let len = read_integer(block, 7)?;

@@ -1,27 +1,27 @@
-//! How are fields written so that the peer needs few bytes for them? What it knows goes as a number. What is likely to come
-//! again is kept in the table; what is not, or is a secret that must not be guessed by sizes, is not.
+//! The HPACK encoder. Known fields are written as numbers. Fields that are likely to be repeated are added to the
+//! table; others are not, nor are secrets that could be guessed by their size.
 
 use super::static_table::{self, hash};
 use super::table::Table;
 use super::{TABLE_SIZE, huffman, write_integer};
 
-/// Writes the blocks of one direction.
+/// Encoder of the blocks of one direction.
 #[derive(Debug)]
 pub struct Encoder {
     table: Table,
-    /// The smallest and the last size of the table that the peer has to be told of.
+    /// Smallest and latest table size that the peer has yet to be informed of.
     resized: Option<(usize, usize)>,
     lower: Vec<u8>,
 }
 
-/// How a field is written that has no number.
+/// Representation of a field that has no number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Keep {
-    /// It is kept, and has one then.
+    /// Added to the table, where it gets a number.
     Table,
-    /// It is not: others take its place for nothing.
+    /// Not added, as it would only evict others.
     Not,
-    /// Nor may any other side keep it.
+    /// Not added by any other hop either.
     Never,
 }
 
@@ -32,12 +32,13 @@ impl Default for Encoder {
 }
 
 impl Encoder {
-    /// One whose peer takes a table of the usual size.
+    /// Returns an encoder whose peer accepts a table of the default size.
     pub fn new() -> Encoder {
         Encoder { table: Table::new(TABLE_SIZE), resized: None, lower: Vec::new() }
     }
 
-    /// The peer takes a table of so many bytes. No more than the usual size is used: a table is searched for each field.
+    /// Sets the table size that the peer accepts. At most the default size is used, as the table is searched for each
+    /// field.
     pub fn set_table_size_max(&mut self, size: usize) {
         let size = size.min(TABLE_SIZE);
         if size != self.table.max() {
@@ -96,16 +97,16 @@ impl Encoder {
     }
 }
 
-/// True if a letter is in upper case. Without an end before the end: nearly no name has one, and eight bytes cost as much as one.
+/// True if a letter is in upper case. No early exit: hardly any name has one, and eight bytes cost as much as one.
 fn has_upper(name: &[u8]) -> bool {
     name.iter().fold(false, |has, byte| has | byte.is_ascii_uppercase())
 }
 
-/// What differs from one message to the next would only push out what does not.
+/// Chooses the representation of a field. Values that differ between messages would only evict those that do not.
 fn keep(name: &[u8], value: &[u8]) -> Keep {
     match name {
         b"authorization" | b"proxy-authorization" => Keep::Never,
-        // A short one could be guessed byte by byte by what its size becomes.
+        // A short one could be guessed byte by byte from the resulting size.
         b"cookie" | b"set-cookie" if value.len() < 20 => Keep::Never,
         b":path" | b"content-length" | b"content-range" | b"etag" | b"last-modified" | b"location" | b"set-cookie"
         | b"age" | b"expires" | b"if-none-match" | b"if-modified-since" | b"grpc-timeout" | b"traceparent"

@@ -1,9 +1,8 @@
-//! How are strings of fields shortened? By the Huffman code of RFC 7541 appendix B, which is canonical: the lengths of its
-//! codes tell all of it.
+//! The Huffman code of RFC 7541 appendix B for strings. The code is canonical, so the lengths of its codes define it.
 
 use super::Error;
 
-/// Bits of the code of each byte; the last is that of the end, which is never sent whole.
+/// Length of each byte's code in bits. The last is that of the end symbol, which is never sent completely.
 const LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28,
     28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15, 6, 12,
@@ -19,16 +18,16 @@ const LENGTHS: [u8; 257] = [
 const END: u16 = 256;
 const LONGEST: usize = 30;
 
-/// Codes of the same length follow each other, in the order of their bytes.
+/// Tables of the code. Codes of equal length are consecutive, in the order of their bytes.
 struct Code {
-    /// By byte.
+    /// Code of each byte.
     codes: [u32; 257],
-    /// By length: the first code, and where its byte is in `ordered`.
+    /// First code of each length, and the index of its byte in `ordered`.
     first: [u32; LONGEST + 2],
     start: [u16; LONGEST + 2],
     /// Bytes in the order of their codes.
     ordered: [u16; 257],
-    /// By the next eight bits: a byte, and the length of its code; 0 for a longer one.
+    /// Byte and code length for the next eight bits; 0 for a longer code.
     short: [(u8, u8); 256],
 }
 
@@ -70,7 +69,7 @@ const fn build() -> Code {
     code
 }
 
-/// How many bytes the code of a string takes.
+/// Returns the number of bytes in the code of a string.
 pub fn encoded_len(text: &[u8]) -> usize {
     text.iter().map(|&b| LENGTHS[usize::from(b)] as usize).sum::<usize>().div_ceil(8)
 }
@@ -88,7 +87,7 @@ pub fn encode(text: &[u8], out: &mut Vec<u8>) {
         }
     }
     if count > 0 {
-        // The front of the end's code, which is all ones.
+        // Padded with the start of the end symbol's code, which is all ones.
         out.push((bits << (8 - count)) as u8 | 0xff >> count);
     }
 }
@@ -96,7 +95,7 @@ pub fn encode(text: &[u8], out: &mut Vec<u8>) {
 /// Appends the string of a code.
 ///
 /// # Errors
-/// The code has the end in it, or padding that is not the front of it.
+/// If the code contains the end symbol, or padding that is not the start of it.
 pub fn decode(code: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     let (mut bits, mut count) = (0u64, 0usize);
     let mut rest = code.iter();
@@ -110,7 +109,7 @@ pub fn decode(code: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         if count == 0 {
             return Ok(());
         }
-        // Eight bits, with ones behind the last.
+        // Eight bits, padded with ones.
         let peeked = if count >= 8 { bits >> (count - 8) } else { bits << (8 - count) | 0xff >> count } as u8;
         let (byte, length) = CODE.short[usize::from(peeked)];
         if length > 0 && usize::from(length) <= count {
@@ -131,7 +130,7 @@ pub fn decode(code: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     }
 }
 
-/// The next symbol and the length of its code, if it is whole.
+/// Returns the next symbol and the length of its code; `None` if it is incomplete.
 fn long(bits: u64, count: usize) -> Option<(u16, usize)> {
     (5..=LONGEST.min(count)).find_map(|length| {
         let next = (bits >> (count - length)) as u32;
@@ -169,7 +168,7 @@ mod tests {
 
     #[test]
     fn what_is_no_code_is_refused() {
-        // The end; eight bits of padding; padding that is not all ones.
+        // The end symbol; eight bits of padding; padding that is not all ones.
         for code in [&[0xff; 4][..], &[0xff], &[0x00, 0x00]] {
             assert_eq!(decoded(code), Err(Error::Huffman), "{code:?}");
         }

@@ -1,26 +1,26 @@
-//! Numbers of HPACK (RFC 7541 section 5.1), and the reasons for which a block cannot be read.
+//! Integers of HPACK (RFC 7541 section 5.1), and errors of decoding.
 
-/// The size of a table as long as nothing else was said, in bytes.
+/// Default size of a table, in bytes.
 pub const TABLE_SIZE: usize = 4096;
 
-/// A block that cannot be read: the tables of both sides are no longer alike, so its connection ends.
+/// Error of a block that cannot be decoded. Both sides' tables are out of step then, so the connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// It ends within a field.
+    /// The block ends inside a field.
     Truncated,
-    /// A number is larger than any that means something.
+    /// An integer is larger than any meaningful one.
     Integer,
-    /// No field has this number.
+    /// No table has a field with this index.
     Index,
-    /// A string that is no Huffman code.
+    /// A string is not a valid Huffman code.
     Huffman,
-    /// The size of the table changes to more than is allowed, or behind a field.
+    /// The table is resized to more than is allowed, or after a field.
     Size,
-    /// It is many times larger than the limits: the rest is not looked at.
+    /// The block is many times larger than the limits. The rest was not decoded.
     TooLarge,
 }
 
-/// Reads a number whose first bits, `prefix` of them, are in the first byte.
+/// Reads an integer whose first `prefix` bits are in the first byte.
 pub(super) fn read_integer(bytes: &mut &[u8], prefix: u32) -> Result<usize, Error> {
     let (&first, mut rest) = bytes.split_first().ok_or(Error::Truncated)?;
     let most = (1usize << prefix) - 1;
@@ -30,7 +30,7 @@ pub(super) fn read_integer(bytes: &mut &[u8], prefix: u32) -> Result<usize, Erro
         loop {
             let (&byte, behind) = rest.split_first().ok_or(Error::Truncated)?;
             rest = behind;
-            // 28 bits are more than any block has.
+            // 28 bits are more than any block needs.
             if shift > 21 {
                 return Err(Error::Integer);
             }
@@ -45,7 +45,7 @@ pub(super) fn read_integer(bytes: &mut &[u8], prefix: u32) -> Result<usize, Erro
     Ok(value)
 }
 
-/// Appends a number behind `first`, whose last `prefix` bits are free.
+/// Appends an integer that begins in the last `prefix` bits of `first`.
 pub(super) fn write_integer(value: usize, first: u8, prefix: u32, out: &mut Vec<u8>) {
     let most = (1usize << prefix) - 1;
     if value < most {

@@ -1,5 +1,5 @@
-//! How are the fields of heads written in HTTP/2? By numbers of fields that both sides know, and strings that are shortened
-//! (HPACK, RFC 7541).
+//! HPACK (RFC 7541), the compression of heads in HTTP/2: indexes of fields that both sides know, and Huffman-coded
+//! strings.
 
 mod decoder;
 mod encoder;

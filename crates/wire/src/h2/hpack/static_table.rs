@@ -1,6 +1,6 @@
-//! Which fields does every peer know? RFC 7541 appendix A.
+//! The static table of fields that every peer knows (RFC 7541 appendix A).
 
-/// Name and value, from index 1 on.
+/// Name and value of each field, from index 1 on.
 pub const STATIC: [(&str, &str); 61] = [
     (":authority", ""),
     (":method", "GET"),
@@ -65,7 +65,7 @@ pub const STATIC: [(&str, &str); 61] = [
     ("www-authenticate", ""),
 ];
 
-/// Slots by the hash of a name: the first index of that name, 0 for none.
+/// Hash table of names, with the first index of each name; 0 for none.
 static BY_NAME: [u8; 256] = by_name();
 
 const fn by_name() -> [u8; 256] {
@@ -98,10 +98,10 @@ const fn same(a: &[u8], b: &[u8]) -> bool {
     true
 }
 
-/// The hash of a name or a value, eight bytes at a time: of fields that a peer chooses, nothing depends on it but time that is
-/// bounded.
+/// Hashes a name or a value, eight bytes at a time. Peers can choose colliding fields, but that only costs time, which
+/// is bounded.
 pub const fn hash(text: &[u8]) -> u32 {
-    // As FxHash mixes: an odd number with bits everywhere.
+    // The mix of FxHash: a factor that is odd, with bits everywhere.
     const FACTOR: u64 = 0x517c_c1b7_2722_0a95;
     let (mut hash, mut rest) = (text.len() as u64, text);
     while let Some((word, behind)) = rest.split_first_chunk::<8>() {
@@ -114,11 +114,12 @@ pub const fn hash(text: &[u8]) -> u32 {
         i += 1;
     }
     hash = (hash.rotate_left(5) ^ word).wrapping_mul(FACTOR);
-    // The upper bits are the best mixed.
+    // The upper bits are mixed best.
     (hash >> 32) as u32
 }
 
-/// The index of a field and whether its value is that, too; `None` if not even its name is here. `hash` is that of the name.
+/// Returns the index of a field, and true if its value matches too; `None` if its name is unknown. `hash`: that of the
+/// name.
 pub fn find(hash: u32, name: &[u8], value: &[u8]) -> Option<(usize, bool)> {
     let mut slot = hash as usize % 256;
     let first = loop {

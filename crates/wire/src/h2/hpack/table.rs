@@ -1,13 +1,13 @@
-//! Which fields did a connection have before? A table that both sides keep alike (RFC 7541 section 2.3.2): the newest first,
-//! the oldest leave when it is full.
+//! The dynamic table of previous fields (RFC 7541 section 2.3.2), which both sides keep in step. The newest field comes
+//! first, and the oldest are evicted when it is full.
 
 use super::static_table::{STATIC, hash};
 use std::collections::VecDeque;
 
-/// What an entry takes beside its bytes (section 4.1).
+/// Size of an entry in addition to its bytes (section 4.1).
 const OVERHEAD: usize = 32;
 
-/// The table of one direction.
+/// Dynamic table of one direction.
 #[derive(Debug)]
 pub struct Table {
     entries: VecDeque<Entry>,
@@ -17,7 +17,7 @@ pub struct Table {
 
 #[derive(Debug)]
 struct Entry {
-    /// Name and value, one behind the other.
+    /// Name and value, concatenated.
     bytes: Box<[u8]>,
     name_len: usize,
     name_hash: u32,
@@ -35,17 +35,17 @@ impl Entry {
 }
 
 impl Table {
-    /// An empty one of at most so many bytes.
+    /// Returns an empty table of at most `max` bytes.
     pub fn new(max: usize) -> Table {
         Table { entries: VecDeque::new(), size: 0, max }
     }
 
-    /// How many bytes it may have.
+    /// Largest size in bytes.
     pub fn max(&self) -> usize {
         self.max
     }
 
-    /// Changes how many bytes it may have.
+    /// Sets the largest size in bytes, and evicts entries beyond it.
     pub fn set_max(&mut self, max: usize) {
         self.max = max;
         self.make_room(0);
@@ -59,7 +59,7 @@ impl Table {
         }
     }
 
-    /// Adds a field; one that is larger than the table empties it.
+    /// Adds a field. One that is larger than the table empties it.
     pub fn add(&mut self, name: &[u8], value: &[u8]) {
         let size = name.len() + value.len() + OVERHEAD;
         self.make_room(size);
@@ -71,7 +71,7 @@ impl Table {
         }
     }
 
-    /// The field of an index, from 1 on: first those that every peer knows.
+    /// Returns the field at an index, from 1 on; the static table comes first.
     pub fn get(&self, index: usize) -> Option<(&[u8], &[u8])> {
         match index.checked_sub(1)? {
             at if at < STATIC.len() => Some((STATIC[at].0.as_bytes(), STATIC[at].1.as_bytes())),
@@ -79,7 +79,7 @@ impl Table {
         }
     }
 
-    /// The index of a field, and whether its value is that, too.
+    /// Returns the index of a field, and true if its value matches too; `None` if its name is not in the table.
     pub fn find(&self, name_hash: u32, name: &[u8], value: &[u8]) -> Option<(usize, bool)> {
         let value_hash = hash(value);
         let mut named = None;
@@ -95,7 +95,7 @@ impl Table {
         named
     }
 
-    /// Bytes that it holds, by the rules of the RFC.
+    /// Size of all entries in bytes, by the rules of the RFC.
     #[cfg(test)]
     pub fn size(&self) -> usize {
         self.size

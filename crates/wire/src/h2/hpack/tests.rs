@@ -1,4 +1,4 @@
-//! Are blocks of fields read and written as RFC 7541 shows them?
+//! Blocks of fields, compared with the examples of RFC 7541.
 
 use super::*;
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ fn hex(text: &str) -> Vec<u8> {
 
 #[test]
 fn the_requests_of_the_rfc_are_read() {
-    // Appendix C.3 and C.4: the same three requests on one connection, in plain strings and in short ones.
+    // Appendix C.3 and C.4: the same three requests on one connection, in plain strings and in Huffman-coded ones.
     let plain = [
         "8286 8441 0f77 7777 2e65 7861 6d70 6c65 2e63 6f6d",
         "8286 84be 5808 6e6f 2d63 6163 6865",
@@ -54,7 +54,7 @@ fn the_requests_of_the_rfc_are_read() {
 
 #[test]
 fn the_responses_of_the_rfc_are_read_with_a_table_of_256_bytes() {
-    // Appendix C.6: entries leave the table.
+    // Appendix C.6: entries are evicted from the table.
     let blocks = [
         "4882 6402 5885 aec3 771a 4b61 96d0 7abe 9410 54d4 44a8 2005 9504 0b81 66e0 82a6 2d1b ff6e 919d 29ad 1718 63c7 8f0b 97c8 e9ae 82ae 43d3",
         "4883 640e ffc1 c0bf",
@@ -116,7 +116,7 @@ fn a_block_that_makes_no_sense_is_refused() {
 #[test]
 fn more_than_the_limit_is_read_and_not_given_on() {
     let mut decoder = Decoder::new(TABLE_SIZE);
-    // One large field, and its number again and again.
+    // One large field, and its index again and again.
     let mut block = vec![0x40, 1, b'x', 0x7f, 0x81, 0x1e];
     block.extend([b'v'; 127 + 0x81 - 0x80 + (0x1e << 7)]);
     block.extend([0x80 | 62; 18]);
@@ -124,7 +124,7 @@ fn more_than_the_limit_is_read_and_not_given_on() {
     let decoded = decoder.decode(&block, limits, &mut |name, value| given += name.len() + value.len());
     assert_eq!((decoded, given <= 10_000), (Ok(Decoded { over: Some(Over::Bytes) }), true));
     assert_eq!(decode(&mut decoder, &[0x80 | 62]).unwrap()[0].1.len(), 3968);
-    // A block that is far over it is not read to its end, by bytes or by fields.
+    // A block that is far over the limits is not read to its end, by bytes or by fields.
     assert_eq!(decoder.decode(&[0x80 | 62; 1000], limits, &mut |_, _| {}), Err(Error::TooLarge));
     assert_eq!(decoder.decode(&[0x82; 807], limits, &mut |_, _| {}), Ok(Decoded { over: Some(Over::Fields) }));
     assert_eq!(decoder.decode(&[0x82; 808], limits, &mut |_, _| {}), Err(Error::TooLarge));
