@@ -1,9 +1,9 @@
-//! A head as a list of lines: the second opinion that the fuzzers compare with. It shares no code with the engine, and
-//! is written to be read, not to be fast.
+//! A head as a list of lines: the naive reading that fuzzers compare with. Shares no code with the engine,
+//! and is written for clarity instead of speed.
 // Each target uses a part of it.
 #![allow(dead_code)]
 
-/// A head's lines, without their ends.
+/// Lines of a head, without their endings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     pub first: Vec<u8>,
@@ -11,7 +11,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// Splits a head that ends in an empty line, and checks what every head must keep to.
+    /// Splits a head that ends in an empty line, and checks what holds for every head.
     pub fn split(bytes: &[u8]) -> Head {
         let text = bytes.strip_suffix(b"\r\n\r\n").expect("a head ends in an empty line");
         let mut lines: Vec<Vec<u8>> = vec![vec![]];
@@ -37,29 +37,29 @@ impl Head {
         Head { first, fields }
     }
 
-    /// The values of all fields of a name.
+    /// Values of all fields with this name.
     pub fn values(&self, name: &str) -> Vec<&[u8]> {
         self.fields.iter().filter(|line| name_of(line) == name).map(|line| value_of(line)).collect()
     }
 
-    /// Whether some field's comma-separated values name this.
+    /// True if the comma-separated values of a field contain this token.
     pub fn lists(&self, name: &str, token: &str) -> bool {
         self.values(name).into_iter().any(|value| tokens(value).iter().any(|t| t == token))
     }
 
-    /// The names that `Connection` takes out, but for those that a proxy answers for.
+    /// Names listed by `Connection`, except those that a proxy handles itself.
     pub fn nominated(&self) -> Vec<String> {
         let kept = ["host", "content-length", "transfer-encoding", "expect"];
         let all = self.values("connection").into_iter().flat_map(tokens);
         all.filter(|t| !kept.contains(&t.as_str())).collect()
     }
 
-    /// The fields, but for those of these names.
+    /// All fields except those with these names.
     pub fn without(&self, names: &[String]) -> Vec<Vec<u8>> {
         self.fields.iter().filter(|line| !names.contains(&name_of(line))).cloned().collect()
     }
 
-    /// Whether the field of this name, of which there is one at most, has a value behind one space or none.
+    /// True if the field of this name, of which there is at most one, has a value after one space or none.
     pub fn is_plain(&self, name: &str) -> bool {
         let line = self.fields.iter().find(|line| name_of(line) == name);
         line.is_some_and(|line| {
