@@ -68,7 +68,7 @@ impl Head {
         })
     }
 
-    /// The fields, but for a framing that is spelled oddly; and that framing, spelled plainly.
+    /// The fields without a framing field in unusual spelling, and that field in its usual spelling.
     pub fn plain_framing(&self) -> (Vec<Vec<u8>>, Option<Vec<u8>>) {
         let (mut fields, mut anew) = (self.fields.clone(), None);
         fields.retain(|line| {
@@ -93,7 +93,7 @@ impl Head {
         !self.values(name).is_empty()
     }
 
-    /// The lines as a head.
+    /// Joins lines into a head.
     pub fn join(first: &[u8], fields: &[Vec<u8>]) -> Vec<u8> {
         let mut out = [first, b"\r\n"].concat();
         for line in fields {
@@ -105,13 +105,13 @@ impl Head {
     }
 }
 
-/// Lower case.
+/// Name of a field line, in lower case.
 pub fn name_of(line: &[u8]) -> String {
     let name = line.split(|b| *b == b':').next().expect("there is one");
     String::from_utf8_lossy(name).to_ascii_lowercase()
 }
 
-/// Whether a name, in lower case, is one that a proxy answers for, but for underscores.
+/// True if a lower-case name, with `-` for `_`, is one that a proxy sets or interprets itself.
 pub fn is_lookalike(name: &str) -> bool {
     let ours = "content-length transfer-encoding x-forwarded-for x-forwarded-proto x-forwarded-host keep-alive \
                 proxy-connection http2-settings cdn-loop client-cert client-cert-chain x-client-cert-issuer \
@@ -119,13 +119,13 @@ pub fn is_lookalike(name: &str) -> bool {
     name.contains('_') && ours.split(' ').any(|o| o == name.replace('_', "-"))
 }
 
-/// Without the spaces and tabs around it.
+/// Value of a field line, without surrounding spaces and tabs.
 pub fn value_of(line: &[u8]) -> &[u8] {
     let at = line.iter().position(|b| *b == b':').map_or(line.len(), |at| at + 1);
     trim(&line[at..])
 }
 
-/// The elements of a comma-separated list, in lower case.
+/// Elements of a comma-separated list, in lower case.
 pub fn tokens(value: &[u8]) -> Vec<String> {
     let element = |e: &[u8]| String::from_utf8_lossy(trim(e)).to_ascii_lowercase();
     value.split(|b| *b == b',').map(element).filter(|e| !e.is_empty()).collect()
@@ -142,7 +142,7 @@ pub fn is_token(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b)
 }
 
-/// Three ways to cut bytes, drawn from the bytes themselves, so that an input is just a message.
+/// Three ways to split bytes, derived from the bytes themselves, so that an input is just a message.
 pub fn cuts(bytes: &[u8]) -> [Vec<usize>; 3] {
     let mut hash =
         bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3));

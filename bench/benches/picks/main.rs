@@ -31,15 +31,15 @@ pub struct Subject {
 /// Requests in flight at any time.
 pub const IN_FLIGHT: usize = 64;
 
-/// Nanoseconds per pick of every algorithm, beside tower and pingora-load-balancing.
+/// Nanoseconds per pick of every algorithm, compared with tower and pingora-load-balancing.
 #[derive(Parser)]
 struct Arguments {
-    /// Only subjects whose name contains one of these words.
+    /// Measure only subjects whose name contains one of these words.
     filter: Vec<String>,
     /// Batches per figure.
     #[arg(long, default_value_t = 101, value_parser = clap::value_parser!(u16).range(5..=10_000))]
     batches: u16,
-    /// Only pools of so many endpoints.
+    /// Measure only pools of these sizes.
     #[arg(long, value_delimiter = ',', default_value = "10,100,1000,10000")]
     endpoints: Vec<usize>,
     /// Also write every figure to this file.

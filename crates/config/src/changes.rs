@@ -149,7 +149,7 @@ impl Differs<'_> {
             let (old, new) = (old.get(&*key), new.get(&*key));
             match &*key {
                 "endpoints" => self.listed("endpoint", of, list(old), list(new), endpoint_name),
-                // They identify the endpoint, so they cannot differ.
+                // Endpoints are matched by these.
                 "name" | "addr" if of.contains("endpoint ") => {}
                 _ => self.value(of, &format!("{path}{key}"), old, new),
             }

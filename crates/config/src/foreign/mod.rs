@@ -114,8 +114,8 @@ fn find<'t>(rows: impl IntoIterator<Item = &'t words::Row>, word: &str) -> Optio
     rows.into_iter().find(|(words, _)| words.split(' ').any(|w| w == plain)).map(|(_, is)| *is)
 }
 
-/// Puts the value seen where the table has an example, in `<` and `>`, if it can stand there; for `<KEY|EXAMPLE>` the value of
-/// that key beside it.
+/// Replaces each example in `<` and `>` by the value seen, if that fits; `<KEY|EXAMPLE>` takes the value of
+/// `KEY` in `beside`.
 fn filled(is: &str, value: &Tree, beside: &TableNode) -> String {
     let mut out = String::new();
     let mut rest = is;

@@ -126,7 +126,7 @@ pub(crate) enum Formed {
 }
 
 impl Form {
-    /// Description for docs and messages, with its article.
+    /// Description for docs and messages, with an article where it takes one.
     pub fn describe(self) -> &'static str {
         match self {
             Form::Bind => "an IP address and port, such as \"127.0.0.1:8080\" or \"[::]:80\"",

@@ -55,7 +55,7 @@ struct Slot {
 #[derive(Debug)]
 pub struct Watched {
     slot: u32,
-    /// True once epoll reports writability, which mostly is not needed because sockets are writable.
+    /// True once epoll reports writability, which is rarely needed because sockets usually are writable.
     tells_writable: Cell<bool>,
     of_its_thread: PhantomData<*const ()>,
 }

@@ -15,7 +15,7 @@ use std::task::{Context, Waker};
 pub enum WakerSlot {
     /// Task of this thread's event loop, by key.
     Task(Key),
-    /// Waker of a future that is polled by other means. In an `Rc`, which is smaller; such wakers are rare.
+    /// Waker of a future that is polled by other means. In an `Rc`, which keeps slots small; such wakers are rare.
     Other(Rc<Waker>),
 }
 

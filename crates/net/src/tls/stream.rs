@@ -1,7 +1,7 @@
 //! TLS connections with the interface of plain ones. Before its handshake a connection is plain, so that a
 //! preamble before TLS can be read and plaintext can be answered.
 //!
-//! A read takes up to two full records and opens them directly into the reader's buffer; a write seals
+//! A read has room for at least two full records, and opens them directly into the reader's buffer; a write seals
 //! directly into a buffer that one send takes. What the kernel does not accept is kept, and precedes
 //! everything else. An idle connection has no buffer.
 

@@ -55,14 +55,14 @@ words! {
         Client = "client",
         /// Client port; 0 if only a proxy knows it.
         ClientPort = "client_port",
-        /// Address of the proxy that connected; empty for direct clients.
+        /// Address of the proxy that connected; `-` for direct clients.
         Peer = "peer",
         /// Name of the listener that accepted the client.
         Listener = "listener",
         /// Name of the route that matched.
         Route = "route",
         Pool = "pool",
-        /// Name of the last endpoint that was tried.
+        /// Name of the endpoint; `-` if none was chosen.
         Endpoint = "endpoint",
         /// `POOL/ENDPOINT`, as HAProxy writes backend and server.
         Server = "server",
