@@ -27,7 +27,7 @@ const SIZE: &[(&str, u64)] = &[
 /// Parses `"250ms"`, `"1.5s"` or `"1m30s"` (units descending) into nanoseconds.
 ///
 /// # Errors
-/// A sentence that says what is wrong with the text.
+/// A sentence that describes the fault in the text.
 pub(crate) fn duration_ns(text: &str) -> Result<u64, String> {
     let mut rest = text;
     let mut total = 0u64;
@@ -55,7 +55,7 @@ pub(crate) fn duration_ns(text: &str) -> Result<u64, String> {
 /// Parses `"32KiB"` or `"1MB"` into bytes.
 ///
 /// # Errors
-/// A sentence that says what is wrong with the text.
+/// A sentence that describes the fault in the text.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let (digits, unit, after) = part(text)?;
     if !after.is_empty() {

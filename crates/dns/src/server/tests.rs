@@ -79,7 +79,7 @@ async fn a_worker_that_cannot_serve_a_socket_ends_and_says_why() {
         assert!(lost.starts_with("dns-1 has ended on its own: Operation not permitted"), "{broken:?}: {lost}");
         assert_eq!(runtime.still_running().collect::<Vec<_>>(), ["dns-0"], "{broken:?}: the other one goes on");
 
-        // A worker that is told to end does so without an error.
+        // A worker that is ordered to end does so without an error.
         runtime.command(Command::Drain);
         assert_eq!(runtime.worker_lost().await, "dns-0 has ended on its own");
         assert!(runtime.has_ended());

@@ -67,11 +67,10 @@ table! {
 }
 
 table! {
-    static FIELDS = "Header fields to add to each line: up to 16 of requests and 16 of responses. The first 256 bytes \
-        of a value are logged. Do not log fields that identify a person or grant access, such as `Cookie` and \
-        `Authorization`.",
-        "Header fields that lines have as well: up to 16 of requests and 16 of responses, of each value its first 256 bytes. \
-         What names a person or lets one in, as `Cookie` and `Authorization`, has no place in a log.";
+    static FIELDS = "fields of access_log of [telemetry]",
+        "Header fields to add to each line: up to 16 of requests and 16 of responses. The first 256 bytes of a \
+        value are logged. Do not log fields that identify a person or grant access, such as `Cookie` and \
+        `Authorization`.";
 
     /// `fields` of the access log: at most 16 names each.
     #[derive(Clone, Debug, PartialEq, Eq)]

@@ -38,7 +38,7 @@ impl LineSink {
     /// Parses the value of `path`.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with the text.
+    /// A sentence that describes the fault in the text.
     pub(super) fn parse(text: &str) -> Result<LineSink, String> {
         let sink = match text.split_once(':') {
             None if matches!(text, "-" | "stdout") => LineSink::Stdout,

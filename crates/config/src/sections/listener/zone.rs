@@ -131,7 +131,7 @@ table! {
 }
 
 table! {
-    static RECORD = "A name in the zone, and the pool whose endpoints it resolves to.", "A name, and the pool whose endpoints are its addresses.";
+    static RECORD = "records.NAME of zone", "A name in the zone, and the pool whose endpoints it resolves to.";
 
     /// Name in the zone, with the pool that it resolves to.
     #[derive(Clone, Debug, PartialEq, Eq)]

@@ -40,10 +40,9 @@ table! {
 }
 
 table! {
-    pub(super) static MYSQL = "A login at MySQL or MariaDB. Closing after the greeting would count as a connection \
-        error, and the server blocks a host after `max_connect_errors` of them.",
-        "A login at MySQL or MariaDB. A check that closes after the greeting would count as an error of its host, which the \
-        server locks out after `max_connect_errors`.";
+    pub(super) static MYSQL = "health.mysql of [pool.NAME]",
+        "A login at MySQL or MariaDB. Closing after the greeting would count as a connection error, and the server \
+        blocks a host after `max_connect_errors` of them.";
 
     /// Keys of [`Check::Mysql`](super::health::Check::Mysql).
     #[derive(PartialEq)]

@@ -10,10 +10,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 table! {
-    pub(crate) static DISCOVER = "Endpoints found while evenkeel runs, added to those of `endpoints`. Set exactly one \
-        of `dns` and `file`. While the source fails, the last list it gave stays in use.",
-        "Finds endpoints while evenkeel runs, beside those that `endpoints` lists: `dns` or `file`. While a source \
-        fails, the last list that it gave goes on.";
+    pub(crate) static DISCOVER = "discover of [pool.NAME]",
+        "Endpoints found while evenkeel runs, added to those of `endpoints`. Set exactly one of `dns` and `file`. \
+        While the source fails, the last list it gave stays in use.";
 
     /// `discover` of a pool: endpoints in addition to those that the configuration lists.
     #[derive(Clone, Debug, PartialEq, Eq)]

@@ -112,8 +112,8 @@ table! {
 }
 
 table! {
-    static LATENCY = "Ejects endpoints whose mean latency in an interval is above `factor` times the pool's median.",
-        "Ejects endpoints whose mean latency in an interval is above `factor` x the median of the pool's.";
+    static LATENCY = "outlier.latency of [pool.NAME]",
+        "Ejects endpoints whose mean latency in an interval is above `factor` times the pool's median.";
 
     impl for outlier::Latency {
         factor = Key {
