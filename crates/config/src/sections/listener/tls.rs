@@ -139,7 +139,7 @@ table! {
             kind: Kind::List(&Kind::Text(Form::Host)),
             absent: Absent::Means("`cert` and `key` must be set"),
             help: "Names for which the authority of `[acme]` issues and renews the certificate. Until it is issued, \
-                clients get a self-signed one.",
+                clients get a self-signed one that they do not trust.",
             why: "",
         }, read names;
         /// File of the OCSP response to staple.

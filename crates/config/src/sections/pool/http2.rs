@@ -61,7 +61,7 @@ table! {
             absent: Absent::Default("\"5m\""),
             help: "Sends a PING to an endpoint that has requests in flight and has been silent for this long, at most \
                 twice before it sends part of a response. The time doubles with each ENHANCE_YOUR_CALM from the \
-                endpoint. TCP keep-alive detects dead machines sooner, within 30 s if bytes are waiting for them.",
+                endpoint. The kernel detects dead machines, within 30 s if it has bytes for them.",
             why: "gRPC servers close connections whose pings come more often, and fail all their calls.",
         };
         /// Longest wait for the answer to a PING.

@@ -74,7 +74,7 @@ table! {
         balance: Balance = Key {
             name: "balance",
             kind: Kind::Balance,
-            absent: Absent::Means("the first algorithm of that page"),
+            absent: Absent::Means("the first one of the algorithms page"),
             help: "Balancing algorithm: `\"NAME\"` or `{ NAME = { PARAMETER = VALUE } }`. See the \
                 [algorithms](algorithms.md) page.",
             why: "",
