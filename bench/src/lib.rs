@@ -1,1 +1,1 @@
-//! Nothing: this package exists for its benches.
+//! Empty: this package exists for its benches.

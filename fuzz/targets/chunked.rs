@@ -1,5 +1,5 @@
-//! Is a chunked body what a naive reader takes it for? If one of the two takes a body to its end, both do, at the same
-//! byte and with the same content; and no split changes anything.
+//! Chunked bodies compared with a naive reader: if one of the two reads a body to its end, so does the other,
+//! with the same length and content, however the bytes are split.
 #![no_main]
 
 mod naive;
@@ -41,7 +41,8 @@ fn decode<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Decoded, Rej
     Ok(decoded)
 }
 
-/// A whole body by the grammar of RFC 9112 section 7.1, with our limits: its content and its length.
+/// Reads a whole body by the grammar of RFC 9112 section 7.1, with our limits. Returns its content and
+/// length.
 fn read(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
     let (mut at, mut content, mut extensions) = (0, Vec::new(), 0);
     loop {
@@ -74,7 +75,7 @@ fn read(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
     loop {
         let line = line(bytes, &mut at)?;
         if line.is_empty() {
-            // The last line end is not counted.
+            // The final line ending is not counted.
             return (at - 2 - trailers <= 16 * 1024).then_some((content, at));
         }
         let colon = line.iter().position(|b| *b == b':')?;
@@ -92,7 +93,7 @@ fn read(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
     }
 }
 
-/// A line of text without its end, which must be a CRLF.
+/// Reads a line of text without its ending, which must be a CRLF.
 fn line<'a>(bytes: &'a [u8], at: &mut usize) -> Option<&'a [u8]> {
     let rest = bytes.get(*at..)?;
     let end = rest.iter().position(|b| *b < b' ' && *b != b'\t' || *b == 0x7f)?;

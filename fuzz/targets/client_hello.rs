@@ -1,5 +1,5 @@
-//! Is a ClientHello read the same however it comes in? Whatever bytes: the first answer of any prefix is the answer, and
-//! what it names can be a name.
+//! A ClientHello reads the same however it is split: the first answer for any prefix is final, and a server
+//! name is a valid name.
 #![no_main]
 
 mod pieces;

@@ -1,5 +1,5 @@
-//! Does any text make the configuration's reader panic, or disagree with itself? It gives a plan or says what is wrong,
-//! the same each time, and a plan written out reads back as itself.
+//! The configuration reader on any text: it does not panic, returns a plan or errors, does so
+//! deterministically, and a written plan reads back as itself.
 #![no_main]
 
 use evenkeel_config::{Severity, parse_str, render_text, to_json};
@@ -14,7 +14,7 @@ fuzz_target!(|text: &str| {
     assert_eq!(render_text(&outcome.diagnostics, true).is_empty(), outcome.diagnostics.is_empty());
     assert_eq!(to_json(&outcome.diagnostics).as_array().map(Vec::len), Some(outcome.diagnostics.len()));
     let Some(plan) = outcome.plan else { return };
-    // What the planes take for granted.
+    // Assumptions of the planes.
     assert!(!plan.listeners.is_empty() && !plan.pools.is_empty() && !plan.routes.is_empty());
     for route in &*plan.routes {
         assert!(plan.pools.iter().any(|pool| pool.name == route.pool), "a route to no pool");

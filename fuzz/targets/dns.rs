@@ -1,4 +1,4 @@
-//! Can a DNS message do harm? Whatever bytes: it is read or refused, and what is read is what came.
+//! DNS messages: any bytes are parsed or refused, and parsed parts equal the input.
 #![no_main]
 
 use evenkeel_dns::query::{Name, Query, Reject};

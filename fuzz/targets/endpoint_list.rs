@@ -1,5 +1,5 @@
-//! Does any list of endpoints make its reader panic, or let something through that a pool must not have? It gives a list
-//! or says what is wrong, the same each time, in both forms.
+//! The reader of endpoint lists on any text, in both formats: it does not panic, returns a list or errors
+//! deterministically, and lets nothing through that a pool must not have.
 #![no_main]
 
 use evenkeel_config::endpoint_list;

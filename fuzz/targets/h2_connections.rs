@@ -1,5 +1,5 @@
-//! Do two engines of HTTP/2 read a client alike? Frames that mean something, right and wrong, go to ours and to the `h2` crate's:
-//! both refuse the connection, or both hear the same requests with the same bodies.
+//! Our HTTP/2 engine compared with the `h2` crate. Both get the same meaningful frames, right and wrong, and
+//! must either refuse the connection or receive the same requests with the same bodies.
 #![no_main]
 
 use evenkeel_wire::h2::{Config, Connection, Event, PREFACE, Received};
@@ -14,11 +14,12 @@ fuzz_target!(|bytes: &[u8]| {
     let sent = client(bytes);
     let (mut ours, by_us) = ours(&sent);
     let (mut theirs, by_them) = theirs(&sent);
-    // What is an error of a stream may end the connection (RFC 9113 section 5.4.2), and so may what comes on it afterwards.
+    // A stream error may end the connection (RFC 9113 section 5.4.2), and so may later frames of that stream.
     if theirs.refused != ours.refused && !(by_us.is_empty() && by_them.is_empty()) {
         return;
     }
-    // Theirs takes trailers with pseudo fields, and still tells of what the client has reset once it was whole.
+    // `h2` accepts trailers with pseudo fields, and still reports what the client has reset after it was
+    // complete.
     for stream in by_us.into_iter().chain(std::mem::take(&mut ours.gone)) {
         ours.reset(stream);
         theirs.reset(stream);
@@ -26,12 +27,12 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(ours, theirs, "{}", sent.escape_ascii());
 });
 
-/// What a server has heard.
+/// Requests that a server has received.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Heard {
-    /// Whether the connection was refused. What was heard before that is not compared: theirs tells it late.
+    /// True if the connection was refused. Earlier requests are not compared, because `h2` reports them late.
     refused: bool,
-    /// Streams that the client has reset, as ours says.
+    /// Streams reset by the client, as reported by our engine.
     gone: Vec<u32>,
     requests: BTreeMap<u32, Request>,
 }
@@ -71,15 +72,15 @@ fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     block
 }
 
-/// Frames of a client: three bytes each say which, for which stream, and how.
+/// Frames of a client. Three bytes each select type, stream and variant.
 fn client(bytes: &[u8]) -> Vec<u8> {
     let mut out = PREFACE.to_vec();
     frame(4, 0, 0, &[], &mut out);
     let (mut highest, mut begun) = (0, vec![0]);
     for step in bytes.chunks_exact(3).take(24) {
         let [what, stream, how] = [step[0], step[1], step[2]];
-        // One that has begun, or the next: of a number that was passed over each remembers as much as it likes. What is malformed begins
-        // a stream, or which of two faults is seen first would decide.
+        // A known stream or the next one: the engines differ in what they remember of skipped ones. Malformed
+        // heads always open a stream, or the order in which two faults are noticed would matter.
         let known = begun.get(usize::from(stream) % (begun.len() + 2)).copied().filter(|_| what % 20 != 5);
         let id = known.unwrap_or((highest + 1) | 1);
         if id > highest && what % 20 <= 8 {
@@ -97,7 +98,7 @@ fn client(bytes: &[u8]) -> Vec<u8> {
                 frame(1, 4 | end, id, &block(&fields), &mut out);
             }
             5 => {
-                // Malformed in ways about which there is no doubt.
+                // Malformed in ways that leave no doubt.
                 match how >> 1 & 7 {
                     0 => fields.push(("X-Upper", "1")),
                     1 => fields.push(("connection", "close")),
@@ -123,7 +124,7 @@ fn client(bytes: &[u8]) -> Vec<u8> {
             14 => frame(3, 0, id, &[0, 0, 0, 8][..4 - usize::from(how & 8 > 0)], &mut out),
             15 => {
                 let more = u32::from(how).wrapping_shl(u32::from(how & 3) * 8);
-                // By nothing: at a stream that is over ours takes no notice of it.
+                // Not by 0, which our engine ignores on a closed stream.
                 let more = if id > 0 { more.max(1) } else { more };
                 frame(8, 0, id, &more.to_be_bytes(), &mut out);
             }
@@ -140,7 +141,7 @@ fn client(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Also which streams were reset.
+/// Runs our engine. Also returns the streams that it reset.
 fn ours(sent: &[u8]) -> (Heard, Vec<u32>) {
     let mut side = Connection::server(Config::default(), 0);
     let mut heard = Heard::default();
@@ -174,7 +175,7 @@ fn ours(sent: &[u8]) -> (Heard, Vec<u32>) {
     }
 }
 
-/// The streams of which RST_STREAM is among these frames.
+/// Streams with an RST_STREAM among these frames.
 fn resets(mut frames: &[u8]) -> Vec<u32> {
     let mut streams = Vec::new();
     while let Some((front, rest)) = frames.split_first_chunk::<9>() {
@@ -188,13 +189,13 @@ fn resets(mut frames: &[u8]) -> Vec<u32> {
 }
 
 impl Heard {
-    /// What had come of a request is not compared: theirs forgets it.
+    /// Forgets a request. Its parts are not compared, because `h2` discards them.
     fn reset(&mut self, stream: u32) {
         self.requests.remove(&stream);
     }
 }
 
-/// A client that has sent all it has to say, and takes whatever comes.
+/// A client that has sent everything, and accepts whatever arrives.
 struct Sent<'s> {
     left: &'s [u8],
     got: &'s RefCell<Vec<u8>>,
@@ -225,7 +226,7 @@ impl AsyncWrite for Sent<'_> {
     }
 }
 
-/// Also which streams were reset.
+/// Runs the `h2` crate. Also returns the streams that it reset.
 fn theirs(sent: &[u8]) -> (Heard, Vec<u32>) {
     let got = RefCell::new(Vec::new());
     let heard = heard_by_theirs(Sent { left: sent, got: &got });
@@ -242,7 +243,7 @@ fn heard_by_theirs(sent: Sent<'_>) -> Heard {
     let Ok(mut connection) = connection else { return refused() };
     let mut heard = Heard::default();
     let mut open = Vec::new();
-    // Each turn takes all that has come; what streams say of it is heard behind.
+    // Each turn processes everything received; streams report it afterwards.
     for _ in 0..64 {
         while let Poll::Ready(accepted) = connection.poll_accept(cx) {
             let Some(Ok((request, respond))) = accepted else { return refused() };

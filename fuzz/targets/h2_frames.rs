@@ -1,13 +1,13 @@
-//! What does an engine of HTTP/2 make of any bytes, on either side? It takes or refuses them, what it answers is bounded by what
-//! came, and any split of them gives the same.
+//! Both sides of the HTTP/2 engine on any bytes: they are accepted or refused, the output is bounded by the
+//! input, and splitting the input changes nothing.
 #![no_main]
 
 use evenkeel_wire::h2::{Config, Connection, ErrorCode, Event, PREFACE, Received};
 use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeMap;
 
-// The first byte says how the bytes fall into reads, and whether the rest is frames: else each frame is its kind, flags, stream,
-// length of payload and payload, so that most of them are whole.
+// The first byte selects the size of reads, and the meaning of the rest: raw bytes, or frames as kind, flags,
+// stream, payload length and payload, so that most of them are complete.
 fuzz_target!(|bytes: &[u8]| {
     let [mode, rest @ ..] = bytes else { return };
     let mut frames = Vec::new();
@@ -20,7 +20,7 @@ fuzz_target!(|bytes: &[u8]| {
     for is_server in [true, false] {
         let whole = hear(is_server, &frames, usize::MAX);
         assert!(whole == hear(is_server, &frames, cut), "reads of {cut} bytes");
-        // The least that is answered is a frame without payload.
+        // The smallest answer is a frame without payload.
         assert!(whole.written <= 4 * frames.len() + 64, "{} of {}", whole.written, frames.len());
     }
 });
@@ -37,19 +37,19 @@ fn whole_frames(mut bytes: &[u8]) -> Vec<u8> {
     frames
 }
 
-/// What a side has said.
+/// Events of one side.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Heard {
     /// Heads, trailers, resets and so on, in order.
     events: Vec<String>,
-    /// The data of each stream, and whether it is all of it.
+    /// Data of each stream; true if it is complete.
     data: BTreeMap<u32, (Vec<u8>, bool)>,
     error: Option<ErrorCode>,
     written: usize,
 }
 
 fn hear(is_server: bool, frames: &[u8], cut: usize) -> Heard {
-    // Small enough that inputs meet them.
+    // Small enough for inputs to reach the limits.
     let config = Config { max_streams: 4, max_header_list: 512, max_fields: 12, header_table: 256, ..Config::default() };
     let mut side;
     let mut bytes = Vec::new();

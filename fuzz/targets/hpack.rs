@@ -1,4 +1,4 @@
-//! What does a decoder of HPACK make of any blocks? What another decoder makes of them, loona's; and what is encoded, both read.
+//! Our HPACK decoder compared with that of loona on any blocks, and encoded blocks that both must read.
 #![no_main]
 
 use evenkeel_wire::h2::hpack::{Decoder, Encoder, Error, HeaderLimits};
@@ -9,7 +9,7 @@ const ALL: HeaderLimits = HeaderLimits { bytes: usize::MAX, fields: usize::MAX }
 
 type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 
-// The first byte says how large the tables may be, and the rest is blocks: each its length and as many bytes.
+// The first byte sets the size of the tables, and the rest is blocks: a length each, and that many bytes.
 fuzz_target!(|bytes: &[u8]| {
     let [size, rest @ ..] = bytes else { return };
     let size = usize::from(*size) * 32;
@@ -30,7 +30,7 @@ fuzz_target!(|bytes: &[u8]| {
                 coded.check(&fields, block.len());
             }
             (Err(_), Err(_)) => return,
-            // The RFC wants a change of size in front of all fields, and has nothing against one without fields.
+            // The RFC requires a size update before all fields, and permits one without fields.
             (Err(Error::Size), Ok(_)) | (Ok(_), Err(DecoderError::SizeUpdateAtEnd)) => return,
             (read, other) => panic!("{read:?}, {other:?} of {block:02x?}"),
         }
@@ -43,7 +43,7 @@ fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<Fields, Error> {
     Ok(fields)
 }
 
-/// The other direction: what was read is encoded, over and over with one table.
+/// The other direction: decoded fields are encoded again and again, with one table.
 struct Coded {
     encoder: Encoder,
     ours: Decoder,
@@ -60,7 +60,7 @@ impl Coded {
     fn check(&mut self, fields: &Fields, table_size: usize) {
         let lower = |(name, value): &(Vec<u8>, Vec<u8>)| (name.to_ascii_lowercase(), value.clone());
         let expected: Fields = fields.iter().map(lower).collect();
-        // One without fields would be a change of size at the end.
+        // A block without fields would only contain a size update.
         if expected.is_empty() {
             return;
         }
@@ -68,7 +68,7 @@ impl Coded {
         self.encoder.encode(fields.iter().map(|(name, value)| (&**name, &**value)), &mut block);
         assert_eq!(decode(&mut self.ours, &block).as_ref(), Ok(&expected));
         assert_eq!(self.theirs.decode(&block).as_ref().ok(), Some(&expected));
-        // The next block begins with this size.
+        // The next block starts with this size.
         self.encoder.set_table_size_max(16 * table_size);
     }
 }

@@ -1,9 +1,9 @@
-//! A head as a list of lines: the second opinion that the fuzzers compare with. It shares no code with the engine, and
-//! is written to be read, not to be fast.
+//! A head as a list of lines: the naive reading that fuzzers compare with. Shares no code with the engine,
+//! and is written for clarity instead of speed.
 // Each target uses a part of it.
 #![allow(dead_code)]
 
-/// A head's lines, without their ends.
+/// Lines of a head, without their endings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     pub first: Vec<u8>,
@@ -11,7 +11,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// Splits a head that ends in an empty line, and checks what every head must keep to.
+    /// Splits a head that ends in an empty line, and checks what holds for every head.
     pub fn split(bytes: &[u8]) -> Head {
         let text = bytes.strip_suffix(b"\r\n\r\n").expect("a head ends in an empty line");
         let mut lines: Vec<Vec<u8>> = vec![vec![]];
@@ -37,29 +37,29 @@ impl Head {
         Head { first, fields }
     }
 
-    /// The values of all fields of a name.
+    /// Values of all fields with this name.
     pub fn values(&self, name: &str) -> Vec<&[u8]> {
         self.fields.iter().filter(|line| name_of(line) == name).map(|line| value_of(line)).collect()
     }
 
-    /// Whether some field's comma-separated values name this.
+    /// True if the comma-separated values of a field contain this token.
     pub fn lists(&self, name: &str, token: &str) -> bool {
         self.values(name).into_iter().any(|value| tokens(value).iter().any(|t| t == token))
     }
 
-    /// The names that `Connection` takes out, but for those that a proxy answers for.
+    /// Names listed by `Connection`, except those that a proxy handles itself.
     pub fn nominated(&self) -> Vec<String> {
         let kept = ["host", "content-length", "transfer-encoding", "expect"];
         let all = self.values("connection").into_iter().flat_map(tokens);
         all.filter(|t| !kept.contains(&t.as_str())).collect()
     }
 
-    /// The fields, but for those of these names.
+    /// All fields except those with these names.
     pub fn without(&self, names: &[String]) -> Vec<Vec<u8>> {
         self.fields.iter().filter(|line| !names.contains(&name_of(line))).cloned().collect()
     }
 
-    /// Whether the field of this name, of which there is one at most, has a value behind one space or none.
+    /// True if the field of this name, of which there is at most one, has a value after one space or none.
     pub fn is_plain(&self, name: &str) -> bool {
         let line = self.fields.iter().find(|line| name_of(line) == name);
         line.is_some_and(|line| {
@@ -68,7 +68,7 @@ impl Head {
         })
     }
 
-    /// The fields, but for a framing that is spelled oddly; and that framing, spelled plainly.
+    /// The fields without a framing field in unusual spelling, and that field in its usual spelling.
     pub fn plain_framing(&self) -> (Vec<Vec<u8>>, Option<Vec<u8>>) {
         let (mut fields, mut anew) = (self.fields.clone(), None);
         fields.retain(|line| {
@@ -93,7 +93,7 @@ impl Head {
         !self.values(name).is_empty()
     }
 
-    /// The lines as a head.
+    /// Joins lines into a head.
     pub fn join(first: &[u8], fields: &[Vec<u8>]) -> Vec<u8> {
         let mut out = [first, b"\r\n"].concat();
         for line in fields {
@@ -105,13 +105,13 @@ impl Head {
     }
 }
 
-/// Lower case.
+/// Name of a field line, in lower case.
 pub fn name_of(line: &[u8]) -> String {
     let name = line.split(|b| *b == b':').next().expect("there is one");
     String::from_utf8_lossy(name).to_ascii_lowercase()
 }
 
-/// Whether a name, in lower case, is one that a proxy answers for, but for underscores.
+/// True if a lower-case name, with `-` for `_`, is one that a proxy sets or interprets itself.
 pub fn is_lookalike(name: &str) -> bool {
     let ours = "content-length transfer-encoding x-forwarded-for x-forwarded-proto x-forwarded-host keep-alive \
                 proxy-connection http2-settings cdn-loop client-cert client-cert-chain x-client-cert-issuer \
@@ -119,13 +119,13 @@ pub fn is_lookalike(name: &str) -> bool {
     name.contains('_') && ours.split(' ').any(|o| o == name.replace('_', "-"))
 }
 
-/// Without the spaces and tabs around it.
+/// Value of a field line, without surrounding spaces and tabs.
 pub fn value_of(line: &[u8]) -> &[u8] {
     let at = line.iter().position(|b| *b == b':').map_or(line.len(), |at| at + 1);
     trim(&line[at..])
 }
 
-/// The elements of a comma-separated list, in lower case.
+/// Elements of a comma-separated list, in lower case.
 pub fn tokens(value: &[u8]) -> Vec<String> {
     let element = |e: &[u8]| String::from_utf8_lossy(trim(e)).to_ascii_lowercase();
     value.split(|b| *b == b',').map(element).filter(|e| !e.is_empty()).collect()
@@ -142,7 +142,7 @@ pub fn is_token(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b)
 }
 
-/// Three ways to cut bytes, drawn from the bytes themselves, so that an input is just a message.
+/// Three ways to split bytes, derived from the bytes themselves, so that an input is just a message.
 pub fn cuts(bytes: &[u8]) -> [Vec<usize>; 3] {
     let mut hash =
         bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3));

@@ -1,5 +1,5 @@
-//! Can an endpoint's report do harm? Whatever bytes: it is read or refused, what is read is finite and not negative, and
-//! white space around it changes nothing.
+//! Load reports of endpoints: any bytes are parsed or refused, parsed values are finite and not negative, and
+//! surrounding white space changes nothing.
 #![no_main]
 
 use evenkeel_wire::orca::{FIELD, FIELD_BIN, read};

@@ -1,8 +1,8 @@
-//! Does it matter how bytes fall into reads? A reader that says `None` as long as it needs more is asked about each prefix.
+//! Incremental readers: a reader that returns `None` until it has enough is called with every prefix.
 
 use std::fmt::Debug;
 
-/// What `read` says of the whole, which is what it said first of any prefix.
+/// Result of `read` for all bytes, which must be its first answer for any prefix.
 pub fn whole<'b, T: PartialEq + Debug, E: PartialEq + Debug>(
     bytes: &'b [u8],
     read: impl Fn(&'b [u8]) -> Result<Option<T>, E>,

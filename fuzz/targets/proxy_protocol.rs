@@ -1,5 +1,5 @@
-//! Is a PROXY protocol header read the same however it comes in? Whatever bytes: the first answer of any prefix is the
-//! answer, a header ends within its bytes, and what it says can be written and read back.
+//! PROXY protocol headers read the same however they are split: the first answer for any prefix is final, a
+//! header ends within its bytes, and its contents can be written and read back.
 #![no_main]
 
 mod pieces;

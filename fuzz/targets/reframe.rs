@@ -1,5 +1,5 @@
-//! Is there one reading of what goes on? Whatever a connection brings, what is passed on of it reads again as the same
-//! messages, with the same ends and the same content, and passing it on once more changes nothing.
+//! Forwarded messages have a single reading: whatever arrives on a connection, the forwarded part reads as
+//! the same messages with the same ends and content, and forwarding it again changes nothing.
 #![no_main]
 
 mod naive;
@@ -12,7 +12,7 @@ use libfuzzer_sys::fuzz_target;
 use wire::{Connection, Relayed, Stands, pieces};
 
 const LIMITS: Limits = Limits { head: 1024, fields: 24 };
-/// For what was written here: some fields more.
+/// For forwarded messages: some more fields.
 const AFTER: Limits = Limits { head: 4096, fields: 48 };
 
 fuzz_target!(|bytes: &[u8]| {
@@ -32,12 +32,13 @@ fn reads_as_itself(bytes: &[u8], cuts: &[usize], new: impl Fn(Limits) -> Connect
     assert_eq!(once.content, twice.content, "{}", once.out.escape_ascii());
     assert_eq!(once.ends.len(), twice.ends.len(), "{}", once.out.escape_ascii());
     assert_eq!(twice.stands, stands_after(&once), "{}", once.out.escape_ascii());
-    // Not yet the first time: a request that names no host gets one, and only then one to be forwarded.
+    // The first pass may add a `Host` field, with which the message reads differently.
     let thrice = read(&twice.out, AFTER);
     assert!(thrice.out == twice.out, "{}\nthen: {}", twice.out.escape_ascii(), thrice.out.escape_ascii());
 }
 
-/// Of a message that is refused in its head nothing goes on; of one that is refused in its body, a part without its end.
+/// A message refused in its head is not forwarded at all; if refused in its body, the forwarded part has no
+/// end.
 fn stands_after(once: &Relayed) -> Stands {
     match once.stands {
         Stands::RefusedHead(_) => Stands::Head,

@@ -1,5 +1,5 @@
-//! Does a request mean the same before and after the proxy? Whatever bytes a client sends: any split of them gives the
-//! same result, and what goes on is, byte for byte, what a naive reading of the rules says.
+//! Requests mean the same before and after the proxy: any split of the bytes gives the same result, and the
+//! forwarded head is byte for byte what a naive reading of the rules requires.
 #![no_main]
 
 mod naive;
@@ -12,7 +12,7 @@ use naive::Head;
 use wire::{Connection, HOST, pieces};
 
 const LIMITS: Limits = Limits { head: 1024, fields: 24 };
-/// For what was written here: some fields more.
+/// For forwarded messages: some more fields.
 const AFTER: Limits = Limits { head: 4096, fields: 32 };
 
 fuzz_target!(|bytes: &[u8]| {
@@ -39,7 +39,7 @@ fn check(request: &Request<'_, '_>, head: &Head) {
     let (hosts, named) = (head.values("host"), target.authority);
     assert!(hosts.len() == 1 || old && hosts.is_empty());
     let from_field = hosts.first().copied().filter(|host| !host.is_empty());
-    // The target wins over the field, which says it in its own letters where both say the same.
+    // The target takes precedence over the field, except that the field's spelling is kept if both are equal.
     let same = from_field.filter(|field| named.is_none_or(|named| named.eq_ignore_ascii_case(field)));
     let host = same.or(named);
     assert_eq!(request.host, host.unwrap_or_default());
@@ -78,7 +78,7 @@ struct Target<'a> {
     method: &'a [u8],
     /// Path and query, or `*`.
     origin: Vec<u8>,
-    /// If it is in absolute form.
+    /// Authority of a target in absolute form.
     authority: Option<&'a [u8]>,
 }
 
@@ -104,7 +104,7 @@ fn target(line: &[u8]) -> Target<'_> {
     Target { method, origin, authority: Some(&rest[..end]) }
 }
 
-/// The head that must go on.
+/// The head that must be forwarded.
 fn forwarded(request: &Request<'_, '_>, head: &Head, target: &Target<'_>, host: Option<&[u8]>) -> Vec<u8> {
     let line = |name: &str, value: &[u8]| [name.as_bytes(), b": ", value].concat();
     let hop_by_hop =
@@ -127,8 +127,8 @@ fn forwarded(request: &Request<'_, '_>, head: &Head, target: &Target<'_>, host: 
     let (plain, framing) = head.plain_framing();
     let mut fields = Head { first: vec![], fields: plain }.without(&dropped);
     fields.retain(|field| !naive::is_lookalike(&naive::name_of(field)));
-    // Of several Upgrade fields the last one counts, and it stays only if all of the switch is there.
-    // An endpoint that overlooks a body without meaning would take it for the first bytes of the tunnel.
+    // Of several Upgrade fields the last one counts, and only if the switch is complete. An endpoint that
+    // ignores a body without meaning would take it for the first bytes of the tunnel.
     let may_switch = request.body == Body::EMPTY || !matches!(request.method, "GET" | "HEAD" | "DELETE" | "TRACE");
     let wanted = !old && head.lists("connection", "upgrade") && may_switch;
     let last = fields.iter().rposition(|field| naive::name_of(field) == "upgrade");

@@ -1,5 +1,5 @@
-//! Does a response mean the same before and after the proxy? Whatever an endpoint sends, whatever it was asked, and
-//! whoever gets the answer.
+//! Responses mean the same before and after the proxy, whatever the endpoint sends, whatever was requested,
+//! and whichever client gets it.
 #![no_main]
 
 mod naive;
@@ -15,7 +15,7 @@ use naive::Head;
 use wire::{Connection, pieces};
 
 const LIMITS: Limits = Limits { head: 1024, fields: 24 };
-/// For what was written here: some fields more.
+/// For forwarded messages: some more fields.
 const AFTER: Limits = Limits { head: 4096, fields: 32 };
 
 fuzz_target!(|bytes: &[u8]| {
@@ -36,7 +36,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// With every fault tolerated, a few repairs end with a head that is good, one that is not whole, or an error.
+/// With every fault tolerated, a few repairs lead to a valid head, an incomplete one, or an error.
 fn mend(bytes: &[u8], asked: RequestContext) {
     use Tolerance::*;
     let faults = [ChunkSizePadding, BareLfHead, FoldedFields, DuplicateContentLength, Identity];
@@ -71,7 +71,8 @@ fn check(response: &Response<'_, '_>, asked: RequestContext, bytes: &[u8]) {
         }
         _ => panic!("two framings"),
     };
-    // Some servers send a body, or its last chunk, behind a head that has none: late, it would be taken for the next response.
+    // Some servers send a body, or its last chunk, after a head that has none. If late, it would be taken for
+    // the next response.
     let never = matches!(response.status, 100..200 | 204);
     let may_trail = match &body {
         Body::Chunked(_) => never || response.status == 304,

@@ -1,4 +1,4 @@
-//! Does any text make the reader of scenarios panic, or disagree with itself? It gives an experiment or says what is wrong.
+//! The scenario reader on any text: it does not panic, and returns an experiment or errors deterministically.
 #![no_main]
 
 use evenkeel_config::Severity;
@@ -11,7 +11,7 @@ fuzz_target!(|text: &str| {
     let errors = outcome.diagnostics.iter().any(|d| d.severity() == Severity::Error);
     assert_eq!(outcome.experiment.is_none(), errors);
     let Some(experiment) = outcome.experiment else { return };
-    // What the engine takes for granted.
+    // Assumptions of the engine.
     assert!(!experiment.points.is_empty());
     for point in &experiment.points {
         assert!(point.scenario.services.iter().all(|service| !service.servers.is_empty()));

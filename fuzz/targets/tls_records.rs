@@ -1,5 +1,5 @@
-//! Our record layer reads a peer as rustls does. A script says what the peer seals and what happens to its records on their way;
-//! `crates/net/tests/tls/records.rs` runs it, in the tests with scripts made of seeds.
+//! Our TLS record layer compared with that of rustls. A script says what the peer seals and what happens to
+//! its records in transit; `crates/net/tests/tls/records.rs` runs it, in the tests with generated scripts.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Can what a request says of its trace do harm? Whatever bytes in whatever field: they are believed or not, and what is
-//! believed is written so that it is read again.
+//! Trace context of requests: any bytes in any field are accepted or ignored, and what is accepted is written
+//! so that it reads back.
 #![no_main]
 
 use evenkeel_wire::head::Table;

@@ -1,30 +1,29 @@
-//! How is an operation timed that takes some nanoseconds? In batches, on pinned threads that begin each together.
+//! Timing of operations of a few nanoseconds: in batches, on pinned threads that start each batch together.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// What is measured.
+/// A configuration to measure.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// Endpoints in the pool.
     pub endpoints: usize,
-    /// Whether weights go round 1, 2, 3; else all are 1.
+    /// True for weights 1, 2, 3 in turn; otherwise all are 1.
     pub unequal: bool,
-    /// Threads that pick at once.
+    /// Number of threads that pick concurrently.
     pub threads: usize,
     /// Batches per figure.
     pub batches: usize,
 }
 
 impl Case {
-    /// The weight of an endpoint.
+    /// Weight of an endpoint by index.
     pub fn weight(&self, endpoint: usize) -> u32 {
         if self.unequal { 1 + (endpoint % 3) as u32 } else { 1 }
     }
 
-    /// An address for an endpoint, its own in pools of up to 2^24.
+    /// Address of an endpoint, unique in pools of up to 2^24.
     pub fn address(endpoint: usize) -> String {
         format!("10.{}.{}.{}:80", endpoint >> 16 & 255, endpoint >> 8 & 255, endpoint & 255)
     }
@@ -35,9 +34,9 @@ impl Case {
 pub struct Measured {
     /// Half of the batches took longer.
     pub median: f64,
-    /// One in ten was faster.
+    /// Lower bound: 10 % of the batches were faster.
     pub low: f64,
-    /// One in ten was slower.
+    /// Upper bound: 10 % of the batches were slower.
     pub high: f64,
 }
 
@@ -47,10 +46,10 @@ impl fmt::Display for Measured {
     }
 }
 
-/// Shorter than the slices in which a busy machine interrupts, so that most batches are whole.
+/// Shorter than the time slices of a busy machine, so that most batches are not interrupted.
 const BATCH: Duration = Duration::from_micros(300);
 
-/// Times `operation`, made once for each thread by `make`. It is given the number of the operation.
+/// Times the operation that `make` returns for each thread. It gets its sequence number.
 pub fn measure<O: FnMut(u64)>(case: Case, make: impl Fn(usize) -> O + Sync) -> Measured {
     let (barrier, make) = (&Barrier::of(case.threads), &make);
     let times: Vec<Vec<f64>> = std::thread::scope(|scope| {
@@ -64,7 +63,7 @@ pub fn measure<O: FnMut(u64)>(case: Case, make: impl Fn(usize) -> O + Sync) -> M
         let threads: Vec<_> = (0..case.threads).map(start).collect();
         threads.into_iter().map(|thread| thread.join().expect("a bench does not panic")).collect()
     });
-    // A batch costs what it cost its threads on average.
+    // The cost of a batch is the mean over its threads.
     let mean = |batch: usize| times.iter().map(|thread| thread[batch]).sum::<f64>() / times.len() as f64;
     let mut means: Vec<f64> = (0..case.batches).map(mean).collect();
     means.sort_by(f64::total_cmp);
@@ -82,7 +81,7 @@ fn batches(count: usize, operation: &mut impl FnMut(u64), barrier: &Barrier) -> 
         }
         begin.elapsed()
     };
-    // Doubling up to a batch's length also warms caches and predictors, and lets estimates settle.
+    // Doubling up to the length of a batch also warms caches and predictors, and lets estimates settle.
     let mut operations = 1_000;
     barrier.wait();
     while run(operations) < BATCH && operations < 1 << 24 {
@@ -95,8 +94,8 @@ fn batches(count: usize, operation: &mut impl FnMut(u64), barrier: &Barrier) -> 
     (0..count).map(timed).collect()
 }
 
-/// Lets threads begin within nanoseconds of each other: one that sleeps, as std's does, wakes them up to a whole batch
-/// apart, and they would not meet.
+/// Barrier that releases threads within nanoseconds of each other. The standard one sleeps and wakes threads
+/// up to a whole batch apart, so that they would hardly overlap.
 struct Barrier {
     threads: usize,
     arrived: AtomicUsize,
@@ -108,7 +107,7 @@ impl Barrier {
     }
 
     fn wait(&self) {
-        // Relaxed: nothing is handed over but the moment.
+        // Relaxed: the barrier passes no data.
         let before = self.arrived.fetch_add(1, Ordering::Relaxed);
         let all = (before / self.threads + 1) * self.threads;
         let mut turns = 0_u32;
@@ -122,12 +121,12 @@ impl Barrier {
     }
 }
 
-/// Keeps a thread on one of the cores this process may use. Without it, figures are worse, not wrong.
+/// Pins a thread to a core that this process may use. Without it figures are noisier, not wrong.
 fn pin(thread: usize) {
     let Ok(allowed) = sched_getaffinity(None) else { return };
     let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
     let mut one = CpuSet::new();
-    // From the last: interrupts go to the first as a rule.
+    // From the last core down: interrupts usually go to the first.
     one.set(cores[cores.len() - 1 - thread % cores.len()]);
     let _ = sched_setaffinity(None, &one);
 }

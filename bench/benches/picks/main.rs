@@ -1,9 +1,9 @@
-//! What does a pick cost? Nanoseconds per start and end of every algorithm of the registry, beside tower and
+//! Cost of a pick: nanoseconds per start and end for every algorithm of the registry, compared with tower and
 //! pingora-load-balancing.
 //!
-//! 64 requests are in flight at any time, so that loads differ and are not all zero: each operation ends the oldest and
-//! starts one. Batches of some hundred microseconds on pinned threads; the median, and between which values four of five
-//! batches lie (on a busy machine the rest were interrupted).
+//! 64 requests are in flight at any time, so that loads differ and are not all zero: each operation ends the
+//! oldest and starts one. Batches of some hundred microseconds on pinned threads. The output is the median,
+//! and the range that holds four of five batches (on a busy machine the others were interrupted).
 
 mod harness;
 mod ours;
@@ -15,32 +15,31 @@ use harness::{Case, Measured};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// One implementation of one algorithm.
+/// An implementation of one algorithm.
 pub struct Subject {
-    /// What the table calls it.
+    /// Name in the table of results.
     pub name: String,
-    /// What one operation does.
+    /// Description of one operation.
     pub operation: &'static str,
-    /// Whether it can give endpoints different shares.
+    /// True if endpoints can have different weights.
     pub weighs: bool,
-    /// Whether several threads can use it at once.
+    /// True if several threads can use it concurrently.
     pub shares: bool,
-    /// Measures it.
     pub run: Box<dyn Fn(Case) -> Measured>,
 }
 
 /// Requests in flight at any time.
 pub const IN_FLIGHT: usize = 64;
 
-/// Nanoseconds per pick of every algorithm, beside tower and pingora-load-balancing.
+/// Nanoseconds per pick of every algorithm, compared with tower and pingora-load-balancing.
 #[derive(Parser)]
 struct Arguments {
-    /// Only subjects whose name contains one of these words.
+    /// Measure only subjects whose name contains one of these words.
     filter: Vec<String>,
     /// Batches per figure.
     #[arg(long, default_value_t = 101, value_parser = clap::value_parser!(u16).range(5..=10_000))]
     batches: u16,
-    /// Only pools of so many endpoints.
+    /// Measure only pools of these sizes.
     #[arg(long, value_delimiter = ',', default_value = "10,100,1000,10000")]
     endpoints: Vec<usize>,
     /// Also write every figure to this file.
@@ -103,7 +102,7 @@ fn row(subject: &Subject, case: Case, measured: Measured) -> Value {
     })
 }
 
-/// What an operation is differs, and a table that hid it would mislead.
+/// Groups subjects by their operation, because a table that hid the difference would mislead.
 fn operations(subjects: &[Subject]) -> Vec<(&'static str, Vec<&str>)> {
     let mut operations: Vec<(&'static str, Vec<&str>)> = Vec::new();
     for subject in subjects {

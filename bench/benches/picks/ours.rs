@@ -1,4 +1,4 @@
-//! Our algorithms, each as it runs in a worker: a `Balancer` per thread over one shared pool.
+//! Our algorithms as they run in a worker: a `Balancer` per thread over one shared pool.
 
 use crate::harness::{self, Case, Measured};
 use crate::{IN_FLIGHT, Subject};
@@ -9,7 +9,8 @@ use evenkeel_balance::{
 };
 use std::collections::VecDeque;
 
-/// A row of the registry each; and leastconn by how many of its siblings' counts a worker reads for each pick.
+/// A subject per row of the registry, and leastconn by the number of sibling counts that a worker reads for
+/// each pick.
 pub fn subjects() -> Vec<Subject> {
     let subject = |name: String, algorithm: &'static Algorithm, params: Params| Subject {
         name,

@@ -1,4 +1,5 @@
-//! pingora-load-balancing's selections. It keeps no count of requests in flight, so an operation is a selection alone.
+//! Selections of pingora-load-balancing. It does not count requests in flight, so an operation is a selection
+//! alone.
 
 use crate::Subject;
 use crate::harness::{self, Case, Measured};
@@ -8,7 +9,7 @@ use pingora_load_balancing::{Backend, Backends, LoadBalancer, discovery};
 use std::collections::BTreeSet;
 use std::hint::black_box;
 
-/// Its round robin, random and ketama.
+/// Its round robin, random and ketama selections.
 pub fn subjects() -> Vec<Subject> {
     let subject = |name: &str, run: fn(Case) -> Measured| Subject {
         name: format!("pingora {name}"),

@@ -1,5 +1,6 @@
-//! Balancers inside a tower stack: tower's power of two choices, by requests in flight and by peak EWMA, and ours over the
-//! same services. Each is one task's own, so one thread; and tower's knows no weights.
+//! Balancers in a tower stack: tower's power of two choices, by requests in flight and by peak EWMA, and ours
+//! over the same services. Each belongs to one task, so there is one thread; tower's does not support
+//! weights.
 
 use crate::harness::{self, Case, Measured};
 use crate::{IN_FLIGHT, Subject};
@@ -20,7 +21,7 @@ use tower::{BoxError, Service};
 const FIRST_GUESS: Duration = Duration::from_millis(30);
 const MEMORY_NS: f64 = 10e9;
 
-/// An endpoint that answers at once.
+/// An endpoint that responds immediately.
 struct Endpoint;
 
 impl Service<()> for Endpoint {
@@ -37,7 +38,7 @@ impl Service<()> for Endpoint {
     }
 }
 
-/// Both of tower's loads, and those of our algorithms that need nothing of a request.
+/// Both loads of tower, and our algorithms that need nothing from the request.
 pub fn subjects() -> Vec<Subject> {
     let subject = |name: &str, run: Box<dyn Fn(Case) -> Measured>| Subject {
         name: name.to_string(),

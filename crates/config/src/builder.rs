@@ -1,14 +1,15 @@
-//! Plans that are made of values instead of a text: [`Builder`], for providers that have no file.
+//! Plans made from values instead of a text: [`Builder`], for providers that have no file.
 //!
-//! Plan types start from the defaults of the same tables that files are read by (`Pool::new`, `..Default::default()`), and what is
-//! built passes the same checks. A plan built equals the plan of the text that says the same.
+//! Plan types start from the defaults of the tables that files are read by (`Pool::new`,
+//! `..Default::default()`), and a built plan passes the same checks. It equals the plan of a file with the
+//! same settings.
 
 use crate::load::{Outcome, parse_values};
 use crate::machine::Machine;
 use crate::plan::{Acme, Admin, Listener, Plan, Pool, Resolver, Route, Runtime, Telemetry};
 use std::sync::Arc;
 
-/// A plan in the making. Nothing in it is checked before it is built.
+/// A plan under construction. Nothing is checked before [`build`](Self::build).
 ///
 /// ```
 /// use evenkeel_config::Plan;
@@ -38,13 +39,13 @@ pub struct Builder {
 }
 
 impl Plan {
-    /// A plan in the making, without listeners and pools.
+    /// Starts a plan without listeners and pools.
     pub fn builder() -> Builder {
         Builder::default()
     }
 }
 
-/// A plan to be changed.
+/// Starts from an existing plan.
 impl From<Plan> for Builder {
     fn from(plan: Plan) -> Builder {
         let Plan { runtime, admin, telemetry, resolver, acme, listeners, routes, pools } = plan;
@@ -53,56 +54,54 @@ impl From<Plan> for Builder {
 }
 
 impl Builder {
-    /// Sets how the process runs.
+    /// Sets `[runtime]`: workers, shutdown, log.
     pub fn runtime(self, runtime: Runtime) -> Builder {
         Builder { runtime, ..self }
     }
 
-    /// Sets where the process is looked after.
+    /// Sets `[admin]`: metrics, health and the API.
     pub fn admin(self, admin: Admin) -> Builder {
         Builder { admin: Some(admin), ..self }
     }
 
-    /// Sets metrics and logs.
+    /// Sets `[telemetry]`: metrics, logs and traces.
     pub fn telemetry(self, telemetry: Telemetry) -> Builder {
         Builder { telemetry, ..self }
     }
 
-    /// Sets how names are resolved.
+    /// Sets `[resolver]`: name servers and TTL bounds.
     pub fn resolver(self, resolver: Resolver) -> Builder {
         Builder { resolver, ..self }
     }
 
-    /// Sets the authority that issues certificates.
+    /// Sets `[acme]`: the certificate authority.
     pub fn acme(self, acme: Acme) -> Builder {
         Builder { acme, ..self }
     }
 
-    /// Adds a listener.
     pub fn listener(mut self, listener: impl Into<Arc<Listener>>) -> Builder {
         self.listeners.push(listener.into());
         self
     }
 
-    /// Adds a route. With none, everything is sent to the only pool.
+    /// Adds a route. Without any, all requests go to the only pool.
     pub fn route(mut self, route: Route) -> Builder {
         self.routes.push(route);
         self
     }
 
-    /// Adds a pool.
     pub fn pool(mut self, pool: impl Into<Arc<Pool>>) -> Builder {
         self.pools.push(pool.into());
         self
     }
 
-    /// Checks the plan as a file is checked. `name`: its provider, for diagnostics, which name the path of a value
-    /// where those of a file name a line.
+    /// Checks the plan as a file is checked. `name` is its provider; diagnostics show it with the path of a
+    /// value, instead of a file with a line.
     pub fn build(self, name: &str) -> Outcome {
         self.read(name, None)
     }
 
-    /// Checks the plan, and whether a machine has what it names, as [`check`](crate::check) does for a file.
+    /// Checks the plan, and whether `machine` has what it names, as [`check`](crate::check) does for a file.
     pub fn check(self, name: &str, machine: &dyn Machine) -> Outcome {
         self.read(name, Some(machine))
     }

@@ -1,24 +1,25 @@
-//! What differs between two plans? Key by key, as their files would say it, for people who ask what a reload did or would do.
+//! Differences between two plans, key by key in the terms of their files, to show what a reload did or would
+//! do.
 
 use crate::Plan;
 use std::collections::HashMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// What stands for a key that a file leaves out.
+/// Text for a key that a file does not set.
 const DEFAULT: &str = "(default)";
 
-/// Longest value that is shown in full.
+/// Most characters of a value that are shown.
 const VALUE_MAX: usize = 120;
 
-/// Tables whose keys are names.
+/// Tables whose keys are chosen by the user.
 const NAMED: [&str; 2] = ["listener", "pool"];
 
-/// A line for each difference: `pool shop: balance: "random" -> "leastconn"`, `pool shop: endpoint shop-3 added`. Secrets are
-/// asterisks on both sides, so that another one is no difference.
+/// Lists the differences, one per line: `pool shop: balance: "random" -> "leastconn"`, `pool shop: endpoint
+/// shop-3 added`. Secrets are masked on both sides, so changing one is not a difference.
 pub fn changes(before: &Plan, after: &Plan) -> Vec<String> {
     let (before, after) = (before.to_toml(), after.to_toml());
-    // What a plan writes can be read.
+    // Both texts were written by `to_toml`, so they parse.
     let (Ok(old), Ok(new)) = (DeTable::parse(&before), DeTable::parse(&after)) else { return Vec::new() };
     let mut differs = Differs { before: &before, after: &after, lines: Vec::new() };
     let (old, new) = (old.get_ref(), new.get_ref());
@@ -43,14 +44,14 @@ fn list<'v>(value: Option<&'v Value<'v>>) -> &'v [Value<'v>] {
     value.and_then(|value| value.get_ref().as_array()).map_or(&[], |values| values)
 }
 
-/// The keys of both, in the order of the first, then those that only the second has.
+/// Keys of both tables: those of `old` in order, then the new ones.
 fn keys(old: &DeTable<'_>, new: &DeTable<'_>) -> Vec<String> {
     let mut keys: Vec<String> = old.keys().map(|key| key.get_ref().to_string()).collect();
     keys.extend(new.keys().map(|key| key.get_ref().to_string()).filter(|key| !old.contains_key(&**key)));
     keys
 }
 
-/// What an endpoint is called: by its name, or its address.
+/// Name of an endpoint, or its address.
 fn endpoint_name(value: &Value<'_>, _: &str) -> String {
     let named = |table: &DeTable<'_>| {
         let text = |key: &str| table.get(key).and_then(|value| value.get_ref().as_str()).map(str::to_owned);
@@ -62,7 +63,7 @@ fn endpoint_name(value: &Value<'_>, _: &str) -> String {
     }
 }
 
-/// What a route is called: by its name, or by what it matches.
+/// Name of a route, or the text of its match.
 fn route_name(value: &Value<'_>, text: &str) -> String {
     let table = value.get_ref().as_table();
     let named = table.and_then(|table| table.get("name")?.get_ref().as_str().map(str::to_owned));
@@ -70,7 +71,7 @@ fn route_name(value: &Value<'_>, text: &str) -> String {
     named.or_else(matched).unwrap_or_else(|| "for everything".to_owned())
 }
 
-/// As the file has it, in one line.
+/// The text of a value, on one line.
 fn shown(text: &str, value: &Value<'_>) -> String {
     let words: Vec<&str> = text.get(value.span()).unwrap_or_default().split_whitespace().collect();
     let line = words.join(" ");
@@ -91,7 +92,7 @@ impl Differs<'_> {
         self.lines.push(if of.is_empty() { what.to_owned() } else { format!("{of}: {what}") });
     }
 
-    /// Tables by name: `kind` is what they are.
+    /// Compares tables by name. `kind` is the name's prefix in the output.
     fn named(&mut self, kind: &str, old: Table<'_>, new: Table<'_>) {
         let none = DeTable::new();
         let (old, new) = (old.unwrap_or(&none), new.unwrap_or(&none));
@@ -105,7 +106,7 @@ impl Differs<'_> {
         }
     }
 
-    /// Tables in a list, told apart by what they are called.
+    /// Compares lists of tables, identified by `name`.
     fn listed(
         &mut self,
         kind: &str,
@@ -140,7 +141,7 @@ impl Differs<'_> {
         }
     }
 
-    /// Keys of tables. `path`: within `of`, with its dot.
+    /// Compares the keys of tables. `path` is their place within `of`, with a trailing dot.
     fn tables(&mut self, of: &str, path: &str, old: Table<'_>, new: Table<'_>) {
         let none = DeTable::new();
         let (old, new) = (old.unwrap_or(&none), new.unwrap_or(&none));
@@ -148,7 +149,7 @@ impl Differs<'_> {
             let (old, new) = (old.get(&*key), new.get(&*key));
             match &*key {
                 "endpoints" => self.listed("endpoint", of, list(old), list(new), endpoint_name),
-                // By which they were found.
+                // Endpoints are matched by these.
                 "name" | "addr" if of.contains("endpoint ") => {}
                 _ => self.value(of, &format!("{path}{key}"), old, new),
             }
@@ -195,7 +196,7 @@ mod tests {
             "listener old removed",
             "route rest: pool: \"shop\" -> \"other\"",
             "pool shop: balance: \"random\" -> \"leastconn\"",
-            // Written only where something is hedged.
+            // Written only if hedging is on.
             "pool shop: retry.hedge_budget: (default) -> 0.05",
             "pool shop: retry.hedge_after: (default) -> \"p95\"",
             "pool shop: retry.attempts: 3 -> 2",

@@ -1,70 +1,70 @@
-//! What is wrong, where, and how is it mended? [`Diagnostic`], complete in itself: it can be shown when the text is
-//! gone. Inside this crate findings are kept as [`Finding`]s and resolved once, at the end.
+//! Errors and warnings. A [`Diagnostic`] is self-contained, so it can be shown after the text is gone. Within
+//! the crate, findings are kept as [`Finding`]s and resolved once, at the end.
 
 use crate::code::{Code, Severity};
 use crate::masked::{masked_from, without_passwords};
 use crate::source::{Position, Sources, Span};
 
-/// Findings of one reading that are shown; the rest is counted. A person does not read more, and each is some hundred times larger
-/// than what it is about.
+/// Most findings of one reading that are shown; the rest is counted. Nobody reads more, and each takes some
+/// hundred times the memory of the text it is about.
 const SHOWN_MAX: usize = 100;
 
-/// Characters of a message or a help.
+/// Most characters of a message or a help.
 const TEXT_MAX: usize = 2000;
 
-/// Other places that a finding shows.
+/// Most related places of a finding.
 const RELATED_MAX: usize = 8;
 
-/// Characters of a line that are kept before a span, and behind its start: more than a terminal shows.
+/// Characters of a line kept before the span and after its start: more than a terminal shows.
 const AROUND: usize = 200;
 
-/// One error or warning.
+/// An error or warning with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// What kind.
+    /// Stable code of the finding.
     pub code: Code,
-    /// What is wrong, with the value seen.
+    /// Problem, with the value seen.
     pub message: String,
-    /// Where.
     pub at: Spot,
-    /// What would be right: the values allowed, the nearest one, the text to write.
+    /// Fix: the allowed values, the nearest one, or the text to write.
     pub help: Option<String>,
-    /// What else in the files has a part in it.
+    /// Other places involved, each with a note.
     pub related: Vec<(String, Spot)>,
 }
 
 impl Diagnostic {
-    /// Whether it forbids the plan.
+    /// Severity of the diagnostic's code.
     pub fn severity(&self) -> Severity {
         self.code.severity()
     }
 }
 
-/// A span in a file, with the line it is on.
+/// A place in a file, with the line that it is on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spot {
-    /// The name of the file, as it was given or included.
+    /// Name of the file, as given or included.
     pub file: String,
-    /// `None` if the file as a whole is meant, or there is no text.
+    /// Range in the file; `None` for the file as a whole, or without a text.
     pub range: Option<Range>,
-    /// The path of the value in a plan that was made without a text, as `pool.web.endpoints[1].weight`.
+    /// Path of the value in a plan made without a text, such as `pool.web.endpoints[1].weight`.
     pub path: Option<String>,
 }
 
-/// From where to where.
+/// Start and end of a place, with the text around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// Of the first character.
+    /// Position of the first character.
     pub start: Position,
-    /// After the last character.
+    /// Position after the last character.
     pub end: Position,
-    /// The line of `start`, without its end; of a long line the part around `start`. Secrets are asterisks.
+    /// The line of `start`, without its line break; of a long line the part around `start`. Secrets are
+    /// masked.
     pub line_text: String,
-    /// Characters of the line before `line_text`.
+    /// Number of characters of the line before `line_text`.
     pub before: usize,
 }
 
-/// A diagnostic before its span is looked up.
+/// A diagnostic before its span is resolved.
 #[derive(Debug)]
 pub struct Finding {
     pub(crate) code: Code,
@@ -80,18 +80,18 @@ pub(crate) enum At {
     File(String),
 }
 
-/// All that was found so far.
+/// Findings of one reading, in the order they were made.
 #[derive(Debug, Default)]
 pub struct Findings {
     all: Vec<Finding>,
-    /// Values that are not shown, whatever else is wrong on their lines.
+    /// Values that must not be shown, whatever else is wrong on their lines.
     hidden: Vec<Span>,
-    /// Files that are not TOML: what is a value in them is not known.
+    /// Files that are not valid TOML, so that their values are unknown.
     broken: Vec<usize>,
 }
 
 impl Findings {
-    /// Adds a finding; the rest of it is set on the result.
+    /// Adds a finding; its help and related places are set on the result.
     pub fn add(&mut self, code: Code, span: Span, message: impl Into<String>) -> &mut Finding {
         self.push(code, At::Span(span), message.into())
     }
@@ -107,40 +107,40 @@ impl Findings {
         &mut self.all[at_end]
     }
 
-    /// Replaces the help of the last finding by one that knows more.
+    /// Replaces the help of the last finding by a more specific one.
     pub(crate) fn advise(&mut self, help: String) {
         if let Some(last) = self.all.last_mut() {
             last.help(help);
         }
     }
 
-    /// Takes the last finding back, for a better one.
+    /// Removes the last finding, for a better one.
     pub(crate) fn take_back(&mut self) {
         self.all.pop();
     }
 
-    /// Forgets findings about a table as a whole: what is missing from it may be there under another name.
+    /// Removes findings about a table as a whole: what is missing may be there under another proxy's name.
     pub(crate) fn forget(&mut self, code: Code, whole: Span) {
         self.all.retain(|f| f.code != code || !matches!(f.at, At::Span(at) if at == whole));
     }
 
-    /// Shows asterisks instead of a value: diagnostics go to logs.
+    /// Masks a value in all diagnostics, which reach logs.
     pub(crate) fn hide(&mut self, value: Span) {
         self.hidden.push(value);
     }
 
-    /// From now on lines of this file show nothing behind what looks like the name of a secret.
+    /// Masks everything after the name of a secret in lines of this file, since its values are unknown.
     pub(crate) fn is_broken(&mut self, file: usize) {
         self.broken.push(file);
     }
 
-    /// Whether a plan is possible.
+    /// True if there is no plan.
     pub fn has_errors(&self) -> bool {
         self.all.iter().any(|f| f.code.severity() == Severity::Error)
     }
 
-    /// Errors before warnings, each in the order of the files and lines.
-    /// `is_secret`: keys whose values are not shown.
+    /// Resolves spans into diagnostics: errors before warnings, each in the order of files and lines.
+    /// `is_secret` recognises keys whose values are masked.
     pub(crate) fn resolve(mut self, sources: &Sources, is_secret: &dyn Fn(&str) -> bool) -> Vec<Diagnostic> {
         self.all.sort_by_key(|f| {
             let span = match &f.at {
@@ -157,7 +157,7 @@ impl Findings {
     }
 }
 
-/// The last diagnostic, if not all are shown.
+/// Final diagnostic that counts those not shown; `None` if all are.
 fn left_out(more: &[Finding], sources: &Sources) -> Option<Diagnostic> {
     let errors = more.iter().filter(|f| f.code.severity() == Severity::Error).count();
     let of = |n: usize, what| (n > 0).then(|| format!("{n} more {what}{}", if n == 1 { "" } else { "s" }));
@@ -172,7 +172,7 @@ fn left_out(more: &[Finding], sources: &Sources) -> Option<Diagnostic> {
     })
 }
 
-/// Lines of the files, without what is secret.
+/// Quoted lines of the files, with secrets masked.
 struct Excerpts<'s> {
     sources: &'s Sources,
     hidden: Vec<Span>,
@@ -208,7 +208,7 @@ impl Excerpts<'_> {
         Spot { file, range: Some(Range { start, end, line_text, before }), path: None }
     }
 
-    /// The part of a line around the start of a span, which is at this position, and the characters before it.
+    /// Part of a line around the start of a span at position `at`, and the number of characters before it.
     fn line(&self, span: Span, at: Position) -> (usize, String) {
         let file = span.file;
         let line = self.sources.line(file, at.line);
@@ -244,13 +244,12 @@ fn clipped(text: &str) -> String {
 }
 
 impl Finding {
-    /// Sets the help.
     pub fn help(&mut self, text: impl Into<String>) -> &mut Finding {
         self.help = Some(text.into());
         self
     }
 
-    /// Adds another span, and what is there.
+    /// Adds a related place with a note.
     pub fn see(&mut self, text: impl Into<String>, span: Span) -> &mut Finding {
         self.related.push((text.into(), span));
         self

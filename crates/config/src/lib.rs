@@ -1,21 +1,22 @@
-//! What did the user ask for, and is it possible? Text in; a [`Plan`], or every error with its place, out.
+//! Configuration of evenkeel: text in; a [`Plan`], or every error with its place, out.
 //!
-//! Nothing stops at the first error, nothing panics on any text, and nothing is read that was not passed in: files come
-//! from [`Files`], the environment from a closure, and what a machine has from [`Machine`]. Read the modules in this order:
+//! Reading does not stop at the first error, does not panic on any text, and has no hidden inputs: files come
+//! from [`Files`], environment variables from a closure, and facts about the machine from [`Machine`]. Read
+//! the modules in this order:
 //!
-//! 1. [`plan`]: what comes out, plain typed values.
-//! 2. `sections`: every key, one file a subject; from its declaration come the struct of the plan, the reader, the writer,
-//!    the [`schema()`] and the [`reference()`].
-//! 3. `table`: what makes all that of a declaration. `form` and `quantity` read strings.
-//! 4. `load`: the walk from files to a plan, which `root` makes; `load/files`, `tree` and `load/env` are its first steps,
-//!    `machine` is asked at its end. `builder`: the same for a plan that is made of values and not of a text.
-//! 5. `checks`: references, and routes that collide: what goes over several tables.
-//! 6. `diagnostic`, `code`, [`render_text`]: errors, and how they look; `masked`: without secrets. `nearest` and `foreign`: what
-//!    was meant.
-//! 7. `list`: files beside it that list endpoints.
-//! 8. [`tables`]: other files by tables of their own.
-//! 9. [`changes()`]: what differs between two plans.
-//! 10. [`printable`]: characters that logs and terminals do not show as they are.
+//! 1. [`plan`]: the result, as plain typed values.
+//! 2. `sections`: every key, one subject per file. A declaration yields the struct of the plan, the reader, the writer, the
+//!    [`schema()`] and the [`reference()`].
+//! 3. `table`: the machinery behind those declarations. `form` and `quantity` parse strings.
+//! 4. `load`: the way from files to a plan, which `root` builds; `load/files`, `tree` and `load/env` are its first steps,
+//!    `machine` is consulted at its end. `builder`: the same for a plan made from values instead of a text.
+//! 5. `checks`: references and colliding routes, that is, checks over several tables.
+//! 6. `diagnostic`, `code`, [`render_text`]: errors and their output; `masked` removes secrets. `nearest` and `foreign` suggest
+//!    the intended word.
+//! 7. `list`: files that list endpoints.
+//! 8. [`tables`]: other files, read with tables of their own.
+//! 9. [`changes()`]: differences between two plans.
+//! 10. [`printable`]: characters that logs and terminals must not get unescaped.
 //!
 //! ```
 //! let text = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nbalance = 'rondom'\nendpoints = ['127.0.0.1:8081']";

@@ -1,4 +1,4 @@
-//! Which endpoints does a file list? The same keys as `endpoints` of a pool, in TOML or JSON, read by the same tables.
+//! Files that list endpoints, in TOML or JSON, read with the tables of a pool's `endpoints`.
 
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Findings};
@@ -9,11 +9,11 @@ use crate::table::Reader;
 use crate::tree::{self, Entry, Node, TableNode, Tree};
 use serde_json::Value;
 
-/// Reads a list: `endpoints = [...]` in TOML; if `name` ends in `.json`, `{ "endpoints": [...] }` or the array alone. An
-/// empty list is one. Pure: nothing of the environment is put in.
+/// Reads a list: `endpoints = [...]` in TOML; if `name` ends in `.json`, `{ "endpoints": [...] }` or the
+/// array alone. The list may be empty. Environment variables are not expanded.
 ///
 /// # Errors
-/// All that is wrong with it. With JSON, spans are of the file as a whole.
+/// Every problem found. With JSON, places are the file as a whole.
 pub fn endpoint_list(name: &str, text: &str) -> Result<Vec<Endpoint>, Vec<Diagnostic>> {
     let (mut sources, mut findings) = (Sources::default(), Findings::default());
     let file = sources.add(name, text.strip_prefix('\u{feff}').unwrap_or(text));
@@ -45,7 +45,7 @@ fn read(name: &str, file: usize, sources: &Sources, findings: &mut Findings) -> 
             _ => return None,
         },
     };
-    // Elsewhere an empty list is a mistake; here it may be all that there is.
+    // In a pool an empty list is an error; here it may be the current state.
     let is_empty = |entry: &Entry| matches!(&entry.node.tree, Tree::List(nodes) if nodes.is_empty());
     if let [only] = &table.entries[..]
         && only.key == "endpoints"
@@ -73,10 +73,10 @@ fn entry(key: String, value: Value, span: Span) -> Entry {
     Entry { key, key_span: span, node: node(value, span) }
 }
 
-/// Nested no deeper than the parser of JSON allows, which is 128.
+/// Converts a JSON value. Depth is bounded by the JSON parser's limit of 128.
 fn node(value: Value, span: Span) -> Node {
     let tree = match value {
-        // What TOML has no word for; readers name it.
+        // TOML has no null; the date's text makes readers name it.
         Value::Null => Tree::Date("null".into()),
         Value::Bool(b) => Tree::Bool(b),
         Value::Number(n) => match n.as_i64().map(i128::from).or_else(|| n.as_u64().map(i128::from)) {

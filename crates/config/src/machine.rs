@@ -1,5 +1,5 @@
-//! What does a machine have of that which a configuration speaks of? `evenkeel check` asks, so that what can be known before a
-//! start is said with all the rest. Nothing that listens is bound.
+//! The machine that `evenkeel check` inspects: paths, addresses and TLS files that a start would need. No
+//! listener address is bound.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -7,104 +7,102 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// What a check needs to know of a machine.
+/// Inspections that a check needs.
 pub trait Machine {
-    /// What is at a path, links followed.
+    /// Looks up the kind of a path, following links.
     ///
     /// # Errors
-    /// There is nothing, or it cannot be looked at.
+    /// If there is nothing, or it cannot be inspected.
     fn look(&self, path: &Path) -> io::Result<Found>;
 
-    /// The whole file.
+    /// Reads a whole file.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// If the file cannot be read.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 
-    /// Whether the user that checks may write to a file that is there.
+    /// Tests whether the current user may append to an existing file.
     ///
     /// # Errors
-    /// The user may not.
+    /// If the user may not.
     fn append(&self, path: &Path) -> io::Result<()>;
 
-    /// Whether a socket can listen at an address, at some port.
+    /// Tests whether a socket can be bound to an address, on any port.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it cannot.
     fn has(&self, ip: IpAddr) -> io::Result<()>;
 
-    /// Whether what is sent to an address comes back to this machine.
+    /// True if packets to an address stay on this machine.
     fn is_own(&self, ip: IpAddr) -> bool;
 
-    /// What is to be said of a certificate and its key, and the names that it has. Nothing, unless the machine knows TLS.
+    /// Inspects a certificate and its key. Empty unless the machine supports TLS.
     fn certificate(&self, cert: &Path, key: &Path) -> Certified {
         let _ = (cert, key);
         Certified::default()
     }
 
-    /// Reasons why the OCSP response in a file is not stapled to this certificate. Empty if either cannot be read, which is reported
-    /// elsewhere.
+    /// Reasons for which the OCSP response in a file cannot be stapled to this certificate. Empty if either
+    /// cannot be read, which is reported elsewhere.
     fn ocsp(&self, file: &Path, cert: &Path) -> Vec<CertificateFault> {
         let _ = (file, cert);
         Vec::new()
     }
 
-    /// What is to be said of another file of TLS.
+    /// Inspects another TLS file.
     fn tls_file(&self, kind: TlsFile, file: &Path) -> Vec<CertificateFault> {
         let _ = (kind, file);
         Vec::new()
     }
 }
 
-/// What a file of TLS has, besides certificates and keys.
+/// Kind of a TLS file that is neither a certificate nor its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsFile {
-    /// The certificates of authorities, or of servers that are believed.
+    /// Authorities or pinned certificates trusted for servers.
     Authorities,
-    /// The certificates of authorities, or of clients that are believed.
+    /// Authorities or pinned certificates trusted for clients.
     ClientAuthorities,
-    /// Lists of revoked certificates.
+    /// Certificate revocation lists.
     Revoked,
-    /// What an issuer says of a certificate's validity.
+    /// OCSP response of a certificate.
     Ocsp,
-    /// A key of session tickets.
+    /// Key of session tickets, 80 bytes.
     TicketKey,
 }
 
-/// What is known of a certificate and its key.
+/// Result of inspecting a certificate and its key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Certified {
-    /// What is to be said.
+    /// Problems of the certificate or the key.
     pub faults: Vec<CertificateFault>,
-    /// Its names, `*.example.com` among them; `None` if it cannot be read.
+    /// Names of the certificate, wildcards included; `None` if it cannot be read.
     pub names: Option<Vec<String>>,
-    /// Whether it was issued by its own key.
+    /// True if it is signed by its own key.
     pub self_signed: bool,
 }
 
-/// What is to be said of a file of TLS.
+/// Problem of a TLS file, with advice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFault {
-    /// Whether it is about the key.
+    /// True if it concerns the key, false for the certificate.
     pub of_key: bool,
-    /// Whether it cannot be used so.
+    /// True if the file cannot be used as it is.
     pub is_error: bool,
-    /// What it is.
     pub what: String,
-    /// How it can be mended.
     pub help: String,
 }
 
-/// What is at a path.
+/// Kind of an existing path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// A folder.
+    /// Directory, links followed.
     Folder,
-    /// A Unix socket.
+    /// Unix socket, links followed.
     Socket,
-    /// A file with something in it.
+    /// Regular file, links followed.
     File,
-    /// What is used as a file: a pipe, a device.
+    /// Anything else that is used as a file: a pipe, a device.
     Other,
 }
 
@@ -132,13 +130,14 @@ impl Machine for ThisMachine {
     }
 
     fn has(&self, ip: IpAddr) -> io::Result<()> {
-        // At a port of the kernel's choice: what listens there now, and what will, is left alone.
+        // Port 0: a listener on the real port is not disturbed.
         UdpSocket::bind((ip, 0)).map(drop)
     }
 
     fn is_own(&self, ip: IpAddr) -> bool {
         let any: IpAddr = if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        // Connecting sends nothing; the kernel only says from which address it would send. To an own one that is itself.
+        // Connecting a UDP socket sends nothing, but selects a source address, which equals the target if
+        // that is our own.
         let from = || {
             let socket = UdpSocket::bind((any, 0))?;
             socket.connect((ip, 9))?;

@@ -1,9 +1,10 @@
-//! Secrets in quoted lines: diagnostics go to logs, to clients of the API and into bug reports. Values that are known to be secret
-//! are hidden by their spans; this file has what remains: files that cannot be parsed, and URLs.
+//! Masking of secrets in quoted lines, since diagnostics reach logs, clients of the API and bug reports.
+//! Known secrets are hidden by their spans; this covers the rest: files that cannot be parsed, and URLs.
 
 use std::borrow::Cow;
 
-/// From which character on a line of a file that is not TOML is masked, if it has a value of a secret. `lines`: those up to it.
+/// Character from which the last of `lines`, of a file that is not TOML, must be masked; `None` if it holds
+/// no secret.
 pub(crate) fn masked_from<'t>(
     is_secret: &dyn Fn(&str) -> bool,
     lines: impl DoubleEndedIterator<Item = &'t str>,
@@ -13,12 +14,12 @@ pub(crate) fn masked_from<'t>(
     if let Some((at, _)) = words(line).find(|(_, word)| is_secret(word)) {
         return Some(line[..at].chars().count());
     }
-    // A value of several lines belongs to the nearest key above.
+    // Continuation lines belong to the nearest key above.
     let above = if key(line).is_some() || line.trim_start().starts_with('[') { None } else { lines.find_map(key) };
     above.filter(|key| is_secret(key)).map(|_| 0)
 }
 
-/// The words of a line, each with the byte behind it.
+/// Words of a line, each with the offset of its end.
 fn words(line: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     line.split(move |c| !is_word(c)).filter(|word| !word.is_empty()).map(|word| {
@@ -27,18 +28,18 @@ fn words(line: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The last part of the key that is set on a line.
+/// Last part of the key that is set on a line.
 fn key(line: &str) -> Option<&str> {
     let (key, value) = line.split_once('=')?;
     let is_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '"' | '\'' | ' ' | '\t');
-    // Base64 ends with `=` too.
+    // The padding of base64 is not an assignment.
     if value.trim_start_matches('=').trim().is_empty() || value.starts_with('=') || !key.chars().all(is_key) {
         return None;
     }
     key.rsplit('.').next().map(|key| key.trim().trim_matches(['"', '\'']))
 }
 
-/// A text without the password of a URL in it.
+/// The text with passwords in URLs masked.
 pub(crate) fn without_passwords(text: &str) -> Cow<'_, str> {
     let mut shown = Cow::Borrowed(text);
     let mut from = 0;

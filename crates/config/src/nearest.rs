@@ -1,11 +1,11 @@
-//! Which known word was meant? The nearest one, if it is near enough to be a slip of the fingers.
+//! Suggestions for misspelled words: the nearest known word, if it is near enough to be a typing error.
 
 use std::cell::Cell;
 
-/// The word of `known` with the fewest edits from `seen` (a swap of neighbours counts as one), if those are at most
-/// a third of its letters, but at least one and for short words two at most.
+/// The word of `known` with the fewest edits from `seen` (a swap of neighbours counts as one), if those are
+/// at most a third of its letters, but at least one.
 pub(crate) fn nearest<'a>(seen: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Edit distance costs the product of the lengths: a very long word is near nothing.
+    // Edit distance costs the product of the lengths, and a very long word is near nothing.
     if seen.len() > 64 {
         return None;
     }
@@ -15,7 +15,7 @@ pub(crate) fn nearest<'a>(seen: &str, known: impl IntoIterator<Item = &'a str>) 
     (near.0 <= (near.1.chars().count() / 3).max(1)).then_some(near.1)
 }
 
-/// `did you mean "x"? allowed: x, y`, or only the second part.
+/// Formats `did you mean "x"? allowed: x, y`, or only the second part.
 pub(crate) fn suggest(seen: &str, known: &[&str]) -> String {
     let allowed = format!("allowed: {}", known.join(", "));
     match nearest(seen, known.iter().copied()) {
@@ -24,25 +24,25 @@ pub(crate) fn suggest(seen: &str, known: &[&str]) -> String {
     }
 }
 
-/// Names of the user's, of which there may be thousands, and as many that are none of them.
+/// User-defined names, possibly thousands, with as many misspelled references.
 pub(crate) struct Names<'a> {
     known: Vec<&'a str>,
     searches: Cell<u32>,
 }
 
-/// Names that are listed; more would hide what is said.
+/// Most names listed in advice.
 const LISTED: usize = 20;
 
-/// A search looks at every name: in a file that is generated wrong all of them may be, and the first tell enough.
+/// Most searches per file. Each looks at every name, and a wrongly generated file may misspell all of them.
 const SEARCHES_MAX: u32 = 100;
 
 impl<'a> Names<'a> {
-    /// These are known.
+    /// Collects the known names.
     pub fn new(known: impl IntoIterator<Item = &'a str>) -> Names<'a> {
         Names { known: known.into_iter().collect(), searches: Cell::new(0) }
     }
 
-    /// What to write instead of a name that is not known. `add` if there is none at all.
+    /// Advice for an unknown name; `add` if no name is known.
     pub fn suggest(&self, seen: &str, add: &str) -> String {
         if self.known.is_empty() {
             return add.to_string();

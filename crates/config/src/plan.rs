@@ -1,6 +1,6 @@
-//! What did the user ask for? The [`Plan`]: plain values, every default filled in, every reference checked.
+//! The [`Plan`]: a configuration as plain values, with every default filled in and every reference checked.
 //!
-//! Nothing in here is text to be parsed again, and nothing is optional unless absence means something.
+//! No field needs further parsing, and none is optional unless absence has a meaning.
 
 pub use crate::form::{Address, Cidr, HashKey, HostPattern, PathPattern};
 pub use crate::sections::access_log::{
@@ -33,40 +33,41 @@ pub use evenkeel_wire::proxy_protocol::ProxyVersion;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A whole configuration that was found possible. A plan exists only if there was no error.
+/// A whole, valid configuration. Exists only if there was no error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// The process: workers, log, how long it drains.
+    /// Settings of the process: workers, log, shutdown.
     pub runtime: Runtime,
-    /// Where `/metrics`, `/livez` and `/readyz` are served; `None` = nowhere.
+    /// Listeners for metrics, health and the API; `None` = none.
     pub admin: Option<Admin>,
-    /// Metrics and the access log.
+    /// Metrics, logs, traces and explanations.
     pub telemetry: Telemetry,
-    /// How names of endpoints are resolved.
+    /// Resolution of the names of endpoints.
     pub resolver: Resolver,
-    /// Who issues certificates.
+    /// Authority that issues certificates.
     pub acme: Acme,
-    /// In the order of the file. At least one. Shared, as routes are: a copy of a plan costs its lists, not what they hold.
+    /// Listeners in the order of the file, at least one. Shared like routes and pools, so copying a plan does
+    /// not copy them.
     pub listeners: Vec<Arc<Listener>>,
-    /// In the order of the file, which means nothing: the most specific match wins; then those that listeners' own pools
-    /// stand for. Shared: what begins under one plan may outlast it by days, and needs nothing else of it.
+    /// Routes in the order of the file, which has no effect on matching (the most specific wins), then those
+    /// implied by `pool` of listeners. Shared, because work begun under one plan may outlast it by days and
+    /// needs nothing else of it.
     pub routes: Arc<[Route]>,
-    /// In the order of the file. At least one. Shared, as listeners are.
+    /// Pools in the order of the file, at least one.
     pub pools: Vec<Arc<Pool>>,
 }
 
 impl Plan {
-    /// The listener of that name.
     pub fn listener(&self, name: &str) -> Option<&Arc<Listener>> {
         self.listeners.iter().find(|l| &*l.name == name)
     }
 
-    /// The pool of that name. Every [`Route::pool`] is there.
+    /// Pool by name. Every [`Route::pool`] exists.
     pub fn pool(&self, name: &str) -> Option<&Arc<Pool>> {
         self.pools.iter().find(|p| &*p.name == name)
     }
 
-    /// The names of each certificate that an authority issues, in the order of the listeners.
+    /// Name lists of the certificates to issue over ACME, without duplicates, in the order of the listeners.
     pub fn issued(&self) -> Vec<&[String]> {
         let certificates = self.listeners.iter().filter_map(|l| l.tls.as_ref()).flat_map(|tls| &tls.certificates);
         let mut all: Vec<&[String]> = Vec::new();
@@ -78,8 +79,8 @@ impl Plan {
         all
     }
 
-    /// What is spoken on the listeners that lead to each pool, in the order of the pools; nothing for one that none leads
-    /// to.
+    /// Modes of the listeners that lead to each pool, in the order of the pools. Empty for a pool that
+    /// nothing leads to.
     pub fn modes(&self) -> Vec<Vec<Mode>> {
         let mut modes = vec![Vec::new(); self.pools.len()];
         let mut add = |pool: usize, mode: Mode| {
@@ -88,7 +89,7 @@ impl Plan {
             }
         };
         let at = self.pools_by_name();
-        // Each listener that speaks HTTP has them, and one tells as much as all.
+        // Common routes apply to every HTTP listener, and adding them once is enough.
         let mut common = Some(self.pools_of_all());
         for (listener, pools) in self.listeners.iter().zip(self.pools_named_on()) {
             let records = listener.zone.iter().flat_map(|zone| &zone.records);
@@ -103,7 +104,7 @@ impl Plan {
         self.pools.iter().enumerate().map(|(i, pool)| (&*pool.name, i)).collect()
     }
 
-    /// The pools of the routes that name each listener, by index, in the order of the listeners.
+    /// Pools of the routes that name each listener, by index, in the order of the listeners.
     pub(crate) fn pools_named_on(&self) -> Vec<Vec<usize>> {
         let at = self.pools_by_name();
         let listeners: HashMap<&str, usize> = self.listeners.iter().enumerate().map(|(i, l)| (&*l.name, i)).collect();
@@ -116,15 +117,15 @@ impl Plan {
         pools
     }
 
-    /// The pools of the routes that name no listener, by index.
+    /// Pools of the routes that name no listener, by index.
     pub(crate) fn pools_of_all(&self) -> Vec<usize> {
         let at = self.pools_by_name();
         let common = self.routes.iter().filter(|r| r.listeners.is_empty());
         common.filter_map(|r| at.get(&*r.pool).copied()).collect()
     }
 
-    /// The routes that take requests of a listener, those that name it first: if two have the same host and path, the
-    /// first one given here is the more specific.
+    /// Routes of a listener, those that name it first: if two have the same host and path, the first one is
+    /// the more specific.
     pub fn routes_on<'a>(&'a self, listener: &'a str) -> impl Iterator<Item = &'a Route> {
         let naming = self.routes.iter().filter(move |r| r.listeners.iter().any(|l| &**l == listener));
         let is_http = self.listener(listener).is_none_or(|l| l.mode == Mode::Http);

@@ -1,20 +1,22 @@
-//! Characters that must not reach logs, terminals and pages as they are, since they move the cursor, end a line or reorder what is
-//! beside them (Unicode TR36, "Trojan Source"): one set for every place that shows texts of clients and files.
+//! Characters that must not reach logs, terminals and pages unescaped, because they move the cursor, end a
+//! line or reorder text (Unicode TR36, "Trojan Source"). One set for every place that shows text of clients
+//! and files.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// True for control characters (C0, DEL and C1), separators of lines and paragraphs, marks that change the direction of text,
-/// and the mark of byte order.
+/// True for control characters (C0, DEL and C1), line and paragraph separators, marks that change the
+/// direction of text, and the byte order mark.
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
-/// The text with hidden characters but `except` as JSON escapes them: `\u009b`. All of them fit into four digits.
+/// The text with hidden characters, other than those of `except`, in JSON escapes: `\u009b`. All fit into
+/// four digits.
 pub fn printable<'t>(text: &'t str, except: &[char]) -> Cow<'t, str> {
     let hides = |c: char| is_hidden(c) && !except.contains(&c);
-    // Most text is ASCII.
+    // Most text has none, and is returned as is.
     if !text.chars().any(hides) {
         return Cow::Borrowed(text);
     }
@@ -30,7 +32,7 @@ pub fn printable<'t>(text: &'t str, except: &[char]) -> Cow<'t, str> {
     Cow::Owned(shown)
 }
 
-/// Returns a text as a TOML string that no environment variable is put into.
+/// The text as a TOML string, with `${` escaped so that no variable is expanded.
 pub(crate) fn quote(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.replace("${", "$${").chars() {

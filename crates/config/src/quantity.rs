@@ -1,5 +1,5 @@
-//! How long is `"1m30s"`, how big is `"32KiB"`? A quantity always has its unit: a bare number is refused, since
-//! people disagree on what it would mean.
+//! Durations (`"1m30s"`) and sizes (`"32KiB"`). A unit is always required, because readers disagree on the
+//! meaning of a bare number.
 
 use std::time::Duration;
 
@@ -24,10 +24,10 @@ const SIZE: &[(&str, u64)] = &[
     ("B", 1),
 ];
 
-/// Nanoseconds of `"250ms"`, `"1.5s"` or `"1m30s"` (units descending).
+/// Parses `"250ms"`, `"1.5s"` or `"1m30s"` (units descending) into nanoseconds.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// A sentence that describes the fault in the text.
 pub(crate) fn duration_ns(text: &str) -> Result<u64, String> {
     let mut rest = text;
     let mut total = 0u64;
@@ -52,10 +52,10 @@ pub(crate) fn duration_ns(text: &str) -> Result<u64, String> {
     Ok(total)
 }
 
-/// Bytes of `"32KiB"` or `"1MB"`.
+/// Parses `"32KiB"` or `"1MB"` into bytes.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// A sentence that describes the fault in the text.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let (digits, unit, after) = part(text)?;
     if !after.is_empty() {
@@ -73,7 +73,7 @@ fn no_unit(unit: &str, units: &[(&str, u64)]) -> String {
     format!("{what}; units: {}", known.join(", "))
 }
 
-/// `"1.5s2ms"` to `("1.5", "s", "2ms")`.
+/// Splits `"1.5s2ms"` into `("1.5", "s", "2ms")`.
 fn part(text: &str) -> Result<(&str, &str, &str), String> {
     let number_ends = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, rest) = text.split_at(number_ends);
@@ -85,7 +85,7 @@ fn part(text: &str) -> Result<(&str, &str, &str), String> {
     Ok((number, unit.trim(), rest))
 }
 
-/// A decimal number times `each`, exactly; what is below 1 is cut off. `None` if it is no number or too big.
+/// Multiplies a decimal number by `each`, exactly, and truncates. `None` if it is not a number or too large.
 fn times(number: &str, each: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let whole: u64 = whole.parse().ok()?;
@@ -97,7 +97,7 @@ fn times(number: &str, each: u64) -> Option<u64> {
     whole.checked_mul(each)?.checked_add(u64::try_from(part).ok()?)
 }
 
-/// A duration as it is written: `"5m"`, `"90s"`, `"250ms"`.
+/// Formats a duration as in a file: `"5m"`, `"90s"`, `"250ms"`.
 pub(crate) fn duration_text(duration: Duration) -> String {
     let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     if ns == 0 {
@@ -107,7 +107,7 @@ pub(crate) fn duration_text(duration: Duration) -> String {
     format!("{}{}", ns / fits.1, fits.0)
 }
 
-/// A size as it is written: `"32KiB"`.
+/// Formats a size as in a file: `"32KiB"`.
 pub(crate) fn size_text(bytes: u64) -> String {
     let fits = SIZE.iter().find(|(unit, each)| unit.ends_with("iB") && bytes > 0 && bytes.is_multiple_of(*each));
     fits.map_or_else(|| format!("{bytes}B"), |(unit, each)| format!("{}{unit}", bytes / each))

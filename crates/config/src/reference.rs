@@ -1,4 +1,4 @@
-//! What does the reference say? Two Markdown pages, made from the key tables, the codes, and the registry of algorithms.
+//! Generated Markdown pages: the reference of keys and codes, and the reference of algorithms.
 
 use crate::code::Code;
 use crate::quantity::{duration_text, size_text};
@@ -10,17 +10,17 @@ use std::fmt::Write;
 use std::time::Duration;
 
 const GENERATED: &str =
-    "<!-- Generated from the tables in crates/config and crates/balance. `make bless` writes it anew. -->";
+    "<!-- Generated from the tables in crates/config and crates/balance. `make bless` regenerates it. -->";
 
-/// The page of every key: type, default, meaning, and why this default; then every code of an error.
+/// Page of all keys (type, default, meaning, reason of the default) and of all error codes.
 pub fn reference() -> String {
     let mut out = format!("# Configuration\n\n{GENERATED}\n\n");
     let _ = writeln!(
         out,
-        "Every key of `evenkeel.toml`. `evenkeel check` says everything that is wrong with a file at once, and where.\n\n\
+        "Every key of `evenkeel.toml`. `evenkeel check` reports all problems of a file at once, each with its place.\n\n\
          Durations and sizes are strings with a unit: `\"250ms\"`, `\"10s\"`, `\"1m30s\"` (d, h, m, s, ms, us, ns); \
-         `\"16KiB\"`, `\"32KB\"` (B, KB, MB, GB for thousands, KiB, MiB, GiB for 1024s).\n\n\
-         Editors that know JSON Schema for TOML complete and check with what `evenkeel config schema` prints."
+         `\"16KiB\"`, `\"32KB\"` (B; KB, MB, GB in steps of 1000; KiB, MiB, GiB in steps of 1024).\n\n\
+         `evenkeel config schema` prints a JSON Schema, with which many editors complete and check the file."
     );
     out += &tables_reference(&ROOT);
     let _ = writeln!(out, "\n## Codes of errors and warnings\n\n| Code | | Meaning |\n|---|---|---|");
@@ -30,7 +30,7 @@ pub fn reference() -> String {
     out
 }
 
-/// A section for each table of a file whose top level is `root`.
+/// Sections for all tables of a file with this top level.
 pub fn tables_reference(root: &'static Table) -> String {
     let mut out = String::new();
     root.walk().into_iter().for_each(|table| one_table(table, &mut out));
@@ -50,7 +50,7 @@ fn one_table(table: &Table, out: &mut String) {
     }
 }
 
-/// `limits of [pool.NAME]` to ``limits of `[pool.NAME]` ``.
+/// Formats `limits of [pool.NAME]` as ``limits of `[pool.NAME]` ``.
 fn code_part(path: &str) -> String {
     match path.split_once('[') {
         Some((before, rest)) => format!("{before}`[{rest}`"),
@@ -62,7 +62,7 @@ fn default(key: &Key, inherits: bool) -> String {
     match key.absent {
         _ if inherits => "inherited".to_string(),
         Absent::Default(toml) => format!("`{toml}`"),
-        Absent::Required(example) => format!("must be set, as `{example}`"),
+        Absent::Required(example) => format!("required, such as `{example}`"),
         Absent::Means(text) => text.to_string(),
     }
 }
@@ -79,7 +79,7 @@ fn type_of(kind: &Kind) -> String {
         Kind::Duration { min, max, off: false } => format!("duration, {} to {}", time(min), time(max)),
         Kind::Duration { min, max, off: true } => format!("`\"off\"`, or duration, {} to {}", time(min), time(max)),
         Kind::Size { min, max } => format!("size, {} to {}", size_text(min), size_text(max)),
-        Kind::Choice(words) => words.iter().map(|w| format!("`\"{w}\"`")).collect::<Vec<_>>().join(" or "),
+        Kind::Choice(words) => words.iter().map(|w| format!("`\"{w}\"`")).collect::<Vec<_>>().join(", "),
         Kind::Text(form) => form.describe().to_string(),
         Kind::List(of) => format!("array of: {}", type_of(of)),
         Kind::Table(table) | Kind::Named(table) | Kind::Tables(table) => format!("table: {}", code_part(table.path)),
@@ -94,13 +94,13 @@ fn type_of(kind: &Kind) -> String {
     }
 }
 
-/// The page of every algorithm: when to use it, what it needs and promises, its parameters.
+/// Page of all algorithms: use, needs, promises, parameters.
 pub fn algorithms_reference() -> String {
     let mut out = format!("# Balancing algorithms\n\n{GENERATED}\n\n");
     let _ = writeln!(
         out,
         "How a pool chooses an endpoint: `balance = \"NAME\"`, or `balance = {{ NAME = {{ PARAMETER = VALUE }} }}`.\n\
-         A pool that names none gets `{}` with its defaults.\n\n| Algorithm | |\n|---|---|",
+         The default is `{}`.\n\n| Algorithm | |\n|---|---|",
         algorithms::default().name
     );
     for algorithm in algorithms::ALL {
@@ -112,7 +112,7 @@ pub fn algorithms_reference() -> String {
     out
 }
 
-/// What the page says of one algorithm.
+/// Section of one algorithm on that page.
 pub fn algorithm_reference(algorithm: &Algorithm) -> String {
     let mut out = String::new();
     one_algorithm(algorithm, &mut out);

@@ -1,4 +1,4 @@
-//! How does a finding look? As text with the line it is about, or as JSON for `check --json`.
+//! Output of diagnostics: text with the line concerned, or JSON for `check --json`.
 
 use crate::code::{Code, Severity};
 use crate::diagnostic::{Diagnostic, Range, Spot};
@@ -6,7 +6,7 @@ use crate::printable::is_hidden;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// Text for people: every diagnostic with its line, and a last line that counts them. Empty if there are none.
+/// Formats diagnostics for people: each with its line, and a count at the end. Empty if there are none.
 pub fn render_text(diagnostics: &[Diagnostic], color: bool) -> String {
     let paint = Paint { color };
     let mut out = String::new();
@@ -30,7 +30,7 @@ pub fn render_text(diagnostics: &[Diagnostic], color: bool) -> String {
     out
 }
 
-/// `2 errors, 1 warning`.
+/// Formats a count such as `2 errors, 1 warning`.
 fn count(diagnostics: &[Diagnostic]) -> String {
     let is_rest = |d: &Diagnostic| matches!(d.code, Code::MoreErrors | Code::MoreWarnings);
     if let [shown @ .., rest] = diagnostics
@@ -47,9 +47,9 @@ fn count(diagnostics: &[Diagnostic]) -> String {
     }
 }
 
-/// An array of objects: code, severity, message, file, line, col, end, help, related. `line`, `col` and `end` are
-/// null if the file as a whole is meant; `end` is the line and column after the last character. A plan that was made
-/// without a text has `path` instead: that of the value.
+/// Formats diagnostics as an array of objects: code, severity, message, file, line, col, end, help, related.
+/// `line`, `col` and `end` are null for a file as a whole; `end` is the position after the last character.
+/// For a plan without a text, `path` is that of the value.
 pub fn to_json(diagnostics: &[Diagnostic]) -> Value {
     let range = |spot: &Spot| {
         let start = spot.range.as_ref().map(|r| r.start);
@@ -79,7 +79,7 @@ fn with_path(mut object: Value, spot: &Spot) -> Value {
     object
 }
 
-/// Lines of a terminal; a longer line is shown around the span only.
+/// Width of a quoted line; a longer one is shown only around the span.
 const WIDTH: usize = 120;
 
 fn snippet(out: &mut String, spot: &Spot, mark: char, severity: Severity, paint: &Paint) {

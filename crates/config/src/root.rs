@@ -1,5 +1,5 @@
-//! What is at the top level of a file, and how does it become a plan, and a plan a file? Also `[defaults]`, from which
-//! others start, and `[include]`.
+//! The top level of a file: its tables, the build of a [`Plan`] from them, and [`Plan::to_toml`] for the way
+//! back. `[defaults]` and `[include]`, which have no struct in the plan, are declared here too.
 
 use crate::checks;
 use crate::diagnostic::Findings;
@@ -20,30 +20,55 @@ use crate::source::Sources;
 use crate::table::{Absent, Declared, Key, Kind, Section, Table, quote};
 use crate::tree::{self, Node, Tree};
 
-/// The root of every file.
+/// Top level of every configuration file.
 pub(crate) static ROOT: Table = Table {
     path: "the top level",
-    help: "A file is TOML 1.1. Keys that nothing reads are errors. Strings may contain `${NAME}` or \
-           `${NAME:-default}` for environment variables (`$${` is a literal `${`).",
+    help: "A file is TOML 1.1. Unknown keys are errors. Strings may refer to environment variables, as `${NAME}` or \
+        `${NAME:-default}`; `$${` is a literal `${`.",
     inherits: false,
     keys: &[
         Key {
             name: "version",
             kind: Kind::Int { min: 1, max: 1 },
             absent: Absent::Default("1"),
-            help: "Version of this language.",
-            why: "There is only one so far; a later one will still read files that say 1.",
+            help: "Version of the configuration language.",
+            why: "Only version 1 exists. Later releases will still read files that set 1.",
         },
-        table("runtime", Kind::Table(&RUNTIME), "The process.", "its defaults"),
-        table("admin", Kind::Table(&ADMIN), "Metrics and health of the process.", "no admin listener"),
-        table("telemetry", Kind::Table(&TELEMETRY), "Metrics and the access log.", "its defaults"),
-        table("resolver", Kind::Table(&RESOLVER), "How names of endpoints are resolved.", "its defaults"),
-        table("acme", Kind::Table(&ACME), "The authority that issues certificates.", "its defaults"),
-        table("defaults", Kind::Table(&DEFAULTS), "The defaults of listeners, pools and routes.", "its defaults"),
-        table("listener", Kind::Named(&LISTENER), "Where requests come in, by name. At least one.", "none"),
-        table("route", Kind::Tables(&ROUTE), "Which pool gets which requests.", "everything to the only pool"),
+        table(
+            "runtime",
+            Kind::Table(&RUNTIME),
+            "Worker threads, shutdown, and the log of the process.",
+            "its defaults",
+        ),
+        table("admin", Kind::Table(&ADMIN), "Metrics, health and the admin API.", "no admin listener"),
+        table(
+            "telemetry",
+            Kind::Table(&TELEMETRY),
+            "Metrics, access log, traces and explanations of requests.",
+            "its defaults",
+        ),
+        table(
+            "resolver",
+            Kind::Table(&RESOLVER),
+            "Name servers and TTL bounds for the names of endpoints.",
+            "its defaults",
+        ),
+        table(
+            "acme",
+            Kind::Table(&ACME),
+            "The certificate authority for certificates obtained over ACME.",
+            "its defaults",
+        ),
+        table(
+            "defaults",
+            Kind::Table(&DEFAULTS),
+            "Timeouts and retries that listeners, pools and routes start from.",
+            "its defaults",
+        ),
+        table("listener", Kind::Named(&LISTENER), "Addresses that accept clients, by name. At least one.", "none"),
+        table("route", Kind::Tables(&ROUTE), "Rules that send requests to pools.", "all requests to the only pool"),
         table("pool", Kind::Named(&POOL), "Groups of endpoints, by name. At least one.", "none"),
-        table("include", Kind::Table(&INCLUDE), "More files.", "none"),
+        table("include", Kind::Table(&INCLUDE), "More configuration files to read.", "none"),
     ],
 };
 
@@ -53,30 +78,31 @@ const fn table(name: &'static str, kind: Kind, help: &'static str, absent: &'sta
 
 static DEFAULTS: Table = Table {
     path: "[defaults]",
-    help: "What listeners, pools and routes start from.",
+    help: "Timeouts and retries that listeners, pools and routes start from.",
     inherits: false,
     keys: &[
-        table("timeouts", Kind::Table(&DEFAULT_TIMEOUTS), "How long each thing may take.", "its defaults"),
-        table("retry", Kind::Table(&DEFAULT_RETRY), "What is tried again.", "its defaults"),
+        table("timeouts", Kind::Table(&DEFAULT_TIMEOUTS), "Time limits.", "its defaults"),
+        table("retry", Kind::Table(&DEFAULT_RETRY), "Retries and hedging.", "its defaults"),
     ],
 };
 
 pub(crate) static INCLUDE: Table = Table {
     path: "[include]",
-    help: "More files, read as if their keys stood in this one. Tables are joined key by key and `[[route]]`s are put \
-           together; a key that two files set is an error. An included file cannot include.",
+    help: "More files, read as if their keys stood in this file. Tables are merged key by key and `[[route]]` entries \
+        are concatenated; a key that two files set is an error. Included files cannot include others.",
     inherits: false,
     keys: &[Key {
         name: "files",
         kind: Kind::List(&Kind::Text(Form::Include)),
         absent: Absent::Required(r#"["conf.d/*.toml"]"#),
-        help: "Paths relative to this file. The last part may contain `*` for any characters but a leading dot.",
+        help: "Paths relative to this file. The last component may contain `*`, which matches any characters but a \
+            leading dot.",
         why: "",
     }],
 };
 
-/// Builds the plan. It is only good if there is no error among the findings afterwards. `machine`: where it is to run, if that
-/// is to be looked at too.
+/// Builds the plan, which is valid only if `findings` holds no error afterwards. With a `machine`, files,
+/// folders and addresses are also checked against the machine that the plan is for.
 pub(crate) fn build(root: &Section, machine: Option<&dyn Machine>, findings: &mut Findings) -> Plan {
     let defaults = root.section("defaults");
     check_defaults(&defaults, findings);
@@ -99,7 +125,7 @@ pub(crate) fn build(root: &Section, machine: Option<&dyn Machine>, findings: &mu
     plan
 }
 
-/// What is said of the tables of a pool or route, of those that they start from.
+/// Checks `[defaults]` as the tables of a pool or route are checked, since those start from it.
 fn check_defaults(defaults: &Section, findings: &mut Findings) {
     let (timeouts, own) = (defaults.section("timeouts"), defaults.section("retry"));
     check_order(&timeouts, findings);
@@ -107,8 +133,8 @@ fn check_defaults(defaults: &Section, findings: &mut Findings) {
 }
 
 impl Plan {
-    /// A file that gives an equal plan, but for secrets in it, for which asterisks stand: what differs from the defaults,
-    /// in the order of the reference page.
+    /// A configuration file that gives an equal plan, except that secrets are replaced by asterisks. Holds
+    /// only what differs from the defaults, in the order of the reference page.
     pub fn to_toml(&self) -> String {
         let mut out = String::from("version = 1\n");
         self.runtime.lines(&Runtime::unset()).section("[runtime]", &mut out);
@@ -137,7 +163,7 @@ impl Plan {
 }
 
 impl Plan {
-    /// The same with its secrets, for who may read those: what gives an equal plan whatever is in it.
+    /// [`to_toml`](Self::to_toml) with secrets in clear, so that the file gives an equal plan in every case.
     pub fn to_toml_with_secrets(&self) -> String {
         let mut text = self.to_toml();
         let secrets = self.pools.iter().filter_map(|pool| match &pool.sticky.as_ref()?.secret {
@@ -153,7 +179,7 @@ impl Plan {
         if let (Node { tree: Tree::Table(root), .. }, None) = tree::parse(&sources, file, &mut Findings::default()) {
             let masked = |(pool, _): &(&str, String)| root.find(&["pool", pool, "sticky", "secret"]);
             let mut at: Vec<_> = secrets.iter().filter_map(|one| Some((masked(one)?.span, &one.1))).collect();
-            // From the last, so that those before stay where they are.
+            // Last span first, so that earlier spans stay valid.
             at.sort_by_key(|(span, _)| std::cmp::Reverse(*span));
             at.into_iter().for_each(|(span, secret)| text.replace_range(span.start..span.end, secret));
         }
@@ -161,7 +187,7 @@ impl Plan {
     }
 }
 
-/// A name as a key: bare unless it has a dot, which would part it, or what no name has.
+/// A name as a TOML key: bare if possible, else quoted (a dot would split it).
 fn key(name: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if !name.is_empty() && name.chars().all(is_bare) { name.to_string() } else { quote(name) }

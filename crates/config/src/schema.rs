@@ -1,5 +1,5 @@
-//! What may an editor accept? The JSON Schema (draft 2020-12) of a file, made from the key tables and the registry of
-//! algorithms. It is a little looser than the reader: strings with `${` fit everywhere.
+//! JSON Schema (draft 2020-12) of configuration files, generated from the key tables and the registry of
+//! algorithms. A little looser than the reader: strings with `${` are accepted everywhere.
 
 use crate::form::Form;
 use crate::root::ROOT;
@@ -8,12 +8,12 @@ use crate::tree::{self, Tree};
 use evenkeel_balance::algorithms;
 use serde_json::{Map, Value, json};
 
-/// The JSON Schema of a configuration file.
+/// Schema of a configuration file.
 pub fn schema() -> Value {
     schema_of(&ROOT, "evenkeel configuration")
 }
 
-/// The JSON Schema of a file whose top level is `root`.
+/// Schema of a file with this top level.
 pub fn schema_of(root: &Table, title: &str) -> Value {
     let mut schema = of_table(root);
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
@@ -74,7 +74,7 @@ fn of_kind(kind: &Kind) -> Value {
     }
 }
 
-/// A string that matches, or that an environment variable is put into.
+/// String type that matches a regular expression or contains a variable reference.
 fn pattern(regex: &str) -> Value {
     json!({ "type": "string", "pattern": format!("{regex}|\\$\\{{") })
 }

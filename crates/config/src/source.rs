@@ -1,9 +1,10 @@
-//! Where in which file? [`Sources`] keeps every text that was read; a [`Span`] is a range in one of them.
+//! Source texts and positions: [`Sources`] keeps every text that was read, and a [`Span`] is a range in one
+//! of them.
 
 use std::fmt;
 use std::ops::Range;
 
-/// A range of bytes in one file.
+/// Range of bytes in one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
     /// Index into [`Sources`].
@@ -13,32 +14,32 @@ pub struct Span {
 }
 
 impl Span {
-    /// A range of bytes in a file.
+    /// Range of bytes in a file.
     pub(crate) fn of(file: usize, bytes: Range<usize>) -> Span {
         Span { file, start: bytes.start, end: bytes.end }
     }
 
-    /// The whole of a file.
+    /// The file as a whole: an empty range at 0.
     pub(crate) fn whole(file: usize) -> Span {
         Span { file, start: 0, end: 0 }
     }
 
-    /// Whether the whole file is meant: an empty range at its start.
+    /// True for the file as a whole: an empty range at its start.
     pub(crate) fn is_whole(self) -> bool {
         self.end == 0
     }
 }
 
-/// Line and column, both from 1; a column counts characters.
+/// Line and column. Both count from 1; columns count characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
-    /// From 1.
+    /// Counts from 1.
     pub line: usize,
-    /// From 1, in characters.
+    /// Counts from 1, in characters.
     pub col: usize,
 }
 
-/// Every file that was read, by the name shown to people.
+/// All texts that were read, with the names shown to people.
 #[derive(Debug, Default)]
 pub(crate) struct Sources(Vec<Source>);
 
@@ -48,11 +49,11 @@ struct Source {
     text: String,
     /// Byte offset of the start of each line.
     lines: Vec<usize>,
-    /// Names places in a text that stands for a plan made without one.
+    /// Paths of values, if the text stands for a plan made without one.
     paths: Option<Paths>,
 }
 
-/// Returns the path of the value at a place.
+/// Maps a span to the path of its value.
 struct Paths(Box<dyn Fn(Span) -> String + Send + Sync>);
 
 impl fmt::Debug for Paths {
@@ -62,7 +63,7 @@ impl fmt::Debug for Paths {
 }
 
 impl Sources {
-    /// Keeps a text; the index is for [`Span::file`].
+    /// Adds a text. The result is the index for [`Span::file`].
     pub fn add(&mut self, name: &str, text: &str) -> usize {
         let starts = text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(starts).collect();
@@ -70,14 +71,15 @@ impl Sources {
         self.0.len() - 1
     }
 
-    /// Has places in a text be paths of the values that it stands for, which exists only here.
+    /// Makes places in a text the paths of the values that it stands for, because the text itself is not
+    /// shown.
     pub fn stands_for(&mut self, file: usize, path: impl Fn(Span) -> String + Send + Sync + 'static) {
         if let Some(source) = self.0.get_mut(file) {
             source.paths = Some(Paths(Box::new(path)));
         }
     }
 
-    /// The path of a value, if the text stands for values.
+    /// Path of a value; `None` if the text is a real one.
     pub fn path(&self, span: Span) -> Option<String> {
         self.0.get(span.file)?.paths.as_ref().map(|paths| (paths.0)(span))
     }
@@ -90,7 +92,8 @@ impl Sources {
         self.0.get(file).map_or("", |s| &s.text)
     }
 
-    /// Start and end of a span. Offsets beyond the text or inside a character are moved back to where one begins.
+    /// Start and end of a span. Offsets beyond the text or inside a character move back to a character
+    /// boundary.
     pub fn positions(&self, span: Span) -> (Position, Position) {
         let Some(source) = self.0.get(span.file) else {
             return (Position { line: 1, col: 1 }, Position { line: 1, col: 1 });
@@ -99,18 +102,18 @@ impl Sources {
         (start, source.position(span.end.max(span.start)))
     }
 
-    /// The byte at which a line starts.
+    /// Byte offset of the start of a line.
     pub fn line_start(&self, file: usize, line: usize) -> usize {
         let source = self.0.get(file);
         source.map_or(0, |source| source.lines.get(line.saturating_sub(1)).copied().unwrap_or(source.text.len()))
     }
 
-    /// The lines up to this one.
+    /// All lines up to and including this one.
     pub fn lines_to(&self, file: usize, line: usize) -> impl DoubleEndedIterator<Item = &str> {
         (1..=line).map(move |line| self.line(file, line))
     }
 
-    /// The text of a line, without its end.
+    /// Text of a line, without its line break.
     pub fn line(&self, file: usize, line: usize) -> &str {
         let Some(source) = self.0.get(file) else { return "" };
         let start = source.lines.get(line.saturating_sub(1)).copied().unwrap_or(source.text.len());

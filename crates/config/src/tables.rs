@@ -1,7 +1,8 @@
-//! How are other files read by tables of keys, with the same errors? A [`Document`] holds a text as a tree; [`Document::read`]
-//! holds the tree, or a changed one, against tables of the caller's; [`reference_of`] and [`schema_of`] describe them.
+//! Key tables for other files, with the same errors as the configuration. A [`Document`] holds a text as a
+//! tree, [`Document::read`] checks the tree against tables of the caller, and [`reference_of`] and
+//! [`schema_of`] document them.
 //!
-//! Tables of the configuration that mean the same elsewhere are here too, each with what makes settings of it.
+//! Tables of the configuration that have the same meaning elsewhere are exported too, each with its reader.
 
 pub use crate::diagnostic::{Finding, Findings};
 pub use crate::form::Form;
@@ -22,19 +23,18 @@ use crate::{nearest, quantity};
 use evenkeel_balance::eligible::Panic;
 use evenkeel_balance::{concurrency, outlier, retry as tries, slow_start};
 
-/// A TOML text and what was found wrong with it so far.
+/// A TOML text with the findings about it so far.
 #[derive(Debug)]
 pub struct Document {
     sources: Sources,
-    /// What the text says.
     pub tree: TableNode,
-    /// What is wrong with it.
     pub findings: Findings,
     clean: bool,
 }
 
 impl Document {
-    /// Parses a text; `name` is shown in findings. If it is not TOML, the tree is what could be read.
+    /// Parses a text; `name` is shown in findings. If it is not valid TOML, the tree holds what could be
+    /// recovered.
     pub fn parse(name: &str, text: &str) -> Document {
         let (mut sources, mut findings) = (Sources::default(), Findings::default());
         let file = sources.add(name, text.strip_prefix('\u{feff}').unwrap_or(text));
@@ -43,26 +43,26 @@ impl Document {
         Document { sources, tree, findings, clean: fault.is_none() }
     }
 
-    /// Whether it is TOML.
+    /// True if the text is valid TOML.
     pub fn is_clean(&self) -> bool {
         self.clean
     }
 
-    /// Holds a tree against a table, which is the top level of the file.
+    /// Checks a tree against `root`, the table of the file's top level.
     pub fn read(&mut self, root: &'static Table, tree: &TableNode) -> Section {
         Reader::new(root, &mut self.findings, self.clean).table(root, tree, Span::whole(0))
     }
 
-    /// Whether nothing was found that is an error.
+    /// True if no finding is an error.
     pub fn is_good(&self) -> bool {
         !self.findings.has_errors()
     }
 
-    /// Everything found, errors first, each once.
+    /// All findings without duplicates, errors first.
     pub fn finish(self) -> Vec<Diagnostic> {
         let mut all: Vec<Diagnostic> = Vec::new();
         for one in self.findings.resolve(&self.sources, &|_| false) {
-            // The same value may have been read more than once.
+            // A value may have been read more than once.
             if !all.contains(&one) {
                 all.push(one);
             }
@@ -71,39 +71,39 @@ impl Document {
     }
 }
 
-/// Nanoseconds of `"1m30s"`; `None` if it is no duration.
+/// Parses `"1m30s"` into nanoseconds; `None` if it is not a duration.
 pub fn duration_ns(text: &str) -> Option<u64> {
     quantity::duration_ns(text).ok()
 }
 
-/// `did you mean "x"? allowed: x, y`, or only the second part.
+/// Formats `did you mean "x"? allowed: x, y`, or only the second part.
 pub fn suggest(seen: &str, known: &[&str]) -> String {
     nearest::suggest(seen, known)
 }
 
-/// The key `outlier` of `table`, with the rows of [`OUTLIER`]; `None` for `"off"`.
+/// Reads the key `outlier` of `table` with the rows of [`OUTLIER`]; `None` for `"off"`.
 pub fn outlier(table: &Section, findings: &mut Findings) -> Option<outlier::Settings> {
     pool::check_outlier(table, findings);
     pool::outlier(table)
 }
 
-/// The key `panic` of `table`, with the rows of [`PANIC`].
+/// Reads the key `panic` of `table` with the rows of [`PANIC`].
 pub fn panic(table: &Section) -> Panic {
     Panic::of(&table.section("panic"))
 }
 
-/// A table with the rows of [`SLOW_START`].
+/// Reads a table with the rows of [`SLOW_START`].
 pub fn slow_start(table: &Section) -> slow_start::Settings {
     slow_start::Settings::of(table)
 }
 
-/// A table with the rows of [`CONCURRENCY`].
+/// Reads a table with the rows of [`CONCURRENCY`].
 pub fn concurrency(table: &Section, findings: &mut Findings) -> concurrency::Settings {
     pool::check_concurrency(table, findings);
     concurrency::Settings::of(table)
 }
 
-/// A table with the rows of [`TRIES`].
+/// Reads a table with the rows of [`TRIES`].
 pub fn tries(table: &Section) -> tries::Settings {
     tries::Settings::of(table)
 }

@@ -1,5 +1,5 @@
-//! What does the file say, before it means anything? TOML as a tree of our own that knows the span of every key and
-//! value, in the order of the file, and that files can be joined into.
+//! TOML as a tree before interpretation: keys and values with their spans, in the order of the file. Trees of
+//! several files can be merged.
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -8,56 +8,45 @@ use std::collections::HashMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A value and where it is.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Where it is.
     pub span: Span,
-    /// The value.
     pub tree: Tree,
 }
 
 /// A TOML value. Numbers keep their text for messages.
 #[derive(Clone, Debug)]
 pub enum Tree {
-    /// A string.
     Text(String),
-    /// A whole number; `None` if it does not fit.
+    /// Whole number; `None` if it does not fit into an `i128`.
     Int(Option<i128>, String),
-    /// Any other number.
+    /// Number that is not whole.
     Number(f64, String),
     /// `true` or `false`.
     Bool(bool),
-    /// A date or time, as text.
     Date(String),
-    /// An array.
     List(Vec<Node>),
-    /// A table.
     Table(TableNode),
-    /// An error was reported already: readers say nothing more and go on.
+    /// Placeholder for a value whose error was reported already. Readers skip it silently.
     Broken,
 }
 
-/// A table.
 #[derive(Clone, Debug, Default)]
 pub struct TableNode {
-    /// In the order of the file.
+    /// Entries in the order of the file.
     pub entries: Vec<Entry>,
 }
 
-/// A key and its value.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// The key.
     pub key: String,
-    /// Where the key is.
     pub key_span: Span,
-    /// The value.
     pub node: Node,
 }
 
 impl TableNode {
-    /// The path of the innermost value that a span belongs to, as `pool.web.endpoints[1].weight`; empty for the whole.
+    /// Path of the innermost value that contains a span, such as `pool.web.endpoints[1].weight`; empty for
+    /// the whole.
     pub(crate) fn path_to(&self, span: Span) -> String {
         let mut best = (usize::MAX, String::new());
         self.nearest(span, "", &mut best);
@@ -74,7 +63,7 @@ impl TableNode {
         }
     }
 
-    /// The value below these keys.
+    /// Value below these keys; `None` if one is missing.
     pub(crate) fn find(&self, path: &[&str]) -> Option<&Node> {
         let (key, below) = path.split_first()?;
         let node = &self.get(key)?.node;
@@ -85,7 +74,7 @@ impl TableNode {
         }
     }
 
-    /// The entry of a key.
+    /// Entry of a key; `None` if not set.
     pub fn get(&self, key: &str) -> Option<&Entry> {
         self.entries.iter().find(|e| e.key == key)
     }
@@ -104,7 +93,7 @@ impl Node {
     }
 }
 
-/// Takes a path if the place that it stands for has a span in it, and is no larger than the best so far.
+/// Replaces the best path by this one if its place contains the span and is not larger.
 fn narrower(span: Span, place: Span, path: &str, best: &mut (usize, String)) {
     let size = place.end - place.start;
     if place.start <= span.start && span.end <= place.end && size <= best.0 {
@@ -113,7 +102,7 @@ fn narrower(span: Span, place: Span, path: &str, best: &mut (usize, String)) {
 }
 
 impl Tree {
-    /// What it is, for messages, with its article.
+    /// Name of the type for messages, with its article.
     pub fn type_name(&self) -> &'static str {
         match self {
             Tree::Text(_) => "a string",
@@ -127,7 +116,7 @@ impl Tree {
         }
     }
 
-    /// The value seen, for messages: scalars as they are, the rest by type.
+    /// Value for messages: scalars as written, the rest by type.
     pub fn seen(&self) -> String {
         match self {
             Tree::Text(text) => quoted(text),
@@ -138,18 +127,19 @@ impl Tree {
     }
 }
 
-/// A text in quotes, cut if it is long.
+/// The text in quotes, cut after 60 characters.
 pub(crate) fn quoted(text: &str) -> String {
     let escaped: String = text.chars().take(60).flat_map(|c| c.escape_debug()).collect();
     let escaped = escaped.replace("\\'", "'");
     if text.chars().nth(60).is_some() { format!("\"{escaped}...\"") } else { format!("\"{escaped}\"") }
 }
 
-/// Parses one file. A syntax error is reported, and what could be read is returned with the place of the error.
+/// Parses one file. A syntax error is reported, and the recovered values are returned with the place of the
+/// error.
 pub(crate) fn parse(sources: &Sources, file: usize, findings: &mut Findings) -> (Node, Option<Span>) {
     let text = sources.text(file);
     let (table, errors) = DeTable::parse_recoverable(text);
-    // The parser recovers, but what it says after the first error is often caused by it.
+    // The parser recovers, but later errors are often caused by the first.
     let bytes_of = |error: &toml::de::Error| error.span().unwrap_or(text.len()..text.len());
     let first = errors.iter().min_by_key(|e| bytes_of(e).start);
     if let Some(error) = first {
@@ -165,7 +155,7 @@ pub(crate) fn parse(sources: &Sources, file: usize, findings: &mut Findings) -> 
     )
 }
 
-/// Parses one value that stands in no file.
+/// Parses one value that belongs to no file.
 pub(crate) fn parse_value(text: &str) -> Option<Node> {
     DeValue::parse(text).ok().map(|value| node(0, &value))
 }
@@ -194,26 +184,26 @@ fn node(file: usize, value: &Spanned<DeValue<'_>>) -> Node {
     Node { span: Span::of(file, value.span()), tree }
 }
 
-/// Tables of several files as one: tables key by key, the root's arrays of tables (`[[route]]`) one after the other; any
-/// other key that two files set is an error that names both places.
+/// Trees of several files merged: tables key by key, root-level arrays of tables (`[[route]]`) concatenated.
+/// Any other key set by two files is an error that names both places.
 #[derive(Debug, Default)]
 pub(crate) struct Joined {
     entries: Vec<Joining>,
-    /// Where in there a key is.
+    /// Index of each key in `entries`.
     at: HashMap<String, usize>,
 }
 
-/// A key, and what it has so far.
+/// A key with its values so far.
 #[derive(Debug)]
 enum Joining {
-    /// As one file has it.
+    /// Entry that only a single file has so far.
     One(Entry),
-    /// A table that several files have.
+    /// Table that several files contribute to.
     Several(String, Span, Span, Joined),
 }
 
 impl Joined {
-    /// Joins the table of another file.
+    /// Merges the tree of another file.
     pub fn add(&mut self, table: TableNode, findings: &mut Findings) {
         self.join(table, 0, findings);
     }
@@ -226,7 +216,7 @@ impl Joined {
                 continue;
             };
             let existing = &mut self.entries[at];
-            // Most keys are of one file: only what a second one adds to is made ready for more.
+            // Most keys occur in one file, so an index is built only when a second one adds to a table.
             if let (Joining::One(Entry { key, key_span, node: Node { span, tree: Tree::Table(a) } }), Tree::Table(_)) =
                 (&mut *existing, &entry.node.tree)
             {
@@ -253,7 +243,7 @@ impl Joined {
         }
     }
 
-    /// What all of them say together.
+    /// Returns the merged tree of all files.
     pub fn finish(self) -> TableNode {
         let entry = |joining| match joining {
             Joining::One(entry) => entry,

@@ -1,4 +1,5 @@
-//! Does a plan that is made of values equal the plan of a text that says the same, with the same checks?
+//! Plans made from values: equal to the plan of a text with the same settings, and subject to the same
+//! checks.
 
 use evenkeel_config::plan::{
     Address, Admin, AdminHttp, Check, Discover, Dns, Endpoint, HealthCheck, HostPattern, Listener, ListenerLimits,
@@ -24,7 +25,7 @@ fn text(text: &str) -> Plan {
     plan(parse_str("test.toml", text, &|_| None))
 }
 
-/// Good files: the examples, and those that set what no example sets.
+/// Valid files: the examples, and the files that set the keys which no example sets.
 fn files() -> Vec<PathBuf> {
     let folders = ["examples", "crates/config/tests/every_key"];
     let entries = folders.iter().flat_map(|folder| std::fs::read_dir(Path::new(ROOT).join(folder)).expect(folder));
@@ -47,7 +48,7 @@ fn a_plan_built_of_values_is_that_of_the_text_that_has_them() {
     }
 }
 
-/// Every key that a table has, by its path, from the schema; of `value`, those that it sets.
+/// Collects the path of every key in the schema; with `value`, only of the keys that it sets.
 fn keys(schema: &Value, value: Option<&DeTable<'_>>, at: &str, found: &mut BTreeSet<String>) {
     for one in schema["anyOf"].as_array().into_iter().flatten() {
         keys(one, value, at, found);
@@ -81,7 +82,7 @@ fn each(schema: &Value, value: Option<&DeValue<'_>>, at: &str, found: &mut BTree
         Some(DeValue::Array(values)) => {
             values.iter().for_each(|value| each(&schema["items"], Some(value.get_ref()), at, found));
         }
-        // What stands for a table with one key.
+        // A short form of a table with one key.
         Some(_) => {}
     }
 }
@@ -94,8 +95,8 @@ fn the_files_that_are_built_again_set_every_key_of_every_table() {
         let text = std::fs::read_to_string(path).expect("a text");
         keys(&schema, Some(DeTable::parse(&text).expect("TOML").get_ref()), "", &mut set);
     }
-    // The language's version, and more files: they are of files alone. What algorithms take is of their own tables, whose
-    // tests loop over the registry.
+    // `version` and `include` exist only in files. Parameters of algorithms have tests of their own, which
+    // loop over the registry.
     let of_files = |key: &str| key == ".version" || key.starts_with(".include");
     let of_algorithms = |key: &str| key.starts_with(".pool.balance.") || key.starts_with(".pool.shadow.");
     let missing: Vec<_> = all.difference(&set).filter(|key| !of_files(key) && !of_algorithms(key)).collect();
@@ -116,7 +117,7 @@ fn what_is_left_out_is_as_in_a_file_that_leaves_it_out() {
     let built = Plan::builder().listener(web()).pool(Pool { endpoints: endpoints(), ..Pool::new("api") });
     let same = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.api]\nendpoints = ['10.0.0.1:8080', '10.0.0.2:8080']";
     assert_eq!(plan(built.build("values")), text(same));
-    // By value, without being read again.
+    // Compared with values, without being read again.
     let (read, pool) = (text(same), Pool { endpoints: endpoints(), ..Pool::new("api") });
     assert_eq!((&*read.listeners[0], &*read.pools[0]), (&web(), &pool));
     assert_eq!(read.routes[0], Route { name: "default".into(), ..Route::to(&pool) });

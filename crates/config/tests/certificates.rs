@@ -1,4 +1,4 @@
-//! What is said of the files of TLS, and where? By a machine that knows certificates, made up.
+//! Faults of TLS files, and the places they are reported at, with a fake machine that knows certificates.
 
 use evenkeel_config::{CertificateFault, Certified, Found, Machine, TlsFile, check, render_text};
 use std::io;
@@ -32,7 +32,7 @@ impl Machine for Knowing {
         false
     }
 
-    /// The file of the certificate says what is to be known.
+    /// Reads the faults from the name of the file.
     fn certificate(&self, cert: &Path, _: &Path) -> Certified {
         let text = cert.to_str().expect("UTF-8");
         let mut certified = Certified { self_signed: text.contains("self"), ..Certified::default() };
@@ -120,7 +120,7 @@ fn hosts_without_a_certificate_are_reported_where_requests_for_them_come() {
         ("", "", "c.example", true),
         ("", "", "a.example", false),
         (redirecting, "", "c.example", true),
-        // Requests for it may come there.
+        // Requests for the host may arrive at the plain listener.
         (plain, "", "c.example", false),
         (plain, "listener = ['web'],", "c.example", true),
         (plain, "listener = ['plain'],", "c.example", false),

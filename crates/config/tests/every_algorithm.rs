@@ -1,4 +1,4 @@
-//! Can each algorithm of the registry be configured? Loops over the registry, so a new algorithm is tested too.
+//! Configuration of every algorithm in the registry, so that new ones are covered too.
 
 use evenkeel_balance::algorithms;
 use evenkeel_balance::params::{Kind, Value};

@@ -1,6 +1,7 @@
-//! Does the advice for who comes from HAProxy, NGINX, Envoy, Traefik or Caddy lead to a right file in one round? Each file in
-//! tests/foreign is read, and beside it stand what is said (`.txt`) and the right file (`.right`). The advice that is
-//! exact is applied by machine; `make bless` writes those right files anew, and the texts. The others are written by hand.
+//! Advice for configurations of HAProxy, NGINX, Envoy, Traefik and Caddy must lead to a valid file in one
+//! round. For each file in tests/foreign there are the expected messages (`.txt`) and the valid file
+//! (`.right`). Exact advice is applied by the test, and `make bless` rewrites the messages and those valid
+//! files; the others are written by hand.
 
 use crate::committed::same_as_committed;
 use crate::support::Under;
@@ -9,7 +10,8 @@ use std::path::Path;
 
 const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/foreign");
 
-/// Files for which the advice names a table to write, a choice, or what is not there: a person has to read it.
+/// Files whose advice names a table, a choice, or something that does not exist, so that a person has to
+/// decide.
 const BY_HAND: &[&str] = &["haproxy_tcp", "nginx_servers", "traefik_dynamic"];
 
 fn names() -> Vec<String> {

@@ -1,5 +1,5 @@
-//! Do the committed pages and the schema say what the tables say? And does the schema agree with the reader?
-//! `make bless` writes the pages anew.
+//! The committed pages and schema match the tables, and the schema agrees with the reader. `make bless`
+//! rewrites the pages.
 
 use crate::committed::same_as_committed;
 use evenkeel_config::{algorithms_reference, parse_str, reference, schema};
@@ -98,7 +98,8 @@ fn of_value(value: &DeValue<'_>) -> Value {
     }
 }
 
-/// The first place where a value does not fit a schema. Knows the keywords that ours uses, and fails on any other.
+/// First place where a value does not match a schema. Supports the keywords that our schema uses, and fails
+/// on any other.
 fn misfit(schema: &Value, value: &Value, at: &str) -> Option<String> {
     let schema = schema.as_object().expect("a schema is an object");
     let number = |v: &Value| v.as_f64().unwrap_or(f64::NAN);

@@ -1,4 +1,4 @@
-//! Does a good file give the plan that was meant?
+//! Valid files and the plans they give.
 
 use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_balance::{concurrency, eligible, health, hedge, outlier, queue, retry, slow_start};
@@ -92,7 +92,7 @@ fn what_sets_nothing_about_failures_has_the_defaults_that_balance_states() {
     assert_eq!(pool.queue, queue::Settings { max: 1024, timeout_ns: 2_000_000_000 });
     assert!(pool.health.is_none() && pool.slow_start.is_none() && pool.locality.is_none());
     assert!(pool.sticky.is_none() && pool.proxy_protocol.is_none() && pool.limits.concurrency.is_none());
-    // And what only names itself.
+    // Keys in their short form.
     let named = in_pool(
         "health = { tcp = {} }\nlimits = { concurrency = 'adaptive' }\nretry = { hedge_after = 'p95' }\n\
          outlier = {}\nslow_start = '30s'",
@@ -111,7 +111,7 @@ fn what_sets_nothing_about_failures_has_the_defaults_that_balance_states() {
     assert_eq!(named.slow_start, Some(ramp));
 }
 
-/// The pool of a file that sets this in it.
+/// The pool of a file with these keys in it.
 #[track_caller]
 fn in_pool(keys: &str) -> Pool {
     let text = format!("[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nendpoints = ['h:1']\n{keys}");
@@ -203,11 +203,11 @@ fn a_secret_is_never_shown() {
     assert_eq!((sticky.cookie.as_str(), sticky.ttl), ("evenkeel", Some(Duration::from_secs(3600))));
     let written = plan.to_toml();
     assert!(!format!("{plan:?}{written}").contains("horse"), "{plan:?}\n{written}");
-    // What is written for it is no key: a file that has it is refused.
+    // The placeholder written for it is not a valid key, so a file with it is rejected.
     let again = parse_str("again.toml", &written, &nothing);
     assert!(again.plan.is_none() && again.diagnostics.len() == 1, "{written}");
 
-    // Whatever is wrong beside it.
+    // An error on the same line does not reveal it either.
     let beside = text.replace("${KEY}", "correct horse battery").replace("'1h'", "1");
     let outcome = parse_str("test.toml", &beside, &nothing);
     let shown = render_text(&outcome.diagnostics, false);
@@ -272,7 +272,7 @@ fn routes_keep_hosts_paths_and_listeners_and_get_names() {
     assert_eq!(&*first.name, "*.example.com/v1/{*rest}");
     let wildcard = HostPattern::Wildcard(".example.com".to_string());
     assert_eq!(first.hosts, [wildcard, HostPattern::Exact("x.org".to_string())]);
-    // The same host and path, but it names a listener, so it is more specific there.
+    // Same host and path, but this route names a listener, so it is more specific there.
     assert_eq!(&*plan.routes[1].name, "*.example.com/v1/{*rest}-2");
     assert_eq!(plan.routes[1].listeners.iter().map(|l| &**l).collect::<Vec<_>>(), ["b"]);
     let on_b: Vec<&str> = plan.routes_on("b").map(|r| &*r.name).collect();
@@ -318,7 +318,7 @@ fn the_pool_of_a_listener_takes_what_no_route_of_it_takes() {
     let on = |plan: &Plan, listener: &str| -> Vec<String> {
         plan.routes_on(listener).map(|r| format!("{} -> {}", r.name, r.pool)).collect()
     };
-    // Without a route, a file with one pool sends everything there.
+    // Without a route, a file with one pool sends all requests to it.
     let plan = file("");
     assert_eq!(
         (on(&plan, "a"), on(&plan, "b")),

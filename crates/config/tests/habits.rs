@@ -1,14 +1,14 @@
-//! Configurations that operators write from habit: each is refused, or warned of, with what to write instead, and what that
-//! gives is accepted without a finding.
+//! Configurations that operators write from habit. Each gets an error or a warning with the text to write
+//! instead, and that text is accepted without a finding.
 
 use evenkeel_config::{Outcome, parse_str, render_text};
 
-/// A wrong file, and the right one that its advice leads to.
+/// A wrong file, and the valid one that its advice leads to.
 struct Row {
     wrong: &'static str,
-    /// The code of the finding that has the advice, and the line at which it stands.
+    /// Code and line of the finding with the advice.
     finding: (&'static str, usize),
-    /// Text that the help contains.
+    /// Text that the help must contain.
     help: &'static str,
     right: &'static str,
 }
@@ -17,7 +17,7 @@ const fn row(wrong: &'static str, finding: (&'static str, usize), help: &'static
     Row { wrong, finding, help, right }
 }
 
-/// `WEB` and `APP` stand for a listener and a pool; keys behind them are theirs, on line 3.
+/// `WEB` and `APP` stand for a listener and a pool; keys after them belong to those tables, on line 3.
 const ROWS: &[Row] = &[
     row(
         "[pool.app]\nendpoints = [\"https://app:443\"]\nWEB",
@@ -256,7 +256,7 @@ const ROWS: &[Row] = &[
         "write timeouts = { request = \"30s\" }",
         "APP timeouts = { request = \"30s\" }\nWEB",
     ),
-    // Keys that evenkeel has under another name, or elsewhere.
+    // Keys that evenkeel has under another name, or in another table.
     row(
         "[runtime]\nstate_dir = \"/var/lib/evenkeel\"\nWEB\nAPP",
         ("EK0101", 2),

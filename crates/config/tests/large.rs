@@ -1,18 +1,18 @@
-//! Does a file that is ten times as long take ten times as long to read, and not a hundred times? By time on the processor, which
-//! others on the machine do not change much.
+//! Reading takes linear time: a file ten times as long must not take a hundred times as long. Measured in CPU
+//! time of the thread, which other load on the machine hardly affects.
 
 use evenkeel_config::{Diagnostic, Files, Outcome, load_from, parse_str, render_text};
 use std::fmt::Write;
 use std::io;
 use std::path::Path;
 
-/// Nanoseconds that this thread was on a processor so far.
+/// Nanoseconds of CPU time of this thread.
 fn on_cpu() -> u64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux has it");
     stat.split(' ').next().and_then(|ns| ns.parse().ok()).expect("a number")
 }
 
-/// The least that some runs took, and what came of the last one.
+/// Minimum CPU time of several runs, and the result of the last.
 fn least<T>(mut run: impl FnMut() -> T) -> (u64, T) {
     let mut once = || {
         let began = on_cpu();
@@ -49,11 +49,11 @@ fn listeners_with_routes_of_their_own_do_not_look_at_all_common_routes_again() {
     let read = |own| least(|| parse_str("large.toml", &file(200, own), &|_| None));
     let ((with, outcome), (without, _)) = (read(true), read(false));
     good(&outcome);
-    // 400,000 paths instead of 2,200 made it six times.
+    // Inserting 400,000 paths instead of 2,200 made this ratio six.
     assert!(with < 3 * without, "{} ms instead of {} ms", with / 1_000_000, without / 1_000_000);
 }
 
-/// Files by number, each with some pools.
+/// Numbered files, each with some pools.
 struct Many {
     files: usize,
     pools: usize,
@@ -78,7 +78,7 @@ impl Files for Many {
 
 #[test]
 fn files_are_joined_in_a_time_that_grows_as_they_do() {
-    // The last diagnostic counts those that are not shown.
+    // The last diagnostic counts those not shown.
     let found = |diagnostics: &[Diagnostic]| {
         let rest = diagnostics.last().and_then(|last| last.message.split(' ').next()?.parse::<usize>().ok());
         diagnostics.len() - 1 + rest.expect("there are more than are shown")
@@ -87,7 +87,7 @@ fn files_are_joined_in_a_time_that_grows_as_they_do() {
         |files| least(|| found(&load_from(&Many { files, pools: 500 }, Path::new("main.toml"), &|_| None).diagnostics));
     let ((few, small), (many, large)) = (read(8), read(64));
     assert_eq!((small, large), (4003, 32_003), "each pool is wrong, and there is no listener");
-    // Eight times as many; what grew with the square took thirty times as long and more.
+    // Eight times as many pools. Quadratic time showed up as thirty times and more.
     assert!(many < 16 * few, "{} ms instead of {} ms", many / 1_000_000, few / 1_000_000);
 }
 

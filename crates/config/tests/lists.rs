@@ -1,4 +1,5 @@
-//! Does a list of endpoints read as what it says, in both forms, whatever it is and wherever it is cut?
+//! Lists of endpoints: both formats read back what was written, and arbitrary or truncated text does not
+//! panic.
 
 use evenkeel_config::endpoint_list;
 use evenkeel_config::printable::is_hidden;
@@ -11,7 +12,7 @@ type Row = (SocketAddr, u16, u8, bool, Option<String>);
 fn row() -> impl Strategy<Value = Row> {
     let addr = (any::<[u8; 4]>(), 1..=u16::MAX).prop_map(|(ip, port)| SocketAddr::new(IpAddr::from(ip), port));
     let addr = addr.prop_filter("nothing can be reached there", |addr| !addr.ip().is_unspecified());
-    // Quotes, braces and controls too, but for those that no label may have.
+    // Quotes, braces and control characters too, except those that labels reject.
     let label = "\\PC{1,20}".prop_filter("no label has these", |label: &String| !label.chars().any(is_hidden));
     let zone = prop::option::of(label);
     (addr, any::<u16>(), 0u8..16, any::<bool>(), zone)
@@ -28,7 +29,7 @@ fn json(rows: &[Row]) -> String {
 
 fn toml(rows: &[Row]) -> String {
     let one = |(addr, weight, priority, drain, zone): &Row| {
-        // A string of JSON is one of TOML too.
+        // A JSON string is also a TOML string.
         let zone = zone.as_ref().map_or(String::new(), |zone| format!("zone = {}\n", serde_json::json!(zone)));
         format!("[[endpoints]]\naddr = \"{addr}\"\nweight = {weight}\npriority = {priority}\ndrain = {drain}\n{zone}")
     };

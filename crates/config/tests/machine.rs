@@ -1,4 +1,4 @@
-//! Does `check` find what a start would stumble over on its machine? On one that is made up.
+//! `check` finds what would make a start fail, on a fake machine.
 
 use evenkeel_config::{Found, Machine, Outcome, ThisMachine, check, render_text};
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 
-/// What is at each path; an error is what looking at it, or using it, gives.
+/// Kind of each path; an error is the result of inspecting or using it.
 #[derive(Default)]
 struct Fake {
     paths: BTreeMap<&'static str, Found>,
@@ -47,7 +47,7 @@ impl Machine for Fake {
     }
 }
 
-/// A file that is removed when dropped.
+/// A file that is deleted when dropped.
 struct File(PathBuf);
 
 impl File {
@@ -71,7 +71,7 @@ fn with(name: &str, keys: &str, machine: &dyn Machine) -> Outcome {
 
 const WEB: &str = "[listener.web]\nbind = ['127.0.0.1:8080']\n";
 
-/// What is said of a file, in which these stand.
+/// Asserts that the findings for a file with these keys contain all `parts`.
 #[track_caller]
 fn says(name: &str, keys: &str, machine: &dyn Machine, parts: &[&str]) {
     let outcome = with(name, keys, machine);
@@ -205,7 +205,7 @@ fn an_address_of_the_machine_is_evenkeel_where_it_listens_on_all() {
 
 #[test]
 fn this_machine_is_asked_without_disturbing_it() {
-    // Somebody listens there already, which is none of the check's business.
+    // A listener that already uses the address does not matter to the check.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let bind = taken.local_addr().expect("an address");
     let text = format!("[listener.web]\nbind = ['{bind}']");

@@ -1,7 +1,7 @@
-//! Texts in, plans or errors out. A file for each subject.
+//! Tests from text to plans or errors, one file per subject.
 //!
-//! One binary, so that the crate and what tests share are linked once. One subject alone:
-//! `cargo test -p evenkeel-config --test all SUBJECT::`
+//! All are in one binary, so that the crate and shared helpers are linked once. To run one subject: `cargo
+//! test -p evenkeel-config --test all SUBJECT::`
 
 #[path = "support/applied.rs"]
 mod applied;

@@ -1,4 +1,4 @@
-//! Does any text at all make the reader panic? No: it gives a plan, or says what is wrong.
+//! The reader does not panic on any text: it returns a plan or errors.
 
 use evenkeel_config::plan::{Pool, Secret};
 use evenkeel_config::{Severity, parse_str, render_text, to_json};
@@ -14,7 +14,7 @@ fn check(text: &str) {
     assert_eq!(to_json(&outcome.diagnostics).as_array().map(Vec::len), Some(outcome.diagnostics.len()));
     if let Some(plan) = outcome.plan {
         let again = parse_str("again.toml", &plan.to_toml(), &|_| None);
-        // For a secret in the file stands what is no secret, so that what was written is refused.
+        // The placeholder for a secret is not a valid key, so the written file is rejected.
         let secret = |pool: &Arc<Pool>| pool.sticky.as_ref().is_some_and(|s| matches!(s.secret, Secret::Inline(_)));
         match plan.pools.iter().any(secret) {
             true => assert!(again.plan.is_none()),
@@ -23,7 +23,7 @@ fn check(text: &str) {
     }
 }
 
-/// Pieces of which configurations are made, so that the readers behind the parser are reached.
+/// Fragments of configurations, so that tests reach the readers behind the parser.
 fn piece() -> impl Strategy<Value = String> {
     let words = prop::sample::select(vec![
         "[listener.web]\n",
@@ -120,7 +120,7 @@ fn piece() -> impl Strategy<Value = String> {
     prop_oneof![8 => words.prop_map(str::to_string), 1 => "\\PC{0,4}", 1 => any::<char>().prop_map(String::from)]
 }
 
-/// A good file with one stretch replaced, so that most of it is right.
+/// A valid file with one part replaced, so that most of it stays valid.
 fn nearly_good(good: &'static str) -> impl Strategy<Value = String> {
     (0..good.len(), 0..24_usize, piece()).prop_map(move |(start, length, piece)| {
         let floor = |mut at: usize| {
@@ -136,7 +136,7 @@ fn nearly_good(good: &'static str) -> impl Strategy<Value = String> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        // PROPTEST_CASES asks for more.
+        // PROPTEST_CASES can only raise this.
         cases: ProptestConfig::default().cases.max(512),
         failure_persistence: None,
         ..ProptestConfig::default()

@@ -1,9 +1,9 @@
-//! Secrets must not be quoted, whatever is wrong with a file: diagnostics go to logs and to clients of the API. Nor may diagnostics
-//! be out of all proportion to the file.
+//! Secrets are never quoted, whatever is wrong with a file, because diagnostics reach logs and clients of the
+//! API. The size of diagnostics is bounded too.
 
 use evenkeel_config::{Severity, parse_str, render_text, to_json};
 
-/// Everything that leaves the crate.
+/// Every representation of the diagnostics.
 fn said(text: &str) -> String {
     let outcome = parse_str("evenkeel.toml", text, &|_| None);
     assert!(!outcome.diagnostics.is_empty(), "{text}");
@@ -16,7 +16,7 @@ const WEB: &str = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nendpoi
 #[test]
 fn no_error_quotes_a_secret() {
     for text in [
-        // Not TOML.
+        // Not valid TOML.
         "[pool.web]\nsticky = { secret = hunter2hunter2 }",
         "[pool.web]\nsticky = { secret = \"hunter2hunter2 }",
         "[pool.web]\nsticky = { secret = \"\\xhunter2hunter2\" }",
@@ -30,13 +30,13 @@ fn no_error_quotes_a_secret() {
         "[pool.web.sticky]\ncookie_secret = 'hunter2hunter2'",
         "[pool]\nsecret = 'hunter2hunter2'",
         "token = 'hunter2hunter2'",
-        // Of another type, or with a reference that is none.
+        // With another type, or with an invalid reference.
         "[pool.web.sticky]\nsecret = ['hunter2hunter2']",
         "[pool.web.sticky]\nsecret = '${hunter2hunter2'",
         "[pool.web.sticky]\nsecret = '${hunter2hunter2 }'",
-        // Beside something else that is wrong.
+        // Next to another error.
         "[pool.web]\nsticky = { secret = 'hunter2hunter2hunter2', ttl = 1 }",
-        // In a URL.
+        // Password in a URL.
         "[telemetry]\ntraces = { otlp = 'http://user:hunter2hunter2@127.0.0.1:4318' }",
         "x = 'http://user:hunter2hunter2@127.0.0.1'",
     ] {

@@ -1,5 +1,5 @@
-//! Can a person act on each error? Every file in tests/wrong is read, and what is said about it stands beside it.
-//! `make bless` writes those texts anew: read the difference.
+//! Errors that a person can act on. Next to every file in tests/wrong is the expected output. `make bless`
+//! rewrites it: review the difference.
 
 use crate::committed::same_as_committed;
 use crate::support::Under;
@@ -36,7 +36,7 @@ fn each_wrong_file_gets_the_committed_text_beside_it() {
     same_as_committed(&texts);
 }
 
-/// A new algorithm changes no text here.
+/// Replaces lists of algorithms, so that a new one changes no text here.
 fn without_algorithms(text: String) -> String {
     type Fits = fn(Needs) -> bool;
     let lists: [(&str, Fits); 3] = [
@@ -57,9 +57,8 @@ fn every_code_has_a_wrong_file_or_cannot_have_one() {
         let outcome = load_from(&Under(HERE), Path::new(&name), &|_| None);
         seen.extend(outcome.diagnostics.iter().map(|d| d.code));
     }
-    // No algorithm refuses what its ranges allow; hash keys and probes need algorithms that may not be there yet. What a
-    // machine has is asked by `check` alone: tests/machine.rs.
-    // Of the rest that is not shown, tests/secrets.rs.
+    // No algorithm refuses what its ranges allow, and hash keys and probes need algorithms that may not exist
+    // yet. Machines are covered by tests/machine.rs, and the count of hidden findings by tests/secrets.rs.
     let without = ["EK0008", "EK0314", "EK0112", "EK0208", "EK0209", "EK0212", "EK0214", "EK0310", "EK0311", "EK0312"];
     let missing: Vec<&str> =
         evenkeel_config::Code::ALL.iter().filter(|c| !seen.contains(c)).map(|c| c.as_str()).collect();

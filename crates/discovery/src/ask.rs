@@ -1,5 +1,5 @@
-//! Questions to name servers: over UDP, over TCP for what is truncated, without EDNS if the server does not know it; each server in
-//! turn, until one has an answer.
+//! Queries to name servers: over UDP, over TCP if the answer is truncated, and without EDNS if the server
+//! rejects that. Servers are tried in turn until one answers.
 
 use crate::message::{Question, Reply, name};
 use crate::system::Conf;
@@ -11,20 +11,20 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
-/// Size of the buffer for a datagram: larger than servers are asked to keep to, so that an answer that is too long is read all the
-/// same.
+/// Receive buffer for a datagram, in bytes. Above the size offered to servers, so that answers beyond it are
+/// read too.
 const DATAGRAM: usize = 4096;
 
-/// Asks for records of a name. Never [`Reply::Truncated`], [`Reply::NoEdns`] or [`Reply::Refused`].
+/// Queries records of a name. Never returns [`Reply::Truncated`], [`Reply::NoEdns`] or [`Reply::Refused`].
 ///
 /// # Errors
-/// Why no server could say, by the last one that was asked.
+/// Why no server could answer, by the last one queried.
 pub async fn ask(conf: &Conf, host: &str, kind: Rtype) -> Result<Reply, String> {
     let Some(name) = name(host) else { return Err(format!("{host} is too long for a DNS name")) };
     let mut why = String::new();
     for _ in 0..conf.attempts {
         for &server in &conf.nameservers {
-            // Fresh for each try: an answer to an earlier one may still come.
+            // A new id for each try, because an answer to an earlier one may still arrive.
             let question = |edns| Question { id: random_id(), name: name.clone(), kind, edns };
             let mut reply = once(server, &question(true), conf.timeout).await;
             if let Ok(Reply::NoEdns) = reply {
@@ -41,8 +41,8 @@ pub async fn ask(conf: &Conf, host: &str, kind: Rtype) -> Result<Reply, String> 
     Err(format!("{host}: {why}"))
 }
 
-/// By a keyed hash, with a key of its own each time of what the system drew for the thread: who could guess it could
-/// answer in the server's place. The port is the kernel's choice, and random too.
+/// Random id of a query, by a keyed hash with a fresh key: whoever can guess it could forge an answer. The
+/// port is random too, chosen by the kernel.
 fn random_id() -> u16 {
     RandomState::new().build_hasher().finish() as u16
 }
@@ -58,7 +58,7 @@ async fn once(server: SocketAddr, question: &Question, limit: Duration) -> io::R
 async fn by_udp(server: SocketAddr, question: &Question) -> io::Result<Reply> {
     let any = if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind(SocketAddr::new(any, 0)).await?;
-    // Only datagrams from there come in, and a refusal of the port is heard of.
+    // Filters datagrams by sender, and reports a closed port.
     socket.connect(server).await?;
     socket.send(&question.message()).await?;
     let mut buffer = vec![0; DATAGRAM];

@@ -1,10 +1,10 @@
-//! The part of a plan that a source may use besides its own settings.
+//! Parts of a plan that a source needs in addition to its own settings.
 
 use evenkeel_config::plan::Resolver;
 
-/// What a source is given besides its own settings.
+/// Plan settings that sources share.
 #[derive(Clone, Debug)]
 pub struct Context {
-    /// How names are resolved.
+    /// Name servers and TTL bounds.
     pub resolver: Resolver,
 }

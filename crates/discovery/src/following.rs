@@ -1,5 +1,5 @@
-//! The sources of a plan, and what its pools have by them. Sources that the next plan has too are left alone: they go on with
-//! what they found.
+//! Sources of a plan, and the endpoints that its pools get from them. Sources that the next plan has too keep
+//! running with what they have found.
 
 use crate::context::Context;
 use crate::kept::Kept;
@@ -14,25 +14,25 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// How long sources that are new may take before pools begin without them.
+/// Longest wait for new sources before pools start without them.
 const FIRST: Duration = Duration::from_secs(2);
 
-/// Between two changes of pools: what flaps faster is taken up together.
+/// Least time between two changes of pools; faster changes are combined.
 const APART: Duration = Duration::from_millis(100);
 
-/// The sources of the plan that runs. To be used inside an event loop, in which they are tasks.
+/// Sources of the current plan. Must be used inside a tokio runtime, in which they run as tasks.
 #[derive(Debug, Default)]
 pub struct Discovery {
     following: Arc<Mutex<Following>>,
     news: Arc<Pending>,
-    /// When changes were taken up last.
+    /// Time at which changes were last returned.
     last: Option<Instant>,
 }
 
-/// The sources of one plan. They end with the last one that has them.
+/// Sources of one plan. A source ends with the last plan that has it.
 #[derive(Clone, Debug, Default)]
 pub struct Following {
-    /// In the order of the plan.
+    /// Pools in the order of the plan.
     pools: Vec<Arc<Pool>>,
     at: HashMap<Arc<str>, usize>,
 }
@@ -43,34 +43,33 @@ struct Pool {
     entries: Vec<Entry>,
 }
 
-/// An endpoint that is given as a name, and no address is known.
+/// An endpoint given by name without a known address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unresolved {
-    /// The name of its pool.
     pub pool: Arc<str>,
-    /// What metrics and logs call it.
+    /// Name of the endpoint in metrics and logs.
     pub endpoint: Arc<str>,
-    /// What resolving said.
+    /// Reason, from the last attempt to resolve it.
     pub why: String,
 }
 
-/// What the endpoints of a pool are made of, in its order.
+/// Origins of a pool's endpoints, in order.
 #[derive(Clone, Debug)]
 enum Entry {
     Fixed(Endpoint),
-    /// An endpoint that is given as a name.
+    /// An endpoint given by name.
     Named(Endpoint, Arc<Source>),
     Found(Arc<Source>),
 }
 
-/// A source, and the task that it runs in.
+/// A source with the task that runs it.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) pool: Arc<str>,
     pub(crate) source: plan::Source,
     allow_empty: bool,
     resolver: Resolver,
-    /// Since when it runs, since 1970.
+    /// Start of the source, since 1970.
     pub(crate) began: Duration,
     said: In,
     task: AbortHandle,
@@ -83,15 +82,15 @@ impl Drop for Source {
 }
 
 impl Source {
-    /// What is known by it.
+    /// Results of the source so far.
     pub(crate) fn kept(&self) -> MutexGuard<'_, Kept> {
         self.said.kept()
     }
 }
 
 impl Discovery {
-    /// Finds the sources of a plan that is about to run. Waits for those that are new, but not long. What is followed now
-    /// goes on; see [`keep`](Self::keep).
+    /// Prepares the sources of a plan that is about to run, and waits a short time for new ones. The current
+    /// sources continue until [`keep`](Self::keep).
     pub async fn follow(&self, plan: &Plan) -> Following {
         let before = lock(&self.following).clone();
         let following = Following::of(plan, |pool, source, allow_empty| {
@@ -118,13 +117,13 @@ impl Discovery {
         following
     }
 
-    /// Follows these from now on, and no others.
+    /// Makes these the current sources, and ends all others.
     pub fn keep(&self, following: Following) {
         *lock(&self.following) = following;
     }
 
-    /// Waits until pools have other endpoints, but not sooner than [`APART`] after the last time; returns those pools. Nothing is
-    /// lost if it is not waited for to the end. Costs nothing for pools that have not changed.
+    /// Waits until endpoints of pools have changed, but at least [`APART`] since the last time. Returns those
+    /// pools with their endpoints. Cancel safe. Pools that have not changed cost nothing.
     pub async fn changed(&mut self) -> Vec<(Arc<str>, Vec<Endpoint>)> {
         self.news.wait().await;
         if let Some(last) = self.last {
@@ -139,12 +138,12 @@ impl Discovery {
         changed.into_iter().filter_map(list).collect()
     }
 
-    /// The endpoints that each pool with sources has now.
+    /// Current endpoints of each pool with sources.
     pub fn lists(&self) -> Vec<(Arc<str>, Vec<Endpoint>)> {
         lock(&self.following).lists()
     }
 
-    /// The names of endpoints that no address is known for.
+    /// Endpoints given by name without a known address.
     pub fn unresolved(&self) -> Vec<Unresolved> {
         let following = lock(&self.following);
         let each = following.pools.iter().flat_map(|pool| pool.entries.iter().map(move |entry| (&pool.name, entry)));
@@ -158,7 +157,7 @@ impl Discovery {
         unresolved.collect()
     }
 
-    /// What is followed, now and later, for metrics.
+    /// The current sources, now and after later plans, for metrics.
     pub(crate) fn shared(&self) -> Arc<Mutex<Following>> {
         self.following.clone()
     }
@@ -173,7 +172,8 @@ impl Discovery {
 }
 
 impl Following {
-    /// The sources of a plan, each made by `source` of its pool, itself, and whether it may be empty.
+    /// Collects the sources of a plan. `source` returns the one for a pool with these settings; the flag
+    /// allows empty lists.
     fn of(plan: &Plan, mut source: impl FnMut(&Arc<str>, plan::Source, bool) -> Arc<Source>) -> Following {
         let pools = plan.pools.iter().map(|pool| {
             let mut entries = Vec::new();
@@ -197,17 +197,17 @@ impl Following {
         Following { pools, at }
     }
 
-    /// Each source.
+    /// All sources; one that several entries share occurs repeatedly.
     pub(crate) fn sources(&self) -> impl Iterator<Item = &Arc<Source>> {
         self.pools.iter().flat_map(|pool| pool.sources())
     }
 
-    /// Each pool that has a source.
+    /// Pools that have a source.
     fn with_sources(&self) -> impl Iterator<Item = &Arc<Pool>> {
         self.pools.iter().filter(|pool| pool.entries.iter().any(|e| !matches!(e, Entry::Fixed(_))))
     }
 
-    /// The endpoints that each pool with sources has now.
+    /// Current endpoints of each pool with sources.
     pub fn lists(&self) -> Vec<(Arc<str>, Vec<Endpoint>)> {
         self.with_sources().map(|pool| (pool.name.clone(), pool.endpoints())).collect()
     }
@@ -221,7 +221,7 @@ impl Pool {
         })
     }
 
-    /// No name and no address twice: what the file lists comes first.
+    /// Endpoints without duplicate names and addresses; those of the configuration take precedence.
     fn endpoints(&self) -> Vec<Endpoint> {
         let (mut names, mut addrs) = (HashSet::new(), HashSet::new());
         let all = self.entries.iter().flat_map(Entry::endpoints);
@@ -236,7 +236,7 @@ impl Entry {
             Entry::Found(source) => source.kept().endpoints().to_vec(),
             Entry::Named(entry, source) => match (entry.resolve, source.kept().endpoints()) {
                 (Resolve::All, found) => found.iter().map(|found| one_of_many(entry, found)).collect(),
-                // Known, but nowhere yet: it gets no requests.
+                // The endpoint exists without an address, and gets no requests.
                 (Resolve::First, []) => vec![entry.clone()],
                 (Resolve::First, [first, ..]) => vec![Endpoint { addr: first.addr.clone(), ..entry.clone() }],
             },
@@ -244,7 +244,8 @@ impl Entry {
     }
 }
 
-/// An endpoint of an entry that stands for many: called by its address, after the name of the entry if that has one.
+/// An endpoint of an entry with `resolve = "all"`. It is named by its address, after the name of the entry if
+/// that has one.
 fn one_of_many(entry: &Endpoint, found: &Endpoint) -> Endpoint {
     let name = match *entry.name == *entry.addr.to_string() {
         true => found.name.clone(),

@@ -1,25 +1,25 @@
-//! What of an answer counts? One list of endpoints, without clock or I/O: a source that fails, or has nothing to say, takes
-//! no endpoint away.
+//! List of endpoints from one source, without clock or I/O. A source that fails, or has nothing to report,
+//! removes no endpoint.
 
 use evenkeel_config::plan::Endpoint;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a source has to say.
+/// Answer of a source, whenever it has one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// These endpoints, for so long; without a time, until there is another list.
+    /// A list of endpoints with its TTL; without one it is valid until the next list.
     List(Vec<Endpoint>, Option<Duration>),
-    /// The last list once more.
+    /// Confirmation of the last list.
     Same,
-    /// Nothing more than what it said last, whatever that was.
+    /// Nothing to add to the last answer, whatever that was.
     Nothing,
-    /// It cannot say, and why.
+    /// Failure, with the reason.
     Failed(String),
 }
 
-/// What came of answers. The order of the counters.
+/// Results of answers, in the order of the counters.
 pub const RESULTS: [&str; 4] = ["changed", "unchanged", "empty", "failed"];
 
 const CHANGED: usize = 0;
@@ -27,53 +27,53 @@ const UNCHANGED: usize = 1;
 const EMPTY: usize = 2;
 const FAILED: usize = 3;
 
-/// What is worth a line in the log.
+/// Change worth a line in the log.
 #[derive(Clone, Debug, PartialEq)]
 pub enum News {
-    /// The list is another one: the names of those that came, and of those that left. Neither, if endpoints only changed
-    /// weight or the like.
+    /// A different list: names of the endpoints added, and of those removed. Both are empty if only weights and
+    /// the like have changed.
     Changed(Vec<Arc<str>>, Vec<Arc<str>>),
-    /// There are no endpoints any more, and the last list goes on.
+    /// An empty list, which is ignored in favour of the last one.
     Emptied,
-    /// It fails now, or for another reason.
+    /// A failure, or a failure for another reason.
     Failing(String),
-    /// It fails no more, and nothing has changed.
+    /// Success after failures, without a change.
     Recovered,
 }
 
-/// The list of one source.
+/// List of one source, with its history.
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
     endpoints: Vec<Endpoint>,
-    /// How often there was which of [`RESULTS`].
+    /// Number of answers by result, in the order of [`RESULTS`].
     pub counts: [u64; RESULTS.len()],
-    /// When the list was last known to hold, since 1970.
+    /// Time of the last confirmation of the list, since 1970.
     pub held_at: Option<Duration>,
-    /// For how long the list is good, if the source said so.
+    /// TTL of the list, if the source gave one.
     pub ttl: Option<Duration>,
-    /// Why the last answer did not count.
+    /// Reason why the last answer did not count.
     trouble: Option<News>,
     last: Last,
 }
 
-/// What the last list was, whatever was said after it.
+/// Kind of the last list, whatever followed it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Last {
-    /// There was none.
+    /// There has been no list yet.
     #[default]
     None,
-    /// It had no endpoints, and did not count.
+    /// An empty list that did not count.
     Empty,
     Counted,
 }
 
 impl Kept {
-    /// The last good list. Those that stay keep their order, whatever the order of the answers.
+    /// The last valid list. Endpoints that stay keep their order, whatever the order of the answers.
     pub fn endpoints(&self) -> &[Endpoint] {
         &self.endpoints
     }
 
-    /// Why there are no endpoints, for a source that resolves a name; `None` if there are some.
+    /// Reason why there are no endpoints, for a source that resolves a name; `None` if there are some.
     pub fn why_nothing(&self) -> Option<String> {
         self.endpoints.is_empty().then(|| match &self.trouble {
             Some(News::Failing(why)) => format!("its name does not resolve: {why}"),
@@ -82,7 +82,7 @@ impl Kept {
         })
     }
 
-    /// Takes an answer that came at `now`, since 1970. Returns what is new.
+    /// Applies an answer received at `now`, a time since 1970. Returns what is new for the log.
     pub fn take(&mut self, answer: Answer, now: Duration, allow_empty: bool) -> Option<News> {
         let (list, ttl) = match answer {
             Answer::Failed(why) => {
@@ -104,7 +104,7 @@ impl Kept {
         news.or(trouble.map(|_| News::Recovered))
     }
 
-    /// Takes the last list once more, which ends a failure.
+    /// Confirms the last list, which ends a failure.
     fn again(&mut self, now: Duration) -> Option<News> {
         match self.last {
             Last::None => None,
@@ -123,7 +123,7 @@ impl Kept {
         self.troubled(News::Emptied)
     }
 
-    /// The same trouble is told once.
+    /// Records a problem, and returns it unless it is the same as before.
     fn troubled(&mut self, trouble: News) -> Option<News> {
         let told = self.trouble.replace(trouble.clone());
         (told.as_ref() != Some(&trouble)).then_some(trouble)

@@ -1,15 +1,14 @@
-//! The plan that is wanted, and the endpoints that exist: providers of whole plans, and sources of the endpoints of a pool. Both
-//! push while evenkeel runs. Read the files in this order:
+//! Discovery of plans and endpoints: providers of whole plans, and sources of the endpoints of a pool. Both
+//! push changes while evenkeel runs. Read the files in this order:
 //!
-//! 0. [`providers`]: where plans are from, and those that were.
-//! 1. [`following`]: the sources of a plan, and what its pools have by them. Everything runs as tasks of the event loop
-//!    that follows; no other source is ever waited for.
-//! 2. [`kept`] decides (sans-io) what of an answer counts; [`out`] is where a source puts its answers.
-//! 3. [`sources`]: where answers come from, a file for each kind. What they share is in [`context`]; those that have to ask
-//!    again and again do it by [`polling`].
-//! 4. Underneath the names: [`ask`] asks servers what [`message`] writes and reads; [`system`] reads what the machine says
-//!    of names.
-//! 5. [`metrics`]: how the sources fare.
+//! 1. [`providers`]: origins of plans, and the plans that were in use.
+//! 2. [`following`]: the sources of a plan, and the endpoints that its pools get from them. Everything runs as tasks of one
+//!    event loop, and no source waits for another.
+//! 3. [`kept`] decides, without I/O, which answers count; [`out`] accepts the answers of a source.
+//! 4. [`sources`]: one file per kind of source. Their common settings are in [`context`]; those that have to poll use
+//!    [`polling`].
+//! 5. DNS: [`ask`] queries servers with messages of [`message`]; [`system`] reads the resolver settings of the machine.
+//! 6. [`metrics`]: counters of the sources.
 #![forbid(unsafe_code)]
 
 mod ask;

@@ -1,4 +1,4 @@
-//! Questions to a name server, and its answers. Sans-io, over the wire format of `domain`.
+//! DNS queries and answers of the resolver, without I/O, over the wire format of the crate `domain`.
 
 use domain::base::iana::{Opcode, OptRcode, Rcode};
 use domain::base::name::ToName;
@@ -7,51 +7,50 @@ use domain::rdata::{A, Aaaa, Cname, Soa, Srv};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Names that an answer may lead on to, one by one.
+/// Longest chain of CNAME records that is followed.
 const CNAMES_MAX: usize = 16;
 
-/// A question, with what its answer must repeat.
+/// A query, with the parts that its answer must repeat.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// Drawn at random, so that only a reader of the question knows it.
+    /// Random id, so that only a reader of the query knows it.
     pub id: u16,
-    /// The whole name.
     pub name: Name<Vec<u8>>,
     /// `A`, `AAAA` or `SRV`.
     pub kind: Rtype,
-    /// True if it states that the answer may be longer than 512 bytes (EDNS, RFC 6891).
+    /// True if it offers to accept answers above 512 bytes (EDNS, RFC 6891).
     pub edns: bool,
 }
 
-/// The longest datagram that is asked for: it fits a packet of IPv6 on any path, so it is not lost for a lost fragment.
-/// Source: DNS flag day 2020.
+/// Largest answer to request over UDP, in bytes: fits an IPv6 packet on any path, so it is not lost with a
+/// fragment (DNS flag day 2020).
 pub const DATAGRAM_MAX: u16 = 1232;
 
-/// What an answer says.
+/// Outcome of an answer that matches its query.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
-    /// These records, for so long.
+    /// Records, with the shortest TTL among them.
     Records(Records, Duration),
-    /// There are none, or no such name; for so long, if it says so.
+    /// No records, or no such name, with the negative TTL if the answer has one.
     Nothing(Option<Duration>),
-    /// There is more: it must be asked for by TCP.
+    /// The answer is truncated; the query must be repeated over TCP.
     Truncated,
-    /// The server does not understand EDNS, or not this version: it must be asked without.
+    /// The server does not support EDNS, or this version; the query must be repeated without.
     NoEdns,
-    /// The server cannot or will not say; its code.
+    /// The server cannot or will not answer; its code.
     Refused(String),
 }
 
-/// Records of the kind that was asked for.
+/// Records of the type asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Records {
-    /// Of `A` or `AAAA`.
+    /// Data of `A` or `AAAA` records.
     Addresses(Vec<IpAddr>),
-    /// Records of `SRV`, and addresses that came along.
+    /// `SRV` records, and addresses from the additional section.
     Services(Vec<Service>, Vec<Beside>),
 }
 
-/// An address that came along with services.
+/// An address from the additional section.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Beside {
     pub name: Name<Vec<u8>>,
@@ -69,13 +68,13 @@ pub struct Service {
 }
 
 impl Question {
-    /// The message that asks it.
+    /// Encodes the query in wire format.
     pub fn message(&self) -> Vec<u8> {
         let mut builder = MessageBuilder::new_vec();
         builder.header_mut().set_id(self.id);
         builder.header_mut().set_rd(true);
         let mut question = builder.question();
-        // A vector takes one question.
+        // A vector has room for the question.
         let _ = question.push((&self.name, self.kind));
         let mut additional = question.additional();
         if self.edns {
@@ -87,7 +86,7 @@ impl Question {
         additional.finish()
     }
 
-    /// Reads what came. `None`: it is no answer to this question, and the right one may still come.
+    /// Parses a message; `None` if it is not an answer to this query, and the right one may still arrive.
     pub fn read(&self, bytes: &[u8]) -> Option<Reply> {
         let message = Message::from_slice(bytes).ok()?;
         let header = message.header();
@@ -96,11 +95,11 @@ impl Question {
         }
         match message.sole_question() {
             Ok(asked) if asked.qname() == &self.name && asked.qtype() == self.kind => {}
-            // Who cannot even read a question need not repeat it.
+            // A server that cannot parse a question need not repeat it.
             _ if header.rcode() == Rcode::FORMERR && message.header_counts().qdcount() == 0 => {}
             _ => return None,
         }
-        // A server that does not know EDNS may leave out everything, or repeat the question, whatever its `tc` is.
+        // A server without EDNS may omit everything or repeat the question, whatever its TC bit is.
         let refuses_edns = matches!(message.opt_rcode(), OptRcode::FORMERR | OptRcode::NOTIMP | OptRcode::BADVERS);
         if self.edns && refuses_edns {
             return Some(Reply::NoEdns);
@@ -118,7 +117,7 @@ impl Question {
         })
     }
 
-    /// The records, and the shortest time to live on the way to them.
+    /// Records at the end of the CNAME chain, with the shortest TTL on the way.
     fn records(&self, message: &Message<[u8]>) -> Option<(Records, Duration)> {
         let answer = message.answer().ok()?;
         let mut ttl = Duration::MAX;
@@ -159,7 +158,7 @@ impl Question {
     }
 }
 
-/// Addresses that came along with services.
+/// Addresses of the additional section.
 fn beside(message: &Message<[u8]>) -> Vec<Beside> {
     let Ok(additional) = message.additional() else { return Vec::new() };
     let v4 = additional.limit_to::<A>().flatten();
@@ -169,18 +168,18 @@ fn beside(message: &Message<[u8]>) -> Vec<Beside> {
     v4.chain(v6).collect()
 }
 
-/// How long it may be believed that there is nothing (RFC 2308, section 5).
+/// TTL of a negative answer (RFC 2308, section 5).
 fn negative_ttl(message: &Message<[u8]>) -> Option<Duration> {
     let mut authority = message.authority().ok()?.limit_to::<Soa<ParsedName<_>>>().flatten();
     authority.next().map(|soa| lasts(soa.ttl()).min(lasts(soa.data().minimum())))
 }
 
-/// One with its highest bit set is 0 (RFC 2181, section 8).
+/// Converts a TTL; one with its highest bit set is 0 (RFC 2181, section 8).
 fn lasts(ttl: domain::base::Ttl) -> Duration {
     Duration::from_secs(i32::try_from(ttl.as_secs()).map_or(0, |secs| secs as u64))
 }
 
-/// A name as the wire has it; `None` if it is too long.
+/// Parses a name; `None` if it is too long.
 pub fn name(text: &str) -> Option<Name<Vec<u8>>> {
     Name::vec_from_str(text).ok()
 }
@@ -239,7 +238,7 @@ mod tests {
         assert_eq!(question(Rtype::AAAA).read(&good), None);
         assert_eq!(Question { name: name("web.interna1").unwrap(), ..asked.clone() }.read(&good), None);
         assert_eq!(asked.read(&asked.message()), None, "a question is no answer");
-        // Letters of either case are the same name.
+        // Names compare without case.
         assert!(Question { name: name("WEB.Internal").unwrap(), ..asked }.read(&good).is_some());
     }
 
@@ -263,7 +262,7 @@ mod tests {
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..600), at in 0usize..90) {
             let kinds = [Rtype::A, Rtype::AAAA, Rtype::SRV];
             let _ = kinds.map(|kind| question(kind).read(&bytes));
-            // Most bytes are no message at all, so some are put into one.
+            // Random bytes are rarely a message, so some are written into one.
             let mut near = answer(Rcode::NOERROR, &[("web.internal", 20, "a.net"), ("a.net", 25, "10.0.0.1")]);
             let at = at.min(near.len());
             near[at..].iter_mut().zip(&bytes).for_each(|(here, byte)| *here = *byte);

@@ -1,4 +1,4 @@
-//! How do the sources fare? How often they changed what there is, when they last held, and what they have now.
+//! Metrics of the sources: how often their lists changed, when they were last confirmed, and their sizes.
 
 use crate::following::{Discovery, Following, Source};
 use crate::kept::RESULTS;
@@ -12,15 +12,15 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-/// The numbers of whatever is followed when they are asked for, to be registered without a prefix.
+/// Collector for the sources that are current at each scrape, to be registered without a prefix.
 #[derive(Debug)]
 pub struct Numbers(Arc<Mutex<Following>>);
 
-/// Name, help, and what it says of a source.
+/// Name, help, and value for a source.
 type Gauge<'a> = (&'static str, &'static str, &'a dyn Fn(&Source) -> f64);
 
 impl Numbers {
-    /// Those of the sources that `discovery` follows, now and later.
+    /// A collector for the sources of `discovery`, now and after later plans.
     pub fn new(discovery: &Discovery) -> Numbers {
         Numbers(discovery.shared())
     }

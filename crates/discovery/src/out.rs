@@ -1,4 +1,4 @@
-//! Where does a source put what it finds? An [`Out`] keeps it, logs it, and wakes the process that takes it up.
+//! Output of a source: an [`Out`] stores and logs its answers, and wakes the task that applies them.
 
 use crate::kept::{Answer, Kept, News};
 use crate::lock::lock;
@@ -9,16 +9,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 use tokio::sync::{Notify, watch};
 
-/// Names of endpoints that one line of the log lists.
+/// Most names of endpoints in one log line.
 const LISTED: usize = 8;
 
-/// The handle by which one source gives its answers, whenever it has one.
+/// Handle with which a source submits its answers.
 #[derive(Debug)]
 pub struct Out {
     pool: Arc<str>,
-    /// The source, as the log calls it.
+    /// Name of the source in the log.
     source: String,
-    /// The name that it resolves, if it does.
+    /// DNS name that it resolves, if any.
     name: Option<String>,
     allow_empty: bool,
     kept: Arc<Mutex<Kept>>,
@@ -26,14 +26,18 @@ pub struct Out {
     answered: watch::Sender<bool>,
 }
 
-/// The other end of an [`Out`].
+/// Reading end of an [`Out`].
 #[derive(Debug)]
 pub struct In {
     kept: Arc<Mutex<Kept>>,
     answered: watch::Receiver<bool>,
 }
 
+<<<<<<< HEAD
 /// Pools whose endpoints changed since they were taken up.
+=======
+/// Pools whose endpoints have changed since they were last taken.
+>>>>>>> work-d
 #[derive(Debug, Default)]
 pub struct Pending {
     pools: Mutex<BTreeSet<Arc<str>>>,
@@ -41,26 +45,26 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Notes a pool, and wakes the process that takes it up.
+    /// Adds a pool, and wakes the waiting task.
     pub fn note(&self, pool: &Arc<str>) {
         lock(&self.pools).insert(pool.clone());
         self.noted.notify_one();
     }
 
-    /// Waits until there is one. May be dropped and called again.
+    /// Waits until there is a pool. Cancel safe.
     pub async fn wait(&self) {
         while lock(&self.pools).is_empty() {
             self.noted.notified().await;
         }
     }
 
-    /// Takes them all.
+    /// Takes all pools, leaving none.
     pub fn take(&self) -> BTreeSet<Arc<str>> {
         std::mem::take(&mut *lock(&self.pools))
     }
 }
 
-/// Makes the handle of a source of this pool, and its other end. Changes of the list are noted in `news`.
+/// Creates the output of a source, and its reading end. Changed lists are noted in `news`.
 pub fn channel(pool: Arc<str>, source: &Source, allow_empty: bool, news: Arc<Pending>) -> (Out, In) {
     let name = if let Source::Dns(dns) = source { Some(dns.name.clone()) } else { None };
     let source = source.to_string();
@@ -71,12 +75,12 @@ pub fn channel(pool: Arc<str>, source: &Source, allow_empty: bool, news: Arc<Pen
 }
 
 impl Out {
-    /// A number of this source and its pool, the same in every process.
+    /// Number derived from the pool and the source, equal in every process.
     pub fn seed(&self) -> u64 {
         EndpointId::of(&format!("{} {}", self.pool, self.source)).0
     }
 
-    /// Takes what the source has to say now.
+    /// Submits an answer of the source.
     pub fn put(&mut self, answer: Answer) {
         let mut kept = lock(&self.kept);
         let news = kept.take(answer, unix_time(), self.allow_empty);
@@ -125,23 +129,23 @@ impl Out {
 }
 
 impl In {
-    /// What is known by the source.
+    /// Results of the source so far.
     pub fn kept(&self) -> MutexGuard<'_, Kept> {
         lock(&self.kept)
     }
 
-    /// Whether the source has said anything yet.
+    /// True if the source has submitted an answer.
     pub fn has_answered(&self) -> bool {
         *self.answered.borrow()
     }
 
-    /// Waits until the source has said anything, or never will: its task panicked, which the runtime tells.
+    /// Waits until the source has submitted an answer, or its task has panicked.
     pub async fn answered(&self) {
         let _ = self.answered.clone().wait_for(|answered| *answered).await;
     }
 }
 
-/// The time since 1970.
+/// Time since 1970, by the wall clock.
 pub fn unix_time() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! When is a source asked again that only speaks when it is asked? One loop for all of them: a source says what it finds
-//! now ([`Look`]), and how often it may be asked ([`Pace`]).
+//! Polling of sources that do not push. One loop for all: a source looks up its current state ([`Look`]) at a
+//! given [`Pace`].
 
 use crate::kept::Answer;
 use crate::out::Out;
@@ -7,30 +7,30 @@ use evenkeel_balance::rng::Rng;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Something that can be asked again and again.
+/// A source that can be polled.
 pub trait Look {
-    /// Asks it now.
+    /// Looks up the current state.
     fn look(&mut self) -> impl Future<Output = Answer> + Send;
 }
 
-/// How often a source may be asked.
+/// Bounds for the time between polls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
-    /// An answer counts for at least so long.
+    /// Shortest time that an answer is used.
     pub min: Duration,
-    /// And for at most so long; never below `min`.
+    /// Longest time that an answer is used; never below `min`.
     pub max: Duration,
-    /// After one failure; twice as long after each further one.
+    /// Wait after the first failure; doubles with each further one.
     pub retry: Duration,
-    /// The longest.
+    /// Longest wait after a failure.
     pub retry_max: Duration,
-    /// How much longer any of it may be, as a share: those who began together drift apart.
+    /// Random extension of each wait, as a share of it, so that sources started together drift apart.
     pub spread: f64,
 }
 
-/// Asks again and again, for ever.
+/// Polls a source forever, and submits its answers.
 pub async fn poll(mut look: impl Look, pace: Pace, mut out: Out) -> ! {
-    // Seeded by source and process, so that balancers that start together drift apart.
+    // Seeded by source and process, so that balancers started together drift apart.
     let mut rng = Rng::new(out.seed() ^ u64::from(std::process::id()));
     let mut row = Row { pace, failures: 0 };
     loop {
@@ -41,16 +41,16 @@ pub async fn poll(mut look: impl Look, pace: Pace, mut out: Out) -> ! {
     }
 }
 
-/// What was asked, one answer after another.
+/// State of a sequence of polls.
 #[derive(Debug)]
 struct Row {
     pace: Pace,
-    /// In a row.
+    /// Consecutive failures so far.
     failures: u32,
 }
 
 impl Row {
-    /// When to ask again after this answer. `drawn`, from 0 to 1, spreads it.
+    /// Wait after this answer. `drawn`, from 0 to 1, selects the random part.
     fn wait(&mut self, answer: &Answer, drawn: f64) -> Duration {
         let Pace { min, max, retry, retry_max, spread } = self.pace;
         let wait = match answer {

@@ -1,36 +1,36 @@
-//! What does the machine say of names? `/etc/hosts` and `/etc/resolv.conf`, read anew for each question: both change
-//! while a process runs, and a process that does not notice is a known trouble.
+//! Resolver settings of the machine: `/etc/hosts` and `/etc/resolv.conf`, reread for each query. Both change
+//! while a process runs, and missing that is a well-known problem.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-/// Of each, what is read: more is no such file.
+/// Most bytes read of each file; a larger one is not such a file.
 const FILE_MAX: usize = 1 << 20;
 
-/// Who is asked, and how.
+/// Servers to query, and how.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conf {
     /// At most three, as in every resolver that reads this file.
     pub nameservers: Vec<SocketAddr>,
-    /// Domains that short names may be in.
+    /// Search domains for short names.
     pub search: Vec<String>,
-    /// With so many dots, a name is tried as it is first.
+    /// Number of dots from which on a name is tried unchanged first.
     pub ndots: usize,
-    /// How long one server has for one answer.
+    /// Time limit for one answer of one server.
     pub timeout: Duration,
-    /// How often all of them are asked.
+    /// Number of rounds over all servers.
     pub attempts: usize,
 }
 
 impl Conf {
-    /// What the machine says; without a file, the server that resolvers ask then: the machine itself.
+    /// Reads `/etc/resolv.conf`. Without one, the default of resolvers applies: a server on this machine.
     pub fn read() -> Conf {
         Conf::of(&text("/etc/resolv.conf"))
     }
 
     fn of(text: &str) -> Conf {
-        // A quarter of what the C library waits: a caller that asks again and again need not wait long.
+        // A quarter of the C library's timeout, because callers poll and need not wait long.
         let mut conf = Conf {
             nameservers: Vec::new(),
             search: Vec::new(),
@@ -42,11 +42,12 @@ impl Conf {
             let mut words = line.split(['#', ';']).next().unwrap_or_default().split_ascii_whitespace();
             match words.next() {
                 Some("nameserver") if conf.nameservers.len() < 3 => {
-                    // A zone, as in fe80::1%eth0, needs more than an address; such a server is not asked.
+                    // A scoped address such as fe80::1%eth0 needs more than an IP address; such servers are
+                    // skipped.
                     let addr = words.next().and_then(|word| word.parse::<IpAddr>().ok());
                     conf.nameservers.extend(addr.map(|ip| SocketAddr::new(ip, 53)));
                 }
-                // The last line of either counts.
+                // The last line of either kind wins.
                 Some("search" | "domain") => {
                     conf.search = words.map(|w| w.trim_end_matches('.').to_ascii_lowercase()).collect();
                 }
@@ -71,7 +72,7 @@ impl Conf {
         }
     }
 
-    /// The names that `name` may stand for, in the order in which they are to be tried.
+    /// Names to try for `name`, in order.
     pub fn candidates(&self, name: &str) -> Vec<String> {
         let mut names: Vec<String> = self.search.iter().map(|domain| format!("{name}.{domain}")).collect();
         let as_it_is = if name.matches('.').count() >= self.ndots { 0 } else { names.len() };
@@ -80,7 +81,7 @@ impl Conf {
     }
 }
 
-/// The addresses that `/etc/hosts` has for a name. `localhost` has one in any case (RFC 6761, section 6.3).
+/// Addresses of a name in `/etc/hosts`. `localhost` always has one (RFC 6761, section 6.3).
 pub fn hosts(name: &str) -> Vec<IpAddr> {
     in_hosts(&text("/etc/hosts"), name)
 }

@@ -1,7 +1,7 @@
-//! Sources of endpoints against servers of names.
+//! Tests of endpoint sources against name servers.
 //!
-//! One binary, so that the crate and what tests share are linked once. One subject alone:
-//! `cargo test -p evenkeel-discovery --test all SUBJECT::`
+//! All are in one binary, so that the crate and shared helpers are linked once. To run one subject: `cargo
+//! test -p evenkeel-discovery --test all SUBJECT::`
 
 mod names;
 mod nsd;

@@ -1,4 +1,4 @@
-//! Does a pool follow its names, whatever their servers do? A server of the test's own over real sockets.
+//! Pools that follow DNS names, against a scripted server on real sockets.
 
 use crate::support::{A, AAAA, Names, SRV, Says, srv, v4};
 use evenkeel_config::Plan;
@@ -7,7 +7,7 @@ use prometheus_client::registry::Registry;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-/// A plan with one pool, whose server is asked ten times a second if its records last no longer.
+/// A plan with one pool, whose server is queried ten times a second unless its TTLs are longer.
 fn plan(servers: &[&Names], pool: &str) -> Plan {
     let servers: Vec<String> = servers.iter().map(|names| names.addr.to_string()).collect();
     let text = format!(
@@ -24,7 +24,7 @@ fn found(discovery: &Discovery) -> Vec<String> {
     discovery.lists()[0].1.iter().map(|e| e.name.to_string()).collect()
 }
 
-/// Follows the plan; its endpoints.
+/// Follows the plan, and returns the names of its endpoints.
 async fn follow(discovery: &Discovery, plan: Plan) -> Vec<String> {
     let following = discovery.follow(&plan).await;
     let lists = following.lists();
@@ -32,7 +32,7 @@ async fn follow(discovery: &Discovery, plan: Plan) -> Vec<String> {
     lists[0].1.iter().map(|e| e.name.to_string()).collect()
 }
 
-/// Waits until these are the endpoints.
+/// Waits until the pool has these endpoints.
 async fn becomes(discovery: &mut Discovery, wanted: &[&str]) {
     let until = Instant::now() + Duration::from_secs(30);
     while found(discovery) != wanted {
@@ -66,7 +66,7 @@ async fn a_pool_follows_the_addresses_of_a_name() {
     let labels = "{pool=\"web\",source=\"dns:web.test:80\"}";
     assert_eq!(metric(&discovery, &format!("evenkeel_discovery_endpoints{labels}")), 2.0);
     assert!(metric(&discovery, &format!("evenkeel_discovery_list_age_seconds{labels}")) < 30.0);
-    // Only when there are no others: a machine with both would count twice.
+    // Used only without IPv4 addresses, because a machine with both would count twice.
     names.say("web.test", AAAA, Says::Records(vec![(0, vec![0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9])]));
     names.say("web.test", A, v4(0, &[]));
     becomes(&mut discovery, &["[fd00::9]:80"]).await;
@@ -81,7 +81,7 @@ async fn a_server_that_fails_takes_no_endpoint_away() {
     for says in [Says::Code(servfail), Says::Code(refused), Says::Silence] {
         let failed = updates(&discovery, "failed");
         names.say("web.test", A, says);
-        // Both tries of one look have ended when the next look begins.
+        // Both tries of one poll have ended when the next poll starts.
         names.asked_again("web.test", A, 5).await;
         assert!(updates(&discovery, "failed") > failed);
         assert_eq!(found(&discovery), ["10.0.0.1:80"]);
@@ -91,10 +91,10 @@ async fn a_server_that_fails_takes_no_endpoint_away() {
             names.asked_again("web.test", A, 1).await;
         }
     }
-    // Nor does a name that is gone.
+    // The same holds for a name that no longer exists.
     names.forget("web.test");
     names.asked_again("web.test", A, 1).await;
-    // Nothing tells of a look that changes nothing, and the next one is seconds away.
+    // A poll without a change emits nothing to wait for, and the next one is seconds away.
     while updates(&discovery, "empty") == 0.0 {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
@@ -131,7 +131,7 @@ async fn a_time_to_live_of_nothing_is_no_flood_and_a_long_one_is_kept() {
     names.asked_again("web.test", A, 5).await;
     let asked = names.asked("web.test", A);
     for pair in asked.windows(2) {
-        // The server notes a question when it is handled, which may be a little late.
+        // The server records a query when it handles it, which may be a little late.
         assert!(pair[1] - pair[0] > Duration::from_millis(80), "{:?}", pair[1] - pair[0]);
     }
     assert_eq!(names.asked("long.test", A).len(), 1);
@@ -148,16 +148,17 @@ async fn services_say_port_priority_and_weight() {
     let (_, endpoints) = &discovery.lists()[0];
     let seen: Vec<_> = endpoints.iter().map(|e| (&*e.name, e.weight, e.priority)).collect();
     assert_eq!(seen, [("10.0.0.1:80", 7, 0), ("10.0.0.2:80", 7, 0), ("10.0.0.3:81", 1, 1)]);
-    // A target that cannot be resolved now has not left.
+    // A target that cannot be resolved now was not removed.
     names.say("a.test", A, Says::Code(2));
     names.asked_again("a.test", A, 3).await;
     assert_eq!(found(&discovery).len(), 3);
 }
 
-/// Targets with addresses of both families, of which as many come along as fit: another part each time, often of IPv6 alone.
+/// Targets with addresses of both families, of which as many are sent along as fit: a different part each
+/// time, often IPv6 only.
 #[tokio::test]
 async fn a_list_of_services_does_not_depend_on_what_comes_along() {
-    // All fit what EDNS allows, but not 512 bytes; and more than either.
+    // Within the EDNS limit but above 512 bytes; and above both.
     for services in [8, 20] {
         let (names, discovery) = (Names::start(), Discovery::default());
         let targets: Vec<String> = (10..10 + services).map(|n| format!("t{n}.test")).collect();
@@ -224,7 +225,7 @@ async fn a_name_may_stand_for_many_endpoints() {
     let pool = "endpoints = [{ addr = 'web.test:80', resolve = 'all', priority = 1 }, '10.0.0.9:80',\n\
                 { addr = 'web.test:81', name = 'b', resolve = 'all' }]";
     let seen = follow(&discovery, plan(&[&names], pool)).await;
-    // Each address once.
+    // Each address occurs once.
     let own = ["b/10.0.0.1:81", "b/10.0.0.2:81", "b/10.0.0.9:81"];
     assert_eq!(seen, [&["10.0.0.1:80", "10.0.0.2:80", "10.0.0.9:80"][..], &own].concat());
     let tiers: Vec<u8> = discovery.lists()[0].1.iter().map(|e| e.priority).collect();
@@ -240,14 +241,14 @@ async fn another_plan_keeps_what_was_found_by_sources_that_stay() {
     let more = format!("endpoints = ['new.test:80']\nbalance = 'first'\n{WEB}");
     assert_eq!(follow(&discovery, plan(&[&names], &more)).await, ["new.test:80", "10.0.0.1:80"]);
     assert_eq!((names.asked("web.test", A).len(), names.asked("new.test", A).len()), (1, 1));
-    // A plan that comes to nothing leaves all as it is.
+    // A plan that is dropped leaves everything unchanged.
     drop(discovery.follow(&plan(&[&names], "endpoints = ['10.0.0.3:80']")).await);
     assert_eq!(found(&discovery), ["new.test:80", "10.0.0.1:80"]);
 }
 
 #[tokio::test]
 async fn a_dead_server_stops_no_start() {
-    // Nobody answers there, and nobody else gets the port.
+    // Nobody answers at this address, and the port stays reserved.
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let mut dead = Names::start();
     dead.addr = socket.local_addr().expect("it has one");

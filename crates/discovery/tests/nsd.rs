@@ -1,4 +1,5 @@
-//! Does a pool follow a zone of a name server that others wrote? NSD, whose zone changes, and which dies and comes back.
+//! Pools that follow a zone of NSD, an independent name server, while its zone changes and it stops and
+//! restarts.
 
 use evenkeel_config::Plan;
 use evenkeel_discovery::{Discovery, Numbers};
@@ -11,7 +12,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A name server of the test's own, in a folder of its own. Both are gone when it is dropped.
+/// A private name server with a folder of its own. Both are removed on drop.
 struct Nsd {
     folder: PathBuf,
     addr: SocketAddr,
@@ -23,7 +24,7 @@ impl Nsd {
         let folder = std::env::temp_dir().join(format!("evenkeel-nsd-{}-{}", std::process::id(), own_addr().port()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).expect("the temporary folder can be written");
-        // It comes and goes, and nobody may take its place meanwhile.
+        // Reserved, because the server stops and restarts, and nobody may take its address meanwhile.
         let addr = own_addr();
         let (at, ip, port) = (folder.display(), addr.ip(), addr.port());
         let conf = format!(
@@ -35,18 +36,18 @@ impl Nsd {
         Nsd { folder, addr, child: None }
     }
 
-    /// Serves this zone from now on, in another process than before.
+    /// Serves this zone from now on, in a new process.
     fn serve(&mut self, records: &str) {
         self.serve_for(0, records);
     }
 
-    /// The same, with this time to live, also of what does not exist.
+    /// Serves this zone with this TTL, which also applies to negative answers.
     fn serve_for(&mut self, ttl: u32, records: &str) {
         self.stop();
         let soa = format!("@ SOA ns admin 1 60 60 60 {ttl}");
         let zone = format!("$ORIGIN test.\n$TTL {ttl}\n{soa}\n@ NS ns\nns A 127.0.0.1\n{records}");
         fs::write(self.folder.join("test.zone"), zone).expect("it can be written");
-        // Debian keeps servers where a user's path does not look.
+        // Debian installs servers outside a user's path.
         let path = format!("{}:/usr/sbin", std::env::var("PATH").unwrap_or_default());
         let mut nsd = Command::new("nsd");
         nsd.env("PATH", path).arg("-d").arg("-c").arg(self.folder.join("nsd.conf"));
@@ -56,7 +57,7 @@ impl Nsd {
 
     fn stop(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // On a TERM it ends its own children; on a KILL they would go on.
+            // TERM makes it end its children; KILL would leave them running.
             let _ = Command::new("kill").arg(child.id().to_string()).status();
             let _ = child.wait();
         }
@@ -82,7 +83,7 @@ async fn becomes(discovery: &mut Discovery, wanted: &[&str]) {
     }
 }
 
-/// A pool of services of this server, which is asked ten times a second where its records last no longer.
+/// A pool of services from this server, which is queried ten times a second unless its TTLs are longer.
 fn plan(nsd: &Nsd) -> Plan {
     let text = format!(
         "[resolver]\nnameservers = ['{}']\nmin_ttl = '100ms'\n[listener.web]\nbind = ['127.0.0.1:1']\n\
@@ -92,7 +93,7 @@ fn plan(nsd: &Nsd) -> Plan {
     evenkeel_config::parse_str("test.toml", &text, &|_| None).plan.expect("a good plan")
 }
 
-/// Returns the number of answers with this result.
+/// Number of answers with this result.
 fn updates(discovery: &Discovery, result: &str) -> f64 {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Numbers::new(discovery)));
@@ -110,7 +111,8 @@ async fn reaches(discovery: &Discovery, result: &str, count: f64) {
     }
 }
 
-/// Two families of addresses, more of them than fit beside the services: what fits is another part each time.
+/// Addresses of both families, more than fit into the additional section, so a different part is sent each
+/// time.
 #[tokio::test]
 async fn a_list_does_not_depend_on_what_fits_an_answer() {
     if !installed(&["nsd"]) {
@@ -129,7 +131,7 @@ async fn a_list_does_not_depend_on_what_fits_an_answer() {
     }
 }
 
-/// A zone that lets the absence of a name count for an hour.
+/// A zone with a negative TTL of an hour.
 #[tokio::test]
 async fn a_name_that_begins_to_exist_is_found_within_seconds() {
     if !installed(&["nsd"]) {
@@ -141,7 +143,7 @@ async fn a_name_that_begins_to_exist_is_found_within_seconds() {
     discovery.keep(following);
     reaches(&discovery, "empty", 1.0).await;
     nsd.serve_for(3600, "_http._tcp.web SRV 5 1 80 t9\n");
-    // The service is there before its target, whose absence counts for an hour, too.
+    // The service exists before its target, whose absence has a TTL of an hour too.
     reaches(&discovery, "empty", 3.0).await;
     nsd.serve_for(3600, "_http._tcp.web SRV 5 1 80 t9\nt9 A 10.0.1.9\n");
     becomes(&mut discovery, &["10.0.1.9:80 1 0"]).await;
@@ -153,22 +155,22 @@ async fn a_zone_of_nsd_is_followed() {
         return;
     }
     let (mut nsd, mut discovery) = (Nsd::new(), Discovery::default());
-    // Nobody is there yet.
+    // The server is not running yet.
     let following = discovery.follow(&plan(&nsd)).await;
     discovery.keep(following);
     assert!(found(&discovery).is_empty());
-    // Its additional section has the addresses, and the name is an alias.
+    // The answer has the addresses in its additional section, and the name is an alias.
     nsd.serve(
         "_http._tcp.web CNAME all\nall SRV 5 7 80 a\nall SRV 9 1 81 b\na A 10.0.0.1\na AAAA fd00::1\nb A 10.0.0.2\n",
     );
     becomes(&mut discovery, &["10.0.0.1:80 7 0", "10.0.0.2:81 1 1"]).await;
     nsd.stop();
-    // More than fits a datagram, so it comes by TCP, and without the addresses.
+    // Too large for a datagram, so it is fetched over TCP, and without the addresses.
     let many: String = (0..60).map(|n| format!("_http._tcp.web SRV 5 1 80 t{n}\nt{n} A 10.0.1.{n}\n")).collect();
     nsd.serve(&many);
     let wanted: Vec<String> = (0..60).map(|n| format!("10.0.1.{n}:80 1 0")).collect();
     becomes(&mut discovery, &wanted.iter().map(String::as_str).collect::<Vec<_>>()).await;
-    // The name is gone, which empties nothing.
+    // The name no longer exists, which must not empty the pool.
     nsd.serve("");
     nsd.serve("_http._tcp.web SRV 5 1 80 t9\nt9 A 10.0.1.9\n");
     becomes(&mut discovery, &["10.0.1.9:80 1 0"]).await;

@@ -1,7 +1,8 @@
-//! What is answered? Everything that one worker says for one listener: a message in, a message out, and no I/O.
+//! Answers of one worker for one listener: a message in, a message out, and no I/O.
 //!
-//! Sources: RFC 1035 and 2308 (negative answers), RFC 2782 (SRV), RFC 6891 (EDNS), RFC 7766 (truncation and TCP), RFC 7871
-//! (client subnet), RFC 7873 and 9018 (cookies), RFC 8482 (ANY), RFC 8906 (what is not known gets an answer all the same).
+//! Sources: RFC 1035 and 2308 (negative answers), RFC 2782 (SRV), RFC 6891 (EDNS), RFC 7766 (truncation and
+//! TCP), RFC 7871 (client subnet), RFC 7873 and 9018 (cookies), RFC 8482 (ANY), RFC 8906 (unknown features
+//! still get an answer).
 
 use crate::cookie::Secret;
 use crate::pools::{Found, WorkerPool};
@@ -18,23 +19,24 @@ use evenkeel_net::listen::Protocol;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// The largest datagram that is sent and offered (DNS Flag Day 2020): usual paths do not fragment it.
+/// Largest datagram sent, and offered to clients, in bytes (DNS Flag Day 2020): usual paths do not fragment
+/// it.
 pub const PAYLOAD: u16 = 1232;
-/// The largest datagram for a client without EDNS (RFC 1035 section 4.2.1).
+/// Largest datagram for a client without EDNS, in bytes (RFC 1035 section 4.2.1).
 const PAYLOAD_MIN: u16 = 512;
-/// Code for "what the type stands for is not given" (RFC 8482 section 4.2).
+/// Type of the record that answers ANY queries (RFC 8482 section 4.2).
 const HINFO: Rtype = Rtype::HINFO;
 
-/// When a query arrived.
+/// Arrival time of a query, by both clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
-    /// On the balancers' clock.
+    /// Time on the clock of the balancers.
     pub now: Instant,
-    /// Seconds since 1970.
+    /// Seconds since 1970 (wall clock).
     pub unix: u32,
 }
 
-/// One worker's answers for one listener.
+/// Answers of one worker for one listener.
 pub struct Answerer {
     zone: Arc<Zone>,
     records: Records,
@@ -46,7 +48,7 @@ pub struct Answerer {
 }
 
 impl Answerer {
-    /// Of a zone, and its [`Zone::pools`] in their order.
+    /// An answerer for a zone. `pools` are in the order of [`Zone::pools`].
     pub fn new(
         zone: Arc<Zone>,
         pools: Vec<WorkerPool>,
@@ -66,22 +68,22 @@ impl Answerer {
         }
     }
 
-    /// The numbers.
+    /// Counters of this worker and listener.
     pub fn stats(&self) -> &ListenerStats {
         &self.stats
     }
 
-    /// Applies other endpoints of pools, by name.
+    /// Replaces the endpoints of pools, by pool name.
     pub fn apply_endpoints(&mut self, found: &Found) {
         self.records.apply_endpoints(&self.zone, found);
     }
 
-    /// Takes over the newest endpoint sets, also for pools that no query asks for.
+    /// Switches to the newest endpoint sets, including pools that no query asks for.
     pub fn refresh(&mut self, now: Instant) {
         self.records.refresh(now);
     }
 
-    /// Writes the answer to a message into `out`. Whether there is one.
+    /// Writes the answer to a message into `out`. False if there is none.
     pub fn answer(
         &mut self,
         message: &[u8],
@@ -168,7 +170,7 @@ impl Answerer {
             code
         };
         reply.code(code);
-        // Written once it is known whether the network made a difference.
+        // Written once it is known if the network made a difference.
         if let (Some(at), Some(subnet), true) = (scope_at, told, answering.used_subnet) {
             options[at] = subnet.told_apart().prefix;
         }
@@ -179,7 +181,7 @@ impl Answerer {
         self.options = options;
     }
 
-    /// Writes the records; the code of the response.
+    /// Writes the records, and returns the response code.
     fn fill(
         &mut self,
         query: &Query<'_>,
@@ -204,7 +206,7 @@ impl Answerer {
         reply.authoritative();
         let address = [Rtype::A, Rtype::AAAA].contains(&query.qtype);
         let Some(node) = zone.find(labels) else {
-            // The name of an endpoint, as an SRV record told it.
+            // Name of an endpoint, as given by an SRV record.
             let ip = zone.address_in(labels).filter(|ip| self.records.name(zone, *ip));
             return match ip {
                 Some(ip) if address && (query.qtype == Rtype::A) == ip.is_ipv4() => {
@@ -228,7 +230,7 @@ impl Answerer {
                         out.extend_from_slice(server);
                     });
                 }
-                // What does not fit can be asked for.
+                // Glue that does not fit can be queried.
                 for (server, addresses) in zone.name_servers.iter().filter(|_| answering.fits) {
                     for ip in addresses {
                         reply.push_address(Section::Additional, Owner::Other(server), zone.plan.ttl, *ip);
@@ -249,13 +251,13 @@ impl Answerer {
     }
 }
 
-/// The answer to `ANY`: one record set and not all (RFC 8482). Only attackers who amplify traffic need all of them.
+/// Answers `ANY` with one record set instead of all (RFC 8482). Only amplification attacks need all of them.
 fn minimal(zone: &Zone, reply: &mut Reply<'_>) -> OptRcode {
     reply.push(Section::Answer, Owner::Asked, HINFO, zone.plan.ttl, |out| out.extend_from_slice(b"\x07RFC8482\x00"));
     OptRcode::NOERROR
 }
 
-/// Writes the option that gives a network back, with a scope of 0; where its scope is.
+/// Writes a client subnet option with scope 0, and returns the position of the scope.
 fn push_subnet(subnet: Subnet, options: &mut Vec<u8>) -> usize {
     let (family, bytes) = match subnet.address {
         IpAddr::V4(ip) => (1u16, ip.to_ipv6_mapped().octets()),

@@ -1,5 +1,5 @@
-//! What is answered at an address? A worker's binding there: what its listener says now, whatever plan the tasks of its
-//! sockets began with.
+//! A worker's binding at an address: gives its sockets the current answers of the listener, whatever plan
+//! they started under.
 
 use crate::answer::{Answerer, Moment};
 use crate::core::Core;
@@ -10,51 +10,51 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One address of a worker.
+/// An address served by a worker.
 pub struct Binding {
     pub core: Rc<Core>,
     listener: RefCell<Listener>,
-    /// Whether its connections are to end.
+    /// True if its connections must end.
     is_closed: Cell<bool>,
 }
 
-/// What a listener says at all of its addresses.
+/// Settings of a listener, common to all of its addresses.
 #[derive(Clone)]
 pub struct Listener {
-    /// As planned.
+    /// The listener of the current plan.
     pub plan: Arc<plan::Listener>,
     pub answerer: Rc<RefCell<Answerer>>,
-    /// Open connections of this worker.
+    /// Most open connections of this worker.
     pub connections_max: usize,
 }
 
 impl Binding {
-    /// An address of a listener.
+    /// Binds an address to a listener.
     pub fn new(core: Rc<Core>, listener: Listener) -> Rc<Binding> {
         Rc::new(Binding { core, listener: RefCell::new(listener), is_closed: Cell::new(false) })
     }
 
-    /// From now on it is this listener's.
+    /// Binds the address to another listener, for all later messages.
     pub fn change(&self, listener: Listener) {
         self.listener.replace(listener);
     }
 
-    /// What answers now.
+    /// Answerer of the current listener.
     pub fn answerer(&self) -> Rc<RefCell<Answerer>> {
         self.listener.borrow().answerer.clone()
     }
 
-    /// How long a client may be idle.
+    /// Longest idle time of a client.
     pub fn idle(&self) -> Duration {
         self.listener.borrow().plan.timeouts.client_idle
     }
 
-    /// The time right now.
+    /// Current time on both clocks.
     pub fn moment(&self) -> Moment {
         self.core.moment()
     }
 
-    /// One more connection, if there is room.
+    /// Counts a new connection; `None` if the limit is reached.
     pub fn connect(self: &Rc<Binding>) -> Option<Open> {
         let room = self.core.open() < self.listener.borrow().connections_max;
         room.then(|| {
@@ -63,19 +63,19 @@ impl Binding {
         })
     }
 
-    /// Has connections end that wait for their client.
+    /// Ends the connections that wait for their client.
     pub fn close(&self) {
         self.is_closed.set(true);
         self.core.wheel.wake_all();
     }
 
-    /// Whether connections are to end.
+    /// True if connections must end.
     pub fn is_closed(&self) -> bool {
         self.is_closed.get()
     }
 }
 
-/// A connection that is counted as long as this is held.
+/// An open connection, which counts until this is dropped.
 pub struct Open(Rc<Binding>);
 
 impl Deref for Open {

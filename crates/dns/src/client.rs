@@ -1,4 +1,4 @@
-//! Which client is it? Its network: what answers with affinity go by, and where it is near.
+//! Networks of clients, as used for affinity and for the choice of near endpoints.
 
 use crate::query::Subnet;
 use evenkeel_balance::endpoint::stable_hash;
@@ -6,18 +6,18 @@ use evenkeel_config::plan::{Cidr, ClientLocality};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Bits that tell networks of clients apart (RFC 7871 section 11.1: what resolvers should tell at most).
+/// Prefix lengths that distinguish clients (the maximum that resolvers should send, RFC 7871 section 11.1).
 const V4: u8 = 24;
 const V6: u8 = 56;
 
 impl Subnet {
-    /// The network of an address.
+    /// Network of an address, with the distinguishing prefix.
     pub fn around(address: IpAddr) -> Subnet {
         let address = address.to_canonical();
         Subnet { address, prefix: if address.is_ipv4() { V4 } else { V6 } }.masked()
     }
 
-    /// As much of it as is told apart.
+    /// The network shortened to the distinguishing prefix.
     pub fn told_apart(self) -> Subnet {
         let max = if self.address.is_ipv4() { V4 } else { V6 };
         Subnet { prefix: self.prefix.min(max), ..self }.masked()
@@ -28,7 +28,7 @@ impl Subnet {
         Subnet { address: network, ..self }
     }
 
-    /// Its hash. All instances agree on it.
+    /// Hash of the network, equal on all instances.
     pub fn key(&self) -> u64 {
         match self.address {
             IpAddr::V4(ip) => stable_hash(&ip.octets()),
@@ -37,12 +37,12 @@ impl Subnet {
     }
 }
 
-/// Which clients are near which endpoints, the longest network first.
+/// Client networks with the zone of endpoints near them, longest prefix first.
 #[derive(Clone, Debug, Default)]
 pub struct Localities(Vec<(Cidr, Arc<str>)>);
 
 impl Localities {
-    /// As the plan has them.
+    /// Localities of a plan's zone.
     pub fn new(plan: &[ClientLocality]) -> Localities {
         let of = |l: &ClientLocality| l.clients.iter().map(|c| (*c, l.zone.clone())).collect::<Vec<_>>();
         let mut all: Vec<_> = plan.iter().flat_map(of).collect();
@@ -50,7 +50,7 @@ impl Localities {
         Localities(all)
     }
 
-    /// The zone of the endpoints that are near this network.
+    /// Zone of the endpoints near this network; `None` if no locality contains it.
     pub fn of(&self, client: Subnet) -> Option<&Arc<str>> {
         self.0.iter().find(|(cidr, _)| cidr.contains(client.address)).map(|(_, zone)| zone)
     }

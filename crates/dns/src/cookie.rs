@@ -1,4 +1,5 @@
-//! Is the source address of a query real? A client that returns the cookie sent to its address receives datagrams there.
+//! DNS cookies, which show that a source address is real: a client that returns the cookie sent to its
+//! address receives datagrams there.
 //!
 //! Sources: RFC 7873, and RFC 9018 for a format that all servers of a zone can share.
 
@@ -7,11 +8,11 @@ use domain::base::opt::Cookie;
 use std::io;
 use std::net::IpAddr;
 
-/// How old a cookie may be, and how far ahead a clock may be, seconds (RFC 9018 section 4.3).
+/// Largest age of a cookie, and largest lead of its clock, in seconds (RFC 9018 section 4.3).
 const OLD_MAX: u32 = 3600;
 const AHEAD_MAX: u32 = 300;
 
-/// What cookies are made with.
+/// Secret key of the cookies.
 #[derive(Clone, Copy)]
 pub struct Secret([u8; 16]);
 
@@ -22,10 +23,10 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// A new secret. Cookies of an earlier process are invalid, and their clients get new ones.
+    /// Creates a secret. Cookies of an earlier process are invalid, and their clients get new ones.
     ///
     /// # Errors
-    /// The kernel has no random bytes.
+    /// If the kernel provides no random bytes.
     pub fn random() -> io::Result<Secret> {
         let mut bytes = [0; 16];
         let mut missing = &mut bytes[..];
@@ -36,7 +37,8 @@ impl Secret {
         Ok(Secret(bytes))
     }
 
-    /// Whether this server made the cookie for this address, not too long ago. `unix`: seconds since 1970.
+    /// True if this server made the cookie for this address, not too long ago. `unix` is in seconds since
+    /// 1970.
     pub fn proves(&self, cookie: &Cookie, client: IpAddr, unix: u32) -> bool {
         let fresh = |made: Serial| {
             let age = unix.wrapping_sub(made.into_int());
@@ -45,7 +47,7 @@ impl Secret {
         cookie.check_server_hash(client, &self.0, fresh)
     }
 
-    /// The cookie that goes back.
+    /// Cookie to return to the client.
     pub fn answer(&self, cookie: &Cookie, client: IpAddr, unix: u32) -> Cookie {
         cookie.create_response(Serial(unix), client, &self.0)
     }

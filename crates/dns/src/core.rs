@@ -1,4 +1,4 @@
-//! What does answering need of its thread? The clock, the timers and the count of open connections, whatever the plan says.
+//! State that a worker keeps across plans: the clock, the timers and the count of open connections.
 
 use crate::answer::Moment;
 use evenkeel_balance::Instant;
@@ -9,46 +9,46 @@ use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::Notify;
 
-/// What a worker keeps whatever the plan says.
+/// Clock, timers and connections of a worker, independent of the plan.
 pub struct Core {
     clock: CachedClock,
     pub wheel: Rc<Wheel>,
-    /// Connections.
+    /// Number of open connections.
     open: Cell<usize>,
-    /// Notified when the last connection has ended.
+    /// Notified when the last connection ends.
     pub closed: Notify,
 }
 
 impl Core {
-    /// One whose clock counts from `base`.
+    /// A core whose clock counts from `base`.
     pub fn new(base: Base) -> Rc<Core> {
         let clock = CachedClock::new(base);
         Rc::new(Core { clock, wheel: Wheel::new(), open: Cell::new(0), closed: Notify::new() })
     }
 
-    /// The time right now.
+    /// Current time on both clocks.
     pub fn moment(&self) -> Moment {
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
         Moment { now: self.clock.read(), unix: unix as u32 }
     }
 
-    /// Moves the timers on to a time, in the worker's own. Returns the time right now.
+    /// Advances the timers to a time since the worker's start. Returns the current time.
     pub fn advance(&self, at: Duration) -> Instant {
         self.wheel.advance(at);
         self.clock.read()
     }
 
-    /// Open connections.
+    /// Number of open connections.
     pub fn open(&self) -> usize {
         self.open.get()
     }
 
-    /// A connection begins.
+    /// Counts an opened connection.
     pub fn connection_opened(&self) {
         self.open.set(self.open.get() + 1);
     }
 
-    /// A connection has ended.
+    /// Counts a closed connection.
     pub fn connection_closed(&self) {
         self.open.set(self.open.get() - 1);
         if self.open.get() == 0 {

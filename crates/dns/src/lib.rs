@@ -1,12 +1,12 @@
-//! What do we answer to a resolver? evenkeel's DNS plane. Read the files in this order:
+//! DNS plane of evenkeel: answers to resolvers. Read the files in this order:
 //!
-//! 1. [`query`] reads what is asked, [`zone`] knows which names there are, [`reply`] writes an answer: bytes in, bytes out.
-//! 2. [`answer`] puts them together for one worker and one listener: endpoints are picked by the balancers of [`pools`], for
-//!    a client that [`client`] knows the network of, if [`rate`] allows it; [`cookie`] proves where a client is. What a pool
-//!    stands for, `records` writes.
-//! 3. [`server`] is the plane: it starts the [`worker`]s and replaces zones as a whole. Each worker has sockets of its own ([`udp`], [`tcp`]) at
-//!    each address ([`binding`]), and what they need of its thread ([`core`]).
-//! 4. [`stats`] are counted by workers, and [`metrics`] shows them.
+//! 1. [`query`] parses queries, [`zone`] holds the names, [`reply`] writes answers: bytes in, bytes out.
+//! 2. [`answer`] combines them for one worker and one listener. The balancers of [`pools`] pick endpoints for the network
+//!    ([`client`]) of the client, within the limit of [`rate`]; [`cookie`] verifies addresses, and `records` writes the
+//!    records of a pool.
+//! 3. [`server`] is the plane: it starts the [`worker`]s and replaces whole zones. Each worker has its own sockets ([`udp`],
+//!    [`tcp`]) at each address ([`binding`]), and per-thread state ([`core`]).
+//! 4. [`stats`]: counters of the workers. [`metrics`]: their export.
 
 pub mod answer;
 mod binding;

@@ -1,4 +1,4 @@
-//! How do the numbers of the workers look to Prometheus? Sums over the workers, written at each scrape.
+//! Export of the workers' counters to Prometheus: sums over the workers, computed at each scrape.
 
 use crate::stats::{CODES, EndpointStats, ListenerStats, PoolStats, TYPES};
 use domain::base::iana::OptRcode;
@@ -19,17 +19,18 @@ use std::fmt;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// The numbers of a plan: by name, then by worker.
+/// Counters of a plan: by name, then by worker.
 #[derive(Debug, Default)]
 pub struct Numbers {
     listeners: BTreeMap<Arc<str>, Vec<Arc<ListenerStats>>>,
     pools: BTreeMap<Arc<str>, Vec<Arc<PoolStats>>>,
-    /// Counts of each pool.
+    /// Counters per endpoint, by pool.
     tallies: HashMap<Arc<str>, Tally<EndpointStats>>,
 }
 
 impl Numbers {
-    /// The numbers of a plan for `workers` workers: listeners, pools and endpoints that keep their names keep their counts.
+    /// Counters of a plan for `workers` workers. Listeners, pools and endpoints that keep their names keep
+    /// their counters.
     pub fn next(generation: &Generation, workers: usize, before: &Numbers) -> Numbers {
         let mut numbers = Numbers::default();
         for listener in generation.plan.listeners.iter().filter(|l| l.mode == Mode::Dns) {
@@ -47,7 +48,7 @@ impl Numbers {
         numbers
     }
 
-    /// The zones of the plan, with what was asked of them.
+    /// Zones of the plan, with counts of queries and responses.
     pub fn zones(&self, plan: &Plan) -> Vec<Zone> {
         let one = |listener: &Arc<plan::Listener>| {
             let zone = listener.zone.as_ref()?;
@@ -69,7 +70,7 @@ impl Numbers {
         plan.listeners.iter().filter_map(one).collect()
     }
 
-    /// Of a listener of the plan and a worker.
+    /// Counters of a listener of the plan on one worker.
     pub(crate) fn listener(&self, name: &str, worker: usize) -> Arc<ListenerStats> {
         self.listeners[name][worker].clone()
     }
@@ -79,23 +80,23 @@ impl Numbers {
         self.tallies.contains_key(pool)
     }
 
-    /// The endpoints of a pool of the plan, as workers know them.
+    /// Endpoints of a pool of the plan, with their counters.
     pub(crate) fn members(&self, pool: &str) -> Arc<Members<EndpointStats>> {
         self.tallies[pool].members()
     }
 
-    /// Gives a pool of the plan other endpoints.
+    /// Replaces the endpoints of a pool of the plan.
     pub(crate) fn change(&self, pool: &str, members: Arc<Members<EndpointStats>>) {
         self.tallies[pool].change(members);
     }
 
-    /// Of a pool of the plan and a worker.
+    /// Counters of a pool of the plan on one worker.
     pub(crate) fn pool(&self, name: &str, worker: usize) -> Arc<PoolStats> {
         self.pools[name][worker].clone()
     }
 }
 
-/// DNS's part of the ledger: what workers count under whatever plan runs.
+/// DNS part of the ledger: counters of the workers under the current plan.
 pub struct Counted(pub watch::Receiver<Arc<Numbers>>);
 
 impl PlaneCounts for Counted {
@@ -119,21 +120,21 @@ fn stays<T: Default>(before: &BTreeMap<Arc<str>, Vec<Arc<T>>>, name: &Arc<str>, 
     before.get(name).cloned().unwrap_or_else(|| (0..workers).map(|_| Arc::default()).collect())
 }
 
-/// The metrics of the DNS plane, to be registered without a prefix.
+/// Metrics of the DNS plane, to be registered without a prefix.
 #[derive(Debug)]
 pub struct Metrics(watch::Receiver<Arc<Numbers>>);
 
 impl Metrics {
-    /// Metrics of what runs at the time of the scrape.
+    /// Metrics of the plan that is current at each scrape.
     pub fn new(numbers: watch::Receiver<Arc<Numbers>>) -> Metrics {
         Metrics(numbers)
     }
 }
 
-/// One counter of `S`, with the values of its labels besides the name of the listener or pool.
+/// A counter of `S`, with the values of its labels other than the name of the listener or pool.
 type Row<S> = (&'static [(&'static str, &'static str)], fn(&S) -> &Counter);
 
-/// The counters of a listener that have no label but its name: name, help, and where it is.
+/// Counters of a listener that have no label but its name: name, help, and accessor.
 const OF_LISTENER: &[(&str, &str, &[Row<ListenerStats>])] = &[
     ("evenkeel_dns_tcp_queries", "DNS queries received over TCP", &[(&[], |s| &s.over_tcp)]),
     (
@@ -156,7 +157,7 @@ const OF_LISTENER: &[(&str, &str, &[Row<ListenerStats>])] = &[
     ),
 ];
 
-/// The counters of a pool.
+/// Counters of a pool: name, help, and accessor.
 const OF_POOL: &[(&str, &str, &[Row<PoolStats>])] = &[
     ("evenkeel_dns_answers", "DNS answers that name endpoints of the pool", &[(&[], |s| &s.answers)]),
     (

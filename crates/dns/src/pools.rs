@@ -1,5 +1,5 @@
-//! Which endpoints does an answer name? A worker's view of one pool: the balancer that picks, and what an answer says of an
-//! endpoint. The plane makes it, for every worker anew with each plan.
+//! A worker's view of a pool: the balancer that picks, and the endpoint data for answers. The plane rebuilds
+//! it for every worker with each plan.
 
 use crate::stats::{EndpointStats, PoolStats};
 use evenkeel_balance::balancer::part::Part;
@@ -8,44 +8,43 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// What a worker is given of a pool.
+/// Parts from which a worker's view of a pool is built.
 pub struct PoolParts {
-    /// Picks, by the same sets as every other plane. Its worker counts nothing, so it may share a seat with one that does.
+    /// Picks from the same sets as every other plane. It counts nothing, so it may share the seat of a worker
+    /// that does.
     pub balancer: Balancer,
-    /// Whether it goes by the hash of the client's network.
+    /// True if picks depend on the hash of the client's network.
     pub goes_by_key: bool,
-    /// The endpoint in each slot.
+    /// Endpoints of the pool with their slots.
     pub endpoints: Vec<(Slot, Endpoint)>,
-    /// Endpoints that it had before: it may pick them until the set without them is published.
+    /// Previous endpoints, which may still be picked until the set without them is published.
     pub leaving: Vec<(Slot, Endpoint)>,
 }
 
-/// What an answer says of an endpoint.
+/// Endpoint data for answers.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// Where it is.
+    /// Address, and port for SRV.
     pub addr: SocketAddr,
-    /// Its weight, for SRV.
     pub weight: u16,
-    /// Its tier, for SRV.
     pub priority: u8,
-    /// The zone it is in.
+    /// Locality zone; `None` = unknown.
     pub zone: Option<Arc<str>>,
-    /// Counts of this worker.
+    /// Counters of the endpoint on this worker.
     pub stats: Arc<EndpointStats>,
 }
 
-/// Endpoints of pools, by name.
+/// Endpoints of pools, by pool name.
 pub type Found = HashMap<Arc<str>, Vec<(Slot, Endpoint)>>;
 
-/// Which addresses are asked for.
+/// Address family of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// IPv4: A.
+    /// IPv4, for A queries.
     V4,
-    /// IPv6: AAAA.
+    /// IPv6, for AAAA queries.
     V6,
-    /// All: SRV.
+    /// Both families, for SRV queries.
     Both,
 }
 
@@ -59,31 +58,31 @@ impl Family {
     }
 }
 
-/// How endpoints are chosen for one answer.
+/// Parameters of the choice for one answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice<'c> {
-    /// Which may be named.
+    /// Family that endpoints must have.
     pub family: Family,
-    /// How many at most.
     pub answers: usize,
-    /// The hash of the client's network, if the pool goes by it.
+    /// Hash of the client's network, if the pool uses it.
     pub key: Option<u64>,
-    /// Endpoints in this zone go before all others.
+    /// Preferred zone; `None` = no preference.
     pub near: Option<&'c str>,
-    /// Whether an answer names all endpoints when none is healthy.
+    /// True if all endpoints are named when none is healthy.
     pub fail_open: bool,
 }
 
-/// A pool as a worker has it.
+/// A pool as a worker sees it.
 pub struct WorkerPool {
     balancer: Balancer,
-    /// By slot. One that left stays until its slot is needed again: it may be picked for a moment more.
+    /// Endpoints by slot. One that left stays until its slot is reused, since it may be picked for a moment
+    /// more.
     endpoints: Vec<Option<(Slot, Endpoint)>>,
-    /// By family: whether it has endpoints of that.
+    /// True if there are endpoints, by family.
     has: [bool; 3],
-    /// By family: the endpoints of that, where there are others too.
+    /// Endpoints of a family if there are others too, by family.
     of_family: [Option<Part>; 3],
-    /// By family and zone, of the zones that clients were near to.
+    /// Endpoints of a family in a zone, by family and by zones that clients were near.
     near: [HashMap<Arc<str>, Part>; 3],
     goes_by_key: bool,
     stats: Arc<PoolStats>,
@@ -93,7 +92,7 @@ pub struct WorkerPool {
 const FAMILIES: [Family; 3] = [Family::V4, Family::V6, Family::Both];
 
 impl WorkerPool {
-    /// Of its parts.
+    /// Builds the view from its parts.
     pub fn new(parts: PoolParts, stats: Arc<PoolStats>) -> WorkerPool {
         let mut pool = WorkerPool {
             balancer: parts.balancer,
@@ -110,7 +109,7 @@ impl WorkerPool {
         pool
     }
 
-    /// Fills slots with endpoints.
+    /// Stores endpoints in their slots.
     fn fill(&mut self, with: &[(Slot, Endpoint)]) {
         for (slot, endpoint) in with {
             if self.endpoints.len() <= slot.index() {
@@ -120,7 +119,7 @@ impl WorkerPool {
         }
     }
 
-    /// Takes over other endpoints, before any of them can be picked.
+    /// Replaces the endpoints, before any new one can be picked.
     pub fn change(&mut self, new: &[(Slot, Endpoint)]) {
         self.fill(new);
         // A pool without endpoints may still get some of any family.
@@ -138,27 +137,27 @@ impl WorkerPool {
         }
     }
 
-    /// Whether clients of other networks may get others.
+    /// True if answers depend on the client's network.
     pub fn goes_by_key(&self) -> bool {
         self.goes_by_key
     }
 
-    /// Whether the pool has endpoints of that family, healthy or not; also true while no endpoint at all was found.
+    /// True if the pool has endpoints of this family, healthy or not, or has no endpoints yet.
     pub fn has(&self, family: Family) -> bool {
         self.has[family as usize]
     }
 
-    /// Whether an endpoint has this address, or had it until now: a client may just come for it.
+    /// True if an endpoint has this address, or had it until recently, since a client may query it just now.
     pub fn has_address(&self, ip: IpAddr) -> bool {
         self.endpoints.iter().flatten().any(|(_, e)| e.addr.ip() == ip)
     }
 
-    /// Takes over the newest endpoint set, also for a pool that no query asks for.
+    /// Switches to the newest endpoint set, also for a pool that no query asks for.
     pub fn refresh(&mut self, now: Instant) {
         self.balancer.refresh(now);
     }
 
-    /// The endpoints that an answer names; none if it has none to name.
+    /// Endpoints for an answer; empty if none may be named.
     pub fn choose(&mut self, choice: &Choice<'_>, now: Instant) -> impl Iterator<Item = &Endpoint> {
         let found = choice.near.is_some_and(|zone| self.pick_near(zone, choice, now)) || self.pick(choice, now);
         if !found && choice.fail_open {
@@ -168,12 +167,12 @@ impl WorkerPool {
         }
         self.stats.answers.add(1);
         let endpoints = &self.endpoints;
-        // One that joined this moment is not known here yet.
+        // An endpoint that has just joined is not known here yet.
         let named = self.picked.iter().filter_map(|slot| Some(&endpoints.get(slot.index())?.as_ref()?.1));
         named.inspect(|endpoint| endpoint.stats.answers.add(1))
     }
 
-    /// Picks among the endpoints of a zone. Whether there is one.
+    /// Picks among the endpoints of a zone. False if there is none.
     fn pick_near(&mut self, zone: &str, choice: &Choice<'_>, now: Instant) -> bool {
         let near = &mut self.near[choice.family as usize];
         if !near.contains_key(zone) {
@@ -184,8 +183,8 @@ impl WorkerPool {
         self.balancer.choose_k_of(part, &request, choice.answers, now, &mut self.picked).is_ok()
     }
 
-    /// Picks among all endpoints of the family. Whether there is one: why there is none makes no difference, as a full
-    /// endpoint, or one that was not checked yet, is better than none too.
+    /// Picks among all endpoints of the family. False if there is none. The reason does not matter: a full or
+    /// unchecked endpoint is also better than none.
     fn pick(&mut self, choice: &Choice<'_>, now: Instant) -> bool {
         let request = Request { key: choice.key, ..Request::default() };
         let (k, picked) = (choice.answers, &mut self.picked);
@@ -196,7 +195,7 @@ impl WorkerPool {
         found.is_ok()
     }
 
-    /// All endpoints that should serve, healthy or not.
+    /// Names all endpoints that should serve, healthy or not.
     #[cold]
     fn name_all(&mut self, choice: &Choice<'_>) {
         use Exclusion::{Ejected, Full, Panic, Unchecked, Unhealthy};
@@ -210,7 +209,7 @@ impl WorkerPool {
         if self.picked.is_empty() {
             return;
         }
-        // Another one first each time.
+        // Rotates the order from answer to answer.
         let by = self.stats.failed_open.get() as usize % self.picked.len();
         self.picked.rotate_left(by);
         self.stats.failed_open.add(1);
@@ -222,7 +221,7 @@ impl WorkerPool {
     }
 }
 
-/// The slots of endpoints of a family, and in a zone if one is given.
+/// Slots of the endpoints of a family, and of a zone if one is given.
 fn slots<'e>(
     endpoints: &'e [Option<(Slot, Endpoint)>],
     family: Family,

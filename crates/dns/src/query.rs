@@ -1,7 +1,8 @@
-//! What is asked? One message to a [`Query`], or why it gets no proper answer. Reads strictly: a message that two readers
-//! could take differently is malformed.
+//! Parsing of queries: a message becomes a [`Query`], or a [`Reject`]. Strict: a message that two readers
+//! could understand differently is malformed.
 //!
-//! Sources: RFC 1035 section 4, RFC 6891 (EDNS), RFC 7871 (client subnet), RFC 7873 (cookies), RFC 9619 (one question).
+//! Sources: RFC 1035 section 4, RFC 6891 (EDNS), RFC 7871 (client subnet), RFC 7873 (cookies), RFC 9619 (one
+//! question).
 
 use domain::base::iana::{Class, Opcode, OptionCode, Rcode, Rtype};
 use domain::base::name::ParsedName;
@@ -10,54 +11,54 @@ use domain::base::{Message, ParsedRecord};
 use domain::dep::octseq::Parser;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Bytes of the header, behind which the question is.
+/// Size of the header, in bytes; the question follows.
 pub const HEADER: usize = 12;
-/// The longest name, and the longest label of one (RFC 1035 section 2.3.4).
+/// Longest name, and longest label, in bytes (RFC 1035 section 2.3.4).
 const NAME_MAX: usize = 255;
 const LABEL_MAX: u8 = 63;
 
-/// One question.
+/// A query with its single question.
 #[derive(Debug)]
 pub struct Query<'m> {
-    /// The header, as it came.
+    /// Header in wire format, unchanged.
     pub header: &'m [u8],
-    /// The question as it came: name, type and class.
+    /// Question in wire format, unchanged: name, type and class.
     pub question: &'m [u8],
-    /// The name in lower case.
+    /// Name of the question, in lower case.
     pub name: &'m Name,
-    /// The type asked for.
+    /// Type of the records asked for.
     pub qtype: Rtype,
-    /// The class.
+    /// Class of the question; IN in practice.
     pub class: Class,
-    /// What EDNS says, if it is there.
+    /// EDNS data; `None` without an OPT record.
     pub edns: Option<Edns>,
 }
 
-/// What the OPT record of a query says.
+/// Contents of the OPT record of a query.
 #[derive(Debug)]
 pub struct Edns {
-    /// The largest datagram that the client takes.
+    /// Largest datagram that the client accepts, in bytes.
     pub payload: u16,
-    /// The version; only 0 is known.
+    /// EDNS version; only 0 is supported.
     pub version: u8,
-    /// Whether it wants signatures.
+    /// True if the client wants signatures (DO bit).
     pub dnssec_ok: bool,
-    /// Its cookie.
+    /// Cookie of the client (RFC 7873).
     pub cookie: Option<Cookie>,
-    /// The network of the client that a resolver asks for.
+    /// Client network sent by a resolver (RFC 7871).
     pub subnet: Option<Subnet>,
 }
 
-/// A client's network.
+/// Network of a client, as address and prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subnet {
-    /// Its first address.
+    /// First address of the network.
     pub address: IpAddr,
-    /// How many bits of it count.
+    /// Number of significant bits.
     pub prefix: u8,
 }
 
-/// A name in lower case and wire format.
+/// Name in lower case and wire format.
 #[derive(Clone, Copy)]
 pub struct Name {
     bytes: [u8; NAME_MAX + 1],
@@ -65,18 +66,18 @@ pub struct Name {
 }
 
 impl Name {
-    /// Room for one: its bytes are too many to be passed on by value.
+    /// An empty name, to be filled by [`Query::parse`]: it is too large to pass by value.
     pub fn room() -> Name {
         Name { bytes: [0; NAME_MAX + 1], len: 0 }
     }
 
-    /// Its bytes, the last of which is 0.
+    /// Bytes in wire format, including the final 0.
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// Reads the name that these bytes begin with; how long it is. It must be all there: in front of the first name is
-    /// nothing that a pointer could point to.
+    /// Reads an uncompressed name, and returns its length; `None` if malformed. The first name of a message
+    /// cannot contain a pointer, as no name precedes it.
     fn read(&mut self, wire: &[u8]) -> Option<usize> {
         const STEP: usize = 16;
         let mut len = 0;
@@ -91,7 +92,8 @@ impl Name {
             }
         }
         self.bytes[..len].copy_from_slice(&wire[..len]);
-        // Lengths of labels are below any letter. In steps of one size, which are one instruction for many bytes.
+        // Label lengths are below any letter, so lowercasing leaves them alone. Steps of constant size
+        // compile to vector instructions.
         for bytes in self.bytes.chunks_exact_mut(STEP).take(len.div_ceil(STEP)) {
             bytes.make_ascii_lowercase();
         }
@@ -106,10 +108,10 @@ impl std::fmt::Debug for Name {
     }
 }
 
-/// Why a message gets no proper answer.
+/// Reason why a message gets no regular answer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reject {
-    /// No answer at all: the message is not a query, or too short for its answer to be matched to it.
+    /// No answer: the message is not a query, or too short for a client to match an answer to it.
     Drop,
     /// An empty answer with this code.
     Code(Rcode),
@@ -118,13 +120,13 @@ pub enum Reject {
 const MALFORMED: Reject = Reject::Code(Rcode::FORMERR);
 
 impl<'m> Query<'m> {
-    /// Reads one message. `name` is where its name will be.
+    /// Parses a message. `name` provides the memory for its name.
     ///
     /// # Errors
-    /// What the message gets instead.
+    /// What the client gets instead of an answer.
     pub fn parse(bytes: &'m [u8], name: &'m mut Name) -> Result<Query<'m>, Reject> {
         let message = Message::from_slice(bytes).map_err(|_| Reject::Drop)?;
-        // Never answered: two servers could keep each other busy for ever.
+        // Never answered, or two servers could keep each other busy forever.
         if message.header().qr() {
             return Err(Reject::Drop);
         }
@@ -170,7 +172,7 @@ fn read_edns(record: &ParsedRecord<'_, [u8]>) -> Result<Edns, Reject> {
         subnet: None,
     };
     let opt = record.to_record::<Opt<_>>().map_err(|_| MALFORMED)?.ok_or(MALFORMED)?;
-    // The meaning of other versions is not defined.
+    // Options of other versions are undefined.
     if edns.version != 0 {
         return Ok(edns);
     }
@@ -193,8 +195,8 @@ fn read_edns(record: &ParsedRecord<'_, [u8]>) -> Result<Edns, Reject> {
     Ok(edns)
 }
 
-/// RFC 7871 section 6 and 7.1.2: exactly the bytes of the prefix, the rest of the last one 0, and a scope of 0. `None`: the
-/// client asks for privacy, or the family of the address is unknown.
+/// Parses a client subnet (RFC 7871 sections 6 and 7.1.2): exactly the bytes of the prefix, zeros after it,
+/// and scope 0. `None` if the client asks for privacy, or for an unknown address family.
 fn read_subnet(data: &[u8]) -> Result<Option<Subnet>, Reject> {
     let [high, low, prefix, scope, address @ ..] = data else { return Err(MALFORMED) };
     let max = match u16::from_be_bytes([*high, *low]) {

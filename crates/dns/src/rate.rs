@@ -1,6 +1,6 @@
-//! How many responses may one network get? A query with a forged source makes the server flood that address: a token bucket
-//! for each network limits it. Every second response over the limit is empty and truncated, which asks for TCP, so that real
-//! clients of a forged network are still served.
+//! Response rate limit per client network, with a token bucket each: a query with a forged source makes the
+//! server send to that address. Every second response over the limit is empty and truncated, which makes
+//! resolvers retry over TCP, so real clients of an abused network are still served.
 
 use crate::query::Subnet;
 use evenkeel_balance::Instant;
@@ -8,21 +8,21 @@ use evenkeel_balance::rng::mix;
 use evenkeel_balance::token_bucket::{Rate, TokenBucket};
 use std::net::IpAddr;
 
-/// Number of buckets: 256 KiB. Two networks that share a bucket share its tokens, so they get less and never more.
+/// Number of buckets: 256 KiB. Networks that share a bucket share its tokens, so they get less and never
+/// more.
 const BUCKETS: usize = 1 << 14;
 
-/// What a response may be.
+/// Permitted form of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allowed {
-    /// As it is.
+    /// The full answer, unchanged.
     Yes,
-    /// Empty, and truncated.
+    /// An empty answer with the TC bit, so that the client retries over TCP.
     Short,
-    /// None.
     No,
 }
 
-/// The limit of one worker and listener.
+/// Rate limit of one worker and listener.
 #[derive(Debug)]
 pub struct Limit {
     rate: Rate,
@@ -33,21 +33,21 @@ pub struct Limit {
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
     tokens: TokenBucket,
-    /// Responses over the limit.
+    /// Number of responses over the limit.
     over: u32,
 }
 
 impl Limit {
-    /// A limit of so many responses a second to one network; 0 = none. `salt` keeps others from choosing networks that
-    /// share a bucket.
+    /// A limit of responses per second to one network; 0 = unlimited. `salt` keeps attackers from choosing
+    /// networks that share a bucket.
     pub fn new(per_second: u32, salt: u64) -> Limit {
         let buckets = if per_second == 0 { 0 } else { BUCKETS };
-        // What comes in a second may come at once.
+        // The burst is one second of the rate.
         let rate = Rate::new(per_second.into(), per_second);
         Limit { rate, salt, buckets: vec![Bucket::default(); buckets].into() }
     }
 
-    /// What the next response to this address may be.
+    /// Takes a token for a response to this address. Returns the permitted form of the response.
     pub fn take(&mut self, client: IpAddr, now: Instant) -> Allowed {
         if self.buckets.is_empty() {
             return Allowed::Yes;

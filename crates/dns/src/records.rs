@@ -1,5 +1,5 @@
-//! Which records has a name that stands for a pool, or for a name server? Those of the endpoints that the pool's balancer
-//! picks, or of addresses that never change.
+//! Records of names that stand for a pool or a name server: endpoints picked by the pool's balancer, or fixed
+//! addresses.
 
 use crate::client::Localities;
 use crate::pools::{Choice, Family, Found, WorkerPool};
@@ -12,35 +12,34 @@ use evenkeel_balance::Instant;
 use evenkeel_config::plan::{Record, RecordKind};
 use std::net::IpAddr;
 
-/// What is asked for.
+/// Question about an existing name.
 pub(crate) struct Asked<'z> {
     pub zone: &'z Zone,
-    /// The name.
     pub node: &'z Node,
     pub qtype: Rtype,
 }
 
-/// What writing the records showed.
+/// Results of writing the records.
 pub(crate) struct Answering {
-    /// Whether all that was asked for is in.
+    /// True if everything asked for fits.
     pub fits: bool,
-    /// Whether another network might have got another answer.
+    /// True if another client network could have got another answer.
     pub used_subnet: bool,
 }
 
-/// What one worker knows of a zone's pools.
+/// Pools of a zone on one worker.
 pub(crate) struct Records {
-    /// [`Zone::pools`].
+    /// In the order of [`Zone::pools`].
     pools: Vec<WorkerPool>,
-    /// By record of the zone: the index of its pool.
+    /// Index of the pool, by record of the zone.
     pool_of: Vec<usize>,
     localities: Localities,
-    /// The endpoints that the current answer names.
+    /// Addresses already in the current answer.
     named: Vec<IpAddr>,
 }
 
 impl Records {
-    /// Of a zone, and its [`Zone::pools`] in their order.
+    /// Builds the records of a zone. `pools` are in the order of [`Zone::pools`].
     pub fn new(zone: &Zone, pools: Vec<WorkerPool>) -> Records {
         let names = zone.pools();
         let index =
@@ -53,7 +52,7 @@ impl Records {
         }
     }
 
-    /// Applies other endpoints of pools, by name.
+    /// Replaces the endpoints of pools, by pool name.
     pub fn apply_endpoints(&mut self, zone: &Zone, found: &Found) {
         for (name, pool) in zone.pools().iter().zip(&mut self.pools) {
             if let Some(endpoints) = found.get(name) {
@@ -62,19 +61,19 @@ impl Records {
         }
     }
 
-    /// Takes over the newest endpoint sets, also for pools that no query asks for.
+    /// Switches to the newest endpoint sets, including pools that no query asks for.
     pub fn refresh(&mut self, now: Instant) {
         self.pools.iter_mut().for_each(|pool| pool.refresh(now));
     }
 
-    /// Whether an SRV record may name this address.
+    /// True if an SRV record may name this address.
     pub fn name(&self, zone: &Zone, ip: IpAddr) -> bool {
         let mut records = zone.plan.records.iter().zip(&self.pool_of);
         records.any(|(record, pool)| record.kind == RecordKind::Service && self.pools[*pool].has_address(ip))
     }
 
-    /// Writes the addresses or services that a name stands for; the code of the response. `network` is that of the client,
-    /// which few answers go by.
+    /// Writes the addresses or services of a name, and returns the response code. `network` yields the
+    /// client's network, which few answers need.
     pub fn write(
         &mut self,
         asked: &Asked<'_>,
@@ -111,7 +110,7 @@ impl Records {
         for endpoint in pool.choose(&choice, now) {
             let ip = endpoint.addr.ip();
             if family != Family::Both {
-                // Two endpoints may differ in their port only, which an address does not tell.
+                // Endpoints that differ only in their port have one address record.
                 if named.contains(&ip) {
                     continue;
                 }
@@ -155,7 +154,7 @@ fn fixed(asked: &Asked<'_>, reply: &mut Reply<'_>, answering: &mut Answering) ->
     if any { OptRcode::NOERROR } else { negative(zone, reply, OptRcode::NOERROR, answering) }
 }
 
-/// Writes the SOA record of a negative answer, which says how long it may be cached.
+/// Writes the SOA record of a negative answer, which limits its caching.
 pub(crate) fn negative(zone: &Zone, reply: &mut Reply<'_>, code: OptRcode, answering: &mut Answering) -> OptRcode {
     answering.fits &= soa::push(zone, Section::Authority, zone.negative_ttl(), reply);
     code

@@ -1,36 +1,35 @@
-//! How is an answer written? Records behind the header and the question of the query, as long as they fit. Names that end
-//! the asked one are pointers into it, so that its case stays as it was asked.
+//! Encoding of answers: records after the header and question of the query, as long as they fit. Names that
+//! are suffixes of the question's name are pointers into it, which keeps the spelling of the query.
 
 use crate::query::{HEADER, Query};
 use domain::base::iana::{OptRcode, Rtype};
 use std::net::IpAddr;
 
-/// The class of all that we say.
+/// Class IN, of all records.
 const IN: u16 = 1;
 
-/// Whose record it is.
+/// Owner name of a record, compressed if possible.
 #[derive(Clone, Copy, Debug)]
 pub enum Owner<'n> {
-    /// The name that was asked for.
     Asked,
-    /// The name that the last so many bytes of it are.
+    /// Suffix of the question's name, of this many bytes.
     End(usize),
-    /// Another one, in wire format.
+    /// Another name, in wire format.
     Other(&'n [u8]),
 }
 
-/// The section of a record.
+/// Section of a message, after the question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
-    /// What was asked for.
+    /// Records that answer the question.
     Answer = 0,
-    /// Who knows it, or why it is not there.
+    /// Authority of the answer: SOA of a negative answer, or name servers.
     Authority = 1,
-    /// What will be asked for next.
+    /// Additional records that the client needs next.
     Additional = 2,
 }
 
-/// An answer in the making.
+/// An answer under construction.
 #[derive(Debug)]
 pub struct Reply<'b> {
     out: &'b mut Vec<u8>,
@@ -40,7 +39,7 @@ pub struct Reply<'b> {
 }
 
 impl<'b> Reply<'b> {
-    /// Header and question. `limit`: the most bytes it may have.
+    /// Starts an answer with header and question. `limit` is its largest size in bytes.
     pub fn to(query: &Query<'_>, limit: usize, out: &'b mut Vec<u8>) -> Reply<'b> {
         begin(query.header, out);
         out.extend_from_slice(query.question);
@@ -49,17 +48,17 @@ impl<'b> Reply<'b> {
         Reply { out, question, limit, counts: [0; 3] }
     }
 
-    /// Says that we are the ones to ask.
+    /// Sets the AA bit (authoritative answer).
     pub fn authoritative(&mut self) {
         self.out[2] |= 0x04;
     }
 
-    /// The lower four bits of the code.
+    /// Sets the lower four bits of the response code.
     pub fn code(&mut self, code: OptRcode) {
         self.out[3] = (self.out[3] & 0xf0) | (code.to_int() & 0x0f) as u8;
     }
 
-    /// Adds a record whose data `data` writes. Whether it fits; if not, nothing is added.
+    /// Adds a record whose data `data` writes. If it does not fit, returns false and adds nothing.
     pub fn push(
         &mut self,
         section: Section,
@@ -71,13 +70,13 @@ impl<'b> Reply<'b> {
         let begin = self.out.len();
         match owner {
             Owner::Asked => self.out.extend_from_slice(&pointer(HEADER)),
-            // The question ends with its type and class.
+            // The question ends with type and class, 4 bytes.
             Owner::End(bytes) => self.out.extend_from_slice(&pointer(HEADER + self.question - 4 - bytes)),
             Owner::Other(name) => self.out.extend_from_slice(name),
         }
         let ([t0, t1], [c0, c1], [l0, l1, l2, l3]) =
             (rtype.to_int().to_be_bytes(), IN.to_be_bytes(), ttl.to_be_bytes());
-        // In one piece with room for the length, as each piece asks whether there is room.
+        // One slice including the length, because each append checks the capacity.
         self.out.extend_from_slice(&[t0, t1, c0, c1, l0, l1, l2, l3, 0, 0]);
         let data_at = self.out.len();
         data(self.out);
@@ -91,7 +90,7 @@ impl<'b> Reply<'b> {
         true
     }
 
-    /// Adds an A or AAAA record. Whether it fits.
+    /// Adds an A or AAAA record. False if it does not fit.
     pub fn push_address(&mut self, section: Section, owner: Owner<'_>, ttl: u32, ip: IpAddr) -> bool {
         match ip {
             IpAddr::V4(ip) => self.push(section, owner, Rtype::A, ttl, |out| out.extend_from_slice(&ip.octets())),
@@ -99,14 +98,14 @@ impl<'b> Reply<'b> {
         }
     }
 
-    /// Takes all records back, and asks the client to come by TCP.
+    /// Removes all records and sets the TC bit, so that the client retries over TCP.
     pub fn truncate(&mut self) {
         self.out.truncate(HEADER + self.question);
         self.out[2] |= 0x02;
         self.counts = [0; 3];
     }
 
-    /// Ends it, with the OPT record if there is one.
+    /// Completes the answer, with an OPT record if given.
     pub fn finish(mut self, opt: Option<OptRecord<'_>>) {
         if let Some(OptRecord { payload, code, dnssec_ok, options }) = opt {
             self.out.push(0);
@@ -122,31 +121,30 @@ impl<'b> Reply<'b> {
     }
 }
 
-/// What is said by EDNS.
+/// OPT record of an answer (EDNS).
 #[derive(Debug)]
 pub struct OptRecord<'o> {
-    /// The largest datagram that we take.
+    /// Largest datagram that this server accepts, in bytes.
     pub payload: u16,
-    /// The code, of which it has the upper bits.
+    /// Response code, of which the record holds the upper bits.
     pub code: OptRcode,
-    /// As it was asked.
+    /// DO bit, copied from the query.
     pub dnssec_ok: bool,
-    /// Options in wire format.
     pub options: &'o [u8],
 }
 
 impl OptRecord<'_> {
-    /// Bytes that it takes without options.
+    /// Size without options, in bytes.
     pub const HEAD: usize = 11;
 }
 
-/// A header of an empty answer with a code, for what could not be read.
+/// Writes an empty answer with a code, to a message that could not be parsed.
 pub fn reject(message: &[u8], code: OptRcode, out: &mut Vec<u8>) {
     begin(&message[..HEADER], out);
     out[3] |= (code.to_int() & 0x0f) as u8;
 }
 
-/// Writes the header: id, opcode, RD and CD are those of the query.
+/// Writes the header; id, opcode, RD and CD are copied from the query.
 fn begin(header: &[u8], out: &mut Vec<u8>) {
     out.clear();
     let [id0, id1, flags0, flags1] = [header[0], header[1], 0x80 | (header[2] & 0x79), header[3] & 0x10];

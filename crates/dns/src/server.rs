@@ -1,5 +1,5 @@
-//! The answers to resolvers as a plane of a runtime: what can fail of a plan comes first (sockets, threads, balancers); then
-//! every worker is given its part.
+//! The DNS plane of the runtime. Preparing a plan does everything that can fail (sockets, threads,
+//! balancers); installing it sends each worker its part.
 
 use crate::answer::Answerer;
 use crate::cookie::Secret;
@@ -28,37 +28,38 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 use tokio::sync::watch;
 
-/// DNS as a plane: the control side of its workers. There are no threads until a plan has a listener with `mode = "dns"`.
+/// DNS as a plane: the control side of its workers. Threads exist only once a plan has a listener with `mode
+/// = "dns"`.
 pub struct Dns {
     count: usize,
     base: Base,
     secret: Secret,
     workers: Workers<ZoneUpdate>,
-    /// The sockets at each address, for as long as a worker has them.
+    /// Sockets at each address, as long as a worker has them.
     sockets: HashMap<SocketAddr, Vec<Weak<OwnedFd>>>,
-    /// The endpoints of pools that zones name, as each worker knows them.
+    /// Endpoints of the pools that zones name, by worker.
     endpoints: Vec<Found>,
     running: Arc<Generation>,
     numbers: watch::Sender<Arc<Numbers>>,
-    /// What workers were sent last, until all of them have applied it.
+    /// State last sent to workers, until all of them have applied it.
     sent: Option<(Arc<Generation>, Arc<Numbers>)>,
-    /// Counts of endpoints that workers were sent, by pool.
+    /// Endpoint counters sent to workers, by pool.
     changed: Vec<(Arc<str>, Arc<Members<EndpointStats>>)>,
 }
 
-/// A plan whose steps that can fail have succeeded.
+/// A prepared plan: all steps that can fail have succeeded.
 struct Ready {
-    /// By address and worker, where there were none.
+    /// New sockets, by address and worker.
     sockets: HashMap<SocketAddr, Vec<Sockets>>,
     workers: Vec<Worker<ZoneUpdate>>,
-    /// By listener that speaks DNS.
+    /// Zones in the order of the DNS listeners.
     zones: Vec<ReadyZone>,
 }
 
-/// A zone, and what picks for its names.
+/// A zone with the balancers for its names.
 struct ReadyZone {
     zone: Arc<Zone>,
-    /// By worker, then by [`Zone::pools`].
+    /// Balancers by worker, then in the order of [`Zone::pools`].
     balancers: Vec<Vec<Balancer>>,
 }
 
@@ -66,7 +67,7 @@ impl Dns {
     /// A plane that serves nothing yet.
     ///
     /// # Errors
-    /// The kernel has no random bytes for the cookies' secret.
+    /// If the kernel provides no random bytes for the cookie secret.
     pub fn new(runtime: &Runtime) -> Result<Dns, StartError> {
         let no_bytes = |error| Diagnostic::machine(format!("DNS: no random bytes for the secret of cookies: {error}"));
         Ok(Dns {
@@ -83,12 +84,12 @@ impl Dns {
         })
     }
 
-    /// The metrics' numbers, now and after later plans.
+    /// Counters for the metrics, under the current and later plans.
     pub fn numbers(&self) -> watch::Receiver<Arc<Numbers>> {
         self.numbers.subscribe()
     }
 
-    /// Opens sockets where there are none yet.
+    /// Opens sockets at addresses that have none yet.
     fn open(
         &self,
         plan: &Plan,
@@ -98,7 +99,7 @@ impl Dns {
         let mut sockets = HashMap::new();
         for listener in listeners(plan) {
             for &addr in listener.bind.iter().filter(|addr| !self.sockets.contains_key(addr)) {
-                // Each query has a datagram of its own.
+                // Without coalescing, because each query is a datagram of its own.
                 let udp = listen::udp(addr, self.count, inherited.at((Protocol::Udp, addr)), false);
                 let both = udp.and_then(|udp| {
                     let tcp = listen::tcp(addr, self.count, inherited.at((Protocol::Tcp, addr)))?;
@@ -115,7 +116,7 @@ impl Dns {
         sockets
     }
 
-    /// Makes the zone of a listener, with balancers over the pools that all planes share.
+    /// Builds the zone of a listener, with balancers over the pools shared by all planes.
     fn zone(&self, zone: Zone, next: &Next<'_>, wrong: &mut Vec<Diagnostic>) -> ReadyZone {
         let pools = next.pools();
         let mut balancers: Vec<Vec<Balancer>> = (0..self.count).map(|_| Vec::new()).collect();
@@ -150,7 +151,7 @@ impl Plane for Dns {
         if wrong.is_empty() { Ok(Prepared::new(Ready { sockets, workers, zones })) } else { Err(wrong) }
     }
 
-    /// Zones are replaced as a whole; sockets of addresses that stay go on, with all that waits there.
+    /// Replaces whole zones. Sockets of unchanged addresses are kept, with everything queued in them.
     fn install(&mut self, prepared: Prepared, pools: &mut Pools, sending: &Sending<'_>) {
         let Ready { mut sockets, workers, mut zones } = prepared.into();
         workers.into_iter().for_each(|worker| self.workers.add(worker));
@@ -195,7 +196,7 @@ impl Plane for Dns {
         self.sent = Some((sending.generation.clone(), numbers));
     }
 
-    /// Pools that no zone names cost nothing.
+    /// Skips pools that no zone names.
     fn endpoints(&mut self, changes: &[Change<'_>], sending: &Sending<'_>) {
         let numbers = self.numbers.borrow().clone();
         let of_zones = changes.iter().filter(|change| numbers.has(&change.pool.name));
@@ -239,7 +240,7 @@ impl Plane for Dns {
         for listener in listeners(&self.running.plan) {
             let here = listener.bind.iter().filter_map(|addr| self.sockets.get(addr)).flatten();
             for socket in here.filter_map(Weak::upgrade) {
-                // Workers may share one.
+                // Workers may share a socket.
                 if !all.iter().any(|(_, other)| Arc::ptr_eq(other, &socket)) {
                     all.push((listener.name.to_string(), socket));
                 }
@@ -261,12 +262,12 @@ impl Plane for Dns {
     }
 }
 
-/// The listeners that speak DNS, each of which has a zone.
+/// Listeners that speak DNS, each with a zone.
 fn listeners(plan: &Plan) -> impl Iterator<Item = &Arc<Listener>> {
     plan.listeners.iter().filter(|l| l.mode == Mode::Dns && l.zone.is_some())
 }
 
-/// Endpoints of a pool that have an address, as answers of a worker name them.
+/// Endpoints of a pool with a known address, as a worker's answers need them.
 fn endpoints(pool: &SharedPool, members: &Members<EndpointStats>, worker: usize) -> Vec<(Slot, Endpoint)> {
     let one = |(of, stats): (&plan::Endpoint, &Arc<EndpointStats>)| {
         let (slot, addr) = (pool.slot_of(of)?, address(&of.addr)?);

@@ -1,11 +1,11 @@
-//! What happened, in numbers? Counters that one worker writes and any thread may read.
+//! Counters that one worker writes and any thread may read.
 
 use domain::base::iana::{OptRcode, Rtype};
 use evenkeel_net::counter::Counter;
 use evenkeel_runtime::ledger::EndpointCounts;
 use evenkeel_view::timeline::Counts;
 
-/// Types that are counted apart, with their label; all others are `other`.
+/// Query types with a counter of their own, and its label; all others count as `other`.
 pub const TYPES: [(Rtype, &str); 7] = [
     (Rtype::A, "A"),
     (Rtype::AAAA, "AAAA"),
@@ -16,7 +16,7 @@ pub const TYPES: [(Rtype, &str); 7] = [
     (Rtype::HTTPS, "HTTPS"),
 ];
 
-/// Codes of responses, with their label.
+/// Response codes that are counted, with their label.
 pub const CODES: [(OptRcode, &str); 7] = [
     (OptRcode::NOERROR, "NOERROR"),
     (OptRcode::NXDOMAIN, "NXDOMAIN"),
@@ -27,37 +27,37 @@ pub const CODES: [(OptRcode, &str); 7] = [
     (OptRcode::BADVERS, "BADVERS"),
 ];
 
-/// Of one listener and worker.
+/// Counters of one listener on one worker.
 #[derive(Debug, Default)]
 pub struct ListenerStats {
-    /// Queries by type, the last for all others.
+    /// Queries by type; the last counter is for all other types.
     pub queries: [Counter; TYPES.len() + 1],
-    /// Responses by code.
+    /// Responses by code, in the order of [`CODES`].
     pub responses: [Counter; CODES.len()],
-    /// Queries that came by TCP.
+    /// Queries received over TCP.
     pub over_tcp: Counter,
-    /// Responses that ask to come by TCP as they did not fit.
+    /// Responses with the TC bit because they did not fit.
     pub truncated: Counter,
-    /// Responses over the limit of their network: not sent, and sent empty.
+    /// Responses over the limit of their network: dropped, and sent empty.
     pub limited: [Counter; 2],
-    /// Messages that are no query, and get no answer.
+    /// Messages that are not queries, and get no answer.
     pub dropped: Counter,
-    /// Responses that the kernel did not take.
+    /// Responses that the kernel did not accept.
     pub unsent: Counter,
-    /// TCP connections.
+    /// TCP connections accepted and served.
     pub connections: Counter,
-    /// TCP connections closed at once, as there were too many.
+    /// TCP connections closed at once because there were too many.
     pub refused_connections: Counter,
 }
 
 impl ListenerStats {
-    /// Counts a query of this type.
+    /// Counts a query by its type.
     pub fn query(&self, qtype: Rtype) {
         let index = TYPES.iter().position(|(of, _)| *of == qtype).unwrap_or(TYPES.len());
         self.queries[index].add(1);
     }
 
-    /// Counts a response with this code.
+    /// Counts a response by its code.
     pub fn response(&self, code: OptRcode) {
         if let Some(index) = CODES.iter().position(|(of, _)| *of == code) {
             self.responses[index].add(1);
@@ -65,23 +65,24 @@ impl ListenerStats {
     }
 }
 
-/// Of one pool and worker.
+/// Counters of one pool on one worker.
 #[derive(Debug, Default)]
 pub struct PoolStats {
-    /// Answers that named its endpoints.
+    /// Answers that name endpoints of the pool.
     pub answers: Counter,
-    /// Answers that did so although none, or too few, are well.
+    /// Answers that name endpoints although none, or too few, are healthy.
     pub failed_open: Counter,
 }
 
-/// Numbers of one endpoint at one worker.
+/// Counters of one endpoint on one worker.
 #[derive(Debug, Default)]
 pub struct EndpointStats {
-    /// Answers that name it.
+    /// Answers that name the endpoint.
     pub answers: Counter,
 }
 
-/// Each answer that names an endpoint counts as a request there: what clients do with it is not known here.
+/// Counts each answer that names an endpoint as a request, because the requests of clients are not visible
+/// here.
 impl EndpointCounts for EndpointStats {
     fn counts(&self) -> Counts {
         Counts { requests: self.answers.get(), errors: 0 }

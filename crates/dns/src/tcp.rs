@@ -1,4 +1,4 @@
-//! How do messages come and go by TCP? One after the other, each behind its length; as many as the client likes (RFC 7766).
+//! DNS over TCP: length-prefixed messages, answered in order, any number per connection (RFC 7766).
 
 use crate::binding::{Binding, Open};
 use evenkeel_net::accept_pause;
@@ -18,25 +18,25 @@ use std::rc::Rc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-/// How long a client may take to read that its connection has ended.
+/// Longest wait for a client to close after its connection was shut down.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// Answers that are sent together.
+/// Bytes of answers that are sent together.
 const ANSWERS_MAX: usize = 64 << 10;
 
-/// Units of a turn's budget that an accepted connection draws.
+/// Units of a turn's budget drawn by an accepted connection.
 const ACCEPTED: u32 = 3;
 
-/// A socket at which a worker accepts, and the task that does.
+/// A listening socket of a worker, with the task that accepts.
 pub struct Accepting {
     binding: Rc<Binding>,
     socket: ListenFd,
     task: Task,
 }
 
-/// Accepts from now on.
+/// Starts accepting.
 ///
 /// # Errors
-/// The event loop cannot watch the socket.
+/// If the event loop cannot watch the socket.
 pub fn start(binding: &Rc<Binding>, socket: ListenFd) -> io::Result<Accepting> {
     let watched = Source::new(socket.clone())?;
     let task = spawn_essential(run(binding.clone(), watched));
@@ -44,10 +44,11 @@ pub fn start(binding: &Rc<Binding>, socket: ListenFd) -> io::Result<Accepting> {
 }
 
 impl Accepting {
-    /// Accepts no more, but for those that wait: no other may look at this socket, and closing it would reset them.
+    /// Stops accepting, after the connections that already wait: closing the socket would reset them, and
+    /// only this worker polls it.
     pub fn close(&self) {
         self.task.abort();
-        // As many as can wait: others may come faster than these are accepted.
+        // At most the size of the backlog, because new ones may arrive faster than these are accepted.
         (0..=BACKLOG).take_while(|_| accept(&self.binding, &self.socket).is_ok()).for_each(drop);
     }
 }
@@ -63,7 +64,7 @@ async fn run(binding: Rc<Binding>, socket: Source<ListenFd>) {
     }
 }
 
-/// Accepts a connection, and serves it if there is room for one more.
+/// Accepts a connection, and serves it if the limit permits.
 fn accept(binding: &Rc<Binding>, socket: &ListenFd) -> Result<(), Errno> {
     if let Some((fd, client)) = listen::accept(socket)? {
         budget::charge(ACCEPTED);
@@ -77,27 +78,28 @@ fn accept(binding: &Rc<Binding>, socket: &ListenFd) -> Result<(), Errno> {
 
 async fn serve(open: Open, fd: OwnedFd, client: SocketAddr) {
     let (transport, timer) = (Transport::from(Stream::new(fd)), open.core.wheel.timer());
-    // However it ended, the client knows.
+    // On an error the client already knows that the connection has ended.
     if converse(&open, &transport, &timer, client).await.is_ok() {
         hang_up(&transport, &timer).await;
     }
 }
 
-/// Ends a connection so that the client has all answers: closed while a query is on its way, it would be reset, and might
-/// lose answers that it has not read.
+/// Closes a connection in such a way that the client gets all answers. Closing while a query is in transit
+/// would reset it, and could discard unread answers.
 async fn hang_up(transport: &Transport, timer: &Timer) {
     transport.shutdown_write();
     let until_gone = pin!(async { while transport.read_some().await.is_ok_and(|buf| !buf.is_empty()) {} });
-    // Gone is gone, and a client that does not go is cut off.
+    // A client that does not close in time is cut off.
     let _ = timer.limit_by(timer.tick_after(FAREWELL), until_gone).await;
 }
 
-/// Answers one connection, until its client ends it, is idle for too long or wrong, or until its address is closed.
+/// Answers the queries of one connection until its client closes, is idle for too long or malformed, or its
+/// address is closed.
 async fn converse(binding: &Binding, transport: &Transport, timer: &Timer, client: SocketAddr) -> io::Result<()> {
     binding.answerer().borrow().stats().connections.add(1);
     let (mut input, mut output, mut answer) = (Vec::new(), Vec::new(), Vec::new());
     loop {
-        // Counted from the last whole query, so that no client holds a connection by a byte now and then.
+        // Counted from the last complete query, so that trickled bytes do not hold a connection.
         timer.set(timer.tick_after(binding.idle()));
         while whole(&input).is_none() {
             match timer.limit(pin!(read(binding, transport))).await {
@@ -107,11 +109,11 @@ async fn converse(binding: &Binding, transport: &Transport, timer: &Timer, clien
             }
         }
         let mut done = 0;
-        // Drawn for each message, as one read may bring a thousand.
+        // Budget is drawn per message, because one read may contain a thousand.
         while let Some(message) = whole(&input[done..]).filter(|_| output.len() < ANSWERS_MAX) {
             done += 2 + message.len();
             if !respond(binding, message, client, &mut answer) {
-                // It speaks something else.
+                // The client speaks another protocol.
                 return Ok(());
             }
             output.extend_from_slice(&(answer.len() as u16).to_be_bytes());
@@ -125,7 +127,7 @@ async fn converse(binding: &Binding, transport: &Transport, timer: &Timer, clien
     }
 }
 
-/// Writes the answer to a message into `answer`. Returns false if there is none.
+/// Writes the answer to a message into `answer`. False if there is none.
 fn respond(binding: &Binding, message: &[u8], client: SocketAddr, answer: &mut Vec<u8>) -> bool {
     let answerer = binding.answerer();
     let mut answerer = answerer.borrow_mut();
@@ -133,7 +135,7 @@ fn respond(binding: &Binding, message: &[u8], client: SocketAddr, answer: &mut V
     answerer.answer(message, client, Protocol::Tcp, binding.moment(), answer)
 }
 
-/// What comes next; empty at the end, and when the address is closed. What has come goes first.
+/// Reads more bytes; empty at the end, and once the address is closed. Bytes that have arrived come first.
 async fn read(binding: &Binding, transport: &Transport) -> io::Result<Buf> {
     poll_fn(|cx| {
         if binding.is_closed() {
@@ -154,7 +156,7 @@ async fn write(transport: &Transport, mut bytes: &[u8]) -> io::Result<()> {
     .await
 }
 
-/// The first message, if it is there as a whole.
+/// First message of the input, if it is complete.
 fn whole(input: &[u8]) -> Option<&[u8]> {
     let (length, rest) = input.split_first_chunk::<2>()?;
     rest.get(..usize::from(u16::from_be_bytes(*length)))

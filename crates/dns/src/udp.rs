@@ -1,5 +1,5 @@
-//! How do queries come and answers go by datagrams? Up to [`SLOTS`] for one system call each way, which is most of what an
-//! answer costs.
+//! DNS over UDP, with up to [`SLOTS`] datagrams per system call in each direction. The calls are most of the
+//! cost of an answer.
 
 use crate::binding::Binding;
 use evenkeel_net::datagrams::recv_batch::{RecvBatch, SLOTS};
@@ -12,14 +12,14 @@ use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-/// Batches of datagrams that a socket has room for, at most.
+/// Most batches that can wait in a socket's buffer.
 const BATCHES_MAX: usize = 256;
-/// The largest query: names have 255 bytes at most, and options some hundred.
+/// Largest query, in bytes: names have at most 255, and options some hundred.
 const QUERY_MAX: usize = 2048;
-/// What an answer first has room for.
+/// Initial capacity of an answer, in bytes.
 const ANSWER: usize = 512;
 
-/// A socket that is served, and the task that does.
+/// A served socket, with its task.
 pub struct Serving {
     binding: Rc<Binding>,
     socket: ListenFd,
@@ -27,10 +27,10 @@ pub struct Serving {
     task: Task,
 }
 
-/// Answers from now on what comes at a socket.
+/// Starts answering queries that arrive at a socket.
 ///
 /// # Errors
-/// The event loop cannot watch it.
+/// If the event loop cannot watch it.
 pub fn start(binding: &Rc<Binding>, socket: ListenFd) -> io::Result<Serving> {
     let watched = Source::new(socket.clone())?;
     let batch = Rc::new(RefCell::new(Batch::new()));
@@ -39,12 +39,12 @@ pub fn start(binding: &Rc<Binding>, socket: ListenFd) -> io::Result<Serving> {
 }
 
 impl Serving {
-    /// Answers no more, but for what waits, which was sent to us: what comes next finds another socket, or a successor at
-    /// this one, or none.
+    /// Stops after the queries that already wait, which were sent to this process. Later ones reach another
+    /// socket, a successor at this one, or nobody.
     pub fn close(&self) {
         self.task.abort();
         let answer = || contained(|| self.batch.borrow_mut().exchange(&self.socket, &self.binding));
-        // As much as can wait: more may come as fast as it is answered.
+        // At most what the buffer can hold, because queries may arrive as fast as they are answered.
         (0..BATCHES_MAX).take_while(|_| answer().is_none_or(|n| n == SLOTS)).for_each(drop);
     }
 }
@@ -52,7 +52,7 @@ impl Serving {
 async fn run(binding: Rc<Binding>, socket: Source<ListenFd>, batch: Rc<RefCell<Batch>>) {
     loop {
         socket.readable().await;
-        // While some were answered more may have come: to look costs less than to wait and be woken.
+        // More may have arrived meanwhile, and another read is cheaper than a wait and a wakeup.
         match contained(|| batch.borrow_mut().exchange(&socket, &binding)) {
             Some(0) => socket.note_empty(),
             answered => budget::charge(answered.unwrap_or(SLOTS) as u32 / 2),
@@ -60,16 +60,16 @@ async fn run(binding: Rc<Binding>, socket: Source<ListenFd>, batch: Rc<RefCell<B
     }
 }
 
-/// `None` if it panics: that costs the messages at hand, as it costs a connection over TCP, and not the socket. What a batch
-/// goes by is written anew for each.
+/// Runs `work`; `None` if it panics. A panic then costs the messages of the batch, like a connection over
+/// TCP, but not the socket. Each batch rewrites all of its state.
 fn contained<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }
 
-/// Room for one batch.
+/// Buffers of a socket, reused for each batch.
 struct Batch {
     queries: RecvBatch,
-    /// By slot of the query.
+    /// Answers by slot of the query.
     answers: [Vec<u8>; SLOTS],
     sending: SendBatch,
 }
@@ -83,10 +83,10 @@ impl Batch {
         }
     }
 
-    /// Reads what is there, answers it and sends the answers. How many messages there were.
+    /// Receives a batch, answers it and sends the answers. Returns the number of queries.
     fn exchange(&mut self, socket: &ListenFd, binding: &Binding) -> usize {
         let Ok(came) = self.queries.take(socket.as_fd(), 0, SLOTS, true) else { return 0 };
-        // Of a batch that panicked.
+        // Left over from a batch that panicked.
         self.sending.clear();
         let answerer = binding.answerer();
         let mut answerer = answerer.borrow_mut();

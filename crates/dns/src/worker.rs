@@ -1,5 +1,5 @@
-//! What runs on one core? A worker: its event loop, its sockets at each address, its answers. Nothing in it is shared with
-//! another worker but counters that others read, so nothing is locked.
+//! A worker of the DNS plane: an event loop with sockets and answers of its own. Workers share only counters,
+//! so nothing is locked.
 
 use crate::answer::Answerer;
 use crate::binding::{Binding, Listener};
@@ -19,14 +19,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time between two looks at the sets of pools that no client asks for.
+/// Interval at which pools that no client asks for switch to their newest sets.
 const REFRESH_EVERY: Duration = Duration::from_secs(1);
 
-/// What changes for a worker.
+/// Update from the control side to a worker.
 pub enum ZoneUpdate {
-    /// Another plan: its listeners.
+    /// Listeners of a new plan; all others end.
     Plan(Vec<ListenerParts>),
-    /// Other endpoints of some pools; all else stays as it is.
+    /// Endpoints of some pools; everything else is unchanged.
     Endpoints(Found),
 }
 
@@ -34,20 +34,20 @@ pub enum ZoneUpdate {
 pub struct ListenerParts {
     pub plan: Arc<plan::Listener>,
     pub answerer: Answerer,
-    /// Its addresses; sockets where there were none yet.
+    /// Addresses, with sockets for new ones.
     pub binds: Vec<(SocketAddr, Option<Sockets>)>,
-    /// Open connections of this worker.
+    /// Most open connections of this worker.
     pub connections_max: usize,
 }
 
-/// Sockets at one address, one or more of each kind.
+/// Sockets at one address, at least one of each kind.
 #[derive(Debug)]
 pub struct Sockets {
     pub udp: Vec<ListenFd>,
     pub tcp: Vec<ListenFd>,
 }
 
-/// What is served at one address.
+/// Sockets and tasks of one address.
 struct Served {
     binding: Rc<Binding>,
     datagrams: Vec<udp::Serving>,
@@ -64,7 +64,7 @@ impl Served {
         })
     }
 
-    /// Takes no more but what waits. Connections go on.
+    /// Stops after what already waits. Open connections continue.
     fn leave(&mut self) {
         self.datagrams.drain(..).for_each(|serving| serving.close());
         self.accepting.drain(..).for_each(|accepting| accepting.close());
@@ -76,11 +76,11 @@ struct Worker {
     served: RefCell<HashMap<SocketAddr, Served>>,
 }
 
-/// Serves as a worker until it is told to end; nothing before it gets a plan. `base`: the instant that all workers' clocks
-/// count from.
+/// Runs a worker until it is commanded to end. It serves nothing before it gets a plan. `base` is the origin
+/// of all workers' clocks.
 ///
 /// # Errors
-/// A socket cannot be served: without it the worker would go on and answer less than comes, so it ends.
+/// If a socket cannot be served: the worker ends, because without it queries would go unanswered.
 pub async fn serve(base: Base, link: ControlLink<ZoneUpdate>) -> io::Result<()> {
     let ControlLink { mut updates, mut commands } = link;
     let worker = Rc::new(Worker { core: Core::new(base), served: RefCell::default() });
@@ -94,7 +94,7 @@ pub async fn serve(base: Base, link: ControlLink<ZoneUpdate>) -> io::Result<()> 
             },
         }
     }
-    // A plan that waits must not be waited for.
+    // Dropped, so that nobody waits for a plan to be applied.
     drop(updates);
     worker.served.borrow_mut().values_mut().for_each(Served::leave);
     loop {
@@ -115,12 +115,13 @@ pub async fn serve(base: Base, link: ControlLink<ZoneUpdate>) -> io::Result<()> 
     Ok(())
 }
 
-/// Advances the deadlines, and looks after pools that no client asks for. Returns when it is due again, if nothing happens before.
+/// Advances the timers, and refreshes pools that no client asks for. Returns when it is due again, if nothing
+/// happens before.
 fn on_tick(worker: Rc<Worker>) -> impl FnMut(Duration) -> Option<Duration> {
     let mut refresh_at = REFRESH_EVERY;
     move |at| {
         let now = worker.core.advance(at);
-        // While nothing happens an old set of a pool is kept; an update of the endpoints comes here, and is something.
+        // Old sets are kept only while nothing happens: an update of endpoints wakes this.
         if at >= refresh_at {
             refresh_at = at + REFRESH_EVERY;
             let served = worker.served.borrow();
@@ -142,7 +143,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Takes up a plan: what is answered changes between two messages; sockets of addresses that stay go on.
+    /// Switches to a plan between two messages. Sockets of unchanged addresses are kept.
     fn install(&self, listeners: Vec<ListenerParts>) -> io::Result<()> {
         let mut served = self.served.borrow_mut();
         let mut before = std::mem::take(&mut *served);

@@ -1,7 +1,7 @@
-//! Which names are there? The names of a zone, each with what it stands for, made once of the plan.
+//! Names of a zone and what each stands for, built once from the plan.
 //!
-//! Names of records have empty names above them (RFC 8020: what has a name below it exists). Endpoints that SRV records
-//! name get names made of their addresses: `10-0-1-11` or `2001-db8-0-0-0-0-0-1` in the zone.
+//! Names of records have empty names above them (RFC 8020: the parent of an existing name exists). Endpoints
+//! in SRV records get names made of their addresses: `10-0-1-11` or `2001-db8-0-0-0-0-0-1` in the zone.
 
 use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_config::plan;
@@ -10,26 +10,26 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-/// How long a negative answer may be cached, in seconds: a missing name may exist soon.
+/// Longest caching of a negative answer, in seconds: a missing name may exist soon.
 const NEGATIVE_MAX: u32 = 5;
-/// SOA refresh, retry and expire, in seconds. They mean little: no secondary transfers the zone.
+/// SOA refresh, retry and expire, in seconds. Without effect, as no secondary transfers the zone.
 const SOA_TIMES: [u32; 3] = [3600, 600, 86_400];
 
-/// A zone.
+/// A zone, ready for answers.
 #[derive(Debug)]
 pub struct Zone {
-    /// What the configuration says.
+    /// Settings from the configuration.
     pub plan: plan::Zone,
-    /// Its name in wire format, lower case.
+    /// Name in wire format, lower case.
     pub apex: Box<[u8]>,
     nodes: Nodes,
-    /// The data of its SOA record.
+    /// Data of the SOA record in wire format.
     pub soa: Box<[u8]>,
-    /// Its name servers: name in wire format, and addresses.
+    /// Name servers: name in wire format, and addresses.
     pub name_servers: Vec<(Box<[u8]>, Vec<IpAddr>)>,
 }
 
-/// By the labels before the name of the zone. Only names of the configuration are in it, so clients cannot cause
+/// Nodes by the labels before the zone's name. All keys come from the configuration, so clients cannot cause
 /// collisions, and the fastest hash is good enough.
 type Nodes = HashMap<Box<[u8]>, Node, BuildHasherDefault<LabelHasher>>;
 
@@ -41,7 +41,7 @@ impl Hasher for LabelHasher {
         self.0 = stable_hash(labels);
     }
 
-    /// Of the length, which the labels tell as well.
+    /// The length, which the labels imply.
     fn write_usize(&mut self, _: usize) {}
 
     fn finish(&self) -> u64 {
@@ -49,17 +49,17 @@ impl Hasher for LabelHasher {
     }
 }
 
-/// A name that exists.
+/// A name that exists in the zone.
 #[derive(Clone, Debug, Default)]
 pub struct Node {
-    /// The index of its record in the plan.
+    /// Index of its record in the plan.
     pub record: Option<usize>,
-    /// Addresses that never change: those of a name server.
+    /// Fixed addresses: those of a name server.
     pub fixed: Vec<IpAddr>,
 }
 
 impl Zone {
-    /// The zone of a plan.
+    /// Builds the zone of a plan.
     pub fn new(plan: &plan::Zone) -> Zone {
         let apex = wire(&plan.name);
         let mut nodes = Nodes::default();
@@ -86,35 +86,35 @@ impl Zone {
         Zone { plan: plan.clone(), apex, nodes, soa: soa.into(), name_servers }
     }
 
-    /// Seconds that a negative answer is kept.
+    /// TTL of negative answers, in seconds.
     pub fn negative_ttl(&self) -> u32 {
         self.plan.ttl.min(NEGATIVE_MAX)
     }
 
-    /// The labels of a name, in lower case, before that of the zone, if it is that or below it.
+    /// Labels of a lower-case name before the zone's name; `None` if it is not within the zone.
     pub fn labels_of<'n>(&self, name: &'n [u8]) -> Option<&'n [u8]> {
         labels_before(name, &self.apex)
     }
 
-    /// What the name with these labels before that of the zone stands for, if it exists.
+    /// Node with these labels before the zone's name; `None` if there is no such name.
     pub fn find(&self, labels: &[u8]) -> Option<&Node> {
         self.nodes.get(labels)
     }
 
-    /// The address that the name of an endpoint is made of, if these labels look like one.
+    /// Address encoded in the name of an endpoint; `None` if these labels are not one.
     pub fn address_in(&self, labels: &[u8]) -> Option<IpAddr> {
         let (&len, text) = labels.split_first()?;
         if usize::from(len) != text.len() {
             return None;
         }
         let text_with = |dot: &str| Some(std::str::from_utf8(text).ok()?.replace('-', dot));
-        // Most names are none of these, and cost no more than this.
+        // Most names fail here, at little cost.
         let ip = match text.iter().filter(|b| **b == b'-').count() {
             3 => IpAddr::from(text_with(".")?.parse::<Ipv4Addr>().ok()?),
             7 => IpAddr::from(text_with(":")?.parse::<Ipv6Addr>().ok()?),
             _ => return None,
         };
-        // One spelling for each address.
+        // Accepts only the canonical spelling.
         (label_of(ip).as_bytes() == text).then_some(ip)
     }
 
@@ -126,7 +126,7 @@ impl Zone {
         out.extend_from_slice(&self.apex);
     }
 
-    /// The records that name pools, with the pools' names.
+    /// Names of the pools that records refer to, sorted, without duplicates.
     pub fn pools(&self) -> Vec<Arc<str>> {
         let mut pools: Vec<Arc<str>> = self.plan.records.iter().map(|r| r.pool.clone()).collect();
         pools.sort();
@@ -142,7 +142,7 @@ fn label_of(ip: IpAddr) -> String {
     }
 }
 
-/// The node with these labels, with all above it.
+/// Node with these labels, created with all of its parents.
 fn node<'n>(nodes: &'n mut Nodes, labels: &[u8]) -> &'n mut Node {
     let mut above = labels;
     while let Some((&len, rest)) = above.split_first() {
@@ -152,14 +152,14 @@ fn node<'n>(nodes: &'n mut Nodes, labels: &[u8]) -> &'n mut Node {
     nodes.entry(labels.into()).or_default()
 }
 
-/// The labels of `name` before those of `apex`, if it ends with them.
+/// Labels of `name` before those of `apex`, if it ends with them.
 fn labels_before<'n>(name: &'n [u8], apex: &[u8]) -> Option<&'n [u8]> {
     let labels = name.strip_suffix(apex)?;
     let mut at = 0;
     while at < labels.len() {
         at += 1 + usize::from(labels[at]);
     }
-    // Else it ends with the same bytes, but the first of them is within a label.
+    // Otherwise the suffix starts within a label.
     (at == labels.len()).then_some(labels)
 }
 
@@ -167,7 +167,7 @@ fn inside(name: &str, zone: &str) -> Box<[u8]> {
     wire(&format!("{name}.{zone}"))
 }
 
-/// A name of the plan in wire format: the plan has checked its labels.
+/// Name of the plan in wire format. The plan has validated its labels.
 fn wire(name: &str) -> Box<[u8]> {
     let mut out = labels(name);
     out.push(0);

@@ -1,5 +1,4 @@
-//! Does an answerer say what it should, whatever it is sent and whatever is known of endpoints? Without sockets, with pools
-//! that the test owns.
+//! Answers to any message, in any state of the endpoints: without sockets, with pools owned by the test.
 
 use domain::base::Message;
 use evenkeel_balance::eligible::{Panic, PanicMode};
@@ -22,7 +21,7 @@ use std::sync::Arc;
 const NEAR: &str =
     "localities = [{ zone = 'a', clients = ['192.0.2.0/24'] }, { zone = 'b', clients = ['198.51.100.0/24'] }]";
 
-/// An answerer over one pool of three endpoints with checks, and what there is to look at.
+/// An answerer over a pool of three endpoints with checks, and the state to inspect.
 struct Setup {
     pool: Pool,
     answerer: Answerer,
@@ -44,7 +43,7 @@ impl Setup {
         let plan: Plan = outcome.plan.unwrap_or_else(|| panic!("{:?}", outcome.diagnostics));
         let mut pool = Pool::new(1);
         let machine = health::Settings { rise: 1, fall: 1, initial: Initial::Healthy };
-        // No panic: it would name endpoints that are not well before it comes to none.
+        // Without panic mode, which would name unhealthy endpoints before all are.
         let panic = Panic { healthy_below: 0.0, mode: PanicMode::UseAll };
         pool.configure(control::Settings { health: Some(machine), panic, ..control::Settings::default() }, Instant(0));
         pool.update(&ENDPOINTS.map(|(name, _)| EndpointSpec::new(name)), Instant(0));
@@ -70,7 +69,7 @@ impl Setup {
         Setup { pool, answerer, stats, of_pool, out: Vec::new() }
     }
 
-    /// The answer, or none.
+    /// The answer to a message; `None` if there is none.
     fn ask(&mut self, message: &[u8], client: &str, protocol: Protocol) -> Option<&[u8]> {
         let client = SocketAddr::new(client.parse().expect("an address"), 5353);
         let at = Moment { now: Instant(1), unix: 1_000_000 };
@@ -78,7 +77,7 @@ impl Setup {
         said.then_some(&self.out[..])
     }
 
-    /// The addresses of a name, as a client from there gets them.
+    /// Addresses of a name, for a client at `client`.
     fn addresses(&mut self, name: &str, client: &str, options: &[u8]) -> Vec<IpAddr> {
         let answer = self.ask(&question(name, 1, options), client, Protocol::Udp).expect("an answer");
         let message = Message::from_octets(answer).expect("a message");
@@ -91,7 +90,7 @@ impl Setup {
     }
 }
 
-/// A question with EDNS and these options.
+/// A query with EDNS and these options.
 fn question(name: &str, qtype: u16, options: &[u8]) -> Vec<u8> {
     let mut message = vec![0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 1];
     for label in name.split('.') {
@@ -105,7 +104,7 @@ fn question(name: &str, qtype: u16, options: &[u8]) -> Vec<u8> {
     message
 }
 
-/// The option in which a resolver tells of 198.51.100.0/24.
+/// Client subnet option for 198.51.100.0/24.
 const TOLD: [u8; 11] = [0, 8, 0, 7, 0, 1, 24, 0, 198, 51, 100];
 
 fn ip(n: u8) -> IpAddr {
@@ -157,7 +156,7 @@ fn other_endpoints_are_named_once_they_can_be_picked_and_those_before_until_then
     let aaaa = question("www.a.example", 28, &[]);
     assert_eq!(setup.ask(&aaaa, "192.0.2.1", Protocol::Udp).expect("an answer")[7], 1);
 
-    // None at all: that there are no addresses of a family is not for a resolver to keep.
+    // Without any endpoint the absence of a family is not final, so resolvers must not cache it.
     setup.pool.update(&[], Instant(1));
     setup.answerer.apply_endpoints(&Found::from([("web".into(), Vec::new())]));
     let answer = setup.ask(&aaaa, "192.0.2.1", Protocol::Udp).expect("an answer");
@@ -234,7 +233,7 @@ fn numbers_go_on_through_a_reload() {
     assert_eq!(format!("{first:?}"), format!("{second:?}"));
 }
 
-/// What a stranger may send: anything, or a question that was damaged.
+/// Messages of strangers: arbitrary bytes, or damaged queries.
 fn messages() -> impl Strategy<Value = Vec<u8>> {
     let names =
         prop::sample::select(vec!["www.a.example", "near.a.example", "_x._tcp.a.example", "10-0-0-1.a.example", "x.y"]);

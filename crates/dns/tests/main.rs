@@ -1,7 +1,7 @@
-//! Answers of the DNS plane. A file for each subject.
+//! Tests of DNS answers, one file per subject.
 //!
-//! One binary, so that the crate and what tests share are linked once. One subject alone:
-//! `cargo test -p evenkeel-dns --test all SUBJECT::`
+//! All are in one binary, so that the crate and shared helpers are linked once. To run one subject: `cargo
+//! test -p evenkeel-dns --test all SUBJECT::`
 
 mod answers;
 mod many_endpoints;

@@ -1,5 +1,5 @@
-//! What does an answer of a pool with many endpoints take? As many choices as it names endpoints, whatever else is there:
-//! one datagram from a forged address must not cost more.
+//! Cost of an answer from a pool with many endpoints: as many picks as it names endpoints, however many there
+//! are, because a datagram with a forged source must not cost more.
 
 use evenkeel_balance::loads::Loads;
 use evenkeel_balance::{
@@ -15,15 +15,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 const ZONES: [&str; 3] = ["a", "b", "c"];
-/// Of the zone that the first endpoints are in, and no others.
+/// Zone of the first endpoints only, and its size.
 const SMALL: (&str, usize) = ("small", 10);
 
 thread_local! {
-    /// Choices, and the sizes of the sets that they were made from.
+    /// Number of picks, and sum of the sizes of the sets that they were made from.
     static CHOICES: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
 }
 
-/// Another picker, with its choices counted.
+/// A picker that counts its picks.
 struct Counted(Box<dyn Picker>);
 
 impl Picker for Counted {
@@ -43,14 +43,14 @@ impl Picker for Counted {
     }
 }
 
-/// A row as that of `random`, whose choices are counted.
+/// The row of `random` with counted picks.
 fn counted() -> Algorithm {
     let of = algorithms::find("random").expect("a row");
     let new = |params: &Params, seat| (algorithms::default().new)(params, seat).map(|p| Box::new(Counted(p)) as _);
     Algorithm { new, ..row(of) }
 }
 
-/// As the row, of which no copy can be made.
+/// A copy of a row, which is not `Clone`.
 fn row(of: &Algorithm) -> Algorithm {
     Algorithm {
         name: of.name,
@@ -104,7 +104,7 @@ fn an_answer_takes_one_choice_for_each_endpoint_that_it_names() {
                     let named: Vec<_> = worker.choose(&choice, Instant(1)).map(|e| (e.addr, e.zone.clone())).collect();
                     let (choices, sizes) = CHOICES.get();
                     let case = format!("{n} endpoints, {choice:?}: {choices} choices for {named:?}");
-                    // One more says that there are no others, and one that there is none near.
+                    // An extra pick finds that there are no more, and another that none is near.
                     assert!(choices <= named.len() + 1, "{case}");
                     let small = if family == Family::Both { SMALL.1 } else { SMALL.1 / 2 };
                     assert_eq!(named.len(), if near == Some("small") { answers.min(small) } else { answers }, "{case}");
@@ -151,7 +151,7 @@ fn whom_an_answer_names_follows_the_pool() {
     pool.update(&specs(&|_| true), Instant(1));
     assert!(ips(&mut worker).iter().all(|ip| *ip < 10));
 
-    // The same slot, in the zone no more.
+    // The same slot, no longer in the zone.
     let slot = pool.slot_of(EndpointId::of("endpoint-0")).expect("it is in the pool");
     let moved = Endpoint {
         addr: "10.0.0.200:80".parse().expect("an address"),

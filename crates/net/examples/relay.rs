@@ -1,8 +1,8 @@
-//! What does a small request cost on this event loop, and what on tokio's? The least that relays HTTP/1: reads a head from the
-//! client, writes it to a kept connection of its endpoint, reads the answer, writes it back. The same bytes by the same
-//! steps, once over each. `relay ours|tokio LISTEN ENDPOINT`, all of it on one thread.
+//! Minimal HTTP/1 relay for comparing the cost of this event loop with tokio's. Reads a head from the client,
+//! writes it to a kept-alive connection of the endpoint, reads the response and writes it back, with the same
+//! steps on either loop. `relay ours|tokio LISTEN ENDPOINT`, on a single thread.
 //!
-//! Whole heads and answers come in one read here, and nothing is checked: it is for measuring only
+//! Assumes that heads and responses arrive in one read, and checks nothing: for measurements only
 //! (docs/measurements/2026-11-23-event-loop.md).
 
 use evenkeel_net::buffer::Buf;
@@ -33,7 +33,7 @@ fn main() -> io::Result<()> {
     }
 }
 
-/// Whether the client asks for the end of its connection, as ab does.
+/// True if the client asks to close its connection, as ab does.
 fn is_last(head: &[u8]) -> bool {
     head.windows(8).any(|bytes| bytes == b"HTTP/1.0") || head.windows(17).any(|bytes| bytes == b"Connection: close")
 }
@@ -84,7 +84,7 @@ async fn theirs(listener: TcpListener, endpoint: SocketAddr) -> io::Result<()> {
         let (client, _) = listener.accept().await?;
         let (idle, free) = (idle.clone(), free.clone());
         tokio::task::spawn_local(async move {
-            // Buffers are used again, as ours are.
+            // Buffers are reused, as on our own loop.
             let buf = free.borrow_mut().pop().unwrap_or_else(|| vec![0; 32 * 1024]);
             let mut kept = (client, buf);
             let _ = relay_theirs(&mut kept, endpoint, &idle).await;

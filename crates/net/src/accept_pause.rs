@@ -1,5 +1,5 @@
-//! What happens when the process has no descriptor for a new connection? Accepting pauses, as it would fail again at once: the
-//! clients wait in the kernel's backlog. The log says so at most once a minute, with a count.
+//! Pause of accepting while the process is out of file descriptors. Retrying at once would fail again, and
+//! clients wait in the kernel's backlog meanwhile. Logged at most once a minute, with a count.
 
 use crate::event_loop::alarm;
 use rustix::io::Errno;
@@ -7,15 +7,15 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// How long a pause is: with the next connection that ends there is a descriptor again.
+/// Length of a pause. The next connection that ends frees a descriptor.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Milliseconds between two log lines of the process.
+/// Least time between two log lines of the process, in milliseconds.
 const QUIET_MS: u64 = 60_000;
 
 static PAUSES: Pauses = Pauses { all: AtomicU64::new(0), logged: AtomicU64::new(0), next_ms: AtomicU64::new(0) };
 
-/// Pauses after this error of `accept`.
+/// Pauses after `accept` has failed with this error.
 pub async fn pause(error: Errno) {
     static FIRST: OnceLock<Instant> = OnceLock::new();
     let now_ms = FIRST.get_or_init(Instant::now).elapsed().as_millis() as u64;
@@ -25,22 +25,22 @@ pub async fn pause(error: Errno) {
     alarm::sleep(PAUSE).await;
 }
 
-/// Pauses of this process so far.
+/// Number of pauses of this process.
 pub fn count() -> u64 {
     PAUSES.all.load(Relaxed)
 }
 
-/// Relaxed, as these numbers stand for themselves.
+/// Counters of pauses. Relaxed, because no other data depends on them.
 struct Pauses {
     all: AtomicU64,
-    /// Those that log lines have told of.
+    /// Pauses reported by log lines so far.
     logged: AtomicU64,
-    /// When the next line may be written.
+    /// Time of the next log line, at the earliest.
     next_ms: AtomicU64,
 }
 
 impl Pauses {
-    /// Counts a pause. The number of pauses that the log has not told of, if a line is due.
+    /// Counts a pause. Returns the number of pauses not yet logged if a line is due.
     fn add(&self, now_ms: u64) -> Option<u64> {
         let all = self.all.fetch_add(1, Relaxed) + 1;
         let next = self.next_ms.load(Relaxed);

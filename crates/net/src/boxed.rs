@@ -1,8 +1,8 @@
-//! How does a large future get onto the heap? It is made there: `Box::pin` makes it on the stack and copies all of it, though
-//! a new future contains little but its arguments. Arguments should be no larger than a word: a larger one is copied, together
-//! with what is beside it in the future.
+//! Heap allocation of large futures in place. `Box::pin` builds a future on the stack and copies all of it,
+//! although a new future contains little more than its arguments. Keep arguments at the size of a word: a
+//! larger one is copied together with its neighbours in the future.
 //!
-//! The future of a request reuses the memory of an earlier one: otherwise a request takes 3 % more instructions.
+//! The future of a request reuses the memory of an earlier one, which saves 3 % of a request's instructions.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::RefCell;
@@ -11,33 +11,33 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll};
 
-/// Allocations that a thread keeps.
+/// Most spare allocations of a thread.
 const SPARE_MAX: usize = 64;
 
 thread_local! {
     static SPARE: RefCell<Vec<Allocation>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What `make` makes, in a box.
+/// Boxes the future that `make` returns, built in place.
 #[inline(always)]
 pub fn boxed<F>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
     Box::into_pin(Box::write(Box::new_uninit(), make()))
 }
 
-/// What `make` makes, in memory that another future of its size may have used before.
+/// Boxes the future that `make` returns, reusing memory of an earlier one of the same layout if there is any.
 #[inline(always)]
 pub fn reused<F: Future>(make: impl FnOnce() -> F) -> Reused<F> {
     const { assert!(size_of::<F>() > 0, "the allocator gives nothing of no size") };
     let allocation = Allocation::take(Layout::new::<F>());
     let future = allocation.at.cast::<F>();
-    // SAFETY: the allocation is of this layout, and nothing else's.
+    // SAFETY: the allocation has this layout, and nothing else uses it.
     unsafe { future.write(make()) };
     Reused { future, _allocation: allocation }
 }
 
-/// A future on the heap.
+/// A boxed future whose memory is recycled on drop.
 pub struct Reused<F> {
-    /// Written, and not moved until it is dropped.
+    /// Initialised, and not moved until dropped.
     future: NonNull<F>,
     _allocation: Allocation,
 }
@@ -47,19 +47,19 @@ impl<F: Future> Future for Reused<F> {
 
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        // SAFETY: it lives as long as this, which is its only owner, and it never moves.
+        // SAFETY: the future lives as long as `self`, its only owner, and never moves.
         unsafe { Pin::new_unchecked(self.future.as_mut()) }.poll(cx)
     }
 }
 
 impl<F> Drop for Reused<F> {
     fn drop(&mut self) {
-        // SAFETY: it was written, and nothing uses it after this.
+        // SAFETY: the future is initialised, and nothing uses it afterwards.
         unsafe { self.future.drop_in_place() };
     }
 }
 
-/// Memory from the allocator, not shared with anything.
+/// Memory from the allocator, owned exclusively.
 struct Allocation {
     at: NonNull<u8>,
     layout: Layout,
@@ -70,7 +70,7 @@ impl Allocation {
         if let Some(spare) = SPARE.with_borrow_mut(|spare| spare.pop_if(|last| last.layout == layout)) {
             return spare;
         }
-        // SAFETY: callers ask for a size above 0.
+        // SAFETY: `reused` asserts a size above 0.
         let Some(at) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
         Allocation { at, layout }
     }
@@ -79,7 +79,7 @@ impl Allocation {
 impl Drop for Allocation {
     fn drop(&mut self) {
         let Allocation { at, layout } = *self;
-        // While the thread ends, nothing will use it again.
+        // During thread teardown there is no list to return it to.
         let kept = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
             let keeps = spare.len() < SPARE_MAX;
@@ -89,7 +89,7 @@ impl Drop for Allocation {
             keeps
         });
         if kept != Ok(true) {
-            // SAFETY: it came from the allocator with this layout, and nothing uses it any more.
+            // SAFETY: allocated with this layout, and not used afterwards.
             unsafe { dealloc(at.as_ptr(), layout) };
         }
     }
@@ -101,7 +101,7 @@ mod tests {
     use std::rc::Rc;
     use std::task::Waker;
 
-    /// As long as one value of `held` is there; the second poll ends it.
+    /// Holds a value until the second poll, which completes.
     async fn waits(held: Rc<()>, padding: &[u8; 2000]) -> usize {
         let mut polled = false;
         std::future::poll_fn(|_| if std::mem::replace(&mut polled, true) { Poll::Ready(()) } else { Poll::Pending })

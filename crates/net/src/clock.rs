@@ -1,11 +1,11 @@
-//! What time is it to a worker? One clock read serves a batch of work after each wakeup.
+//! Cached clock of a worker: one clock reading serves a batch of work after each wakeup.
 
 use evenkeel_balance::time::{MILLISECOND_NS, SECOND_NS};
 use evenkeel_balance::{Clock, Instant};
 use std::cell::Cell;
 use std::time::SystemTime;
 
-/// Answers given from one reading: bounds how old a time may be under constant load, where the worker never sleeps.
+/// Most answers from one reading. Bounds their age under constant load, when the worker never sleeps.
 const ANSWERS_MAX: u32 = 16;
 
 thread_local! {
@@ -13,25 +13,24 @@ thread_local! {
     static ANSWERS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The next question on this thread reads the clock. To be called when its event loop wakes.
+/// Makes the next query on this thread read the clock. Call it when the event loop wakes.
 pub fn expire() {
     ANSWERS.set(0);
 }
 
-/// When all clocks of a server begin.
+/// Common origin of all clocks of a server.
 ///
-/// By the kernel's monotonic clock, in nanoseconds: an instant of std's is seconds and a rest, whose difference to
-/// another takes 80 instructions.
+/// Nanoseconds of the kernel's monotonic clock. The standard library's `Instant` holds seconds and a
+/// remainder, and a difference of two takes 80 instructions.
 #[derive(Clone, Copy, Debug)]
 pub struct Base(u64);
 
 impl Base {
-    /// Now.
+    /// The current time as origin.
     pub fn now() -> Base {
         Base(monotonic_ns())
     }
 
-    /// The time since then.
     #[inline]
     pub fn elapsed(self) -> Instant {
         Instant(monotonic_ns().saturating_sub(self.0))
@@ -40,14 +39,14 @@ impl Base {
 
 fn monotonic_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // Not by rustix, which looks for the kernel's own code for it in a way that ends the process under valgrind, and
-    // with that is counted what a request takes.
-    // SAFETY: one timespec is written, and it is there. There is such a clock, so it cannot fail.
+    // libc instead of rustix, whose lookup of the vDSO aborts the process under valgrind, with which
+    // instructions are counted. SAFETY: the kernel writes one timespec, which is valid. CLOCK_MONOTONIC
+    // always exists, so the call cannot fail.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     now.tv_sec as u64 * SECOND_NS + now.tv_nsec as u64
 }
 
-/// Year, month and day of a day since 1970, as in Hinnant's `civil_from_days`.
+/// Year, month and day of a day since 1970 (Hinnant's `civil_from_days`).
 pub fn civil(day: u64) -> (u64, u64, u64) {
     let z = day + 719_468;
     let (era, doe) = (z / 146_097, z % 146_097);
@@ -66,18 +65,19 @@ fn wall() -> i64 {
     unix.as_millis() as i64
 }
 
-/// How long the wall clock is believed to go as the monotonic one does. It may be set, and it goes on while the machine
-/// sleeps.
+/// Longest time that the wall clock is extrapolated from the monotonic clock. It may be set, and it advances
+/// while the machine is suspended.
 const WALL_AGE_MAX: u64 = SECOND_NS;
 
-/// A worker's clock.
+/// Clock of a worker, read once per batch of work.
 #[derive(Debug)]
 pub struct CachedClock {
     base: Base,
     wall: Wall,
-    /// Milliseconds since 1970 at `base`, by the latest look at the wall clock. Before 1970 where that was set back far.
+    /// Milliseconds since 1970 at `base`, by the last reading of the wall clock. Negative if that was set far
+    /// back.
     base_unix_ms: Cell<i64>,
-    /// When to look again.
+    /// Time of the next reading of the wall clock.
     look_at: Cell<Instant>,
     now: Cell<Instant>,
 }
@@ -95,7 +95,7 @@ impl CachedClock {
         clock
     }
 
-    /// The time right now, for where a difference of microseconds matters.
+    /// Reads the clock, for uses where a difference of microseconds matters.
     #[inline(never)]
     pub fn read(&self) -> Instant {
         let now = self.base.elapsed();
@@ -113,14 +113,15 @@ impl CachedClock {
         self.look_at.set(now.after(WALL_AGE_MAX));
     }
 
-    /// Milliseconds since 1970, for logs and what clients bring back. Follows the wall clock within a second.
+    /// Milliseconds since 1970, for logs and for values that clients return. Follows the wall clock within a
+    /// second.
     pub fn unix_ms(&self, at: Instant) -> u64 {
         (self.base_unix_ms.get() + (at.0 / MILLISECOND_NS) as i64).max(0) as u64
     }
 }
 
 impl Clock for CachedClock {
-    // One copy for all who ask: a request does so ten times.
+    // Not inlined: a request queries it ten times.
     #[inline(never)]
     fn now(&self) -> Instant {
         match ANSWERS.get() {
@@ -148,7 +149,7 @@ mod tests {
         let set = |unix_ms| WALL.set(unix_ms);
         set(100 * MINUTE_MS);
         let mut clock = CachedClock::with_wall(Base::now(), || WALL.get());
-        // Two seconds pass, as the base is earlier by them.
+        // Moving the base back makes two seconds pass.
         let wait = |clock: &mut CachedClock| clock.base.0 -= 2 * SECOND_NS;
         let shown = |clock: &CachedClock| clock.unix_ms(clock.read());
         for (wall, what) in [
@@ -160,7 +161,7 @@ mod tests {
             set(wall * MINUTE_MS);
             wait(&mut clock);
             let (shown, wall) = (shown(&clock) as i64, wall * MINUTE_MS);
-            // What the test itself takes comes on top.
+            // The test itself takes some time too.
             assert!((wall..wall + MINUTE_MS).contains(&shown), "{what}: {shown} for {wall}");
         }
         set(900 * MINUTE_MS);

@@ -1,31 +1,31 @@
-//! How is something counted that one thread does and others look at? By a plain load and store each, on memory that no other
+//! Counters that one thread writes and others read, with a plain load and store on memory that no other
 //! thread writes.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A number that one thread adds to.
+/// A counter with a single writer.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds. Only the thread that owns the counter may call it; Relaxed, as the number stands for itself.
+    /// Adds `n`. Only the owning thread may call it. Relaxed, because no other data depends on the number.
     #[inline]
     pub fn add(&self, n: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
     }
 
-    /// Takes away, for numbers that go up and down.
+    /// Subtracts `n`, for numbers that go up and down. Only the owning thread may call it.
     #[inline]
     pub fn sub(&self, n: u64) {
         self.add(n.wrapping_neg());
     }
 
-    /// Puts another number in its place, for what was seen last.
+    /// Replaces the number, for gauges. Only the owning thread may call it.
     pub fn set(&self, n: u64) {
         self.0.store(n, Relaxed);
     }
 
-    /// The number.
+    /// Current value, from any thread.
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }

@@ -1,9 +1,10 @@
-//! When has something taken too long? A coarse timer wheel, one per worker: setting a deadline is a store, and nothing is
-//! done per request until one passes. No table is borrowed while a waker is woken, cloned or dropped: one of others may set
-//! timers.
+//! Deadlines on a coarse timer wheel, one per worker. Setting a deadline is a store, and a request costs
+//! nothing more until one passes. No table is borrowed while a waker is woken, cloned or dropped, because
+//! foreign wakers may set timers.
 //!
-//! A deadline that moves later leaves its entry where it is; the entry is moved when the wheel gets there. One that
-//! moves earlier adds an entry, and the old one is dropped when found. Deadlines pass up to one [`TICK`] late.
+//! A deadline that moves later leaves its entry in place, to be moved when the wheel gets there. A deadline
+//! that moves earlier adds an entry, and the old one is dropped when found. Deadlines pass up to one [`TICK`]
+//! late.
 
 use crate::event_loop::WakerSlot;
 use evenkeel_balance::slab::SlotTable;
@@ -14,36 +15,35 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// The precision of deadlines.
+/// Precision of deadlines: 50 ms.
 pub const TICK: Duration = Duration::from_millis(50);
 
 const TICKS_PER_SECOND: u64 = 1000 / TICK.as_millis() as u64;
 
-/// 3.4 minutes ahead; what is due later goes around again.
+/// Covers 3.4 minutes; later deadlines go around again.
 const BUCKETS: u64 = 4096;
 
-/// Words of a bit for each bucket.
+/// Words of the bitmap with one bit per bucket.
 const WORDS: usize = BUCKETS as usize / 64;
 
 const NEVER: u64 = u64::MAX;
 
-/// A worker's deadlines.
+/// Timer wheel with the deadlines of a worker.
 #[derive(Debug)]
 pub struct Wheel {
     tick: Cell<u64>,
     entries: RefCell<SlotTable<Entry>>,
     buckets: RefCell<Vec<Vec<u32>>>,
-    /// A bit for each bucket that is not empty.
+    /// Bitmap of the buckets that are not empty.
     occupied: [Cell<u64>; WORDS],
 }
 
 #[derive(Debug)]
 struct Entry {
     due: u64,
-    /// The tick in whose bucket it is, or [`NEVER`].
+    /// Tick whose bucket holds the entry, or [`NEVER`].
     placed: u64,
     fired: bool,
-    /// The waker of the last poll.
     waker: Option<WakerSlot>,
 }
 
@@ -53,11 +53,11 @@ impl Default for Entry {
     }
 }
 
-/// The deadline has passed.
+/// Error: the deadline has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed;
 
-/// One movable deadline of one task.
+/// A movable deadline of a task.
 #[derive(Debug)]
 pub struct Timer {
     wheel: Rc<Wheel>,
@@ -65,7 +65,7 @@ pub struct Timer {
 }
 
 impl Wheel {
-    /// A wheel at tick 0.
+    /// A wheel at tick 0, without timers.
     pub fn new() -> Rc<Wheel> {
         Rc::new(Wheel {
             tick: Cell::new(0),
@@ -75,20 +75,21 @@ impl Wheel {
         })
     }
 
-    /// A timer without a deadline.
+    /// A new timer without a deadline.
     pub fn timer(self: &Rc<Wheel>) -> Timer {
         let mut entries = self.entries.borrow_mut();
-        // A bucket may still list a slot that another timer had. It stays as it is placed, and serves the next: connections
-        // that come and go would fill the buckets otherwise.
+        // A bucket may still list a slot that another timer had. The placement is kept and serves the new
+        // timer; otherwise connections that come and go would fill the buckets.
         let (key, entry) = entries.occupy();
         entry.fired = false;
         Timer { wheel: self.clone(), slot: key.slot() }
     }
 
-    /// Moves on to the tick of `now`, since the worker's start, and wakes all whose deadline has passed.
+    /// Advances to the tick of `now`, a time since the worker's start, and wakes all timers whose deadline
+    /// has passed.
     pub fn advance(&self, now: Duration) {
         let target = (now.as_nanos() / TICK.as_nanos()) as u64;
-        // Ticks at which nothing is due are passed over: a worker may have slept for days.
+        // Empty ticks are skipped: a worker may have slept for days.
         while let Some(tick) = self.next_tick().filter(|tick| *tick <= target) {
             self.tick.set(tick);
             self.turn(tick);
@@ -96,17 +97,17 @@ impl Wheel {
         self.tick.set(target.max(self.tick.get()));
     }
 
-    /// The time, since the worker's start, at which the wheel has to be moved on next. A deadline may pass then, or turn out to
-    /// have been moved.
+    /// Time since the worker's start at which the wheel must advance next; `None` without deadlines. A
+    /// deadline may pass then, or turn out to have been moved.
     pub fn next_due(&self) -> Option<Duration> {
         self.next_tick().map(|tick| TICK.saturating_mul(u32::try_from(tick).unwrap_or(u32::MAX)))
     }
 
-    /// The next tick whose bucket is not empty.
+    /// Next tick whose bucket is not empty.
     fn next_tick(&self) -> Option<u64> {
         let tick = self.tick.get();
         let (word, bit) = (((tick + 1) % BUCKETS) as usize / 64, (tick + 1) % 64);
-        // The first word is looked at twice: from its bit on, and at the end below that.
+        // The first word is checked twice: from its bit on, and at the end below that bit.
         (0..=WORDS).find_map(|ahead| {
             let at = (word + ahead) % WORDS;
             let mut bits = self.occupied[at].get();
@@ -131,7 +132,7 @@ impl Wheel {
         }
     }
 
-    /// The tick has come at which an entry was placed: the waker, if its deadline has passed.
+    /// Handles an entry whose tick has come. Returns the waker if its deadline has passed.
     fn pass(&self, slot: u32, tick: u64) -> Option<WakerSlot> {
         let mut entries = self.entries.borrow_mut();
         let entry = entries.at_mut(slot);
@@ -157,7 +158,7 @@ impl Wheel {
         self.occupied[bucket / 64].update(|bits| bits | 1 << (bucket % 64));
     }
 
-    /// Wakes every task that has a timer, without its deadline having passed: something for all has changed.
+    /// Wakes every task with a timer before its deadline, because something that concerns all has changed.
     pub fn wake_all(&self) {
         let wakers: Vec<WakerSlot> =
             self.entries.borrow_mut().iter_mut().filter_map(|(_, entry)| entry.waker.clone()).collect();
@@ -166,21 +167,21 @@ impl Wheel {
 }
 
 impl Timer {
-    /// The tick that is `after` from now.
+    /// Tick at which `after` will have passed.
     #[inline]
     pub fn tick_after(&self, after: Duration) -> u64 {
         let whole_seconds = after.as_secs().saturating_mul(TICKS_PER_SECOND);
         let rest = u64::from(after.subsec_nanos().div_ceil(TICK.subsec_nanos()));
-        // One more: the current tick is partly over, and a deadline must not pass early.
+        // One more, because the current tick is partly over and a deadline must not pass early.
         whole_seconds.saturating_add(self.wheel.tick.get() + rest + 1)
     }
 
-    /// Nanoseconds from now to a tick; `None` for one that never comes.
+    /// Nanoseconds from now to a tick; `None` for [`NEVER`].
     pub fn left_ns(&self, tick: u64) -> Option<u64> {
         (tick != NEVER).then(|| tick.saturating_sub(self.wheel.tick.get()).saturating_mul(TICK.as_nanos() as u64))
     }
 
-    /// Sets the deadline.
+    /// Sets the deadline to a tick.
     #[inline]
     pub fn set(&self, tick: u64) {
         let mut entries = self.wheel.entries.borrow_mut();
@@ -192,11 +193,12 @@ impl Timer {
         }
     }
 
-    /// Runs `future` until it ends or the deadline passes. The future is polled first: one that is ready counts
-    /// even after the deadline. It comes pinned, as a future that takes another by value holds it twice.
+    /// Runs `future` until it completes or the deadline passes. The future is polled first, so one that is
+    /// ready wins even after the deadline. Takes it pinned, because a future that takes another by value
+    /// stores it twice.
     ///
     /// # Errors
-    /// The deadline passed first.
+    /// If the deadline passes first.
     #[inline]
     pub async fn limit<F: Future>(&self, mut future: Pin<&mut F>) -> Result<F::Output, Elapsed> {
         poll_fn(|cx| match future.as_mut().poll(cx) {
@@ -206,10 +208,11 @@ impl Timer {
         .await
     }
 
-    /// The same, with a deadline that is set if the future has to wait, which most need not.
+    /// Like [`limit`](Self::limit), but sets the deadline only when the future has to wait, which most need
+    /// not.
     ///
     /// # Errors
-    /// It passed first.
+    /// If the deadline passes first.
     #[inline]
     pub async fn limit_by<F: Future>(&self, tick: u64, mut future: Pin<&mut F>) -> Result<F::Output, Elapsed> {
         let mut is_set = false;
@@ -239,7 +242,7 @@ impl Timer {
         Poll::Pending
     }
 
-    /// Keeps the waker of `cx`, in the place of the one before.
+    /// Stores the waker of `cx`, replacing the previous one.
     #[cold]
     fn keep_waker(&self, cx: &Context<'_>) {
         let new = WakerSlot::of(cx);
@@ -340,7 +343,7 @@ mod tests {
                 assert_eq!(wheel.next_due(), Some(at(start + ahead)), "{start} {ahead}");
                 wheel.advance(at(start + ahead));
                 assert_eq!(wheel.next_due(), Some(at(start + ahead + 1)), "{start} {ahead}");
-                // A jump as after a sleep of weeks, which does not look at each tick.
+                // A jump as after weeks of suspension, which must not visit each tick.
                 wheel.advance(at(start + 40_000_000));
                 assert_eq!(wheel.next_due(), None);
             }

@@ -1,4 +1,4 @@
-//! How does a connection to an endpoint begin? Without waiting, and where it is asked for as if the client had opened it.
+//! Connections to endpoints: opened without blocking, optionally from the client's address.
 
 use crate::stream::Stream;
 use rustix::fd::{AsFd, AsRawFd};
@@ -7,11 +7,11 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-/// Starts a connection. It may be under way when this returns; a write then says so. `source`: the address that it comes
-/// from, if any. `speaks`: bytes follow at once.
+/// Starts a connection, which may still be in progress on return; a later write reports its failure. With
+/// `source`, it comes from that address (`IP_TRANSPARENT`). With `speaks`, bytes follow at once.
 ///
 /// # Errors
-/// Why it could not even start.
+/// If the connection could not be started.
 pub fn dial(addr: SocketAddr, source: Option<IpAddr>, speaks: bool) -> io::Result<Stream> {
     let kind = Type::STREAM.nonblocking().cloexec();
     let socket = Socket::new(Domain::for_address(addr), kind, Some(Protocol::TCP))?;
@@ -19,8 +19,8 @@ pub fn dial(addr: SocketAddr, source: Option<IpAddr>, speaks: bool) -> io::Resul
         bind(&socket, addr, source)?;
     }
     if speaks {
-        // They carry the last acknowledgement of the handshake: a packet less. Only a saving, so a kernel that does not
-        // know it is fine.
+        // The first bytes then carry the ACK of the handshake, which saves a packet. Ignoring errors is fine
+        // for an optimisation.
         let _ = rustix::net::sockopt::set_tcp_quickack(&socket, false);
     }
     match socket.connect(&addr.into()) {
@@ -31,23 +31,25 @@ pub fn dial(addr: SocketAddr, source: Option<IpAddr>, speaks: bool) -> io::Resul
     Ok(Stream::new(socket.into()))
 }
 
-/// Whether this process may open connections that come from its clients' addresses.
+/// Checks that this process may open connections from its clients' addresses.
 ///
 /// # Errors
-/// It may not: it lacks CAP_NET_ADMIN and CAP_NET_RAW, or the kernel does not know it.
+/// If it lacks CAP_NET_ADMIN and CAP_NET_RAW, or the kernel does not support it.
 pub fn check_transparent() -> io::Result<()> {
     Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?.set_ip_transparent_v4(true)
 }
 
-/// Has the connection come from `source`.
+/// Binds the socket to `source`, which need not be an address of this machine.
 fn bind(socket: &Socket, to: SocketAddr, source: IpAddr) -> io::Result<()> {
     match to {
         SocketAddr::V4(_) => socket.set_ip_transparent_v4(true)?,
         SocketAddr::V6(_) => socket.set_ip_transparent_v6(true)?,
     }
-    // The port is chosen when it is known where the connection leads: each endpoint gets all ports, not a share.
+    // Delays the choice of the port until the destination is known, so that each endpoint gets the whole port
+    // range.
     let on: libc::c_int = 1;
-    // SAFETY: the descriptor is open for the call, and the pointer and length describe `on`, which outlives it.
+    // SAFETY: the descriptor is open for the call, and the pointer and length describe `on`, which outlives
+    // it.
     unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
@@ -57,7 +59,7 @@ fn bind(socket: &Socket, to: SocketAddr, source: IpAddr) -> io::Result<()> {
             size_of_val(&on) as libc::socklen_t,
         );
     }
-    // An address of the other family cannot be spoken from, which is no fault of the endpoint.
+    // A source of the other family cannot work, and is not the endpoint's fault.
     if to.is_ipv4() != source.is_ipv4() {
         return Err(Errno::ADDRNOTAVAIL.into());
     }

@@ -1,8 +1,9 @@
-//! Which listening sockets came with the process, who gets them, and how do its own go on to the one that replaces it? By
-//! number from 3 on and counted in `LISTEN_FDS`, as systemd passes them (sd_listen_fds(3)); found again by their addresses.
+//! Sockets passed between processes: listening sockets that came with this one, and their handover to its
+//! replacement. By number from 3 on and counted in `LISTEN_FDS`, as systemd passes them (sd_listen_fds(3)),
+//! and identified by their addresses.
 //!
-//! A socket that goes on takes along the connections that wait to be accepted there. One that was closed and opened again
-//! would reset them.
+//! An inherited socket keeps the connections that wait to be accepted. Closing it and opening another would
+//! reset them.
 
 use crate::listen::Protocol;
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -19,22 +20,22 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The number of the first one.
+/// Number of the first inherited descriptor.
 const FIRST: RawFd = 3;
 
-/// How many there are.
+/// Variable with their count.
 const COUNT: &str = "LISTEN_FDS";
-/// What each is called, with colons between.
+/// Variable with their names, separated by colons.
 const NAMES: &str = "LISTEN_FDNAMES";
-/// For which process they are.
+/// Variable with the process they are meant for.
 const PID: &str = "LISTEN_PID";
-/// Where the process that is to be replaced waits to hear that all is well. A descriptor of this process.
+/// Variable with the descriptor on which the predecessor waits for the message that this process serves.
 const READY: &str = "EVENKEEL_READY_FD";
 
-/// Which evenkeel the process goes on with, in hex.
+/// Variable with the instance number of the predecessor, in hex.
 const INSTANCE: &str = "EVENKEEL_INSTANCE";
 
-/// What came with the process and was not taken yet. The rest is closed when this is dropped.
+/// Inherited sockets that were not taken yet. The rest is closed on drop.
 #[derive(Debug)]
 pub struct Inherited {
     instance: u64,
@@ -43,22 +44,22 @@ pub struct Inherited {
     ready: Option<File>,
 }
 
-/// Nothing, for an evenkeel that replaces none.
+/// Nothing inherited, with a new instance number.
 impl Default for Inherited {
     fn default() -> Inherited {
-        // Keyed at random, anew each time.
+        // `RandomState` has new keys each time.
         let instance = RandomState::new().hash_one(std::process::id());
         Inherited { instance, bound: HashMap::new(), unix: HashMap::new(), ready: None }
     }
 }
 
 impl Inherited {
-    /// What came with this process. To be called once, before anything else opens or closes descriptors.
+    /// Collects what came with this process. Call it once, before anything else opens or closes descriptors.
     pub fn take_all() -> Inherited {
         let number = |name: &str| std::env::var(name).ok()?.parse::<RawFd>().ok();
         let mut inherited = Inherited::default();
         let ready = number(READY).filter(|fd| *fd >= FIRST);
-        // A predecessor cannot know our number when it says how many there are; systemd does.
+        // systemd sets LISTEN_PID. A predecessor cannot know our pid, but passes READY instead.
         if ready.is_none() && number(PID) != Some(std::process::id() as RawFd) {
             return inherited;
         }
@@ -68,7 +69,7 @@ impl Inherited {
             let transport = match sockopt::socket_type(&fd) {
                 Ok(SocketType::DGRAM) => Protocol::Udp,
                 Ok(SocketType::STREAM) if sockopt::socket_acceptconn(&fd).unwrap_or(false) => Protocol::Tcp,
-                // Whatever is no listening socket is not for us.
+                // Sockets that do not listen are not ours.
                 _ => continue,
             };
             match (transport, getsockname(&fd).map(|addr| (SocketAddr::try_from(addr.clone()), unix_path(&addr)))) {
@@ -84,73 +85,74 @@ impl Inherited {
         inherited
     }
 
-    /// A number that only those processes have that replace one another.
+    /// Number shared only by processes that replace one another.
     pub fn instance(&self) -> u64 {
         self.instance
     }
 
-    /// The listening sockets for TCP at an address.
+    /// Takes the listening TCP sockets at an address.
     pub fn tcp(&mut self, addr: SocketAddr) -> Vec<OwnedFd> {
         self.at((Protocol::Tcp, addr))
     }
 
-    /// The sockets for datagrams at an address.
+    /// Takes the UDP sockets at an address.
     pub fn udp(&mut self, addr: SocketAddr) -> Vec<OwnedFd> {
         self.at((Protocol::Udp, addr))
     }
 
-    /// The sockets at an address.
+    /// Takes the sockets at an address.
     pub fn at(&mut self, at: (Protocol, SocketAddr)) -> Vec<OwnedFd> {
         self.bound.remove(&at).unwrap_or_default()
     }
 
-    /// The listening socket at a path.
+    /// Takes the listening Unix socket at a path.
     pub fn unix(&mut self, path: &Path) -> Option<OwnedFd> {
         self.unix.remove(path)
     }
 
-    /// Addresses of sockets that no listener took.
+    /// Addresses of sockets that no listener has taken.
     pub fn left(&self) -> Vec<String> {
         let bound = self.bound.keys().map(|(_, addr)| addr.to_string());
         bound.chain(self.unix.keys().map(|path| path.display().to_string())).collect()
     }
 
-    /// Lets the process that is to be replaced know that this one serves; closes what was not taken. Whether there is one.
+    /// Closes what was not taken, and notifies the predecessor that this process serves. Returns true if
+    /// there is one.
     pub fn serves(self) -> bool {
         let Inherited { bound, unix, ready, .. } = self;
-        // First, so that the other one is the last to hold these, and can empty them.
+        // Closed first, so that the predecessor is the last holder and can drain them.
         drop((bound, unix));
         match ready {
-            // If it is gone, it needs no word.
+            // If the predecessor is gone, no message is needed.
             Some(mut ready) => ready.write_all(word(std::process::id()).as_bytes()).is_ok(),
             None => false,
         }
     }
 }
 
-/// Begins what a process says that has taken over. A word that nothing else says: what runs as the successor may be
-/// anything, and a pipe of another purpose may have got the same number.
+/// Prefix of the message of a successor. Unmistakable, because whatever runs as the successor may write to a
+/// descriptor of the same number for another purpose.
 const SERVES: &str = "evenkeel serves as process ";
 
 fn word(pid: u32) -> String {
     format!("{SERVES}{pid}\n")
 }
 
-/// The longest word.
+/// Longest message, in bytes.
 pub const WORD_MAX: usize = SERVES.len() + "4294967295\n".len();
 
-/// The id of the process that says so, if it is said that it serves.
+/// Parses the message, and returns the process id of the sender. `None` for anything else.
 pub fn read_word(said: &[u8]) -> Option<u32> {
     let pid = std::str::from_utf8(said).ok()?.strip_prefix(SERVES)?.strip_suffix('\n')?.parse().ok()?;
     (word(pid).as_bytes() == said).then_some(pid)
 }
 
-/// Takes the ownership of a descriptor that came with the process, if it is open.
+/// Takes ownership of an inherited descriptor, if it is open.
 fn adopt(fd: RawFd) -> Option<OwnedFd> {
-    // SAFETY: only borrowed to ask whether it is open, which fails in order if it is not.
+    // SAFETY: only borrowed to check that it is open; the call fails cleanly if it is not.
     fcntl_getfd(unsafe { BorrowedFd::borrow_raw(fd) }).ok()?;
-    // SAFETY: it is open, it was passed to this process to be owned by it, and `take_all` is called once, before anything
-    // else could own it.
+    // SAFETY: it is open, it was passed to this process to own, and `take_all` is called once, before
+    // anything else could own it.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     fcntl_setfd(&fd, FdFlags::CLOEXEC).ok()?;
     ioctl_fionbio(&fd, true).ok()?;
@@ -162,11 +164,11 @@ fn unix_path(addr: &SocketAddrAny) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(addr.path_bytes()?)))
 }
 
-/// Has `command` start with these sockets, each with a name, and with a descriptor on which it can say that it serves, as the
-/// same evenkeel.
+/// Makes `command` inherit these named sockets, and a descriptor on which it reports that it serves as the
+/// same instance.
 ///
 /// # Errors
-/// The process has no descriptors left.
+/// If no descriptor is left.
 pub fn hand_over(
     command: &mut Command,
     instance: u64,
@@ -175,16 +177,16 @@ pub fn hand_over(
 ) -> io::Result<()> {
     let last = FIRST + sockets.len() as RawFd;
     let all = sockets.iter().map(|(_, fd)| *fd).chain([rustix::fd::AsFd::as_fd(ready)]);
-    // Behind those that they are to become, so that none is overwritten before it is in its place.
+    // Copies beyond the target range, so that none is overwritten before it is in place.
     let all: Vec<OwnedFd> = all.map(|fd| fcntl_dupfd_cloexec(fd, last + 1)).collect::<Result<_, _>>()?;
     let names: Vec<&str> = sockets.iter().map(|(name, _)| name.as_str()).collect();
     command.env(COUNT, sockets.len().to_string()).env(NAMES, names.join(":")).env(READY, last.to_string());
     command.env(INSTANCE, format!("{instance:x}"));
-    // They are about this process.
+    // These concern the current process.
     command.env_remove(PID).env_remove("WATCHDOG_PID");
-    // The command opens a pipe on which the child says why it could not become the program. It must not get the number of
-    // one of these, so what is free of the numbers is taken until the command is gone. Should another thread free one
-    // meanwhile, the child still does not say that it serves.
+    // `Command` opens a pipe on which the child reports a failed exec. It must not get one of the target
+    // numbers, so free ones are occupied until the command is dropped. If another thread frees one meanwhile,
+    // the child still does not report that it serves.
     let mut taken = Vec::new();
     while let fd = fcntl_dupfd_cloexec(ready, FIRST)?
         && fd.as_raw_fd() <= last
@@ -194,15 +196,15 @@ pub fn hand_over(
     let place = move || {
         let _taken = &taken;
         for (fd, to) in all.iter().zip(FIRST..) {
-            // SAFETY: the descriptor is open, and a child between fork and exec may overwrite any other: all that it needs
-            // are these and the first three. The copy stays open over exec.
+            // SAFETY: the descriptor is open, and a child between fork and exec may overwrite any other: it
+            // needs only these and the first three. The copy stays open across exec.
             if unsafe { libc::dup2(fd.as_raw_fd(), to) } < 0 {
                 return Err(io::Error::last_os_error());
             }
         }
         Ok(())
     };
-    // SAFETY: between fork and exec only dup2(2) is called, which may be called from a signal handler, and nothing is
+    // SAFETY: between fork and exec only dup2(2) is called, which is async-signal-safe, and nothing is
     // allocated or locked.
     unsafe { command.pre_exec(place) };
     Ok(())
@@ -218,7 +220,7 @@ mod tests {
             assert!(word(pid).len() <= WORD_MAX);
             assert_eq!(read_word(word(pid).as_bytes()), Some(pid));
         }
-        // 0 0 0 2 and NOEX: what std says on its own pipe of a program that is not there.
+        // 0 0 0 2 and NOEX: what std writes to its own pipe if the program does not exist.
         for other in
             ["", "1", "\0\0\0\x02NOEX", SERVES, "evenkeel serves as process 7", "evenkeel serves as process +7\n"]
         {

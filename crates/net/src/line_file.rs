@@ -1,18 +1,18 @@
-//! How are lines written to a disk that may be full? Lines that do not fit are counted. A line of which only the beginning fits
-//! is completed before anything else is written, so that every line of the file is whole.
+//! Lines written to a file on a disk that may be full. Lines that do not fit are counted. A line that was
+//! written in part is completed before anything else, so that every line of the file is whole.
 
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A file of lines.
+/// A file that only ever gets whole lines.
 #[derive(Debug)]
 pub(crate) struct LineFile<W> {
     out: W,
     torn: Option<Torn>,
 }
 
-/// A line whose beginning is in the file.
+/// A line of which only a part is in the file.
 #[derive(Debug)]
 struct Torn {
     rest: Vec<u8>,
@@ -28,7 +28,7 @@ impl<W: Write> LineFile<W> {
     /// Writes whole lines. `lost` counts those that cannot be written.
     ///
     /// # Errors
-    /// Why lines were lost, and how many.
+    /// The cause, and the number of lines lost.
     pub(crate) fn write(&mut self, lines: &[u8], lost: &Arc<AtomicU64>) -> Result<(), (io::Error, u64)> {
         let fail = |error, rest| {
             let count = memchr::memchr_iter(b'\n', rest).count() as u64;
@@ -70,7 +70,7 @@ impl<W> Drop for LineFile<W> {
     }
 }
 
-/// Writes as many bytes as can be written: how many, and why not all.
+/// Writes as many bytes as possible. Returns their number, and the error that prevented the rest.
 fn write_some(out: &mut impl Write, bytes: &[u8]) -> (usize, io::Result<()>) {
     let mut written = 0;
     while written < bytes.len() {
@@ -88,7 +88,7 @@ fn write_some(out: &mut impl Write, bytes: &[u8]) -> (usize, io::Result<()>) {
 mod tests {
     use super::*;
 
-    /// A disk with room for so many more bytes.
+    /// A disk with room for this many more bytes.
     struct Disk {
         room: usize,
         file: Vec<u8>,

@@ -1,5 +1,5 @@
-//! How do lines get to a logger that listens at a socket? Each as a datagram: for a syslog (RFC 5424), or for the journal of
-//! systemd by its own protocol. A logger that is gone, or does not keep up, costs lines and never time.
+//! Lines sent to a logger as datagrams: to a syslog (RFC 5424), or to the systemd journal over its native
+//! protocol. A logger that is gone or too slow costs lines but no time.
 
 use crate::clock;
 use std::io::{self, Write};
@@ -10,24 +10,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
-/// The longest wait for a logger that takes nothing, before its lines are lost.
+/// Longest wait for a logger that accepts nothing before lines are dropped.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// The same while lines are being lost.
+/// Longest wait while lines are already being dropped.
 const NO_PATIENCE: Duration = Duration::from_millis(1);
 
-/// What the lines are said to be of.
+/// Application name of the lines.
 const APP: &str = "evenkeel";
-/// Severity "informational", for both protocols.
+/// Severity "informational" in both protocols.
 const INFO: u8 = 6;
 
-/// Where a logger listens.
+/// Address and protocol of a logger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Logger {
-    /// A syslog, at a Unix socket.
+    /// Syslog at a Unix socket, with the facility of the lines.
     SyslogUnix(PathBuf, u8),
-    /// A syslog over UDP.
+    /// Syslog over UDP, with the facility of the lines.
     SyslogUdp(SocketAddr, u8),
-    /// The journal of systemd.
+    /// Socket of the systemd journal.
     Journald(PathBuf),
 }
 
@@ -36,11 +36,11 @@ enum Socket {
     Udp(UdpSocket),
 }
 
-/// Lines on their way to one.
+/// Lines on their way to a logger.
 pub(crate) struct LineSocket {
     to: Logger,
     socket: Option<Socket>,
-    /// The beginning of each datagram.
+    /// Common prefix of the datagrams of a batch.
     front: Vec<u8>,
     host: String,
     message: Vec<u8>,
@@ -75,7 +75,7 @@ impl Socket {
         match self {
             Socket::Unix(socket) => socket.send(message).map(drop),
             Socket::Udp(socket) => match socket.send(message) {
-                // What is said of the datagram before.
+                // The error belongs to the previous datagram.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => socket.send(message).map(drop),
                 sent => sent.map(drop),
             },
@@ -86,7 +86,7 @@ impl Socket {
 impl LineSocket {
     pub(crate) fn new(to: Logger) -> LineSocket {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        // A name without what would end the field; `-` stands for none.
+        // Only characters that cannot end the field; `-` stands for no name.
         let mut host: String = host.trim().chars().filter(char::is_ascii_graphic).take(255).collect();
         if host.is_empty() {
             host.push('-');
@@ -97,7 +97,7 @@ impl LineSocket {
     /// Sends whole lines. `lost` counts those that cannot be sent.
     ///
     /// # Errors
-    /// Why lines were lost, and how many.
+    /// The cause, and the number of lines lost.
     pub(crate) fn write(&mut self, lines: &[u8], lost: &Arc<AtomicU64>) -> Result<(), (io::Error, u64)> {
         self.begin_batch(SystemTime::now());
         let (mut failed, mut count, mut gives_up) = (None, 0, false);
@@ -107,7 +107,7 @@ impl LineSocket {
                 continue;
             }
             if let Err(error) = self.send(line.strip_suffix(b"\n").unwrap_or(line)) {
-                // One that is too long says nothing of the next.
+                // A line that is too long does not affect the next.
                 gives_up = error.raw_os_error() != Some(libc::EMSGSIZE);
                 failed = Some(error);
                 count += 1;
@@ -122,7 +122,7 @@ impl LineSocket {
         if self.is_losing != is_losing
             && let Some(socket) = &self.socket
         {
-            // Without it sends wait longer, or not at all.
+            // On failure sends wait longer, or not at all.
             let _ = socket.wait_at_most(if is_losing { NO_PATIENCE } else { PATIENCE });
         }
         self.is_losing = is_losing;
@@ -134,7 +134,7 @@ impl LineSocket {
         self.message.extend_from_slice(line);
         if let Some(socket) = &self.socket {
             match socket.send(&self.message) {
-                // A logger that was started again has another socket at the same place.
+                // A restarted logger has a new socket at the same path.
                 Err(error) if has_gone(&error) => self.socket = None,
                 sent => return sent,
             }
@@ -144,7 +144,7 @@ impl LineSocket {
         self.socket.insert(socket).send(&self.message)
     }
 
-    /// Makes the beginning that the datagrams of a batch share; a batch is of one second.
+    /// Builds the prefix shared by the datagrams of a batch, which spans at most a second.
     fn begin_batch(&mut self, now: SystemTime) {
         self.front.clear();
         let (app, host, pid) = (APP, &self.host, std::process::id());
@@ -155,7 +155,7 @@ impl LineSocket {
             }
             Logger::Journald(_) => write!(self.front, "PRIORITY={INFO}\nSYSLOG_IDENTIFIER={app}\nMESSAGE="),
         };
-        // A vector takes all.
+        // Writing to a vector cannot fail.
         drop(written);
     }
 }
@@ -165,7 +165,7 @@ fn has_gone(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionRefused | ConnectionReset | NotConnected | NotFound)
 }
 
-/// As RFC 5424 wants it (section 6.2.3).
+/// Formats a timestamp of RFC 5424 (section 6.2.3).
 fn timestamp(now: SystemTime) -> String {
     let ms = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
     let (second, milli) = (ms / 1000, ms % 1000);
@@ -182,7 +182,7 @@ mod tests {
         Arc::default()
     }
 
-    /// A socket in a folder of its own, and where it is.
+    /// A socket at a unique path, and the path.
     fn listener() -> (UnixDatagram, PathBuf) {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let name = format!("evenkeel-log-{}-{}.sock", std::process::id(), NUMBER.fetch_add(1, Relaxed));
@@ -234,7 +234,7 @@ mod tests {
         let (socket, path) = listener();
         let mut out = LineSocket::new(Logger::SyslogUnix(path.clone(), 16));
         let (count, batch) = (lost(), "x\n".repeat(5000));
-        // The kernel takes some, and then no more, as no line is read.
+        // The kernel accepts some until its queue is full, as no line is read.
         let (_, first) = out.write(batch.as_bytes(), &count).expect_err("no queue is that long");
         let (_, second) = out.write(batch.as_bytes(), &count).expect_err("still full");
         assert_eq!((first + second, second), (count.load(Relaxed), 5000));

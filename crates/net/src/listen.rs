@@ -1,5 +1,4 @@
-//! Where do clients come in? Sockets for each worker at every address (`SO_REUSEPORT`); those that came with the process go
-//! first.
+//! Listening sockets: one per worker at every address (`SO_REUSEPORT`). Inherited ones are used first.
 
 use crate::datagrams::socket::{join_segments, open, turn_on};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
@@ -11,37 +10,32 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::{fmt, io};
 
-/// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
+/// Most connections that wait to be accepted; the kernel caps it at `net.core.somaxconn`.
 pub const BACKLOG: i32 = 4096;
 
-/// Bytes of datagrams that may wait to be taken; the kernel caps it at `net.core.rmem_max`. A flow has what the kernel gives,
-/// as its datagrams do not wait for those of others.
+/// Receive buffer of a UDP listener, in bytes; the kernel caps it at `net.core.rmem_max`. Sockets of flows
+/// keep the kernel's default, because their datagrams do not wait for those of others.
 const WAITING_MAX: usize = 4 << 20;
 
-/// Seconds that the kernel waits for a client's first bytes before it shows us the connection. The header timeout is
-/// ours; this is only so that a client that sends at once is read at once.
+/// Seconds that the kernel waits for a client's first bytes before it hands over the connection. Only so that
+/// a client that sends at once is read at once; the header timeout is our own.
 const DEFER_ACCEPT_S: i32 = 1;
 
-/// A listening socket. It is closed when its workers, mostly one, have let go of it.
+/// A listening socket. Closed when all its workers, usually one, have dropped it.
 pub type ListenFd = Arc<OwnedFd>;
 
-/// By which of them a socket is reached: each has ports of its own.
+/// Transport of a socket. TCP and UDP ports are separate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
-    /// Connections.
     Tcp,
-    /// Datagrams.
     Udp,
 }
 
-/// An address of a listener that cannot be listened on.
+/// Error: an address of a listener that cannot be listened on.
 #[derive(Debug)]
 pub struct CannotListen {
-    /// The name of the listener.
     pub listener: Arc<str>,
-    /// The address.
     pub addr: SocketAddr,
-    /// Why.
     pub error: io::Error,
 }
 
@@ -58,12 +52,12 @@ impl Error for CannotListen {
     }
 }
 
-/// Opens one listening socket for each of `workers` workers, or more: those that are `given` are used first, and each
-/// of them, as clients may wait there.
+/// Opens at least one listening socket for each worker. Inherited sockets in `given` are used first, and all
+/// of them, because clients may wait there.
 ///
 /// # Errors
-/// As `bind(2)` and `listen(2)`. An address that another process listens on is in use, even if that process would
-/// share it: two balancers that silently take half of the clients each are never wanted.
+/// Those of `bind(2)` and `listen(2)`. An address that another process listens on counts as in use, even if
+/// that process would share it: two balancers that silently get half of the clients each are never intended.
 pub fn tcp(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>) -> io::Result<Vec<Vec<ListenFd>>> {
     let socket = |shared: bool| -> io::Result<Socket> {
         let kind = Type::STREAM.nonblocking().cloexec();
@@ -74,18 +68,19 @@ pub fn tcp(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>) -> io::Result<
         Ok(socket)
     };
     let ready = |socket: &Socket| {
-        // Accepted sockets inherit it: small responses must not wait for the acknowledgement of the one before.
+        // Accepted sockets inherit this: small responses must not wait for an ACK of the previous one.
         socket.set_tcp_nodelay(true)?;
         socket.listen(BACKLOG)
     };
     share_out(workers, given, socket, ready)
 }
 
-/// Opens one socket for each of `workers` workers, or more: those that are `given` are used first. `joins`: whether several
-/// datagrams of one sender may come as one.
+/// Opens at least one UDP socket for each worker, using the sockets in `given` first. `joins` lets the kernel
+/// coalesce datagrams of one sender.
 ///
 /// # Errors
-/// As `bind(2)`. An address that another process has is in use, even if that process would share it.
+/// Those of `bind(2)`. An address that another process has counts as in use, even if that process would share
+/// it.
 pub fn udp(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>, joins: bool) -> io::Result<Vec<Vec<ListenFd>>> {
     let socket = |shared: bool| -> io::Result<Socket> {
         let socket = open(addr)?;
@@ -95,10 +90,10 @@ pub fn udp(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>, joins: bool) -
     };
     let ready = |socket: &Socket| {
         socket.set_recv_buffer_size(WAITING_MAX)?;
-        // The process that had a given one before may have wanted it otherwise.
+        // The previous owner of an inherited socket may have set it differently.
         join_segments(socket, joins);
         if addr.ip().is_unspecified() {
-            // An answer must come from the address that was asked, which only the datagram tells.
+            // An answer must come from the address that was asked, which only the datagram carries.
             let (level, name) = match addr {
                 SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_PKTINFO),
                 SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
@@ -110,25 +105,27 @@ pub fn udp(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>, joins: bool) -
     share_out(workers, given, socket, ready)
 }
 
-/// Accepts a connection that waits; `None`: that client has left already, or a signal came, and another may wait.
+/// Accepts a waiting connection. `None` if that client has already left or a signal arrived; another may
+/// wait.
 ///
 /// # Errors
-/// As `accept(2)`: `AGAIN` if none waits.
+/// Those of `accept(2)`: `AGAIN` if none waits.
 #[inline]
 pub fn accept(socket: &ListenFd) -> Result<Option<(OwnedFd, SocketAddr)>, Errno> {
     match rustix::net::acceptfrom_with(socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
         Ok((fd, peer)) => Ok(peer.and_then(|peer| Some((fd, SocketAddr::try_from(peer).ok()?)))),
-        // Neither is about the next one.
+        // Neither concerns the next connection.
         Err(Errno::CONNABORTED | Errno::INTR) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// With it the first read of an accepted connection finds its bytes there. An optimisation: a kernel without it is fine.
+/// Makes the kernel hand over connections with their first bytes. An optimisation: failure is ignored.
 pub fn defer_accept(socket: &impl AsFd, defers: bool) {
     let seconds = if defers { DEFER_ACCEPT_S } else { 0 };
     let len = size_of_val(&seconds) as libc::socklen_t;
-    // SAFETY: the descriptor is open for the call, and the pointer and length describe `seconds`, which outlives it.
+    // SAFETY: the descriptor is open for the call, and the pointer and length describe `seconds`, which
+    // outlives it.
     unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
@@ -140,13 +137,12 @@ pub fn defer_accept(socket: &impl AsFd, defers: bool) {
     }
 }
 
-/// For each of `workers` workers one socket at an address, or more: those that are `given` are used first, and each of them
-/// later, as clients may wait there. `socket` binds one, alone or as one of several; `ready` makes of it what a worker
-/// can use.
+/// Distributes `given` sockets over the workers, and opens one for each worker without. `socket` binds a new
+/// one, shared or exclusive; `ready` prepares a socket for use.
 ///
 /// # Errors
-/// Theirs. An address that another process listens on is in use, even if that process would share it: two balancers that
-/// silently take half of the clients each are never wanted.
+/// Those of the closures. An address that another process listens on counts as in use, even if that process
+/// would share it.
 fn share_out(
     workers: usize,
     given: Vec<OwnedFd>,
@@ -169,7 +165,8 @@ fn share_out(
         by_worker[index % workers].push(socket.clone());
     }
     for (index, sockets) in by_worker.iter_mut().enumerate().filter(|(_, sockets)| sockets.is_empty()) {
-        // One that came without SO_REUSEPORT cannot have others beside it: then it serves several workers.
+        // An inherited socket without SO_REUSEPORT prevents others at its address, and then serves several
+        // workers.
         sockets.push(match (another(), given.is_empty()) {
             (Err(_), false) => given[index % given.len()].clone(),
             (another, _) => another?,

@@ -1,5 +1,5 @@
-//! How do lines get into a file, or to a logger? Each thread fills a batch of its own; full batches go to a writer thread, so
-//! that a slow disk or a dead logger never stops a worker.
+//! Log lines on their way to a file or a logger. Each thread fills batches of its own, which a writer thread
+//! writes, so that a slow disk or a dead logger never stops a worker.
 
 use crate::line_file::LineFile;
 use crate::line_socket::LineSocket;
@@ -14,66 +14,66 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// A batch is handed over when it gets this large, or at the latest each second.
+/// Size at which a batch is handed over, in bytes; otherwise that happens each second.
 const BATCH: usize = 64 * 1024;
 
-/// Batches that may wait for the disk: 16 MiB. More are dropped, and counted.
+/// Most batches that wait for the disk: 16 MiB. More are dropped and counted.
 const BATCHES_WAITING_MAX: usize = 256;
 
-/// Time in which what waits must be written at the end. A pipe that nothing reads, or a disk that does not answer, holds up
-/// neither a reload nor the end of the process.
+/// Longest wait for unwritten lines at the end. A pipe that nobody reads, or a hung disk, delays neither a
+/// reload nor the end of the process.
 const FINISH_MAX: Duration = Duration::from_secs(2);
 
-/// Least time between two words of lost lines.
+/// Least time between two log messages about lost lines.
 const SAY_EVERY: Duration = Duration::from_secs(60);
 
-/// Where lines go.
+/// Destination of log lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sink {
-    /// Standard output.
+    /// Standard output, unbuffered.
     Stdout,
-    /// Standard error.
+    /// Standard error, unbuffered.
     Stderr,
-    /// Appended to this file.
+    /// File to append to; created if missing.
     File(PathBuf),
-    /// As datagrams.
+    /// Logger that gets each line as a datagram.
     Logger(Logger),
 }
 
-/// What lines are written to.
+/// Open destination of lines.
 enum Out {
     File(LineFile<File>),
     Socket(LineSocket),
 }
 
-/// The thread that writes. Ends, with everything written, when all [`Batch`]es are gone.
+/// Handle of the writer thread, which ends when all [`Batch`]es are gone and everything is written.
 #[derive(Debug)]
 pub struct Writer {
     sender: SyncSender<Task>,
     what: &'static str,
     thread: JoinHandle<()>,
-    /// Lines that found the queue full.
+    /// Number of lines dropped because the queue was full.
     overrun: Arc<AtomicU64>,
 }
 
-/// What the thread is given.
+/// Message to the writer thread.
 enum Task {
     Write(Lines),
-    /// Writes there from now on.
+    /// Switches to another destination.
     Turn(Out),
 }
 
-/// Whole lines, and where they are counted if they cannot be written.
+/// Whole lines, with the counter for lines that cannot be written.
 struct Lines {
     text: Vec<u8>,
     lost: Arc<AtomicU64>,
 }
 
 impl Out {
-    /// Opens it. A logger need not be there yet.
+    /// Opens the destination. A logger need not be there yet.
     fn open(sink: &Sink) -> io::Result<Out> {
         let file = match sink {
-            // Not by way of `Stdout`, which keeps what it cannot write.
+            // Bypasses `Stdout`, which keeps what it cannot write.
             Sink::Stdout => io::stdout().as_fd().try_clone_to_owned()?.into(),
             Sink::Stderr => io::stderr().as_fd().try_clone_to_owned()?.into(),
             Sink::File(path) => OpenOptions::new().create(true).append(true).open(path)?,
@@ -90,20 +90,20 @@ impl Out {
     }
 }
 
-/// What was said of lines that were lost.
+/// State of the messages about lost lines.
 struct Said {
     what: &'static str,
-    /// Lines lost since it was possible to write.
+    /// Lines lost since writing last succeeded; `None` while it does.
     lost: Option<u64>,
-    /// When that was said.
+    /// Time of the last message about that.
     at: Option<Instant>,
     overrun: Arc<AtomicU64>,
-    /// Lines of `overrun` that were told of, and when.
+    /// Value of `overrun` at the last message about it, and its time.
     told: (u64, Option<Instant>),
 }
 
 impl Said {
-    /// Says what became of a batch, as far as that is news.
+    /// Logs the result of a batch if that is news.
     fn hear(&mut self, written: Result<(), (io::Error, u64)>) {
         let log = self.what;
         match (written, &mut self.lost) {
@@ -138,10 +138,10 @@ fn is_due(said: Option<Instant>) -> bool {
 }
 
 impl Writer {
-    /// Opens the log of that name.
+    /// Opens a log. `what` names it in messages.
     ///
     /// # Errors
-    /// The file cannot be opened.
+    /// If the file cannot be opened.
     pub fn open(sink: &Sink, what: &'static str) -> io::Result<Writer> {
         let mut out = Out::open(sink)?;
         let (sender, tasks): (_, Receiver<Task>) = sync_channel(BATCHES_WAITING_MAX);
@@ -159,27 +159,28 @@ impl Writer {
         Ok(Writer { sender, what, thread, overrun })
     }
 
-    /// A batch for one thread. `dropped` counts its lines that could not be written: the disk was full, or too slow.
+    /// A batch for one thread. `dropped` counts its lines that could not be written, because the disk was
+    /// full or too slow.
     pub fn batch(&self, dropped: Arc<AtomicU64>) -> Batch {
         let (sender, overrun) = (self.sender.clone(), self.overrun.clone());
         Batch { lines: Vec::with_capacity(BATCH + 4096), sender, dropped, overrun }
     }
 
-    /// Opens it again: after what waits is written, lines go there.
+    /// Switches to `sink` after the waiting lines are written.
     ///
     /// # Errors
-    /// It cannot be opened, or so much waits for the disk that this cannot.
+    /// If it cannot be opened, or the queue is full.
     pub fn reopen(&self, sink: &Sink) -> io::Result<()> {
         let out = Out::open(sink)?;
         self.sender.try_send(Task::Turn(out)).map_err(|_| io::Error::other("the disk does not keep up"))
     }
 
-    /// Waits until all is written, for two seconds at most. All batches must be gone.
+    /// Waits until everything is written, for at most two seconds. All batches must be gone.
     #[expect(clippy::disallowed_methods, reason = "the thread that ends or reloads, which serves nothing")]
     pub fn finish(self) {
         drop(self.sender);
         let until = Instant::now() + FINISH_MAX;
-        // A thread cannot be joined for a time.
+        // `join` has no timeout.
         while !self.thread.is_finished() {
             if Instant::now() >= until {
                 return tracing::error!(log = self.what, "the destination accepts nothing; the last lines are lost");
@@ -189,7 +190,7 @@ impl Writer {
     }
 }
 
-/// The lines of one thread that were not handed over yet.
+/// Lines of one thread that were not handed over yet.
 #[derive(Debug)]
 pub struct Batch {
     lines: Vec<u8>,
@@ -199,7 +200,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Adds what `write` appends: whole lines.
+    /// Adds the whole lines that `write` appends.
     #[inline]
     pub fn add_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         write(&mut self.lines);
@@ -208,12 +209,12 @@ impl Batch {
         }
     }
 
-    /// Adds text: whole lines.
+    /// Adds a text of whole lines.
     pub fn add_text(&mut self, lines: &str) {
         self.add_with(|to| to.extend_from_slice(lines.as_bytes()));
     }
 
-    /// Lines so far that could not be written.
+    /// Number of lines so far that could not be written.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Relaxed)
     }
@@ -223,7 +224,7 @@ impl Batch {
         !self.lines.is_empty()
     }
 
-    /// Gives the lines to the writer.
+    /// Hands the lines over to the writer thread.
     #[cold]
     pub fn hand_over(&mut self) {
         if self.lines.is_empty() {
@@ -241,7 +242,7 @@ impl Batch {
     }
 }
 
-/// The last lines are written too.
+/// Hands over the last lines.
 impl Drop for Batch {
     fn drop(&mut self) {
         self.hand_over();

@@ -1,10 +1,10 @@
-//! How does a large body pass without being copied? Through a pipe inside the kernel: splice(2) moves references to
-//! the pages from one socket to the other.
+//! Transfer of large bodies without copying, through a kernel pipe: splice(2) moves references to pages from
+//! one socket to another.
 //!
-//! Measured on a busy machine, interleaved, medians of five: 501 us of processor time for 1 MB, copied 579.
+//! Measured on a busy machine, interleaved, medians of five: 501 us of CPU time for 1 MB, against 579 copied.
 //!
-//! Of HTTP only what is left of a body whose length is known: chunks must be read to know where they end. Small bodies come
-//! with their head in one read, and a copy of a few kilobytes costs less than the detour.
+//! For HTTP this applies only to the rest of a body of known length: chunks must be read to find their end.
+//! Small bodies arrive with their head in one read, and copying a few kilobytes is cheaper than the detour.
 
 use crate::stream::Stream;
 use rustix::fd::OwnedFd;
@@ -15,18 +15,19 @@ use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll, ready};
 
-/// Bytes left of a body from which on it is spliced.
+/// Remaining bytes of a body from which on it is spliced.
 pub const SPLICE_MIN: u64 = 16 * 1024;
 
-/// What a pipe should hold, at best: the more that passes at once, the fewer acknowledgements and wakeups. Measured for 1 MB
-/// over TCP, interleaved, of HAProxy's time: 0.97 with 64 KiB, 0.85 with 256 KiB, 0.82 with 1 MiB.
+/// Preferred pipe sizes, in bytes: the more passes at once, the fewer ACKs and wakeups. Measured for 1 MB
+/// over TCP, interleaved, as a share of HAProxy's time: 0.97 with 64 KiB, 0.85 with 256 KiB, 0.82 with 1 MiB.
 const PIPE_SIZES: [usize; 2] = [1024 * 1024, 256 * 1024];
 
-/// The kernel gives each user a budget for pipes, and what is over it holds a page or two: then a copy is cheaper.
+/// Smallest useful pipe, in bytes. The kernel limits each user's pipes, and beyond that they hold a page or
+/// two: a copy is then cheaper.
 const PIPE_SIZE_MIN: usize = 64 * 1024;
 
-/// Pipes of a worker. More transfers at a time are copied: a slow reader may leave its pipe full for long, and a pipe is
-/// memory of the kernel.
+/// Most pipes of a worker; further transfers are copied. A slow reader may keep its pipe full for long, and
+/// pipes are kernel memory.
 const PIPES_MAX: usize = 64;
 
 thread_local! {
@@ -34,16 +35,16 @@ thread_local! {
     static MADE: Cell<usize> = const { Cell::new(0) };
 }
 
-/// A pipe. It goes back to its worker when dropped, unless something is left in it.
+/// A pipe. Returns to its worker when dropped, unless bytes are left in it.
 #[derive(Debug)]
 pub struct Pipe {
-    /// The end to read from, the end to write to and the size; there until it is dropped.
+    /// Read end, write end and size; `Some` until it is dropped.
     ends: Option<(OwnedFd, OwnedFd, usize)>,
     held: usize,
 }
 
 impl Pipe {
-    /// A pipe, if the worker has not too many and the kernel has one to give.
+    /// Takes a pipe; `None` if the worker has too many or the kernel refuses.
     pub fn take() -> Option<Pipe> {
         let free = FREE.with_borrow_mut(Vec::pop);
         let ends = match free {
@@ -63,10 +64,11 @@ impl Pipe {
         Some(Pipe { ends: Some(ends), held: 0 })
     }
 
-    /// Moves up to `most` bytes into it, which must be empty: how many, 0 at the end of `from`.
+    /// Moves up to `most` bytes from `from` into the pipe, which must be empty. Returns their number, 0 at
+    /// the end of the stream.
     ///
     /// # Errors
-    /// As `splice(2)`.
+    /// Those of `splice(2)`.
     pub fn poll_fill(&mut self, cx: &mut Context<'_>, from: &Stream, most: u64) -> Poll<io::Result<usize>> {
         let Pipe { ends: Some((_, write, size)), held } = self else { return Poll::Ready(Ok(0)) };
         let most = usize::try_from(most).unwrap_or(usize::MAX).min(*size);
@@ -74,10 +76,10 @@ impl Pipe {
         Poll::Ready(Ok(*held))
     }
 
-    /// Moves all out of it.
+    /// Moves all bytes out of the pipe.
     ///
     /// # Errors
-    /// As `splice(2)`.
+    /// Those of `splice(2)`.
     pub fn poll_drain(&mut self, cx: &mut Context<'_>, to: &Stream) -> Poll<io::Result<()>> {
         let Pipe { ends: Some((read, ..)), held } = self else { return Poll::Ready(Ok(())) };
         while *held > 0 {
@@ -93,25 +95,25 @@ impl Drop for Pipe {
         if self.held > 0 {
             return MADE.set(MADE.get() - 1);
         }
-        // `try_with`: at the end of its thread a pipe is closed like anything else.
+        // During thread teardown a pipe is simply closed.
         let _ = FREE.try_with(|free| free.borrow_mut().push(ends));
     }
 }
 
-/// Which side ended a transfer early.
+/// Side that ended a transfer early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The one read from: it failed, or closed before all had come.
+    /// Source: it failed, or closed before all bytes had arrived.
     From,
-    /// The one written to.
+    /// Destination: it failed or was reset.
     To,
 }
 
-/// Moves `left` bytes from one socket to the other, and calls `moved` with the number of each part that has arrived. Adds
-/// one to `to_due` while it is the socket written to that it waits for.
+/// Moves `left` bytes between two sockets, and calls `moved` with the size of each part that was written.
+/// `to_due` is incremented while the transfer waits for the destination.
 ///
 /// # Errors
-/// Which side ended it early. What was in the pipe is lost with it, as is the connection.
+/// The side that ended it early. Bytes in the pipe are lost, and so is the connection.
 pub async fn relay(
     mut pipe: Pipe,
     from: &Stream,
@@ -135,7 +137,7 @@ pub async fn relay(
 }
 
 fn transfer(from: &OwnedFd, to: &OwnedFd, len: usize) -> Result<usize, Errno> {
-    // Without MORE: it was measured to cost a little, not to save.
+    // Without MORE, which was measured to cost a little instead of saving anything.
     splice(from, None, to, None, len, SpliceFlags::NONBLOCK | SpliceFlags::MOVE)
 }
 

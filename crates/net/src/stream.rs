@@ -1,8 +1,9 @@
-//! How are bytes read from and written to a socket? Directly; the event loop hears of it only when that would block.
+//! TCP streams that read and write the socket directly, and involve the event loop only when that would
+//! block.
 //!
-//! A client that sends one request and gets its answer may never be registered with the event loop: no `epoll_ctl`, no
-//! wakeup (measured: 21.5 -> 15.7 us a request where the client closes). All methods take `&self`, so that both
-//! directions of a connection can be under way in one task.
+//! A client that sends one request and gets its response may never be registered with the event loop: no
+//! `epoll_ctl`, no wakeup (measured: 21.5 -> 15.7 us per request where the client closes). All methods take
+//! `&self`, so that one task can run both directions of a connection.
 
 use crate::buffer::Buf;
 use crate::event_loop::Watched;
@@ -18,47 +19,49 @@ use std::io;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-/// Time between keep-alive probes, as in Go. Nine of 75 s, as Linux has it, would find a dead peer after eleven minutes.
+/// Time between keep-alive probes, as in Go. Linux's default of nine at 75 s would take eleven minutes to
+/// find a dead peer.
 const PROBE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Keep-alive probes without an answer after which a peer is gone.
+/// Unanswered keep-alive probes after which a peer is considered dead.
 const PROBES: u32 = 4;
 
 /// A non-blocking TCP socket.
 #[derive(Debug)]
 pub struct Stream {
-    /// Before `fd`: the descriptor is closed last, and that ends the watch.
+    /// Dropped before `fd`, because closing the descriptor ends the watch.
     watched: OnceCell<Watched>,
     fd: OwnedFd,
-    /// Whether the kernel was told to send small writes at once.
+    /// True once `TCP_NODELAY` is set.
     at_once: Cell<bool>,
     /// True if closing resets the connection.
     resets: Cell<bool>,
 }
 
 impl Stream {
-    /// Takes over a non-blocking socket.
+    /// Takes ownership of a non-blocking socket.
     pub fn new(fd: OwnedFd) -> Stream {
         Stream { watched: OnceCell::new(), fd, at_once: Cell::new(false), resets: Cell::new(false) }
     }
 
-    /// From now on a small write does not wait for the acknowledgement of the one before (`TCP_NODELAY`). Not needed for
-    /// the first write, and so not done for a connection that sees only one. An error does not matter: it is slower then.
+    /// Sends small writes from now on without waiting for ACKs (`TCP_NODELAY`). The first write does not need
+    /// it, so a connection with a single one saves the call. Errors only cost time and are ignored.
     pub fn send_at_once(&self) {
         if !self.at_once.replace(true) {
             let _ = rustix::net::sockopt::set_tcp_nodelay(&self.fd, true);
         }
     }
 
-    /// Has the kernel acknowledge what came at once. An error does not matter: it is later then.
+    /// Makes the kernel send an ACK for received bytes at once. Errors only cost time and are ignored.
     pub fn acknowledge(&self) {
         let _ = rustix::net::sockopt::set_tcp_quickack(&self.fd, true);
     }
 
-    /// Has the event loop watch the socket at once: the next read would find nothing there yet.
+    /// Registers the socket with the event loop now, for a caller that knows that the next read would find
+    /// nothing.
     ///
     /// # Errors
-    /// The event loop cannot take it.
+    /// If the event loop cannot register it.
     pub fn watch(&self) -> io::Result<()> {
         self.watched().map(|_| ())
     }
@@ -74,10 +77,10 @@ impl Stream {
         }
     }
 
-    /// Reads into the buffer's room: the number of bytes, 0 at the end.
+    /// Reads into the buffer's room. Returns the number of bytes, 0 at the end.
     ///
     /// # Errors
-    /// As `recv(2)`.
+    /// Those of `recv(2)`.
     #[inline]
     pub fn poll_read(&self, cx: &mut Context<'_>, buf: &mut Buf) -> Poll<io::Result<usize>> {
         if self.watched.get().is_none() {
@@ -95,10 +98,10 @@ impl Stream {
         }
     }
 
-    /// Reads into `room`: the number of bytes, which are at its front, 0 at the end.
+    /// Reads to the front of `room`. Returns the number of bytes, 0 at the end.
     ///
     /// # Errors
-    /// As `recv(2)`.
+    /// Those of `recv(2)`.
     #[cfg(feature = "tokio-io")]
     pub fn poll_read_slice(
         &self,
@@ -108,11 +111,11 @@ impl Stream {
         self.poll_io_read(cx, |fd| rustix::net::recv(fd, &mut *room, RecvFlags::empty()).map(|(_, n)| n))
     }
 
-    /// Reads into what `room` takes, which is asked for only when something may be there: a waiting task holds no buffer.
-    /// The buffer, and the number of bytes that came, 0 at the end.
+    /// Reads into a buffer from `room`, which is called only when something may be there, so that a waiting
+    /// task holds no buffer. Returns the number of bytes, 0 at the end, with the buffer.
     ///
     /// # Errors
-    /// As `recv(2)`.
+    /// Those of `recv(2)`.
     #[inline]
     pub fn poll_read_into(&self, cx: &mut Context<'_>, room: impl Fn() -> Buf) -> Poll<io::Result<(usize, Buf)>> {
         let read = || self.read_ready(&room);
@@ -131,15 +134,15 @@ impl Stream {
         }
     }
 
-    /// The same without waiting; `None` if there is nothing. Asks the socket itself, as the event loop may not have told yet
-    /// of what has come.
+    /// Like [`poll_read_into`](Self::poll_read_into) without waiting; `None` if there is nothing. Reads the
+    /// socket itself, because the event loop may not know yet what has arrived.
     #[inline]
     pub fn read_ready(&self, room: impl Fn() -> Buf) -> Option<io::Result<(usize, Buf)>> {
         let mut buf = room();
         self.try_read(&mut buf).map(|read| read.map(|n| (n, buf)))
     }
 
-    /// Reads; `None` if there is nothing.
+    /// Reads without waiting; `None` if there is nothing.
     #[inline]
     fn try_read(&self, buf: &mut Buf) -> Option<io::Result<usize>> {
         let room = buf.spare().len();
@@ -147,7 +150,7 @@ impl Stream {
         if let Some(watched) = self.watched.get() {
             match read {
                 Err(Errno::AGAIN) => watched.note_empty(),
-                // A short read has emptied the socket: do not come back just to hear EAGAIN.
+                // A short read has emptied the socket, so another would only return EAGAIN.
                 Ok(n) if 0 < n && n < room => watched.note_short(),
                 _ => {}
             }
@@ -158,30 +161,30 @@ impl Stream {
         }
     }
 
-    /// Writes some of `bytes`: how many.
+    /// Writes part of `bytes`, and returns the number of bytes written.
     ///
     /// # Errors
-    /// As `send(2)`.
+    /// Those of `send(2)`.
     #[inline]
     pub fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_send(cx, bytes, SendFlags::NOSIGNAL)
     }
 
-    /// The same. `last`: as for [`write`](Self::write).
+    /// Like [`poll_write`](Self::poll_write), with `last` as for [`write`](Self::write).
     ///
     /// # Errors
-    /// As `send(2)`.
+    /// Those of `send(2)`.
     #[inline]
     pub fn poll_write_before(&self, cx: &mut Context<'_>, bytes: &[u8], last: bool) -> Poll<io::Result<usize>> {
         self.poll_send(cx, bytes, if last { SendFlags::NOSIGNAL | SendFlags::MORE } else { SendFlags::NOSIGNAL })
     }
 
-    /// Whether the event loop knows that the peer sends no more than what waits to be read.
+    /// True if the event loop knows that the peer sends nothing after what waits to be read.
     pub fn is_read_closed(&self) -> bool {
         self.watched.get().is_some_and(Watched::is_read_closed)
     }
 
-    /// Whether a read that was short took the last that the peer sends: its end needs no read of its own.
+    /// True if a short read took the last bytes of the peer, so that its end needs no read of its own.
     pub fn is_at_end(&self) -> bool {
         self.watched.get().is_some_and(Watched::is_at_end)
     }
@@ -191,23 +194,24 @@ impl Stream {
         self.poll_io_write(cx, |fd| rustix::net::send(fd, bytes, flags))
     }
 
-    /// Waits until something can be read, without reading it: 0 at the end.
+    /// Waits until something can be read, and leaves it there. Returns 0 at the end.
     ///
     /// # Errors
-    /// As `recv(2)`.
+    /// Those of `recv(2)`.
     pub fn poll_peek(&self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.poll_io_read(cx, |fd| rustix::net::recv(fd, &mut [0u8; 1], RecvFlags::PEEK).map(|(n, _)| n))
     }
 
-    /// Sends what the kernel takes of `bytes` at once: how many. For what may be lost.
+    /// Sends as much of `bytes` as the kernel accepts at once, and returns the number of bytes. For bytes
+    /// that may be lost.
     pub fn send_now(&self, bytes: &[u8]) -> usize {
         rustix::net::send(&self.fd, bytes, SendFlags::NOSIGNAL).unwrap_or(0)
     }
 
-    /// Does something that reads from the socket, as soon as it does not block.
+    /// Runs an operation that reads from the socket as soon as it does not block.
     ///
     /// # Errors
-    /// As the operation's; an interrupted one is done again.
+    /// Those of the operation; an interrupted one is repeated.
     pub fn poll_io_read(
         &self,
         cx: &mut Context<'_>,
@@ -224,17 +228,17 @@ impl Stream {
         }
     }
 
-    /// Does something that writes to the socket, as soon as it does not block.
+    /// Runs an operation that writes to the socket as soon as it does not block.
     ///
     /// # Errors
-    /// As the operation's; an interrupted one is done again.
+    /// Those of the operation; an interrupted one is repeated.
     #[inline]
     pub fn poll_io_write(
         &self,
         cx: &mut Context<'_>,
         mut io: impl FnMut(&OwnedFd) -> Result<usize, Errno>,
     ) -> Poll<io::Result<usize>> {
-        // First without asking: a socket is nearly always writable, and one just connected may already be.
+        // Tried before waiting: a socket is nearly always writable, even one that has just connected.
         ready!(poll_proceed(cx));
         loop {
             match io(&self.fd) {
@@ -254,10 +258,10 @@ impl Stream {
         }
     }
 
-    /// Reads some bytes: how many, 0 at the end.
+    /// Reads some bytes. Returns their number, 0 at the end.
     ///
     /// # Errors
-    /// As `recv(2)`.
+    /// Those of `recv(2)`.
     pub async fn read(&self, buf: &mut Buf) -> io::Result<usize> {
         poll_fn(|cx| self.poll_read(cx, buf)).await
     }
@@ -265,17 +269,18 @@ impl Stream {
     /// Writes all bytes of the buffer, which is empty afterwards.
     ///
     /// # Errors
-    /// As `send(2)`.
+    /// Those of `send(2)`.
     #[inline]
     pub async fn write_all(&self, buf: &mut Buf) -> io::Result<()> {
         self.write(buf, false).await
     }
 
-    /// As [`write_all`](Self::write_all). `last`: the stream ends behind these bytes, and the kernel may wait with them for
-    /// its end, which then travels in the same packet. The caller must then close, shut down or write on at once.
+    /// Like [`write_all`](Self::write_all). With `last`, the stream ends after these bytes, and the kernel
+    /// may hold them back to send them together with the end. The caller must then close, shut down or write
+    /// again at once.
     ///
     /// # Errors
-    /// As `send(2)`.
+    /// Those of `send(2)`.
     #[inline]
     pub async fn write(&self, buf: &mut Buf, last: bool) -> io::Result<()> {
         let flags = if last { SendFlags::NOSIGNAL | SendFlags::MORE } else { SendFlags::NOSIGNAL };
@@ -289,12 +294,12 @@ impl Stream {
         .await
     }
 
-    /// Whether nothing came on a connection that should be silent: no bytes, no end, no error. Asks the event loop's
-    /// notes, and the socket only if those say that something is there, or if there are none.
+    /// True if nothing has arrived on a connection that should be silent: no bytes, no end, no error. Checks
+    /// the state in the event loop, and the socket only if that is readable or unknown.
     pub fn is_quiet(&self) -> bool {
         let Some(watched) = self.watched.get() else { return self.peek() == Err(Errno::AGAIN) };
         if watched.is_readable() {
-            // A read that filled its buffer left the mark standing although nothing more was there.
+            // A read that filled its buffer leaves the mark although nothing more may be there.
             if self.peek() != Err(Errno::AGAIN) {
                 return false;
             }
@@ -307,8 +312,8 @@ impl Stream {
         rustix::net::recv(&self.fd, &mut [0u8; 1][..], RecvFlags::PEEK).map(|(n, _)| n)
     }
 
-    /// Whether the peer has reset the connection: it can neither send nor take anything more. A peer that only says that it
-    /// will send no more may still wait for an answer.
+    /// Waits until the peer has reset the connection, and so can neither send nor receive. A peer that has
+    /// only closed its half may still wait for a response.
     pub fn poll_reset(&self, cx: &mut Context<'_>) -> Poll<()> {
         match self.watched() {
             Ok(watched) => watched.poll_write_closed(cx),
@@ -316,14 +321,15 @@ impl Stream {
         }
     }
 
-    /// The addresses of the peer and of this side; `None` when the connection has failed, and then they are not needed.
+    /// Addresses of the peer and of this side; `None` if the connection has failed, when they are not needed.
     pub fn addresses(&self) -> Option<Addresses> {
         let peer = rustix::net::getpeername(&self.fd).ok()??;
         let (source, here) = (peer.try_into().ok()?, rustix::net::getsockname(&self.fd).ok()?);
         Some(Addresses { source, destination: here.try_into().ok()? })
     }
 
-    /// Bytes that the peer's kernel has not acknowledged: a close with a reset discards them. 0 where the connection has failed.
+    /// Bytes that the peer's kernel has not acknowledged, and that a reset would discard. 0 if the connection
+    /// has failed.
     pub fn unacknowledged(&self) -> usize {
         let mut bytes: libc::c_int = 0;
         // SAFETY: the descriptor is open for the call, and the pointer is to an integer that outlives it.
@@ -331,8 +337,8 @@ impl Stream {
         if asked == 0 { bytes.try_into().unwrap_or(0) } else { 0 }
     }
 
-    /// Sets whether closing resets the connection, so that the peer does not take what it got for whole. Errors are ignored: the
-    /// connection then closes in order.
+    /// Sets whether closing resets the connection, so that the peer does not take a truncated message for
+    /// complete. On errors the connection closes normally.
     pub fn reset_on_close(&self, resets: bool) {
         self.resets.set(resets);
         let linger = resets.then_some(Duration::ZERO);
@@ -344,33 +350,33 @@ impl Stream {
         self.resets.get()
     }
 
-    /// Has the kernel probe the peer after this much silence: a peer that is gone is found [`PROBE_INTERVAL`] times [`PROBES`]
-    /// later. An error does not matter: then silence ends by a timeout.
+    /// Makes the kernel probe the peer after this much silence. A dead peer is found [`PROBES`] intervals of
+    /// at most [`PROBE_INTERVAL`] later. Errors are ignored: a timeout ends the silence then.
     pub fn keep_alive(&self, after: Duration) {
         let probes = TcpKeepalive::new().with_time(after).with_interval(after.min(PROBE_INTERVAL)).with_retries(PROBES);
         let _ = SockRef::from(&self.fd).set_tcp_keepalive(&probes);
     }
 
-    /// Discards bytes that have arrived, without copying them. Returns their number, 0 at the end. TCP only, and for good: of TLS,
-    /// records are lost.
+    /// Discards received bytes without copying them. Returns their number, 0 at the end. Works only for TCP
+    /// and leaves TLS unreadable, because whole records are lost.
     ///
     /// # Errors
-    /// The errors of `recv(2)`.
+    /// Those of `recv(2)`.
     pub fn poll_discard(&self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.poll_io_read(cx, |fd| {
             let mut buf = Buf::take();
-            // With TCP nothing is written to the buffer; its length bounds what is discarded.
+            // With MSG_TRUNC, TCP writes nothing to the buffer; its length bounds the bytes discarded.
             rustix::net::recv(fd, buf.spare(), RecvFlags::TRUNC).map(|(_, n)| n)
         })
     }
 
-    /// Has the kernel end the connection when sent bytes or keep-alive probes stay unacknowledged for this long. An error does not
-    /// matter: then the kernel's own limits apply.
+    /// Makes the kernel end the connection when sent bytes or keep-alive probes stay unacknowledged for this
+    /// long. On errors the kernel's own limits apply.
     pub fn limit_unacknowledged(&self, most: Duration) {
         let _ = SockRef::from(&self.fd).set_tcp_user_timeout(Some(most));
     }
 
-    /// Says that no more bytes will be written. Errors do not matter: the peer may be gone.
+    /// Ends this side's direction. Errors are ignored: the peer may be gone.
     pub fn shutdown_write(&self) {
         let _ = rustix::net::shutdown(&self.fd, Shutdown::Write);
     }
@@ -391,7 +397,7 @@ fn recv(fd: &OwnedFd, buf: &mut Buf) -> Result<usize, Errno> {
     }
 }
 
-/// The result of a read or write, whose bytes draw from the turn's budget.
+/// Charges the turn's budget for the bytes of a read or write.
 #[inline]
 fn charged(result: Result<usize, Errno>) -> io::Result<usize> {
     if let Ok(n) = result {
@@ -407,7 +413,8 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::os::unix::net::UnixStream;
 
-    /// A connection that was read without waiting was never registered, and the event loop has no notes of it.
+    /// A connection that was read without waiting was never registered, so the event loop has no state for
+    /// it.
     #[test]
     fn what_came_is_noticed_whether_the_event_loop_watches_or_not() {
         for closes in [false, true] {
@@ -424,7 +431,7 @@ mod tests {
         }
     }
 
-    /// The kernel ends a read before urgent data, however much there is behind it.
+    /// The kernel ends a read before urgent data, however much follows.
     #[test]
     fn a_read_that_urgent_data_cuts_short_is_not_taken_for_the_end() {
         let ended = crate::event_loop::run(async {

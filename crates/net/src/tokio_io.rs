@@ -1,5 +1,5 @@
-//! How do crates that know tokio's traits read and write a connection? A [`Transport`] has them. Its event loop stays that of
-//! this crate.
+//! tokio's I/O traits for [`Transport`], for crates that need them. The event loop is still that of this
+//! crate.
 
 use crate::buffer::Buf;
 use crate::transport::Transport;
@@ -24,10 +24,10 @@ impl AsyncRead for Transport {
             buf.put_slice(taken.filled());
             return Poll::Ready(Ok(()));
         };
-        // SAFETY: nothing in there is made uninitialised again: the kernel writes to its front.
+        // SAFETY: nothing in it is de-initialised: the kernel only writes to its front.
         let room = unsafe { buf.unfilled_mut() };
         let n = ready!(stream.poll_read_slice(cx, room))?;
-        // SAFETY: so many bytes were written there.
+        // SAFETY: `n` bytes were written there.
         unsafe { buf.assume_init(n) };
         buf.advance(n);
         Poll::Ready(Ok(()))

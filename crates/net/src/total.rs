@@ -1,9 +1,9 @@
-//! How many are there over all workers, exactly? What more than one thread counts takes a locked instruction each time; a
-//! worker that is alone, as beside a service, needs none.
+//! Exact totals over all workers. Several writers need a locked instruction each time; a single worker, as in
+//! a sidecar, needs none.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// A number that the workers add to and take from. Relaxed, as it stands for itself.
+/// A number that workers add to and subtract from. Relaxed, because no other data depends on it.
 #[derive(Debug)]
 pub struct Total {
     n: AtomicUsize,
@@ -11,24 +11,24 @@ pub struct Total {
 }
 
 impl Total {
-    /// Of so many workers, which alone change it.
+    /// A total that only this many workers change.
     pub fn new(workers: usize) -> Total {
         Total { n: AtomicUsize::new(0), is_shared: workers > 1 }
     }
 
-    /// Adds one: how many there were before.
+    /// Adds one, and returns the number before.
     #[inline]
     pub fn add(&self) -> usize {
         self.change(1)
     }
 
-    /// Takes one away.
+    /// Subtracts one for a worker.
     #[inline]
     pub fn sub(&self) {
         self.change(usize::MAX);
     }
 
-    /// The number.
+    /// Current number, from any thread.
     pub fn get(&self) -> usize {
         self.n.load(Relaxed)
     }

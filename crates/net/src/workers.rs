@@ -1,5 +1,5 @@
-//! How does a plane run on all cores? A [`Workers`] has a thread with an event loop for each, sends them what changes, waits
-//! until all of them have applied it, and notices when one has ended. What a worker does is the plane's.
+//! Worker threads of a plane. [`Workers`] runs an event loop on each, sends updates, waits until all have
+//! applied them, and notices workers that end. The plane supplies their work.
 
 use crate::clock::Base;
 use crate::counter::Counter;
@@ -14,51 +14,51 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc, watch};
 
-/// What workers are to do.
+/// Command of the control side to all workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Serve.
+    /// Accept clients and serve them.
     Run,
-    /// Accept no more and finish what runs, as another process accepts now: connections close after their next request,
-    /// as one that is idle may be about to send it.
+    /// Stop accepting and finish requests in flight, because another process accepts now. Connections close
+    /// only after their next request, since an idle one may be about to send it.
     Retire,
-    /// Accept no more, finish what runs, close what is idle, and end.
+    /// Stop accepting, finish requests in flight, close idle connections, and end.
     Drain,
-    /// End.
+    /// End at once, dropping requests in flight.
     Stop,
 }
 
-/// Interval at which a wait for workers looks for an interrupt.
+/// Interval at which a wait for workers checks for an interrupt.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Time after which a wait for workers is logged: they apply an update in milliseconds.
+/// Time after which a wait for workers is logged; an update usually takes milliseconds.
 const LATE: Duration = Duration::from_secs(2);
 
-/// The control side of a plane's workers, which take updates of type `U`.
+/// Control side of a plane's workers, which accept updates of type `U`.
 pub struct Workers<U> {
     threads: Threads,
-    /// To each worker, in the order of the threads.
+    /// Channel to each worker, in the order of the threads.
     updates: Vec<mpsc::UnboundedSender<(U, Applied)>>,
 }
 
-/// The threads of a plane's workers: what is asked of them is the same whatever updates they take.
+/// Threads of a plane's workers, independent of the type of updates.
 pub struct Threads {
     commands: watch::Sender<Command>,
     threads: Vec<WorkerThread>,
-    /// Threads that are about to end or have ended.
+    /// Number of threads that are about to end or have ended.
     ending: watch::Sender<usize>,
-    /// Ending threads that were taken.
+    /// Number of ended threads that were taken.
     taken: usize,
 }
 
 struct WorkerThread {
     name: String,
     heart: Arc<Heart>,
-    /// `None` once it has ended, and that was reported.
+    /// `None` once its end was reported.
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
-/// Counts a worker's thread when it is dropped, at its end.
+/// Counts a worker's thread on drop, at its end.
 struct Ending(watch::Sender<usize>);
 
 impl Drop for Ending {
@@ -67,47 +67,46 @@ impl Drop for Ending {
     }
 }
 
-/// Ends waits for workers, from any thread: a process that is to end must not wait for a worker that is stuck.
+/// Ends waits for workers, from any thread: a process that shuts down must not wait for a stuck worker.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
-/// The error of a wait for workers that was interrupted.
+/// Error of a wait that was interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupted;
 
 impl Interrupt {
-    /// Ends the wait that is under way, and those that follow.
+    /// Ends the current wait and all later ones.
     pub fn raise(&self) {
         // Relaxed: the flag guards no other data.
         self.0.store(true, Relaxed);
     }
 }
 
-/// The control side of one worker. If it is dropped, the worker ends.
+/// Control side of one worker, which ends when this is dropped.
 pub struct Worker<U> {
     updates: mpsc::UnboundedSender<(U, Applied)>,
     thread: WorkerThread,
 }
 
-/// A way to send updates to one worker, which does not keep it running.
+/// Sender of updates to one worker. Does not keep it running.
 pub struct Door<U>(mpsc::WeakUnboundedSender<(U, Applied)>);
 
 impl<U> Door<U> {
-    /// Sends an update, and waits for nothing. Whether the worker still runs.
+    /// Sends an update without waiting. False if the worker has ended.
     pub fn send(&self, update: U) -> bool {
         self.0.upgrade().is_some_and(|updates| updates.send((update, Applied(channel().0))).is_ok())
     }
 }
 
-/// What connects a worker to its control side.
+/// Worker's end of its control channels.
 pub struct ControlLink<U> {
-    /// What changes, each with the guard to be dropped when it is in use. Closed: the worker is to end.
+    /// Updates, each with a guard to drop once it is in use. When the channel closes, the worker must end.
     pub updates: mpsc::UnboundedReceiver<(U, Applied)>,
-    /// Whether to serve at all.
     pub commands: watch::Receiver<Command>,
 }
 
-/// Sign of life of an event loop, given only on request: a worker that has nothing to do is not woken for this.
+/// Liveness signal of an event loop, given only on request, so that an idle worker is not woken for it.
 #[derive(Default)]
 struct Heart {
     asked: Notify,
@@ -123,7 +122,7 @@ impl Heart {
     }
 }
 
-/// Dropped when an update is in use, or its worker has ended.
+/// Guard of an update: dropped when the update is in use, or its worker has ended.
 pub struct Applied(#[expect(dead_code, reason = "nothing is sent: its end is the word")] Sender<()>);
 
 /// An update on its way to the workers.
@@ -140,15 +139,15 @@ impl Default for Applying {
 }
 
 impl Applying {
-    /// Waits until every worker that it was sent to has applied it, or has ended.
+    /// Waits until every worker that it was sent to has applied it or has ended.
     ///
     /// # Errors
-    /// The wait was interrupted.
+    /// If the wait is interrupted.
     pub fn wait(self, interrupt: &Interrupt) -> Result<(), Interrupted> {
         drop(self.done);
         let began = Instant::now();
         let mut is_late = false;
-        // Nothing is ever sent: it ends when the last worker has let go.
+        // Nothing is ever sent: the channel closes when the last worker drops its guard.
         while let Err(RecvTimeoutError::Timeout) = self.waiting.recv_timeout(LOOK_EVERY) {
             if interrupt.0.load(Relaxed) {
                 return Err(Interrupted);
@@ -169,11 +168,11 @@ impl<U> Default for Workers<U> {
 }
 
 impl<U: Send + 'static> Workers<U> {
-    /// Starts a thread with an event loop that runs what `serve` makes. It is none of these workers until it is
-    /// [`add`](Self::add)ed.
+    /// Starts a thread with an event loop that runs the future of `serve`. The worker does not count as one
+    /// of these until [`add`](Self::add)ed.
     ///
     /// # Errors
-    /// The thread or its event loop cannot be made.
+    /// If the thread or its event loop cannot be created.
     pub fn spawn<F: Future<Output = io::Result<()>>>(
         &self,
         name: String,
@@ -188,7 +187,7 @@ impl<U: Send + 'static> Workers<U> {
             let _ending = ending;
             event_loop::run(async move {
                 event_loop::spawn_essential(beating.beat());
-                // The other side waits for it.
+                // `spawn` waits for this.
                 let _ = started.send(());
                 serve(link).await
             })?
@@ -201,38 +200,36 @@ impl<U: Send + 'static> Workers<U> {
         Ok(Worker { updates: sender, thread: WorkerThread { name, heart, thread: Some(thread) } })
     }
 
-    /// Adds a worker.
     pub fn add(&mut self, worker: Worker<U>) {
         self.threads.threads.push(worker.thread);
         self.updates.push(worker.updates);
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.updates.len()
     }
 
-    /// Whether there are none.
+    /// True if no workers were added.
     pub fn is_empty(&self) -> bool {
         self.updates.is_empty()
     }
 
-    /// Sends an update to the worker of that number. One that has ended needs none; that it has, is told elsewhere.
+    /// Sends an update to a worker by index. A worker that has ended is skipped; its end is reported
+    /// elsewhere.
     pub fn send(&self, worker: usize, update: U, applying: &Applying) {
         let _ = self.updates[worker].send((update, Applied(applying.done.clone())));
     }
 
-    /// The way to each of them.
+    /// Senders to all workers, in order.
     pub fn doors(&self) -> Vec<Door<U>> {
         self.updates.iter().map(|updates| Door(updates.downgrade())).collect()
     }
 
-    /// Their threads.
     pub fn threads(&self) -> &Threads {
         &self.threads
     }
 
-    /// Their threads, to take one that has ended.
+    /// Threads of the workers, for taking ended ones.
     pub fn threads_mut(&mut self) -> &mut Threads {
         &mut self.threads
     }
@@ -252,41 +249,42 @@ impl Default for Threads {
 }
 
 impl Threads {
-    /// Tells all of them what to do.
+    /// Sends a command to all workers.
     pub fn command(&self, command: Command) {
         self.commands.send_replace(command);
     }
 
-    /// Returns the name of each worker, and a number that goes up between two calls if its event loop turns: a call asks it to.
+    /// Name of each worker with a counter. A call asks each event loop to increment its counter; a stuck one
+    /// does not.
     pub fn beats(&self) -> impl Iterator<Item = (&str, u64)> {
         self.threads.iter().map(|worker| {
-            // Before it is asked: the answer counts at the next call, however fast it comes.
+            // Read before asking, so the answer always counts at the next call.
             let beats = worker.heart.beats.get();
             worker.heart.asked.notify_one();
             (&*worker.name, beats)
         })
     }
 
-    /// Waits until the thread of a worker that was not taken is about to end.
+    /// Waits until a worker thread that was not taken is about to end.
     pub async fn ends(&self) {
         // Cannot fail: the sender is in `self`.
         let _ = self.ending.subscribe().wait_for(|ending| *ending > self.taken).await;
     }
 
-    /// The thread of a worker that has ended, if there is one. Where nothing told it to, it cannot be had back: what is left
-    /// is to end the rest, and to say why.
+    /// Takes the thread of a worker that has ended, if there is one. An unexpected end cannot be repaired:
+    /// the caller should end the other workers and report the reason.
     pub fn take_ended(&mut self) -> Option<JoinHandle<io::Result<()>>> {
         let ended = self.threads.iter_mut().find_map(|worker| worker.thread.take_if(|thread| thread.is_finished()));
         self.taken += usize::from(ended.is_some());
         ended
     }
 
-    /// Whether every worker has ended.
+    /// True if every worker has ended.
     pub fn has_ended(&self) -> bool {
         self.threads.iter().filter_map(|worker| worker.thread.as_ref()).all(JoinHandle::is_finished)
     }
 
-    /// The names of workers that have not ended.
+    /// Names of workers that are still running.
     pub fn running(&self) -> impl Iterator<Item = &str> {
         let runs = |worker: &&WorkerThread| worker.thread.as_ref().is_some_and(|thread| !thread.is_finished());
         self.threads.iter().filter(runs).map(|worker| &*worker.name)
@@ -304,8 +302,9 @@ impl Threads {
     }
 }
 
-/// Calls `work` at each [`TICK`] while anything happens on this thread; else when it is due, and first of all when something
-/// happens. `work` gets the time since `base`, and returns when it is due again; `None`: not before something happens.
+/// Calls `work` at each [`TICK`] while anything happens on this thread; otherwise when it is due, and first
+/// when something happens. `work` gets the time since `base`, and returns when it is due next; `None` = not
+/// before something happens.
 pub async fn tick(base: Base, mut work: impl FnMut(Duration) -> Option<Duration>) {
     let now = || Duration::from_nanos(base.elapsed().0);
     loop {
@@ -323,7 +322,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-    /// Adds what it is sent to a sum, until it is told to end.
+    /// Adds the updates to a sum until the end.
     async fn sum(mut link: ControlLink<usize>, into: Arc<AtomicUsize>) -> io::Result<()> {
         loop {
             tokio::select! {
@@ -437,7 +436,7 @@ mod tests {
                 works.borrow_mut().push(at);
                 when.get().filter(|due| at < *due)
             }));
-            // Longer than a tick. It rests after the second time.
+            // Longer than a tick. It rests after the second call.
             alarm::sleep(10 * TICK).await;
             assert!(worked.borrow().len() <= 3, "twice, and when this was about to go on: {worked:?}");
             due.set(Some(Duration::from_nanos(base.elapsed().0) + 4 * TICK));

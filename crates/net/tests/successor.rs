@@ -1,5 +1,5 @@
-//! What is heard of a successor that cannot be started? Alone in its process: the test is about which numbers of
-//! descriptors are free, and a test beside it would open and close some.
+//! A successor that cannot be started is reported. Alone in its process, because the test depends on which
+//! descriptor numbers are free, and a concurrent test would open and close some.
 
 use evenkeel_net::inherit::hand_over;
 use rustix::fd::AsFd;
@@ -12,7 +12,8 @@ use std::process::Command;
 fn why_a_successor_cannot_be_started_is_heard_whichever_numbers_are_free() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let (_hears, says) = pipe_with(PipeFlags::CLOEXEC).unwrap();
-    // More than the test has open, so that some of the numbers are free; each of them may be the one that matters.
+    // More than the test has open, so that some of the numbers are free; any of them may be the one that
+    // matters.
     for count in [1, 2, 5, 10, 20, 40, 80] {
         let sockets: Vec<_> = (0..count).map(|i| (i.to_string(), socket.as_fd())).collect();
         let mut command = Command::new("/nonexistent/evenkeel");

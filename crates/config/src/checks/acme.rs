@@ -1,5 +1,5 @@
-//! Can the certificates be obtained that listeners want? By names that an authority issues for, and by a listener that answers
-//! its challenges.
+//! Checks of certificates obtained over ACME: names that an authority can issue for, and a listener that
+//! answers its challenges.
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -10,10 +10,10 @@ use crate::table::Section;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Names in one certificate, as Let's Encrypt has it.
+/// Most names in one certificate, the limit of Let's Encrypt.
 const NAMES_MAX: usize = 100;
 
-/// Reports names that cannot be obtained, and challenges that nothing answers.
+/// Reports names that cannot be obtained, and challenges that no listener answers.
 pub(crate) fn check(root: &Section, plan: &Plan, findings: &mut Findings) {
     let acme = root.section("acme");
     if let Some(email) = acme.text("email").filter(|email| !is_email(email)) {
@@ -21,7 +21,7 @@ pub(crate) fn check(root: &Section, plan: &Plan, findings: &mut Findings) {
             .add(Code::BadAddress, acme.span_of("email"), format!("\"{email}\" is no address of e-mail"))
             .help("write \"ops@example.com\"");
     }
-    // By the first name, the list and where it is.
+    // Keyed by the first name: the whole list and its place.
     let mut lists: HashMap<String, (Vec<String>, Span)> = HashMap::new();
     let mut first = None;
     for listener in root.named("listener") {
@@ -59,7 +59,7 @@ pub(crate) fn check(root: &Section, plan: &Plan, findings: &mut Findings) {
     }
 }
 
-/// The names of a certificate that an authority issues.
+/// Names of a certificate issued over ACME.
 fn names_of(certificate: &Section, plan: &Plan, findings: &mut Findings) -> Vec<String> {
     let mut names = Vec::new();
     if certificate.set("acme").is_some_and(|set| !set.is_broken()) && certificate.formed_list("acme").is_empty() {
@@ -108,7 +108,7 @@ fn name(host: &HostPattern, span: Span, plan: &Plan, findings: &mut Findings) {
     }
 }
 
-/// Whether nothing outside of a network knows a name.
+/// True for names that exist only within a private network.
 fn is_private(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or_default();
     !name.contains('.') || ["local", "localhost", "internal", "lan", "home", "test", "invalid"].contains(&last)
@@ -122,7 +122,7 @@ fn is_email(text: &str) -> bool {
             .is_some_and(|(user, host)| !user.is_empty() && host.contains('.') && !host.contains('@'))
 }
 
-/// Reports a challenge that no listener answers, or none at the port where it is asked.
+/// Reports a challenge that no listener answers, or none on the port that the authority uses.
 fn answered(plan: &Plan, span: Span, findings: &mut Findings) {
     let by_tls = plan.acme.challenge == Challenge::TlsAlpn01;
     let asks = |listener: &Listener| {

@@ -1,4 +1,4 @@
-//! Are there two routes of which neither is more specific?
+//! Detection of routes that match the same requests equally well.
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -9,16 +9,16 @@ use crate::source::Span;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// A route and where it matches.
+/// A route with the place of its definition.
 pub(super) struct Placed {
     pub route: Route,
     pub span: Span,
-    /// Whether its match could be read.
+    /// True if its match was read without errors.
     pub whole: bool,
 }
 
-/// For each listener and host: every path in one router, as the proxy will do it. A route that names the listener is
-/// more specific than one that does not, so the same path may be there once with and once without.
+/// Inserts every path of each listener and host into one router, as the proxy will. A route that names the
+/// listener is more specific than one that does not, so the same path may occur once with and once without.
 pub(super) fn check_collisions(placed: &[Placed], listeners: &[Arc<Listener>], findings: &mut Findings) {
     let mut by_host: BTreeMap<Option<&HostPattern>, BTreeSet<usize>> = BTreeMap::new();
     for (index, p) in placed.iter().enumerate().filter(|(_, p)| p.whole) {
@@ -28,7 +28,7 @@ pub(super) fn check_collisions(placed: &[Placed], listeners: &[Arc<Listener>], f
         }
     }
     let mut told = BTreeSet::new();
-    // Sessions have no path: their routes are looked at elsewhere.
+    // TCP routes have no path; they are checked in `tcp`.
     let http: BTreeSet<&str> = listeners.iter().filter(|l| l.mode == Mode::Http).map(|l| &*l.name).collect();
     for indices in by_host.values() {
         let mut naming: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
@@ -37,7 +37,7 @@ pub(super) fn check_collisions(placed: &[Placed], listeners: &[Arc<Listener>], f
                 naming.entry(listener).or_default().insert(index);
             }
         }
-        // Those that all listeners have go in once, and those of one listener come and go.
+        // Paths of all listeners are inserted once; those of one listener are added and removed again.
         let mut paths = Paths::default();
         let is_any = |index: &&usize| placed[**index].route.listeners.is_empty();
         for &index in indices.iter().filter(is_any) {
@@ -53,26 +53,26 @@ pub(super) fn check_collisions(placed: &[Placed], listeners: &[Arc<Listener>], f
     }
 }
 
-/// The paths of one host, as one router has them.
+/// The paths of one host in a router.
 #[derive(Default)]
 struct Paths {
     router: matchit::Router<usize>,
-    /// Paths without the names of their parameters, and whose they are.
+    /// Route index by path shape: the path without parameter names.
     shapes: HashMap<String, usize>,
 }
 
-/// What a listener has beside the common paths.
+/// Paths of one listener in addition to the common ones.
 #[derive(Default)]
 struct Own {
     shapes: HashMap<String, usize>,
     inserted: Vec<String>,
 }
 
-/// The pairs that were reported for another listener or host.
+/// Pairs already reported for another listener or host.
 type Told = BTreeSet<(Option<usize>, usize)>;
 
 impl Paths {
-    /// Adds a route that names no listener.
+    /// Adds a route of all listeners.
     fn add(&mut self, placed: &[Placed], index: usize, told: &mut Told, findings: &mut Findings) {
         let pattern = placed[index].route.path.to_string();
         let shape = path_shape(&pattern);
@@ -89,7 +89,7 @@ impl Paths {
         self.shapes.insert(shape, index);
     }
 
-    /// Adds a route that names the listener.
+    /// Adds a route of one listener.
     fn add_own(&mut self, placed: &[Placed], index: usize, own: &mut Own, told: &mut Told, findings: &mut Findings) {
         let pattern = placed[index].route.path.to_string();
         let shape = path_shape(&pattern);
@@ -99,7 +99,7 @@ impl Paths {
             }
             return;
         }
-        // It wins over a common one of that path, which stands for it here.
+        // It takes precedence over a common route of that shape, which already occupies the router.
         if !self.shapes.contains_key(&shape) {
             if let Err(matchit::InsertError::Conflict { with }) = self.router.insert(pattern.as_str(), index) {
                 self.conflict(placed, index, &with, own, told, findings);

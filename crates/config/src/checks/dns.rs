@@ -1,4 +1,4 @@
-//! Can the pools of a zone be told as addresses?
+//! Checks of pools that DNS records name.
 
 use super::leads::Leads;
 use crate::code::Code;
@@ -13,7 +13,7 @@ use evenkeel_balance::algorithms;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Whether every record's pool is there, and can be balanced by answers alone.
+/// Reports records without a pool, and pools that need more than answers to balance.
 pub(super) fn check(root: &Section, pools: &[Arc<Pool>], findings: &mut Findings) {
     let by_name: HashMap<&str, &Arc<Pool>> = pools.iter().map(|p| (&*p.name, p)).collect();
     let names = Names::new(pools.iter().map(|p| &*p.name));
@@ -34,7 +34,7 @@ pub(super) fn check(root: &Section, pools: &[Arc<Pool>], findings: &mut Findings
     }
 }
 
-/// Reports where endpoints have limits that nothing counts for.
+/// Reports limits of endpoints that only DNS answers lead to, where nothing counts requests.
 pub(super) fn check_limits(root: &Section, leads: &Leads<'_>, pools: &[Arc<Pool>], findings: &mut Findings) {
     let is_alone = |pool: &Pool| leads.routes(&pool.name).is_empty() && leads.is_answered(&pool.name);
     for (named, pool) in root.named("pool").iter().zip(pools).filter(|(_, pool)| is_alone(pool)) {

@@ -1,5 +1,5 @@
-//! Does a request come back to where it came in? An endpoint may be a listener of the same evenkeel, which then sends its
-//! requests on; but not, over however many of them, to itself.
+//! Detection of request loops. An endpoint may be a listener of the same evenkeel, which forwards requests
+//! again, but the chain must not lead back to the pool that it started from.
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -12,7 +12,7 @@ use crate::table::Section;
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// An address that is listened on.
+/// A bound address of a listener.
 struct Bound {
     listener: usize,
     ip: IpAddr,
@@ -20,7 +20,7 @@ struct Bound {
     span: Span,
 }
 
-/// An endpoint that is a listener.
+/// An endpoint that is a listener of this evenkeel.
 struct Link {
     pool: usize,
     endpoint: usize,
@@ -28,8 +28,8 @@ struct Link {
     span: Span,
 }
 
-/// Reports endpoints by which requests come back. `machine` knows which addresses are its own; without it those of loopback
-/// and those that are listened on are.
+/// Reports endpoints through which requests come back. `machine` knows its own addresses; without it,
+/// loopback addresses and bound ones are assumed to be its own.
 pub(crate) fn check(root: &Section, plan: &Plan, machine: Option<&dyn Machine>, findings: &mut Findings) {
     let mut bound: HashMap<u16, Vec<Bound>> = HashMap::new();
     for (listener, named) in root.named("listener").iter().enumerate() {
@@ -62,14 +62,14 @@ fn report(root: &Section, plan: &Plan, links: &[Link], findings: &mut Findings) 
         of_pool.entry(link.pool).or_default().insert(link.listener);
     }
     let (named, common) = (plan.pools_named_on(), plan.pools_of_all());
-    // Only pools with such endpoints lead on.
+    // Only pools with such endpoints forward to a listener again.
     let pools = |listener: usize| {
         let common = if plan.listeners[listener].mode == Mode::Http { &common[..] } else { &[] };
         named[listener].iter().chain(common).filter(|pool| of_pool.contains_key(pool))
     };
     let sections = root.named("pool");
     for link in links {
-        // Everything that a request gets to from there.
+        // All listeners that a request can reach from here.
         let (mut seen, mut next, mut back) = (HashSet::from([link.listener]), vec![link.listener], None);
         while let (Some(listener), None) = (next.pop(), back) {
             back = pools(listener).any(|pool| *pool == link.pool).then_some(listener);
@@ -95,18 +95,18 @@ fn report(root: &Section, plan: &Plan, links: &[Link], findings: &mut Findings) 
     }
 }
 
-/// Whether what a pool gets by this mode is taken by a listener of that one.
+/// True if a listener of mode `listener` accepts the traffic of a pool used in mode `pool`.
 fn speaks(pool: Mode, listener: Mode) -> bool {
     pool != Mode::Dns && (pool == Mode::Udp) == (listener == Mode::Udp)
 }
 
-/// Whether an endpoint's address leads to a socket that is bound to `bound`, at the same port.
+/// True if connecting to an endpoint reaches the socket bound to `bound`, given equal ports.
 fn is_at(endpoint: &Address, bound: IpAddr, machine: Option<&dyn Machine>) -> bool {
     let at = |ip: IpAddr| {
         let ip = ip.to_canonical();
         let takes = match bound {
             IpAddr::V4(bound) => bound.is_unspecified() && ip.is_ipv4(),
-            // It takes IPv4 too.
+            // `[::]` accepts IPv4 too.
             IpAddr::V6(bound) => bound.is_unspecified(),
         };
         ip == bound || (takes && (ip.is_loopback() || machine.is_some_and(|machine| machine.is_own(ip))))

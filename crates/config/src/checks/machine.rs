@@ -1,4 +1,4 @@
-//! Does the machine have what a plan names? What would make a start fail, as far as it can be known without one.
+//! Checks against the machine: files, folders and addresses that a start would need.
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -11,13 +11,13 @@ use std::io::{self, ErrorKind};
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-/// How a folder comes to be that is not there.
+/// Help for a folder that does not exist.
 const MAKE: &str = "make it; if systemd does that (LogsDirectory=, RuntimeDirectory=), check with --elsewhere";
 
-/// Bytes of a key for sticky sessions, as for one in the file.
+/// Smallest size of a key for sticky sessions, in bytes; the same as for one in the file.
 const SECRET_MIN: usize = 16;
 
-/// Reports what the machine does not have, or the user may not use.
+/// Reports what the machine lacks, and what the user may not access.
 pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findings) {
     let telemetry = root.section("telemetry");
     for name in ["access_log", "journal"].into_iter().filter(|log| telemetry.has(log)) {
@@ -89,7 +89,7 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
     }
 }
 
-/// The folder of a file that is to be made; whether it is there.
+/// Checks the folder of a file that will be created. True if it exists.
 fn check_folder(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) -> bool {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let message = match machine.look(folder) {
@@ -106,7 +106,7 @@ fn check_folder(path: &Path, span: Span, machine: &dyn Machine, findings: &mut F
     false
 }
 
-/// A folder that is made at the start, with those above it.
+/// Checks a folder that is created at startup together with its parents.
 fn check_state(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
     let there = path.ancestors().find_map(|folder| machine.look(folder).ok().map(|found| (folder, found)));
     if let Some((at, Found::File | Found::Socket | Found::Other)) = there {
@@ -140,7 +140,7 @@ fn check_socket(path: &Path, span: Span, machine: &dyn Machine, findings: &mut F
     }
 }
 
-/// A file that is read while evenkeel runs.
+/// Checks a file that is read at runtime.
 fn check_readable(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
     match machine.read(path) {
         Ok(_) => {}
@@ -174,7 +174,7 @@ fn check_secret(path: &Path, span: Span, machine: &dyn Machine, findings: &mut F
 }
 
 fn check_page(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
-    // Reading a pipe could wait for ever.
+    // Reading a pipe could block forever.
     if machine.look(path).is_ok_and(|found| found == Found::Other) {
         return;
     }
@@ -189,7 +189,7 @@ fn check_page(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Fin
         .help("name a file of up to 256 KiB, with its whole path; one that is only where evenkeel runs: check with --elsewhere");
 }
 
-/// Another user may run evenkeel than the one that checks.
+/// Reports missing permissions as a warning: evenkeel may run as another user than the one that checks.
 fn not_mine(path: &Path, what: &str, span: Span, findings: &mut Findings) {
     findings
         .add(Code::NotMine, span, format!("the user that checks may not {what} {}", path.display()))
@@ -206,7 +206,7 @@ fn cannot_listen(addr: SocketAddr, error: &io::Error, span: Span, machine: &dyn 
         _ if addr.is_ipv6() && machine.has(Ipv6Addr::LOCALHOST.into()).is_err() => {
             ("the kernel has no IPv6".to_string(), format!("write \"0.0.0.0:{port}\""))
         }
-        // Reasons of the moment, as too many open files.
+        // Transient reasons, such as too many open files.
         _ if addr.is_ipv4() || !matches!(error.kind(), ErrorKind::InvalidInput) => return,
         _ => (
             format!("{} is of one interface, and says not which", addr.ip()),
@@ -216,7 +216,7 @@ fn cannot_listen(addr: SocketAddr, error: &io::Error, span: Span, machine: &dyn 
     findings.add(Code::NotHere, span, message).help(help);
 }
 
-/// The reason without the number that the standard library puts behind it.
+/// Text of an error, without the number that the standard library appends.
 fn reason(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::NotFound => "there is no such file".to_string(),

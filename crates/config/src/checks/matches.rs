@@ -1,5 +1,4 @@
-//! Does a match take what it seems to? Paths in the syntax of other proxies are valid here too, but match no request that
-//! clients send.
+//! Warnings about matches that probably take something other than was meant, by the syntax of other proxies.
 
 use super::collisions::Placed;
 use crate::code::Code;
@@ -12,8 +11,8 @@ use crate::table::Section;
 use crate::tree::quoted;
 use std::sync::Arc;
 
-/// Warns of each that probably takes something else than was meant. `placed` are the routes of `sections`, and behind them those
-/// of listeners' own pools.
+/// Warns of each suspicious match. `all` holds the routes of `sections`, followed by those implied by `pool`
+/// of listeners.
 pub(super) fn check(sections: &[&Section], all: &[Placed], listeners: &[Arc<Listener>], findings: &mut Findings) {
     let mut paths: Vec<&str> = all.iter().filter_map(|p| literal(&p.route.path)).collect();
     paths.sort_unstable();
@@ -36,7 +35,7 @@ pub(super) fn check(sections: &[&Section], all: &[Placed], listeners: &[Arc<List
     }
 }
 
-/// The text of a path, without a rest.
+/// Text of a path pattern or prefix; `None` for any path.
 fn literal(path: &PathPattern) -> Option<&str> {
     match path {
         PathPattern::Any => None,
@@ -45,7 +44,7 @@ fn literal(path: &PathPattern) -> Option<&str> {
     }
 }
 
-/// What other proxies give a meaning.
+/// Warns of a pattern with syntax of other proxies.
 fn check_pattern(path: &str, span: Span, findings: &mut Findings) {
     let mut odd = |message: String, help: String| {
         findings.add(Code::OddMatch, span, message).help(help);
@@ -73,10 +72,10 @@ fn check_pattern(path: &str, span: Span, findings: &mut Findings) {
     }
 }
 
-/// A slash at the end, which elsewhere means all that is below. `paths` are all there are, sorted.
+/// Warns of a trailing slash, which elsewhere means everything below. `paths` holds all paths, sorted.
 fn check_end(path: &str, span: Span, paths: &[&str], findings: &mut Findings) {
     let Some(above) = path.strip_suffix('/').filter(|above| !above.is_empty()) else { return };
-    // Where another route takes what is below, this one is meant as it is.
+    // With another route below or above, the exact path is intended.
     let next = paths.get(paths.partition_point(|other| *other <= path));
     if next.is_some_and(|next| next.starts_with(path)) || paths.binary_search(&above).is_ok() {
         return;
@@ -86,7 +85,7 @@ fn check_end(path: &str, span: Span, paths: &[&str], findings: &mut Findings) {
         .help(format!("for all below it, write prefix = {} instead of path", quoted(above)));
 }
 
-/// `path = "/"` where no other route of its listeners takes another path: elsewhere it means everything.
+/// Warns of `path = "/"` if its listeners have no other path: elsewhere that matches everything.
 fn check_root(route: &Route, span: Span, all: &[Placed], findings: &mut Findings) {
     let is_root = |route: &Route| literal(&route.path) == Some("/") && matches!(route.path, PathPattern::Pattern(_));
     let shares_listener = |other: &Route| {
@@ -117,7 +116,7 @@ fn check_host(host: &HostPattern, span: Span, findings: &mut Findings) {
     }
 }
 
-/// A route for everything where every listener sends that elsewhere.
+/// Warns of a route for everything where every listener has a pool for the rest.
 fn check_rest(Placed { route, span, .. }: &Placed, listeners: &[Arc<Listener>], findings: &mut Findings) {
     let takes_all = route.path == PathPattern::Any && route.hosts.is_empty() && route.listeners.is_empty();
     let mut http = listeners.iter().filter(|l| l.mode == Mode::Http);

@@ -1,5 +1,5 @@
-//! Does the plan hold together? What goes over several tables: references, routes that collide, and pools that what is
-//! spoken to them does not fit; and, if asked, what the machine has of it all. What goes over the keys of one table is checked beside it, in `sections`.
+//! Checks that span several tables: references, colliding routes, pools that do not fit the protocol of their
+//! listeners, and optionally the machine. Checks within one table are beside its keys in `sections`.
 
 mod acme;
 mod collisions;
@@ -27,7 +27,7 @@ pub(crate) use loops::check as loops;
 pub(crate) use machine::check as machine;
 pub(crate) use tls::check as tls;
 
-/// Makes the routes between listeners and pools, and checks all three together.
+/// Builds all routes, and checks listeners, routes and pools together.
 pub(crate) fn routes(
     root: &Section,
     defaults: &Section,

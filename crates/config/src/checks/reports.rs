@@ -1,4 +1,4 @@
-//! Can the load reports that a pool wants arrive?
+//! Checks of `load_reports`: whether reports can arrive at all.
 
 use super::leads::Leads;
 use crate::code::Code;
@@ -9,10 +9,11 @@ use crate::sections::route::Route;
 use crate::table::Section;
 use std::sync::Arc;
 
-/// Reports pools that want load reports and can get none: reports come with responses, and probes are sent beside requests.
+/// Reports pools that want load reports but get no HTTP requests: reports come with responses, and probes
+/// accompany requests.
 pub(super) fn check(root: &Section, leads: &Leads<'_>, pools: &[Arc<Pool>], findings: &mut Findings) {
     let is_http = |name: &str| leads.mode_of(name) == Some(Mode::Http);
-    // A route that names no listener is one of requests.
+    // A route that names no listener matches HTTP requests.
     let takes_requests = |r: &Route| r.listeners.is_empty() || r.listeners.iter().any(|l| is_http(l));
     for (named, pool) in root.named("pool").iter().zip(pools) {
         let Some(set) = named.section.set("load_reports") else { continue };

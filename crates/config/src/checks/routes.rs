@@ -1,4 +1,5 @@
-//! Which routes are there, and does each lead from listeners that exist to a pool that does?
+//! Routes of a plan: those of the file and those that listeners imply, with checks that their listeners and
+//! pools exist.
 
 use super::collisions::{Placed, check_collisions};
 use super::leads::Leads;
@@ -18,7 +19,7 @@ use crate::table::{Named, Section};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-/// The routes of a file, and those that listeners' own pools stand for.
+/// Builds the routes of the file, and those that `pool` of a listener stands for.
 pub(super) fn routes(
     root: &Section,
     defaults: &Section,
@@ -89,14 +90,15 @@ pub(super) fn routes(
     }
     matches::check(&sections, &placed, listeners, findings);
     let routes: Vec<Route> = placed.into_iter().map(|p| p.route).collect();
-    // An error may be why something seems unused.
+    // With errors present, something may only seem unused.
     if !findings.has_errors() {
         check_unused(root, &routes, listeners, findings);
     }
     routes
 }
 
-/// The routes that listeners' own pools stand for: they take what no other route of that listener takes.
+/// Builds the routes that `pool` of a listener stands for: everything that no other route of that listener
+/// matches.
 fn own_routes(root: &Section, pools: &[Arc<Pool>], names: &Names<'_>, findings: &mut Findings) -> Vec<Placed> {
     let mut routes = Vec::new();
     let by_name: HashMap<&str, &Pool> = pools.iter().map(|p| (&*p.name, &**p)).collect();
@@ -118,7 +120,7 @@ fn own_routes(root: &Section, pools: &[Arc<Pool>], names: &Names<'_>, findings: 
     routes
 }
 
-/// Without routes, a file with one pool sends everything to it.
+/// Builds the route of a file without any: all requests to the only pool.
 fn catch_all(root: &Section, pools: &[&Arc<Pool>], findings: &mut Findings) -> Vec<Route> {
     match pools {
         [] => Vec::new(),
@@ -137,15 +139,15 @@ fn catch_all(root: &Section, pools: &[&Arc<Pool>], findings: &mut Findings) -> V
     }
 }
 
-/// Names for routes that were given none.
+/// Unique names for routes without one.
 struct FreeNames {
     taken: BTreeSet<String>,
-    /// The number to try next, by derived name: the lower ones are taken.
+    /// Next number to try, by derived name. All lower ones are taken.
     next: HashMap<String, usize>,
 }
 
 impl FreeNames {
-    /// The name derived from the match, with a number if it is taken.
+    /// Name derived from the match, numbered if it is taken.
     fn take(&mut self, route: &Route) -> Arc<str> {
         let name = Route::derived_name(&route.hosts, &route.path);
         let next = self.next.entry(name.clone()).or_insert(1);
@@ -190,7 +192,7 @@ fn check_unused(root: &Section, routes: &[Route], listeners: &[Arc<Listener>], f
     for Named { name, span, section } in root.named("listener") {
         let mode = leads.mode_of(name);
         let is_served = named.contains(&**name) || (common && mode == Some(Mode::Http));
-        // One that sends all clients to TLS has no use for routes.
+        // A listener that redirects every request needs no route.
         if is_served || mode == Some(Mode::Dns) || section.flag("redirect_https") {
             continue;
         }

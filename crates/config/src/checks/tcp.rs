@@ -1,4 +1,4 @@
-//! Do listeners, routes and pools fit what is spoken? Sessions over TCP have no requests, and requests have no ClientHello.
+//! Checks of keys against the protocol: TCP sessions have no requests, and HTTP requests have no ClientHello.
 
 use super::leads::Leads;
 use crate::code::Code;
@@ -11,7 +11,7 @@ use crate::table::Section;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Reports where a key is set where nothing reads it.
+/// Reports keys that have no effect with the modes of the listeners involved.
 pub(super) fn check(
     root: &Section,
     listeners: &[Arc<Listener>],
@@ -81,7 +81,7 @@ pub(super) fn check(
     }
 }
 
-/// A pool that sessions over TCP get to.
+/// Reports keys of a pool that do not apply to TCP sessions.
 fn check_pool(pool: &Pool, section: &Section, findings: &mut Findings) {
     if let Some(sticky) = section.set("sticky") {
         findings
@@ -107,9 +107,9 @@ fn check_pool(pool: &Pool, section: &Section, findings: &mut Findings) {
     }
 }
 
-/// Reports where two routes of a listener take the same sessions.
+/// Reports routes of a listener that match the same sessions.
 pub(super) fn check_routes(listener: &Listener, routes: &[(&Route, &Section)], findings: &mut Findings) {
-    // What each takes: a host or any, with a protocol or any.
+    // A route takes each pair of its hosts (`None` = any) and protocols (`None` = any).
     let mut taken: HashMap<(Option<&HostPattern>, Option<&str>), usize> = HashMap::new();
     for (index, (second, section)) in routes.iter().enumerate() {
         let any_host = second.hosts.is_empty().then_some(None);

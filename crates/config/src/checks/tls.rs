@@ -1,4 +1,5 @@
-//! Can certificates and keys be used, and do they have the names that routes use? The machine reads them.
+//! Checks of TLS files by the machine: usable certificates and keys, and names that cover the hosts of
+//! routes.
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -9,7 +10,7 @@ use crate::source::Span;
 use crate::table::Section;
 use std::path::Path;
 
-/// Reports what is to be said of the files of TLS.
+/// Reports faults of TLS files, and hosts that no certificate covers.
 pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findings) {
     for listener in root.named("listener") {
         let tls = listener.section.section("tls");
@@ -58,7 +59,7 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
     }
 }
 
-/// A certificate and its key: what is left to be said when their faults are reported.
+/// Reports the faults of a certificate and its key. The result has none left; `None` if either is not set.
 fn pair(section: &Section, machine: &dyn Machine, findings: &mut Findings) -> Option<Certified> {
     let (cert, key) = (section.text("cert")?, section.text("key")?);
     let mut certified = machine.certificate(Path::new(&cert), Path::new(&key));
@@ -68,7 +69,7 @@ fn pair(section: &Section, machine: &dyn Machine, findings: &mut Findings) -> Op
     Some(certified)
 }
 
-/// Another file, which a key names.
+/// Reports the faults of the file that `key` names.
 fn file(section: &Section, key: &str, kind: TlsFile, machine: &dyn Machine, findings: &mut Findings) {
     if let Some(path) = section.text(key) {
         for fault in machine.tls_file(kind, Path::new(&path)) {
@@ -82,8 +83,8 @@ fn report(span: Span, fault: CertificateFault, findings: &mut Findings) {
     findings.add(code, span, fault.what).help(fault.help);
 }
 
-/// Reports hosts of routes which none of a listener's certificates has. A route that names no listener counts where this is the
-/// only one with requests that are served: its hosts may be meant for another.
+/// Reports hosts of routes that no certificate of the listener covers. A route that names no listener counts
+/// only if this is the single listener that serves requests; otherwise its hosts may be meant for another.
 fn uncovered(root: &Section, listener: &str, names: &[String], findings: &mut Findings) {
     let serves = |listener: &Section| listener.word("mode") == Mode::Http.name() && !listener.flag("redirect_https");
     let mut serving = root.named("listener").iter().filter(|listener| serves(&listener.section));
@@ -111,7 +112,7 @@ fn uncovered(root: &Section, listener: &str, names: &[String], findings: &mut Fi
     }
 }
 
-/// Whether a name of a certificate stands for a host: `*` for one label.
+/// True if a certificate's name covers a host; `*` stands for one label.
 fn covers(name: &str, host: &str) -> bool {
     if name.eq_ignore_ascii_case(host) {
         return true;

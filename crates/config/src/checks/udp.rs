@@ -1,4 +1,4 @@
-//! Do pools that get datagrams want what only connections or requests have?
+//! Checks of pools that get datagrams.
 
 use super::leads::Leads;
 use crate::code::Code;
@@ -9,7 +9,7 @@ use crate::sections::pool::{EndpointProtocol, Pool};
 use crate::table::Section;
 use std::sync::Arc;
 
-/// Reports where a pool that gets datagrams wants what only connections or requests have.
+/// Reports keys of such pools that need connections or HTTP requests.
 pub(super) fn check(root: &Section, leads: &Leads<'_>, pools: &[Arc<Pool>], findings: &mut Findings) {
     let is_udp = |name: &str| leads.mode_of(name) == Some(Mode::Udp);
     let gets_datagrams = |pool: &Pool| leads.routes(&pool.name).iter().any(|r| r.listeners.iter().any(|l| is_udp(l)));

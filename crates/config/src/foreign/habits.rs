@@ -1,5 +1,5 @@
-//! Values that operators write from habit under keys that evenkeel has, in a shape that does not fit: `retry = 3`. A row
-//! for each, with the entry to write instead; the value seen replaces the example in `<` and `>`.
+//! Values that operators of other proxies write under keys that evenkeel has, in a shape that does not fit:
+//! `retry = 3`. Each row has the entry to write instead; the value seen replaces the example in `<` and `>`.
 
 use super::{filled, is_url};
 use crate::tree::{TableNode, Tree};
@@ -11,9 +11,9 @@ enum Seen {
     False,
     Number,
     Text,
-    /// A text that begins with this.
+    /// Text that starts with this prefix.
     Begins(&'static str),
-    /// Any of these words, in any case.
+    /// Any of these words, ignoring case.
     Words(&'static [&'static str]),
     Url,
 }
@@ -26,7 +26,7 @@ const HEALTH: &str = "health = { http = \"/healthz\" }, or health = { tcp = {} }
 const STICKY: &str =
     "sticky = { secret_file = \"/etc/evenkeel/sticky.key\" }: the cookie is signed with the key in that file";
 
-/// The first row that fits is used.
+/// The first row that matches is used.
 const HABITS: &[Habit] = &[
     ("[listener.NAME]", "bind", Seen::Number, "bind = [<\"[::]:8080\">] for every address, each with its port"),
     (
@@ -152,7 +152,7 @@ const HABITS: &[Habit] = &[
     ),
 ];
 
-/// Returns what to write instead of a value that does not fit a key that evenkeel has.
+/// Text to write instead of a value that does not fit; `None` if no row matches.
 pub(crate) fn habit(table: &str, key: &str, value: &Tree) -> Option<String> {
     let fits = |(path, name, seen, _): &&Habit| *path == table && *name == key && seen.is(value);
     HABITS.iter().find(fits).map(|(.., write)| {

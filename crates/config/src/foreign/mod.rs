@@ -1,7 +1,8 @@
-//! What is a word, or a file, of another proxy called here? Users of HAProxy, NGINX, Envoy, Traefik or Caddy know what
-//! they mean, but not yet how it is written here.
+//! Counterparts of keys, values and files of HAProxy, NGINX, Envoy, Traefik and Caddy, so that errors can
+//! name what their users want here.
 //!
-//! [`words`]: keys that evenkeel does not have. [`habits`]: values that do not fit keys it has. [`syntax`]: files that are not TOML at all.
+//! [`words`]: keys that evenkeel does not have. [`habits`]: values that do not fit keys it has. [`syntax`]:
+//! files that are not TOML.
 
 mod habits;
 pub(crate) mod syntax;
@@ -14,24 +15,24 @@ use crate::printable::quote;
 use crate::tree::{TableNode, Tree, quoted};
 use evenkeel_balance::algorithms;
 
-/// The page that shows both side by side.
+/// Guide that shows both configurations side by side.
 pub(crate) const PAGE: &str = "docs/guide/coming-from.md";
 
-/// A value with more characters is not repeated in the advice.
+/// Longest value, in characters, that is repeated in advice.
 const LONGEST: usize = 100;
 
-/// What a key of another proxy is here.
+/// Counterpart of another proxy's key.
 pub(crate) struct Meant {
-    /// What to write.
+    /// Advice that names the text to write.
     pub help: String,
-    /// The key of the same table that it stands for, if it is that simple: what is said there is not missing.
+    /// Key of the same table that it stands for, if there is one; that key is then not reported as missing.
     pub key: Option<&'static str>,
-    /// Whether the value may be read as that key's: a name, or tables with names.
+    /// True if the value can be read as that key's value: a name, or tables with names.
     pub is_value: bool,
 }
 
-/// Returns evenkeel's counterpart of a key that a table does not know, with the value that was seen where it fits. `beside` are all
-/// keys of that table.
+/// Looks up evenkeel's counterpart of a key that `table` does not know, with the value filled in if it fits.
+/// `beside` holds all keys of that table.
 pub(crate) fn key(table: &str, key: &str, value: &Tree, beside: &TableNode) -> Option<Meant> {
     let rows = words::KEYS.iter().filter(|(path, _)| *path == table).flat_map(|(_, rows)| *rows);
     let is = find(rows, key)?;
@@ -78,7 +79,8 @@ pub(crate) fn key(table: &str, key: &str, value: &Tree, beside: &TableNode) -> O
     Some(Meant { help: format!("here this is {}", filled(is, value, beside)), key, is_value })
 }
 
-/// Name of the first server, if by their keys all are what clients connect to: NGINX calls both ends by that word.
+/// Name of the first `server`, if all of them look like listeners by their keys. NGINX uses the word for both
+/// ends.
 fn server(value: &Tree) -> Option<&str> {
     let Tree::Table(named) = value else { return None };
     let has = |keys: &[&str]| {
@@ -95,25 +97,25 @@ fn are_tables(value: &Tree) -> bool {
     !table.entries.is_empty() && table.entries.iter().all(|entry| matches!(entry.node.tree, Tree::Table(_)))
 }
 
-/// What the name of another proxy's algorithm is here.
+/// Advice for the name of another proxy's algorithm.
 pub(crate) fn algorithm(name: &str) -> Option<String> {
     find(words::ALGORITHMS, name).map(|is| format!("here this is balance = {is}"))
 }
 
-/// An algorithm under its name, or another spelling of it: `LEAST_REQUEST`.
+/// Advice for an algorithm of our own in another spelling, such as `LEAST_REQUEST`.
 fn known_algorithm(name: &str) -> Option<String> {
     let found = algorithms::find(&name.to_lowercase().replace('-', "_"))?;
     Some(format!("here this is balance = {}", quote(found.name)))
 }
 
-/// By name alone: some write `max_conn`, some `maxConn`, some `max-conn`.
+/// Finds a word ignoring case and punctuation: `max_conn`, `maxConn` and `max-conn` are equal.
 fn find<'t>(rows: impl IntoIterator<Item = &'t words::Row>, word: &str) -> Option<&'static str> {
     let plain: String = word.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
     rows.into_iter().find(|(words, _)| words.split(' ').any(|w| w == plain)).map(|(_, is)| *is)
 }
 
-/// Puts the value seen where the table has an example, in `<` and `>`, if it can stand there; for `<KEY|EXAMPLE>` the value of
-/// that key beside it.
+/// Replaces each example in `<` and `>` by the value seen, if that fits; `<KEY|EXAMPLE>` takes the value of
+/// `KEY` in `beside`.
 fn filled(is: &str, value: &Tree, beside: &TableNode) -> String {
     let mut out = String::new();
     let mut rest = is;
@@ -132,7 +134,8 @@ fn filled(is: &str, value: &Tree, beside: &TableNode) -> String {
     out + rest
 }
 
-/// A value in the form of the example, or `None` if it has another: others write numbers in quotes, and times without.
+/// Formats a value like the example, `None` if it cannot. Other proxies quote numbers and leave times
+/// unquoted.
 fn scalar(value: &Tree, example: &str) -> Option<String> {
     let is_time = example.ends_with("s\"");
     match value {
@@ -170,7 +173,7 @@ fn scalar(value: &Tree, example: &str) -> Option<String> {
     }
 }
 
-/// What stands between the brackets of an array. Others write several in one string.
+/// Formats the elements of an array. Other proxies write several in one string.
 fn elements(value: &Tree, example: &str) -> Option<String> {
     let port: String;
     let parts: Vec<&str> = match value {
@@ -195,7 +198,7 @@ fn elements(value: &Tree, example: &str) -> Option<String> {
 fn joined(each: impl Iterator<Item = Option<String>>) -> Option<String> {
     let mut all: Vec<String> = Vec::new();
     for part in each {
-        // One word of another proxy may stand for several here, and two for the same.
+        // A word of another proxy may stand for several of ours, and two words for the same one.
         for one in part?.split(", ") {
             if !all.iter().any(|known| known == one) {
                 all.push(one.to_string());
@@ -206,7 +209,8 @@ fn joined(each: impl Iterator<Item = Option<String>>) -> Option<String> {
     (!all.is_empty() && all.chars().count() <= LONGEST).then_some(all)
 }
 
-/// The address in a table that has nothing else in it: `{ url = "http://10.0.0.1:80" }`, `{ host = "10.0.0.1", port = 80 }`.
+/// Address in a table that holds nothing else: `{ url = "http://10.0.0.1:80" }`, `{ host = "10.0.0.1", port =
+/// 80 }`.
 fn address_in(table: &TableNode) -> Option<String> {
     let (mut host, mut port) = (None, String::new());
     for entry in &table.entries {
@@ -221,7 +225,7 @@ fn address_in(table: &TableNode) -> Option<String> {
     host.map(|host| host.clone() + &port)
 }
 
-/// An address as it is written here, if it is one that another proxy would take.
+/// Rewrites an address that another proxy would accept; `None` if that fails.
 pub(crate) fn address(text: &str, form: Form) -> Option<String> {
     let alike = match form {
         Form::Bind => format!("[::]:{}", text.trim_start_matches('*').trim_start_matches(':')),
@@ -230,7 +234,7 @@ pub(crate) fn address(text: &str, form: Form) -> Option<String> {
     [text, &alike].into_iter().find(|text| form.read(text).is_ok()).map(quote).or_else(|| Some(quoted(&braced(text)?)))
 }
 
-/// An element of an array that is like the first one of the example.
+/// Formats one element like the first one of the example.
 fn element(part: &str, example: &str) -> Option<String> {
     if example.starts_with("\"[::]:") {
         return address(part, Form::Bind);
@@ -245,12 +249,12 @@ fn element(part: &str, example: &str) -> Option<String> {
     part.parse::<u64>().is_err().then(|| quote(part))
 }
 
-/// True if it is the URL of a page.
+/// True for `http` and `https` URLs.
 fn is_url(text: &str) -> bool {
     text.starts_with("http://") || text.starts_with("https://")
 }
 
-/// Whether it can be the name of a listener or pool.
+/// True if the text can name a listener or pool.
 fn is_name(text: &str) -> bool {
     Form::Name.read(text).is_ok()
 }

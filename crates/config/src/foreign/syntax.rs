@@ -1,12 +1,12 @@
-//! Whose configuration is a file that is not TOML? What its lines look like says it: one clear error then stands in place of
-//! what the parser of TOML says about the first of them.
+//! Recognition of files that are configurations of other programs. One clear error then replaces the TOML
+//! parser's complaint about their first line.
 
-/// What a file looks like.
+/// Program and format that a file seems to be of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
-    /// What it is: `a configuration of Envoy, in YAML`.
+    /// Description, such as `a configuration of Envoy, in YAML`.
     pub name: &'static str,
-    /// The heading about it on the page; empty if there is none.
+    /// Heading of its section in the guide; empty if there is none.
     pub heading: &'static str,
 }
 
@@ -18,7 +18,7 @@ const HAPROXY: Kind = kind("a configuration of HAProxy", "HAProxy");
 const NGINX: Kind = kind("a configuration of NGINX", "NGINX");
 const CADDY: Kind = kind("a configuration of Caddy", "Caddy");
 
-/// By words that only they have, of files in YAML or JSON.
+/// Words that identify the program of a YAML or JSON file.
 const BY_WORD: &[(&str, &[&str], Kind)] = &[
     ("yaml", &["static_resources", "lb_policy", "load_assignment"], kind("a configuration of Envoy, in YAML", "Envoy")),
     (
@@ -34,7 +34,7 @@ const BY_WORD: &[(&str, &[&str], Kind)] = &[
     ("json", &[""], kind("JSON", "")),
 ];
 
-/// Words that begin a line of HAProxy's, at its start or below a section.
+/// Words that start a line of HAProxy's configuration, as section or within one.
 const HAPROXY_SECTIONS: &[&str] =
     &["global", "defaults", "frontend", "backend", "listen", "resolvers", "peers", "userlist", "program"];
 const HAPROXY_KEYS: &[&str] = &[
@@ -60,10 +60,10 @@ const HAPROXY_KEYS: &[&str] = &[
     "nbthread",
 ];
 
-/// Words that begin a block or a line of NGINX's.
+/// Words that start a block or line of NGINX's configuration.
 const NGINX_BLOCKS: &[&str] = &["http", "events", "upstream", "server", "location", "stream", "map", "types"];
 
-/// Words that begin a line of Caddy's.
+/// Words that start a line of a Caddyfile.
 const CADDY_KEYS: &[&str] = &[
     "reverse_proxy",
     "file_server",
@@ -85,7 +85,8 @@ const CADDY_KEYS: &[&str] = &[
     "route",
 ];
 
-/// What the file is, and the first line that shows it, as a range of bytes. `None`: it may well be TOML with a mistake in it.
+/// Recognises a file, with the byte range of the first line that shows it. `None` if it may well be TOML with
+/// a mistake.
 pub(crate) fn recognise(text: &str) -> Option<(Kind, usize, usize)> {
     let mut votes = Votes::default();
     let mut at = 0;
@@ -100,7 +101,7 @@ pub(crate) fn recognise(text: &str) -> Option<(Kind, usize, usize)> {
     votes.winner(text)
 }
 
-/// Lines that look like each language: how many, and the first.
+/// Evidence for each language: number of lines, and the first one.
 #[derive(Default)]
 struct Votes {
     toml: usize,
@@ -171,7 +172,7 @@ impl Votes {
     }
 
     fn winner(self, text: &str) -> Option<(Kind, usize, usize)> {
-        // A word for each that is more than lines which happen to look like it.
+        // Thresholds above what TOML with a mistake reaches by accident.
         let haproxy = (self.haproxy.lines >= 3).then_some((self.haproxy, HAPROXY));
         let nginx = (self.nginx.lines >= 2).then_some((self.nginx, NGINX));
         let caddy = (self.caddy.lines >= 2).then_some((self.caddy, CADDY));
@@ -190,7 +191,7 @@ impl Votes {
     }
 }
 
-/// Whether it begins with a key of TOML: a word or more with dots between them, and an equals sign.
+/// True if the line starts like a TOML entry: a key, possibly dotted, and an equals sign.
 fn is_entry(bare: &str) -> bool {
     let is_key = |key: &str| !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || "_-.\"".contains(c));
     bare.split_once('=').is_some_and(|(key, _)| is_key(key.trim_end())) && !bare.ends_with(';')

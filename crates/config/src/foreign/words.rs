@@ -1,15 +1,15 @@
-//! Which words do other proxies have for what? A row has all words for one thing, written without `_`, `-` and capitals, and
-//! what it is here. The value seen replaces an example, which stands in `<` and `>`; in `<KEY|EXAMPLE>`, the
-//! value of that key of the same table does.
+//! Keys and algorithm names of other proxies. A row has all words for one thing, written without `_`, `-` and
+//! capitals, and its counterpart here. An example in `<` and `>` is replaced by the value seen, and
+//! `<KEY|EXAMPLE>` by the value of that key in the same table.
 
-/// Words, parted by spaces; what they are here.
+/// Words separated by spaces, and their counterpart.
 pub(super) type Row = (&'static str, &'static str);
 
-/// The keys of algorithms that hash something.
+/// Algorithms that hash a key of the request.
 const BY_KEY: &str =
     "{ maglev = { key = \"client-ip\" } }, or another key: \"path\", \"header:NAME\", \"cookie:NAME\", \"query:NAME\"";
 
-/// Names of algorithms that are no aliases here.
+/// Names of algorithms that are not aliases here.
 pub(super) const ALGORITHMS: &[Row] = &[
     ("iphash source sourceip clientiphash clientip hashclient", "{ maglev = { key = \"client-ip\" } }"),
     ("uri urihash uripathhash path url", "{ maglev = { key = \"path\" } }"),
@@ -39,7 +39,7 @@ const RETRY_ON: &str = "retry = { on = [<\"connect\", \"reset\">] }";
 const ATTEMPTS: &str = "retry = { attempts = <2> }";
 const TRY_TIMEOUT: &str = "retry = { try_timeout = <\"2s\">, on = [\"connect\", \"reset\", \"timeout\"] }";
 
-/// Keys of `retry`, wherever it stands.
+/// Keys of retry settings, in any table.
 const OF_RETRY: &[Row] = &[
     ("retryon conditions when statuses codes proxynextupstream", "on = [<\"connect\", \"reset\">]"),
     ("numretries retries maxretries count max limit tries proxynextupstreamtries", "attempts = <2>"),
@@ -52,7 +52,7 @@ const OF_RETRY: &[Row] = &[
     ("hedge hedging hedgepolicy", "hedge_after = \"p95\""),
 ];
 
-/// Failures that other proxies retry.
+/// Names of failures to retry.
 pub(super) const FAILURES: &[Row] = &[
     ("connectfailure connfailure error", "\"connect\""),
     ("resetbeforerequest refusedstream emptyresponse", "\"reset\""),
@@ -69,7 +69,7 @@ pub(super) const FAILURES: &[Row] = &[
     ("deadlineexceeded", "\"grpc:deadline-exceeded\""),
 ];
 
-/// Keys that say whether a server is one that clients connect to, or one that answers.
+/// Keys that show whether a `server` accepts clients or is an endpoint.
 pub(super) const OF_LISTENERS: &[&str] =
     &["listen", "bind", "server_name", "location", "root", "proxy_pass", "tls", "mode"];
 pub(super) const OF_ENDPOINTS: &[&str] = &["addr", "address", "host", "ip", "url", "weight", "backup"];
@@ -96,11 +96,11 @@ const RETRY: &str = "retry = { attempts = 2, on = [\"connect\", \"503\"] }";
 const BALANCE: &str =
     "balance = \"NAME\" or { NAME = { PARAMETER = VALUE } } in the pool; `evenkeel algorithms` lists them";
 
-/// The algorithm of a pool: it is named as it is here, if it is known.
+/// Advice for a pool's algorithm under another key; a known name is translated.
 pub(super) const ALGORITHM: &str =
     "balance = \"NAME\": `evenkeel algorithms` lists them, as \"leastconn\", \"round_robin\" and \"random\"";
 
-/// What keys are here, by the table that they stand in.
+/// Counterparts of keys, by the table that they are found in.
 pub(super) const KEYS: &[(&str, &[Row])] = &[
     (
         "the top level",

@@ -1,4 +1,4 @@
-//! Is this an address? `127.0.0.1:8080`, `[::1]:8080`, and for endpoints `web.internal:8080`.
+//! Addresses: `127.0.0.1:8080`, `[::1]:8080`, and for endpoints `web.internal:8080`.
 
 use super::misfit::Misfit;
 use super::name::is_host_name;
@@ -7,16 +7,14 @@ use crate::tree::quoted;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-/// Which end of a connection it is: advice for one is wrong for the other.
+/// End of a connection. Advice for one would be wrong for the other.
 #[derive(Clone, Copy, PartialEq)]
 enum End {
-    /// Where to listen.
     Bind,
-    /// Where to connect to.
     Endpoint,
 }
 
-/// An address to listen on.
+/// Parses an address to listen on.
 pub(super) fn bind(text: &str) -> Result<SocketAddr, Misfit> {
     match read(text, End::Bind)? {
         Address::Ip(addr) => Ok(addr),
@@ -28,7 +26,7 @@ pub(super) fn bind(text: &str) -> Result<SocketAddr, Misfit> {
     }
 }
 
-/// An address to connect to.
+/// Parses an address to connect to.
 pub(super) fn upstream(text: &str) -> Result<Address, Misfit> {
     match read(text, End::Endpoint)? {
         Address::Ip(addr) if addr.ip().is_unspecified() => Err(bad(
@@ -40,7 +38,7 @@ pub(super) fn upstream(text: &str) -> Result<Address, Misfit> {
     }
 }
 
-/// A name that can be resolved: lower case, without a final dot.
+/// Parses a name to resolve: lower case, without a final dot.
 pub(super) fn dns_name(text: &str) -> Result<String, Misfit> {
     let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
     if is_host_name(&name) {
@@ -112,7 +110,7 @@ fn everywhere(port: u16) -> String {
     )
 }
 
-/// Without a port, which is all there is of some.
+/// Error for an address without a port, or a port without an address.
 fn without_port(text: &str, end: End) -> Misfit {
     match (text.parse::<u16>(), end) {
         (Ok(port), End::Bind) if port > 0 => bad(text, "it is only a port", everywhere(port)),
@@ -128,7 +126,7 @@ fn without_port(text: &str, end: End) -> Misfit {
     }
 }
 
-/// What other proxies write where one address belongs here.
+/// Error for the notations of other proxies.
 fn spelled_otherwise(text: &str, end: End) -> Option<Misfit> {
     if let Some(write) = braced(text) {
         return Some(bad(text, "a variable needs braces", format!("write {}", quoted(&write))));
@@ -164,7 +162,7 @@ fn spelled_otherwise(text: &str, end: End) -> Option<Misfit> {
     if parts.len() < 2 || !parts.iter().all(|part| part.is_ascii()) {
         return None;
     }
-    // All of them, or the first of them with what HAProxy and NGINX write behind it.
+    // Several addresses, or one followed by parameters of HAProxy or NGINX.
     if parts.iter().all(|part| read(part, end).is_ok()) {
         let each: Vec<String> = parts.iter().map(|part| quoted(part)).collect();
         return Some(bad(text, "it is more than one", format!("write a string for each: {}", each.join(", "))));
@@ -189,7 +187,7 @@ fn spelled_otherwise(text: &str, end: End) -> Option<Misfit> {
     })
 }
 
-/// The text with its first `$NAME` as `${NAME}`, if it has one.
+/// The text with its first `$NAME` written as `${NAME}`; `None` if it has none.
 pub(crate) fn braced(text: &str) -> Option<String> {
     let (before, rest) = text.split_once('$')?;
     let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
@@ -205,34 +203,31 @@ fn is_port(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_digit()) && text.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
-/// Whether it is a host that a port can follow.
+/// True if the text is a host that a port can follow.
 fn is_host(text: &str) -> bool {
     text.parse::<std::net::Ipv4Addr>().is_ok()
         || is_host_name(text)
         || text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).is_some_and(is_ipv6)
 }
 
-/// `parse` would take `+80`.
+/// Rejects `+80`, which `parse` would accept.
 fn port_is_digits(text: &str) -> bool {
     text.rsplit(':').next().is_some_and(|port| port.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Where an endpoint listens. The port is never 0.
+/// Address of an endpoint. The port is never 0.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Address {
-    /// An IP address.
     Ip(SocketAddr),
-    /// A host name, lower case without a final dot, to be resolved.
+    /// Host name to resolve, lower case, without a final dot.
     Name {
-        /// The name.
         host: String,
-        /// The port.
         port: u16,
     },
 }
 
 impl Address {
-    /// The port.
+    /// Port of either form, never 0.
     pub fn port(&self) -> u16 {
         match self {
             Address::Ip(addr) => addr.port(),

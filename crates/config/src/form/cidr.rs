@@ -1,9 +1,9 @@
-//! Which network is this address in? [`Cidr`].
+//! Networks of IP addresses: [`Cidr`].
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A network of IP addresses (RFC 4632, RFC 4291 section 2.3): an address whose bits behind the prefix are 0.
+/// A network of IP addresses (RFC 4632, RFC 4291 section 2.3). All bits after the prefix are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cidr {
     network: IpAddr,
@@ -11,11 +11,11 @@ pub struct Cidr {
 }
 
 impl Cidr {
-    /// Every IPv4 address.
+    /// All IPv4 addresses.
     pub(crate) const EVERYTHING: Cidr = Cidr { network: IpAddr::V4(Ipv4Addr::UNSPECIFIED), prefix: 0 };
 
-    /// The network of that prefix which an address is in. An IPv4 address written as IPv6 (`::ffff:10.0.0.0/104`) gives
-    /// an IPv4 network. `None` if the address has fewer bits than `prefix`.
+    /// The network with this prefix that contains an address. An IPv4-mapped address (`::ffff:10.0.0.0/104`)
+    /// gives an IPv4 network. `None` if `prefix` is longer than the address.
     pub fn around(address: IpAddr, prefix: u8) -> Option<Cidr> {
         let (address, prefix) = match (address, address.to_canonical()) {
             (IpAddr::V6(_), mapped @ IpAddr::V4(_)) if prefix >= 96 => (mapped, prefix.checked_sub(96)?),
@@ -24,26 +24,26 @@ impl Cidr {
         Some(Cidr { network: first_of(address, prefix)?, prefix })
     }
 
-    /// Whether an address is in it. An IPv4 address that a dual-stack socket shows as IPv6 (`::ffff:10.1.2.3`) counts as
-    /// IPv4, so `::/0` has no IPv4 address.
+    /// True if the network contains an address. IPv4-mapped addresses, as dual-stack sockets report them,
+    /// count as IPv4, so `::/0` contains no IPv4 address.
     pub fn contains(&self, address: IpAddr) -> bool {
         first_of(address.to_canonical(), self.prefix) == Some(self.network)
     }
 
-    /// How many leading bits count: 0 = every address of its family.
+    /// Number of leading bits that are significant: 0 = every address of the family.
     pub fn prefix(&self) -> u8 {
         self.prefix
     }
 
-    /// Its first address.
+    /// First address of the network.
     pub fn network(&self) -> IpAddr {
         self.network
     }
 }
 
-/// The address with the bits behind the prefix cleared.
+/// The address with all bits after the prefix cleared; `None` if `prefix` is too long.
 fn first_of(address: IpAddr, prefix: u8) -> Option<IpAddr> {
-    // A shift by all bits, for a prefix of 0, is what checked_shl refuses.
+    // A prefix of 0 would shift by all bits, which checked_shl refuses.
     match address {
         IpAddr::V4(v4) => {
             let mask = u32::MAX.checked_shl(32_u32.checked_sub(prefix.into())?).unwrap_or(0);
@@ -56,7 +56,7 @@ fn first_of(address: IpAddr, prefix: u8) -> Option<IpAddr> {
     }
 }
 
-/// As it is written in a file; a single address without a prefix.
+/// Formats the network as in a file; a single address has no prefix.
 impl fmt::Display for Cidr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Cidr { network, prefix } = self;

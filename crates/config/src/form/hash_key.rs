@@ -1,4 +1,4 @@
-//! What of a request is hashed? `client-ip`, `path`, `header:NAME`, `cookie:NAME`, `query:NAME`.
+//! Hash keys: `client-ip`, `path`, `header:NAME`, `cookie:NAME`, `query:NAME`.
 
 use super::misfit::Misfit;
 use super::name::is_token_char;
@@ -13,7 +13,7 @@ pub(super) fn read(text: &str) -> Result<HashKey, Misfit> {
     };
     let allowed = "allowed: client-ip, path, header:NAME, cookie:NAME, query:NAME";
     let (kind, name) = text.split_once(':').map_or((text, None), |(kind, name)| (kind, Some(name)));
-    // A query's name is anything visible.
+    // Names of query parameters may use any visible character.
     let token = |n: &str| n.chars().all(is_token_char);
     match (kind, name) {
         ("client-ip", None) => Ok(HashKey::ClientIp),
@@ -46,18 +46,17 @@ fn example(kind: &str) -> &'static str {
     }
 }
 
-/// What of a request is hashed to choose an endpoint.
+/// Part of a request that is hashed to choose an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HashKey {
-    /// The client's IP address.
     ClientIp,
-    /// The path, without the query.
+    /// Path of the request, without the query.
     Path,
-    /// The value of this header field (lower case).
+    /// Value of this header field (lower case).
     Header(String),
-    /// The value of this cookie.
+    /// Value of the cookie of this name.
     Cookie(String),
-    /// The value of this parameter of the query.
+    /// Value of this query parameter.
     Query(String),
 }
 

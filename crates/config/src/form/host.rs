@@ -1,4 +1,4 @@
-//! Is this a host pattern? `api.example.com`, `*.example.com`, `10.0.0.1`, `[::1]`.
+//! Host patterns: `api.example.com`, `*.example.com`, `10.0.0.1`, `[::1]`.
 
 use super::misfit::Misfit;
 use super::name::is_host_name;
@@ -69,7 +69,7 @@ pub(super) fn read(text: &str) -> Result<HostPattern, Misfit> {
     }
 }
 
-/// What the `Host` field of a request has: a host, and a port if it is not the usual one.
+/// Parses the value of a `Host` field: a host, with a port unless it is the default one.
 pub(super) fn authority(text: &str) -> Result<String, Misfit> {
     let bare = text.ends_with(']');
     let (host, port) = text.rsplit_once(':').filter(|_| !bare).map_or((text, None), |(host, port)| (host, Some(port)));
@@ -87,10 +87,10 @@ pub(super) fn authority(text: &str) -> Result<String, Misfit> {
     }
 }
 
-/// Which hosts a route takes. Lower case, without port and without a final dot.
+/// Hosts that a route matches. Lower case, without port and without a final dot.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HostPattern {
-    /// Exactly this host: a name or an IP address (IPv6 in brackets).
+    /// A single host: a name or an IP address (IPv6 in brackets).
     Exact(String),
     /// `*.example.com`: one or more labels before this suffix, which starts with a dot (`.example.com`).
     Wildcard(String),

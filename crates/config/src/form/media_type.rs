@@ -1,11 +1,11 @@
-//! Is this a media type? `type/subtype`, with parameters or without, of nothing that could end a header field.
+//! Media types: `type/subtype`, optionally with parameters, without characters that could end a header field.
 
 use super::misfit::Misfit;
 use super::name::is_token_char;
 use crate::code::Code;
 use crate::tree::quoted;
 
-/// Longer than any that is registered, with parameters.
+/// Longest media type accepted, in bytes; no registered one with parameters is longer.
 const MAX: usize = 128;
 
 pub(super) fn read(text: &str) -> Result<(), Misfit> {

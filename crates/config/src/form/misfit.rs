@@ -1,8 +1,8 @@
-//! Why does a string not have its form?
+//! The error of a string that does not have its [`Form`](super::Form).
 
 use crate::code::Code;
 
-/// Why a string does not have its form.
+/// Error of a string: code, message and help.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Misfit {
     pub code: Code,

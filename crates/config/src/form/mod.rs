@@ -1,4 +1,4 @@
-//! Which strings mean something? A [`Form`] each: how it is described, and the typed value it is read to.
+//! Forms of strings: how each [`Form`] is described, matched by the schema, and parsed into a typed value.
 
 mod address;
 mod cidr;
@@ -38,74 +38,73 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-/// What a string must look like.
+/// Form that a string must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// An address to listen on: IP address and port.
+    /// IP address and port to listen on.
     Bind,
-    /// An address to connect to: IP address or host name, and port.
+    /// IP address or host name, and port, to connect to.
     Address,
-    /// A network of IP addresses.
+    /// Network of IP addresses, or a single one.
     Network,
-    /// The address of a Unix socket.
+    /// Unix socket: `unix:/PATH`.
     Socket,
-    /// A host pattern.
+    /// Host pattern: `*.example.com`.
     Host,
-    /// A path pattern.
+    /// Path pattern: `/users/{id}`.
     Path,
-    /// A path with everything below it.
+    /// Path that stands for everything below it.
     Prefix,
-    /// A path without parameters.
+    /// Path without parameters: `/metrics`.
     PlainPath,
-    /// The name of a DNS zone or of a host in one.
+    /// DNS name of a zone or of a host in one.
     Domain,
-    /// An IP address.
+    /// IP address without a port.
     Ip,
-    /// A path with or without a query.
+    /// Path with an optional query.
     Target,
-    /// The `Path` of a cookie.
+    /// `Path` attribute of a cookie.
     CookiePath,
-    /// A name to resolve.
+    /// Host name to resolve, without a port.
     DnsName,
-    /// A host with or without a port.
+    /// Host with an optional port.
     Authority,
-    /// The name of a listener or pool.
+    /// Name of a listener or pool.
     Name,
-    /// The name of a route or endpoint.
+    /// Name of a route, endpoint or locality zone.
     Label,
-    /// The name of a cookie.
+    /// Token (RFC 9110 section 5.6.2): names of fields and cookies.
     Token,
-    /// Any text, not too long.
+    /// Text of 1 to 1024 characters.
     Content,
-    /// Bytes of a datagram.
+    /// Bytes of a datagram, as text or after `hex:`.
     Payload,
-    /// A key to sign with.
+    /// Secret key, 16 to 1024 bytes.
     Secret,
-    /// The URL of a page that is fetched over TLS.
+    /// URL of a resource fetched over TLS.
     HttpsUrl,
-    /// The URL of what takes telemetry.
+    /// URL of a telemetry collector, with or without TLS.
     CollectorUrl,
-    /// A path of the file system.
     File,
-    /// A path of the file system that may contain `*` in its last part.
+    /// Path in the file system, with `*` allowed in its last component.
     Include,
-    /// What of a request is hashed.
+    /// Part of a request to hash.
     HashKey,
-    /// Statuses of a response.
+    /// Status or range of statuses, 200 to 599.
     Status,
-    /// Statuses of an error.
+    /// Status or range of statuses, 400 to 599.
     ErrorStatus,
-    /// A media type.
+    /// Media type for `Content-Type`.
     MediaType,
-    /// A failure that may be tried again.
+    /// Failure that can be retried.
     RetryOn,
-    /// The first pause and the longest.
+    /// First and longest pause: `25ms..250ms`.
     Backoff,
-    /// A percentile, or `off`.
+    /// Percentile such as `p95`, or `off`.
     Percentile,
 }
 
-/// What a string was read to.
+/// Typed value of a parsed string.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Formed {
     Bind(SocketAddr),
@@ -118,55 +117,56 @@ pub(crate) enum Formed {
     HashKey(HashKey),
     Statuses(RangeInclusive<u16>),
     RetryOn(RetryOn),
-    /// Nanoseconds.
+    /// First and longest pause, nanoseconds.
     Backoff(u64, u64),
-    /// Above 0 and below 1; `None` for `off`.
+    /// Share above 0 and below 1; `None` for `off`.
     Percentile(Option<f64>),
     Payload(Vec<u8>),
     Text(String),
 }
 
 impl Form {
-    /// What it is, for docs and messages, with its article.
+    /// Description for docs and messages, with an article where it takes one.
     pub fn describe(self) -> &'static str {
         match self {
-            Form::Bind => "an IP address and port, as \"127.0.0.1:8080\" or \"[::]:80\"",
-            Form::Address => "an address and port, as \"10.0.0.1:8080\", \"[::1]:8080\" or \"web.internal:8080\"",
-            Form::Network => "a network or an address, as \"10.0.0.0/8\", \"fd00::/8\" or \"127.0.0.1\"",
-            Form::Socket => "a Unix socket, as \"unix:/run/evenkeel/admin.sock\"",
-            Form::Host => "a host, as \"api.example.com\" or \"*.example.com\"",
-            Form::Path => "a path, as \"/x\", \"/users/{id}\" or \"/v1/{*rest}\"",
-            Form::Prefix => "a path without a rest, as \"/api\" or \"/users/{id}\"",
-            Form::PlainPath => "a path, as \"/metrics\"",
-            Form::Domain => "a domain name, as \"gslb.example.com\"",
-            Form::Ip => "an IP address, as \"192.0.2.1\" or \"2001:db8::1\"",
-            Form::Target => "a path with or without a query, as \"/healthz\"",
-            Form::CookiePath => "a path without \";\", as \"/\"",
-            Form::DnsName => "a host name, as \"web.internal\" or \"_http._tcp.web.internal\"",
-            Form::Authority => "a host with or without a port, as \"web.internal\"",
-            Form::Name => "a name of up to 64 letters, digits, _, - and .",
-            Form::Label => "a name of up to 128 characters, none of them a control or hidden character",
-            Form::Token => "a name of up to 128 letters, digits and !#$%&'*+-.^_`|~",
-            Form::Content => "a text of 1 to 1024 characters",
-            Form::Payload => "a text, or bytes in hex, as \"hex:00ff\"",
-            Form::Secret => "a text of 16 to 1024 bytes",
-            Form::HttpsUrl => "a URL, as \"https://ca.internal/acme/directory\"",
-            Form::CollectorUrl => "a URL, as \"http://127.0.0.1:4318\"",
-            Form::File => "the path of a file",
-            Form::Include => "the path of a file, which may contain * in its last part",
+            Form::Bind => "an IP address and port, such as \"127.0.0.1:8080\" or \"[::]:80\"",
+            Form::Address => "an address and port, such as \"10.0.0.1:8080\", \"[::1]:8080\" or \"web.internal:8080\"",
+            Form::Network => "a network or an address, such as \"10.0.0.0/8\", \"fd00::/8\" or \"127.0.0.1\"",
+            Form::Socket => "a Unix socket, such as \"unix:/run/evenkeel/admin.sock\"",
+            Form::Host => "a host, such as \"api.example.com\" or \"*.example.com\"",
+            Form::Path => "a path, such as \"/x\", \"/users/{id}\" or \"/v1/{*rest}\"",
+            Form::Prefix => "a path prefix, such as \"/api\" or \"/users/{id}\"",
+            Form::PlainPath => "a path, such as \"/metrics\"",
+            Form::Domain => "a domain name, such as \"gslb.example.com\"",
+            Form::Ip => "an IP address, such as \"192.0.2.1\" or \"2001:db8::1\"",
+            Form::Target => "a path, optionally with a query, such as \"/healthz\"",
+            Form::CookiePath => "a path without \";\", such as \"/\"",
+            Form::DnsName => "a host name, such as \"web.internal\" or \"_http._tcp.web.internal\"",
+            Form::Authority => "a host, optionally with a port, such as \"web.internal\"",
+            Form::Name => "a name of up to 64 letters, digits, _, - or .",
+            Form::Label => "a name of up to 128 visible characters",
+            Form::Token => "a name of up to 128 letters, digits or !#$%&'*+-.^_`|~",
+            Form::Content => "text of 1 to 1024 characters",
+            Form::Payload => "text, or bytes in hex, such as \"hex:00ff\"",
+            Form::Secret => "text of 16 to 1024 bytes",
+            Form::HttpsUrl => "a URL, such as \"https://ca.internal/acme/directory\"",
+            Form::CollectorUrl => "a URL, such as \"http://127.0.0.1:4318\"",
+            Form::File => "a file path",
+            Form::Include => "a file path, with * allowed in its last component",
             Form::HashKey => "\"client-ip\", \"path\", \"header:NAME\", \"cookie:NAME\" or \"query:NAME\"",
-            Form::Status => "statuses, as \"204..=299\" or \"2xx\"",
-            Form::ErrorStatus => "statuses of errors, as \"502..=504\" or \"5xx\"",
-            Form::MediaType => "a media type, as \"text/html; charset=utf-8\"",
+            Form::Status => "statuses, such as \"204..=299\" or \"2xx\"",
+            Form::ErrorStatus => "error statuses, such as \"502..=504\" or \"5xx\"",
+            Form::MediaType => "a media type, such as \"text/html; charset=utf-8\"",
             Form::RetryOn => {
-                "\"connect\", \"reset\", \"timeout\", statuses, as \"503\" or \"5xx\", or a gRPC status, as \"grpc:unavailable\""
+                "\"connect\", \"reset\", \"timeout\", a status such as \"503\" or \"5xx\", or a gRPC status such as \"grpc:unavailable\""
             }
-            Form::Backoff => "the first pause and the longest, as \"25ms..250ms\"",
-            Form::Percentile => "\"off\", or a percentile, as \"p95\" or \"p99.5\"",
+            Form::Backoff => "first and longest pause, such as \"25ms..250ms\"",
+            Form::Percentile => "\"off\", or a percentile, such as \"p95\" or \"p99.5\"",
         }
     }
 
-    /// A regular expression for the JSON Schema that every string of this form matches; looser than [`Form::read`].
+    /// Regular expression for the JSON Schema, matched by every string of this form; looser than
+    /// [`Form::read`].
     pub(crate) fn regex(self) -> &'static str {
         match self {
             Form::Bind | Form::Address => "^[^\\s/]+:[0-9]{1,5}$",
@@ -198,7 +198,7 @@ impl Form {
         }
     }
 
-    /// Reads a string.
+    /// Parses a string into its typed value.
     pub(crate) fn read(self, text: &str) -> Result<Formed, Misfit> {
         match self {
             Form::Bind => address::bind(text).map(Formed::Bind),

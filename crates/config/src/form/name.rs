@@ -1,15 +1,15 @@
-//! Which characters may names have? Domains, hosts, and tokens of HTTP.
+//! Characters of names: domains, hosts, and tokens of HTTP.
 
 use super::misfit::Misfit;
 use crate::code::Code;
 use crate::tree::quoted;
 
-/// A character of a token (RFC 9110, section 5.6.2): names of fields and cookies.
+/// True for characters of a token (RFC 9110, section 5.6.2): names of fields and cookies.
 pub(super) fn is_token_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c)
 }
 
-/// A domain name, in lower case and without a final dot.
+/// Parses a domain name into lower case, without a final dot.
 pub(super) fn domain(text: &str) -> Result<String, Misfit> {
     let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
     if is_domain(&name) {
@@ -19,7 +19,7 @@ pub(super) fn domain(text: &str) -> Result<String, Misfit> {
     Err(Misfit::new(Code::BadName, message, "labels are 1 to 63 letters, digits, - and _, parted by dots"))
 }
 
-/// Whether a text is one or more labels, parted by dots, that fit into a domain name.
+/// True if the text is one or more labels, separated by dots, within the length of a domain name.
 pub(crate) fn is_domain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }
@@ -28,8 +28,8 @@ fn is_label(l: &str) -> bool {
     (1..=63).contains(&l.len()) && l.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
 }
 
-/// Whether a text is the name of a host: labels of letters, digits, - and _, parted by dots, and not all digits at
-/// the end (which would be a broken IPv4 address).
+/// True if the text is a host name: labels of letters, digits, - and _, separated by dots, the last of which
+/// is not all digits (that would be a broken IPv4 address).
 pub(super) fn is_host_name(text: &str) -> bool {
     let last = text.rsplit('.').next().unwrap_or_default();
     is_domain(text) && !last.bytes().all(|b| b.is_ascii_digit())

@@ -1,4 +1,4 @@
-//! Is this a network? `10.0.0.0/8`, `fd00::/8`, or one address.
+//! Networks: `10.0.0.0/8`, `fd00::/8`, or a single address.
 
 use super::cidr::Cidr;
 use super::misfit::Misfit;
@@ -24,7 +24,7 @@ pub(super) fn read(text: &str) -> Result<Cidr, Misfit> {
     let Some(cidr) = prefix.and_then(|prefix| Cidr::around(address, prefix)) else {
         return bad("its prefix does not fit", format!("allowed: {host}/0 to {host}/{bits}"));
     };
-    // 10.1.2.3/8 may be meant as all of 10.0.0.0/8 or as this one address.
+    // 10.1.2.3/8 may mean all of 10.0.0.0/8 or only this address.
     if cidr.network() != address.to_canonical() {
         let prefix = cidr.prefix();
         return bad(

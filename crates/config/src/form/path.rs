@@ -1,4 +1,4 @@
-//! Is this a path pattern? In the syntax of `matchit`, with which the proxy matches: `/x`, `/users/{id}/posts`,
+//! Path patterns in the syntax of `matchit`, with which the proxy matches: `/x`, `/users/{id}/posts`,
 //! `/v1/{*rest}`.
 
 use super::misfit::Misfit;
@@ -38,7 +38,7 @@ pub(super) fn read(text: &str) -> Result<PathPattern, Misfit> {
     }
 }
 
-/// What other proxies write for paths.
+/// Error for the path notations of other proxies.
 fn spelled_otherwise(text: &str) -> Option<Misfit> {
     let in_place = |key: &str, path: &str| format!("write {key} = {}", quoted(path));
     // Traefik: Path(`/x`) and PathPrefix(`/x`).
@@ -60,7 +60,7 @@ fn spelled_otherwise(text: &str) -> Option<Misfit> {
     if !(is_regex || text.contains(".*") && text.contains('/')) {
         return None;
     }
-    // What is fixed of it, up to the last slash or to its end.
+    // Fixed beginning of the regex, up to the last slash or to its end.
     let regex = if modifier.starts_with('~') { rest.trim() } else { text.trim_start_matches('~') };
     let regex = regex.trim_start_matches("(?i)").trim_start_matches('^');
     let meta = regex.find(['[', '(', '.', '*', '+', '?', '\\', '|', '$', '{', '^']).unwrap_or(regex.len());
@@ -80,7 +80,7 @@ fn spelled_otherwise(text: &str) -> Option<Misfit> {
     Some(bad(text, "it is a regular expression, and there are none", help))
 }
 
-/// A path with everything below it. A slash at its end means nothing.
+/// Parses a path that stands for everything below it. A trailing slash has no meaning.
 pub(super) fn prefix(text: &str) -> Result<PathPattern, Misfit> {
     if let Some(misfit) = spelled_otherwise(text) {
         return Err(misfit);
@@ -100,7 +100,7 @@ pub(super) fn prefix(text: &str) -> Result<PathPattern, Misfit> {
     }
 }
 
-/// What every path must be: absolute, without query, in visible ASCII.
+/// Checks what every path must be: absolute, without query, in visible ASCII.
 pub(super) fn plain(text: &str) -> Result<(), Misfit> {
     if !text.starts_with('/') {
         let with_slash = quoted(&format!("/{text}"));
@@ -116,7 +116,7 @@ pub(super) fn plain(text: &str) -> Result<(), Misfit> {
     Ok(())
 }
 
-/// A path, and a query if there is one: what a request asks for.
+/// Checks a request target: a path with an optional query.
 pub(super) fn target(text: &str) -> Result<(), Misfit> {
     let (path, query) = text.split_once('?').unwrap_or((text, ""));
     plain(path)?;
@@ -126,7 +126,7 @@ pub(super) fn target(text: &str) -> Result<(), Misfit> {
     }
 }
 
-/// A `;` would end the attribute of the cookie (RFC 6265, section 4.1.1).
+/// Checks the `Path` of a cookie, in which `;` would end the attribute (RFC 6265, section 4.1.1).
 pub(super) fn of_cookie(text: &str) -> Result<(), Misfit> {
     plain(text)?;
     match text.contains(';') {
@@ -143,7 +143,7 @@ fn unbraced_star(text: &str) -> bool {
     text.bytes().enumerate().any(|(at, b)| b == b'*' && !text[..at].ends_with('{'))
 }
 
-/// A pattern without the names of its parameters: two patterns of the same shape match the same paths.
+/// The pattern without the names of its parameters. Patterns of equal shape match the same paths.
 pub(crate) fn shape(pattern: &str) -> String {
     let mut out = String::with_capacity(pattern.len());
     let mut rest = pattern;
@@ -162,22 +162,23 @@ pub(crate) fn shape(pattern: &str) -> String {
     out
 }
 
-/// Which paths a route takes.
+/// Paths that a route matches.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathPattern {
-    /// Every path.
     Any,
-    /// A pattern in `matchit` syntax that was inserted without conflict: `/x`, `/users/{id}/posts`, `/v1/{*rest}`.
-    /// For evenkeel `{*rest}` also takes nothing: `/v1/{*rest}` has `/v1/`, which `matchit` leaves out.
+    /// Pattern in `matchit` syntax that was inserted without conflict: `/x`, `/users/{id}/posts`,
+    /// `/v1/{*rest}`. In evenkeel, `{*rest}` also matches nothing: `/v1/{*rest}` includes `/v1/`, which
+    /// `matchit` leaves out.
     Pattern(String),
-    /// Such a pattern without a rest and without a slash at its end, and everything below it: `/v1` has `/v1`, `/v1/` and
-    /// `/v1/x`, but not `/v10`.
+    /// A pattern without a rest and without a trailing slash, and everything below it: `/v1` matches `/v1`,
+    /// `/v1/` and `/v1/x`, but not `/v10`.
     Prefix(String),
 }
 
 impl PathPattern {
-    /// The paths that a rest at the end also takes, and that `matchit` would leave out: `/v1/` for `/v1/{*rest}`.
-    /// Insert them after every pattern as it is written, and ignore a conflict: a route to just that path wins.
+    /// Paths that a rest at the end also matches, although `matchit` leaves them out: `/v1/` for
+    /// `/v1/{*rest}`. Insert them after every pattern as written, and ignore conflicts, since a route to just
+    /// that path wins.
     pub fn empty_rests(&self) -> Vec<String> {
         match self {
             PathPattern::Any => vec!["/".to_string()],
@@ -189,7 +190,7 @@ impl PathPattern {
     }
 }
 
-/// The pattern to insert into a `matchit::Router`.
+/// Formats the pattern for insertion into a `matchit::Router`.
 impl fmt::Display for PathPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,9 +1,9 @@
-//! Which bytes are meant? A text stands for its own; `hex:` comes before those that no text has.
+//! Bytes given as text, or as hex digits after `hex:`.
 
 use super::misfit::Misfit;
 use crate::code::Code;
 
-/// What fits one packet on any path (RFC 8085 section 3.2 has 1232 for IPv6).
+/// Most bytes that fit one packet on any path (1232 for IPv6, RFC 8085 section 3.2).
 const MAX: usize = 1232;
 
 pub(super) fn read(text: &str) -> Result<Vec<u8>, Misfit> {
@@ -27,7 +27,7 @@ fn from_hex(digits: &str) -> Option<Vec<u8>> {
     pairs.collect()
 }
 
-/// As a file has it.
+/// The bytes as written in a file.
 pub(crate) fn written(bytes: &[u8]) -> String {
     let digits: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
     format!("hex:{digits}")

@@ -1,4 +1,4 @@
-//! When is what tried again? A failure (`connect`, `503`), a pause (`25ms..250ms`), a percentile (`p95`).
+//! Strings of `retry`: failures (`connect`, `503`), pauses (`25ms..250ms`) and percentiles (`p95`).
 
 use super::misfit::Misfit;
 use super::status;
@@ -10,7 +10,7 @@ use evenkeel_wire::grpc::Status as GrpcStatus;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// A failure that may be tried again.
+/// Failure that can be retried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RetryOn {
     Connect,
@@ -46,7 +46,7 @@ pub(super) fn failure(text: &str) -> Result<RetryOn, Misfit> {
 }
 
 fn grpc(text: &str, name: &str) -> Result<GrpcStatus, Misfit> {
-    // A call that ended well is no failure.
+    // `ok` is not a failure.
     let failures = &GrpcStatus::NAMES[1..];
     let lower = name.to_ascii_lowercase().replace('_', "-");
     match GrpcStatus::of_name(name).filter(|status| *status != GrpcStatus::Ok) {
@@ -61,10 +61,10 @@ fn grpc(text: &str, name: &str) -> Result<GrpcStatus, Misfit> {
     }
 }
 
-/// The longest pause. A longer one would hold a request for longer than most clients wait.
+/// Longest pause, in nanoseconds: a longer one would outlast the patience of most clients.
 const PAUSE_MAX: u64 = 60_000_000_000;
 
-/// The first pause and the longest, nanoseconds.
+/// Parses the first and longest pause, in nanoseconds.
 pub(super) fn backoff(text: &str) -> Result<(u64, u64), Misfit> {
     let bad = |why: &str, help: String| {
         Err(Misfit::new(Code::BadDuration, format!("{} is not a range of pauses: {why}", quoted(text)), help))
@@ -88,13 +88,13 @@ pub(super) fn backoff(text: &str) -> Result<(u64, u64), Misfit> {
     }
 }
 
-/// Above 0 and below 1; `None` for `"off"`.
+/// Parses a percentile into a share above 0 and below 1; `None` for `"off"`.
 pub(super) fn percentile(text: &str) -> Result<Option<f64>, Misfit> {
     if text == "off" {
         return Ok(None);
     }
     let number = text.strip_prefix(['p', 'P']).unwrap_or(text);
-    // Four digits behind the point, so that writing it and reading it again gives the same number.
+    // At most four decimals, so that writing and reading again gives the same number.
     let exact = number.split_once('.').is_none_or(|(_, behind)| (1..=4).contains(&behind.len()));
     let digits = number.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let percent = number.parse::<f64>().ok().filter(|p| exact && digits && *p > 0.0 && *p < 100.0);
@@ -111,7 +111,7 @@ pub(super) fn percentile(text: &str) -> Result<Option<f64>, Misfit> {
     }
 }
 
-/// A percentile as it is read again.
+/// Formats a share as the percentile that [`percentile`] reads.
 pub(crate) fn percentile_text(percentile: f64) -> String {
     format!("p{}", (percentile * 1e6).round() / 1e4)
 }

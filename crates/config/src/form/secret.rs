@@ -1,9 +1,9 @@
-//! Is this a key to sign with? Long enough that it cannot be found by trying. No message has any of it.
+//! Secret keys, long enough not to be guessed. Messages never contain any part of one.
 
 use super::misfit::Misfit;
 use crate::code::Code;
 
-/// As many bytes as a tag of 128 bits has: a shorter key would be the weaker of the two.
+/// Shortest key, in bytes: as long as the 128-bit tag, or the key would be the weaker of the two.
 const MIN: usize = 16;
 const MAX: usize = 1024;
 

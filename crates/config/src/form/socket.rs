@@ -1,11 +1,11 @@
-//! Is this the address of a Unix socket? `unix:/run/evenkeel/admin.sock`.
+//! Unix sockets: `unix:/run/evenkeel/admin.sock`.
 
 use super::misfit::Misfit;
 use crate::code::Code;
 use crate::tree::quoted;
 use std::path::PathBuf;
 
-/// Bytes of the path of a socket: `sun_path` of unix(7) has 108, the last of which ends it.
+/// Longest path of a socket, in bytes: `sun_path` of unix(7) holds 108, including the final NUL.
 const PATH_MAX: usize = 107;
 
 pub(super) fn read(text: &str) -> Result<PathBuf, Misfit> {

@@ -1,11 +1,11 @@
-//! Which statuses are these? `503`, `500..=504`, or `5xx` for all of a class.
+//! Statuses: `503`, `500..=504`, or `5xx` for a whole class.
 
 use super::misfit::Misfit;
 use crate::code::Code;
 use crate::tree::quoted;
 use std::ops::RangeInclusive;
 
-/// A range of statuses within `within`, which is not empty.
+/// Parses a status or range that lies within `within`.
 pub(super) fn read(text: &str, within: RangeInclusive<u16>) -> Result<RangeInclusive<u16>, Misfit> {
     let bad = |why: &str, help: String| {
         Err(Misfit::new(Code::BadStatus, format!("{} is not a status: {why}", quoted(text)), help))
@@ -35,7 +35,7 @@ fn number(text: &str) -> Option<u16> {
     text.parse().ok().filter(|_| text.len() == 3 && text.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// As it is read again.
+/// Formats a range as [`read`] accepts it.
 pub(crate) fn written(range: &RangeInclusive<u16>) -> String {
     match range.start() == range.end() {
         true => range.start().to_string(),

@@ -1,11 +1,11 @@
-//! Is this the URL of a directory, or of a collector? With a host, and with nothing that has no place in it; of a directory, over HTTPS.
+//! URLs of an ACME directory (HTTPS only) and of a collector: scheme, host and path, nothing else.
 
 use super::host;
 use super::misfit::Misfit;
 use crate::code::Code;
 use crate::tree::quoted;
 
-/// Longer than any that is in use.
+/// Longest URL accepted, in bytes.
 const MAX: usize = 1024;
 
 pub(super) fn https(text: &str) -> Result<(), Misfit> {
@@ -17,7 +17,7 @@ pub(super) fn https(text: &str) -> Result<(), Misfit> {
     }
 }
 
-/// With or without TLS, and without a query.
+/// Checks the URL of a collector: with or without TLS, no query.
 pub(super) fn collector(text: &str) -> Result<(), Misfit> {
     const AS: &str = "write \"http://127.0.0.1:4318\"";
     let Some(rest) = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://")) else {

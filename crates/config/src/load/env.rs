@@ -1,5 +1,5 @@
-//! What does `${NAME}` stand for? Replaced inside string values only, after parsing, so that no value of a variable
-//! can change the structure of the file. `$NAME` stays as it is: passwords contain `$`.
+//! Expansion of `${NAME}`. Only string values are expanded, after parsing, so a variable cannot change the
+//! structure of the file. `$NAME` is left alone, because passwords contain `$`.
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -7,15 +7,15 @@ use crate::root::ROOT;
 use crate::table::is_secret;
 use crate::tree::{Node, Tree};
 
-/// Looks up an environment variable.
+/// Lookup of an environment variable.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Replaces every reference in the strings under `node`; says what is undefined.
+/// Expands every reference in the strings below `node`, and reports undefined variables.
 pub(crate) fn expand(node: &mut Node, env: Env<'_>, findings: &mut Findings) {
     expand_value(node, false, env, findings);
 }
 
-/// `secret`: the text is not quoted.
+/// Expands one value. With `secret`, messages do not quote its text.
 fn expand_value(node: &mut Node, secret: bool, env: Env<'_>, findings: &mut Findings) {
     match &mut node.tree {
         Tree::Text(text) => match replace(text, env) {
@@ -71,7 +71,7 @@ fn replace(text: &str, env: Env<'_>) -> Result<String, Problem> {
         if name.is_empty() || first_is_digit || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
             return Err(Problem::Bad(format!("\"{}\" is not a name of a variable", short(name))));
         }
-        // As in the shell, `:-` also stands in for a variable that is set to nothing.
+        // As in the shell, `:-` also replaces a variable that is empty.
         let value = env(name).filter(|v| default.is_none() || !v.is_empty());
         match (value, default) {
             (Some(value), _) => out.push_str(&value),

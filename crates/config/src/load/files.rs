@@ -1,4 +1,4 @@
-//! Where do files come from? The disk, or whatever else implements [`Files`]: tests and fuzzing read none.
+//! Access to files: [`Files`], implemented by the disk and by tests and fuzzing, which touch none.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, Permissions};
@@ -6,22 +6,22 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-/// What reading a configuration needs of a file system.
+/// File system operations that reading a configuration needs.
 pub trait Files {
-    /// The whole file.
+    /// Reads a whole file.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// If the file cannot be read.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 
-    /// The names of the files in a directory.
+    /// Lists the names of the files in a directory.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// If the directory cannot be read.
     fn list(&self, directory: &Path) -> io::Result<Vec<String>>;
 }
 
-/// The disk.
+/// The file system of this machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Disk;
 
@@ -36,7 +36,7 @@ impl Files for Disk {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(directory)? {
             let entry = entry?;
-            // A name that is not UTF-8 cannot match a pattern, which is.
+            // Patterns are UTF-8, so a name that is not cannot match.
             if let (Ok(name), false) = (entry.file_name().into_string(), entry.path().is_dir()) {
                 names.push(name);
             }
@@ -46,27 +46,28 @@ impl Files for Disk {
 }
 
 impl Disk {
-    /// Replaces a file in one step: readers see all of the old or all of the new, whatever happens, and for no moment may more
-    /// users read the new one than `mode` allows. `owner`: user and group, if it is to have others than this process.
+    /// Replaces a file atomically: readers see either the old content or the new, and at no time may more
+    /// users read the new file than `mode` allows. `owner` is the user and group of the file, if it should
+    /// not belong to this process.
     ///
     /// # Errors
-    /// The file cannot be written; the old one is still there then.
+    /// If the file cannot be written; the old one is then still in place.
     pub fn replace(path: &Path, content: &[u8], mode: u32, owner: Option<(u32, u32)>) -> io::Result<()> {
         let mut name = OsString::from(".");
         name.push(path.file_name().unwrap_or_default());
         name.push(".new");
         let new = path.with_file_name(name);
-        // Left by a crash. If it is a link, this removes the link; one that is put there from now on is an error.
+        // Left by a crash. A link is removed itself; anything created here from now on is an error.
         let _ = std::fs::remove_file(&new);
         let write = || {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
             file.write_all(content)?;
             let made = file.metadata()?;
-            // A service may be forbidden to change owners.
+            // A service may lack the permission to change owners.
             if let Some((user, group)) = owner.filter(|owner| *owner != (made.uid(), made.gid())) {
                 fchown(&file, Some(user), Some(group))?;
             }
-            // After the owner, whose change takes rights away.
+            // After chown, which clears permission bits.
             file.set_permissions(Permissions::from_mode(mode & 0o7777))?;
             file.sync_all()?;
             std::fs::rename(&new, path)?;
@@ -77,7 +78,7 @@ impl Disk {
     }
 }
 
-/// No files at all.
+/// An empty file system, for texts that are not in files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoFiles;
 
@@ -91,7 +92,8 @@ impl Files for NoFiles {
     }
 }
 
-/// The files that an include means: the path itself, or what its last part matches if that has a `*`, sorted.
+/// Files that an include names: the path itself or, if its last component has a `*`, the matches in sorted
+/// order.
 pub(crate) fn matching(files: &dyn Files, directory: &Path, pattern: &str) -> io::Result<Vec<PathBuf>> {
     let path = directory.join(pattern);
     let Some(last) = path.file_name().and_then(|n| n.to_str()).filter(|n| n.contains('*')).map(str::to_string) else {
@@ -104,7 +106,7 @@ pub(crate) fn matching(files: &dyn Files, directory: &Path, pattern: &str) -> io
     Ok(names.into_iter().map(|name| parent.join(name)).collect())
 }
 
-/// Whether `*` in the pattern can stand for characters so that it is the name.
+/// True if the name matches the pattern, in which `*` stands for any characters.
 fn star_matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
@@ -112,7 +114,7 @@ fn star_matches(pattern: &str, name: &str) -> bool {
     let parts: Vec<&str> = parts.collect();
     let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
     for part in middle {
-        // The leftmost place leaves the most for the parts that follow.
+        // The leftmost match leaves the most text for the parts that follow.
         let Some(at) = rest.find(part) else { return false };
         rest = &rest[at + part.len()..];
     }

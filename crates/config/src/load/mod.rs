@@ -1,4 +1,4 @@
-//! From files to a plan: read, expand, include, join, check, build. Nothing stops at the first error.
+//! The way from files to a plan: read, expand, include, join, check, build. Does not stop at the first error.
 
 pub mod env;
 pub mod files;
@@ -21,36 +21,37 @@ use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The result of reading a configuration.
+/// Result of reading a configuration.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Outcome {
-    /// There is one if, and only if, no diagnostic is an error.
+    /// The plan; `Some` if and only if no diagnostic is an error.
     pub plan: Option<Plan>,
-    /// Errors, then warnings, each in the order of the files and lines.
+    /// Errors, then warnings, each in the order of files and lines.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Bytes of one file. A hand-written one has some thousands; a generated one of 10 000 endpoints has about one million.
+/// Largest file accepted, in bytes. Hand-written ones have some thousands, a generated one of 10,000
+/// endpoints about a million.
 const FILE_MAX: usize = 64 << 20;
 
-/// Reads a file of the disk, and what it includes.
+/// Reads a file from disk, with its includes.
 pub fn load(path: &Path, env: Env<'_>) -> Outcome {
     load_from(&Disk, path, env)
 }
 
-/// Reads a file, and what it includes, from `files`.
+/// Reads a file from `files`, with its includes.
 pub fn load_from(files: &dyn Files, path: &Path, env: Env<'_>) -> Outcome {
     read_from(files, path, env).finish(None)
 }
 
-/// Reads a file of the disk as [`load`] does, and looks whether a machine has what it names: folders of logs and sockets,
-/// files with secrets, addresses. Nothing that listens is bound.
+/// Reads a file from disk as [`load`] does, and checks whether `machine` has what it names: folders of logs
+/// and sockets, files of secrets, addresses. No listener address is bound.
 pub fn check(path: &Path, env: Env<'_>, machine: &dyn Machine) -> Outcome {
     check_from(&Disk, path, env, machine)
 }
 
-/// The same for a file, and what it includes, from `files`.
+/// Checks a file from `files`, as [`check`] does for the disk.
 pub fn check_from(files: &dyn Files, path: &Path, env: Env<'_>, machine: &dyn Machine) -> Outcome {
     read_from(files, path, env).finish(Some(machine))
 }
@@ -65,14 +66,15 @@ fn read_from<'a>(files: &'a dyn Files, path: &Path, env: Env<'a>) -> Loader<'a> 
     loader
 }
 
-/// Reads a text that is not in a file and cannot include any. Pure: for tests, fuzzing and dry runs.
+/// Reads a text that does not come from a file and cannot include any. No side effects: for tests, fuzzing
+/// and dry runs.
 pub fn parse_str(name: &str, text: &str, env: Env<'_>) -> Outcome {
     let mut loader = Loader::new(&NoFiles, env);
     loader.main(name, text, Path::new(""));
     loader.finish(None)
 }
 
-/// Reads a text that stands for values: what is wrong with them names their paths.
+/// Reads the text of a plan made from values; diagnostics show the paths of values instead of lines.
 pub(crate) fn parse_values(name: &str, text: &str, machine: Option<&dyn Machine>) -> Outcome {
     let mut loader = Loader::new(&NoFiles, &|_| None);
     let table = loader.parse(name, text);
@@ -83,10 +85,10 @@ pub(crate) fn parse_values(name: &str, text: &str, machine: Option<&dyn Machine>
 }
 
 impl Plan {
-    /// The plan of `evenkeel run ADDR ADDR...`: one listener, one pool, everything else as in a file that sets
-    /// nothing, but that clients are told why they get an error, as this is for trying things out. `self_signed`: it
-    /// speaks TLS with a certificate that no client knows. It goes through the same reader as a file; its diagnostics
-    /// point into the equivalent TOML, which is called "command line".
+    /// The plan of `evenkeel run ADDR ADDR...`: one listener and one pool, with defaults for everything else,
+    /// except that error answers are detailed, since this is for experiments. With `self_signed`, the
+    /// listener uses TLS with a self-signed certificate. The text passes through the same reader as a file;
+    /// its diagnostics name the file "command line".
     pub fn for_addresses(listen: &str, endpoints: &[&str], balance: Option<&str>, self_signed: bool) -> Outcome {
         let tls = if self_signed { "tls = { self_signed = true }\n" } else { "" };
         let mut text =
@@ -108,9 +110,9 @@ struct Loader<'a> {
     env: Env<'a>,
     sources: Sources,
     findings: Findings,
-    /// Everything that could be read, joined.
+    /// Everything read so far, merged.
     joined: Joined,
-    /// Whether that is everything.
+    /// False if some file could not be read.
     complete: bool,
 }
 
@@ -181,7 +183,7 @@ impl<'a> Loader<'a> {
 
     /// Parses and expands one file.
     fn parse(&mut self, name: &str, text: &str) -> TableNode {
-        // Editors of some systems begin a file with this mark; it means nothing.
+        // Byte order mark, which some editors write.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let file = self.sources.add(name, text);
         let (mut node, fault) = tree::parse(&self.sources, file, &mut self.findings);
@@ -193,7 +195,7 @@ impl<'a> Loader<'a> {
         hide_secrets(&node, &mut self.findings);
         let text = self.sources.text(file);
         if !clean && let Some((kind, start, end)) = syntax::recognise(text) {
-            // What the parser of TOML stumbled over says nothing about such a file.
+            // The TOML parser's complaint is of no use for such a file.
             self.findings.take_back();
             let message = format!("not TOML: it looks like {}", kind.name);
             let under = if kind.heading.is_empty() { String::new() } else { format!(", under {}", kind.heading) };
@@ -206,7 +208,7 @@ impl<'a> Loader<'a> {
         }
         expand(&mut node, self.env, &mut self.findings);
         match node {
-            // What was recovered after a syntax error may not be what was meant; only what it includes is looked at.
+            // Values recovered after a syntax error may be wrong, so only its includes are used.
             Node { tree: Tree::Table(mut table), .. } => {
                 table.entries.retain(|e| clean || e.key == "include");
                 table
@@ -215,7 +217,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// The text of a file. What is wrong with it is said where it was asked for.
+    /// Reads the text of a file. Problems are reported at `asked`, the include that names it.
     fn read(&mut self, path: &Path, asked: Option<Span>) -> Option<String> {
         let name = path.display().to_string();
         let problem = match self.files.read(path) {
@@ -247,12 +249,12 @@ impl<'a> Loader<'a> {
     fn finish(mut self, machine: Option<&dyn Machine>) -> Outcome {
         let joined = std::mem::take(&mut self.joined).finish();
         let root = Reader::new(&ROOT, &mut self.findings, self.complete).table(&ROOT, &joined, Span::whole(0));
-        // What refers to something in a file that could not be read is not wrong.
+        // References into a file that could not be read are not errors.
         let plan = self.complete.then(|| build(&root, machine, &mut self.findings));
         let is_foreign =
             |e: &Entry| ROOT.key(&e.key).is_none() && foreign::key(ROOT.path, &e.key, &e.node.tree, &joined).is_some();
         if joined.entries.iter().any(is_foreign) {
-            // There may be listeners and pools, under the names that others have for them.
+            // There may be listeners and pools under another proxy's names.
             self.findings.forget(Code::NothingToDo, Span::whole(0));
         }
         let plan = plan.filter(|_| !self.findings.has_errors());
@@ -260,7 +262,7 @@ impl<'a> Loader<'a> {
     }
 }
 
-/// Hides what is set under the name of a secret, in whichever table.
+/// Hides the values of all keys that are named like a secret, in any table.
 fn hide_secrets(node: &Node, findings: &mut Findings) {
     match &node.tree {
         Tree::List(nodes) => nodes.iter().for_each(|node| hide_secrets(node, findings)),
@@ -276,7 +278,7 @@ fn hide_secrets(node: &Node, findings: &mut Findings) {
     }
 }
 
-/// The reason in our words where the system's are long.
+/// Text of an error, shorter than the system's where that is long.
 fn reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "there is no such file".to_string(),

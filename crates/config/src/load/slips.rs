@@ -1,4 +1,5 @@
-//! Lines that are TOML except for one habit: comments that begin with `//` or `;`, a `;` at the end, and strings without quotes.
+//! Small deviations from TOML: comments that start with `//` or `;`, lines that end in `;`, and strings
+//! without quotes.
 
 use crate::foreign::address;
 use crate::form::Form;
@@ -6,18 +7,17 @@ use crate::printable::quote;
 use crate::root::ROOT;
 use crate::table::{Kind, is_secret};
 
-/// A line to write instead.
+/// A deviation, and the text to write instead.
 pub(super) struct Slip {
-    /// The bytes that are wrong.
+    /// Byte range of the deviation, up to `end`.
     pub start: usize,
     pub end: usize,
-    /// The fault.
+    /// Problem, for the message.
     pub message: &'static str,
-    /// The advice.
     pub help: String,
 }
 
-/// Returns the slip at a byte at which the parser stopped.
+/// Recognises the deviation at the byte where the parser stopped.
 pub(super) fn slip(text: &str, at: usize) -> Option<Slip> {
     let start = text.get(..at)?.rfind('\n').map_or(0, |end| end + 1);
     let line = text[start..].lines().next()?;
@@ -34,7 +34,7 @@ pub(super) fn slip(text: &str, at: usize) -> Option<Slip> {
     unquoted(&text[..start], line, at).map(|slip| Slip { start: start + slip.start, end: start + slip.end, ..slip })
 }
 
-/// A line whose value, or whose elements, lack quotes. `above` is the text before it.
+/// Recognises a value, or elements of an array, without quotes. `above` is the text before the line.
 fn unquoted(above: &str, line: &str, at: usize) -> Option<Slip> {
     let (key, from) = match line.split_once('=') {
         Some((key, _)) => (key.trim(), key.len() + 1),
@@ -73,14 +73,14 @@ fn unquoted(above: &str, line: &str, at: usize) -> Option<Slip> {
     Some(Slip { start, end: start + value.len(), message: "strings need quotes", help })
 }
 
-/// The key of an array that is open at the end of a text.
+/// Key of the array that is open at the end of a text.
 fn key_of_array(above: &str) -> Option<&str> {
     let (before, after) = above.rsplit_once('=')?;
     let is_open = after.trim_start().starts_with('[') && !after.contains(']');
     is_open.then(|| before.lines().next_back().unwrap_or_default().trim())
 }
 
-/// Values of a key, by the last header above it.
+/// Kind of a key, by the last table header above it.
 fn kind(above: &str, key: &str) -> Option<Kind> {
     let header = above.lines().rev().map(str::trim).find(|line| line.starts_with('[') && line.ends_with(']'));
     let path = match header.unwrap_or_default() {

@@ -1,5 +1,5 @@
-//! Who issues certificates for the names of listeners? [`Acme`], `[acme]`: an authority that speaks ACME (RFC 8555), and how it is
-//! shown that a name is served here.
+//! `[acme]`: the certificate authority (RFC 8555) that issues certificates for listeners, and the challenge
+//! that proves control of a name. See [`Acme`].
 
 use crate::form::Form;
 use crate::table::{Absent, Key, Kind, Words, table, words};
@@ -7,62 +7,62 @@ use std::path::PathBuf;
 
 table! {
     pub(crate) static ACME = "[acme]",
-        "The authority that issues the certificates which listeners have by `acme`, and how names are proved to it. Who uses one agrees to \
-         its terms of service.";
+        "The certificate authority for the certificates that listeners obtain with `acme`, and the challenge that \
+        proves control of their names. Using an authority means agreeing to its terms of service.";
 
     /// `[acme]`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Acme {
-        /// Where the authority says what it offers.
+        /// URL of the authority's directory (RFC 8555 section 7.1.1), `https` only.
         directory: String = Key {
             name: "directory",
             kind: Kind::Text(Form::HttpsUrl),
             absent: Absent::Default("\"https://acme-v02.api.letsencrypt.org/directory\""),
-            help: "The directory of the authority. To try things out, take one for tests, such as \
-                   `https://acme-staging-v02.api.letsencrypt.org/directory`: others count what fails.",
-            why: "Let's Encrypt asks for no contract, and every browser believes it.",
+            help: "Directory URL of the authority. While testing, use a staging directory such as \
+                `https://acme-staging-v02.api.letsencrypt.org/directory`: production ones limit failed attempts.",
+            why: "Let's Encrypt needs no contract, and every browser trusts it.",
         };
-        /// Where the authority can reach a person.
+        /// Contact address of the account.
         email: Option<String> = Key {
             name: "email",
             kind: Kind::Text(Form::Content),
             absent: Absent::Means("none"),
-            help: "An address for messages of the authority.",
+            help: "Contact address for messages from the authority.",
             why: "",
         };
-        /// How names are proved.
+        /// Challenge type used for every name.
         challenge: Challenge = Key {
             name: "challenge",
             kind: Kind::Choice(Challenge::WORDS),
             absent: Absent::Default("\"tls-alpn-01\""),
-            help: "How it is proved that a name is served here. `tls-alpn-01`: within a handshake with the listener, which the authority \
-                   has to reach at port 443. `http-01`: by a request, which the authority has to reach at port 80 of a listener without \
-                   TLS.",
-            why: "It needs no listener but the one that shows the certificate.",
+            help: "Challenge that proves control of a name. `tls-alpn-01`: within a TLS handshake with the listener, \
+                which the authority must reach on port 443. `http-01`: by an HTTP request, which the authority must \
+                reach on port 80 at a listener without TLS.",
+            why: "It needs only the listener that uses the certificate.",
         };
-        /// Where account and certificates are kept.
+        /// Folder of accounts, certificates and keys.
         state: PathBuf = Key {
             name: "state",
             kind: Kind::Text(Form::File),
             absent: Absent::Default("\"/var/lib/evenkeel\""),
-            help: "The folder where the account and the certificates with their keys are kept. It is made if it is not there, and no other \
-                   user can read it.",
-            why: "The folder that services have for this.",
+            help: "Folder where the account, certificates and keys are kept. Created if missing, with access for this \
+                user only.",
+            why: "The usual folder for the state of a service.",
         };
-        /// Who issues the certificate of the directory itself; `None` = those that the system trusts.
+        /// Roots (PEM) for the connection to the directory itself; `None` = those of the system.
         ca: Option<PathBuf> = Key {
             name: "ca",
             kind: Kind::Text(Form::File),
-            absent: Absent::Means("those that the system trusts"),
-            help: "The certificates in PEM of those who issue the certificate of the directory itself, for an authority of one's own.",
+            absent: Absent::Means("the system's trust store"),
+            help: "PEM file of the authorities trusted for the connection to `directory`. For a private authority.",
             why: "",
         };
-        /// An account at the authority that there is already.
+        /// External account binding (RFC 8555 section 7.3.4).
         external_account: Option<ExternalAccount> = Key {
             name: "external_account",
             kind: Kind::Table(&EXTERNAL_ACCOUNT),
             absent: Absent::Means("none"),
-            help: "An account that there is already, for authorities which ask for one.",
+            help: "Credentials of an existing account, for authorities that require one.",
             why: "",
         };
     }
@@ -70,57 +70,58 @@ table! {
 
 table! {
     pub(crate) static EXTERNAL_ACCOUNT = "external_account of [acme]",
-        "An account that there is already (external account binding).";
+        "Credentials of an existing account (external account binding).";
 
-    /// An account at an authority.
+    /// External account binding: the credentials of an account outside ACME.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ExternalAccount {
-        /// What the authority calls it.
+        /// Key identifier given by the authority.
         id: String = Key {
             name: "id",
             kind: Kind::Text(Form::Content),
             absent: Absent::Required("\"kid-1\""),
-            help: "What the authority calls it (key identifier).",
+            help: "Key identifier given by the authority.",
             why: "",
         };
-        /// A file with its key.
+        /// File of the MAC key, in base64url.
         key_file: PathBuf = Key {
             name: "key_file",
             kind: Kind::Text(Form::File),
             absent: Absent::Required("\"/etc/evenkeel/acme-account.key\""),
-            help: "A file with its key (MAC key), in base64url as the authority gives it.",
+            help: "File of the MAC key, in base64url as the authority provides it.",
             why: "",
         };
     }
 }
 
 words! {
-    /// How it is proved to an authority that a name is served here.
+    /// Challenge type that proves control of a name.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Challenge {
-        /// Within a handshake (RFC 8737).
+        /// Within a TLS handshake (RFC 8737).
         TlsAlpn01 = "tls-alpn-01",
-        /// By a request (RFC 8555 section 8.3).
+        /// By an HTTP request (RFC 8555 section 8.3).
         Http01 = "http-01",
     }
 }
 
 impl Challenge {
-    /// Its name.
+    /// Name in the configuration and in the protocol.
     pub fn name(self) -> &'static str {
         self.word()
     }
 }
 
 impl Acme {
-    /// The folder of one directory, in that of the state: an authority may have several, each with its own accounts.
+    /// Folder for one directory URL, below [`state`](Self::state): each authority has its own accounts and
+    /// certificates.
     pub fn folder(&self) -> PathBuf {
         let url = self.directory.trim_start_matches("https://");
         let name = url.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' });
         self.state.join("acme").join(name.collect::<String>().trim_matches(['-', '.']))
     }
 
-    /// The file of a certificate, its chain and its key, by its first name.
+    /// File of a certificate, with its chain and key; named after the certificate's first name.
     pub fn file(&self, names: &[String]) -> PathBuf {
         let first = names.first().map_or("", String::as_str);
         self.folder().join(format!("{first}.pem"))

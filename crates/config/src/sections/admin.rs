@@ -1,4 +1,4 @@
-//! Where can metrics and health of the process be read? [`Admin`], `[admin]`.
+//! `[admin]`: the socket and the HTTP listener that serve metrics, health and the admin API. See [`Admin`].
 
 use crate::form::Form;
 use crate::table::{Absent, Declared, Key, Kind, Section, table};
@@ -7,27 +7,27 @@ use std::path::PathBuf;
 
 table! {
     pub(crate) static ADMIN = "[admin]",
-        "Metrics and health of the process.";
+        "Metrics, health and the admin API. Set at least one of the two keys to use it.";
 
     /// `[admin]`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Admin {
-        /// Absolute path of the Unix socket that also takes commands, if there is one. Users with write permission for
-        /// the file may use it. At least one of the two is there.
+        /// Absolute path of the Unix socket for commands. Write permission on the file is the access control.
+        /// At least one of `socket` and `http` is set.
         socket: Option<PathBuf> = Key {
             name: "bind",
             kind: Kind::Text(Form::Socket),
-            absent: Absent::Means("no such socket"),
-            help: "A Unix socket that also takes commands, as `evenkeel reload` sends them. Users with write permission \
-                   for the file may use it.",
+            absent: Absent::Means("no socket"),
+            help: "Unix socket that serves the same API and also accepts commands such as `evenkeel reload`. Users \
+                with write permission on the file may use it.",
             why: "",
         };
-        /// The plain HTTP listener, if there is one.
+        /// Plain HTTP listener; `None` = only the socket.
         http: Option<AdminHttp> = Key {
             name: "http",
             kind: Kind::Table(&HTTP),
-            absent: Absent::Means("no such listener"),
-            help: "A plain HTTP listener for `/metrics`, `/livez`, `/readyz` and the API under `/v1`.",
+            absent: Absent::Means("no HTTP listener"),
+            help: "Plain HTTP listener for `/metrics`, `/livez`, `/readyz` and the API under `/v1`.",
             why: "",
         };
     }
@@ -35,82 +35,85 @@ table! {
 
 table! {
     static HTTP = "http of [admin]",
-        "A plain HTTP listener for `/metrics`, `/livez`, `/readyz` and the API under `/v1`.";
+        "Plain HTTP listener for `/metrics`, `/livez`, `/readyz` and the API under `/v1`.";
 
     /// `http` of `[admin]`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct AdminHttp {
-        /// Its address.
+        /// Address and port to listen on.
         bind: SocketAddr = Key {
             name: "bind",
             kind: Kind::Text(Form::Bind),
             absent: Absent::Required(r#""127.0.0.1:9900""#),
-            help: "Its address. Every client that can connect to it can read metrics and health, and without `read_token` the \
-                   state of listeners, pools and endpoints: keep it on this machine or in a private network.",
+            help: "Address and port to listen on. Anyone who can connect can read metrics and health and, without \
+                `read_token`, the state of listeners, pools and endpoints: bind to this machine or a private \
+                network.",
             why: "",
         };
-        /// The file of the token that clients of the API need.
+        /// File of the token needed for reads under `/v1`.
         read_token: Option<PathBuf> = Key {
             name: "read_token",
             kind: Kind::Text(Form::File),
-            absent: Absent::Means("reading needs none"),
-            help: "A file whose content is the token with which clients may read what is under `/v1`, sent as \
-                   `Authorization: Bearer TOKEN`: 16 bytes or more, without white space at its end.",
+            absent: Absent::Means("no token needed to read"),
+            help: "File of the token that reads under `/v1` need, sent as `Authorization: Bearer TOKEN`. At least 16 \
+                bytes, without trailing white space.",
             why: "",
         };
-        /// The file of the token that clients need who change anything.
+        /// File of the token needed for changes.
         write_token: Option<PathBuf> = Key {
             name: "write_token",
             kind: Kind::Text(Form::File),
-            absent: Absent::Means("nothing is changed over TCP"),
-            help: "A file whose content is the token with which clients may also change things.",
+            absent: Absent::Means("no changes over TCP"),
+            help: "File of the token that changes need; it allows reads too.",
             why: "",
         };
-        /// Names of this host.
+        /// Host names that clients may send in `Host`; IP addresses and `localhost` are always accepted.
         hosts: Vec<String> = Key {
             name: "hosts",
             kind: Kind::List(&Kind::Text(Form::DnsName)),
             absent: Absent::Means("IP addresses and `localhost` only"),
-            help: "Names by which clients may call this host, those that read metrics and health too. A request for another \
-                   name may come from a page of another site, whose name leads here.",
+            help: "Host names that requests may use for this listener, including requests for metrics and health. Any \
+                other name is refused: it may come from a web page whose own name was pointed at this address (DNS \
+                rebinding).",
             why: "",
         };
-        /// Open connections, without those that carry a stream.
+        /// Most open connections, not counting those that carry a stream.
         connections: usize = Key {
             name: "connections",
             kind: Kind::Int { min: 1, max: 65_536 },
             absent: Absent::Default("64"),
-            help: "Open connections of clients, without those that carry a stream. At the limit a new one replaces the one that \
-                   has waited longest for its client, of the address with the most.",
-            why: "Some scrapers, some probes and a person need fewer.",
+            help: "Most open client connections, not counting those that carry a stream. At the limit, a new \
+                connection replaces the longest idle one of the address that has the most.",
+            why: "A few scrapers, probes and people need fewer.",
         };
-        /// The same for one client address.
+        /// Most open connections of one client address (IPv6: one /64).
         connections_per_address: usize = Key {
             name: "connections_per_address",
             kind: Kind::Int { min: 1, max: 65_536 },
             absent: Absent::Default("32"),
-            help: "The same for one client address (of IPv6 one /64).",
-            why: "One address alone does not reach `connections`.",
+            help: "Most open connections of one client address (IPv6: one /64).",
+            why: "One address alone cannot use up `connections`.",
         };
-        /// Open streams.
+        /// Most clients that follow a stream at a time.
         streams: usize = Key {
             name: "streams",
             kind: Kind::Int { min: 1, max: 65_536 },
             absent: Absent::Default("16"),
-            help: "Clients that follow events, requests or pages of the dashboard at a time, with those that wait for requests; \
-                   more get a 503. An address that has clearly more than others loses its oldest one to them.",
-            why: "Each is rendered every second. The Unix socket has its own.",
+            help: "Most clients that follow events, requests or the dashboard at a time, including those that wait \
+                for requests; more get a 503. An address with clearly more streams than others loses its oldest to \
+                them.",
+            why: "Each stream is rendered every second. The Unix socket has a limit of its own.",
         };
     }
 }
 
-/// `None` if there is neither an address nor a socket.
+/// Reads `[admin]`. `None` if it sets neither a socket nor an HTTP listener.
 pub(crate) fn admin(root: &Section) -> Option<Admin> {
     Some(Admin::of(&root.section("admin"))).filter(|admin| admin.http.is_some() || admin.socket.is_some())
 }
 
 impl AdminHttp {
-    /// Listens at this address, with the defaults of the rest.
+    /// A listener at this address with default limits, without tokens or host names.
     pub fn at(bind: SocketAddr) -> AdminHttp {
         AdminHttp {
             bind,

@@ -1,5 +1,5 @@
-//! What do clients see instead of a line of text when evenkeel answers itself? [`ErrorPage`], `error_pages` of a listener or a
-//! route.
+//! `error_pages` of a listener or route: files to send instead of the one-line answers that evenkeel makes
+//! itself. See [`ErrorPage`].
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -8,56 +8,56 @@ use crate::table::{Absent, Declared, Key, Kind, Section, table};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-/// Bytes of a page: each is kept in memory, and sent while a client waits.
+/// Largest size of a page, in bytes. Pages are kept in memory.
 pub const ERROR_PAGE_MAX: usize = 256 << 10;
 
 table! {
     pub(super) static ERROR_PAGE = "entry of error_pages",
-        "Pages in the place of the line of text that clients get when evenkeel answers itself. The answer keeps its status. A \
-        page of the route goes before one of the listener, and of several that have a status the one for fewer statuses. \
-        Responses of endpoints pass as they are.";
+        "Pages sent instead of the one-line text when evenkeel answers a request itself. The status stays the same. A \
+        page of the route is preferred to one of the listener, and among several for a status the one that \
+        covers fewer statuses. Responses of endpoints are not changed.";
 
     /// A page for some statuses.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ErrorPage {
-        /// Within 400 to 599. Two pages of a listener or a route have no status in common, unless one has all of the other's
-        /// and more.
+        /// Ranges within 400 to 599. Two pages of one listener or route share a status only if the range of
+        /// one contains that of the other and is wider.
         statuses: Vec<RangeInclusive<u16>> = Key {
             name: "status",
             kind: Kind::List(&Kind::IntOrText { min: 400, max: 599, form: Form::ErrorStatus }),
             absent: Absent::Required("[503]"),
-            help: "The statuses that it is for: numbers, ranges (`\"502..=504\"`), or all of a class (`\"5xx\"`).",
+            help: "Statuses that use this page: numbers, ranges (`\"502..=504\"`), or a whole class (`\"5xx\"`).",
             why: "",
         };
-        /// Where it is.
+        /// File of the page, at most [`ERROR_PAGE_MAX`] bytes.
         file: PathBuf = Key {
             name: "file",
             kind: Kind::Text(Form::File),
             absent: Absent::Required(r#""/etc/evenkeel/503.html""#),
-            help: "The file, of 256 KiB at most. It is read at the start and again at each reload.",
+            help: "File of the page, at most 256 KiB. Read at startup and at each reload.",
             why: "",
         };
-        /// What it is, for `Content-Type`.
+        /// Value of `Content-Type`.
         media_type: String = Key {
             name: "type",
             kind: Kind::Text(Form::MediaType),
             absent: Absent::Default("\"text/html; charset=utf-8\""),
-            help: "Its `Content-Type`.",
-            why: "Most are pages for people.",
+            help: "`Content-Type` of the page.",
+            why: "Most error pages are HTML for people.",
         };
     }
 }
 
-/// The key of listeners and routes.
+/// The key `error_pages`, shared by listeners and routes.
 pub(super) const ERROR_PAGES: Key = Key {
     name: "error_pages",
     kind: Kind::Tables(&ERROR_PAGE),
-    absent: Absent::Means("a line of text"),
-    help: "Pages for the answers that evenkeel makes itself, as a 503.",
+    absent: Absent::Means("one line of text"),
+    help: "Pages for answers that evenkeel makes itself, such as a 503.",
     why: "",
 };
 
-/// Reports two pages of a listener or a route of which neither is the more specific for a status.
+/// Reports two pages of a listener or route that match a status equally well.
 pub(super) fn check(owner: &Section, findings: &mut Findings) {
     let pages: Vec<(ErrorPage, &Section)> =
         owner.sections("error_pages").into_iter().map(|s| (ErrorPage::of(s), s)).collect();
@@ -78,7 +78,7 @@ pub(super) fn check(owner: &Section, findings: &mut Findings) {
     }
 }
 
-/// Whether two ranges have a status in common, and neither is wider than the other and has all of it.
+/// True if two ranges overlap and neither strictly contains the other.
 fn collide(a: &RangeInclusive<u16>, b: &RangeInclusive<u16>) -> bool {
     let within = |a: &RangeInclusive<u16>, b: &RangeInclusive<u16>| a.contains(b.start()) && a.contains(b.end());
     let common = a.start().max(b.start()) <= a.end().min(b.end());

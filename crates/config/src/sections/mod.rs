@@ -1,5 +1,5 @@
-//! Which keys are there? Each subject has one file: the struct of the plan, the rows of its keys, how they are read and
-//! written, and what is checked over several of them.
+//! Every key of the configuration. A file holds one subject: the struct of the plan, the rows of its keys,
+//! how they are read and written, and the checks that span several of them.
 
 pub(crate) mod access_log;
 pub(crate) mod acme;

@@ -1,11 +1,11 @@
-//! Is each name given once?
+//! Uniqueness of names within one table.
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::source::Span;
 use std::collections::BTreeMap;
 
-/// Reports a name that was given before; `seen` has the names so far.
+/// Reports a name that was given before. `seen` maps the names so far to their places.
 pub(crate) fn check_name(
     name: &str,
     span: Span,

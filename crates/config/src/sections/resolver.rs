@@ -1,4 +1,4 @@
-//! How are names of endpoints resolved? [`Resolver`], `[resolver]`.
+//! `[resolver]`: name servers and TTL bounds for the names of endpoints. See [`Resolver`].
 
 use crate::diagnostic::Findings;
 use crate::form::Form;
@@ -9,47 +9,47 @@ use std::time::Duration;
 
 table! {
     pub(crate) static RESOLVER = "[resolver]",
-        "How names of endpoints are resolved. `/etc/hosts` comes first.";
+        "Resolution of the names of endpoints. `/etc/hosts` is consulted first.";
 
     /// `[resolver]`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Resolver {
-        /// The name servers, in the order in which they are asked; empty: those of `/etc/resolv.conf`.
+        /// Name servers in the order of queries; empty = those of `/etc/resolv.conf`.
         nameservers: Vec<SocketAddr> = Key {
             name: "nameservers",
             kind: Kind::List(&Kind::Text(Form::Bind)),
-            absent: Absent::Means("those of `/etc/resolv.conf`"),
-            help: "The name servers, by IP address and port, in the order in which they are asked.",
+            absent: Absent::Means("from `/etc/resolv.conf`"),
+            help: "Name servers in the order in which they are queried.",
             why: "",
         };
-        /// Whether names are also looked for in the domains that `/etc/resolv.conf` lists.
+        /// True if names are also looked up in the search domains of `/etc/resolv.conf`.
         search: bool = Key {
             name: "search",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Whether names are also looked for in the domains of `search` in `/etc/resolv.conf`, by its `ndots`.",
-            why: "With it the same name can mean something else on another machine, and each domain costs one more query.",
+            help: "Also looks names up in the `search` domains of `/etc/resolv.conf`, following its `ndots`.",
+            why: "The same name could mean something else on another machine, and each domain costs one more query.",
         };
-        /// For names that say nothing else: an answer is used for at least so long.
+        /// Shortest time that an answer is used, for names without a `min_ttl` of their own.
         min_ttl: Duration = Key {
             name: "min_ttl",
             kind: Kind::Duration { min: 100 * MS, max: H, off: false },
             absent: Absent::Default("\"1s\""),
-            help: "An answer is used for at least so long, whatever its time to live.",
-            why: "Some name servers send 0, which would mean to ask all the time.",
+            help: "Shortest time that an answer is used, whatever its TTL.",
+            why: "Some name servers send a TTL of 0, which would mean to query all the time.",
         };
-        /// An answer is used for at most so long; never below a `min_ttl`.
+        /// Longest time that an answer is used; never below a `min_ttl`.
         max_ttl: Duration = Key {
             name: "max_ttl",
             kind: Kind::Duration { min: 100 * MS, max: DAY, off: false },
             absent: Absent::Default("\"5m\""),
-            help: "An answer is used for at most so long.",
-            why: "A new address of an endpoint must not be missed for a day because the zone has such a time to live.",
+            help: "Longest time that an answer is used, whatever its TTL.",
+            why: "A changed address must not go unnoticed for a day because the zone has a long TTL.",
         };
     }
 }
 
-/// Reports bounds that no time to live is within.
+/// Reports a `min_ttl` above `max_ttl`.
 pub(crate) fn check(resolver: &Section, findings: &mut Findings) {
     let min_ttl = resolver.duration("min_ttl").unwrap_or_default();
     let max_ttl = resolver.duration("max_ttl").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What is tried again, and what is sent twice? [`Retry`]; the same rows serve `[defaults.retry]`, pools and routes.
+//! `retry`: retries and hedging. One set of rows serves `[defaults.retry]`, pools and routes. See [`Retry`].
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -11,7 +11,7 @@ use evenkeel_wire::grpc::Status as GrpcStatus;
 use std::time::Duration;
 
 table! {
-    /// One try after another.
+    /// Keys about sequential tries.
     static ONE_AFTER_ANOTHER = "[defaults.retry]", "";
 
     impl for Settings {
@@ -19,89 +19,90 @@ table! {
             name: "attempts",
             kind: Kind::Int { min: 0, max: 10 },
             absent: Absent::Default("1"),
-            help: "Further tries that a request gets after its first, each at another endpoint; 0 = none. If all of them \
-                   fail, one more goes to the next tier or another zone, if that has healthy endpoints.",
-            why: "One moves a request away from a dead endpoint; more multiply the load when all are slow.",
+            help: "Retries of a request after its first try, each at another endpoint; 0 = none. If all of them fail, \
+                one more try goes to the next tier or another zone, if that has healthy endpoints.",
+            why: "One moves a request away from a dead endpoint; more would multiply the load when all are slow.",
         };
         on = Key {
             name: "on",
             kind: Kind::List(&Kind::IntOrText { min: 400, max: 599, form: Form::RetryOn }),
             absent: Absent::Default("[\"connect\", \"reset\"]"),
-            help: "The failures that are tried again. `connect`: it could not be connected to. `reset`: it closed before the \
-                   first byte of a response. `timeout`: it did not answer within `try_timeout`. A status: `503`, \
-                   `\"500..=504\"`, `\"5xx\"`. A gRPC call that ended without a message: `\"grpc:unavailable\"` and so on, \
-                   although its method is POST.",
-            why: "What has surely not been answered.",
+            help: "Failures to retry. `connect`: the connection failed. `reset`: the endpoint closed before the first \
+                byte of a response. `timeout`: no response within `try_timeout`. A status: `503`, `\"500..=504\"`, \
+                `\"5xx\"`. The status of a gRPC call that ended without a message: `\"grpc:unavailable\"` and so on, \
+                although gRPC uses POST.",
+            why: "The endpoint has certainly not answered.",
         };
         non_idempotent = Key {
             name: "non_idempotent",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Whether requests whose method is not idempotent (POST, PATCH) are tried again even if a part of them \
-                   was sent already. Before that every request may be.",
-            why: "The endpoint may have processed the request already, and would process it twice.",
+            help: "Retries requests with non-idempotent methods (POST, PATCH) even after part of the request was \
+                sent. Before that, any request may be retried.",
+            why: "The endpoint may already have processed the request, and would process it twice.",
         };
         budget = Key {
             name: "budget",
             kind: Kind::Number { min: 0.0, max: 1.0 },
             absent: Absent::Default("0.2"),
             help: "Retries as a share of requests.",
-            why: "Envoy's: when all fail, the load grows by a fifth and not to twice as much.",
+            why: "Envoy's default: when everything fails, the load grows by a fifth instead of doubling.",
         };
         budget_floor = Key {
             name: "budget_floor",
             kind: Kind::Number { min: 0.0, max: 1e6 },
             absent: Absent::Default("3"),
-            help: "Retries a second that are always allowed, all workers together.",
-            why: "Envoy's number: so that a pool with few requests may retry at all.",
+            help: "Retries per second that are always allowed, over all workers.",
+            why: "Envoy's number: lets a pool with few requests retry at all.",
         };
         backoff_ns, rows [Key {
             name: "backoff",
             kind: Kind::Text(Form::Backoff),
             absent: Absent::Default("\"25ms..250ms\""),
-            help: "The pause before a try is drawn from 0 to the first of the two; the range doubles with each try, up to the \
-                   second. After a connect that failed, the first further try goes at once.",
-            why: "Envoy's: from 25 ms, up to ten times that.",
+            help: "Pause before a retry, drawn between 0 and the first value; the range doubles with each try, up to \
+                the second value. The first retry after a failed connect starts at once.",
+            why: "Envoy's default: 25 ms, up to ten times that.",
         }], read |retry| backoff(retry).0, write write_backoff;
         backoff_max_ns, rows [], read |retry| backoff(retry).1, write |_, _, _| ();
         try_timeout_ns = Key {
             name: "try_timeout",
             kind: Kind::Duration { min: MS, max: H, off: true },
             absent: Absent::Default("\"off\""),
-            help: "How long one try may take to the head of its response. Needs `timeout` in `on` to be followed by another.",
-            why: "The right time depends on what the endpoints do.",
+            help: "Time limit of one try, to the end of its response head. Only with `timeout` in `on` is the request \
+                then retried.",
+            why: "The right time depends on the work of the endpoints.",
         };
     }
 }
 
 table! {
-    /// The defaults, from which pools and routes start.
+    /// Keys of `[defaults.retry]`, from which pools and routes start.
     pub(crate) static DEFAULT_RETRY = "[defaults.retry]",
-        "Where the retries of every pool and route start.";
+        "Retries and hedging that every pool and route starts from.";
 
     /// `retry` of a pool or route.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Retry {
-        /// When a request that failed is tried again.
+        /// Conditions, number and pace of retries.
         settings: Settings, inline Settings;
-        /// When a slow request is sent to a second endpoint too; `None` = never.
+        /// Hedging: a second copy of a slow request; `None` = off.
         hedge: Option<hedge::Settings>,
             rows [
                 Key {
                     name: "hedge_after",
                     kind: Kind::Text(Form::Percentile),
                     absent: Absent::Default("\"off\""),
-                    help: "Sends a second copy of a slow request to another endpoint, and takes the first answer: after this percentile \
-                           of the pool's latencies (`\"p95\"`, `\"p99.5\"`). Only requests whose method is idempotent, whatever \
-                           `non_idempotent` says.",
-                    why: "A second copy is more load; it pays where the tail is much longer than the middle.",
+                    help: "Hedging: sends a second copy of a slow request to another endpoint and uses the first \
+                        response. The copy is sent after this percentile of the pool's latencies (`\"p95\"`, \
+                        `\"p99.5\"`). Only for idempotent methods, whatever `non_idempotent` is.",
+                    why: "Hedging adds load. It pays if the tail of the latencies is much longer than the median.",
                 },
                 Key {
                     name: "hedge_budget",
                     kind: Kind::Number { min: 0.0, max: 1.0 },
                     absent: Absent::Default("0.05"),
                     help: "Second copies as a share of requests.",
-                    why: "What the 95th percentile leaves (Dean and Barroso, The Tail at Scale, 2013).",
+                    why: "The share that the 95th percentile leaves (Dean and Barroso, The Tail at Scale, 2013).",
                 },
             ],
             read hedge,
@@ -109,19 +110,19 @@ table! {
     }
 }
 
-/// The rows that are about one try after another, and not about two at once.
+/// Rows of sequential tries, without hedging.
 pub static TRIES: &[Key] = ONE_AFTER_ANOTHER.keys;
 
 pub(crate) static POOL_RETRY: Table = Table {
     path: "retry of [pool.NAME]",
-    help: "What is tried again. Left out: from `[defaults.retry]`.",
+    help: "Retries and hedging. Keys that are not set are inherited from `[defaults.retry]`.",
     inherits: true,
     keys: DEFAULT_RETRY.keys,
 };
 
 pub(crate) static ROUTE_RETRY: Table = Table {
     path: "retry of [[route]]",
-    help: "What is tried again for requests of this route. Left out: from the route's pool.",
+    help: "Retries and hedging of this route's requests. Keys that are not set are inherited from the route's pool.",
     inherits: true,
     keys: DEFAULT_RETRY.keys,
 };
@@ -149,7 +150,7 @@ impl Field for Conditions {
     fn write(&self, _: &Conditions, _: &Kind) -> String {
         let words = [(self.connect, "connect"), (self.reset, "reset"), (self.timeout, "timeout")];
         let words = words.into_iter().filter(|(on, _)| *on).map(|(_, word)| quote(word));
-        // Statuses that follow each other as one range.
+        // Adjacent statuses become one range.
         let runs = self.statuses.chunk_by(|a, b| a + 1 == *b);
         let statuses = runs.filter_map(|run| Some(status_text(&(*run.first()?..=*run.last()?))));
         let grpc = (0..).zip(GrpcStatus::NAMES).filter(|(code, _)| self.grpc & 1 << code != 0);
@@ -158,7 +159,7 @@ impl Field for Conditions {
     }
 }
 
-/// The first pause and the longest, nanoseconds.
+/// First and longest pause, nanoseconds.
 fn backoff(retry: &Section) -> (u64, u64) {
     match retry.formed("backoff") {
         Some(Formed::Backoff(first, longest)) => (first, longest),
@@ -188,8 +189,9 @@ fn write_hedge(set: &Retry, base: &Retry, lines: &mut Lines) {
     }
 }
 
-/// Reports a try that may take longer than the whole request, and one whose end nothing follows. Only about what is set here:
-/// `own` and `timeouts` are tables of the same pool or route, `request` is its timeout.
+/// Reports a try that may take longer than the whole request, and a `try_timeout` that no retry follows.
+/// Looks only at keys set in `own`, the `retry` of a pool or route; `timeouts` is of the same, and `request`
+/// its effective timeout.
 pub(crate) fn check(
     own: &Section,
     timeouts: &Section,

@@ -1,4 +1,4 @@
-//! Which pool gets which requests? [`Route`], `[[route]]`.
+//! `[[route]]`: the match of a route, and its pool. See [`Route`].
 
 use super::error_pages::{self, ERROR_PAGES, ErrorPage};
 use super::pool::Pool;
@@ -11,10 +11,11 @@ use std::sync::Arc;
 
 table! {
     pub(crate) static ROUTE = "[[route]]",
-        "Which pool gets which requests. Of several routes that match, the most specific wins, and their order never \
-        matters: an exact host before the longest wildcard before any host; then the path, from the left: fixed \
-        text before a parameter or a rest, and any path last; then a route that names the listener. Two routes of \
-        which neither is more specific are an error. Without any route, a file with one pool sends it everything.";
+        "Sends matching requests to a pool. Of several routes that match, the most specific wins, and their order \
+        never matters: an exact host before the longest wildcard before any host; then the path from the left, \
+        fixed text before a parameter before a rest, and any path last; then a route that names the listener. \
+        Two routes of which neither is more specific are an error. Without any route, a file with one pool sends \
+        it all requests.";
 
     /// `[[route]]`. A request matches if its listener, host and path do. A session of a listener for TCP matches if its
     /// listener does, and what its client asks for by TLS: the server's name as the host, and `alpn`.
@@ -24,65 +25,66 @@ table! {
     /// then a route that names the listener. No two routes of a plan are equally specific for a request.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Route {
-        /// Unique among routes. Made of host and path if the file gives none.
+        /// Name of the route, unique. Derived from host and path if not set.
         name: Arc<str> = Key {
             name: "name",
             kind: Kind::Text(Form::Label),
             absent: Absent::Means("the first host and the path"),
-            help: "What metrics and logs call it. Unique.",
+            help: "Name in metrics and logs. Unique.",
             why: "",
         }, read name, write write_name;
-        /// Names of listeners, each of which exists; empty = all that speak HTTP.
+        /// Names of existing listeners; empty = all HTTP listeners.
         listeners: Vec<Arc<str>>,
             rows [
                 Key {
                     name: "match",
                     kind: Kind::Table(&MATCH),
-                    absent: Absent::Means("every request"),
-                    help: "Which requests.",
+                    absent: Absent::Means("all requests"),
+                    help: "Condition for requests.",
                     why: "",
                 },
             ],
             read |route| matches(route).listeners,
             write write_matches;
-        /// Empty = any host.
+        /// Hosts to match; empty = any.
         hosts: Vec<HostPattern>, rows [], read |route| matches(route).hosts, write |_, _, _| ();
-        /// Which paths.
+        /// Path to match; [`PathPattern::Any`] if not set.
         path: PathPattern, rows [], read |route| matches(route).path, write |_, _, _| ();
-        /// Protocols of which a TLS client must offer one, for sessions whose TLS is passed through; empty = any.
+        /// ALPN protocols of which the client must offer one, for TLS sessions that are passed through; empty
+        /// = any.
         alpn: Vec<Arc<str>>, rows [], read |route| matches(route).alpn, write |_, _, _| ();
-        /// Name of the pool, which exists.
+        /// Name of an existing pool.
         pool: Arc<str> = Key {
             name: "pool",
             kind: Kind::Text(Form::Name),
             absent: Absent::Required(r#""web""#),
-            help: "The pool that gets them.",
+            help: "Pool that gets the requests.",
             why: "",
         };
-        /// What the route sets, over its pool's, over the defaults.
+        /// Time limits: the route's own keys, over those of the pool, over the defaults.
         timeouts: RouteTimeouts = Key {
             name: "timeouts",
             kind: Kind::Table(&ROUTE_TIMEOUTS),
-            absent: Absent::Means("those of the pool"),
-            help: "How long endpoints may take.",
+            absent: Absent::Means("from the pool"),
+            help: "Time limits for endpoints.",
             why: "",
         };
-        /// What the route sets, over its pool's, over the defaults.
+        /// Retries and hedging: the route's own keys, over those of the pool, over the defaults.
         retry: Retry = Key {
             name: "retry",
             kind: Kind::Table(&ROUTE_RETRY),
-            absent: Absent::Means("that of the pool"),
-            help: "What is tried again.",
+            absent: Absent::Means("from the pool"),
+            help: "Retries and hedging.",
             why: "",
         };
-        /// What clients see in the place of a line of text.
+        /// Pages for evenkeel's own answers, preferred to those of the listener.
         error_pages: Vec<ErrorPage> = ERROR_PAGES;
     }
 }
 
 table! {
     static MATCH = "match of [[route]]",
-        "Which requests: those for which every key that is set holds.";
+        "Condition for requests: all keys that are set must match.";
 
     /// `match` of a route.
     #[derive(PartialEq)]
@@ -91,7 +93,7 @@ table! {
         listeners: Vec<Arc<str>> = Key {
             name: "listener",
             kind: Kind::List(&Kind::Text(Form::Name)),
-            absent: Absent::Means("every listener"),
+            absent: Absent::Means("all listeners"),
             help: "Names of listeners.",
             why: "",
         };
@@ -99,9 +101,9 @@ table! {
         hosts: Vec<HostPattern> = Key {
             name: "host",
             kind: Kind::List(&Kind::Text(Form::Host)),
-            absent: Absent::Means("every host"),
-            help: "Hosts without port. `*.example.com` is every host below example.com, at any depth, but not \
-                   example.com itself.",
+            absent: Absent::Means("any host"),
+            help: "Hosts, without port. `*.example.com` matches every host below example.com at any depth, but not \
+                example.com itself.",
             why: "",
         };
         /// See [`Route::path`].
@@ -110,18 +112,18 @@ table! {
                 Key {
                     name: "path",
                     kind: Kind::Text(Form::Path),
-                    absent: Absent::Means("every path"),
-                    help: "A path without query, as a whole: fixed (`/x`), with parameters that stand for one segment \
-                           (`/users/{id}/posts`), or with a rest at its end (`/v1/{*rest}`: everything below `/v1/`, and \
-                           `/v1/` itself). `{{` and `}}` are literal braces.",
+                    absent: Absent::Means("any path"),
+                    help: "Whole path, without query: fixed (`/x`), with parameters that stand for one segment \
+                        (`/users/{id}/posts`), or with a rest at its end (`/v1/{*rest}`: everything below `/v1/`, \
+                        and `/v1/` itself). `{{` and `}}` are literal braces.",
                     why: "",
                 },
                 Key {
                     name: "prefix",
                     kind: Kind::Text(Form::Prefix),
-                    absent: Absent::Means("every path"),
-                    help: "In place of `path`: a path and everything below it. `/api` takes `/api`, `/api/` and `/api/x`, \
-                           but not `/apix`. It may have parameters (`/users/{id}`).",
+                    absent: Absent::Means("any path"),
+                    help: "A path and everything below it; instead of `path`. `/api` matches `/api`, `/api/` and \
+                        `/api/x`, but not `/apix`. May have parameters (`/users/{id}`).",
                     why: "",
                 },
             ],
@@ -131,15 +133,15 @@ table! {
         alpn: Vec<Arc<str>> = Key {
             name: "alpn",
             kind: Kind::List(&Kind::Text(Form::Label)),
-            absent: Absent::Means("every protocol"),
-            help: "Protocols of TLS clients, as \"h2\": what is offered must be one of them. Only for listeners with \
-                   `mode = \"tcp\"`, which pass TLS through; there `host` is the server's name in the ClientHello.",
+            absent: Absent::Means("any protocol"),
+            help: "ALPN protocols, such as \"h2\", of which the client must offer one. Only for listeners with `mode \
+                = \"tcp\"` that pass TLS through; there `host` matches the server name in the ClientHello.",
             why: "",
         };
     }
 }
 
-/// What the file gives; for a route without a name one is made of what it takes.
+/// Name from the file; empty if not set, until [`Route::derived_name`] fills it in.
 fn name(route: &Section) -> Arc<str> {
     route.text("name").unwrap_or_default().into()
 }
@@ -170,7 +172,7 @@ fn write_path(set: &Match, _: &Match, lines: &mut Lines) {
     }
 }
 
-/// Reports a match that says twice which paths, and pages of which neither is the more specific.
+/// Reports a match with both `path` and `prefix`, and ambiguous error pages.
 pub(crate) fn check(route: &Section, findings: &mut Findings) {
     error_pages::check(route, findings);
     let matches = route.section("match");
@@ -191,7 +193,8 @@ fn write_matches(set: &Route, _: &Route, lines: &mut Lines) {
 }
 
 impl Route {
-    /// A route of every request to a pool, with its timeouts and retries. Its name is made of what it matches.
+    /// A route of all requests to a pool, with that pool's timeouts and retries. Its name is derived from its
+    /// match.
     pub fn to(pool: &Pool) -> Route {
         Route { name: Arc::default(), ..Route::catch_all(pool) }
     }
@@ -218,7 +221,7 @@ impl Route {
         }
     }
 
-    /// The name of a route that was given none: its first host and its path.
+    /// Name of a route without one: its first host and its path.
     pub(crate) fn derived_name(hosts: &[HostPattern], path: &PathPattern) -> String {
         match (hosts.first(), path) {
             (None, PathPattern::Any) => "default".to_string(),
@@ -230,8 +233,8 @@ impl Route {
         }
     }
 
-    /// What a table says, over that of its pool, over the defaults. What a pool that does not exist would set is left to
-    /// the defaults; that it does not exist is reported elsewhere.
+    /// Reads a route over its pool over the defaults. A missing pool, reported elsewhere, contributes
+    /// nothing.
     pub(crate) fn over(section: &Section, pool: Option<&Section>, defaults: &Section) -> Route {
         let inherit = |whole: Section, table| {
             let own = section.section(table);
@@ -241,7 +244,7 @@ impl Route {
         Route::of(&["timeouts", "retry"].into_iter().fold(section.clone(), inherit))
     }
 
-    /// The keys of the table that gives this route, whose pool is `pool`.
+    /// The keys of the `[[route]]` that gives this route, where `pool` is its pool.
     pub(crate) fn written(&self, pool: Option<&Pool>) -> Lines {
         let unset = Route::unset();
         match pool.map(Route::catch_all) {

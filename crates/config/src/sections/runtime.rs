@@ -1,4 +1,4 @@
-//! How does the process run? [`Runtime`], `[runtime]`.
+//! `[runtime]`: worker threads, shutdown, state and log of the process. See [`Runtime`].
 
 use crate::form::Form;
 use crate::table::{Absent, DAY, Field, Key, Kind, Value, quote, table, words};
@@ -7,59 +7,58 @@ use std::time::Duration;
 
 table! {
     pub(crate) static RUNTIME = "[runtime]",
-        "The process.";
+        "Worker threads, shutdown, and the log of the process.";
 
     /// `[runtime]`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Runtime {
-        /// How many event loops.
         workers: Workers = Key {
             name: "workers",
             kind: Kind::IntOr { min: 1, max: 1024, word: "auto" },
             absent: Absent::Default("\"auto\""),
-            help: "Event loops, each on its own thread.",
-            why: "One for each core that the process may use; more would only share the cores.",
+            help: "Number of event loops, each on its own thread.",
+            why: "One per core available to the process. More would only share the cores.",
         };
-        /// How long running requests may go on after a stop or a reload.
+        /// Longest time that requests in flight may take after a stop or a reload.
         drain_timeout: Duration = Key {
             name: "drain_timeout",
             kind: Kind::Duration { min: 0, max: DAY, off: false },
             absent: Absent::Default("\"30s\""),
-            help: "How long running requests may go on after a stop.",
+            help: "Longest time that requests in flight may take to finish after a stop.",
             why: "Kubernetes waits 30 s between TERM and KILL, systemd 90 s.",
         };
-        /// Whether a change of the file, or of one that it includes, is a reload.
+        /// True if the process reloads when a configuration file changes.
         watch: bool = Key {
             name: "watch",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
             help: "Reloads when this file, or one that it includes, changes.",
-            why: "A file that is edited by hand may be saved half done. Turn it on where a tool replaces the whole file \
-                  at once.",
+            why: "A file edited by hand may be saved half finished. Turn it on if a tool replaces the whole file \
+                atomically.",
         };
-        /// The file that keeps what operators want of endpoints.
+        /// File for the orders of operators; `None` = they are lost at a restart.
         state: Option<PathBuf> = Key {
             name: "state",
             kind: Kind::Text(Form::File),
-            absent: Absent::Means("they are forgotten at a restart"),
-            help: "A file that keeps operators' orders, such as drained endpoints, over restarts.",
-            why: "Reloads and upgrades keep them without it.",
+            absent: Absent::Means("orders are lost at a restart"),
+            help: "File that keeps operators' orders, such as drained endpoints, across restarts.",
+            why: "Reloads and upgrades keep them without a file.",
         };
-        /// Idle connections to endpoints.
+        /// Most idle connections to endpoints, over all pools and workers.
         idle_connections: IdleConnections = Key {
             name: "idle_connections",
             kind: Kind::IntOr { min: 0, max: 10_000_000, word: "auto" },
             absent: Absent::Default("\"auto\""),
-            help: "Idle connections to the endpoints of all pools, all workers together. Where there are more, those that were \
-                   used last are kept. `\"auto\"`: a quarter of the file descriptors that the process may have.",
-            why: "Each is a descriptor that a client may need; most requests find theirs among those used last.",
+            help: "Most idle connections to endpoints, over all pools and workers. The least recently used are closed \
+                first. `\"auto\"`: a quarter of the process's file descriptor limit.",
+            why: "Each takes a descriptor that a client may need, and most requests use the most recent ones.",
         };
-        /// The log of the process itself (requests go to [`Telemetry::access_log`](crate::plan::Telemetry::access_log)).
+        /// Log of the process. Requests go to [`Telemetry::access_log`](crate::plan::Telemetry::access_log).
         log: Log = Key {
             name: "log",
             kind: Kind::Table(&LOG),
             absent: Absent::Means("its defaults"),
-            help: "The log of the process, on standard error.",
+            help: "Log of the process, on standard error.",
             why: "",
         };
     }
@@ -67,36 +66,35 @@ table! {
 
 table! {
     static LOG = "log of [runtime]",
-        "The log of the process. Requests go to the access log, never here.";
+        "Log of the process. Requests go to the access log, never here.";
 
-    /// The log of the process.
+    /// `log` of `[runtime]`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Log {
-        /// The least severe lines that are written.
+        /// Least severe level that is written.
         level: Level = Key {
             name: "level",
             kind: Kind::Choice(Level::WORDS),
             absent: Absent::Default("\"info\""),
-            help: "The least severe lines that are written.",
-            why: "Starts, stops and changes, but nothing for each request.",
+            help: "Least severe level that is written.",
+            why: "Covers starts, stops and changes, but nothing per request.",
         };
-        /// How a line looks.
         format: LogFormat = Key {
             name: "format",
             kind: Kind::Choice(LogFormat::WORDS),
             absent: Absent::Default("\"text\""),
-            help: "How a line looks.",
-            why: "The first reader is a person at a terminal; collectors want `json`.",
+            help: "Format of a line.",
+            why: "The first reader is a person at a terminal. Collectors want `json`.",
         };
     }
 }
 
-/// How many event loops run, each on its own thread.
+/// Number of event loops, each on its own thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workers {
-    /// One for each core that the process may use.
+    /// A loop per core available to the process.
     Auto,
-    /// So many: 1 to 1024.
+    /// This many: 1 to 1024.
     Count(u16),
 }
 
@@ -116,12 +114,12 @@ impl Field for Workers {
     }
 }
 
-/// Number of idle connections to endpoints that there may be.
+/// Limit of idle connections to endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdleConnections {
-    /// A share of the file descriptors.
+    /// A quarter of the file descriptor limit.
     Auto,
-    /// So many: 0 to 10,000,000.
+    /// This many: 0 to 10,000,000.
     Count(u32),
 }
 
@@ -154,12 +152,12 @@ words! {
 }
 
 words! {
-    /// How a log line looks.
+    /// Format of the process log.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum LogFormat {
-        /// For people.
+        /// Lines for people at a terminal.
         Text = "text",
-        /// One JSON object a line.
+        /// Lines of JSON, each an object.
         Json = "json",
     }
 }

@@ -1,4 +1,4 @@
-//! What can be known about requests? [`Telemetry`], `[telemetry]`.
+//! `[telemetry]`: metrics, access log, journal, explanations and traces. See [`Telemetry`].
 
 use super::access_log::{self, ACCESS_LOG, AccessLog};
 use super::pool::Pool;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 table! {
     pub(crate) static TELEMETRY = "[telemetry]",
-        "What can be known about requests.";
+        "Metrics, access log, traces and explanations of requests.";
 
     /// `[telemetry]`.
     #[derive(Clone, Debug, PartialEq)]
@@ -27,36 +27,36 @@ table! {
             help: "Prometheus metrics on the admin listener.",
             why: "",
         };
-        /// One line for each request; `None` = off.
+        /// Access log, one line per request; `None` = off.
         access_log: Option<AccessLog> = Key {
             name: "access_log",
             kind: Kind::Table(&ACCESS_LOG),
             absent: Absent::Means("off"),
-            help: "One line for each request.",
+            help: "Access log, one line per request.",
             why: "",
         };
-        /// All that the picks of one pool depend on; `None` = off. Only with one worker.
+        /// Recording of one pool's picks; `None` = off. Only with one worker.
         journal: Option<Journal> = Key {
             name: "journal",
             kind: Kind::Table(&JOURNAL),
             absent: Absent::Means("off"),
-            help: "All that the picks of one pool depend on, for `evenkeel replay`.",
+            help: "Recording of one pool's picks, for `evenkeel replay`.",
             why: "",
         };
-        /// Which picks are kept with their explanation.
+        /// Sampling of picks to explain.
         explain: Explain = Key {
             name: "explain",
             kind: Kind::Table(&EXPLAIN),
             absent: Absent::Means("its defaults"),
-            help: "Why requests went where they went, for `evenkeel explain`.",
+            help: "Explanations of picks, for `evenkeel explain`.",
             why: "",
         };
-        /// Spans for a collector; `None` = off.
+        /// Export of traces; `None` = off.
         traces: Option<Traces> = Key {
             name: "traces",
             kind: Kind::Table(&TRACES),
             absent: Absent::Means("off"),
-            help: "Spans of requests, for a collector of OpenTelemetry.",
+            help: "Export of spans to an OpenTelemetry collector.",
             why: "",
         };
     }
@@ -64,35 +64,35 @@ table! {
 
 table! {
     static EXPLAIN = "explain of [telemetry]",
-        "Which requests are kept with the explanation of each pick: what was compared, by which rule, and what was left out. \
-        `evenkeel explain` shows them.";
+        "Requests whose picks are kept with an explanation: the endpoints compared, the rule, and the endpoints left \
+        out. `evenkeel explain` shows them.";
 
     /// `telemetry.explain`.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Explain {
-        /// The part of the requests, 0 to 1.
+        /// Share of requests to explain, 0 to 1.
         sample: f64 = Key {
             name: "sample",
             kind: Kind::Number { min: 0.0, max: 1.0 },
             absent: Absent::Default("0"),
-            help: "The part of the requests that are explained; 0.01 is one of a hundred, at random.",
-            why: "An explanation costs some microseconds. `evenkeel explain --next POOL` works without a sample.",
+            help: "Share of requests to explain, picked at random: 0.01 is one in a hundred.",
+            why: "An explanation costs some microseconds. `evenkeel explain --next POOL` works without sampling.",
         };
-        /// How many are kept.
+        /// Most explanations kept, over all workers.
         keep: usize = Key {
             name: "keep",
             kind: Kind::Int { min: 1, max: 100_000 },
             absent: Absent::Default("1000"),
-            help: "How many are kept, the latest, by all workers together; at most 1 MiB for each worker.",
-            why: "A minute of a sample of 1 % at 1,600 requests a second.",
+            help: "Number of latest explanations to keep, over all workers; at most 1 MiB per worker.",
+            why: "One minute of a 1 % sample at 1,600 requests per second.",
         };
-        /// A secret that asks for an explanation.
+        /// File of the secret with which a request asks to be explained.
         token_file: Option<PathBuf> = Key {
             name: "token_file",
             kind: Kind::Text(Form::File),
-            absent: Absent::Means("no request can ask"),
-            help: "A file with a secret of at least 16 bytes. A request with the secret in the field `evenkeel-explain` is explained; the \
-                   endpoint does not get the field.",
+            absent: Absent::Means("requests cannot ask"),
+            help: "File of a secret of at least 16 bytes. A request that carries it in the field `evenkeel-explain` \
+                is explained; the field is not forwarded.",
             why: "",
         };
     }
@@ -110,61 +110,62 @@ table! {
             name: "path",
             kind: Kind::Text(Form::PlainPath),
             absent: Absent::Default("\"/metrics\""),
-            help: "The path at which they are served.",
-            why: "Prometheus asks there unless told otherwise.",
+            help: "Path of the metrics.",
+            why: "Prometheus scrapes this path by default.",
         };
-        /// Whether upstream series carry the endpoint.
+        /// True if upstream series have a label for the endpoint.
         per_endpoint: bool = Key {
             name: "per_endpoint",
             kind: Kind::Bool,
             absent: Absent::Default("true"),
-            help: "Whether upstream series carry the endpoint.",
-            why: "Uneven load can only be seen by endpoint; turn it off for pools of thousands of endpoints.",
+            help: "Adds a label for the endpoint to upstream series.",
+            why: "Uneven load is only visible per endpoint. Turn it off for pools of thousands of endpoints.",
         };
-        /// Upper bounds of the duration histograms in seconds: positive, ascending, finite.
+        /// Upper bounds of the duration histograms, in seconds: positive, ascending, finite.
         buckets: Vec<f64> = Key {
             name: "buckets",
             kind: Kind::List(&Kind::Number { min: 1e-6, max: 3600.0 }),
             absent: Absent::Default("[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]"),
-            help: "Upper bounds of the duration histograms in seconds, ascending.",
-            why: "About three to each power of ten, from 1 ms: on a local network much ends within 5 ms.",
+            help: "Upper bounds of the duration histograms, in seconds, ascending.",
+            why: "About three per power of ten from 1 ms up: on a local network many requests end within 5 ms.",
         };
     }
 }
 
 table! {
     static JOURNAL = "journal of [telemetry]",
-        "All that the picks of one pool depend on, in order: `evenkeel replay` makes the same picks of it. Needs \
-        `runtime.workers = 1`, as the picks of several depend on each other. Two lines for each try of a request.";
+        "Everything that the picks of one pool depend on, in order, so that `evenkeel replay` repeats them. Needs \
+        `runtime.workers = 1`, since the picks of several workers depend on each other. Writes two lines per \
+        try.";
 
     /// `telemetry.journal`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Journal {
-        /// Where the lines go.
+        /// Destination of the lines.
         to: LogTarget = Key {
             name: "path",
             kind: Kind::Text(Form::File),
             absent: Absent::Required(r#""/var/log/evenkeel/web.journal""#),
-            help: "The file that lines are appended to; `\"-\"` or `\"stdout\"` is standard output.",
+            help: "File to append to; `\"-\"` or `\"stdout\"` is standard output.",
             why: "",
         };
-        /// The name of the pool.
+        /// Name of the pool to record.
         pool: String = Key {
             name: "pool",
             kind: Kind::Text(Form::Name),
             absent: Absent::Required(r#""web""#),
-            help: "The pool's name.",
+            help: "Name of the pool to record.",
             why: "",
         };
     }
 }
 
-/// Where lines of the journal go.
+/// Destination of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogTarget {
     /// Standard output (`"-"` or `"stdout"`).
     Stdout,
-    /// Appended to this file.
+    /// File to append to; created if missing.
     File(PathBuf),
 }
 
@@ -184,7 +185,7 @@ impl Field for LogTarget {
     }
 }
 
-/// Reports buckets that do not ascend, and a journal that cannot be kept.
+/// Reports buckets that do not ascend, and a journal that cannot work.
 pub(crate) fn check(telemetry: &Section, runtime: &Runtime, pools: &[Arc<Pool>], findings: &mut Findings) {
     let buckets = telemetry.section("metrics").list("buckets").into_iter();
     let buckets = buckets.filter_map(|l| if let Value::Number(x) = l.value { Some((x, l.span)) } else { None });

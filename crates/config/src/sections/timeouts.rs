@@ -1,40 +1,41 @@
-//! How long may each thing take? The same rows serve `[defaults.timeouts]` and every table that starts from it. A new one
-//! is a row, and a field of each struct that it is for.
+//! `timeouts`: time limits of listeners, pools and routes. One set of rows serves `[defaults.timeouts]` and
+//! every table that inherits from it. To add one, add a row here and a field to each struct that it applies
+//! to.
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::table::{Absent, DAY, Key, Kind, MS, Section, Table, table};
 use std::time::Duration;
 
-/// The defaults, from which listeners, pools and routes start.
+/// Keys of `[defaults.timeouts]`, from which listeners, pools and routes start.
 pub(crate) static DEFAULT_TIMEOUTS: Table = Table {
     path: "[defaults.timeouts]",
-    help: "Where the timeouts of every listener, pool and route start.",
+    help: "Time limits that every listener, pool and route starts from.",
     inherits: false,
     keys: &[CLIENT_HEADER, CLIENT_IDLE, CLIENT_BODY, CONNECT, RESPONSE, REQUEST, IDLE, HALF_CLOSED, UPSTREAM_IDLE],
 };
 
 table! {
     pub(crate) static LISTENER_TIMEOUTS = "timeouts of [listener.NAME]",
-        "What a client may take. Left out: from `[defaults.timeouts]`.", inherits true;
+        "Time limits for clients. Keys that are not set are inherited from `[defaults.timeouts]`.", inherits true;
 
-    /// `timeouts` of a listener: the client's side.
+    /// `timeouts` of a listener: limits for the client's side.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct ListenerTimeouts {
-        /// From the first byte of a request (or the accept) to the end of its head.
+        /// Time from the first byte of a request (or the accept) to the end of its head.
         client_header: Duration = CLIENT_HEADER;
-        /// Without a byte between two requests on a kept-alive connection.
+        /// Time without a byte between two requests on a kept-alive connection.
         client_idle: Duration = CLIENT_IDLE;
-        /// Without a byte while the request's body is due, or below the pace that the proxy wants.
+        /// Time without a byte, or below the minimum pace, while a request body is due.
         client_body: Duration = CLIENT_BODY;
     }
 }
 
 table! {
     pub(crate) static POOL_TIMEOUTS = "timeouts of [pool.NAME]",
-        "What an endpoint may take. Left out: from `[defaults.timeouts]`.", inherits true;
+        "Time limits for endpoints. Keys that are not set are inherited from `[defaults.timeouts]`.", inherits true;
 
-    /// `timeouts` of a pool: the upstream's side.
+    /// `timeouts` of a pool: limits for the upstream side.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct PoolTimeouts {
         /// See [`RouteTimeouts::connect`].
@@ -47,27 +48,28 @@ table! {
         idle: Duration = IDLE;
         /// See [`RouteTimeouts::half_closed`].
         half_closed: Duration = HALF_CLOSED;
-        /// How long an idle upstream connection is kept.
+        /// Time that an idle upstream connection is kept.
         upstream_idle: Duration = UPSTREAM_IDLE;
     }
 }
 
 table! {
     pub(crate) static ROUTE_TIMEOUTS = "timeouts of [[route]]",
-        "What an endpoint may take for requests of this route. Left out: from the route's pool.", inherits true;
+        "Time limits for endpoints, for requests of this route. Keys that are not set are inherited from the route's \
+        pool.", inherits true;
 
-    /// `timeouts` of a route: the upstream's side, for its requests.
+    /// `timeouts` of a route: limits for the upstream side.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct RouteTimeouts {
-        /// To open an upstream connection.
+        /// Time to open an upstream connection.
         connect: Duration = CONNECT;
-        /// From the end of the request to the end of the response's head; `None` = no limit.
+        /// Time from the end of the request to the end of the response head; `None` = no limit.
         response: Option<Duration> = RESPONSE;
-        /// The whole request, all tries and both bodies included; `None` = no limit.
+        /// Time for the whole request, including all tries and both bodies; `None` = no limit.
         request: Option<Duration> = REQUEST;
-        /// Without a byte in either direction once the response's head was sent (bodies, upgraded connections).
+        /// Time without a byte in either direction after the response head (bodies, upgraded connections).
         idle: Duration = IDLE;
-        /// The same once one side of a session or an upgraded connection has ended its half.
+        /// [`idle`](Self::idle) once one side of a session or an upgraded connection has closed its half.
         half_closed: Duration = HALF_CLOSED;
     }
 }
@@ -76,58 +78,57 @@ const CLIENT_HEADER: Key = Key {
     name: "client_header",
     kind: Kind::Duration { min: 10 * MS, max: DAY, off: false },
     absent: Absent::Default("\"10s\""),
-    help: "From the first byte of a request (for the first one: from the accept) to the end of its head.",
-    why: "A client that sends a byte now and then cannot hold a connection for longer, and a slow line has enough time.",
+    help: "Time from the first byte of a request (for the first request: from the accept) to the end of its head.",
+    why: "Enough for a slow line, and a client that trickles bytes cannot hold a connection any longer.",
 };
 
 const CLIENT_IDLE: Key = Key {
     name: "client_idle",
     kind: Kind::Duration { min: 10 * MS, max: DAY, off: false },
     absent: Absent::Default("\"60s\""),
-    help: "How long a client's connection is kept between two requests.",
-    why: "Long enough for a person who reads a page and clicks on; an idle connection costs little memory.",
+    help: "Time that a client's connection is kept open between two requests.",
+    why: "Long enough for a person who reads a page before the next click; an idle connection costs little memory.",
 };
 
 const CLIENT_BODY: Key = Key {
     name: "client_body",
     kind: Kind::Duration { min: 10 * MS, max: DAY, off: false },
     absent: Absent::Default("\"30s\""),
-    help: "How long a client may send less than 240 bytes a second, or nothing at all, while the body of a request is \
-           due. It does not limit the whole body.",
-    why: "A big upload over a slow line is not cut while it moves, and a byte now and then does not hold a request.",
+    help: "Time that a client may send less than 240 bytes per second, or nothing, while a request body is due. Not a \
+        limit for the whole body.",
+    why: "A large upload over a slow line continues as long as it moves, and trickled bytes cannot hold a request.",
 };
 
 const CONNECT: Key = Key {
     name: "connect",
     kind: Kind::Duration { min: MS, max: DAY, off: false },
     absent: Absent::Default("\"1s\""),
-    help: "To open a connection to an endpoint.",
-    why: "A first SYN that is lost is sent again after 1 s (RFC 6298): another endpoint is the better second try.",
+    help: "Time to open a connection to an endpoint.",
+    why: "A lost SYN is sent again after 1 s (RFC 6298); another endpoint is the better second try.",
 };
 
 const RESPONSE: Key = Key {
     name: "response",
     kind: Kind::Duration { min: MS, max: DAY, off: true },
     absent: Absent::Default("\"30s\""),
-    help: "From the end of the request to the end of the head of the response. `\"off\"` for long polling.",
-    why: "Longer than any page should take, and short enough that a hung endpoint does not keep its requests.",
+    help: "Time from the end of the request to the end of the response head. Set `\"off\"` for long polling.",
+    why: "Longer than any page should take, and short enough that a hung endpoint does not hold its requests.",
 };
 
 const REQUEST: Key = Key {
     name: "request",
     kind: Kind::Duration { min: MS, max: 30 * DAY, off: true },
     absent: Absent::Default("\"off\""),
-    help: "The whole request: every try, and both bodies.",
-    why: "Off, since a deadline for the whole cuts every long download and stream; `response` and `idle` catch \
-          what hangs. Set it on routes whose requests are short.",
+    help: "Time for the whole request: every try, and both bodies.",
+    why: "A limit for the whole would cut long downloads and streams; `response` and `idle` catch what hangs. Set it \
+        on routes whose requests are short.",
 };
 
 const IDLE: Key = Key {
     name: "idle",
     kind: Kind::Duration { min: 10 * MS, max: 30 * DAY, off: false },
     absent: Absent::Default("\"5m\""),
-    help: "How long no byte may pass in either direction after the head of the response: bodies, streams, upgraded \
-           connections.",
+    help: "Time without a byte in either direction after the response head: bodies, streams, upgraded connections.",
     why: "Event streams and WebSockets with keep-alive messages send one at least every minute or two.",
 };
 
@@ -135,23 +136,24 @@ const HALF_CLOSED: Key = Key {
     name: "half_closed",
     kind: Kind::Duration { min: 10 * MS, max: 30 * DAY, off: false },
     absent: Absent::Default("\"30s\""),
-    help: "How long no byte may pass in a TCP session or an upgraded connection once one side has ended its half. Never longer \
-           than `idle`.",
-    why: "A side that has closed usually wants the rest of an answer and no more; one that never gets the other's end would \
-          keep the session, and its place at the endpoint, for all of `idle`. HAProxy calls it `timeout client-fin` and \
-          `timeout server-fin`, usually 30 s.",
+    help: "Time without a byte in a TCP session or an upgraded connection of which one side has closed its half. \
+        Never longer than `idle`.",
+    why: "A side that has closed usually waits only for the rest of an answer. If the other end never comes, the \
+        session would keep its place at the endpoint for all of `idle`. HAProxy has `timeout client-fin` and \
+        `timeout server-fin` for this, usually 30 s.",
 };
 
 const UPSTREAM_IDLE: Key = Key {
     name: "upstream_idle",
     kind: Kind::Duration { min: 0, max: DAY, off: false },
     absent: Absent::Default("\"60s\""),
-    help: "How long an idle connection to an endpoint is kept; less if the endpoint names its own time (`Keep-Alive: timeout=5`). \
-           Where it does not, set this below that time, or requests will meet connections that the endpoint is closing.",
-    why: "Below the 75 s of nginx. Node.js and Apache httpd close after 5 s, and name that in their responses.",
+    help: "Time that an idle connection to an endpoint is kept; less if the endpoint announces a shorter time \
+        (`Keep-Alive: timeout=5`). For endpoints that announce none, set it below their own limit, or requests will \
+        hit connections that are being closed.",
+    why: "Below the 75 s of nginx. Node.js and Apache httpd close after 5 s, and announce it in their responses.",
 };
 
-/// Reports a part that, in the same table, may take longer than the whole.
+/// Reports a part that may take longer than the whole, within one table.
 pub(crate) fn check_order(timeouts: &Section, findings: &mut Findings) {
     let set = |name| timeouts.set(name).and(timeouts.duration(name)).map(|d| (d, timeouts.span_of(name)));
     let Some((whole, whole_span)) = set("request") else { return };

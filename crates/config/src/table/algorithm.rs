@@ -1,5 +1,5 @@
-//! Which algorithm, with which parameters? Names, kinds, ranges and defaults come from the registry in
-//! `evenkeel_balance`, so a new algorithm is configurable without a line here.
+//! Values of `balance`: the algorithm and its parameters. Names, kinds, ranges and defaults come from the
+//! registry in `evenkeel_balance`, so a new algorithm needs no change here.
 
 use super::balance::Balance;
 use super::reader::Reader;
@@ -15,7 +15,7 @@ use evenkeel_balance::algorithms;
 use evenkeel_balance::params::{self, Param};
 use evenkeel_balance::picker::{Algorithm, Seat};
 
-/// The kind of a parameter as ours.
+/// Maps the kind of a parameter to a [`Kind`].
 pub(crate) fn kind_of(param: &Param) -> Kind {
     match param.kind {
         params::Kind::Int { min, max } => Kind::Int { min, max },
@@ -26,7 +26,7 @@ pub(crate) fn kind_of(param: &Param) -> Kind {
 }
 
 impl Reader<'_> {
-    /// `"NAME"` or `{ NAME = { ... } }`.
+    /// Reads `"NAME"` or `{ NAME = { ... } }`.
     pub(super) fn balance(&mut self, node: &Node) -> Value {
         match &node.tree {
             Tree::Text(name) => match self.algorithm(name, node.span) {
@@ -93,7 +93,7 @@ impl Reader<'_> {
             let value = self.value(row.name, &kind_of(row), &param.node);
             whole &= self.set(&mut balance, row, value, param.node.span);
         }
-        // Some things ranges cannot say; the algorithm itself says them when it is made.
+        // Constraints beyond ranges are checked by the algorithm's constructor.
         if let (true, Err(refused)) = (whole, (algorithm.new)(&balance.params, Seat::default())) {
             self.findings.add(Code::Refused, entry.node.span, format!("\"{}\": {refused}", algorithm.name));
             return Value::Broken;
@@ -101,7 +101,7 @@ impl Reader<'_> {
         Value::Balance(Box::new(balance), entry.key_span)
     }
 
-    /// Sets one parameter; whether that went well.
+    /// Sets one parameter. False if the value was rejected and reported.
     fn set(&mut self, balance: &mut Balance, row: &'static Param, value: Value, span: Span) -> bool {
         let value = match value {
             Value::Int(n) => params::Value::Int(n),

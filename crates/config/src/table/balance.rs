@@ -1,4 +1,4 @@
-//! Which algorithm was chosen, with which parameters? [`Balance`].
+//! A chosen algorithm with its parameters: [`Balance`].
 
 use crate::form::{Form, Formed, HashKey};
 use evenkeel_balance::params::{Kind, Param, Params, Value};
@@ -9,32 +9,32 @@ use std::fmt;
 /// An algorithm with its parameters.
 #[derive(Clone)]
 pub struct Balance {
-    /// Its row in the registry.
+    /// Row in `evenkeel_balance::algorithms`.
     pub algorithm: &'static Algorithm,
-    /// Its numeric parameters.
+    /// Numeric parameters, those at their default included.
     pub params: Params,
-    /// What of a request is hashed, by parameter name. Parameters at their default are in here too.
+    /// Hash keys by parameter name, including those at their default.
     pub keys: BTreeMap<&'static str, HashKey>,
 }
 
 impl Balance {
-    /// An algorithm with its defaults.
+    /// The algorithm with default parameters.
     pub fn of(algorithm: &'static Algorithm) -> Balance {
         let keys = algorithm.params.iter().filter_map(|p| Some((p.name, default_key(p)?))).collect();
         Balance { algorithm, params: Params::defaults(algorithm.params), keys }
     }
 
-    /// What of a request is hashed for this pool: the parameter `key`. `None` if the algorithm uses none.
+    /// Part of a request to hash: the parameter `key`. `None` if the algorithm does not hash.
     pub fn key(&self) -> Option<&HashKey> {
         self.keys.get("key")
     }
 
-    /// What is hashed when a request does not have [`Balance::key`]: the parameter `fallback`.
+    /// Part to hash if a request lacks [`Balance::key`]: the parameter `fallback`.
     pub fn fallback(&self) -> Option<&HashKey> {
         self.keys.get("fallback")
     }
 
-    /// The value of one numeric parameter as it is written in a file.
+    /// Value of a parameter as written in a file.
     pub(crate) fn written(&self, name: &str, kind: Kind) -> String {
         match kind {
             Kind::Int { .. } => Value::Int(self.params.int(name)).to_string(),
@@ -46,7 +46,8 @@ impl Balance {
 }
 
 impl fmt::Display for Balance {
-    /// `leastconn`, or with what is not at its default: `random{draws=3}`, `peak_ewma{decay=5s}`.
+    /// Formats `leastconn`, or with parameters that differ from their default: `random{draws=3}`,
+    /// `peak_ewma{decay=5s}`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unset = Balance::of(self.algorithm);
         let written = |balance: &Balance, p: &Param| balance.written(p.name, p.kind);
@@ -74,7 +75,7 @@ impl fmt::Debug for Balance {
     }
 }
 
-/// The default of a parameter that is a hash key.
+/// Default of a parameter, if that is a hash key.
 fn default_key(param: &Param) -> Option<HashKey> {
     match param.default {
         Value::Text(text) => match Form::HashKey.read(text) {

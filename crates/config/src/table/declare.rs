@@ -1,4 +1,4 @@
-//! What does a table declare? [`table!`]: the fields of a struct and the rows of its keys, side by side.
+//! [`table!`]: declares a struct of the plan together with the rows of its keys.
 
 use super::lines::Lines;
 use super::reader::default_of;
@@ -8,16 +8,16 @@ use crate::source::Span;
 
 /// A struct whose fields are keys of a table.
 pub(crate) trait Declared: PartialEq + Sized {
-    /// The table.
+    /// The table that it is read from.
     const TABLE: &'static Table;
 
-    /// What a table of a file says, with the rows' defaults for the rest.
+    /// Reads a table of a file, with the rows' defaults for keys that it does not set.
     fn of(section: &Section) -> Self;
 
-    /// What differs from `base`, which is what holds if a key is left out.
+    /// The keys that differ from `base`, the values in effect if a key is not set.
     fn lines(&self, base: &Self) -> Lines;
 
-    /// What a table says that sets nothing.
+    /// The values of a table that sets nothing.
     fn unset() -> Self {
         Self::of(&Section::new(Self::TABLE, Span::whole(0), default_of))
     }
@@ -30,15 +30,16 @@ pub(crate) trait Declared: PartialEq + Sized {
 /// field: Type = Key { name: "key", kind: ..., absent: ..., help: ..., why: ... };
 /// ```
 ///
-/// The type is a [`Field`](super::Field): it says how the value of the key is read and written. Where that is not enough:
+/// The type is a [`Field`](super::Field), which reads and writes the value of the key. Where that is not
+/// enough:
 ///
-/// - `field: Type = Key { ... }, read f;`: `f(&Section) -> Type`, for a default that other keys give.
+/// - `field: Type = Key { ... }, read f;`: `f(&Section) -> Type`, for a default that depends on other keys.
 /// - `field: Type, rows [Key { ... }, ...], read f, write g;`: a field of several keys, or of none;
 ///   `g(&Struct, base: &Struct, &mut Lines)` adds those keys that differ from `base`.
-/// - `field: Type, inline Type;`: a struct whose keys stand in this table and not in one of their own.
+/// - `field: Type, inline Type;`: a struct whose keys are part of this table instead of one of their own.
 ///
-/// `impl for Type { field = Key { ... }; }` declares the keys of a struct of another crate. What goes over several keys is
-/// checked by code of its own, beside the table.
+/// `impl for Type { field = Key { ... }; }` declares the keys of a struct of another crate. Checks over
+/// several keys are separate functions beside the table.
 macro_rules! table {
     (
         $(#[$tmeta:meta])*
@@ -158,7 +159,7 @@ macro_rules! table {
 
 pub(crate) use table;
 
-/// How many rows these are.
+/// Total number of rows in all parts.
 pub(crate) const fn count(parts: &[&[Key]]) -> usize {
     let (mut count, mut part) = (0, 0);
     while part < parts.len() {
@@ -168,7 +169,7 @@ pub(crate) const fn count(parts: &[&[Key]]) -> usize {
     count
 }
 
-/// The rows of all parts, of which there are `N`.
+/// Concatenation of all parts, which have `N` rows together.
 pub(crate) const fn joined<const N: usize>(parts: &[&[Key]]) -> [Key; N] {
     let mut all = [Key { name: "", kind: Kind::Bool, absent: Absent::Means(""), help: "", why: "" }; N];
     let (mut at, mut part) = (0, 0);

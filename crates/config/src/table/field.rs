@@ -1,4 +1,4 @@
-//! Which types may fields of the plan have? A [`Field`]: how it is read from a value that fits its row, and written.
+//! Types of plan fields: a [`Field`] is read from a value that fits its row, and written back.
 
 use super::balance::Balance;
 use super::lines::{Lines, list};
@@ -14,16 +14,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A type that a key of the configuration is read to.
+/// A type that a key of the configuration is read into.
 pub(crate) trait Field: PartialEq + Sized {
-    /// Reads a value that fits its row. For one that did not, which was reported, anything: there will be no plan.
+    /// Reads a value that fits its row. For a rejected value the result is arbitrary, as there will be no
+    /// plan.
     fn read(value: Value) -> Self;
 
-    /// As TOML. `base` is what holds if the key is left out, of which tables write only what differs.
+    /// Formats the value as TOML. `base` is the value in effect if the key is not set; tables write only what
+    /// differs from it.
     fn write(&self, base: &Self, kind: &Kind) -> String;
 }
 
-/// What stands for a value that was wrong. Any other is of a row that asks for something else than its field is.
+/// Substitute for a rejected value. Any other value here means that a row and its field disagree.
 fn broken<T>(value: &Value, instead: T) -> T {
     debug_assert!(matches!(value, Value::Broken), "a row and its field are of different types: {value:?}");
     instead
@@ -39,7 +41,7 @@ impl Field for bool {
     }
 }
 
-/// Whole numbers. Those of a duration are nanoseconds, those of a size bytes.
+/// Whole numbers. Durations are read as nanoseconds, sizes as bytes.
 macro_rules! whole_numbers {
     ($($int:ty),*) => {$(
         impl Field for $int {
@@ -66,7 +68,7 @@ impl Field for f64 {
         if let Value::Number(x) = value { x } else { broken(&value, 0.0) }
     }
 
-    /// `{:?}` keeps the point of a number that is whole.
+    /// `{:?}` keeps the decimal point of whole numbers.
     fn write(&self, _: &f64, _: &Kind) -> String {
         format!("{self:?}")
     }
@@ -83,7 +85,7 @@ impl Field for Duration {
     }
 }
 
-/// `None` is `"off"`, or a key that is left out and has no default.
+/// `None` is `"off"`, or a key that is not set and has no default.
 impl<T: Field> Field for Option<T> {
     fn read(value: Value) -> Option<T> {
         match value {
@@ -114,7 +116,7 @@ impl<T: Field> Field for Vec<T> {
     }
 }
 
-/// What the elements of a list are.
+/// Kind of the elements of a list.
 fn element(kind: &Kind) -> Kind {
     match *kind {
         Kind::List(of) => *of,
@@ -134,7 +136,7 @@ impl<T: Field> Field for Arc<[T]> {
     }
 }
 
-/// Strings that were read to a type: the variant of [`Formed`], and what stands for one that was wrong.
+/// Strings with a typed form: the variant of [`Formed`], and a substitute for a rejected value.
 macro_rules! formed {
     ($($ty:ty = $variant:ident, or $wrong:expr;)*) => {$(
         impl Field for $ty {
@@ -180,7 +182,7 @@ impl Field for PathBuf {
     }
 }
 
-/// Statuses of a response.
+/// Range of response statuses.
 impl Field for RangeInclusive<u16> {
     fn read(value: Value) -> RangeInclusive<u16> {
         match value {
@@ -198,7 +200,7 @@ impl Field for RangeInclusive<u16> {
     }
 }
 
-/// Bytes of a datagram.
+/// Bytes of a datagram or exchange, as [`Form::Payload`] reads them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Payload(pub Vec<u8>);
 

@@ -1,30 +1,29 @@
-//! How is a table written? [`Lines`]: each key that is not at its default, in the order of the rows.
+//! Output of a table: [`Lines`] holds the keys that differ from their default, in the order of the rows.
 
 use super::row::Kind;
 use crate::printable::quote;
 use std::fmt::Write;
 
-/// The keys of one table and their values, as TOML.
+/// Keys of one table with their values in TOML.
 #[derive(Debug, Default)]
 pub(crate) struct Lines(Vec<(String, String)>);
 
 impl Lines {
-    /// Adds a key.
     pub fn add(&mut self, key: &str, value: String) {
         self.0.push((key.to_string(), value));
     }
 
-    /// Adds the keys of another table, as if they were of this one.
+    /// Adds the keys of another table to this one.
     pub fn append(&mut self, mut other: Lines) {
         self.0.append(&mut other.0);
     }
 
-    /// Whether there is no key.
+    /// True if there are no keys.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// As a table in braces.
+    /// Formats an inline table: `{ key = value }`.
     pub fn braces(&self) -> String {
         match self.is_empty() {
             true => "{}".to_string(),
@@ -32,18 +31,18 @@ impl Lines {
         }
     }
 
-    /// As the value of a key of this kind: what stands for the table if that is shorter.
+    /// Formats the value of a key of this kind, in its short form if there is one.
     pub fn value(&self, kind: &Kind) -> String {
         match (*kind, self.0.as_slice()) {
             (Kind::TableOr { key, .. }, [(only, value)]) if only == key => value.clone(),
             (Kind::TableOrBool(_), []) => "true".to_string(),
-            // "off" stands for no table.
+            // "off" means no table.
             (Kind::TableOrWord { word, .. }, []) if word != "off" => quote(word),
             _ => self.braces(),
         }
     }
 
-    /// As a table with a header, if there is a key.
+    /// Writes the table under a header, unless it is empty.
     pub fn section(&self, header: &str, out: &mut String) {
         if !self.is_empty() {
             let _ = writeln!(out, "\n{header}\n{}", self.joined("\n"));
@@ -56,7 +55,7 @@ impl Lines {
     }
 }
 
-/// An array.
+/// Formats an inline array: `[a, b]`.
 pub(crate) fn list(items: impl Iterator<Item = String>) -> String {
     format!("[{}]", items.collect::<Vec<_>>().join(", "))
 }

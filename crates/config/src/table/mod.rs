@@ -1,9 +1,9 @@
-//! How does one declaration give everything that is known of a key? [`table!`] declares a struct of the plan and the
-//! rows of its keys side by side; from them come reading, writing, the JSON Schema and the reference page.
+//! Tables of keys. [`table!`] declares a struct of the plan together with the rows of its keys; reading,
+//! writing, the JSON Schema and the reference page are derived from them.
 //!
-//! 1. `row`: what a row says. `declare` and `words`: the macros that subjects of `sections` are declared with.
-//! 2. `reader`, `values`, `algorithm`: the tree of a file against the rows; what fits becomes a [`Section`]. `secrets`: what must
-//!    not be quoted.
+//! 1. `row`: the content of a row. `declare` and `words`: the macros that `sections` is declared with.
+//! 2. `reader`, `values`, `algorithm`: check the tree of a file against the rows; the result is a [`Section`]. `secrets`:
+//!    keys that must not be quoted.
 //! 3. `field`: from a value of a section to a field of the plan, and back. `lines`: the keys of a table, written.
 
 mod algorithm;

@@ -1,4 +1,4 @@
-//! Is each key known, and is none missing? Reads a table of the tree against its rows.
+//! The reader: checks a table of the tree against its rows, and reports unknown and missing keys.
 
 use super::row::{Absent, Key, Table};
 use super::secrets::is_secret;
@@ -16,11 +16,11 @@ use std::collections::HashMap;
 /// Reads trees and reports what does not fit.
 pub(crate) struct Reader<'f> {
     pub(super) findings: &'f mut Findings,
-    /// The table of the whole file: where a key may belong instead.
+    /// Top level of the file, to find the table in which an unknown key is known.
     root: &'static Table,
-    /// Whether every file could be read: if not, what seems missing may be in the file that could not.
+    /// False if some file could not be read; missing keys are then not reported.
     complete: bool,
-    /// The name for which NAME stands in the paths of tables, if any.
+    /// User-defined name that replaces NAME in paths of tables.
     name: Option<String>,
 }
 
@@ -29,7 +29,7 @@ impl<'f> Reader<'f> {
         Reader { findings, root, complete, name: None }
     }
 
-    /// Reads one table. `span` is where to point if something is missing from it.
+    /// Reads one table. `span` is the place to report missing keys at.
     pub fn table(&mut self, table: &'static Table, node: &TableNode, span: Span) -> Section {
         let mut section = Section::new(table, span, default_of);
         let mut meant = Vec::new();
@@ -38,7 +38,7 @@ impl<'f> Reader<'f> {
                 Some(key) => {
                     let value = self.value(key.name, &key.kind, &entry.node);
                     let located = Located { span: entry.node.span, value };
-                    // Habits are about scalars: the last finding is about this one.
+                    // Habits concern scalars, so the last finding is about this value.
                     if located.is_broken()
                         && let Some(help) = foreign::habit(table.path, key.name, &entry.node.tree)
                     {
@@ -62,7 +62,7 @@ impl<'f> Reader<'f> {
         section
     }
 
-    /// Reads a table of tables, each with a name of the user's.
+    /// Reads a table of tables with user-defined names.
     pub(super) fn named(&mut self, table: &'static Table, node: &TableNode) -> Vec<Named> {
         let mut all = Vec::new();
         for Entry { key, key_span, node } in &node.entries {
@@ -89,8 +89,8 @@ impl<'f> Reader<'f> {
         all
     }
 
-    /// Reports a key that the table does not know. Returns the key that it stands for, if it is a word of another proxy, with
-    /// its value, so that the rest of the file is checked as it is meant.
+    /// Reports an unknown key. If it is a word of another proxy, returns the key it stands for with its
+    /// value, so that the rest of the file is checked as intended.
     fn unknown(&mut self, table: &'static Table, entry: &Entry, beside: &TableNode) -> Option<(&'static Key, Located)> {
         let path = self.path(table);
         let key = &entry.key;
@@ -109,7 +109,7 @@ impl<'f> Reader<'f> {
             let value = if meant.is_value { self.value(row.name, &row.kind, &entry.node) } else { Value::Broken };
             return Some((row, Located { span: entry.node.span, value }));
         }
-        // A key in the wrong table is more likely than a slip that makes it equal to another table's key.
+        // A key in the wrong table is more likely than a slip that turns it into another table's key.
         let elsewhere: Vec<&str> =
             self.root.walk().into_iter().filter(|t| t.key(key).is_some()).map(|t| t.path).take(4).collect();
         let help = match nearest(key, known.iter().copied()) {
@@ -124,7 +124,7 @@ impl<'f> Reader<'f> {
         None
     }
 
-    /// The path of a table, with the user's name in it.
+    /// Path of a table, with the user-defined name filled in.
     fn path(&self, table: &Table) -> String {
         match &self.name {
             Some(name) => {
@@ -135,17 +135,17 @@ impl<'f> Reader<'f> {
     }
 }
 
-/// The table of a default, which stands in none.
+/// Table of default values, which belong to no file.
 static NOWHERE: Table = Table { path: "", help: "", inherits: false, keys: &[] };
 
 thread_local! {
-    /// What is read of the default of each row: the same for each of thousands of tables.
+    /// Parsed default of each row, cached because thousands of tables share it.
     static DEFAULTS: RefCell<HashMap<usize, Option<Value>>> = RefCell::default();
 }
 
-/// Returns the default of a row, read as if it stood in a file.
+/// Default of a row, read as if it were in a file.
 pub(super) fn default_of(key: &'static Key) -> Option<Value> {
-    // A row stays where it is, so that its address is its name.
+    // Rows are static, so their address identifies them.
     let at = std::ptr::from_ref(key) as usize;
     if let Some(known) = DEFAULTS.with_borrow(|known| known.get(&at).cloned()) {
         return known;

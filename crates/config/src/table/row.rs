@@ -1,4 +1,4 @@
-//! What is a row? A [`Table`] of [`Key`]s: from them come the reader, its ranges and defaults, the JSON Schema and the
+//! Rows: a [`Table`] of [`Key`]s, the source of the reader's ranges and defaults, the JSON Schema and the
 //! reference page.
 
 use crate::form::Form;
@@ -9,133 +9,111 @@ use std::time::Duration;
 /// A table of the configuration.
 #[derive(Debug)]
 pub struct Table {
-    /// Its place in the file: `[pool.NAME]`, `limits of [pool.NAME]`.
+    /// Place in the file: `[pool.NAME]`, `limits of [pool.NAME]`.
     pub path: &'static str,
-    /// What it is for, Markdown.
     pub help: &'static str,
-    /// Whether keys that are left out come from another table, which `help` names.
+    /// True if keys that are not set come from another table, which `help` names.
     pub inherits: bool,
-    /// Its keys, in the order in which docs list them.
+    /// Keys in the order of the docs.
     pub keys: &'static [Key],
 }
 
-/// One key.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// The key.
     pub name: &'static str,
-    /// What values it takes.
+    /// Values that the key accepts.
     pub kind: Kind,
-    /// What holds when it is left out.
+    /// Effect of leaving the key out.
     pub absent: Absent,
-    /// What it does.
     pub help: &'static str,
-    /// Why this default; empty if there is nothing to say.
+    /// Reason for the default; empty if there is nothing to add.
     pub why: &'static str,
 }
 
 impl Key {
-    /// Whether it must be set.
+    /// True if the key must be set.
     pub(crate) fn is_required(&self) -> bool {
         matches!(self.absent, Absent::Required(_))
     }
 }
 
-/// What holds when a key is left out.
+/// Effect of leaving a key out.
 #[derive(Clone, Copy, Debug)]
 pub enum Absent {
-    /// This value, as TOML.
+    /// Default value in TOML syntax, quotes included.
     Default(&'static str),
-    /// Nothing: it must be set, for example to this, as TOML.
+    /// The key must be set; this is an example, as TOML.
     Required(&'static str),
-    /// What the text says.
+    /// Effect in words, for example that a feature is off.
     Means(&'static str),
 }
 
-/// The values a key takes. Ranges are inclusive.
+/// Values that a key accepts. Ranges are inclusive.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// `true` or `false`.
     Bool,
-    /// A whole number.
+    /// Whole number from `min` to `max`.
     Int {
-        /// Smallest.
         min: u64,
-        /// Largest.
         max: u64,
     },
-    /// A whole number, or one word.
+    /// Whole number from `min` to `max`, or `word`.
     IntOr {
-        /// Smallest.
         min: u64,
-        /// Largest.
         max: u64,
-        /// The word.
         word: &'static str,
     },
-    /// A whole number, or a string of a certain form.
+    /// Whole number from `min` to `max`, or a string of a form.
     IntOrText {
-        /// Smallest.
         min: u64,
-        /// Largest.
         max: u64,
-        /// What the string must look like.
         form: Form,
     },
-    /// A number.
+    /// Number from `min` to `max`.
     Number {
-        /// Smallest.
         min: f64,
-        /// Largest.
         max: f64,
     },
-    /// A duration in nanoseconds.
+    /// Duration from `min` to `max` nanoseconds.
     Duration {
-        /// Shortest.
         min: u64,
-        /// Longest.
         max: u64,
-        /// Whether `"off"` is a value too.
+        /// True if `"off"` is accepted too.
         off: bool,
     },
-    /// A size in bytes.
+    /// Size from `min` to `max` bytes.
     Size {
-        /// Smallest.
         min: u64,
-        /// Largest.
         max: u64,
     },
-    /// One of these words.
+    /// String from a list of words.
     Choice(&'static [&'static str]),
-    /// A string of a certain form.
+    /// String of a certain form.
     Text(Form),
-    /// An array with at least one element.
+    /// Array with at least one element.
     List(&'static Kind),
-    /// A table.
     Table(&'static Table),
-    /// A table, or a string or number that stands for `{ KEY = it }`.
+    /// Table, or a string or number that stands for `{ KEY = it }`.
     TableOr {
-        /// The table.
         table: &'static Table,
-        /// The key that a plain value stands for.
+        /// Key that a plain value stands for.
         key: &'static str,
     },
-    /// A table, or one word.
+    /// Table, or `word`.
     TableOrWord {
-        /// The table.
         table: &'static Table,
-        /// The word.
         word: &'static str,
     },
-    /// A table, or `true` for one that sets nothing, or `false` for none.
+    /// Table; or `true` for an empty one, `false` for none.
     TableOrBool(&'static Table),
-    /// A table for each name.
+    /// Table of tables with user-defined names.
     Named(&'static Table),
-    /// An array of tables.
+    /// Array of tables: `[[NAME]]`.
     Tables(&'static Table),
-    /// A table that is looked at as it is, without rows.
+    /// Table without rows, for callers that inspect the tree.
     Open,
-    /// An algorithm: its name, or a table with its name as the only key and its parameters as value.
+    /// Algorithm: its name, or a table with its name as the only key and its parameters as value.
     Balance,
 }
 
@@ -179,7 +157,7 @@ impl fmt::Display for Kind {
 }
 
 impl Kind {
-    /// The type, for messages, with its article.
+    /// Name of the type for messages, with its article.
     pub(crate) fn type_name(&self) -> &'static str {
         match self {
             Kind::Bool => "true or false",
@@ -202,17 +180,18 @@ impl Kind {
 }
 
 impl Table {
-    /// The row of a key.
+    /// Row of a key; `None` if unknown.
     pub fn key(&self, name: &str) -> Option<&'static Key> {
         self.keys.iter().find(|k| k.name == name)
     }
 
-    /// Whether a key takes a number: what stands for a table with this key alone is a number then, and not a string.
+    /// True if a key takes a number. The short form of a table with this key is then a number, otherwise a
+    /// string.
     pub(crate) fn is_number(&self, key: &str) -> bool {
         self.key(key).is_some_and(|row| matches!(row.kind, Kind::Int { .. } | Kind::Number { .. }))
     }
 
-    /// This table and all below it, each once, in the order of the docs.
+    /// This table and all tables below it, each once, in the order of the docs.
     pub fn walk(&'static self) -> Vec<&'static Table> {
         let mut all = vec![self];
         for key in self.keys {
@@ -228,7 +207,7 @@ impl Table {
     }
 }
 
-/// Milliseconds, seconds, hours and days as nanoseconds, for ranges.
+/// Durations in nanoseconds, for ranges of rows.
 pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const S: u64 = 1_000 * MS;
 pub(crate) const H: u64 = 3_600 * S;

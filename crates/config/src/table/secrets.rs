@@ -1,13 +1,13 @@
-//! Keys whose values are secret, by their names: what is set under such a name in the wrong table is one, too.
+//! Recognition of secret keys by name. A value under such a name in the wrong table is a secret too.
 
 use super::row::{Kind, Table};
 use crate::form::Form;
 
-/// Ends of names of secrets, in lower case and without `-` and `_`.
+/// Suffixes of secret keys, in lower case, without `-` and `_`.
 const NAMES: &[&str] =
     &["secret", "password", "passwd", "passphrase", "token", "apikey", "privatekey", "credentials", "authorization"];
 
-/// True if a key of this name has a secret as its value: by the tables, or by its name where no table has it as a file.
+/// True if the name denotes a secret value, unless a table has a key of that name for a file.
 pub fn is_secret(root: &'static Table, key: &str) -> bool {
     let plain: String = key.chars().filter(|c| !matches!(c, '-' | '_')).flat_map(char::to_lowercase).collect();
     let is_file = |table: &&Table| table.key(key).is_some_and(|row| matches!(row.kind, Kind::Text(Form::File)));

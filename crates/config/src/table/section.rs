@@ -1,4 +1,5 @@
-//! What was set in one table? A [`Section`]: typed values by key, and the table's defaults for the rest.
+//! Contents of one table: a [`Section`] holds typed values by key, and falls back to the defaults of the
+//! rows.
 
 use super::balance::Balance;
 use super::row::{Key, Kind, Table};
@@ -14,26 +15,24 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Bool(bool),
-    /// Whole numbers, and sizes in bytes.
+    /// Whole number; sizes are bytes.
     Int(u64),
     Number(f64),
-    /// Nanoseconds; `None` is `"off"`.
+    /// Nanoseconds; `None` for `"off"`.
     Duration(Option<u64>),
-    /// One of the words of its row.
     Word(&'static str),
     Formed(Formed),
     List(Vec<Located>),
     Section(Section),
     Named(Vec<Named>),
-    /// A table without rows, which is looked at in the tree.
+    /// Table without rows; callers inspect the tree.
     Open,
-    /// An algorithm, and where its name is.
+    /// An algorithm with the place of its name.
     Balance(Box<Balance>, Span),
-    /// It did not fit, which was reported.
+    /// A value that did not fit and was reported.
     Broken,
 }
 
-/// A value and where it is.
 #[derive(Clone, Debug)]
 pub(crate) struct Located {
     pub span: Span,
@@ -41,7 +40,7 @@ pub(crate) struct Located {
 }
 
 impl Located {
-    /// Whether it, or something in it, did not fit, which was reported.
+    /// True if it, or anything within it, did not fit and was reported.
     pub fn is_broken(&self) -> bool {
         match &self.value {
             Value::Broken => true,
@@ -53,28 +52,25 @@ impl Located {
     }
 }
 
-/// A table with a name of the user's.
+/// A table with a user-defined name.
 #[derive(Clone, Debug)]
 pub struct Named {
-    /// The name.
     pub name: String,
-    /// Where it is.
     pub span: Span,
-    /// The table.
     pub section: Section,
 }
 
-/// The values of one table of the file.
+/// Values of one table of a file.
 #[derive(Clone, Debug)]
 pub struct Section {
     table: &'static Table,
-    /// Where to point if the table as a whole is meant.
+    /// Place of the table as a whole.
     pub span: Span,
     fields: Vec<(&'static Key, Located)>,
     defaults: Defaults,
 }
 
-/// Reads the default of a row. Passed in, as what reads values makes sections.
+/// Reads the default of a row. A function pointer, because the reader of values itself creates sections.
 pub(crate) type Defaults = fn(&'static Key) -> Option<Value>;
 
 impl Section {
@@ -86,7 +82,8 @@ impl Section {
         self.fields.push((key, value));
     }
 
-    /// Adds a value, or tables with names to those that are there: a file may have some under another proxy's word.
+    /// Adds a value; named tables are merged with existing ones, since a file may have some under another
+    /// proxy's word.
     pub(crate) fn add(&mut self, key: &'static Key, value: Located) {
         match (self.fields.iter_mut().find(|(k, _)| k.name == key.name), value.value) {
             (None, kind) => self.push(key, Located { value: kind, ..value }),
@@ -98,38 +95,38 @@ impl Section {
         }
     }
 
-    /// Whether the file sets it.
+    /// True if the file sets the key.
     pub fn has(&self, name: &str) -> bool {
         self.set(name).is_some()
     }
 
-    /// Whether the file sets it, to what could be read at all.
+    /// True if the file sets the key to a value that fits.
     pub(crate) fn has_read(&self, name: &str) -> bool {
         self.set(name).is_some_and(|set| !matches!(set.value, Value::Broken))
     }
 
-    /// What the file sets.
+    /// Value that the file sets; `None` for a default.
     pub(crate) fn set(&self, name: &str) -> Option<&Located> {
         debug_assert!(self.table.key(name).is_some(), "{} has no row for {name}", self.table.path);
         self.fields.iter().find(|(key, _)| key.name == name).map(|(_, value)| value)
     }
 
-    /// Whether something in it did not fit.
+    /// True if any value in it did not fit.
     pub fn is_broken(&self) -> bool {
         self.fields.iter().any(|(_, value)| value.is_broken())
     }
 
-    /// Where the file sets it, or else the table.
+    /// Place of the key's value, or of the table if it is not set.
     pub fn span_of(&self, name: &str) -> Span {
         self.set(name).map_or(self.span, |v| v.span)
     }
 
-    /// Whether it has a row.
+    /// True if the table has a row for the key.
     pub(crate) fn knows(&self, name: &str) -> bool {
         self.table.key(name).is_some()
     }
 
-    /// What the file sets, or the row's default.
+    /// Value that the file sets, or the row's default.
     pub(crate) fn value(&self, name: &str) -> Value {
         match self.set(name) {
             Some(located) => located.value.clone(),
@@ -137,37 +134,37 @@ impl Section {
         }
     }
 
-    /// True or false.
+    /// Value of a boolean key; false if it did not fit.
     pub fn flag(&self, name: &str) -> bool {
         matches!(self.value(name), Value::Bool(true))
     }
 
-    /// A whole number or a size. 0 for what was broken, since there will be no plan.
+    /// Value of a whole number or size; 0 if it did not fit, since there will be no plan.
     pub fn int(&self, name: &str) -> u64 {
         if let Value::Int(n) = self.value(name) { n } else { 0 }
     }
 
-    /// A whole number within the range of `T`, which its row bounds.
+    /// Value of a whole number as a `T`, whose range the row guarantees.
     pub fn number<T: TryFrom<u64> + Default>(&self, name: &str) -> T {
         T::try_from(self.int(name)).unwrap_or_default()
     }
 
-    /// A number. 0 for what was broken.
+    /// Value of a number; 0 if it did not fit.
     pub fn float(&self, name: &str) -> f64 {
         if let Value::Number(x) = self.value(name) { x } else { 0.0 }
     }
 
-    /// Nanoseconds of a duration that is never off.
+    /// Nanoseconds of a duration that cannot be `"off"`.
     pub fn ns(&self, name: &str) -> u64 {
         if let Value::Duration(Some(ns)) = self.value(name) { ns } else { 0 }
     }
 
-    /// `None` for `"off"`.
+    /// Value of a duration; `None` for `"off"`.
     pub fn duration(&self, name: &str) -> Option<Duration> {
         if let Value::Duration(ns) = self.value(name) { ns.map(Duration::from_nanos) } else { None }
     }
 
-    /// One of the words of its row; empty if it is none.
+    /// Value of a key with a choice of words; empty if it did not fit.
     pub fn word(&self, name: &str) -> &'static str {
         if let Value::Word(word) = self.value(name) { word } else { "" }
     }
@@ -176,7 +173,7 @@ impl Section {
         if let Value::Formed(formed) = self.value(name) { Some(formed) } else { None }
     }
 
-    /// A text of a form that stays text.
+    /// Value of a string whose form has no type of its own.
     pub fn text(&self, name: &str) -> Option<String> {
         if let Some(Formed::Text(text)) = self.formed(name) { Some(text) } else { None }
     }
@@ -185,36 +182,36 @@ impl Section {
         if let Value::List(list) = self.value(name) { list } else { Vec::new() }
     }
 
-    /// The elements of a list of formed strings.
+    /// Elements of a list of formed strings, with their places.
     pub(crate) fn formed_list(&self, name: &str) -> Vec<(Formed, Span)> {
         let formed = |l: Located| if let Value::Formed(f) = l.value { Some((f, l.span)) } else { None };
         self.list(name).into_iter().filter_map(formed).collect()
     }
 
-    /// An algorithm with its parameters, and where its name is.
+    /// An algorithm with its parameters, and the place of its name.
     pub fn balance(&self, name: &str) -> Option<(Balance, Span)> {
         if let Value::Balance(balance, span) = self.value(name) { Some((*balance, span)) } else { None }
     }
 
-    /// The texts of a list, each with its span.
+    /// Texts of a list, with their places.
     pub fn texts(&self, name: &str) -> Vec<(String, Span)> {
         let text = |(formed, span)| if let Formed::Text(text) = formed { Some((text, span)) } else { None };
         self.formed_list(name).into_iter().filter_map(text).collect()
     }
 
-    /// The durations of a list, nanoseconds.
+    /// Durations of a list, in nanoseconds.
     pub fn durations(&self, name: &str) -> Vec<u64> {
         let ns = |l: Located| if let Value::Duration(ns) = l.value { ns } else { None };
         self.list(name).into_iter().filter_map(ns).collect()
     }
 
-    /// The algorithms of a list, each with the span of its name.
+    /// Algorithms of a list, with the places of their names.
     pub fn balances(&self, name: &str) -> Vec<(Balance, Span)> {
         let one = |l: Located| if let Value::Balance(b, span) = l.value { Some((*b, span)) } else { None };
         self.list(name).into_iter().filter_map(one).collect()
     }
 
-    /// A table below; an empty one if the file has none.
+    /// Table under this key; an empty one if the file has none.
     pub fn section(&self, name: &str) -> Section {
         match (self.value(name), self.table.key(name).map(|k| k.kind)) {
             (Value::Section(section), _) => section,
@@ -231,7 +228,7 @@ impl Section {
         }
     }
 
-    /// A table below that may be switched off: `None` if it is, or if the file has none.
+    /// Table under a key that accepts booleans: `None` if it is `false` or not set.
     pub fn switched(&self, name: &str) -> Option<Section> {
         match self.set(name)?.value {
             Value::Bool(false) => None,
@@ -239,18 +236,18 @@ impl Section {
         }
     }
 
-    /// The tables of an array of tables, or of a list whose elements are tables.
+    /// Tables of an array of tables, or of a list whose elements are tables.
     pub fn sections(&self, name: &str) -> Vec<&Section> {
         let Some(Located { value: Value::List(list), .. }) = self.set(name) else { return Vec::new() };
         list.iter().filter_map(|l| if let Value::Section(s) = &l.value { Some(s) } else { None }).collect()
     }
 
-    /// Tables with names of the user's, in the order of the file.
+    /// Tables with user-defined names, in the order of the file.
     pub fn named(&self, name: &str) -> &[Named] {
         if let Some(Located { value: Value::Named(named), .. }) = self.set(name) { named } else { &[] }
     }
 
-    /// This table, and for keys that it does not set, what `base` sets.
+    /// This table with the keys that it does not set taken from `base`.
     pub(crate) fn over(&self, base: &Section) -> Section {
         let mut whole = self.clone();
         for (key, value) in &base.fields {
@@ -263,7 +260,7 @@ impl Section {
         whole
     }
 
-    /// This table, with another one below it.
+    /// This table with `below` as the value of `name`.
     pub(crate) fn with(mut self, name: &str, below: Section) -> Section {
         let span = self.span_of(name);
         self.fields.retain(|(key, _)| key.name != name);
@@ -273,7 +270,7 @@ impl Section {
         self
     }
 
-    /// Reports what cannot be together with what `other`, another key of this table, says.
+    /// Reports that `span` contradicts `other`, another key of this table.
     pub(crate) fn contradiction<'f>(
         &self,
         span: Span,

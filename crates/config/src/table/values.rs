@@ -1,4 +1,5 @@
-//! Is this value what its row asks for? If not: the value seen, the values allowed, and the text to write instead.
+//! Values against their rows. A misfit is reported with the value seen, the values allowed, and the text to
+//! write instead.
 
 use super::reader::{Reader, default_of};
 use super::row::{Kind, Table};
@@ -108,7 +109,7 @@ impl Reader<'_> {
         Value::List(nodes.iter().map(read).collect())
     }
 
-    /// A string or number that stands for a table with one key.
+    /// Reads a string or number that stands for a table with one key.
     fn short(&mut self, table: &'static Table, key: &str, node: &Node) -> Value {
         let mut section = Section::new(table, node.span, default_of);
         if let Some(row) = table.key(key) {
@@ -163,7 +164,7 @@ impl Reader<'_> {
                 };
                 let parts = text.split([',', ' ']).filter(|part| !part.is_empty());
                 let parts: Vec<String> = parts.map(|part| each(part).unwrap_or_else(|| quoted(part))).collect();
-                // What is more than one word is rarely one thing.
+                // Text of several words is rarely a single value.
                 let several =
                     text.contains(',') || parts.len() == 1 || parts.iter().all(|part| part.contains(['.', ':']));
                 let write = if several && !parts.is_empty() { parts.join(", ") } else { seen.clone() };

@@ -1,24 +1,24 @@
-//! Which word stands for which variant? [`words!`] declares both at once, for the rows, for reading and for writing.
+//! [`words!`]: declares an enum together with its words in the configuration.
 
 /// An enum whose variants are words of the configuration.
 pub(crate) trait Words: Copy + PartialEq + Sized + 'static {
-    /// Each variant and its word, in the order of the docs. The first one stands for what was wrong.
+    /// Variants with their words, in the order of the docs. The first one substitutes for a rejected value.
     const ALL: &'static [(Self, &'static str)];
 
-    /// Its word.
+    /// Word of the variant in the configuration.
     fn word(self) -> &'static str {
         Self::ALL.iter().find(|(variant, _)| *variant == self).map_or("", |(_, word)| word)
     }
 
-    /// The variant of a word of the row.
+    /// Variant of a word; `None` if unknown.
     fn of_word(word: &str) -> Option<Self> {
         Self::ALL.iter().find(|(_, known)| *known == word).map(|(variant, _)| *variant)
     }
 }
 
-/// Declares an enum and the word of each variant, in the order of the docs; the row takes them as
-/// `Kind::Choice(NAME::WORDS)`. For an enum of another crate it declares the words alone, as a constant, behind `"off"` where
-/// the key may be off.
+/// Declares an enum and the word of each variant, in the order of the docs; rows use
+/// `Kind::Choice(NAME::WORDS)`. For an enum of another crate it declares only a constant with the words,
+/// after `"off"` if the key may be off.
 macro_rules! words {
     (
         $(#[$meta:meta])*
@@ -32,10 +32,10 @@ macro_rules! words {
         }
 
         impl $name {
-            /// The words of the configuration, in the order of the docs.
+            /// Words of the configuration, in the order of the docs.
             #[allow(dead_code, reason = "an enum has a use for one of the two")]
             pub(crate) const WORDS: &'static [&'static str] = &[$($word),*];
-            /// Those of a key that may be off.
+            /// `"off"` followed by [`Self::WORDS`].
             #[allow(dead_code, reason = "an enum has a use for one of the two")]
             pub(crate) const OFF_OR_WORDS: &'static [&'static str] = &["off", $($word),*];
         }

@@ -1,14 +1,14 @@
-//! Applies advice to a file as a person would who types what it says and nothing else.
+//! Application of advice to a file, as by a person who types what it says and nothing else.
 
 use evenkeel_config::{Diagnostic, Position};
 use std::ops::Range;
 use toml::de::DeTable;
 
-/// The text with all advice applied that is exact.
+/// Applies all exact advice to the text.
 pub fn advice(text: &str, diagnostics: &[Diagnostic]) -> String {
     let mut edits: Vec<(Range<usize>, String)> = diagnostics.iter().flat_map(|d| edits(text, d)).collect();
     edits.sort_by_key(|(range, _)| std::cmp::Reverse(range.start));
-    // What is said about a part is not needed where the whole is replaced.
+    // Advice for a part is moot where the whole is replaced.
     let whole = edits.clone();
     edits.retain(|(part, _)| !whole.iter().any(|(w, _)| w != part && w.start <= part.start && part.end <= w.end));
     let apply = |mut text: String, (range, new): (Range<usize>, String)| {
@@ -18,7 +18,8 @@ pub fn advice(text: &str, diagnostics: &[Diagnostic]) -> String {
     merged(&edits.into_iter().fold(text.to_string(), apply))
 }
 
-/// What the advice of one diagnostic replaces, and by what: an entry, a value, or the first word of headers.
+/// Replacements that the advice of one diagnostic asks for: of an entry, a value, or the first word of
+/// headers.
 fn edits(text: &str, diagnostic: &Diagnostic) -> Vec<(Range<usize>, String)> {
     let Some(help) = diagnostic.help.as_deref().and_then(|help| help.strip_prefix("here this is [")) else {
         return edit(text, diagnostic).into_iter().collect();
@@ -57,12 +58,12 @@ fn edit(text: &str, diagnostic: &Diagnostic) -> Option<(Range<usize>, String)> {
     Some((start..end, longest(write, is_value)?))
 }
 
-/// The longest beginning, up to a space or punctuation, that is what it should be.
+/// Longest prefix, ending at a space or punctuation, that `is` accepts.
 fn longest(text: &str, is: impl Fn(&str) -> bool) -> Option<String> {
     let ends = text.char_indices().filter(|(_, c)| " ,;:".contains(*c)).map(|(at, _)| at).chain([text.len()]);
     let ends: Vec<usize> = ends.filter(|end| *end > 0).collect();
     let found = ends.into_iter().rev().map(|end| &text[..end]).find(|text| is(text))?;
-    // What belongs to another table has to be put there by a person.
+    // Advice for another table needs a person.
     let of_another = [" of ", " in ["].iter().any(|of| text[found.len()..].starts_with(of));
     (!of_another).then(|| found.trim_end_matches([',', ' ']).to_string())
 }
@@ -72,13 +73,13 @@ fn byte_of(text: &str, at: Position) -> usize {
     above + text[above..].chars().take(at.col - 1).map(char::len_utf8).sum::<usize>()
 }
 
-/// Where the key of a value begins.
+/// Offset where the key of a value begins.
 fn start_of_key(text: &str, value: usize) -> usize {
     let before = text[..value].trim_end_matches([' ', '=', '[']);
     before.rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |at| at + 1)
 }
 
-/// Where the entry ends whose key ends here: before a comma, a brace or the end of the line that is not within its value.
+/// Offset where the entry of a key ends: before a comma, a brace or a line end outside its value.
 fn end_of_value(text: &str, key_end: usize) -> usize {
     let (mut depth, mut in_quotes) = (0, false);
     for (at, c) in text[key_end..].char_indices() {
@@ -94,7 +95,7 @@ fn end_of_value(text: &str, key_end: usize) -> usize {
     text.len()
 }
 
-/// Puts inline tables together that are the same key of one table.
+/// Merges inline tables under the same key of one table.
 fn merged(text: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut table = 0;

@@ -1,14 +1,15 @@
-//! Are the committed pages what the tables say now? Tests of several crates compare theirs by this file. `make bless` runs
-//! every test with `committed` in its name, with EVENKEEL_BLESS set: then the pages are written instead.
+//! Comparison of committed pages with what the tables generate, shared by the tests of several crates. `make
+//! bless` runs every test with `committed` in its name with EVENKEEL_BLESS set, which writes the pages
+//! instead.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Lines of a difference that are shown.
+/// Most lines of a difference that are shown.
 const SHOWN: usize = 12;
 
-/// Compares each text with the file of this path from the root of the repository, all of them before it fails, or writes
-/// what differs if EVENKEEL_BLESS is set.
+/// Compares each text with the file at its path from the repository's root, and fails after all comparisons;
+/// or writes the files that differ if EVENKEEL_BLESS is set.
 pub fn same_as_committed(pages: &[(PathBuf, String)]) {
     let test = std::thread::current();
     assert!(test.name().is_some_and(|name| name.contains("committed")), "`make bless` finds its tests by that word");
@@ -30,7 +31,7 @@ pub fn same_as_committed(pages: &[(PathBuf, String)]) {
     );
 }
 
-/// The lines between the first and the last that differ.
+/// The differing lines, between the common beginning and end.
 fn difference(committed: &str, text: &str) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (committed.lines().collect(), text.lines().collect());
     let above = old.iter().zip(&new).take_while(|(a, b)| a == b).count();

@@ -1,10 +1,10 @@
-//! What tests share: files under a directory.
+//! Helpers shared by the tests: files below a directory.
 
 use evenkeel_config::Files;
 use std::io;
 use std::path::Path;
 
-/// The files under a directory, by names relative to it, so that no text has the path of a machine in it.
+/// Files below a directory, with names relative to it, so that no text contains a path of this machine.
 pub struct Under(pub &'static str);
 
 impl Files for Under {

@@ -1,5 +1,5 @@
-//! The provider `file`: a file and what it includes, read again when it is asked for or has changed; or what was typed at the start,
-//! which is in no file.
+//! The provider `file`: a configuration file with its includes, reread on request or when it changes. Also
+//! holds a configuration typed at the start, which has no file.
 
 use super::texts::Texts;
 use super::wanted::{Offer, Provenance};
@@ -11,44 +11,44 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Links that are followed before they count as a circle; the kernel's own limit.
+/// Most symbolic links followed before they count as a loop; the kernel's own limit.
 const LINKS_MAX: usize = 40;
 
-/// Name of a configuration that is in no file.
+/// Name shown for a configuration without a file.
 const TYPED: &str = "(typed)";
 
-/// A configuration file, or what was typed in its place.
+/// A configuration file, or the text typed instead of one.
 #[derive(Debug)]
 pub struct File {
     path: Option<PathBuf>,
-    /// Content when it was read.
+    /// Contents of all files when last read.
     seen: Texts,
 }
 
 impl File {
-    /// Creates a file that is not read yet.
+    /// A file that is not read yet.
     pub fn new(path: &Path) -> File {
         File { path: Some(path.to_path_buf()), seen: Texts::default() }
     }
 
-    /// Creates one with this text and no path.
+    /// A configuration of this text, without a path.
     pub fn typed(text: String) -> File {
         File { path: None, seen: Texts::typed(TYPED, text) }
     }
 
-    /// The file that names all others, if there is one.
+    /// Path of the main file; `None` if the configuration was typed.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// Reads it, with its environment.
+    /// Reads the configuration, with environment variables expanded.
     pub fn read(&mut self) -> Outcome {
         let (outcome, seen) = self.look();
         self.seen = seen;
         outcome
     }
 
-    /// Reads it, and offers what it says. `by`: who asks for it.
+    /// Reads the configuration into an offer. `by` names who asked.
     pub(super) fn offer(&mut self, by: &str) -> Offer {
         let outcome = self.read();
         let provenance = Provenance {
@@ -60,12 +60,12 @@ impl File {
         Offer { outcome, provenance }
     }
 
-    /// Returns the content when it was read.
+    /// Contents of all files when last read.
     pub fn texts(&self) -> &Texts {
         &self.seen
     }
 
-    /// True if the file, or a file that it includes, differs from what was read.
+    /// True if the file, or one that it includes, differs from what was read.
     pub fn has_changed(&self) -> bool {
         self.path.is_some() && self.look().1 != self.seen
     }
@@ -77,15 +77,16 @@ impl File {
         }
     }
 
-    /// Returns the outcome that this text would have in its place, with what it includes, on this machine; and the texts of that.
+    /// Outcome that this text would have in place of the file, with the same includes, on `machine`; and the
+    /// texts read for it.
     pub fn with(&self, text: &str, machine: &dyn Machine) -> (Outcome, Texts) {
         Texts::with(self.path().unwrap_or(Path::new(TYPED)), text, machine)
     }
 
-    /// Has the file say what these texts say: all of it, or what it said before.
+    /// Writes the main file of these texts, atomically. Includes are not written, and must be as on disk.
     ///
     /// # Errors
-    /// The file cannot be written, or was changed since it was read.
+    /// If the file cannot be written, it or an include has changed since it was read, or an include differs.
     pub fn write(&mut self, texts: &Texts) -> Result<(), String> {
         let file = self
             .path()
@@ -114,8 +115,8 @@ impl File {
         Ok(())
     }
 
-    /// The folders in which a change shows: those of the files, and those of every link on the way to them, as a link may
-    /// be exchanged for another.
+    /// Folders in which a change would be visible: those of all files, and of every symbolic link on the way,
+    /// since links may be replaced.
     pub fn folders(&self) -> BTreeSet<PathBuf> {
         let mut folders = BTreeSet::new();
         if self.path.is_some() {
@@ -126,15 +127,15 @@ impl File {
     }
 }
 
-/// Exchanges a file for one that says this, with its mode and its owner: at no time is there a half of it.
+/// Atomically replaces the contents of a file, keeping mode and owner.
 fn replace(file: &Path, text: &str) -> io::Result<()> {
-    // A link stays one.
+    // A symbolic link stays one.
     let file = fs::canonicalize(file)?;
     let before = fs::metadata(&file)?;
     Disk::replace(&file, text.as_bytes(), before.mode(), Some((before.uid(), before.gid())))
 }
 
-/// The folder of a file and of each link on the way to it.
+/// Adds the folder of a file, and of each symbolic link on the way to it.
 fn on_the_way(file: &Path, folders: &mut BTreeSet<PathBuf>) {
     let mut path = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
     for _ in 0..LINKS_MAX {
@@ -173,7 +174,7 @@ mod tests {
         let _ = source.read();
         assert_eq!(source.folders(), BTreeSet::from([root.join("etc"), root.join("etc/../v1")]));
         assert!(!source.has_changed());
-        // As Kubernetes changes a mounted ConfigMap.
+        // The way in which Kubernetes updates a mounted ConfigMap.
         symlink("../v2", root.join("etc/next")).unwrap();
         fs::rename(root.join("etc/next"), root.join("etc/data")).unwrap();
         assert!(source.has_changed());

@@ -1,9 +1,9 @@
-//! Providers of whole plans: a file, or what is typed. Each offers a plan whenever it wants another one than before; what is
-//! offered may be wrong, and says then what is.
+//! Providers of whole plans: a file, or a text applied over the API. Each offers a plan whenever it changes.
+//! An offer may be invalid, and then has the errors.
 //!
-//! 1. [`wanted`]: a plan that is wanted, and where it is from; [`Offers`](wanted::Offers): where providers put theirs.
-//! 2. [`file`]: the provider `file`, by what [`texts`] files have and by [`watch`], whether one was touched. The provider `typed`
-//!    is a text that takes the file's place, over the API.
+//! 1. [`wanted`]: offered plans with their origin, and [`Offers`](wanted::Offers), where providers put them.
+//! 2. [`file`]: the provider `file`, with the [`texts`] of its files and a [`watch`] for changes. The provider `typed` is a
+//!    text that replaces the file, over the API.
 //! 3. [`revisions`]: the plans that were in use.
 
 pub mod file;
@@ -22,16 +22,16 @@ use tokio::task::AbortHandle;
 use wanted::{Offer, Offers, Provenance};
 use watch::Folders;
 
-/// The providers of a process.
+/// Providers of a process, sharing one file.
 pub struct Providers {
     file: Arc<Mutex<File>>,
-    /// Machine on which typed texts are to run.
+    /// Machine that typed texts are checked against.
     machine: Box<dyn Machine + Send + Sync>,
     offers: Offers,
     watching: Option<Watching>,
 }
 
-/// The task that offers the file again when it changes.
+/// Task that offers the file again when it changes.
 struct Watching {
     folders: Folders,
     task: AbortHandle,
@@ -44,29 +44,30 @@ impl Drop for Watching {
 }
 
 impl Providers {
-    /// Creates the providers of a process that was started with this file. `machine`: has what typed plans name.
+    /// Providers of a process that was started with this file. Typed plans are checked against `machine`.
     pub fn new(file: File, machine: impl Machine + Send + Sync + 'static) -> Providers {
         let file = Arc::new(Mutex::new(file));
         Providers { file, machine: Box::new(machine), offers: Offers::default(), watching: None }
     }
 
-    /// The file that names all others, if there is one.
+    /// Path of the main file; `None` if the configuration was typed.
     pub fn file(&self) -> Option<PathBuf> {
         lock(&self.file).path().map(Into::into)
     }
 
-    /// Content of the file when it was read or written last.
+    /// Contents of the file when last read or written.
     pub fn texts(&self) -> Texts {
         lock(&self.file).texts().clone()
     }
 
-    /// Reads the file again, if there is one. `by`: who asks for it.
+    /// Reads the file again; `None` without one. `by` names who asked.
     pub fn reload(&self, by: &str) -> Option<Offer> {
         let mut file = lock(&self.file);
         file.path().is_some().then(|| file.offer(by))
     }
 
-    /// Text instead of the file, beside its includes, checked on this machine. `by`: its author.
+    /// Offers a text in place of the file, with the file's includes, checked on this machine. `by` names its
+    /// author.
     pub fn typed(&self, text: &str, by: &str) -> Offer {
         let (outcome, texts) = lock(&self.file).with(text, &*self.machine);
         let provenance = Provenance {
@@ -78,16 +79,16 @@ impl Providers {
         Offer { outcome, provenance }
     }
 
-    /// Has the file say what these texts say: all of it, or what it said before.
+    /// Writes the main file of these texts, atomically. Includes are not written, and must be as on disk.
     ///
     /// # Errors
-    /// The file cannot be written, or was changed since it was read.
+    /// If the file cannot be written, it or an include has changed since it was read, or an include differs.
     pub fn save(&self, texts: &Texts) -> Result<(), String> {
         lock(&self.file).write(texts)
     }
 
-    /// Offers the file by itself when it changes, if `watch`, or no longer. To be called inside an event loop, after each plan:
-    /// what the file includes may lie elsewhere then.
+    /// Starts or stops offering the file when it changes. Call it inside a tokio runtime, and after each
+    /// plan, whose includes may be in other folders.
     pub fn follow(&mut self, watch: bool) {
         if !watch {
             self.watching = None;
@@ -116,12 +117,12 @@ impl Providers {
         }
     }
 
-    /// Returns the place where other providers put their offers.
+    /// Place for the offers of other providers.
     pub fn offers(&self) -> Offers {
         self.offers.clone()
     }
 
-    /// Waits until a provider wants another plan. May be dropped and called again.
+    /// Waits for the next offer. Cancel safe.
     pub async fn offered(&self) -> Offer {
         self.offers.next().await
     }

@@ -1,4 +1,4 @@
-//! The plans that this process has had, and how they came. The latest are kept, so that one can be had again.
+//! History of the plans of this process, with their origin. The latest ones are kept for a rollback.
 
 use super::texts::Texts;
 use super::wanted::{Offer, Provenance, Wanted};
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// So many are kept.
+/// Number of revisions kept.
 const KEPT: usize = 10;
 
 /// A plan that is, or was, in use.
@@ -17,19 +17,18 @@ const KEPT: usize = 10;
 pub struct Revision {
     /// Number of its generation.
     pub generation: u64,
-    /// Start of its use, milliseconds since 1970.
+    /// Start of its use, in milliseconds since 1970.
     pub since_ms: u64,
-    /// The plan, and how it came.
+    /// The plan with its origin.
     pub wanted: Wanted,
-    /// A line for each difference to the one before.
+    /// Differences to the previous plan, one per line.
     pub changes: Vec<String>,
-    /// True if it differs from the file when that was read or written last.
+    /// True if it differs from the file when that was last read or written.
     pub differs: bool,
-    /// Warnings about it.
     pub warnings: Vec<Diagnostic>,
 }
 
-/// A revision as one process leaves it to the next: by a text that gives the plan, which may have secrets in it.
+/// A revision as one process passes it to the next: with a text that gives the plan, and may contain secrets.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Handed {
     generation: u64,
@@ -42,12 +41,12 @@ pub struct Handed {
 }
 
 impl Revision {
-    /// Returns the text of its plan, if it was read from one.
+    /// Text of the plan, if it was read from one.
     pub fn text(&self) -> Option<&str> {
         self.wanted.provenance.texts.as_ref().map(|texts| texts.text())
     }
 
-    /// Offers its plan once more. `by`: who asks for it.
+    /// Offers the plan again, as a rollback. `by` names who asked.
     pub fn offer(self, by: &str) -> Offer {
         let Wanted { plan, provenance } = self.wanted;
         let outcome = Outcome { plan: Some(Plan::clone(&plan)), diagnostics: self.warnings };
@@ -55,7 +54,7 @@ impl Revision {
         Offer { outcome, provenance: Provenance { how, by, ..provenance } }
     }
 
-    /// Returns the form that the next process gets. A plan that was made without a text gets one.
+    /// Form for the next process. A plan without a text is written to one.
     pub fn handed(&self) -> Handed {
         let Wanted { plan, provenance: Provenance { provider, how, by, texts } } = self.wanted.clone();
         let written = || Arc::new(Texts::typed(&format!("({provider})"), plan.to_toml_with_secrets()));
@@ -66,12 +65,12 @@ impl Revision {
 }
 
 impl Handed {
-    /// Reads its plan.
+    /// Reads the plan from its texts.
     pub fn load(&self) -> Outcome {
         self.texts.load()
     }
 
-    /// The revision, with the plan that was read, as the first of this process.
+    /// The first revision of this process, with the plan read by [`load`](Self::load).
     pub fn first(self, plan: Arc<Plan>) -> Revision {
         let Handed { since_ms, how, by, changes, differs, texts, .. } = self;
         let provenance = Provenance { provider: "typed".to_owned(), how, by, texts: Some(texts) };
@@ -83,14 +82,14 @@ impl Handed {
 /// Revisions of this process, shared by all clones.
 #[derive(Clone, Debug)]
 pub struct Revisions {
-    /// The file that the process was started with.
+    /// File that the process was started with.
     pub file: Option<PathBuf>,
-    /// The latest is the last; there is one.
+    /// Never empty; the latest revision is the last.
     kept: Arc<Mutex<VecDeque<Revision>>>,
 }
 
 impl Revisions {
-    /// The first one.
+    /// A history with its first revision.
     pub fn new(file: Option<PathBuf>, first: Revision) -> Revisions {
         Revisions { file, kept: Arc::new(Mutex::new([first].into())) }
     }
@@ -99,27 +98,27 @@ impl Revisions {
         lock(&self.kept)
     }
 
-    /// The one that runs.
+    /// The revision of the current plan.
     pub fn latest(&self) -> Revision {
         self.kept().back().cloned().expect("one is always kept")
     }
 
-    /// Returns all revisions, the latest first.
+    /// All revisions, the latest first.
     pub fn all(&self) -> Vec<Revision> {
         self.kept().iter().rev().cloned().collect()
     }
 
-    /// Returns the revision with this number.
+    /// Revision by number; `None` if it is not kept.
     pub fn get(&self, generation: u64) -> Option<Revision> {
         self.kept().iter().find(|one| one.generation == generation).cloned()
     }
 
-    /// The one before the one that runs.
+    /// The revision before the current one.
     pub fn before(&self) -> Option<Revision> {
         self.kept().iter().rev().nth(1).cloned()
     }
 
-    /// Adds the revision that runs from now on.
+    /// Adds the revision that is current from now on.
     pub fn push(&self, revision: Revision) {
         let mut kept = self.kept();
         kept.push_back(revision);
@@ -128,7 +127,7 @@ impl Revisions {
         }
     }
 
-    /// Notes that the latest revision is in the file.
+    /// Records that the current revision was written to the file.
     pub fn saved(&self) {
         let mut kept = self.kept();
         if let Some(latest) = kept.back_mut() {
@@ -142,7 +141,7 @@ mod tests {
     use super::*;
     use evenkeel_config::plan::{Endpoint, Listener, Pool, Secret, Sticky};
 
-    /// Returns a revision of a provider that has no text.
+    /// A revision of a provider without a text.
     fn revision(secret: Secret) -> Revision {
         let at = |port| ([127, 0, 0, 1], port).into();
         let sticky = Some(Sticky { secret, ..Sticky::default() });

@@ -1,4 +1,4 @@
-//! Texts of the files of a configuration when it was read, kept so that it can be loaded again.
+//! Texts of a configuration's files as last read, so that it can be loaded again.
 
 use evenkeel_config::{Disk, Files, Machine, Outcome, check_from, load_from};
 use serde::{Deserialize, Serialize};
@@ -7,32 +7,31 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// Files of a configuration, as they were.
+/// Files of a configuration at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Texts {
-    /// The one that names all others.
     main: PathBuf,
-    /// Content by file; `None` if it could not be read, or was not text.
+    /// Contents by file; `None` if it could not be read, or was not text.
     pub files: BTreeMap<PathBuf, Option<String>>,
-    /// Folders in which files were looked for.
+    /// Folders searched for includes.
     pub folders: BTreeSet<PathBuf>,
 }
 
 impl Texts {
-    /// Creates a configuration of this text alone, as if it were in the current folder.
+    /// A configuration of this text alone, as if in the current folder.
     pub fn typed(name: &str, text: String) -> Texts {
         let main = PathBuf::from(name);
         Texts { files: [(main.clone(), Some(text))].into(), main, ..Texts::default() }
     }
 
-    /// Reads a file, with its environment, and what it includes.
+    /// Reads a file with its includes, with environment variables expanded.
     pub fn read(main: &Path) -> (Outcome, Texts) {
         let disk = Watched::new(main, None);
         let outcome = load_from(&disk, main, &environment);
         (outcome, disk.seen.into_inner())
     }
 
-    /// Reads this text instead of the file, with its includes; files that it names are looked up on `machine`.
+    /// Reads this text instead of the file, with its includes, and checks the files it names on `machine`.
     pub fn with(main: &Path, text: &str, machine: &dyn Machine) -> (Outcome, Texts) {
         let disk = Watched::new(main, Some(text));
         let outcome = check_from(&disk, main, &environment, machine);
@@ -44,7 +43,7 @@ impl Texts {
         load_from(self, &self.main, &environment)
     }
 
-    /// Returns the text of the main file.
+    /// Text of the main file; empty if it could not be read.
     pub fn text(&self) -> &str {
         self.files.get(&self.main).and_then(Option::as_deref).unwrap_or_default()
     }
@@ -62,9 +61,9 @@ impl Files for Texts {
     }
 }
 
-/// The disk, and what was asked of it.
+/// The disk, with a record of what was read.
 struct Watched<'a> {
-    /// Text that takes the place of the main file.
+    /// Text to use instead of the main file.
     instead: Option<&'a str>,
     seen: RefCell<Texts>,
 }

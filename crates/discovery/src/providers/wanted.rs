@@ -1,4 +1,4 @@
-//! A plan that is wanted, and where it is from; and the place where providers put theirs.
+//! Offered plans with their origin, and the place where providers put them.
 
 use super::texts::Texts;
 use crate::lock::lock;
@@ -6,16 +6,15 @@ use evenkeel_config::{Outcome, Plan};
 use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 
-/// A plan that is to run.
+/// A valid plan that should run.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// The plan: as it was asked for, whatever was found since.
+    /// The plan as requested, without endpoints discovered since.
     pub plan: Arc<Plan>,
-    /// Origin of the plan.
     pub provenance: Provenance,
 }
 
-/// Origin of a plan.
+/// Origin of a plan: provider, trigger and requester.
 #[derive(Clone, Debug)]
 pub struct Provenance {
     /// Name of the provider: `file` or `typed`.
@@ -24,28 +23,27 @@ pub struct Provenance {
     pub how: String,
     /// Client, signal or file that asked for it.
     pub by: String,
-    /// Texts that it was read from; `None` for one that was made without a text.
+    /// Texts that it was read from; `None` for a plan made without a text.
     pub texts: Option<Arc<Texts>>,
 }
 
-/// Offer of a provider: a plan, or all that is wrong with it.
+/// Offer of a provider: a plan, or its errors.
 #[derive(Clone, Debug)]
 pub struct Offer {
-    /// The plan, if it is possible, and what is to be said of it.
+    /// The plan if it is valid, with all diagnostics.
     pub outcome: Outcome,
-    /// Origin of the offer.
     pub provenance: Provenance,
 }
 
 impl Offer {
-    /// The plan, if it is possible.
+    /// The plan with its origin; `None` if it is invalid.
     pub fn wanted(&self) -> Option<Wanted> {
         let plan = Arc::new(self.outcome.plan.clone()?);
         Some(Wanted { plan, provenance: self.provenance.clone() })
     }
 }
 
-/// The place where providers put their offers. Only the latest counts: an offer that was not taken yet is replaced by the next.
+/// Slot for offers of providers. Only the latest counts: it replaces one that was not taken yet.
 #[derive(Clone, Debug, Default)]
 pub struct Offers(Arc<Waiting>);
 
@@ -56,13 +54,13 @@ struct Waiting {
 }
 
 impl Offers {
-    /// Offers a plan.
+    /// Puts an offer, replacing one that was not taken.
     pub fn put(&self, offer: Offer) {
         *lock(&self.0.latest) = Some(offer);
         self.0.put.notify_one();
     }
 
-    /// Waits for an offer and takes it. May be dropped and called again.
+    /// Waits for an offer and takes it. Cancel safe.
     pub(super) async fn next(&self) -> Offer {
         loop {
             let latest = lock(&self.0.latest).take();
@@ -80,7 +78,7 @@ mod tests {
     use evenkeel_config::plan::{Endpoint, Listener, Pool};
     use std::time::Duration;
 
-    /// A plan of a provider that has no text.
+    /// An offer of a provider without a text.
     fn offer(port: u16) -> Offer {
         let at = |port| ([127, 0, 0, 1], port).into();
         let pool = Pool { endpoints: vec![Endpoint::at(at(port))], ..Pool::new("web") };

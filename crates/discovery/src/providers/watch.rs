@@ -1,5 +1,5 @@
-//! Watched folders, of which one was touched. Only a hint to look at the files again: editors, package managers and orchestrators
-//! write, rename and exchange links in every order, and only what the files say counts.
+//! Watches of folders with inotify. Events are only hints to read the files again: editors, package managers
+//! and orchestrators write, rename and replace links in any order, and only the contents count.
 
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Quiet time before the files are looked at: a change of several files takes some writes.
+/// Quiet time before the files are read, since a change of several files takes some writes.
 const QUIET: Duration = Duration::from_millis(100);
 
-/// Writes without a pause do not hold a change back for longer than this.
+/// Longest delay of a change while writes continue without a pause.
 const LATEST: Duration = Duration::from_secs(2);
 
-/// Events that may change the content of a file in a folder.
+/// Events that may change the contents of a file in a folder.
 const EVENTS: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::MODIFY)
     .union(WatchFlags::CLOSE_WRITE)
@@ -25,32 +25,32 @@ const EVENTS: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::DELETE_SELF)
     .union(WatchFlags::MOVE_SELF);
 
-/// Watched folders.
+/// Folders watched by one inotify instance.
 #[derive(Debug)]
 pub struct Folders {
     inotify: Arc<OwnedFd>,
     hint: mpsc::Sender<()>,
 }
 
-/// Touches of watched folders.
+/// Receiver of events in watched folders.
 #[derive(Debug)]
 pub struct Touched {
     events: mpsc::Receiver<()>,
-    /// Something happened, and was not told yet.
+    /// True if an event was received but not reported yet.
     is_touched: bool,
 }
 
-/// Watches nothing yet. Ends with the folders.
+/// Starts a watch without folders. It ends when the [`Folders`] are dropped.
 ///
 /// # Errors
-/// The kernel has no room for another watcher, or there is none for another thread.
+/// If the kernel refuses another inotify instance or thread.
 pub fn start() -> io::Result<(Folders, Touched)> {
     let inotify = Arc::new(inotify::init(CreateFlags::CLOEXEC)?);
-    // One event that was not taken yet is as good as many.
+    // A pending event stands for any number of them.
     let (hint, events) = mpsc::channel(1);
     let (reading, sender) = (inotify.clone(), hint.downgrade());
     let read = move || {
-        // What exactly it was says the content of the files.
+        // The kind of event does not matter, only the contents of the files.
         while rustix::io::read(&reading, &mut [0u8; 4096][..]).is_ok() {
             let Some(sender) = sender.upgrade() else { return };
             let _ = sender.try_send(());
@@ -61,7 +61,8 @@ pub fn start() -> io::Result<(Folders, Touched)> {
 }
 
 impl Folders {
-    /// Watches these folders too, in which something may have happened already. One that is not there cannot be watched, nor one that may not be read.
+    /// Adds folders, and signals an event for them, because something may have happened already. Folders that
+    /// do not exist or may not be read are skipped with a warning.
     pub fn add(&self, folders: &BTreeSet<PathBuf>) {
         for folder in folders {
             if let Err(error) = inotify::add_watch(&self.inotify, folder, EVENTS) {
@@ -73,8 +74,8 @@ impl Folders {
 }
 
 impl Touched {
-    /// Waits until something happened in there, and then nothing for a moment. May be dropped and called again. Waits for ever when
-    /// no folder is watched any more.
+    /// Waits for an event followed by a quiet moment. Cancel safe. Never returns if no folder is watched any
+    /// more.
     pub async fn next(&mut self) {
         if !self.is_touched {
             if self.events.recv().await.is_none() {

@@ -1,4 +1,4 @@
-//! Which endpoints has a name? Its addresses, or the addresses of the services that it has.
+//! The source `dns`: endpoints from the addresses of a name, or from its SRV records.
 
 use crate::ask::ask;
 use crate::context::Context;
@@ -13,14 +13,14 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// How long what `/etc/hosts` says counts: it has no time to live, and reading it costs nothing.
+/// Time that entries of `/etc/hosts` are used: they have no TTL, and reading them is cheap.
 const HOSTS_TTL: Duration = Duration::from_secs(5);
 
-/// Longest time for which it counts that there are no records. A zone may state an hour for that too, and a service that begins, or
-/// whose name was gone for a moment, must not be missed for as long: like other balancers, this one asks again within seconds.
+/// Longest time that the absence of records is believed. Zones may state an hour, but a service that starts,
+/// or whose name was briefly gone, must be found within seconds.
 const NOTHING_TTL: Duration = Duration::from_secs(5);
 
-/// Tiers that a pool has.
+/// Number of tiers of a pool.
 const TIERS: usize = 16;
 
 struct Name {
@@ -28,7 +28,7 @@ struct Name {
     resolver: Resolver,
 }
 
-/// Follows the endpoints of this name.
+/// Follows the endpoints of a name, forever.
 pub(super) async fn run(dns: Dns, context: Context, out: Out) -> ! {
     let resolver = context.resolver;
     let pace = Pace {
@@ -66,7 +66,7 @@ type Found<T> = Result<(Vec<T>, Duration), String>;
 impl Name {
     async fn addresses(&self, conf: &Conf) -> Found<Endpoint> {
         let (mut addrs, ttl) = addresses(conf, &self.dns.name, self.dns.records).await?;
-        // Servers rotate their answers, and machines should agree on which is the first.
+        // Servers rotate their answers, while all balancers should agree on the first address.
         addrs.sort_unstable();
         Ok((addrs.into_iter().map(|ip| endpoint(SocketAddr::new(ip, self.dns.port), 1, 0)).collect(), ttl))
     }
@@ -79,7 +79,7 @@ impl Name {
             };
             let mut found = Vec::new();
             let mut targets = Targets { beside, known: BTreeMap::new(), shortest: ttl };
-            // The root says that there is no such service (RFC 2782).
+            // A root target means that there is no such service (RFC 2782).
             for service in services.iter().filter(|service| !service.target.is_root()) {
                 let addrs = targets.addresses(conf, service).await?;
                 found.extend(addrs.iter().map(|ip| (service, SocketAddr::new(*ip, service.port))));
@@ -91,19 +91,20 @@ impl Name {
     }
 }
 
-/// The addresses of services' targets.
+/// Addresses of the targets of SRV records.
 struct Targets {
-    /// Addresses that came along with the services.
+    /// Addresses from the additional section.
     beside: Vec<Beside>,
-    /// Addresses that were found, by target: several services may share one.
+    /// Resolved addresses by target, which several records may share.
     known: BTreeMap<String, Vec<IpAddr>>,
-    /// The shortest time to live of anything that was used.
+    /// Shortest TTL of anything that was used.
     shortest: Duration,
 }
 
 impl Targets {
-    /// Returns addresses of one family, as elsewhere, IPv4 if there are any: a machine with two would count twice. A server leaves
-    /// out additional addresses that do not fit, so only IPv4 is taken from there: IPv6 alone does not show that there is no IPv4.
+    /// Addresses of one family, IPv4 if there are any, because a machine with both would count twice. Servers
+    /// omit additional addresses that do not fit, so only IPv4 is taken from them: IPv6 alone does not show
+    /// that there is no IPv4.
     async fn addresses(&mut self, conf: &Conf, service: &Service) -> Result<&[IpAddr], String> {
         let target = service.target.to_string().trim_end_matches('.').to_ascii_lowercase();
         if !self.known.contains_key(&target) {
@@ -111,7 +112,8 @@ impl Targets {
             let mut ttl = along.clone().map(|beside| beside.ttl).min();
             let mut addrs: Vec<IpAddr> = along.map(|beside| beside.addr).collect();
             if addrs.is_empty() {
-                // A target that cannot be resolved now fails all of it: it must not look as if it had left.
+                // A target that cannot be resolved now fails the whole lookup, or it would look as if it had
+                // been removed.
                 let (resolved, lasts) = addresses(conf, &target, plan::Records::Addresses).await?;
                 (addrs, ttl) = (resolved, Some(lasts));
             }
@@ -122,8 +124,8 @@ impl Targets {
     }
 }
 
-/// Priorities are any numbers, tiers count from 0; weights as they are, but at least 1: in a record, 0 is no drain
-/// (RFC 2782: "a very small chance"; among zeros alone, all alike).
+/// Maps priorities, which are arbitrary numbers, to tiers from 0. Weights are kept but at least 1, because 0
+/// is not a drain in SRV records (RFC 2782: "a very small chance"; equal if all are 0).
 fn by_priority(mut found: Vec<(&Service, SocketAddr)>) -> Vec<Endpoint> {
     let mut priorities: Vec<u16> = found.iter().map(|(service, _)| service.priority).collect();
     priorities.sort_unstable();
@@ -139,7 +141,7 @@ fn endpoint(addr: SocketAddr, weight: u16, priority: u8) -> Endpoint {
     Endpoint { name, addr: Address::Ip(addr), resolve: Resolve::First, weight, priority, drain: false, zone: None }
 }
 
-/// The addresses of a name; none if it does not exist.
+/// Addresses of a name; none if it does not exist.
 async fn addresses(conf: &Conf, name: &str, records: plan::Records) -> Found<IpAddr> {
     let kinds: &[Rtype] = match records {
         plan::Records::A => &[Rtype::A],

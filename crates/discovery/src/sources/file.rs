@@ -1,5 +1,5 @@
-//! Which endpoints does a file list? Looked at again and again rather than watched: that sees renames, links that lead
-//! elsewhere, and file systems of other machines alike, for one syscall.
+//! The source `file`: endpoints from a file that is polled instead of watched. For one syscall that notices
+//! renames, replaced links and changes on network file systems alike.
 
 use crate::kept::Answer;
 use crate::out::Out;
@@ -11,26 +11,26 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Between two looks. Also how long a file must have stayed as it is before it is read again: who writes it bit by bit
-/// writes faster than that.
+/// Time between polls. A file must stay unchanged for this long before it is read again: writers that write
+/// piecemeal are faster.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Bytes of a list. One of 10 000 endpoints has about one million.
+/// Largest list, in bytes. One of 10,000 endpoints has about a million.
 const FILE_MAX: u64 = 16 << 20;
 
-/// Which file, and which state of it; or why that cannot be said.
+/// Identity and state of a file, or the error of looking at it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stamp(Result<(u64, u64, u64, i64, i64), io::ErrorKind>);
 
 struct List {
     path: PathBuf,
-    /// What was seen last.
+    /// State of the file at the last poll.
     seen: Option<Stamp>,
-    /// What was read last, and whether it was good.
+    /// State when last read, and true if the contents were valid.
     read: Option<(Stamp, bool)>,
 }
 
-/// Follows the list of this file.
+/// Follows the list in a file, forever.
 pub(super) async fn run(path: PathBuf, out: Out) -> ! {
     let pace = Pace { min: EVERY, max: EVERY, retry: EVERY, retry_max: EVERY, spread: 0.1 };
     poll(List { path, seen: None, read: None }, pace, out).await
@@ -52,7 +52,7 @@ impl List {
             _ => {}
         }
         let list = read(&self.path);
-        // The file is being written: what was read may be the first half.
+        // The file is being written, so the contents may be incomplete.
         if Stamp::of(&self.path) != stamp {
             return Answer::Nothing;
         }
@@ -74,7 +74,7 @@ impl Stamp {
 fn read(path: &Path) -> Result<Vec<evenkeel_config::plan::Endpoint>, String> {
     let name = path.display().to_string();
     let cannot = |error: io::Error| format!("cannot read {name}: {error}");
-    // Opening a pipe waits for its other end.
+    // Opening a pipe would wait for its other end.
     if !fs::metadata(path).map_err(cannot)?.is_file() {
         return Err(format!("{name} is not a file"));
     }
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_link_that_leads_elsewhere_is_another_list() {
-        // As Kubernetes changes a mounted ConfigMap.
+        // The way in which Kubernetes updates a mounted ConfigMap.
         let folder = Folder::new("link");
         for (version, addr) in [("v1", "10.0.0.1:1"), ("v2", "10.0.0.2:1")] {
             fs::create_dir(folder.0.join(version)).unwrap();
@@ -158,7 +158,7 @@ mod tests {
         fs::write(&path, "endpoints = ['10.0.0.1:1', '10.0.0.2:1']").unwrap();
         let mut list = folder.list("a.toml");
         assert_eq!(names(list.now()).len(), 2);
-        // A good list, and not the whole one.
+        // A valid list, but an incomplete one.
         for part in ["", "[[endpoints]]\naddr = '10.0.0.3:1'\n", "[[endpoints]]\naddr = '10.0.0.3:1'\n[[endpoints]]\n"]
         {
             fs::write(&path, part).unwrap();

@@ -1,5 +1,5 @@
-//! Where do answers come from? One file for each kind of source, and one line here. A source runs for ever and puts what it
-//! finds into its [`Out`]; one that has to ask again and again leaves that to [`poll`](crate::polling::poll).
+//! Sources of endpoints: one file per kind, and one line here. A source runs forever and puts its answers
+//! into its [`Out`]; those that have to poll use [`poll`](crate::polling::poll).
 
 mod dns;
 mod file;
@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::out::Out;
 use evenkeel_config::plan::Source;
 
-/// Runs the source that a plan names.
+/// Runs a source of a plan, forever.
 pub async fn run(source: Source, context: Context, out: Out) -> ! {
     match source {
         Source::Dns(dns) => dns::run(dns, context, out).await,

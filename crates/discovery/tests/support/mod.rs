@@ -1,5 +1,5 @@
-//! A name server whose answers change when a test says so, over UDP and TCP; and addresses that nobody else uses.
-// Each test uses a part of it.
+//! A scripted name server over UDP and TCP, and addresses that nobody else uses.
+// Each test uses a part of this module.
 #![allow(dead_code)]
 
 use std::collections::HashMap;
@@ -13,25 +13,24 @@ pub const A: u16 = 1;
 pub const AAAA: u16 = 28;
 pub const SRV: u16 = 33;
 
-/// What it says to a question.
+/// Response of the server to a question.
 #[derive(Clone)]
 pub enum Says {
-    /// These records: time to live and data of each.
+    /// Records, with TTL and data.
     Records(Vec<(u32, Vec<u8>)>),
-    /// The same, but by TCP only.
+    /// Records over TCP only; truncated over UDP.
     Truncated(Vec<(u32, Vec<u8>)>),
-    /// Services, and addresses of their targets beside them, by name and type: as many as fit, beginning with another one each
-    /// time.
+    /// Services with addresses of their targets in the additional section, by name and type: as many as fit,
+    /// starting with a different one each time.
     Beside(Vec<(u32, Vec<u8>)>, Vec<(String, u16, Vec<u8>)>),
-    /// Records, but a format error for questions with EDNS.
+    /// Records, but a format error for queries with EDNS.
     NoEdns(Vec<(u32, Vec<u8>)>),
-    /// This code, and nothing else.
+    /// A response code without records.
     Code(u8),
-    /// Nothing at all.
     Silence,
 }
 
-/// A name, a type of records, and when.
+/// Name, record type, and time of a query.
 type Asked = (String, u16, Instant);
 
 type Zone = Arc<Mutex<HashMap<(String, u16), Says>>>;
@@ -39,16 +38,16 @@ type Zone = Arc<Mutex<HashMap<(String, u16), Says>>>;
 pub struct Names {
     pub addr: SocketAddr,
     zone: Zone,
-    /// Each question by UDP.
+    /// All queries received over UDP.
     asked: watch::Sender<Vec<Asked>>,
 }
 
-/// Addresses as records.
+/// Address records with this TTL.
 pub fn v4(ttl: u32, addrs: &[[u8; 4]]) -> Says {
     Says::Records(addrs.iter().map(|addr| (ttl, addr.to_vec())).collect())
 }
 
-/// Services as records: priority, weight, port, target.
+/// Service records: priority, weight, port, target.
 pub fn srv(ttl: u32, services: &[(u16, u16, u16, &str)]) -> Says {
     let record = |&(priority, weight, port, target): &(u16, u16, u16, &str)| {
         let mut data = [priority, weight, port].map(u16::to_be_bytes).concat();
@@ -62,7 +61,7 @@ impl Names {
     pub fn start() -> Names {
         let (udp, tcp) = loop {
             let udp = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-            // The same port may be taken there.
+            // The port may be taken for TCP.
             if let Ok(tcp) = TcpListener::bind(udp.local_addr().expect("it has one")) {
                 break (udp, tcp);
             }
@@ -101,23 +100,23 @@ impl Names {
         names
     }
 
-    /// From now on, this is what it says.
+    /// Sets the response to a question.
     pub fn say(&self, name: &str, kind: u16, says: Says) {
         self.zone.lock().expect("no panic while held").insert((name.to_string(), kind), says);
     }
 
-    /// From now on, there is no such name.
+    /// Removes a name and all its records.
     pub fn forget(&self, name: &str) {
         self.zone.lock().expect("no panic while held").retain(|(known, _), _| known != name);
     }
 
-    /// When it was asked for this.
+    /// Times of the queries for this name and type.
     pub fn asked(&self, name: &str, kind: u16) -> Vec<Instant> {
         let asked = self.asked.borrow();
         asked.iter().filter(|(n, k, _)| n == name && *k == kind).map(|(_, _, at)| *at).collect()
     }
 
-    /// Waits until it was asked for this so many more times.
+    /// Waits for this many further queries for a name and type.
     pub async fn asked_again(&self, name: &str, kind: u16, times: usize) {
         let before = self.asked(name, kind).len();
         let mut asked = self.asked.subscribe();
@@ -156,11 +155,11 @@ fn answer(asked: &[u8], zone: &Zone, udp: bool) -> Option<Vec<u8>> {
     out.extend_from_slice(&[0x81 | u8::from(truncated) << 1, 0x80 | code, 0, 1]);
     out.extend_from_slice(&(records.len() as u16).to_be_bytes());
     out.extend_from_slice(&[0, 0, 0, 0]);
-    // The question alone, without the EDNS behind it.
+    // The question alone, without the OPT record after it.
     let named = asked[12..].iter().position(|byte| *byte == 0).expect("the root ends a name");
     out.extend_from_slice(&asked[12..12 + named + 5]);
     for (ttl, data) in records {
-        // The name of the question, its class.
+        // Pointer to the name in the question, type, and class.
         out.extend_from_slice(&[0xc0, 12]);
         out.extend_from_slice(&kind.to_be_bytes());
         out.extend_from_slice(&[0, 1]);
@@ -169,7 +168,7 @@ fn answer(asked: &[u8], zone: &Zone, udp: bool) -> Option<Vec<u8>> {
         out.extend_from_slice(&data);
     }
     if let Some(Says::Beside(_, addrs)) = says {
-        // The longest datagram that the question allows, as its EDNS states.
+        // Largest datagram that the query permits, by its EDNS data.
         let edns = asked.get(12 + named + 8..12 + named + 10).map(|size| u16::from_be_bytes([size[0], size[1]]));
         let limit = if udp { usize::from(edns.unwrap_or(512)) } else { usize::MAX };
         let first = usize::from(asked[1]) % addrs.len();

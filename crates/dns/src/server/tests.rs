@@ -1,11 +1,11 @@
-//! Workers that cannot continue are reported: with threads and sockets, and the runtime that they have.
+//! Workers that fail are reported, with real threads, sockets and runtime.
 
 use super::*;
 use evenkeel_config::parse_str;
 use evenkeel_net::workers::Command;
 use evenkeel_runtime::Orders;
 
-/// A plan with one zone, at an address of its own.
+/// A plan with one zone at an unused address.
 fn plan() -> Plan {
     let free = evenkeel_peers::own_addr();
     let text = format!(
@@ -16,14 +16,14 @@ fn plan() -> Plan {
     outcome.plan.unwrap_or_else(|| panic!("{:?}", outcome.diagnostics))
 }
 
-/// The plane, but for one socket, which is a file.
+/// The plane with one socket replaced by a file.
 struct Broken(Dns, Protocol);
 
 impl Plane for Broken {
     fn prepare(&self, next: &Next<'_>, inherited: &mut Inherited) -> Result<Prepared, Vec<Diagnostic>> {
         let mut ready: Ready = self.0.prepare(next, inherited)?.into();
         for sockets in ready.sockets.values_mut() {
-            // The kernel watches no regular file.
+            // epoll refuses regular files.
             let file = vec![Arc::new(std::fs::File::open("/proc/self/exe").expect("this program").into())];
             match self.1 {
                 Protocol::Udp => sockets[0].udp = file,
@@ -74,12 +74,12 @@ async fn a_worker_that_cannot_serve_a_socket_ends_and_says_why() {
         let planes: Vec<Box<dyn Plane>> = vec![Box::new(Broken(dns, broken))];
         runtime.start(planes, &mut Inherited::default()).expect("nothing of it can fail yet");
 
-        // Sockets are given out from the last worker's to the first's.
+        // Sockets are handed out from the last worker to the first.
         let lost = runtime.worker_lost().await;
         assert!(lost.starts_with("dns-1 stopped unexpectedly: Operation not permitted"), "{broken:?}: {lost}");
         assert_eq!(runtime.still_running().collect::<Vec<_>>(), ["dns-0"], "{broken:?}: the other one goes on");
 
-        // One that is told to end does so without an error.
+        // A worker that is ordered to end does so without an error.
         runtime.command(Command::Drain);
         assert_eq!(runtime.worker_lost().await, "dns-0 stopped unexpectedly");
         assert!(runtime.has_ended());

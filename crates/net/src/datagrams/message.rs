@@ -1,15 +1,15 @@
-//! What does the kernel read of a message beside its bytes? The address that it goes to, and control messages: from which
-//! address of ours it comes, and where it is to be parted.
+//! Parts of a message header besides its bytes: the destination address, and control messages for the source
+//! address and the segment size.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// An address of ours and the length of segments, each with its head.
+/// Space for control messages, in bytes: a source address and a segment size, each with its header.
 pub const CONTROL: usize = 64;
 
-/// Numbers, as it must be aligned.
+/// Control buffer. Made of `u64` for its alignment.
 pub type Control = [u64; CONTROL / 8];
 
-/// An address as the kernel reads it, in no more room than it takes.
+/// Socket address in the kernel's format, without padding to the larger kind.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub union Name {
@@ -18,7 +18,6 @@ pub union Name {
 }
 
 impl Name {
-    /// Of an address.
     #[inline]
     pub fn of(addr: SocketAddr) -> Name {
         match addr {
@@ -42,7 +41,7 @@ impl Name {
         }
     }
 
-    /// How many bytes it takes.
+    /// Length in bytes of an address in this format.
     #[inline]
     pub fn len(addr: SocketAddr) -> libc::socklen_t {
         let len = if addr.is_ipv4() { size_of::<libc::sockaddr_in>() } else { size_of::<libc::sockaddr_in6>() };
@@ -50,11 +49,12 @@ impl Name {
     }
 }
 
-/// Says from which address, and where to part; the header has a control of [`CONTROL`] bytes, all zero.
+/// Writes control messages for the source address and the segment size. The header has a zeroed control
+/// buffer of [`CONTROL`] bytes.
 pub fn write_control(header: &mut libc::msghdr, ours: Option<(IpAddr, u32)>, segment: Option<u16>) {
     let mut used = 0;
-    // SAFETY: the control is aligned and has room for both: 40 bytes for the longer address, 24 for a number. Its zeros are
-    // heads of no length, which is what CMSG_NXTHDR wants to find behind the last.
+    // SAFETY: the buffer is aligned and has room for both: 40 bytes for the longer address, 24 for a number.
+    // Its zeros are headers of length 0, which CMSG_NXTHDR expects after the last message.
     unsafe {
         let mut next = libc::CMSG_FIRSTHDR(header);
         match ours {
@@ -82,13 +82,13 @@ pub fn write_control(header: &mut libc::msghdr, ours: Option<(IpAddr, u32)>, seg
     header.msg_controllen = used as _;
 }
 
-/// Writes one control message; how many bytes it takes.
+/// Writes one control message, and returns the space it takes in bytes.
 ///
 /// # Safety
-/// There is room for a head and `data` at `at`.
+/// There must be room for a header and `data` at `at`.
 unsafe fn put<T>(at: *mut libc::cmsghdr, level: libc::c_int, kind: libc::c_int, data: T) -> u32 {
     let len = size_of::<T>() as u32;
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         (*at).cmsg_level = level;
         (*at).cmsg_type = kind;

@@ -1,5 +1,5 @@
-//! How do datagrams come and go? Many by one syscall. [`socket`] opens what they pass through, a [`recv_batch`] takes what
-//! has come, and a [`send_batch`] says where it goes on; a [`message`] is what the kernel reads of that beside the bytes.
+//! UDP in batches, many datagrams per syscall. [`socket`] opens sockets, [`recv_batch`] receives,
+//! [`send_batch`] sends, and [`message`] builds the headers that the kernel reads.
 
 mod message;
 pub mod recv_batch;

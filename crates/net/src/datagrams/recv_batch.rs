@@ -1,38 +1,37 @@
-//! What has come? Many datagrams by one call (`recvmmsg(2)`), each with its sender, the address that it was sent to, and,
-//! if the kernel has joined several of one sender (`UDP_GRO`), where to part them.
+//! Reception of many datagrams per call (`recvmmsg(2)`), each with its sender, its destination address, and
+//! the segment size if the kernel coalesced several of one sender (`UDP_GRO`).
 
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::io::Errno;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::ptr::{self, NonNull};
 
-/// Datagrams, or joined ones, that are taken before they are passed on: with more, the first of them would wait longer than
-/// the call costs.
+/// Most datagrams, or coalesced groups, per batch. With more, the first would wait longer than a call costs.
 pub const SLOTS: usize = 32;
 
-/// Bytes of a slot in which joined datagrams have room.
+/// Size of a slot for coalesced datagrams, in bytes.
 pub const JOINED_MAX: usize = 64 << 10;
 
-/// Bytes between two slots, or all would begin in the same set of the processor's cache.
+/// Gap between slots, in bytes. Without it all slots would start in the same cache set.
 const GAP: usize = 320;
 
-/// What the kernel says beside the bytes: at most an IPv6 address and a number, each with its head.
+/// Space for control messages, in bytes: at most an IPv6 address and a number, each with its header.
 const CONTROL: usize = 64;
 
-/// Room for what comes.
+/// Buffers for one batch, reused.
 pub struct RecvBatch {
-    /// Of a slot.
+    /// Size of a slot, in bytes.
     len_max: usize,
-    /// Taken from the kernel as it is written to: most of it never is.
+    /// Allocated lazily by the kernel as it is written to: most of it never is.
     bytes: Pinned<[u8]>,
-    /// Always ready for the next call: what the kernel has changed is put back when it was read.
+    /// Always ready for the next call: fields that the kernel changed are restored when they are read.
     heads: Pinned<Heads>,
-    /// Whether the heads ask for the sender.
+    /// True if the headers ask for the sender.
     with_sender: bool,
     came: [Came; SLOTS],
 }
 
-/// What the kernel reads and writes, by slot. Heads and parts point to the rest, and to the bytes.
+/// Headers by slot. They point to each other and into the bytes.
 struct Heads {
     messages: [libc::mmsghdr; SLOTS],
     parts: [libc::iovec; SLOTS],
@@ -40,40 +39,41 @@ struct Heads {
     controls: [[u64; CONTROL / 8]; SLOTS],
 }
 
-/// What is in one slot.
+/// Contents of one slot: a datagram or a coalesced group.
 #[derive(Clone, Copy, Debug)]
 pub struct Came {
-    /// Bytes.
+    /// Number of bytes, of all datagrams together.
     pub len: usize,
-    /// Bytes of each datagram but the last, which may be shorter.
+    /// Size of each datagram but the last, which may be shorter.
     pub segment: usize,
-    /// The sender, on sockets that are not connected.
+    /// Sender; `None` on connected sockets.
     pub from: Option<SocketAddr>,
-    /// To which address, on sockets that have several.
+    /// Destination address, on sockets bound to several.
     pub to: Option<IpAddr>,
-    /// The interface that a link-local `to` belongs to; 0 for other addresses, which need none.
+    /// Interface of a link-local `to`; 0 for other addresses.
     pub interface: u32,
-    /// Whether it had more bytes than a slot.
+    /// True if the datagram was longer than the slot.
     pub is_cut: bool,
 }
 
 impl Came {
-    /// How many datagrams they are. An empty one is one too.
+    /// Number of datagrams. An empty one counts as one.
     pub fn count(&self) -> usize {
         if self.segment == 0 { 1 } else { self.len.div_ceil(self.segment) }
     }
 }
 
 impl RecvBatch {
-    /// Room for datagrams of up to `len_max` bytes; [`JOINED_MAX`] where the kernel may join some.
+    /// Buffers for datagrams of up to `len_max` bytes; use [`JOINED_MAX`] if the kernel may coalesce.
     pub fn new(len_max: usize) -> RecvBatch {
         let nothing = Came { len: 0, segment: 0, from: None, to: None, interface: 0, is_cut: false };
         let bytes = Pinned::new(vec![0; SLOTS * (len_max + GAP)].into_boxed_slice());
-        // SAFETY: structs of integers and pointers, for which all zeros are a value.
+        // SAFETY: structs of integers and pointers, for which all zeros are valid.
         let heads: Pinned<Heads> = Pinned::new(Box::new(unsafe { std::mem::zeroed() }));
         let at = heads.0.as_ptr();
         for slot in 0..SLOTS {
-            // SAFETY: `at` points to heads that nothing else refers to, and the slot is one of theirs and of the bytes'.
+            // SAFETY: `at` points to headers that nothing else refers to, and the slot is within them and the
+            // bytes.
             unsafe {
                 (*at).parts[slot].iov_base = bytes.0.cast::<u8>().as_ptr().add(slot * (len_max + GAP)).cast();
                 (*at).parts[slot].iov_len = len_max;
@@ -87,27 +87,26 @@ impl RecvBatch {
         RecvBatch { len_max, bytes, heads, with_sender: false, came: [nothing; SLOTS] }
     }
 
-    /// What is in a slot.
     pub fn came(&self, slot: usize) -> &Came {
         &self.came[slot]
     }
 
-    /// The bytes in a slot.
+    /// Bytes of a slot, all its datagrams together.
     pub fn bytes(&self, slot: usize) -> &[u8] {
         let len = self.came[slot].len;
-        // SAFETY: `came` has as many slots as there are here, and no length above that of one. The kernel writes here only
-        // while `take` has the batch for itself.
+        // SAFETY: `came` has as many slots as the bytes, and no length above that of a slot. The kernel
+        // writes here only while `take` holds the batch exclusively.
         unsafe {
             let first = self.bytes.0.cast::<u8>().as_ptr().add(slot * (self.len_max + GAP));
             std::slice::from_raw_parts(first, len)
         }
     }
 
-    /// Takes what waits, at most `most`, into the slots from `first` on: how many slots were filled. `with_sender`: the
-    /// socket is not connected, so the sender matters.
+    /// Receives at most `most` datagrams into the slots from `first` on, and returns the number of slots
+    /// filled. `with_sender` is for sockets that are not connected.
     ///
     /// # Errors
-    /// As `recvmmsg(2)`: `AGAIN` if nothing waits.
+    /// Those of `recvmmsg(2)`: `AGAIN` if nothing waits.
     pub fn take(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -121,8 +120,8 @@ impl RecvBatch {
             self.ask_for_sender(with_sender);
         }
         let heads = self.heads.0.as_ptr();
-        // SAFETY: there are `most` heads from the first on; each points to a part, a name and a control of its own, with
-        // their lengths, which all outlive the call.
+        // SAFETY: there are `most` headers from `first` on; each points to an iovec, a name and a control
+        // buffer of its own, with their lengths, which all outlive the call.
         let n = unsafe {
             let messages = (&raw mut (*heads).messages).cast::<libc::mmsghdr>().add(first);
             libc::recvmmsg(socket.as_raw_fd(), messages, most as _, flags, ptr::null_mut())
@@ -140,7 +139,7 @@ impl RecvBatch {
     fn ask_for_sender(&mut self, with_sender: bool) {
         let heads = self.heads.0.as_ptr();
         for slot in 0..SLOTS {
-            // SAFETY: the heads are there, and referred to by nothing else.
+            // SAFETY: the headers are valid, and nothing else refers to them.
             unsafe {
                 let head = &raw mut (*heads).messages[slot].msg_hdr;
                 (*head).msg_name = if with_sender { (&raw mut (*heads).names[slot]).cast() } else { ptr::null_mut() };
@@ -150,15 +149,16 @@ impl RecvBatch {
         self.with_sender = with_sender;
     }
 
-    /// Reads what the kernel wrote to a slot's head, and makes that ready for the next call.
+    /// Reads the header of a slot, and restores it for the next call.
     fn read(&mut self, slot: usize) -> Came {
         let heads = self.heads.0.as_ptr();
-        // SAFETY: the heads are there, and referred to by nothing else; the kernel has filled in those of this slot.
+        // SAFETY: the headers are valid, nothing else refers to them, and the kernel has filled in those of
+        // this slot.
         unsafe {
             let message = &raw mut (*heads).messages[slot];
             let head = &raw mut (*message).msg_hdr;
             let len = ((*message).msg_len as usize).min(self.len_max);
-            // One that is not asked for has no length.
+            // A name that was not asked for has length 0.
             let from = if (*head).msg_namelen == 0 { None } else { sender(&(*heads).names[slot]) };
             let is_cut = (*head).msg_flags & libc::MSG_TRUNC != 0;
             let mut came = Came { len, segment: len, from, to: None, interface: 0, is_cut };
@@ -174,7 +174,7 @@ impl RecvBatch {
 
 const NAME: libc::socklen_t = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
 
-/// A box to whose contents others point: to move it claims nothing of them.
+/// A box whose contents others point into. Unlike with `Box`, moving it does not assert exclusive access.
 struct Pinned<T: ?Sized>(NonNull<T>);
 
 impl<T: ?Sized> Pinned<T> {
@@ -185,16 +185,17 @@ impl<T: ?Sized> Pinned<T> {
 
 impl<T: ?Sized> Drop for Pinned<T> {
     fn drop(&mut self) {
-        // SAFETY: it was a box, and the contents are not used after this.
+        // SAFETY: it was a box, and the contents are not used afterwards.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
 
-/// The address that the kernel wrote into room for the longer kind.
+/// Converts the address that the kernel wrote into space for the longer kind.
 fn sender(name: &libc::sockaddr_in6) -> Option<SocketAddr> {
     match i32::from(name.sin6_family) {
         libc::AF_INET => {
-            // SAFETY: the family says which of the two it is, and the other one is no longer and no more aligned.
+            // SAFETY: the family identifies the type, which is neither longer nor more aligned than the
+            // space.
             let name = unsafe { &*ptr::from_ref(name).cast::<libc::sockaddr_in>() };
             let ip = Ipv4Addr::from(u32::from_be(name.sin_addr.s_addr));
             Some((ip, u16::from_be(name.sin_port)).into())
@@ -207,12 +208,12 @@ fn sender(name: &libc::sockaddr_in6) -> Option<SocketAddr> {
     }
 }
 
-/// Reads what the kernel says beside the bytes.
+/// Reads the control messages of a header.
 fn read_control(head: &libc::msghdr, came: &mut Came) {
-    // SAFETY: the head is as the kernel left it: its control has as many bytes as it says.
+    // SAFETY: the kernel left the header valid: the control buffer has the length it states.
     let mut next = unsafe { libc::CMSG_FIRSTHDR(head) };
     while !next.is_null() {
-        // SAFETY: it points into the control, to a message that the kernel wrote whole; its data may be unaligned.
+        // SAFETY: `next` points to a complete message in the control buffer; its data may be unaligned.
         unsafe {
             let data = libc::CMSG_DATA(next);
             match ((*next).cmsg_level, (*next).cmsg_type) {
@@ -222,7 +223,7 @@ fn read_control(head: &libc::msghdr, came: &mut Came) {
                 }
                 (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
                     let info = ptr::read_unaligned(data.cast::<libc::in_pktinfo>());
-                    // Of a broadcast it is the address of ours to answer from.
+                    // For a broadcast this is our address to reply from.
                     came.to = Some(Ipv4Addr::from(u32::from_be(info.ipi_spec_dst.s_addr)).into());
                 }
                 (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
@@ -238,7 +239,7 @@ fn read_control(head: &libc::msghdr, came: &mut Came) {
     }
 }
 
-/// What the call that has just failed says.
+/// Error of the call that has just failed.
 pub fn last_errno() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
@@ -254,8 +255,7 @@ mod tests {
         batch.ask_for_sender(true);
         for slot in 0..SLOTS {
             let heads = batch.heads.0.as_ptr();
-            // As the kernel does: it writes the bytes, the name and how many bytes came.
-            // SAFETY: the heads point to room for all of that.
+            // Does what the kernel does: writes bytes, name and length.
             unsafe {
                 let message = &raw mut (*heads).messages[slot];
                 let part = (*message).msg_hdr.msg_iov;

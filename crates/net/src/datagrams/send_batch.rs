@@ -1,5 +1,5 @@
-//! How does what has come go on? Many datagrams by one call (`sendmmsg(2)`), and those of one flow that are equally long
-//! as one (`UDP_SEGMENT`): it goes through the kernel once, and is parted at the end of its way.
+//! Sending of many datagrams per call (`sendmmsg(2)`), with equally long ones of a flow as a single message
+//! (`UDP_SEGMENT`) that passes through the stack once and is split at its end.
 
 use super::message::{CONTROL, Control, Name, write_control};
 use super::recv_batch::{Came, RecvBatch, last_errno};
@@ -9,16 +9,15 @@ use rustix::net::SendFlags;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
-/// Datagrams in one message: what kernels before 6.10 take.
+/// Most datagrams in one message: the limit of kernels before 6.10.
 const SEGMENTS_MAX: usize = 64;
 
-/// Bytes in one message: what a datagram over IPv4 can have.
+/// Most bytes in one message: the largest payload of a datagram over IPv4.
 const LEN_MAX: usize = 65_507;
 
-/// Where the bytes are that are about to be sent: in the slots of a [`RecvBatch`], as they
-/// came, or where answers to them were written.
+/// Source of the bytes to send: the slots of a [`RecvBatch`] as received, or a place where answers to them
+/// were written.
 pub trait Payloads {
-    /// What is in a slot.
     fn payload(&self, slot: usize) -> &[u8];
 }
 
@@ -35,72 +34,71 @@ impl Payloads for [Vec<u8>] {
     }
 }
 
-/// Datagrams that are about to be sent. Their bytes stay where they are; this says which, and where to.
+/// Datagrams to send. Only refers to their bytes, and holds the destinations.
 #[derive(Default)]
 pub struct SendBatch {
     messages: Vec<Message>,
-    // Built for each call, and kept for their memory.
+    // Built for each call; kept only to reuse their memory.
     names: Vec<Name>,
     parts: Vec<libc::iovec>,
     controls: Vec<Control>,
     heads: Vec<libc::mmsghdr>,
 }
 
-/// What goes to one address in one go.
+/// Datagrams to one address, sent as one message.
 struct Message {
     group: u32,
     slots: Range<usize>,
     len: usize,
     segment: usize,
     count: usize,
-    /// Whether its last datagram is shorter than the others.
+    /// True if its last datagram is shorter than the others, so that none can follow.
     is_closed: bool,
     to: Option<To>,
 }
 
-/// Where to, on sockets that are not connected.
+/// Destination on a socket that is not connected.
 #[derive(Clone, Copy, Debug)]
 pub struct To {
-    /// The client.
     pub client: SocketAddr,
-    /// The address of ours that it knows, if there are several.
+    /// Our address that the client used, if there are several.
     pub ours: Option<IpAddr>,
-    /// The interface of an address of ours that is link-local; 0: whichever leads there.
+    /// Interface of a link-local address of ours; 0 = the route decides.
     pub interface: u32,
 }
 
 impl To {
-    /// The address of ours, with its interface.
+    /// Our address with its interface.
     fn ours(self) -> Option<(IpAddr, u32)> {
         self.ours.map(|ip| (ip, self.interface))
     }
 }
 
-/// What became of a flush.
+/// Result of [`SendBatch::flush`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flushed {
-    /// Datagrams that the kernel took.
+    /// Datagrams that the kernel accepted.
     pub datagrams: u64,
-    /// Their bytes.
+    /// Bytes that the kernel accepted.
     pub bytes: u64,
-    /// Datagrams that it did not take.
+    /// Datagrams that the kernel did not accept.
     pub lost: u64,
-    /// Whether it said that no socket listens at the other end; then what is left is still in the batch.
+    /// True if no socket listens at the other end; unsent datagrams then remain in the batch.
     pub is_refused: bool,
 }
 
 impl SendBatch {
-    /// Whether there is nothing to send.
+    /// True if there is nothing to send.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
 
-    /// Forgets what is left: how many datagrams that was.
+    /// Discards all datagrams, and returns their number.
     pub fn clear(&mut self) -> u64 {
         self.messages.drain(..).map(|message| message.count as u64).sum()
     }
 
-    /// Adds what has come in a slot, for a flow. Slots must come in order.
+    /// Adds the datagrams of a slot, for the flow `group`. Slots must be added in order.
     pub fn push(&mut self, slot: usize, came: &Came, group: u32, to: Option<To>) {
         let (len, count) = (came.len, came.count());
         if let Some(last) = self.messages.last_mut() {
@@ -123,14 +121,15 @@ impl SendBatch {
         self.messages.push(message);
     }
 
-    /// Adds one datagram that goes by itself, of `len` bytes in a slot.
+    /// Adds a single datagram of `len` bytes from a slot.
     pub fn push_one(&mut self, slot: usize, len: usize, to: To) {
         let message =
             Message { group: 0, slots: slot..slot + 1, len, segment: len, count: 1, is_closed: true, to: Some(to) };
         self.messages.push(message);
     }
 
-    /// Sends all, whose bytes are in `payloads`. What the kernel does not take is lost, as on any network.
+    /// Sends all datagrams, with bytes from `payloads`. Those that the kernel does not accept are lost, as on
+    /// any network.
     pub fn flush<P: Payloads + ?Sized>(&mut self, socket: impl AsFd, payloads: &P) -> Flushed {
         let (socket, mut done, mut flushed) = (socket.as_fd(), 0, Flushed::default());
         while done < self.messages.len() {
@@ -143,7 +142,7 @@ impl SendBatch {
                     done += sent;
                 }
                 Err(Errno::INTR) => {}
-                // The socket's buffer is full, which no other one of them would find emptier.
+                // The socket's send buffer is full, for the remaining ones too.
                 Err(Errno::AGAIN) => {
                     flushed.lost += self.messages.drain(done..).map(|message| message.count as u64).sum::<u64>();
                 }
@@ -155,7 +154,7 @@ impl SendBatch {
                     return flushed;
                 }
                 Err(_) => {
-                    // A device that cannot part them, or a way that takes only shorter packets.
+                    // The device cannot segment them, or the path has a smaller MTU.
                     let message = &self.messages[done];
                     if message.count > 1 {
                         send_each(socket, payloads, message, &mut flushed);
@@ -170,7 +169,7 @@ impl SendBatch {
         flushed
     }
 
-    /// Sends the messages from `first` on, in one call: how many went.
+    /// Sends the messages from `first` on in one call, and returns the number accepted.
     fn send<P: Payloads + ?Sized>(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -181,22 +180,23 @@ impl SendBatch {
             return send_one(socket, payloads.payload(slots.start), *to).map(|_| 1);
         }
         self.build(payloads, first);
-        // SAFETY: each head points to a name, parts and a control with their lengths; none of them has changed since, and all
-        // outlive the call, which only reads them.
+        // SAFETY: each header points to a name, iovecs and a control buffer with their lengths; none has
+        // changed since, and all outlive the call, which only reads them.
         let n = unsafe {
             libc::sendmmsg(socket.as_raw_fd(), self.heads.as_mut_ptr(), self.heads.len() as _, libc::MSG_DONTWAIT as _)
         };
         if n < 0 { Err(last_errno()) } else { Ok(n as usize) }
     }
 
-    /// Writes the heads of the messages from `first` on.
+    /// Builds the headers of the messages from `first` on.
     fn build<P: Payloads + ?Sized>(&mut self, payloads: &P, first: usize) {
         let messages = &self.messages[first..];
         self.names.clear();
         self.parts.clear();
         self.controls.clear();
         self.heads.clear();
-        // All that heads point to comes first: nothing of it is moved or borrowed once they do.
+        // Everything that headers point to is complete first, so that it is neither moved nor borrowed
+        // afterwards.
         for message in messages {
             self.names.extend(message.to.map(|to| Name::of(to.client)));
             self.parts.extend(message.slots.clone().map(|slot| {
@@ -210,7 +210,7 @@ impl SendBatch {
         let (mut names, mut parts) = (self.names.as_mut_ptr(), self.parts.as_mut_ptr());
         let mut controls = self.controls.as_mut_ptr();
         for message in messages {
-            // SAFETY: all zeros are a message without a name, parts and control.
+            // SAFETY: all zeros are a message without name, iovecs and control buffer.
             let mut head: libc::mmsghdr = unsafe { std::mem::zeroed() };
             let header = &mut head.msg_hdr;
             if let Some(to) = message.to {
@@ -234,13 +234,13 @@ impl SendBatch {
 }
 
 impl Message {
-    /// Whether it takes more than the bytes and where they go.
+    /// True if the message needs a control buffer.
     fn has_control(&self) -> bool {
         self.count > 1 || self.to.is_some_and(|to| to.ours.is_some())
     }
 }
 
-/// Sends the datagrams of one message one by one.
+/// Sends the datagrams of a message one by one.
 #[cold]
 fn send_each<P: Payloads + ?Sized>(socket: BorrowedFd<'_>, payloads: &P, message: &Message, flushed: &mut Flushed) {
     let datagrams = message.slots.clone().flat_map(|slot| payloads.payload(slot).chunks(message.segment));
@@ -255,7 +255,7 @@ fn send_each<P: Payloads + ?Sized>(socket: BorrowedFd<'_>, payloads: &P, message
     }
 }
 
-/// Sends one datagram, by the shortest call that can.
+/// Sends one datagram with the cheapest call that can.
 fn send_one(socket: BorrowedFd<'_>, datagram: &[u8], to: Option<To>) -> Result<usize, Errno> {
     match to {
         None => rustix::net::send(socket, datagram, SendFlags::DONTWAIT),
@@ -268,7 +268,7 @@ fn send_from(socket: BorrowedFd<'_>, datagram: &[u8], to: To) -> Result<usize, E
     let mut name = Name::of(to.client);
     let mut part = libc::iovec { iov_base: datagram.as_ptr().cast_mut().cast(), iov_len: datagram.len() };
     let mut control: Control = [0; CONTROL / 8];
-    // SAFETY: all zeros are a message without a name, parts and control.
+    // SAFETY: all zeros are a message without name, iovecs and control buffer.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     header.msg_name = (&raw mut name).cast();
     header.msg_namelen = Name::len(to.client);
@@ -277,7 +277,8 @@ fn send_from(socket: BorrowedFd<'_>, datagram: &[u8], to: To) -> Result<usize, E
     header.msg_control = control.as_mut_ptr().cast();
     header.msg_controllen = CONTROL as _;
     write_control(&mut header, to.ours(), None);
-    // SAFETY: the header points to a name, a part and a control with their lengths, which outlive the call.
+    // SAFETY: the header points to a name, an iovec and a control buffer with their lengths, which outlive
+    // the call.
     let n = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, libc::MSG_DONTWAIT) };
     usize::try_from(n).map_err(|_| last_errno())
 }
@@ -286,10 +287,10 @@ fn send_from(socket: BorrowedFd<'_>, datagram: &[u8], to: To) -> Result<usize, E
 mod tests {
     use super::*;
 
-    /// What the kernel would read behind a head: the bytes, and for each control message its kind and length.
+    /// Reads a header as the kernel would: the bytes, and kind and length of each control message.
     fn read(head: &libc::msghdr) -> (Vec<u8>, Vec<(libc::c_int, usize)>) {
         let (mut bytes, mut controls) = (Vec::new(), Vec::new());
-        // SAFETY: the head points to parts and a control with the lengths that it says.
+        // SAFETY: the header points to iovecs and a control buffer with the lengths it states.
         unsafe {
             for part in std::slice::from_raw_parts(head.msg_iov, head.msg_iovlen as _) {
                 bytes.extend_from_slice(std::slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len));
@@ -303,7 +304,7 @@ mod tests {
         (bytes, controls)
     }
 
-    /// Run by miri, it also says that no pointer is used behind a borrow that ended it.
+    /// Under Miri this also checks that no pointer outlives its borrow.
     #[test]
     fn heads_lead_to_the_bytes_the_addresses_and_the_controls_of_their_message() {
         let payloads: Vec<Vec<u8>> = (0..6).map(|slot| vec![slot; 4]).collect();
@@ -334,7 +335,7 @@ mod tests {
             for (head, (bytes, controls, port)) in batch.heads.iter().zip(expected) {
                 assert_eq!(read(&head.msg_hdr), (bytes, controls));
                 let name = head.msg_hdr.msg_name.cast::<libc::sockaddr_in>();
-                // SAFETY: a name is an address of either kind, which have their ports in the same place.
+                // SAFETY: a name is an address of either kind, and both have the port in the same place.
                 let named = (!name.is_null()).then(|| u16::from_be(unsafe { (*name).sin_port }));
                 let len = [0, size_of::<libc::sockaddr_in>(), size_of::<libc::sockaddr_in6>()];
                 let kind = port.map_or(0, |port| if port == 2 { 2 } else { 1 });

@@ -1,5 +1,5 @@
-//! Which sockets do the datagrams of flows come through? One for each flow, connected to its endpoint: so the kernel lets in
-//! the answers of no other address, and tells of an endpoint that is gone.
+//! Sockets for the datagrams of flows, one per flow and connected to its endpoint: the kernel then filters
+//! answers by address, and reports an endpoint that is gone.
 
 use libc::c_int;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
@@ -7,10 +7,10 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
 
-/// A socket for the datagrams of one flow.
+/// Opens a socket for the datagrams of one flow.
 ///
 /// # Errors
-/// No descriptor or no port is left, or there is no way to the endpoint.
+/// If no descriptor or port is left, or there is no route to the endpoint.
 pub fn connect(addr: SocketAddr) -> io::Result<OwnedFd> {
     let socket = open(addr)?;
     join_segments(&socket, true);
@@ -22,7 +22,8 @@ pub(crate) fn open(addr: SocketAddr) -> io::Result<Socket> {
     Socket::new(Domain::for_address(addr), Type::DGRAM.nonblocking().cloexec(), Some(Protocol::UDP))
 }
 
-/// Whether several datagrams of one sender may come as one. An optimisation: a kernel without it (before 5.0) is fine.
+/// Sets whether the kernel may coalesce datagrams of one sender. An optimisation: kernels before 5.0 without
+/// it are fine.
 pub(crate) fn join_segments(socket: &Socket, joins: bool) {
     let _ = set(socket, libc::SOL_UDP, libc::UDP_GRO, joins);
 }

@@ -1,6 +1,6 @@
-//! When does a task go on that waits for some milliseconds? When a clock of the kernel says so, which is watched like a
-//! socket: the event loop neither asks for the time nor sets a timeout when it sleeps. For what mostly does not happen, such
-//! as the timeout of a request, [`deadline`](crate::deadline) is cheaper.
+//! Alarms of a few milliseconds, on a timerfd that is watched like a socket: the event loop itself neither
+//! reads the time nor sets a timeout when it sleeps. For timeouts that rarely pass, such as that of a
+//! request, [`deadline`](crate::deadline) is cheaper.
 
 use super::kernel::AlarmClock;
 use super::source::Source;
@@ -19,24 +19,23 @@ thread_local! {
     static ALARMS: RefCell<Alarms> = const { RefCell::new(Alarms { clock: None, waiting: BTreeMap::new(), count: 0, set: None }) };
 }
 
-/// The alarms of this thread.
 struct Alarms {
     clock: Option<Rc<Source<AlarmClock>>>,
-    /// By their time, and the order in which they began to wait.
+    /// Keyed by time and by order of arrival.
     waiting: BTreeMap<(Instant, u64), WakerSlot>,
     count: u64,
-    /// The time that the clock is set to.
+    /// Time that the clock is set to.
     set: Option<Instant>,
 }
 
-/// Sets up the clock of the event loop of this thread.
+/// Sets up the alarms of this thread's event loop.
 ///
 /// # Errors
-/// The kernel has no descriptor to give.
+/// If no descriptor is left.
 pub fn start() -> io::Result<()> {
     let clock = Rc::new(Source::new(AlarmClock::new()?)?);
     let next = Alarms { clock: Some(clock.clone()), waiting: BTreeMap::new(), count: 0, set: None };
-    // Outside of the borrow: those of an event loop that has ended may hold wakers of others.
+    // Outside the borrow: alarms of an earlier event loop may hold foreign wakers.
     drop(ALARMS.replace(next));
     spawn(async move {
         loop {
@@ -48,11 +47,11 @@ pub fn start() -> io::Result<()> {
     Ok(())
 }
 
-/// Wakes all whose time has come by `now`.
+/// Wakes all tasks whose time has come by `now`.
 pub(super) fn ring(now: Instant) {
     ALARMS.with_borrow_mut(|alarms| alarms.set = None);
     while let Some(waker) = ALARMS.with_borrow_mut(|alarms| alarms.take_due(now)) {
-        // Outside of the borrow: a waker of others may set alarms.
+        // Outside the borrow: a foreign waker may set alarms.
         waker.wake();
     }
     ALARMS.with_borrow_mut(|alarms| {
@@ -67,7 +66,7 @@ impl Alarms {
         self.waiting.first_entry().filter(|first| first.key().0 <= now).map(|first| first.remove())
     }
 
-    /// Has the clock ring at `at`, or earlier.
+    /// Sets the clock to `at`, unless it is set earlier.
     fn set(&mut self, at: Instant, now: Instant) {
         let Some(clock) = self.clock.as_deref().filter(|_| self.set.is_none_or(|set| at < set)) else { return };
         clock.set(at.saturating_duration_since(now));
@@ -75,18 +74,18 @@ impl Alarms {
     }
 }
 
-/// Waits until a time has come. Made by [`sleep`] and [`sleep_until`].
+/// Future that waits for a time. Returned by [`sleep`] and [`sleep_until`].
 #[derive(Debug)]
 pub struct Sleep {
     at: Instant,
-    /// Where it waits.
+    /// Order of arrival while it waits.
     key: Option<u64>,
 }
 
-/// Waits for some time.
+/// Waits for `duration`.
 pub fn sleep(duration: Duration) -> Sleep {
     let now = Instant::now();
-    // Times that no clock reaches are as good as a year.
+    // Times beyond the clock's range become a year.
     sleep_until(now.checked_add(duration).unwrap_or(now + Duration::from_secs(365 * 86_400)))
 }
 
@@ -121,7 +120,7 @@ impl Future for Sleep {
             }
             old
         });
-        // Outside of the borrow, as its clone: a waker of others may set alarms.
+        // Outside the borrow, like the clone: a foreign waker may set alarms.
         drop(old);
         Poll::Pending
     }
@@ -130,14 +129,14 @@ impl Future for Sleep {
 impl Drop for Sleep {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            // At the end of its thread there may be no alarms any more.
+            // During thread teardown the alarms may be gone.
             let waker = ALARMS.try_with(|alarms| alarms.borrow_mut().waiting.remove(&(self.at, key)));
             drop(waker);
         }
     }
 }
 
-/// Runs `future`, but no longer than `limit`: `None` if that was too short. Costs an alarm each time.
+/// Runs `future` for at most `limit`; `None` if the time runs out first. Sets an alarm each time.
 pub async fn timeout<F: Future>(limit: Duration, future: F) -> Option<F::Output> {
     let (mut future, mut over) = (pin!(future), pin!(sleep(limit)));
     poll_fn(|cx| match future.as_mut().poll(cx) {

@@ -1,19 +1,20 @@
-//! The work that a task may do in one turn: so much that a turn takes some hundred microseconds at most, however ready
-//! everything is that the task reads and writes. Every read and write draws from it, and so does work of another kind that one
-//! read can cause much of. A task that has used it up continues after the others, and after a look at what the kernel has.
+//! Budget of a task's turn, which limits a turn to some hundred microseconds however ready everything is that
+//! the task reads and writes. Every read and write draws from it, and so does other work that a single read
+//! can cause in quantity. A task that has used it up continues after the others, and after the kernel was
+//! polled.
 //!
-//! The idea is that of tokio's `coop`, which counts operations. Here larger ones draw more: 128 operations of 32 KiB take
-//! milliseconds. Drawing is a decrement, without a look at the clock.
+//! Similar to tokio's `coop`, which counts operations. Here larger ones cost more, because 128 operations of
+//! 32 KiB take milliseconds. Drawing is a decrement and does not read the clock.
 
 use super::{tasks, units};
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 pub use units::{charge, is_spent};
 
-/// Bytes of a read or write that take another unit.
+/// Bytes of a read or write that cost one more unit.
 const BYTES: usize = 8 * 1024;
 
-/// Draws one unit. Pending: all are used up, and the task continues after the others.
+/// Draws one unit. Pending if none is left; the task then continues after the others.
 #[inline]
 pub fn poll_proceed(cx: &Context<'_>) -> Poll<()> {
     if units::draw() {
@@ -23,13 +24,13 @@ pub fn poll_proceed(cx: &Context<'_>) -> Poll<()> {
     Poll::Pending
 }
 
-/// Draws one unit, and lets the others have their turns first if all are used up.
+/// Draws one unit; if none is left, lets other tasks run first.
 #[inline]
 pub async fn proceed() {
     poll_fn(|cx| poll_proceed(cx)).await;
 }
 
-/// Draws what the bytes of one read or write take beyond the unit of every operation.
+/// Draws the cost of the bytes of a read or write, in addition to the unit of every operation.
 #[inline]
 pub(crate) fn charge_bytes(bytes: usize) {
     if bytes >= BYTES {
@@ -37,7 +38,7 @@ pub(crate) fn charge_bytes(bytes: usize) {
     }
 }
 
-/// Ends the turn: the task, which is to return `Pending`, continues after the others.
+/// Ends the turn: the task must return `Pending`, and continues after the others.
 pub fn pause(cx: &Context<'_>) {
     charge(units::TURN);
     tasks::wait_for_turn(cx);
@@ -61,7 +62,7 @@ mod tests {
         (peer, Stream::new(ours.into()))
     }
 
-    /// Returns how often `repeat` is ready within one turn.
+    /// Number of times that `repeat` is ready within one turn.
     async fn in_one_turn(mut repeat: impl FnMut(&mut Context<'_>) -> Poll<()>) -> usize {
         yield_now().await;
         poll_fn(|cx| Poll::Ready((0..10_000).take_while(|_| repeat(cx).is_ready()).count())).await
@@ -75,7 +76,7 @@ mod tests {
             assert_eq!(small, TURN as usize, "writes of a socket that is not watched");
             peer.write_all(&vec![0; 100_000]).unwrap();
             stream.watch().unwrap();
-            // Each peek finds bytes, and none takes the last of them.
+            // Each peek finds bytes and leaves them.
             let peeks = in_one_turn(|cx| stream.poll_peek(cx).map(|n| assert_eq!(n.unwrap(), 1))).await;
             assert_eq!(peeks, TURN as usize, "reads of a socket that is watched, for which there is news or not");
             let (mut peer, stream) = pair();
@@ -104,7 +105,8 @@ mod tests {
         .unwrap();
     }
 
-    /// A task that the kernel wakes has its turn after one of theirs, however many tasks never wait.
+    /// A task woken by the kernel waits for at most a few turns of tasks that never wait, however many there
+    /// are.
     #[test]
     fn a_task_with_news_goes_before_those_that_have_used_up_their_turns() {
         run(async {
@@ -121,7 +123,7 @@ mod tests {
             }
             let (mut peer, stream) = pair();
             stream.watch().unwrap();
-            // Each has had its first turn.
+            // Every task has had its first turn.
             while spent.get() < 200 {
                 yield_now().await;
             }
@@ -130,7 +132,7 @@ mod tests {
                 peer.write_all(b"x").unwrap();
                 let (n, _) = poll_fn(|cx| stream.poll_read_into(cx, Buf::take)).await.unwrap();
                 assert_eq!(n, 1);
-                // It finds nothing before the next look, and is woken by that.
+                // It finds nothing before the next poll of the kernel, which wakes it.
                 assert!(spent.get() - before <= 4, "{}", spent.get() - before);
             }
         })
@@ -152,7 +154,7 @@ mod tests {
                                 return Poll::Ready(());
                             }
                             has_paused = true;
-                            // Both ways of a connection ask.
+                            // Both directions of a connection may ask.
                             pause(cx);
                             assert!(poll_proceed(cx).is_pending() && poll_proceed(cx).is_pending());
                             Poll::Pending

@@ -1,5 +1,5 @@
-//! What stands in for the kernel's clock where Miri runs the event loop? A thread that waits: Miri knows no timerfd. Sockets,
-//! epoll and eventfd are Miri's own there.
+//! Substitute for the timerfd under Miri, which does not support it: a thread that waits. Sockets, epoll and
+//! eventfd are emulated by Miri itself.
 
 use super::kernel::Signal;
 use rustix::fd::{AsFd, BorrowedFd};
@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// As the kernel's: can be read when the time has come that it was set to last.
+/// Like the kernel's clock: readable once the last set time has come.
 #[derive(Debug)]
 pub struct AlarmClock {
     signal: Arc<Signal>,
@@ -18,7 +18,7 @@ pub struct AlarmClock {
 }
 
 impl AlarmClock {
-    /// A clock that is not set.
+    /// Creates a clock that is not set.
     pub fn new() -> io::Result<AlarmClock> {
         let (signal, (times, set)) = (Arc::new(Signal::new()?), channel());
         let raised = signal.clone();
@@ -26,7 +26,7 @@ impl AlarmClock {
         Ok(AlarmClock { signal, times: Some(times), thread: Some(thread) })
     }
 
-    /// Sets it to a time from now.
+    /// Sets the clock to ring after this time.
     pub fn set(&self, after: Duration) {
         let _ = self.times.as_ref().map(|times| times.send(after));
     }

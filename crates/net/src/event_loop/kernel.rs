@@ -1,4 +1,5 @@
-//! Which descriptors does the kernel make for the event loop, besides sockets? One by which other threads wake it, and a clock.
+//! Descriptors that the event loop watches besides sockets: an eventfd with which other threads wake it, and
+//! a timerfd.
 
 #[cfg(miri)]
 pub use super::fake_clock::AlarmClock;
@@ -13,20 +14,21 @@ use {
     std::time::Duration,
 };
 
-/// Can be read for ever once it was raised; an edge-triggered epoll tells of each time all the same.
+/// A signal raised by other threads. Once raised it stays readable, but edge-triggered epoll still reports
+/// each raise.
 #[derive(Debug)]
 pub struct Signal(OwnedFd);
 
 impl Signal {
-    /// A signal that was never raised.
+    /// Creates a signal.
     ///
     /// # Errors
-    /// As `eventfd(2)`.
+    /// Those of `eventfd(2)`.
     pub fn new() -> io::Result<Signal> {
         Ok(Signal(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
-    /// Raises it, from any thread.
+    /// Raises the signal, from any thread.
     pub fn raise(&self) {
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
@@ -38,25 +40,25 @@ impl AsFd for Signal {
     }
 }
 
-/// Can be read when the time has come that it was set to last.
+/// Timer descriptor, readable once the last set time has come.
 #[cfg(not(miri))]
 #[derive(Debug)]
 pub struct AlarmClock(OwnedFd);
 
 #[cfg(not(miri))]
 impl AlarmClock {
-    /// A clock that is not set.
+    /// Creates a clock that is not set.
     ///
     /// # Errors
-    /// As `timerfd_create(2)`.
+    /// Those of `timerfd_create(2)`.
     pub fn new() -> io::Result<AlarmClock> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         Ok(AlarmClock(timerfd_create(TimerfdClockId::Monotonic, flags)?))
     }
 
-    /// Sets it to a time from now.
+    /// Sets the clock to ring after this time.
     pub fn set(&self, after: Duration) {
-        // Zero would unset it.
+        // Zero would disarm it.
         let after = after.max(Duration::from_nanos(1));
         let it_value = Timespec { tv_sec: after.as_secs() as i64, tv_nsec: after.subsec_nanos().into() };
         let value = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };

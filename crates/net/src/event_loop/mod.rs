@@ -1,17 +1,16 @@
-//! What does a worker's thread do all day? It runs the tasks that can go on, and when none can, sleeps until the kernel has
-//! something for one. Read the files in this order:
+//! Event loop of a worker thread: runs the tasks that are ready, and sleeps in epoll when there are none.
+//! Read the files in this order:
 //!
-//! 1. [`tasks`] knows which tasks can go on, and whose turn it is. A [`task_waker`] is what a turn lends, and what others keep;
-//!    a [`waker_slot`] is what something on this thread keeps instead.
-//!    The [`budget`] of a turn is what it may do before the others have theirs.
-//! 2. [`reactor`] knows what sockets they wait for: one epoll, of which a connection is a slot, and any other
+//! 1. [`tasks`]: the tasks that are ready, and their order. A turn lends a [`task_waker`], which others may keep; code on
+//!    this thread stores a [`waker_slot`] instead. The [`budget`] limits a turn.
+//! 2. [`reactor`]: the sockets that tasks wait for, one epoll per thread. A connection is a slot in it, any other
 //!    descriptor a [`source`].
-//! 3. An [`alarm`] wakes a task after some milliseconds. A [`remote_waker`] lets another thread wake one. `kernel` makes
-//!    the descriptors that they watch.
+//! 3. [`alarm`]: wakes a task after some milliseconds. [`remote_waker`]: lets another thread wake one. `kernel` creates the
+//!    descriptors that these watch.
 //!
-//! It is our own as it is on the way of each request: one epoll, wakers that cost a few instructions, no timeout that the
-//! kernel would set and clear for each sleep. Beside tokio's loop and sockets a relay took 0.90 of the processor time where
-//! the client closes, and over kept connections no less that could be seen (docs/measurements/2026-11-23-event-loop.md).
+//! This is our own because every request passes through it: one epoll, wakers that cost a few instructions,
+//! and no kernel timeout to set and clear for each sleep. Compared with tokio's loop and sockets, a relay
+//! took 0.90 of the CPU time where the client closes, with no measurable difference over kept-alive connections (docs/measurements/2026-11-23-event-loop.md).
 
 pub mod alarm;
 pub mod budget;
@@ -43,14 +42,14 @@ use std::pin::pin;
 use std::task::Poll;
 use task_waker::TaskWaker;
 
-/// Tasks that have their turn between two looks at what the kernel has.
+/// Turns between two polls of the kernel.
 const TURNS_PER_LOOK: usize = 64;
 
-/// Runs `future` on this thread, and all that it spawns, until it ends; what is left of the others then ends with it. A
-/// thread runs one event loop at a time.
+/// Runs `future` on this thread, with all tasks that it spawns, until it completes; the remaining tasks are
+/// then dropped. A thread runs one event loop at a time.
 ///
 /// # Errors
-/// The kernel has no descriptors left to give.
+/// If no descriptor is left.
 pub fn run<F: Future>(future: F) -> io::Result<F::Output> {
     let remote = RemoteWaker::new(tasks::wake)?;
     reactor::watch_remote(&remote)?;
@@ -69,7 +68,7 @@ pub fn run<F: Future>(future: F) -> io::Result<F::Output> {
                 Some(key) => tasks::poll(key, &remote),
                 None => break,
             }
-            // What the kernel has by now goes before a task that has used up its turn.
+            // Events in the kernel take precedence over a task that has used up its turn.
             if budget::is_spent() {
                 break;
             }

@@ -1,5 +1,5 @@
-//! Which of a worker's descriptors can be read or written? An epoll knows. A socket is a slot of 48 bytes in a table;
-//! closing it ends the watch, without a syscall of its own.
+//! Readiness of a worker's descriptors, by one epoll. A socket is a slot of 48 bytes in a table; closing it
+//! ends the watch without a syscall.
 
 use super::budget::poll_proceed;
 use super::remote_waker::RemoteWaker;
@@ -15,29 +15,30 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::task::{Context, Poll};
 
-/// Events taken from the kernel at once.
+/// Most events taken from the kernel at once.
 const EVENTS_MAX: usize = 256;
 
-/// The descriptor by which other threads wake this one, where sockets have the key of their slot.
+/// Key of the descriptor with which other threads wake this one, where sockets have the key of their slot.
 const REMOTE: Key = Key::NONE;
 
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
-// What is known of a socket, as bits.
+// State of a socket, as bits.
 const READABLE: u8 = 1;
 const WRITABLE: u8 = 2;
-/// The peer sends no more than what waits to be read.
+/// The peer sends nothing after what waits to be read.
 const READ_CLOSED: u8 = 4;
 /// Nothing can be sent any more.
 const WRITE_CLOSED: u8 = 8;
-/// Urgent data has come once: the kernel ends a read there, so a short one does not say that nothing is left.
+/// Urgent data has arrived at some time. The kernel ends a read at it, so a short read does not mean that
+/// nothing is left.
 const URGENT: u8 = 16;
 
 thread_local! {
     static REACTOR: Reactor = const { Reactor { epoll: OnceCell::new(), slots: RefCell::new(SlotTable::new()) } };
 }
 
-/// The sockets of a thread.
+/// Epoll and the watched sockets of a thread.
 struct Reactor {
     epoll: OnceCell<OwnedFd>,
     slots: RefCell<SlotTable<Slot>>,
@@ -50,26 +51,26 @@ struct Slot {
     writer: Option<WakerSlot>,
 }
 
-/// A socket that is watched, of the thread that made this.
+/// A watched socket. Bound to the thread that created it.
 #[derive(Debug)]
 pub struct Watched {
     slot: u32,
-    /// Whether the kernel was asked to tell when it can be written: mostly it always can.
+    /// True once epoll reports writability, which is rarely needed because sockets usually are writable.
     tells_writable: Cell<bool>,
     of_its_thread: PhantomData<*const ()>,
 }
 
-/// State of a reader: it need not wait, or it waits and its waker was noted or not.
+/// State of a reader: ready, waiting with its waker noted, or waiting without.
 enum Waits {
     Not,
     Noted,
     Unnoted,
 }
 
-/// Watches what other threads write to when they wake a task of this one.
+/// Watches the descriptor that other threads write to when they wake a task of this one.
 ///
 /// # Errors
-/// The kernel has no epoll to give.
+/// If no epoll can be created.
 pub fn watch_remote(remote: &RemoteWaker) -> io::Result<()> {
     REACTOR.with(|reactor| {
         let flags = EventFlags::IN | EventFlags::ET;
@@ -77,18 +78,18 @@ pub fn watch_remote(remote: &RemoteWaker) -> io::Result<()> {
     })
 }
 
-/// Asks the kernel what there is, and wakes what waits for it. With `wait`, sleeps until there is something. Returns whether
-/// another thread has notified this one.
+/// Polls the kernel for events and wakes the tasks that wait for them. With `wait`, sleeps until there is an
+/// event. Returns true if another thread has raised its signal.
 ///
 /// # Errors
-/// There is no epoll.
+/// If there is no epoll.
 pub fn look(wait: bool) -> io::Result<bool> {
     REACTOR.with(|reactor| reactor.look(wait))
 }
 
 /// Ends the watch of a descriptor that stays open.
 pub fn forget(fd: impl AsFd) {
-    // At the end of its thread the table may be gone first, and the epoll with it.
+    // During thread teardown the table and the epoll may be gone.
     let _ = REACTOR.try_with(|reactor| reactor.epoll.get().map(|epoll| epoll::delete(epoll, fd)));
 }
 
@@ -113,14 +114,15 @@ impl Reactor {
             }
         };
         let mut is_notified = false;
-        // Wakers of others run code that may open or close sockets, so they come after the table was borrowed.
+        // Foreign wakers run code that may open or close sockets, so they are woken after the table was
+        // borrowed.
         let mut others = Vec::new();
         let mut slots = self.slots.borrow_mut();
         for event in &*events {
             let (flags, data) = (event.flags, event.data);
             let key = Key::from_bits(data.u64());
             is_notified |= key == REMOTE;
-            // An event of a socket that is gone says nothing about the next in its slot.
+            // A stale event of a closed socket must not affect the next one in its slot.
             let Some(slot) = slots.get_mut(key) else { continue };
             let known = meaning(flags);
             slot.known |= known;
@@ -141,7 +143,7 @@ impl Reactor {
     }
 }
 
-/// What the kernel's flags say. After an error, the next read or write returns it.
+/// Converts the kernel's flags. After an error, the next read or write returns it.
 fn meaning(flags: EventFlags) -> u8 {
     let has = |flag| flags.intersects(flag);
     let mut known = 0;
@@ -164,27 +166,27 @@ fn meaning(flags: EventFlags) -> u8 {
 }
 
 fn read_flags() -> EventFlags {
-    // Miri knows no urgent data.
+    // Miri does not support urgent data.
     let urgent = if cfg!(miri) { EventFlags::empty() } else { EventFlags::PRI };
     EventFlags::IN | urgent | EventFlags::RDHUP | EventFlags::ET
 }
 
 impl Watched {
-    /// Watches a socket until it is closed, which must come after this is dropped.
+    /// Watches a socket until it is closed, which must happen after this is dropped.
     ///
     /// # Errors
-    /// As `epoll_ctl(2)`.
+    /// Those of `epoll_ctl(2)`.
     pub fn new(socket: &impl AsFd) -> io::Result<Watched> {
         REACTOR.with(|reactor| {
             let (key, _) = reactor.slots.borrow_mut().occupy();
-            // From here on dropping gives the slot back.
+            // From here on dropping it vacates the slot.
             let watched = Watched { slot: key.slot(), tells_writable: Cell::new(false), of_its_thread: PhantomData };
             epoll::add(reactor.epoll()?, socket, EventData::new_u64(key.to_bits()), read_flags())?;
             Ok(watched)
         })
     }
 
-    /// Waits until something may be read.
+    /// Waits until a read may succeed.
     #[inline]
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
         let waits = self.with(|slot| {
@@ -200,16 +202,16 @@ impl Watched {
         }
     }
 
-    /// Waits until something may be written to `socket`, which is the one that is watched.
+    /// Waits until a write to `socket` may succeed. `socket` must be the watched one.
     ///
     /// # Errors
-    /// As `epoll_ctl(2)`.
+    /// Those of `epoll_ctl(2)`.
     pub fn poll_writable(&self, socket: &OwnedFd, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.known() & (WRITABLE | WRITE_CLOSED) != 0 {
             return poll_proceed(cx).map(Ok);
         }
         let _ = self.wait(cx, |slot| &mut slot.writer);
-        // The first to wait has the kernel tell; it does so at once if there is room by now.
+        // The first wait registers for writability, which is reported at once if there is room by now.
         if !self.tells_writable.replace(true) {
             REACTOR.with(|reactor| {
                 let data = EventData::new_u64(reactor.slots.borrow().key(self.slot).to_bits());
@@ -227,23 +229,24 @@ impl Watched {
         self.wait(cx, |slot| &mut slot.writer)
     }
 
-    /// Keeps the waker of `cx`, in the place of the one before.
+    /// Stores the waker of `cx`, replacing the previous one.
     #[inline]
     fn wait(&self, cx: &Context<'_>, waker: impl FnOnce(&mut Slot) -> &mut Option<WakerSlot>) -> Poll<()> {
-        // Outside of the borrow: cloning or dropping a waker of others may open or close sockets.
+        // Outside the borrow: cloning or dropping a foreign waker may open or close sockets.
         let new = WakerSlot::of(cx);
         let old = self.with(|slot| waker(slot).replace(new));
         drop(old);
         Poll::Pending
     }
 
-    /// A read has found nothing.
+    /// Notes that a read has found nothing.
     #[inline]
     pub fn note_empty(&self) {
         self.with(|slot| slot.known &= !READABLE);
     }
 
-    /// A read has brought less than it had room for, so that was all. The mark of a closed peer survives this.
+    /// Notes that a read returned less than it had room for, so nothing is left. Does not clear the mark of a
+    /// closed peer.
     #[inline]
     pub fn note_short(&self) {
         self.with(|slot| {
@@ -253,24 +256,24 @@ impl Watched {
         });
     }
 
-    /// A write has found no room.
+    /// Notes that a write has found no room.
     #[inline]
     pub fn note_full(&self) {
         self.with(|slot| slot.known &= !WRITABLE);
     }
 
-    /// Whether something may be there to read.
+    /// True if a read may succeed.
     #[inline]
     pub fn is_readable(&self) -> bool {
         self.known() & (READABLE | READ_CLOSED) != 0
     }
 
-    /// Whether the peer is known to send no more than what waits to be read.
+    /// True if the peer is known to send nothing after what waits to be read.
     pub fn is_read_closed(&self) -> bool {
         self.known() & READ_CLOSED != 0
     }
 
-    /// Whether a short read took the last that the peer sends, whose end is not a reset.
+    /// True if a short read took the last bytes of the peer, and its end was not a reset.
     pub fn is_at_end(&self) -> bool {
         self.known() & (READ_CLOSED | WRITE_CLOSED | URGENT) == READ_CLOSED
     }
@@ -280,7 +283,7 @@ impl Watched {
         self.with(|slot| slot.known)
     }
 
-    /// Does something with the slot that runs no code of others.
+    /// Applies `f` to the slot. `f` must not run foreign code.
     #[inline]
     fn with<T>(&self, f: impl FnOnce(&mut Slot) -> T) -> T {
         REACTOR.with(|reactor| f(reactor.slots.borrow_mut().at_mut(self.slot)))
@@ -289,13 +292,13 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        // At the end of its thread the table may be gone first.
+        // During thread teardown the table may be gone.
         let _ = REACTOR.try_with(|reactor| {
             let mut slots = reactor.slots.borrow_mut();
             let gone = std::mem::take(slots.at_mut(self.slot));
             slots.vacate(self.slot);
             drop(slots);
-            // Outside of the borrow: a waker of others may be the last to hold a socket.
+            // Outside the borrow: a foreign waker may own the last handle of a socket.
             drop(gone);
         });
     }
@@ -351,7 +354,8 @@ mod tests {
             let watched = Watched::new(&ours).unwrap();
             peer.write_all(b"x").unwrap();
             readable(&watched).await;
-            // As after reads that filled their buffers: the mark stays, and no turn of the event loop comes between.
+            // Like after reads that filled their buffers: the mark stays, although the loop does not poll the
+            // kernel in between.
             let reads =
                 poll_fn(|cx| Poll::Ready((0..1000).take_while(|_| watched.poll_readable(cx).is_ready()).count()));
             assert!((1..1000).contains(&reads.await));
@@ -379,7 +383,7 @@ mod tests {
         });
     }
 
-    /// A process that is being started holds every descriptor for a moment, so that closing ours does not end the watch.
+    /// While a process is being spawned it holds every descriptor, so closing ours does not end the watch.
     #[test]
     fn a_socket_is_told_nothing_of_the_one_before_in_its_slot() {
         run(async {

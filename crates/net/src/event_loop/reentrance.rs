@@ -1,5 +1,6 @@
-//! May a waker of others use the event loop when it is woken or dropped? Whatever waits, and however its wait ends. The cause:
-//! such wakers were woken and dropped while the table was borrowed that they then wanted to borrow, which panics.
+//! Tests that foreign wakers may use the event loop when they are woken or dropped, for every kind of wait
+//! and every end of one. Regression: such wakers were woken and dropped while the table was borrowed that
+//! they then borrowed, which panics.
 
 use super::{Watched, alarm, run, spawn, yield_now};
 use crate::deadline::{Timer, Wheel};
@@ -17,14 +18,14 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 thread_local! {
     static WHEEL: RefCell<Option<Rc<Wheel>>> = const { RefCell::new(None) };
-    /// Times that a [`Reentrant`] was woken, and dropped.
+    /// Number of times that a [`Reentrant`] was woken, and dropped.
     static WOKEN: Cell<u32> = const { Cell::new(0) };
     static DROPPED: Cell<u32> = const { Cell::new(0) };
-    /// Waking all timers may wake the one that does so.
+    /// Guards against recursion: waking all timers may wake this one.
     static IS_USING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Uses all that the event loop has, when woken and when dropped.
+/// A waker that uses every part of the event loop when woken and when dropped.
 struct Reentrant;
 
 impl Wake for Reentrant {
@@ -45,7 +46,7 @@ impl Drop for Reentrant {
     }
 }
 
-/// Opens and closes a socket, sets a timer and an alarm, and spawns two tasks, one of which it ends.
+/// Opens and closes a socket, sets a timer and an alarm, and spawns two tasks, one of which it aborts.
 fn use_all() {
     if IS_USING.replace(true) {
         return;
@@ -57,7 +58,7 @@ fn use_all() {
     let timer = wheel().timer();
     timer.set(timer.tick_after(MS));
     wheel().wake_all();
-    // Long, as a slow machine may take longer than a short one from here to the poll.
+    // Long, so that it does not elapse before the poll on a slow machine.
     assert!(pin!(alarm::sleep(HOUR)).poll(cx).is_pending());
     assert!(pin!(yield_now()).poll(cx).is_pending());
     spawn(async {});
@@ -69,7 +70,7 @@ fn wheel() -> Rc<Wheel> {
     WHEEL.with_borrow_mut(|wheel| wheel.get_or_insert_with(Wheel::new).clone())
 }
 
-/// Has `wait` begin with one reentrant waker, go on with another and be woken by `end`, and gives up a second wait.
+/// Polls `wait` with one reentrant waker and then another, wakes it by `end`, and drops a second wait.
 fn check<F: Future>(wait: impl Fn() -> F, end: impl AsyncFnOnce()) {
     fn poll<F: Future>(wait: Pin<&mut F>) -> Poll<F::Output> {
         wait.poll(&mut Context::from_waker(&Waker::from(Arc::new(Reentrant))))
@@ -104,12 +105,12 @@ fn a_socket_wakes_and_drops_it() {
         peers.borrow_mut().push(peer);
         let watched = Watched::new(&ours).unwrap();
         async move {
-            // The watch ends before the descriptor is closed.
+            // The watch must end before the descriptor is closed.
             let (_ours, watched) = (ours, watched);
             poll_fn(|cx| watched.poll_readable(cx)).await;
         }
     };
-    // `write_all` would call `send(2)`, which Miri refuses for a pair.
+    // `write_all` would call `send(2)`, which Miri refuses for a socket pair.
     check(wait, async || assert_eq!(rustix::io::write(&peers.borrow()[1], b"x"), Ok(1)));
 }
 
@@ -144,7 +145,7 @@ fn an_alarm_wakes_and_drops_it() {
 
 #[test]
 fn what_waits_for_others_wakes_and_drops_it() {
-    // Its wait begins once: the second poll is ready.
+    // Registers once; the second poll of `yield_now` would be ready.
     let wait = || {
         let mut polls = 0;
         async move {

@@ -1,8 +1,8 @@
-//! How does another thread wake a task of this event loop? It adds the task's key to a list, and writes to a descriptor
-//! that the event loop watches.
+//! Wakes from other threads: they add a task's key to a list and write to a descriptor that the event loop
+//! watches.
 //!
-//! The list has a lock, as such wakes are rare (a reload, an answer of the control thread, room in a full pool), and
-//! the event loop looks at it only when it was notified.
+//! The list has a lock, because such wakes are rare (a reload, an answer of the control thread, room in a
+//! full pool), and the event loop takes it only when it was notified.
 #![expect(clippy::disallowed_types, reason = "held for a push or a take, never while a task is woken")]
 
 use super::kernel::Signal;
@@ -13,48 +13,49 @@ use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 thread_local! {
-    /// Of the event loop that this thread runs. Only compared.
+    /// The event loop that this thread runs. Only compared, never dereferenced.
     static HERE: Cell<*const RemoteWaker> = const { Cell::new(ptr::null()) };
 }
 
-/// One event loop, as all threads see it.
+/// Handle of an event loop for all threads.
 #[derive(Debug)]
 pub struct RemoteWaker {
-    /// What the event loop watches.
+    /// Descriptor that the event loop watches.
     pub signal: Signal,
-    /// The tasks to be woken, `None` once the event loop has ended.
+    /// Tasks to wake; `None` once the event loop has ended.
     keys: Mutex<Option<Vec<Key>>>,
-    /// Wakes a task on the thread that runs the event loop. Passed in, as tasks know this and not the other way round.
+    /// Wakes a task on the event loop's own thread. A parameter, because `tasks` depends on this module and
+    /// not the reverse.
     wake_here: fn(Key),
 }
 
 impl RemoteWaker {
-    /// The remote waker of an event loop that is about to run, whose tasks `wake_here` wakes.
+    /// Handle of an event loop that is about to run. `wake_here` wakes its tasks.
     ///
     /// # Errors
-    /// As `eventfd(2)`.
+    /// Those of `eventfd(2)`.
     pub fn new(wake_here: fn(Key)) -> io::Result<Arc<RemoteWaker>> {
         Ok(Arc::new(RemoteWaker { signal: Signal::new()?, keys: Mutex::new(Some(Vec::new())), wake_here }))
     }
 
-    /// The event loop begins to run on this thread, which must not run another.
+    /// Marks that the event loop runs on this thread, which must not run another.
     pub fn enter(self: &Arc<RemoteWaker>) {
         assert!(!RemoteWaker::is_running(), "a thread runs one event loop at a time");
         HERE.set(Arc::as_ptr(self));
     }
 
-    /// The event loop has ended: its tasks are gone, and waking them does nothing.
+    /// Marks that the event loop has ended: waking its tasks does nothing.
     pub fn leave(&self) {
         HERE.set(ptr::null());
         *self.keys() = None;
     }
 
-    /// Whether this thread runs an event loop.
+    /// True if this thread runs an event loop.
     pub fn is_running() -> bool {
         !HERE.get().is_null()
     }
 
-    /// Whether this thread runs this event loop.
+    /// True if this thread runs this event loop.
     #[inline]
     pub fn is_here(&self) -> bool {
         ptr::eq(HERE.get(), self)
@@ -66,7 +67,7 @@ impl RemoteWaker {
         if self.is_here() { (self.wake_here)(key) } else { self.notify(key) }
     }
 
-    /// Has the event loop wake a task.
+    /// Queues a task and notifies the event loop.
     #[cold]
     fn notify(&self, key: Key) {
         if self.push(key) {
@@ -74,8 +75,8 @@ impl RemoteWaker {
         }
     }
 
-    /// Adds a task to be woken. Returns whether the event loop must be notified: it finds the others together with the
-    /// first, and after its end none.
+    /// Queues a task. Returns true if the event loop must be notified: it takes later ones together with the
+    /// first, and none after its end.
     fn push(&self, key: Key) -> bool {
         self.keys().as_mut().is_some_and(|keys| {
             keys.push(key);
@@ -83,7 +84,7 @@ impl RemoteWaker {
         })
     }
 
-    /// Wakes the tasks that other threads have asked for, in that order.
+    /// Wakes the tasks queued by other threads, in order.
     pub fn drain(&self) {
         let keys = self.keys().as_mut().map(std::mem::take);
         keys.into_iter().flatten().for_each(self.wake_here);
@@ -132,8 +133,8 @@ mod tests {
         assert!(WOKEN.take().is_empty());
     }
 
-    /// Each list that is taken has one notification, which comes after its first key: a reader that sleeps until then
-    /// misses none.
+    /// Each list that is taken has one notification, raised after its first key, so a reader that sleeps
+    /// until then misses none.
     #[test]
     fn nothing_is_lost_between_threads() {
         const EACH: u64 = if cfg!(miri) { 50 } else { 5_000 };

@@ -1,4 +1,4 @@
-//! The rest of a task that keeps the time of its thread, while nothing happens there.
+//! Rest of the task that keeps the time of its thread: waits while nothing happens there.
 
 use super::alarm;
 use super::tasks::go_first;
@@ -7,8 +7,8 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Instant;
 
-/// Waits until anything happens on this thread, and goes before all that it causes. One task of a thread may. `until`: when it
-/// continues though nothing has happened.
+/// Waits until anything happens on this thread, or until `until`, and continues before all tasks that it
+/// woke. Only one task of a thread may use it.
 pub async fn rest(until: Option<Instant>) {
     let mut is_resting = false;
     let mut alarm = until.map(alarm::sleep_until);

@@ -1,4 +1,4 @@
-//! What else can be ready to be read? A descriptor that is no connection, and that others may hold too.
+//! Watched descriptors other than connections, which may be shared with other threads or processes.
 
 use super::reactor::{self, Watched};
 use rustix::fd::AsFd;
@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::io;
 use std::ops::Deref;
 
-/// A descriptor that is watched, until this is dropped.
+/// A descriptor that is watched until this is dropped.
 #[derive(Debug)]
 pub struct Source<T: AsFd> {
     watched: Watched,
@@ -14,20 +14,20 @@ pub struct Source<T: AsFd> {
 }
 
 impl<T: AsFd> Source<T> {
-    /// Watches a descriptor that does not block.
+    /// Watches a non-blocking descriptor.
     ///
     /// # Errors
-    /// As `epoll_ctl(2)`.
+    /// Those of `epoll_ctl(2)`.
     pub fn new(inner: T) -> io::Result<Source<T>> {
         Ok(Source { watched: Watched::new(&inner)?, inner })
     }
 
-    /// Waits until something may be read.
+    /// Waits until a read may succeed.
     pub async fn readable(&self) {
         poll_fn(|cx| self.watched.poll_readable(cx)).await;
     }
 
-    /// Nothing is left to be read.
+    /// Notes that nothing is left to read.
     pub fn note_empty(&self) {
         self.watched.note_empty();
     }
@@ -43,7 +43,7 @@ impl<T: AsFd> Deref for Source<T> {
 
 impl<T: AsFd> Drop for Source<T> {
     fn drop(&mut self) {
-        // Closing ends a watch only when the last copy of the descriptor is closed.
+        // Closing ends a watch only with the last copy of the descriptor.
         reactor::forget(&self.inner);
     }
 }

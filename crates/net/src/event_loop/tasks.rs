@@ -1,5 +1,5 @@
-//! Which tasks can go on? Those that were woken, in that order. Tasks are made and run on one thread, which wakes them
-//! without a lock or an atomic operation; other threads use the [`RemoteWaker`].
+//! Tasks of a thread and the queue of those that are ready. They are spawned, run and woken on one thread,
+//! without locks or atomic operations; other threads use the [`RemoteWaker`].
 
 use super::remote_waker::RemoteWaker;
 use super::task_waker::TaskWaker;
@@ -15,63 +15,63 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Looks at what the kernel has after which a task that has used up its turn continues though others are ready: they may never end,
-/// and each such look comes after up to 64 of their turns.
+/// Polls of the kernel after which a task that has used up its turn continues although others are ready.
+/// Those may never end, and up to 64 of their turns precede each poll.
 const LOOKS_MAX: u32 = 4;
 
-/// The future that the event loop was started for.
+/// Key of the future that the event loop was started for.
 pub const ROOT: Key = Key::NONE;
 
 thread_local! {
     static TASKS: Tasks = const { Tasks::new() };
 }
 
-/// What a task does.
 type Work = Pin<Box<dyn Future<Output = ()>>>;
 
-/// The tasks of a thread.
+/// Scheduler state of a thread.
 struct Tasks {
     slots: RefCell<SlotTable<Slot>>,
-    /// The tasks that can go on.
+    /// Tasks that are ready, in order.
     ready: RefCell<VecDeque<Key>>,
-    /// The tasks that go on after the next look at what the kernel has.
+    /// Tasks to wake after the next poll of the kernel.
     after_look: RefCell<Vec<WakerSlot>>,
     is_root_ready: Cell<bool>,
-    /// The tasks that have used up their turns. One continues when no other is ready, so that however many they are, a task that is
-    /// woken waits for one of them.
+    /// Tasks that have used up their turns. One continues whenever no other task is ready, so a task that is
+    /// woken waits for one of them, however many there are.
     spent: RefCell<VecDeque<Key>>,
     is_root_spent: Cell<bool>,
-    /// Looks at what the kernel has since one of them continued.
+    /// Polls of the kernel since one of them continued.
     looks: Cell<u32>,
-    /// The task that goes before all others after the next look, if there is one.
+    /// Task that precedes all others after the next poll, if any.
     first: Cell<Option<Key>>,
 }
 
 #[derive(Default)]
 struct Slot {
     is_ready: bool,
-    /// True while the task is among those that have used up their turns.
+    /// True while the task is in [`Tasks::spent`].
     is_spent: bool,
-    /// To be ended when its turn is over.
+    /// True if the task ends after its turn.
     is_aborted: bool,
-    /// A panic of it ends the event loop.
+    /// True if its panic ends the event loop.
     is_essential: bool,
-    /// Not there while the task has its turn.
+    /// `None` during the task's turn.
     work: Option<Work>,
-    /// Made at the first turn, not there during one. Stays for the next task unless others have it.
+    /// Created at the first turn, `None` during one. Kept for the next task of the slot unless others hold
+    /// it.
     waker: Option<Arc<TaskWaker>>,
 }
 
-/// A task that was spawned. It goes on without this.
+/// Handle of a spawned task, which continues when this is dropped.
 #[derive(Debug)]
 pub struct Task(Key);
 
-/// An event loop that runs on this thread. Dropping it ends all tasks.
+/// A running event loop. Dropping it ends all its tasks.
 pub struct Running {
     remote: Arc<RemoteWaker>,
 }
 
-/// Begins an event loop on this thread. Its root is ready.
+/// Starts an event loop on this thread, with its root ready.
 pub fn begin(remote: &Arc<RemoteWaker>) -> Running {
     remote.enter();
     wake(ROOT);
@@ -93,24 +93,25 @@ impl Drop for Running {
             tasks.is_root_ready.set(false);
             tasks.is_root_spent.set(false);
             tasks.first.set(None);
-            // They belong to this event loop.
+            // Wakers belong to this event loop.
             tasks.slots.borrow_mut().iter_mut().for_each(|(_, slot)| slot.waker = None);
         });
         self.remote.leave();
     }
 }
 
-/// Starts a task on this thread, which must run an event loop. If it panics, it ends alone.
+/// Spawns a task on this thread, which must run an event loop. A panic ends only the task.
 pub fn spawn(future: impl Future<Output = ()> + 'static) -> Task {
     start(Box::pin(future), false)
 }
 
-/// As [`spawn`], of a future that is made on the heap.
+/// Like [`spawn`], for a future built on the heap.
 pub fn spawn_made<F: Future<Output = ()> + 'static>(make: impl FnOnce() -> F) -> Task {
     start(boxed(make), false)
 }
 
-/// As [`spawn`], of a task without which the event loop would go on and serve nothing: if it panics, the event loop ends.
+/// Like [`spawn`], for a task without which the event loop would serve nothing: its panic ends the event
+/// loop.
 pub fn spawn_essential(future: impl Future<Output = ()> + 'static) -> Task {
     start(Box::pin(future), true)
 }
@@ -130,7 +131,7 @@ fn start(work: Work, is_essential: bool) -> Task {
 }
 
 impl Task {
-    /// Ends the task, unless it is over.
+    /// Ends the task, unless it has completed.
     pub fn abort(&self) {
         let work = TASKS.with(|tasks| {
             let mut slots = tasks.slots.borrow_mut();
@@ -140,12 +141,12 @@ impl Task {
             vacate_task(&mut slots, self.0.slot());
             Some(work)
         });
-        // Outside of the borrow: what the task holds may use the tasks when it is dropped.
+        // Outside the borrow: dropping what the task holds may use other tasks.
         drop(work);
     }
 }
 
-/// The task whose turn it is. It then has the turn, with what a turn allows.
+/// Next task in the queue. Starts its turn with a full budget.
 #[inline]
 pub fn next() -> Option<Key> {
     TASKS.with(|tasks| {
@@ -158,7 +159,7 @@ pub fn next() -> Option<Key> {
     })
 }
 
-/// Gives a task of the event loop that `remote` belongs to its turn.
+/// Polls a task of the event loop that `remote` belongs to.
 pub fn poll(key: Key, remote: &Arc<RemoteWaker>) {
     TASKS.with(|tasks| {
         let (mut work, waker) = {
@@ -169,7 +170,7 @@ pub fn poll(key: Key, remote: &Arc<RemoteWaker>) {
             (work, slot.waker.take())
         };
         let waker = waker.unwrap_or_else(|| TaskWaker::new(key, remote));
-        // A panic ends one task, mostly; what it had in hand is dropped as at any other end.
+        // A panic usually ends only the task; what it held is dropped as at any other end.
         let polled = catch_unwind(AssertUnwindSafe(|| TaskWaker::lend(&waker, |cx| work.as_mut().poll(cx))));
         let mut slots = tasks.slots.borrow_mut();
         let slot = slots.at_mut(key.slot());
@@ -190,15 +191,15 @@ pub fn poll(key: Key, remote: &Arc<RemoteWaker>) {
     });
 }
 
-/// Whether no task can go on before something comes.
+/// True if no task can continue before an event arrives.
 pub fn are_all_waiting() -> bool {
     TASKS.with(|tasks| {
         tasks.ready.borrow().is_empty() && tasks.after_look.borrow().is_empty() && tasks.spent.borrow().is_empty()
     })
 }
 
-/// Wakes the tasks that wait for the look at the kernel that was just taken. If that leaves time, the one continues that has
-/// waited longest of those that have used up their turns.
+/// Wakes the tasks that wait for the poll of the kernel that has just been done. If no other task is ready,
+/// continues the oldest of those that have used up their turns.
 #[inline]
 pub fn after_look() {
     TASKS.with(|tasks| {
@@ -211,7 +212,7 @@ pub fn after_look() {
         }
         let mut wakers = tasks.after_look.take();
         wakers.drain(..).for_each(|waker| waker.wake());
-        // The room is used again, unless waking has put something there.
+        // Keeps the memory, unless waking has queued something new.
         let mut now = tasks.after_look.borrow_mut();
         if now.is_empty() {
             *now = wakers;
@@ -219,10 +220,10 @@ pub fn after_look() {
     });
 }
 
-/// Lets a task go on.
+/// Queues a task as ready, unless it is.
 #[inline]
 pub fn wake(key: Key) {
-    // At the end of its thread there may be no tasks any more.
+    // During thread teardown there may be no tasks.
     let _ = TASKS.try_with(|tasks| {
         if tasks.set_ready(key) {
             tasks.ready.borrow_mut().push_back(key);
@@ -230,7 +231,7 @@ pub fn wake(key: Key) {
     });
 }
 
-/// Lets a task continue before all others.
+/// Marks a task as ready, ahead of all others.
 fn wake_first(key: Key) {
     TASKS.with(|tasks| {
         if tasks.set_ready(key) {
@@ -239,11 +240,11 @@ fn wake_first(key: Key) {
     });
 }
 
-/// Wakes the task of `cx` when others have had their turns.
+/// Wakes the task of `cx` after others have had their turns.
 #[cold]
 pub fn wait_for_turn(cx: &Context<'_>) {
     TASKS.with(|tasks| match WakerSlot::of(cx) {
-        // Whatever waits within the task, it continues once.
+        // However many futures of the task wait, it is queued once.
         WakerSlot::Task(key) => {
             if tasks.set_spent(key, true) {
                 tasks.spent.borrow_mut().push_back(key);
@@ -253,14 +254,15 @@ pub fn wait_for_turn(cx: &Context<'_>) {
     });
 }
 
-/// Has the task of `cx` go before all others after the next look at what the kernel has. One task of a thread may.
+/// Puts the task of `cx` before all others after the next poll of the kernel. Only one task of a thread may
+/// use it.
 pub fn go_first(cx: &Context<'_>) {
     if let WakerSlot::Task(key) = WakerSlot::of(cx) {
         TASKS.with(|tasks| tasks.first.set(Some(key)));
     }
 }
 
-/// Lets others have their turn first, also those for which the kernel has something by now.
+/// Lets other tasks run first, including those that the kernel has events for.
 pub async fn yield_now() {
     let mut waited = false;
     poll_fn(|cx| {
@@ -293,7 +295,7 @@ impl Tasks {
         self.after_look.borrow_mut().push(waker);
     }
 
-    /// Notes that a task is ready; returns true if that is new.
+    /// Marks a task as ready; returns true if it was not.
     #[inline]
     fn set_ready(&self, key: Key) -> bool {
         if key == ROOT {
@@ -323,7 +325,7 @@ impl Tasks {
         }
     }
 
-    /// Notes whether a task has used up its turn; returns true if that is new.
+    /// Sets whether a task has used up its turn; returns true if that changed.
     fn set_spent(&self, key: Key, is_spent: bool) -> bool {
         let before = if key == ROOT {
             self.is_root_spent.replace(is_spent)
@@ -336,7 +338,7 @@ impl Tasks {
         before != is_spent
     }
 
-    /// Takes out the tasks that are left.
+    /// Removes all remaining tasks, and returns their futures.
     fn take_all(&self) -> Vec<Work> {
         let mut slots = self.slots.borrow_mut();
         let mut all = Vec::new();
@@ -350,7 +352,7 @@ impl Tasks {
     }
 }
 
-/// Leaves the slot of a task whose work was taken out. Its waker stays there.
+/// Vacates the slot of a task whose future was taken. Its waker stays.
 fn vacate_task(slots: &mut SlotTable<Slot>, number: u32) {
     let slot = slots.at_mut(number);
     (slot.is_ready, slot.is_spent, slot.is_aborted, slot.is_essential) = (false, false, false, false);
@@ -437,7 +439,7 @@ mod tests {
         let panic = ended.expect_err("the root waits for ever");
         assert_eq!(panic.downcast_ref(), Some(&"as it should in this test"));
         assert_eq!(Rc::strong_count(&held), 1, "what the others hold is dropped");
-        // A task that is aborted ends alone, and the thread can run another event loop.
+        // An aborted task ends alone, and the thread can run another event loop.
         run(async {
             spawn_essential(std::future::pending()).abort();
             spawn_essential(async {});
@@ -532,7 +534,7 @@ mod tests {
 
     #[test]
     fn a_task_has_one_waker_for_life_and_the_next_of_its_slot_another_if_that_is_kept() {
-        /// Spawns a task of two turns that keeps a clone in each.
+        /// Spawns a task of two turns that keeps a clone of its waker in each.
         async fn kept() -> Vec<Waker> {
             let kept = Rc::new(RefCell::new(Vec::new()));
             let keeps = kept.clone();
@@ -564,7 +566,7 @@ mod tests {
         .unwrap();
     }
 
-    /// Another thread may poll something with a waker of this one: it is no waker of an event loop there.
+    /// Another thread may poll a future with a waker of this one, which there is a foreign waker.
     #[test]
     fn a_waker_of_another_threads_event_loop_is_not_taken_for_one_of_here() {
         let woken = run(async {

@@ -1,7 +1,8 @@
-//! A waker that waits on its own thread. For a task of this event loop it is the task's key: cheap to copy and to drop.
+//! A waker stored on its own thread. For a task of this event loop it is the task's key, which is cheap to
+//! copy and drop.
 //!
-//! Waking, cloning or dropping any other waker runs code of others, which may open sockets, set timers or spawn tasks. So none
-//! of these happens while a table of this thread is borrowed.
+//! Waking, cloning or dropping any other waker runs foreign code, which may open sockets, set timers or spawn
+//! tasks. So none of that happens while a table of this thread is borrowed.
 
 use super::task_waker::TaskWaker;
 use super::tasks;
@@ -9,17 +10,17 @@ use evenkeel_balance::slab::Key;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
-/// What is to be woken on this thread. Cloning one runs no code of others; dropping one may.
+/// A waker of this thread. Cloning runs no foreign code; dropping may.
 #[derive(Clone, Debug)]
 pub enum WakerSlot {
-    /// A task of this event loop.
+    /// Task of this thread's event loop, by key.
     Task(Key),
-    /// The waker of something that is polled by other means. Counted, as it is rare, and many sleep.
+    /// Waker of a future that is polled by other means. In an `Rc`, which keeps slots small; such wakers are rare.
     Other(Rc<Waker>),
 }
 
 impl WakerSlot {
-    /// The waker of `cx`. May run code of others.
+    /// The waker of `cx`. May run foreign code.
     #[inline]
     pub fn of(cx: &Context<'_>) -> WakerSlot {
         match TaskWaker::key_here(cx.waker()) {
@@ -28,7 +29,8 @@ impl WakerSlot {
         }
     }
 
-    /// Keeps the waker of `cx`, if it and the one before it are of tasks of this event loop. Runs no code of others.
+    /// Stores the waker of `cx` if it and the previous one belong to tasks of this event loop; false
+    /// otherwise. Runs no foreign code.
     #[inline]
     pub fn note_task(slot: &mut Option<WakerSlot>, cx: &Context<'_>) -> bool {
         let key = TaskWaker::key_here(cx.waker());
@@ -44,7 +46,7 @@ impl WakerSlot {
         WakerSlot::Other(Rc::new(cx.waker().clone()))
     }
 
-    /// Wakes a task of this event loop, and puts any other waker into `others`. Runs no code of others.
+    /// Wakes a task of this event loop, or moves any other waker to `others`. Runs no foreign code.
     #[inline]
     pub fn wake_task_or_leave(self, others: &mut Vec<WakerSlot>) {
         match self {
@@ -53,7 +55,7 @@ impl WakerSlot {
         }
     }
 
-    /// Wakes it. May run code of others.
+    /// Wakes the task. May run foreign code.
     #[inline]
     pub fn wake(&self) {
         match self {

@@ -1,4 +1,4 @@
-//! The edges of buffers and records: more waits than fits, the end has no room, and half a record has come.
+//! Edge cases of buffers and records: more waits than fits, no room for the end, and half a record.
 
 use super::tests::{configs, shaken};
 use crate::buffer::Buf;
@@ -11,7 +11,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// Issues tickets of 30 KB each, as for clients with long chains of certificates, and accepts none.
+/// Issues tickets of 30 KB, as for clients with long certificate chains, and accepts none.
 #[derive(Debug)]
 struct Long;
 
@@ -44,7 +44,7 @@ async fn read_all(from: &Transport) -> std::io::Result<Vec<u8>> {
     }
 }
 
-/// Tickets leave with the first data, and everything behind them depends on all of them.
+/// Tickets are sent with the first data, and all later records depend on them.
 #[test]
 fn tickets_that_fill_several_buffers_come_before_the_data() {
     run(async {
@@ -58,7 +58,7 @@ fn tickets_that_fill_several_buffers_come_before_the_data() {
                     server.write_all(&mut Buf::holding(text.as_bytes())).await.unwrap();
                 }
                 server.shutdown_write();
-                // Bytes that the kernel did not take are sent while this waits.
+                // Bytes that the kernel did not accept are sent while this waits.
                 assert_eq!(read_all(&server).await.unwrap(), b"thanks");
             });
             assert_eq!(read_all(&client).await.unwrap(), text.as_bytes(), "{tickets} tickets");
@@ -68,7 +68,7 @@ fn tickets_that_fill_several_buffers_come_before_the_data() {
     .unwrap();
 }
 
-/// The data leaves any room in the buffer behind it, even too little for the `close_notify`.
+/// The data leaves any amount of room after it, even too little for the `close_notify`.
 #[test]
 fn the_end_comes_behind_data_of_any_length() {
     run(async {
@@ -88,7 +88,7 @@ fn the_end_comes_behind_data_of_any_length() {
     .unwrap();
 }
 
-/// Bytes that arrive between requests were sent before the next one, and are not its answer.
+/// Bytes that arrive between requests were sent before the next one, so they cannot be its response.
 #[test]
 fn an_idle_connection_with_the_front_of_a_record_is_not_quiet() {
     run(async {
@@ -102,7 +102,7 @@ fn an_idle_connection_with_the_front_of_a_record_is_not_quiet() {
                 assert_eq!(peer.send_now(front), front.len());
                 poll_fn(|cx| below.poll_peek(cx)).await.unwrap();
                 assert!(!client.is_quiet(), "{front:?}");
-                // It stays so once the socket is empty.
+                // Still true once the socket is empty.
                 assert!(!client.is_quiet(), "{front:?}");
             }
         }
@@ -110,7 +110,8 @@ fn an_idle_connection_with_the_front_of_a_record_is_not_quiet() {
     .unwrap();
 }
 
-/// A ticket for which the reader has no room is opened beside it. The data behind it came with it, and nothing more may come.
+/// A ticket that does not fit into the reader's buffer is opened in another. The data after it has already
+/// arrived, and nothing more may come.
 #[test]
 fn data_behind_tickets_is_read_however_little_room_there_is() {
     run(async {
@@ -129,7 +130,7 @@ fn data_behind_tickets_is_read_however_little_room_there_is() {
     .unwrap();
 }
 
-/// RFC 8446 section 6.2: behind a fatal alert both sides close the connection.
+/// RFC 8446 section 6.2: after a fatal alert both sides close the connection.
 #[test]
 fn nothing_follows_a_fatal_alert() {
     run(async {
@@ -142,7 +143,7 @@ fn nothing_follows_a_fatal_alert() {
         assert_eq!(client.read_some().await.unwrap_err().kind(), ErrorKind::ConnectionAborted);
         assert_eq!(client.write_some(b"more").await.unwrap_err().kind(), ErrorKind::BrokenPipe);
         drop(client);
-        // Neither has sent a close_notify behind it.
+        // Neither side has sent a close_notify after it.
         let mut left = Buf::take();
         assert_eq!(server.as_tls().unwrap().socket().read(&mut left).await.unwrap(), 0);
     })

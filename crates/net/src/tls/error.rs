@@ -1,4 +1,4 @@
-//! Why did a handshake fail? One row for each cause: its label in metrics, and what people read.
+//! Causes of failed handshakes, a row for each: the label in metrics and the text for people.
 
 use super::record::Fault;
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
@@ -6,7 +6,7 @@ use std::{fmt, io};
 
 macro_rules! causes {
     ($($name:ident $label:literal $text:literal,)*) => {
-        /// Why a handshake failed.
+        /// Cause of a failed handshake.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Cause { $(#[doc = $text] $name,)* }
 
@@ -14,7 +14,7 @@ macro_rules! causes {
             /// Labels of the metrics, in the order of the causes.
             pub const LABELS: [&str; [$($label,)*].len()] = [$($label,)*];
 
-            /// For people.
+            /// Sentence for logs and error messages.
             pub fn text(self) -> &'static str {
                 match self { $(Cause::$name => $text,)* }
             }
@@ -47,25 +47,25 @@ causes! {
     Internal "internal" "internal error in the handshake",
 }
 
-/// A handshake that failed.
+/// Error of a failed handshake.
 #[derive(Debug)]
 pub struct HandshakeError {
-    /// Why.
     pub cause: Cause,
-    /// The name that the client asked for, as far as it is known.
+    /// Server name in the ClientHello, if that was read.
     pub server_name: Option<Box<str>>,
-    /// Whether the peer had sent anything.
+    /// True if the peer had sent anything.
     pub heard: bool,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 impl HandshakeError {
-    /// One that failed for this cause.
+    /// A failure for this cause, from a peer that had sent something.
     pub fn new(cause: Cause) -> HandshakeError {
         HandshakeError { cause, server_name: None, heard: true, source: None }
     }
 
-    /// Whether the peer was told, or is about to be, and reads that only if nothing that it sends is left unread.
+    /// True if the peer was sent an alert or gets an answer, which it reads only if all that it sends is
+    /// read.
     pub fn is_told(&self) -> bool {
         !matches!(self.cause, Cause::Closed | Cause::Timeout | Cause::TooMany | Cause::Displaced | Cause::NotTls)
     }
@@ -108,7 +108,7 @@ impl std::error::Error for HandshakeError {
     }
 }
 
-/// What an alert is called.
+/// Name of an alert by its code; `unknown` if not registered.
 pub fn alert_name(alert: u8) -> &'static str {
     AlertDescription::from(alert).as_str().unwrap_or("unknown")
 }
@@ -139,7 +139,7 @@ fn cause_of(error: &Error) -> Cause {
             AlertDescription::NoApplicationProtocol => Cause::Protocol,
             AlertDescription::CertificateRequired => Cause::CertificateRequired,
             AlertDescription::UnrecognisedName => Cause::NoCertificate,
-            // What clients say of a certificate that they do not believe.
+            // Alerts of clients that do not trust the certificate.
             AlertDescription::UnknownCA
             | AlertDescription::BadCertificate
             | AlertDescription::CertificateUnknown
@@ -155,7 +155,7 @@ fn cause_of(error: &Error) -> Cause {
             | InvalidMessage::CertificatePayloadTooLarge,
         )
         | Error::PeerSentOversizedRecord => Cause::TooLarge,
-        // What rustls says where no certificate was found for the name.
+        // The error that rustls returns if no certificate matches the name.
         Error::General(why) if why.starts_with("no server certificate") => Cause::NoCertificate,
         Error::General(_) | Error::FailedToGetCurrentTime | Error::FailedToGetRandomBytes | Error::Other(_) => {
             Cause::Internal

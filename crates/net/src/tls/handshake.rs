@@ -1,5 +1,5 @@
-//! How do two sides become a [`Session`]? rustls decides; here its records are read, one at a time, so that none behind the
-//! handshake is taken, and what it wants to say is sent.
+//! TLS handshakes. rustls makes the decisions; this reads records one at a time, so that none after the
+//! handshake is consumed, and sends what rustls produces. The result is a [`Session`].
 
 use super::error::{Cause, HandshakeError};
 use super::info::Info;
@@ -18,26 +18,26 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::ready;
 
-/// What a record of a handshake begins with.
+/// Content type of handshake records.
 const HANDSHAKE: u8 = 22;
 
-/// A handshake that is over.
+/// Result of a completed handshake.
 pub(super) struct Done {
     pub(super) session: Session,
     pub(super) info: Info,
-    /// What came behind it.
+    /// Bytes received after the handshake.
     pub(super) held: Buf,
 }
 
-/// One look at the records.
+/// Result of passing records to rustls.
 struct Look {
-    /// Bytes at their front that are done with.
+    /// Bytes at their front that were consumed.
     used: usize,
-    /// Whether the handshake is over.
+    /// True once the handshake is complete.
     done: Result<bool, Error>,
 }
 
-/// Takes what rustls wants to say behind `$out`.
+/// Appends the output of rustls to `$out`.
 macro_rules! encode {
     ($data:expr, $out:expr) => {{
         let at = $out.len();
@@ -49,7 +49,7 @@ macro_rules! encode {
     }};
 }
 
-/// Shows rustls `records`; takes what it wants to say.
+/// Passes `records` to rustls, and appends its output to `$out`.
 macro_rules! look {
     ($connection:expr, $records:expr, $out:expr) => {{
         let records: &mut [u8] = $records;
@@ -67,7 +67,7 @@ macro_rules! look {
                 }
                 Ok(ConnectionState::BlockedHandshake) => Some(Ok(false)),
                 Ok(ConnectionState::WriteTraffic(_)) => Some(Ok(true)),
-                // Records are shown one by one, and none behind the last of the handshake.
+                // Records are passed one by one, and none after the end of the handshake.
                 Ok(_) => Some(Err(Error::HandshakeNotComplete)),
                 Err(error) => Some(Err(error)),
             };
@@ -77,7 +77,8 @@ macro_rules! look {
             }
         };
         if done.is_err() {
-            // An alert for the peer may wait. (rustls remembers places in the records: it must see the same ones again.)
+            // An alert for the peer may be pending. rustls remembers positions in the records, so it must see
+            // the same ones again.
             while $connection.wants_write() {
                 let UnbufferedStatus { discard, state, .. } = $connection.process_tls_records(&mut records[used..]);
                 let Ok(ConnectionState::EncodeTlsData(mut data)) = state else { break };
@@ -89,20 +90,21 @@ macro_rules! look {
     }};
 }
 
-/// Shakes hands: `$connection` afterwards, and what came behind the handshake and is still to be sent.
+/// Runs the handshake of `$connection`. Evaluates to the bytes received after it, and the output still to be
+/// sent.
 macro_rules! shake {
     ($socket:expr, $connection:expr, $held:expr, $check:expr) => {{
         let (socket, connection): (&Stream, _) = ($socket, &mut $connection);
         let mut held: Buf = $held;
         let mut out: Vec<u8> = Vec::new();
-        // Bytes at the front of `held` that rustls has seen: messages may come in several records.
+        // Bytes at the front of `held` that rustls has seen. A message may span several records.
         let mut seen = 0;
-        // The client speaks first.
+        // The client sends the first message.
         let mut due = held.is_empty() && look_first!(connection, out);
         loop {
             let next = record::end(&held.filled()[seen..]);
             let whole = match next {
-                // rustls is shown it to say so to the peer.
+                // Passed on all the same, so that rustls produces the alert.
                 Some(len) if len > record::HEADER + BODY_MAX => Some(held.len()),
                 Some(len) if seen + len <= held.len() => Some(seen + len),
                 _ => None,
@@ -112,7 +114,7 @@ macro_rules! shake {
                 let said = !out.is_empty();
                 send(socket, &mut out).await?;
                 if said {
-                    // The answer is not there yet.
+                    // The answer cannot be there yet.
                     let _ = socket.watch();
                 }
                 if !held.is_empty() && held.len() >= HELD_MAX {
@@ -132,7 +134,7 @@ macro_rules! shake {
                 }
                 Ok(_) => {}
                 Err(error) => {
-                    // Said if it can be at once: there is nothing more to wait for.
+                    // Sent only if possible at once: there is nothing more to wait for.
                     socket.send_now(&out);
                     return Err(HandshakeError::of_tls(error));
                 }
@@ -141,7 +143,7 @@ macro_rules! shake {
     }};
 }
 
-/// What a client says before anything came.
+/// Produces the first message of a client.
 macro_rules! look_first {
     ($connection:expr, $out:expr) => {{
         let Look { done, .. } = look!($connection, &mut [], $out);
@@ -150,11 +152,11 @@ macro_rules! look_first {
     }};
 }
 
-/// Bytes of a message that is not whole: what a buffer holds, less what makes reads worthwhile.
+/// Most bytes of an incomplete message: the capacity of a buffer.
 const HELD_MAX: usize = crate::buffer::CAPACITY;
 
-/// Shakes hands as a server. `early`: bytes that were read already; `begins`: called when the ClientHello is whole, before rustls
-/// gets all of it.
+/// Runs a handshake as a server. `early` holds bytes that were read already; `begins` is called when the
+/// ClientHello is complete, before rustls gets all of it, and may refuse it.
 pub(super) async fn accept(
     socket: &Stream,
     config: Arc<ServerConfig>,
@@ -165,9 +167,9 @@ pub(super) async fn accept(
     let early = early.unwrap_or_else(Buf::none);
     let mut server_name = None;
     let mut heard = false;
-    // `None` once the ClientHello has come.
+    // `None` once the ClientHello is complete.
     let mut begins = Some(begins);
-    // rustls tells it to buffered connections alone.
+    // rustls reports the name only for buffered connections.
     let mut check = |held: &Buf| -> Result<(), HandshakeError> {
         heard = true;
         if begins.is_none() {
@@ -177,7 +179,7 @@ pub(super) async fn accept(
         match tls_hello::read(held.filled()) {
             Ok(None) => return Ok(()),
             Ok(Some(hello)) => server_name = hello.server_name,
-            // rustls finds the fault as well.
+            // rustls reports this fault too.
             Err(_) => {}
         }
         begins.take().map_or(Ok(()), |begins| begins())
@@ -189,7 +191,7 @@ pub(super) async fn accept(
     let (held, mut out) = shaken.map_err(|error| error.of_client(server_name.as_deref(), heard))?;
     let info = Info::new(&connection, server_name.as_deref());
     if info.version == "TLSv1.2" {
-        // The client waits for it. Tickets of TLS 1.3 may as well go with the first response.
+        // The client waits for it. Tickets of TLS 1.3 may be sent with the first response.
         send(socket, &mut out).await?;
     }
     let secrets = connection.dangerous_into_kernel_connection().map_err(HandshakeError::of_tls)?;
@@ -197,7 +199,7 @@ pub(super) async fn accept(
     Ok(Done { session, info, held })
 }
 
-/// As a client. Its last words go with the first data.
+/// Runs a handshake as a client. Its last message is sent with the first data.
 pub(super) async fn connect(
     socket: &Stream,
     config: Arc<ClientConfig>,
@@ -212,7 +214,7 @@ pub(super) async fn connect(
     Ok(Done { session, info, held })
 }
 
-/// Looks at the first byte of a client.
+/// Checks the first byte of a client.
 fn check_first(held: &Buf) -> Result<(), HandshakeError> {
     match held.filled().first() {
         Some(&HANDSHAKE) | None => Ok(()),
@@ -221,7 +223,7 @@ fn check_first(held: &Buf) -> Result<(), HandshakeError> {
     }
 }
 
-/// Sends all of it.
+/// Sends all bytes, and empties the buffer.
 async fn send(socket: &Stream, out: &mut Vec<u8>) -> Result<(), HandshakeError> {
     let mut sent = 0;
     poll_fn(|cx| {
@@ -235,12 +237,12 @@ async fn send(socket: &Stream, out: &mut Vec<u8>) -> Result<(), HandshakeError> 
     Ok(())
 }
 
-/// Reads more behind `held`. While it waits it holds no more memory than what came needs.
+/// Reads more bytes after `held`. While waiting, holds no more memory than the received bytes need.
 async fn read(socket: &Stream, mut held: Buf) -> Result<Buf, HandshakeError> {
     let (n, buf) = poll_fn(|cx| {
         let room = || {
             let mut buf = Buf::take_whole();
-            // Less than HELD_MAX, which leaves room.
+            // `held` is shorter than HELD_MAX, which leaves room.
             let copied = buf.extend_some(held.filled());
             debug_assert_eq!(copied, held.len());
             buf

@@ -1,32 +1,33 @@
-//! What was agreed in a handshake? For logs, for fields that endpoints get, and for the choice of the protocol above.
+//! Result of a handshake, for logs, for header fields sent to endpoints, and for the choice of the
+//! application protocol.
 
 use rustls::pki_types::CertificateDer;
 use rustls::{CipherSuite, CommonState, HandshakeKind, ProtocolVersion};
 
-/// What a handshake has agreed.
+/// Parameters that a handshake has negotiated.
 #[derive(Clone, Debug)]
 pub struct Info {
-    /// `TLSv1.3` or `TLSv1.2`.
+    /// Protocol version: `TLSv1.3` or `TLSv1.2`.
     pub version: &'static str,
-    /// The cipher suite, by its registered name.
+    /// Cipher suite, by its registered name.
     pub cipher: &'static str,
-    /// The name that the client asked for.
+    /// Server name that the client requested (SNI).
     pub server_name: Option<Box<str>>,
-    /// The protocol above, if both sides named one.
+    /// Application protocol (ALPN), if one was negotiated.
     pub alpn: Option<Box<[u8]>>,
-    /// Whether an earlier session went on, without certificates.
+    /// True if an earlier session was resumed, without certificates.
     pub resumed: bool,
-    /// The certificates that the peer has shown, its own first. Those of the earlier session, if one went on.
+    /// Certificates of the peer, its own first. Those of the earlier session if one was resumed.
     pub peer_certificates: Vec<CertificateDer<'static>>,
     pub(super) note: Note,
 }
 
-/// What is said of a connection again and again, made once: [`Info::note`].
+/// Texts that are needed repeatedly on a connection, built once: [`Info::note`].
 #[derive(Clone, Debug, Default)]
 pub struct Note {
-    /// Fields of heads, with the ends of their lines.
+    /// Header fields with their line endings.
     pub fields: Box<[u8]>,
-    /// Members of a line of the access log.
+    /// Members of an access log line.
     pub log: Box<[u8]>,
 }
 
@@ -46,18 +47,18 @@ impl Info {
         }
     }
 
-    /// What was made of it once for all that is said on the connection.
+    /// Texts built once for the connection.
     pub fn note(&self) -> &Note {
         &self.note
     }
 
-    /// Whether the protocol above is HTTP/2.
+    /// True if HTTP/2 was negotiated.
     pub fn is_h2(&self) -> bool {
         self.alpn.as_deref() == Some(b"h2")
     }
 }
 
-/// The name by which a suite is registered. Those that rustls knows.
+/// Registered name of a suite that rustls supports.
 fn name(suite: CipherSuite) -> &'static str {
     match suite {
         CipherSuite::TLS13_AES_128_GCM_SHA256 => "TLS_AES_128_GCM_SHA256",

@@ -1,12 +1,13 @@
-//! How is a connection carried by TLS? rustls shakes hands ([`handshake`]); behind that records are sealed and opened here,
-//! with the keys that it hands over, so that bytes are copied once by the cipher and by nothing else, and an idle connection
+//! TLS connections. rustls runs the handshake ([`handshake`]); afterwards records are sealed and opened here,
+//! with the keys that it hands over, so that the cipher's own pass is the only copy and an idle connection
 //! holds two keys and no buffer. In this order:
 //!
 //! 1. [`record`]: one record, sealed or opened. No I/O.
-//! 2. [`session`]: both directions behind a handshake: data, tickets, new keys, alerts. No I/O.
-//! 3. [`handshake`]: until there is a session, or an [`error`]; [`info`]: what was agreed.
-//! 4. [`towards`]: what endpoints of a pool have to prove.
-//! 5. [`state`]: a session, and what waits on it; [`stream`]: a socket and that, as [`Transport`](crate::transport::Transport) shows it.
+//! 2. [`session`]: both directions after a handshake: data, tickets, key updates, alerts. No I/O.
+//! 3. [`handshake`]: leads to a session or an [`error`]; [`info`]: the parameters negotiated.
+//! 4. [`towards`]: configuration and names for connections to endpoints.
+//! 5. [`state`]: a session with its pending bytes; [`stream`]: that on a socket, as [`Transport`](crate::transport::Transport)
+//!    uses it.
 
 pub mod error;
 pub mod handshake;

@@ -1,53 +1,53 @@
-//! What is one record, and how is it sealed and opened? As RFC 8446 section 5 has it for TLS 1.3, and RFC 5246, 5288 and 7905
-//! for TLS 1.2, of which rustls agrees to AEAD ciphers only.
+//! Sealing and opening of single records: RFC 8446 section 5 for TLS 1.3, and RFC 5246, 5288 and 7905 for TLS
+//! 1.2, for which rustls negotiates only AEAD ciphers.
 
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use rustls::ConnectionTrafficSecrets;
 use std::ops::Range;
 
-/// Bytes before each record: its type, a version, its length.
+/// Size of a record header, in bytes: type, version, length.
 pub const HEADER: usize = 5;
 
-/// The most plaintext in one record.
+/// Most plaintext in one record, in bytes.
 pub const PLAIN_MAX: usize = 16 * 1024;
 
-/// The most that a record may have behind its header: what TLS 1.2 allows, which is more than TLS 1.3 does.
+/// Largest record body, in bytes: the limit of TLS 1.2, which is above that of TLS 1.3.
 pub const BODY_MAX: usize = PLAIN_MAX + 2048;
 
 const TAG: usize = 16;
 const NONCE: usize = 12;
 
-/// The part of a nonce that TLS 1.2 with AES-GCM sends with each record.
+/// Part of the nonce that TLS 1.2 with AES-GCM sends with each record, in bytes.
 const EXPLICIT: usize = 8;
 
-/// Types of records.
+/// Content type of alerts: 21.
 pub const ALERT: u8 = 21;
-/// As above.
+/// Content type of handshake messages.
 pub const HANDSHAKE: u8 = 22;
-/// As above.
+/// Content type of application data.
 pub const DATA: u8 = 23;
 
-/// A record that cannot be opened, or cannot be sealed. The connection ends.
+/// Error of a record that cannot be opened or sealed. The connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It was changed on its way, or sealed with another key.
+    /// Modified in transit, or sealed with another key.
     BadMac,
-    /// It is larger than records may be.
+    /// Larger than a record may be.
     Overflow,
-    /// Its type has no place here.
+    /// Message type that is not allowed here.
     Unexpected,
-    /// A message in it breaks the rules.
+    /// Message that violates the encoding.
     Malformed,
-    /// A message in it has a value that there is not.
+    /// Message with an undefined value.
     Illegal,
-    /// The peer wants to shake hands again, which TLS 1.2 allows.
+    /// Renegotiation requested by the peer, which TLS 1.2 allows.
     Renegotiation,
-    /// A key has sealed as much as it may.
+    /// The key has reached its limit of use.
     Exhausted,
 }
 
 impl Fault {
-    /// What the peer is told (RFC 8446 section 6).
+    /// Code of the alert for the peer (RFC 8446 section 6).
     pub fn alert(self) -> u8 {
         match self {
             Fault::BadMac => 20,
@@ -60,7 +60,7 @@ impl Fault {
         }
     }
 
-    /// For people.
+    /// Sentence for logs and error messages.
     pub fn text(self) -> &'static str {
         match self {
             Fault::BadMac => "a TLS record failed authentication",
@@ -74,24 +74,24 @@ impl Fault {
     }
 }
 
-/// Where the first record of `bytes` ends, if its header is there. It may not have come yet.
+/// End of the first record in `bytes`, which may lie beyond them. `None` if the header is incomplete.
 pub fn end(bytes: &[u8]) -> Option<usize> {
     let header = bytes.get(..HEADER)?;
     Some(HEADER + usize::from(u16::from_be_bytes([header[3], header[4]])))
 }
 
-/// The key of one direction.
+/// Key of one direction, with its record counter.
 pub struct Key {
     key: LessSafeKey,
     iv: [u8; NONCE],
     seq: u64,
     is_13: bool,
-    /// Bytes of the nonce in each record.
+    /// Bytes of the nonce sent with each record.
     explicit: usize,
 }
 
 impl Key {
-    /// As agreed: `is_13`, or else TLS 1.2.
+    /// Key from negotiated secrets, for TLS 1.3 if `is_13`, else for TLS 1.2.
     pub fn new(is_13: bool, (seq, secrets): (u64, ConnectionTrafficSecrets)) -> Result<Key, Fault> {
         let (algorithm, key, iv, is_gcm) = match &secrets {
             ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv, true),
@@ -105,12 +105,12 @@ impl Key {
         Ok(Key { key: LessSafeKey::new(key), iv, seq, is_13, explicit })
     }
 
-    /// Records that it has sealed or opened.
+    /// Number of records sealed or opened with the key.
     pub fn used(&self) -> u64 {
         self.seq
     }
 
-    /// Bytes of a record besides its plaintext.
+    /// Size of a record in addition to its plaintext, in bytes.
     pub fn overhead(&self) -> usize {
         HEADER + self.explicit + usize::from(self.is_13) + TAG
     }
@@ -122,7 +122,8 @@ impl Key {
         nonce
     }
 
-    /// TLS 1.2 authenticates the number of the record, type and version of its header, and the length of the plaintext.
+    /// Additional data of TLS 1.2: sequence number, type and version of the header, and length of the
+    /// plaintext.
     fn aad_12(&self, header: [u8; HEADER], len: usize) -> [u8; 13] {
         let mut aad = [0; 13];
         aad[..8].copy_from_slice(&self.seq.to_be_bytes());
@@ -131,8 +132,8 @@ impl Key {
         aad
     }
 
-    /// Seals `plain`, of [`PLAIN_MAX`] at most, to the front of `out`: how many bytes. `out` has room for it and for the
-    /// [`overhead`](Self::overhead).
+    /// Seals at most [`PLAIN_MAX`] bytes of `plain` into the front of `out`, which must have room for them
+    /// and the [`overhead`](Self::overhead). Returns the size of the record.
     pub fn seal(&mut self, kind: u8, plain: &[u8], out: &mut [u8]) -> Result<usize, Fault> {
         let len = self.overhead() + plain.len();
         let out = out.get_mut(..len).ok_or(Fault::Overflow)?;
@@ -156,19 +157,21 @@ impl Key {
         Ok(len)
     }
 
-    /// Bytes of `out` that [`open`](Self::open) needs for a record of so many bytes.
+    /// Bytes of `out` that [`open`](Self::open) needs for a record of this size.
     pub fn needs(&self, record: usize) -> usize {
         record.saturating_sub(HEADER + self.explicit + TAG)
     }
 
-    /// Opens a record, which is all of `record`, to the front of `out`: its type, and where its plaintext is.
+    /// Opens exactly one record into the front of `out`. Returns its content type and the range of its
+    /// plaintext.
     pub fn open(&mut self, record: &[u8], out: &mut [u8]) -> Result<(u8, Range<usize>), Fault> {
         let (header, body) = record.split_at_checked(HEADER).ok_or(Fault::Malformed)?;
         let header: [u8; HEADER] = header.try_into().map_err(|_| Fault::Malformed)?;
         let (explicit, body) = body.split_at_checked(self.explicit).ok_or(Fault::Malformed)?;
         let len = body.len().checked_sub(TAG).ok_or(Fault::Malformed)?;
         let (cipher, tag) = body.split_at(len);
-        // With TLS 1.3 this is plaintext, type and padding: too much padding is too much, too (RFC 8446 section 5.4).
+        // In TLS 1.3 this includes type and padding, so padding counts towards the limit (RFC 8446 section
+        // 5.4).
         if len > PLAIN_MAX + usize::from(self.is_13) {
             return Err(Fault::Overflow);
         }
@@ -187,7 +190,7 @@ impl Key {
         }
         self.key.open_separate_gather(nonce, Aad::from(header), cipher, tag, out).map_err(|_| Fault::BadMac)?;
         self.seq += 1;
-        // Behind the plaintext its type, and as many zeros as the sender likes.
+        // The plaintext is followed by its type and any number of zeros.
         let at = out.iter().rposition(|&b| b != 0).ok_or(Fault::Unexpected)?;
         Ok((out[at], 0..at))
     }
@@ -198,7 +201,7 @@ mod tests {
     use super::*;
     use rustls::crypto::cipher::{AeadKey, Iv};
 
-    /// A key of each kind, twice: one seals, one opens.
+    /// A sealing and an opening key for each cipher and version.
     fn pairs() -> Vec<(Key, Key)> {
         let iv = || Iv::new([7; NONCE]);
         let key_32 = || AeadKey::from([9; 32]);
@@ -227,7 +230,7 @@ mod tests {
                 let mut out = vec![0; open.needs(len)];
                 let (kind, at) = open.open(&record, &mut out).unwrap();
                 assert_eq!((kind, &out[at]), (DATA, &plain[..]));
-                // The same record once more is not what is due.
+                // A replayed record does not match the expected sequence number.
                 assert_eq!(open.open(&record, &mut out), Err(Fault::BadMac));
             }
         }
@@ -239,7 +242,7 @@ mod tests {
             let mut record = vec![0; 4 + seal.overhead()];
             seal.seal(DATA, b"text", &mut record).unwrap();
             let mut out = [0; 64];
-            // The length says where the record ends: who cuts it out has looked at it.
+            // The length field decides where the record ends, so callers have already used it.
             for at in (0..record.len()).filter(|at| !(3..HEADER).contains(at)) {
                 record[at] ^= 1;
                 assert!(open.open(&record, &mut out).is_err(), "byte {at}");
@@ -255,7 +258,7 @@ mod tests {
         for (at, (mut seal, mut open)) in pairs().into_iter().enumerate().filter(|(_, (seal, _))| seal.is_13) {
             let mut out = vec![0; BODY_MAX];
             for (padding, expected) in [(PLAIN_MAX - 1, Ok((DATA, 0..1))), (PLAIN_MAX, Err(Fault::Overflow))] {
-                // A byte of data, its type, and padding; the type that sealing adds is one more zero.
+                // A byte of data, its type, and padding. The type that sealing appends is another zero.
                 let mut inner = vec![b'x', DATA];
                 inner.resize(1 + padding, 0);
                 let mut record = vec![0; inner.len() + seal.overhead()];

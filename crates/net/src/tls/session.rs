@@ -1,5 +1,5 @@
-//! What happens on both directions behind a handshake? Data, and now and then something of TLS itself: tickets for the next
-//! handshake, new keys, alerts.
+//! Both directions of a connection after its handshake: data, and occasionally messages of TLS itself
+//! (tickets, key updates, alerts).
 
 use super::record::{self, ALERT, BODY_MAX, DATA, Fault, HANDSHAKE, Key, PLAIN_MAX};
 use crate::buffer::Buf;
@@ -9,17 +9,17 @@ use rustls::kernel::KernelConnection;
 use rustls::server::ServerConnectionData;
 use rustls::{Error, ExtractedSecrets, ProtocolVersion};
 
-/// Records after which TLS 1.3 takes a new key: below the 2^24.5 full ones for which AES-GCM is known to be good (RFC 8446
-/// section 5.5).
+/// Records after which TLS 1.3 changes keys: below the 2^24.5 full records for which AES-GCM is safe (RFC
+/// 8446 section 5.5).
 const REKEY_AFTER: u64 = 1 << 23;
 
-/// Records that one key of TLS 1.2 seals at most, which has no other one.
+/// Most records that a key of TLS 1.2 seals, since it cannot be replaced.
 const SEALED_MAX: u64 = 1 << 24;
 
-/// Records without data that may follow each other: peers could keep us busy with nothing.
+/// Most consecutive records without data, with which a peer could keep us busy.
 const EMPTY_MAX: u8 = 32;
 
-/// The longest message that comes behind a handshake: a ticket.
+/// Largest message after a handshake, in bytes: a ticket.
 const MESSAGE_MAX: usize = 64 * 1024;
 
 const NEW_SESSION_TICKET: u8 = 4;
@@ -29,47 +29,46 @@ const USER_CANCELED: u8 = 90;
 const WARNING: u8 = 1;
 const FATAL: u8 = 2;
 
-/// How the peer's direction stands.
+/// State of the peer's direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// More may come.
     Open,
-    /// The peer has said that all was sent.
+    /// The peer has sent `close_notify`.
     Closed,
-    /// The connection has ended without that.
+    /// The connection has ended without `close_notify`.
     Truncated,
-    /// The peer broke the rules, and was told.
+    /// The peer violated the protocol, and was sent an alert.
     Failed(Fault),
-    /// The peer has given up, with this alert.
+    /// The peer has sent this fatal alert.
     Alerted(u8),
 }
 
-/// What stays of rustls: it makes new keys of old ones, and keeps tickets.
+/// Remainder of the rustls connection, which derives new keys and stores tickets.
 enum Kernel {
     Server(KernelConnection<ServerConnectionData>),
     Client(KernelConnection<ClientConnectionData>),
 }
 
-/// Both directions of a connection whose handshake is over.
+/// Both directions of a connection after its handshake.
 pub struct Session {
     opening: Key,
     sealing: Key,
     kernel: Box<Kernel>,
     is_13: bool,
-    /// The front of a message that came in part.
+    /// Beginning of an incomplete message.
     partial: Vec<u8>,
-    /// Records without data since the last with some.
+    /// Consecutive records without data.
     empty: u8,
-    /// Whether a new key of ours waits in `answer`.
+    /// True if a key update of ours is pending in `answer`.
     rekeyed: bool,
-    /// Records that are sealed, and go with the next data.
+    /// Sealed records that are sent with the next data.
     answer: Vec<u8>,
-    /// How the peer's direction stands.
+    /// State of the peer's direction.
     pub end: End,
 }
 
 impl Session {
-    /// Behind the handshake of a server.
+    /// Session of a server after its handshake. `answer` holds output that is still to be sent.
     pub fn server(
         (secrets, kernel): (ExtractedSecrets, KernelConnection<ServerConnectionData>),
         answer: Vec<u8>,
@@ -78,7 +77,7 @@ impl Session {
         Session::new(is_13, secrets, Kernel::Server(kernel), answer)
     }
 
-    /// Behind the handshake of a client.
+    /// Session of a client after its handshake. `answer` holds output that is still to be sent.
     pub fn client(
         (secrets, kernel): (ExtractedSecrets, KernelConnection<ClientConnectionData>),
         answer: Vec<u8>,
@@ -102,8 +101,8 @@ impl Session {
         })
     }
 
-    /// Opens the records at the front of `wire` that have come whole, for as long as `out` has room. What the last of them has
-    /// more goes to `rest`, if nothing else fits.
+    /// Opens the complete records at the front of `wire` as long as `out` has room. If nothing else fits, the
+    /// remainder of the last one goes to `rest`.
     pub fn open(&mut self, wire: &mut Buf, out: &mut Buf, rest: &mut Buf) {
         out.widen(1);
         let before = out.len();
@@ -127,7 +126,7 @@ impl Session {
                 if !rest.is_empty() {
                     return;
                 }
-                // A ticket or a new key, mostly: data may be behind it.
+                // Usually a ticket or a key update; data may follow it.
                 continue;
             }
             let opened = self.open_one(&wire.filled()[..end], out.spare());
@@ -140,7 +139,7 @@ impl Session {
         }
     }
 
-    /// Opens a record for which `out` has no room.
+    /// Opens a record that does not fit into `out`.
     #[cold]
     fn open_beside(&mut self, record: &[u8], out: &mut Buf, rest: &mut Buf) {
         let mut room = Buf::take();
@@ -155,11 +154,11 @@ impl Session {
         }
     }
 
-    /// Opens a record to the front of `out`: how many bytes of data it has.
+    /// Opens a record into the front of `out`, and returns the length of its data.
     fn open_one(&mut self, record: &[u8], out: &mut [u8]) -> Result<usize, Fault> {
         let (kind, at) = self.opening.open(record, out)?;
         let plain = &out[at];
-        // Nothing may come within a message (RFC 8446 section 5.1).
+        // Nothing may come between the parts of a message (RFC 8446 section 5.1).
         if kind != HANDSHAKE && !self.partial.is_empty() {
             return Err(Fault::Unexpected);
         }
@@ -193,7 +192,7 @@ impl Session {
         Ok(())
     }
 
-    /// Messages of a handshake that come behind it. Several may be in a record, and one in several.
+    /// Handles post-handshake messages. A record may hold several, and a message may span several.
     #[cold]
     fn messages(&mut self, plain: &[u8]) -> Result<(), Fault> {
         if !self.is_13 {
@@ -214,7 +213,7 @@ impl Session {
                 return Err(Fault::Overflow);
             }
             let Some((message, behind)) = behind.split_at_checked(len) else { break };
-            // A new key begins with a new record.
+            // A key change must be at a record boundary.
             if *kind == KEY_UPDATE && !behind.is_empty() {
                 return Err(Fault::Unexpected);
             }
@@ -225,7 +224,8 @@ impl Session {
         Ok(())
     }
 
-    /// True if a message of this kind and length may come: one that may not is refused before its bytes are kept.
+    /// True if a message of this kind and length is allowed. Others are refused before their bytes are
+    /// stored.
     fn takes(&self, kind: u8, len: usize) -> bool {
         match (kind, &*self.kernel) {
             (KEY_UPDATE, _) => len == 1,
@@ -246,7 +246,7 @@ impl Session {
                     _ => return Err(Fault::Illegal),
                 };
                 self.opening = Key::new(true, kernel.next(false).map_err(|_| Fault::Malformed)?)?;
-                // One answer is enough for however many that come before it leaves.
+                // One answer suffices for all requests that arrive before it is sent.
                 if asks && !self.rekeyed {
                     self.rekey()?;
                 }
@@ -256,7 +256,7 @@ impl Session {
         }
     }
 
-    /// Tells the peer that a new key follows, and takes it.
+    /// Announces a new key to the peer, and switches to it.
     #[cold]
     fn rekey(&mut self) -> Result<(), Fault> {
         self.put_aside(HANDSHAKE, &[KEY_UPDATE, 0, 0, 1, 0])?;
@@ -265,7 +265,7 @@ impl Session {
         Ok(())
     }
 
-    /// Seals what goes with the next data.
+    /// Seals a message to be sent with the next data.
     fn put_aside(&mut self, kind: u8, plain: &[u8]) -> Result<(), Fault> {
         let at = self.answer.len();
         self.answer.resize(at + plain.len() + self.sealing.overhead(), 0);
@@ -279,9 +279,9 @@ impl Session {
         let _ = self.put_aside(ALERT, &[FATAL, fault.alert()]);
     }
 
-    /// Takes what waits for the next data into `out`, as much as it has room for: true if nothing waits any more. Records are
-    /// numbered, so none may be sealed behind this while a part of it is still to be sent. Tickets of a client with a long
-    /// chain of certificates fill several buffers.
+    /// Moves pending records to `out`, as far as they fit; true if none remain. Records are numbered, so
+    /// nothing may be sealed after this while some remain. Tickets for a client with a long certificate chain
+    /// fill several buffers.
     #[must_use]
     fn take_answer(&mut self, out: &mut Buf) -> bool {
         if !self.answer.is_empty() {
@@ -296,11 +296,11 @@ impl Session {
         true
     }
 
-    /// Seals data, behind what waits for it, as much as `out` has room for. Returns how much, 0 if what waits has taken all of it.
-    /// `out` is empty and whole.
+    /// Seals data after pending records, as far as `out` has room, and returns the number of bytes; 0 if
+    /// pending records fill it. `out` must be empty and without headroom.
     ///
     /// # Errors
-    /// The key must not be used any more, or nothing may follow what was sent.
+    /// If the key is exhausted, or nothing may follow what was sent.
     pub fn seal(&mut self, data: &[u8], out: &mut Buf) -> Result<usize, Fault> {
         if self.sealing.used() >= REKEY_AFTER {
             match self.is_13 {
@@ -326,37 +326,37 @@ impl Session {
         Ok(taken)
     }
 
-    /// Seals the `close_notify` of this side, behind what waits to be sent; `false` if `out` has no room for all of that, and
-    /// then the rest belongs into the next buffer.
+    /// Seals this side's `close_notify` after pending records. `false` if not all of that fits; the rest then
+    /// belongs in the next buffer.
     #[must_use]
     pub fn seal_end(&mut self, out: &mut Buf) -> bool {
         const END: [u8; 2] = [WARNING, CLOSE_NOTIFY];
         if !self.take_answer(out) || out.spare().len() < END.len() + self.sealing.overhead() {
             return false;
         }
-        // If the key may seal nothing more, the peer gets no `close_notify`.
+        // If the key is exhausted, the peer gets no `close_notify`.
         if let Ok(n) = self.sealing.seal(ALERT, &END, out.spare()) {
             out.fill(n);
         }
         true
     }
 
-    /// False behind a fatal alert of either side: nothing may follow it (RFC 8446 section 6.2).
+    /// False after a fatal alert of either side: nothing may follow it (RFC 8446 section 6.2).
     pub fn may_send(&self) -> bool {
         matches!(self.end, End::Open | End::Closed | End::Truncated)
     }
 
-    /// True while a message of TLS has come in part only.
+    /// True while a message is incomplete.
     pub fn is_within_message(&self) -> bool {
         !self.partial.is_empty()
     }
 
-    /// Whether the peer waits for what waits here: the last words of a client's handshake.
+    /// True if the peer waits for pending records: the last message of a client's handshake.
     pub fn is_awaited(&self) -> bool {
         !self.answer.is_empty() && matches!(*self.kernel, Kernel::Client(_))
     }
 
-    /// Takes what waits, to be sent alone; `false` if more is left.
+    /// Moves pending records to `out`, to be sent without data; `false` if some remain.
     #[must_use]
     pub fn seal_nothing(&mut self, out: &mut Buf) -> bool {
         self.take_answer(out)
@@ -378,7 +378,7 @@ impl Kernel {
 mod tests {
     use super::*;
 
-    /// Most connections are idle most of the time: each holds this and what the keys and rustls have on the heap.
+    /// Most connections are idle most of the time. Each holds this, plus keys and rustls' state on the heap.
     #[test]
     fn an_idle_session_is_small() {
         assert!(size_of::<Session>() <= 256, "{}", size_of::<Session>());

@@ -1,5 +1,5 @@
-//! What waits on a connection over TLS? Records that came and were not opened, data that was opened and not taken, records that
-//! were sealed and not sent. None of it on one that is idle.
+//! Pending bytes of a TLS connection: received records not opened, opened data not taken, and sealed records
+//! not sent. An idle connection has none.
 
 use super::error::alert_name;
 use super::session::{End, Session};
@@ -9,25 +9,26 @@ use rustix::net::SendFlags;
 use std::io;
 use std::task::{Context, Poll, ready};
 
-/// A connection behind its handshake, without its socket.
+/// A connection after its handshake, without its socket.
 pub(super) struct State {
     pub(super) session: Session,
-    /// What came and was not opened yet: part of a record mostly.
+    /// Received bytes not opened yet, usually part of a record.
     pub(super) held: Buf,
-    /// What was opened and not taken yet.
+    /// Opened data not taken yet.
     pub(super) rest: Buf,
-    /// What was sealed and not sent yet.
+    /// Sealed records not sent yet.
     pub(super) out: Buf,
-    /// True once this side sends no more data.
+    /// True once this side has ended its direction.
     pub(super) ended: bool,
-    /// True while the `close_notify` of that is not sealed: `out` was full. Then `out` is not empty.
+    /// True while the `close_notify` for that is not sealed because `out` was full. `out` is not empty then.
     pub(super) end_due: bool,
-    /// Whether the socket is to be shut down once `out` is sent.
+    /// True if the socket is to be shut down once `out` is sent.
     pub(super) shuts: bool,
 }
 
 impl State {
-    /// Takes what there is into the buffer: how much, 0 at the end. `None`: something must come first.
+    /// Takes available data into the buffer, and returns its length, 0 at the end. `None` if more must be
+    /// received first.
     pub(super) fn take(&mut self, socket: &Stream, buf: &mut Buf) -> Option<io::Result<usize>> {
         if buf.spare().is_empty() {
             return Some(Ok(0));
@@ -51,7 +52,7 @@ impl State {
         self.ended()
     }
 
-    /// Opens what came, as far as the buffer has room.
+    /// Opens received records as far as the buffer has room.
     pub(super) fn open(&mut self, socket: &Stream, buf: &mut Buf) {
         self.session.open(&mut self.held, buf, &mut self.rest);
         if self.held.is_empty() {
@@ -62,7 +63,7 @@ impl State {
         }
     }
 
-    /// How it has ended, if it has.
+    /// Result of a read at the end of the peer's direction; `None` before the end.
     pub(super) fn ended(&self) -> Option<io::Result<usize>> {
         match self.session.end {
             End::Open => None,
@@ -79,12 +80,12 @@ impl State {
         }
     }
 
-    /// Whether a read has something to take or to tell.
+    /// True if a read would return data or an end without the socket.
     pub(super) fn has_come(&self) -> bool {
         !self.rest.is_empty() || !self.held.is_empty() || self.session.end != End::Open
     }
 
-    /// Takes in what the socket has brought.
+    /// Takes the result of a read from the socket; `n` is 0 at its end.
     pub(super) fn came(&mut self, n: usize, wire: Buf) {
         if n > 0 {
             self.held = wire;
@@ -93,7 +94,8 @@ impl State {
         }
     }
 
-    /// Sends what waits, if that can be done at once and nothing is before it. What the kernel does not take stays in `out`.
+    /// Sends pending records if that is possible at once and nothing precedes them. What the kernel does not
+    /// accept stays in `out`.
     #[cold]
     pub(super) fn tell(&mut self, socket: &Stream) {
         let mut is_all = false;
@@ -111,7 +113,7 @@ impl State {
         }
     }
 
-    /// Has what the peer waits for sent before anything is written, if there is such.
+    /// Sends what the peer waits for, if anything, before any data.
     #[cold]
     pub(super) fn say_awaited(&mut self, socket: &Stream) {
         if self.session.is_awaited() {
@@ -119,7 +121,7 @@ impl State {
         }
     }
 
-    /// Room for what comes, behind what came: part of a record, or reading would have opened it.
+    /// Buffer for the next read, starting with the partial record received so far.
     pub(super) fn room(&self) -> Buf {
         let mut wire = Buf::take_whole();
         let held = wire.extend_some(self.held.filled());
@@ -127,7 +129,7 @@ impl State {
         wire
     }
 
-    /// Keeps the front of a record, while the rest of it is to come, in no more memory than it needs.
+    /// Reduces a partial record to the memory it needs while the rest is awaited.
     #[inline]
     pub(super) fn wait(&mut self) {
         if !self.held.is_empty() {
@@ -135,7 +137,7 @@ impl State {
         }
     }
 
-    /// True if no part of a record or message has come from the peer. Such a part may be the front of data.
+    /// True if no part of a record or message has been received. Such a part may be the beginning of data.
     pub(super) fn is_between_records(&self) -> bool {
         self.held.is_empty() && !self.session.is_within_message()
     }
@@ -162,7 +164,8 @@ impl State {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends the `close_notify`, if one may be sent: at once if the kernel takes it, or else behind what is still to be sent.
+    /// Sends `close_notify` if one may be sent: at once if the kernel accepts it, otherwise after what is
+    /// still to be sent.
     pub(super) fn end(&mut self, socket: &Stream) {
         if !std::mem::replace(&mut self.ended, true) && self.session.may_send() {
             self.end_due = true;

@@ -1,9 +1,9 @@
-//! How does a connection over TLS look to those who read and write it? As one without. Before its handshake it is plain, so
-//! that what comes in front of TLS can be read, and what is not TLS can be answered.
+//! TLS connections with the interface of plain ones. Before its handshake a connection is plain, so that a
+//! preamble before TLS can be read and plaintext can be answered.
 //!
-//! A read takes what came, two full records at least, and opens it straight into the reader's buffer; a write seals straight
-//! into a buffer that one send takes. What the kernel does not take is kept, and goes before anything else. An idle
-//! connection has no buffer.
+//! A read has room for at least two full records, and opens them directly into the reader's buffer; a write seals
+//! directly into a buffer that one send takes. What the kernel does not accept is kept, and precedes
+//! everything else. An idle connection has no buffer.
 
 use super::error::HandshakeError;
 use super::handshake::{self, Done};
@@ -22,7 +22,7 @@ use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// A connection over TLS. Its methods are those of [`Transport`](crate::transport::Transport).
+/// A TLS connection. Methods correspond to those of [`Transport`](crate::transport::Transport).
 pub struct TlsStream {
     socket: Stream,
     state: RefCell<Option<State>>,
@@ -36,17 +36,18 @@ impl std::fmt::Debug for TlsStream {
 }
 
 impl TlsStream {
-    /// Takes over a socket, which is plain until its handshake.
+    /// Takes ownership of a socket, which stays plain until the handshake.
     pub fn new(socket: Stream) -> TlsStream {
         TlsStream { socket, state: RefCell::new(None), info: OnceCell::new() }
     }
 
-    /// Shakes hands as a server. `early`: what was read already; `begins`: asked when the ClientHello has come whole, before
-    /// the work that it asks for, and may refuse it; `note`: what is kept with what was agreed. Configured with
-    /// `enable_secret_extraction`. If it fails as no TLS came, the connection is as plain as before.
+    /// Runs the handshake as a server. `early` holds bytes that were read already. `begins` is called when
+    /// the ClientHello is complete, before the expensive part, and may refuse it. `note` builds the texts
+    /// kept with the result. `config` must have `enable_secret_extraction`. If it fails because the peer does
+    /// not speak TLS, the connection stays plain.
     ///
     /// # Errors
-    /// Why it failed; the peer was told, where TLS has a word for it.
+    /// The cause. The peer was sent an alert if there is one for it.
     pub async fn accept(
         &self,
         config: Arc<ServerConfig>,
@@ -57,17 +58,18 @@ impl TlsStream {
         let mut done = handshake::accept(&self.socket, config, early, begins).await?;
         done.info.note = note(&done.info);
         if done.held.is_empty() {
-            // Nothing is sent now that would acknowledge the client's last words, and many clients do not send their request
-            // before (Nagle's algorithm): 40 ms.
+            // Nothing is sent now that would carry an ACK for the client's last message, and many clients
+            // delay their request until it arrives (Nagle's algorithm): 40 ms.
             self.socket.acknowledge();
         }
         Ok(self.begin(done))
     }
 
-    /// Shakes hands as a client of the server of this name. Configured with `enable_secret_extraction`.
+    /// Runs the handshake as a client of the server of this name. `config` must have
+    /// `enable_secret_extraction`.
     ///
     /// # Errors
-    /// Why it failed; the peer was told, where TLS has a word for it.
+    /// The cause. The peer was sent an alert if there is one for it.
     pub async fn connect(&self, config: Arc<ClientConfig>, name: ServerName<'static>) -> Result<&Info, HandshakeError> {
         let done = handshake::connect(&self.socket, config, name).await?;
         Ok(self.begin(done))
@@ -81,12 +83,12 @@ impl TlsStream {
         self.info.get_or_init(|| Box::new(info))
     }
 
-    /// What was agreed; `None` before.
+    /// Parameters negotiated; `None` before the handshake.
     pub fn info(&self) -> Option<&Info> {
         self.info.get().map(|info| &**info)
     }
 
-    /// The alert by which the peer has ended it.
+    /// Fatal alert with which the peer has ended the connection.
     pub fn alert(&self) -> Option<u8> {
         match self.state.borrow().as_ref()?.session.end {
             End::Alerted(alert) => Some(alert),
@@ -94,7 +96,7 @@ impl TlsStream {
         }
     }
 
-    /// The socket, for what is not read or written.
+    /// The socket, for operations other than reads and writes.
     pub fn socket(&self) -> &Stream {
         &self.socket
     }
@@ -147,14 +149,14 @@ impl TlsStream {
         }
     }
 
-    /// Reads what came from the socket. What is still to be sent goes meanwhile.
+    /// Reads from the socket. Pending output is sent meanwhile.
     #[inline]
     fn poll_fill(&self, cx: &mut Context<'_>, state: &mut State) -> Poll<io::Result<()>> {
         if state.session.is_awaited() {
             state.say_awaited(&self.socket);
         }
         if !state.out.is_empty() {
-            // What ails the socket is met when it is read.
+            // An error of the socket shows up when it is read.
             let _ = state.poll_flush(cx, &self.socket, SendFlags::NOSIGNAL);
         }
         let Poll::Ready(read) = self.socket.poll_read_into(cx, || state.room()) else {
@@ -177,7 +179,8 @@ impl TlsStream {
                 let mut opened = Buf::take();
                 match state.take(&self.socket, &mut opened) {
                     Some(Ok(1..)) => {
-                        // `rest` is empty: it takes only what the buffer has no room for, and that was all empty.
+                        // `rest` is empty: it only takes what does not fit into the buffer, and that was
+                        // empty.
                         state.rest = opened;
                         continue;
                     }
@@ -213,9 +216,9 @@ impl TlsStream {
             state.out = out;
             match state.poll_flush(cx, &self.socket, flags) {
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                // What is not sent yet goes before all else.
+                // Unsent records precede everything else.
                 _ if taken > 0 => return Poll::Ready(Ok(taken)),
-                // What waited has taken all of the buffer, and more of it may wait.
+                // Pending records have filled the buffer, and more may be pending.
                 Poll::Ready(Ok(())) => {}
                 Poll::Pending => return Poll::Pending,
             }
@@ -240,7 +243,7 @@ impl TlsStream {
         .await
     }
 
-    /// Tickets and new keys may come at any time, and leave a connection quiet once they have come whole.
+    /// Tickets and key updates may arrive at any time; a connection stays quiet after complete ones.
     pub(crate) fn is_quiet(&self) -> bool {
         let mut state = self.state.borrow_mut();
         let Some(state) = &mut *state else { return self.socket.is_quiet() };
@@ -296,7 +299,7 @@ impl TlsStream {
     }
 }
 
-/// The peer is told of an end that is meant; one that is not looks like none.
+/// Sends `close_notify` on an orderly end; without it the peer would detect a truncation.
 impl Drop for TlsStream {
     fn drop(&mut self) {
         if let Some(state) = self.state.get_mut()

@@ -1,5 +1,5 @@
-//! Both sides of TLS over real sockets: ours against ours, and against rustls' own buffered client where the other side has
-//! to do what we never would.
+//! TLS over real sockets: our two sides with each other, and ours with a buffered client of rustls where the
+//! peer must do what ours never would.
 
 use super::*;
 use crate::buffer::Buf;
@@ -19,17 +19,17 @@ use std::task::Poll;
 const V12: &[&SupportedProtocolVersion] = &[&version::TLS12];
 const V13: &[&SupportedProtocolVersion] = &[&version::TLS13];
 
-/// What both sides need.
+/// Configuration of both sides.
 pub(crate) struct Configs {
     pub(crate) server: Arc<ServerConfig>,
     pub(crate) client: Arc<ClientConfig>,
 }
 
-/// A certificate for `name`, which clients trust.
+/// A certificate for `name`, which the clients trust.
 pub(crate) fn configs(name: &str, versions: &[&'static SupportedProtocolVersion]) -> Configs {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(vec![name.to_string()]).unwrap();
-    // No two are issued under the same name.
+    // A distinct issuer for each.
     let issuer = format!("{:?}", key.public_key_raw());
     params.distinguished_name.push(rcgen::DnType::CommonName, &issuer[..60]);
     let cert = params.self_signed(&key).unwrap();
@@ -82,7 +82,7 @@ pub(crate) async fn shaken(configs: &Configs) -> [Transport; 2] {
         done.send(server).unwrap_or_else(|_| panic!("the test waits"));
     });
     client.connect(configs.client.clone(), name("a.test")).await.unwrap();
-    // TLS 1.3: the last words of the client go with its first data.
+    // In TLS 1.3 the client's last message is sent with its first data.
     let client = Transport::Tls(client);
     client.write_some(b"!").await.unwrap();
     let server = Transport::Tls(is_done.await.unwrap());
@@ -101,7 +101,7 @@ fn bytes_pass_both_ways_whatever_is_agreed() {
             assert_eq!(info.version, if versions == V12 { "TLSv1.2" } else { "TLSv1.3" });
             assert_eq!(info.server_name.as_deref(), Some("a.test"));
             assert!(info.cipher.starts_with("TLS_") && !info.resumed, "{info:?}");
-            // More than sockets and buffers hold, so that both sides wait.
+            // More than sockets and buffers hold, so that both sides have to wait.
             let sent: Vec<u8> = (0..3_000_000_u32).map(|n| (n / 7) as u8).collect();
             let expected = sent.clone();
             let (done, is_done) = tokio::sync::oneshot::channel();
@@ -162,7 +162,7 @@ fn an_idle_connection_that_gets_tickets_is_quiet() {
         assert!(client.is_quiet() && server.is_quiet());
         client.write_some(b"x").await.unwrap();
         assert_eq!(poll_fn(|cx| server.poll_peek(cx)).await.unwrap(), 1);
-        // What makes it loud can be read still.
+        // The data that makes it not quiet can still be read.
         assert!(!server.is_quiet());
         assert_eq!(server.read_some().await.unwrap().filled(), b"x");
         assert!(server.is_quiet());
@@ -188,7 +188,7 @@ fn a_session_goes_on_in_the_next_connection() {
     .unwrap();
 }
 
-/// What a blocking client of rustls does with the socket; `bytes_at_once`: how much each write has.
+/// Runs `work` on a blocking client of rustls. `bytes_at_once` limits each write to the socket.
 fn peer(
     socket: UnixStream,
     config: Arc<ClientConfig>,
@@ -244,7 +244,7 @@ fn a_client_that_sends_byte_by_byte_is_understood() {
     }
 }
 
-/// The client asks for nothing but new keys, then sends data, and reads what comes with ours.
+/// The client only asks for new keys, then sends data, and reads ours.
 #[test]
 fn new_keys_are_taken_and_given() {
     let configs = configs("a.test", V13);
@@ -337,7 +337,7 @@ fn a_record_that_was_changed_ends_the_connection_and_the_peer_is_told() {
     .unwrap();
 }
 
-/// Each fault of a certificate, as the client names it.
+/// Each fault of a certificate, as the client reports it.
 #[test]
 fn certificates_that_are_wrong_are_told_apart() {
     let (good, other) = (configs("a.test", V13), configs("a.test", V13));

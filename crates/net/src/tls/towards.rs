@@ -1,5 +1,4 @@
-//! How are the endpoints of a pool spoken to over TLS? By which configuration, and under which name each has to show that it is
-//! itself.
+//! TLS towards the endpoints of a pool: the client configuration, and the name that each endpoint must prove.
 
 use super::error::{Cause, HandshakeError};
 use rustls::ClientConfig;
@@ -8,32 +7,32 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Gives the configuration for the next handshake.
+/// Returns the configuration for the next handshake.
 pub type Current = dyn Fn() -> Arc<ClientConfig> + Send + Sync;
 
-/// TLS towards the endpoints of one pool. Equal where the next handshake is the same.
+/// TLS towards the endpoints of one pool. Equal if the next handshake would be the same.
 #[derive(Clone)]
 pub struct Towards {
     current: Arc<Current>,
-    /// What all of them are called; `None` = each by its own name or address.
+    /// Name common to all endpoints; `None` = each has its own name or address.
     name: Option<ServerName<'static>>,
 }
 
 impl Towards {
-    /// With whatever `current` gives when a connection begins.
+    /// Uses the configuration that `current` returns when a connection starts.
     pub fn new(current: Arc<Current>, name: Option<ServerName<'static>>) -> Towards {
         Towards { current, name }
     }
 
-    /// For the next handshake.
+    /// Configuration for the next handshake.
     pub fn config(&self) -> Arc<ClientConfig> {
         (self.current)()
     }
 
-    /// The name that an endpoint has to prove: `endpoint`, without its port, or its address.
+    /// Name that an endpoint must prove: the host of `endpoint`, or else its address.
     ///
     /// # Errors
-    /// It has neither.
+    /// If there is neither.
     pub fn name_of(&self, endpoint: &str, ip: Option<IpAddr>) -> Result<ServerName<'static>, HandshakeError> {
         if let Some(name) = &self.name {
             return Ok(name.clone());

@@ -1,5 +1,5 @@
-//! Whole connections to peers of rustls, over sockets: every suite on offer, both roles, bytes in pieces of any size, new keys on both
-//! sides, and every way in which a connection ends.
+//! Complete connections to peers of rustls over sockets: every suite offered, both roles, pieces of any size,
+//! key updates on both sides, and every way in which a connection ends.
 
 use super::with_seeds;
 use evenkeel_balance::Rng;
@@ -22,24 +22,24 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// The end of a connection, once both sides have read all that was sent.
+/// End of a connection, after both sides have read all data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// The peer sends a `close_notify`.
+    /// The peer sends `close_notify`.
     PeerCloses,
-    /// The peer's socket is closed without one.
+    /// The peer's socket is closed without `close_notify`.
     PeerIsCut,
-    /// The peer's last record is changed on its way.
+    /// The peer's last record is modified in transit.
     Changed,
-    /// The peer's last record comes twice.
+    /// The peer's last record is sent twice.
     Repeated,
-    /// One of the peer's last records is missing.
+    /// A record among the peer's last ones is missing.
     Dropped,
-    /// The peer's last records come in another order.
+    /// The peer's last records are reordered.
     Reordered,
-    /// We send a `close_notify`.
+    /// Our side sends `close_notify`.
     WeClose,
-    /// Our socket is reset.
+    /// Our socket is reset, without `close_notify`.
     WeReset,
 }
 
@@ -54,7 +54,7 @@ const ENDINGS: [Ending; 8] = [
     Ending::WeReset,
 ];
 
-/// Data of both sides, in turn. Both know them, from the same seed.
+/// Data of both sides in one exchange. Both derive it from the same seed.
 #[derive(Debug)]
 struct Round {
     from_peer: usize,
@@ -71,7 +71,7 @@ fn rounds(rng: &mut Rng, is_13: bool) -> Vec<Round> {
     (0..1 + rng.below(5)).map(|_| round(rng)).collect()
 }
 
-/// The bytes of one direction.
+/// Bytes of one direction, by offset.
 fn data(from: usize, len: usize) -> Vec<u8> {
     (from..from + len).map(|at| (at ^ (at >> 8) ^ (at >> 13)) as u8).collect()
 }
@@ -107,7 +107,7 @@ fn certified(algorithm: &'static rcgen::SignatureAlgorithm) -> (KeyPair, Certifi
     (key, cert.der().clone())
 }
 
-/// The peer, which blocks.
+/// The blocking peer, a connection of rustls.
 struct Peer {
     connection: Connection,
     socket: UnixStream,
@@ -117,7 +117,7 @@ struct Peer {
 }
 
 impl Peer {
-    /// Takes what the connection has sealed.
+    /// Takes the records that the connection has sealed.
     fn sealed(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         while self.connection.wants_write() {
@@ -126,7 +126,7 @@ impl Peer {
         bytes
     }
 
-    /// Sends in pieces. An error is that we have closed.
+    /// Sends in pieces. Returns an error if we have closed.
     fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         let most = [3, 100, 5000, 100_000][self.rng.below(4) as usize].max(bytes.len() as u32 / 200);
         let mut left = bytes;
@@ -138,7 +138,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Reads what has come. `Ok(false)` at the end of the socket.
+    /// Reads what has arrived; `Ok(false)` at the end of the socket.
     fn receive(&mut self) -> Result<bool, rustls::Error> {
         let n = self.connection.read_tls(&mut self.socket).unwrap_or(0);
         self.connection.process_new_packets()?;
@@ -169,7 +169,7 @@ impl Peer {
         }
         assert!(came == data(self.came, len));
         self.came += len;
-        // An answer to a new key of ours.
+        // May include an answer to our key update.
         let bytes = self.sealed();
         self.send(&bytes).unwrap();
     }
@@ -196,7 +196,7 @@ impl Peer {
         }
     }
 
-    /// Three records of some bytes.
+    /// Three records with some data each.
     fn records(&mut self) -> Vec<Vec<u8>> {
         let mut seal = |n| {
             let plain = data(self.sent, n);
@@ -212,7 +212,7 @@ impl Peer {
         let mut records = self.records();
         match ending {
             Ending::Changed => {
-                // Not the header: a length says where the record ends, and no more.
+                // Not in the header, whose length only decides where the record ends.
                 let last = &mut records[2];
                 let at = 5 + self.rng.below(last.len() as u32 - 5) as usize;
                 last[at] ^= 1 << self.rng.below(8);
@@ -233,7 +233,7 @@ impl Peer {
             self.send(&bytes[..at]).unwrap();
             return self.socket.shutdown(Shutdown::Write).unwrap();
         }
-        // We may have closed before all of it was sent.
+        // We may have closed before everything was sent.
         let _ = self.send(&records.concat());
         let failed = loop {
             match self.receive() {
@@ -264,7 +264,7 @@ fn peer(connection: Connection, socket: UnixStream, seed: u64, rounds: Vec<Round
     })
 }
 
-/// Reads so many bytes in one of the ways there are, or as many as come before the connection ends.
+/// Reads this many bytes with randomly chosen methods, or fewer if the connection ends.
 async fn read(from: &Transport, rng: &mut Rng, len: usize) -> (Vec<u8>, std::io::Result<()>) {
     let mut came = Vec::new();
     while came.len() < len {
@@ -328,7 +328,7 @@ async fn exchange(ours: &Transport, rng: &mut Rng, rounds: &[Round], ending: End
     }
     let most = if matches!(ending, Ending::WeClose | Ending::WeReset) { 3030 } else { usize::MAX };
     let (bytes, ended) = read(ours, rng, most).await;
-    // Nothing but what the peer has sent, from its beginning.
+    // A prefix of what the peer has sent, and nothing else.
     assert!(bytes == data(came, bytes.len()));
     let whole = match ending {
         Ending::Dropped | Ending::Reordered => Some(10),
@@ -351,7 +351,7 @@ async fn exchange(ours: &Transport, rng: &mut Rng, rounds: &[Round], ending: End
             assert_eq!(ended.unwrap_err().kind(), ErrorKind::InvalidData);
             // Nothing may follow a fatal alert (RFC 8446 section 6.2).
             assert!(ours.write_some(b"more").await.is_err());
-            // The peer reads the alert only if all that it sends is read.
+            // The peer reads the alert only if everything it sends is read.
             let socket = ours.as_tls().unwrap().socket();
             while let Ok(1..) = socket.read(&mut Buf::take()).await {}
         }

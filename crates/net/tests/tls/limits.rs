@@ -6,7 +6,7 @@ use evenkeel_net::tls::record::{Fault, HANDSHAKE, Key};
 use evenkeel_net::tls::session::{End, Session};
 use rustls::ProtocolVersion;
 
-/// A server whose key has sealed so many records, and the client that reads them.
+/// A server whose key has sealed this many records, and the client that reads them.
 fn sealed_so_far(suite: usize, records: u64) -> (Session, Session, bool) {
     let Pair { server, client, .. } = Pair::new(SUITES[suite]);
     let is_13 = server.protocol_version() == Some(ProtocolVersion::TLSv1_3);
@@ -24,7 +24,7 @@ fn read(client: &mut Session, sealed: &mut Buf) -> Vec<u8> {
     out.filled().to_vec()
 }
 
-/// RFC 8446 section 5.5: 2^24.5 full records with one key of AES-GCM.
+/// RFC 8446 section 5.5 allows 2^24.5 full records with one key of AES-GCM.
 #[test]
 fn a_key_of_tls_1_3_is_replaced_in_time_and_one_of_tls_1_2_seals_no_more() {
     for suite in 0..SUITES.len() {
@@ -38,7 +38,7 @@ fn a_key_of_tls_1_3_is_replaced_in_time_and_one_of_tls_1_2_seals_no_more() {
                     continue;
                 }
                 assert_eq!(sealed, Ok(100), "suite {suite}, record {n}");
-                // A new key takes a record of its own.
+                // A key update takes a record of its own.
                 let is_new = is_13 && n == if limit == 1 << 23 { 2 } else { 0 };
                 assert_eq!(out.len() > 100 + 40, is_new, "suite {suite}, record {n}: {} bytes", out.len());
                 assert_eq!(read(&mut client, &mut out), [n; 100]);
@@ -47,8 +47,8 @@ fn a_key_of_tls_1_3_is_replaced_in_time_and_one_of_tls_1_2_seals_no_more() {
     }
 }
 
-/// RFC 8446 section 4.6.3: "If an implementation receives any other value, it MUST terminate the connection with an
-/// "illegal_parameter" alert."
+/// RFC 8446 section 4.6.3: "If an implementation receives any other value, it MUST terminate the connection
+/// with an "illegal_parameter" alert."
 #[test]
 fn a_key_update_of_an_unknown_kind_is_an_illegal_parameter() {
     let Pair { server, client, .. } = Pair::new(SUITES[0]);

@@ -1,4 +1,4 @@
-//! TLS beside rustls: records that a peer may send, and whole connections.
+//! TLS compared with rustls: arbitrary records of a peer, and complete connections.
 
 mod connections;
 mod limits;
@@ -7,7 +7,7 @@ mod records;
 
 use evenkeel_balance::Rng;
 
-/// Does the same with many seeds, and names the one that failed.
+/// Runs a test with many seeds, and prints the seed that fails.
 fn with_seeds(seeds: std::ops::Range<u64>, mut test: impl FnMut(&mut Rng, u64)) {
     struct Named(u64);
     impl Drop for Named {
@@ -23,7 +23,7 @@ fn with_seeds(seeds: std::ops::Range<u64>, mut test: impl FnMut(&mut Rng, u64)) 
     }
 }
 
-/// `fuzz/targets/tls_records.rs` has the same, with scripts that it looks for itself.
+/// `fuzz/targets/tls_records.rs` runs the same with fuzzed scripts.
 #[test]
 fn records_read_as_rustls_reads_them() {
     with_seeds(0..1000, |rng, seed| {

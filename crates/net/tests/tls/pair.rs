@@ -1,5 +1,5 @@
-//! A handshake in memory whose keys are the same each time: random numbers, the key exchange and the signature are constants. So
-//! several readers of one stream can be made, and a peer that seals whatever it likes.
+//! A deterministic handshake in memory: random numbers, key exchange and signature are constants. So several
+//! readers of one stream can be created, and a peer that seals arbitrary records.
 
 use evenkeel_peers::Trusting;
 use rustls::client::{Resumption, UnbufferedClientConnection};
@@ -16,7 +16,7 @@ use rustls::{
 };
 use std::sync::Arc;
 
-/// A suite for each way in which records are protected: those with RSA protect them as those with ECDSA do.
+/// A suite for each kind of record protection, which does not depend on RSA or ECDSA.
 pub const SUITES: [SupportedCipherSuite; 6] = [
     cipher_suite::TLS13_AES_128_GCM_SHA256,
     cipher_suite::TLS13_AES_256_GCM_SHA384,
@@ -26,17 +26,15 @@ pub const SUITES: [SupportedCipherSuite; 6] = [
     cipher_suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
 ];
 
-/// Both sides behind their handshake.
+/// Both sides after their handshake.
 pub struct Pair {
-    /// The side of the server.
     pub server: UnbufferedServerConnection,
-    /// The side of the client.
     pub client: UnbufferedClientConnection,
-    /// Records that the server has sealed behind its handshake: tickets.
+    /// Records sealed by the server after its handshake: tickets.
     pub tickets: Vec<u8>,
 }
 
-/// Takes what a connection of rustls wants to send behind `$out`.
+/// Appends the output of a rustls connection to `$out`.
 macro_rules! encode {
     ($data:expr, $out:expr) => {{
         let mut room = vec![0; 64 * 1024];
@@ -46,7 +44,7 @@ macro_rules! encode {
 }
 pub(crate) use encode;
 
-/// Shows a side all that the other has sent, and takes what it sends.
+/// Passes everything the other side has sent to a connection, and collects its output.
 macro_rules! step {
     ($connection:expr, $received:expr, $sent:expr) => {
         loop {
@@ -71,7 +69,7 @@ macro_rules! step {
 }
 
 impl Pair {
-    /// A handshake that agrees on this suite.
+    /// Runs a handshake that agrees on this suite.
     pub fn new(suite: SupportedCipherSuite) -> Pair {
         let provider = Arc::new(CryptoProvider {
             cipher_suites: vec![suite],
@@ -105,7 +103,7 @@ impl Pair {
     }
 }
 
-/// Random numbers, a key exchange, a key and a verifier, none of which depend on anything.
+/// Constant random numbers, key exchange, key and verifier.
 #[derive(Debug)]
 struct Constant;
 

@@ -1,6 +1,7 @@
-//! Our record layer beside rustls'. The input is a script: what a peer seals, what happens to its records on their way, and what we
-//! send meanwhile. The peer knows its keys and follows no rule. The same records go to a connection of rustls with the same keys, which
-//! has to read the same plaintext and refuse what we refuse; another one reads what we send.
+//! Our record layer compared with that of rustls. The input is a script: what a peer seals, what happens to
+//! its records in transit, and what we send meanwhile. The peer has its keys and follows no rules. A rustls
+//! connection with the same keys gets the same records, and must read the same plaintext and refuse what we
+//! refuse; another one reads what we send.
 
 use super::pair::{Pair, SUITES, encode};
 use evenkeel_net::buffer::{Buf, CAPACITY};
@@ -15,13 +16,14 @@ const STEPS_MAX: usize = 64;
 const KEY_UPDATE: u8 = 24;
 const TICKET: u8 = 4;
 
-/// Warnings that rustls takes: we count them with all records that have no data.
+/// Warnings that rustls accepts. We count them with all records without data.
 const WARNINGS_MAX: u8 = 4;
 
-/// Records without data in a row that both take. Some are left for those that a step seals twice.
+/// Most consecutive records without data that both accept, minus some for those that a step seals twice.
 const EMPTY_MAX: u8 = 24;
 
-/// Runs a script of three bytes a step: what, and two numbers. The byte before them chooses side and suite.
+/// Runs a script of three bytes per step: an operation and two numbers. The byte before them selects side and
+/// suite.
 pub fn run(script: &[u8]) {
     let Some((&first, steps)) = script.split_first() else { return };
     let mut model = Model::new(usize::from(first >> 1) % SUITES.len(), first & 1 == 0);
@@ -32,7 +34,7 @@ pub fn run(script: &[u8]) {
     model.finish();
 }
 
-/// A connection of rustls that reads.
+/// A reading connection of rustls.
 struct Theirs {
     side: Side,
     held: Vec<u8>,
@@ -116,7 +118,7 @@ struct Ours {
 }
 
 impl Ours {
-    /// Takes bytes that have come, and opens them into buffers with so much room.
+    /// Receives bytes, and opens them into buffers with `room` bytes of space.
     fn hear(&mut self, mut bytes: &[u8], room: usize) {
         let taken = CAPACITY - room.clamp(1, CAPACITY);
         while !bytes.is_empty() && self.session.end == End::Open {
@@ -158,27 +160,25 @@ impl Peer {
 struct Model {
     is_13: bool,
     ours: Ours,
-    /// Reads what we read.
     beside: Theirs,
-    /// Reads what we send.
+    /// Decrypts what our side sends.
     opposite: Theirs,
     peer: Peer,
-    /// Records of the peer on their way.
+    /// Records of the peer in transit.
     queue: Vec<Vec<u8>>,
-    /// Bytes of data that the peer has sealed, so that no two stretches are alike.
+    /// Bytes of data sealed by the peer, so that no two parts are alike.
     sealed: usize,
     warnings: u8,
     empty: u8,
-    /// Data that we have sent.
     sent: Vec<u8>,
     closed: bool,
-    /// Bytes that we had read when rustls refused a record that has not come whole.
+    /// Bytes that we had read when rustls refused an incomplete record.
     doomed: Option<usize>,
     /// True once we have refused what rustls does not.
     stricter: bool,
 }
 
-/// Data that is different everywhere.
+/// Data that differs at every offset.
 fn data(from: usize, len: usize) -> Vec<u8> {
     (from..from + len).map(|at| (at ^ (at >> 8) ^ (at >> 13)) as u8 | 1).collect()
 }
@@ -268,7 +268,7 @@ impl Model {
         self.sealed += len;
         inner.push(record::DATA);
         inner.resize(inner.len() + padding, 0);
-        // Sealing adds one more zero, which is padding, too.
+        // Sealing appends another zero, which is padding too.
         self.queue.push(self.peer.seal(0, &inner));
     }
 
@@ -332,14 +332,15 @@ impl Model {
         }
     }
 
-    /// No record of a handshake without content: rustls takes it, against RFC 8446 section 5.4.
+    /// Seals a record of another type. Empty handshake records are left out: rustls accepts them, against RFC
+    /// 8446 section 5.4.
     fn seal_other(&mut self, kind: u8, plain: &[u8]) {
         if (kind != record::HANDSHAKE || !plain.is_empty()) && self.may_be_empty() {
             self.queue.push(self.peer.seal(kind, plain));
         }
     }
 
-    /// False if so many records without data may not follow each other.
+    /// True if more consecutive records without data are allowed.
     fn may_be_empty(&mut self) -> bool {
         let may = self.empty + 3 <= EMPTY_MAX;
         if may {
@@ -348,7 +349,8 @@ impl Model {
         may
     }
 
-    /// Changes a bit of the last record. Of a header of TLS 1.3 only the length, as rustls does not look at the rest.
+    /// Flips a bit of the last record. In a TLS 1.3 header only the length is changed, because rustls ignores
+    /// the rest.
     fn flip(&mut self, at: usize) {
         if let Some(last) = self.queue.last_mut()
             && !last.is_empty()
@@ -374,11 +376,11 @@ impl Model {
         }
     }
 
-    /// Brings what the peer has sent, in pieces, into buffers of some room.
+    /// Delivers the peer's records in pieces, into buffers of varying room.
     fn deliver(&mut self, how: usize) {
         let bytes = std::mem::take(&mut self.queue).concat();
         let piece = [1, 7, 100, 5000, usize::MAX][how % 5];
-        // A byte at a time takes long.
+        // Single bytes take too long.
         let piece = if bytes.len() > 2000 { piece.max(50) } else { piece };
         let room = [1, 10, 300, CAPACITY][how / 5 % 4];
         for piece in bytes.chunks(piece) {
@@ -398,9 +400,9 @@ impl Model {
         let (ours, theirs) = (&self.ours.plain, &self.beside.plain);
         let ends = (self.ours.session.end, self.beside.end);
         self.stricter = match ends {
-            // rustls sends a warning, and reads on.
+            // rustls sends a warning and continues.
             (End::Failed(Fault::Renegotiation), _) => true,
-            // We refuse a message that has no place by its first bytes, rustls when it has come whole.
+            // We refuse a misplaced message by its first bytes, rustls once it is complete.
             (End::Failed(Fault::Unexpected), TheirEnd::Open) => !self.beside.held.is_empty(),
             _ => false,
         };
@@ -414,17 +416,17 @@ impl Model {
         match ends {
             (End::Open, TheirEnd::Open)
             | (End::Closed, TheirEnd::Closed)
-            // An alert of a level that there is not is one to rustls.
+            // rustls accepts an alert with an undefined level.
             | (End::Closed, TheirEnd::Alerted(0))
             | (End::Failed(_), TheirEnd::Failed) => {}
             (End::Alerted(ours), TheirEnd::Alerted(theirs)) if ours == theirs => {}
-            // rustls looks at a header before its record has come.
+            // rustls checks a header before its record is complete.
             (End::Open, TheirEnd::Failed) if !self.ours.held.is_empty() => self.doomed = Some(ours.len()),
             (ours, theirs) => panic!("{ours:?}, but rustls {theirs:?}"),
         }
     }
 
-    /// Sends data.
+    /// Sends data from our side.
     fn send(&mut self, len: usize) {
         if self.closed || matches!(self.ours.session.end, End::Failed(_) | End::Alerted(_)) {
             return;
@@ -447,7 +449,7 @@ impl Model {
         }
     }
 
-    /// Sends what waits for data.
+    /// Sends pending records without data.
     fn answer(&mut self) {
         self.send_all(Session::seal_nothing);
     }
@@ -463,7 +465,7 @@ impl Model {
     }
 
     fn close(&mut self, a: u8) {
-        // Rarely: nothing is sent behind it.
+        // Rarely, because nothing can be sent afterwards.
         if !a.is_multiple_of(4) || self.closed || matches!(self.ours.session.end, End::Failed(_) | End::Alerted(_)) {
             return;
         }
@@ -475,14 +477,14 @@ impl Model {
         assert!(self.opposite.plain == self.sent, "rustls has not read what was sent");
         let expected = match (self.closed, self.ours.session.end) {
             (true, _) => TheirEnd::Closed,
-            // Sent as soon as it is known.
+            // Sent as soon as the fault is known.
             (false, End::Failed(fault)) => TheirEnd::Alerted(fault.alert()),
             (false, _) => TheirEnd::Open,
         };
         assert_eq!(self.opposite.end, expected);
     }
 
-    /// A record that rustls has refused is refused at the latest when it has come whole.
+    /// A record that rustls has refused must be refused at the latest when it is complete.
     fn finish(&mut self) {
         if self.doomed.is_some() {
             for _ in 0..4 {

@@ -1,128 +1,124 @@
-//! How does a line of the access log look? JSON, or a [`LineTemplate`]: texts and the values between them. The formats of
-//! Apache and HAProxy are templates too.
+//! The format of access log lines: JSON, or a [`LineTemplate`] of literal text and values. The named formats
+//! of Apache and HAProxy are templates too.
 
 use crate::form::Formed;
 use crate::nearest::suggest;
 use crate::table::{Field, Kind, Value, Words, quote, words};
 use std::sync::Arc;
 
-/// How a line looks.
+/// Format of an access log line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LineFormat {
-    /// An object of JSON.
+    /// JSON object with the fields of the guide to operating.
     Json,
-    /// By a template.
+    /// Text with placeholders; the named formats are parsed into one too.
     Template(LineTemplate),
 }
 
-/// A text in which names stand for values.
+/// Text in which `%{NAME}` stands for a value of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineTemplate {
-    /// As it is written, or its name.
+    /// The format's name, or the template as written in the file.
     source: Arc<str>,
-    /// What a line is made of.
+    /// Literal text and values in order of output.
     pub parts: Arc<[Part]>,
 }
 
-/// A part of a line.
+/// Literal text or placeholder of a [`LineTemplate`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// This text.
+    /// Literal text, with `%%` already unescaped.
     Text(String),
-    /// A value.
+    /// Placeholder with a fixed name: `%{NAME}`.
     Value(LineValue),
-    /// A header field of the request.
+    /// Header field of the request: `%{request.NAME}`.
     Request(String),
-    /// A header field of the response.
+    /// Header field of the response: `%{response.NAME}`.
     Response(String),
 }
 
 words! {
-    /// What a template can say of a request. Those that lines of JSON have too are called as there.
+    /// Values that a template can use. Those that JSON lines also have share their names.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum LineValue {
-        /// When its head had arrived: `2026-11-20T10:00:00.123Z`.
+        /// Arrival of the request head: `2026-11-20T10:00:00.123Z`.
         Ts = "ts",
-        /// The same as `20/Nov/2026:10:00:00 +0000`.
+        /// `ts` as `20/Nov/2026:10:00:00 +0000` (Apache).
         Date = "date",
-        /// The same as `20/Nov/2026:10:00:00.123`.
+        /// `ts` as `20/Nov/2026:10:00:00.123` (HAProxy).
         DateMs = "date_ms",
-        /// The same in milliseconds since 1970.
+        /// `ts` in milliseconds since 1970.
         UnixMs = "unix_ms",
-        /// Its id.
+        /// Id of the request, as in `request_id` and error answers.
         ReqId = "req_id",
-        /// The client's address.
+        /// Client address, taken from trusted proxies if there are any.
         Client = "client",
-        /// The client's port; 0 if only a proxy knows it.
+        /// Client port; 0 if only a proxy knows it.
         ClientPort = "client_port",
-        /// The address of the proxy that connected.
+        /// Address of the proxy that connected; `-` for direct clients.
         Peer = "peer",
-        /// The listener.
+        /// Name of the listener that accepted the client.
         Listener = "listener",
-        /// The route.
+        /// Name of the route that matched.
         Route = "route",
-        /// The pool.
         Pool = "pool",
-        /// The endpoint.
+        /// Name of the endpoint; `-` if none was chosen.
         Endpoint = "endpoint",
-        /// Pool and endpoint, as HAProxy writes backend and server.
+        /// `POOL/ENDPOINT`, as HAProxy writes backend and server.
         Server = "server",
-        /// Endpoints that were tried.
+        /// Number of tries, 0 if no endpoint was tried.
         Tries = "tries",
-        /// One less, as HAProxy counts.
+        /// `tries` less one, as HAProxy counts retries.
         Retries = "retries",
-        /// Each try, if there were several.
+        /// Outcome of each try, if there were several.
         Attempts = "attempts",
-        /// What the client spoke.
+        /// Protocol of the client, such as `HTTP/1.1`.
         Proto = "proto",
-        /// The version of TLS.
+        /// Version of TLS with the client.
         TlsVersion = "tls_version",
-        /// Its cipher.
+        /// Cipher suite of TLS with the client.
         TlsCipher = "tls_cipher",
-        /// The name that the client asked for by TLS.
+        /// Server name of the ClientHello (SNI).
         Sni = "sni",
-        /// The method.
         Method = "method",
-        /// The host.
         Host = "host",
-        /// The path, with the query.
         Path = "path",
-        /// Method, path and protocol.
+        /// Request line: method, path and protocol.
         Request = "request",
-        /// `User-Agent`.
+        /// `User-Agent` of the request.
         UserAgent = "user_agent",
-        /// `Referer`.
+        /// `Referer` of the request.
         Referer = "referer",
-        /// The trace id of `traceparent`.
+        /// Trace id of `traceparent`.
         TraceId = "trace_id",
-        /// The status.
+        /// Status sent to the client.
         Status = "status",
-        /// Bytes from the client.
+        /// Bytes received from the client.
         BytesIn = "bytes_in",
-        /// Bytes to the client.
+        /// Bytes sent to the client.
         BytesOut = "bytes_out",
-        /// Milliseconds in the queue.
+        /// Milliseconds in the queue of the pool.
         Queue = "t_queue",
-        /// Milliseconds to connect.
+        /// Milliseconds to connect to the endpoint.
         Connect = "t_connect",
-        /// Milliseconds to the response.
+        /// Milliseconds to the head of the response.
         Ttfb = "t_ttfb",
-        /// Milliseconds to the end.
+        /// Milliseconds to the last byte of the response.
         Total = "t_total",
-        /// The same times as HAProxy writes them.
+        /// Times in the format of HAProxy's `httplog`.
         Timers = "timers",
-        /// Who ended it, and where it was.
+        /// Termination state: the side that ended the request, and its phase; `--` for a normal end.
         Term = "term",
-        /// How a gRPC call ended.
+        /// Status name of a gRPC call, such as `unavailable`.
         GrpcStatus = "grpc_status",
-        /// Why evenkeel answered.
+        /// Reason of an answer that evenkeel made itself.
         Reason = "reason",
-        /// The chosen header fields, as HAProxy writes captured ones.
+        /// Fields chosen by `fields`, in HAProxy's format for captured headers.
         Captured = "captured",
     }
 }
 
-/// Formats that have names.
+/// Named formats and the templates they stand for.
 const NAMED: [(&str, &str); 3] = [
     ("common", r#"%{client} - - [%{date}] "%{request}" %{status} %{bytes_out}"#),
     ("combined", r#"%{client} - - [%{date}] "%{request}" %{status} %{bytes_out} "%{referer}" "%{user_agent}""#),
@@ -132,7 +128,7 @@ const NAMED: [(&str, &str); 3] = [
     ),
 ];
 
-/// What is wrong with a format.
+/// Error of a format: the message, and a hint.
 #[derive(Debug)]
 pub(super) struct Wrong {
     pub message: String,
@@ -144,10 +140,10 @@ fn wrong<T>(message: String, help: impl Into<String>) -> Result<T, Wrong> {
 }
 
 impl LineFormat {
-    /// Reads it.
+    /// Parses the value of `format`.
     ///
     /// # Errors
-    /// It is neither a name nor a template.
+    /// If the text is neither a known name nor a valid template.
     pub(super) fn parse(text: &str) -> Result<LineFormat, Wrong> {
         if text == "json" {
             return Ok(LineFormat::Json);
@@ -164,7 +160,7 @@ impl LineFormat {
     }
 }
 
-/// Reads a template.
+/// Splits a template at its placeholders.
 fn parts(template: &str) -> Result<Vec<Part>, Wrong> {
     if template.chars().any(char::is_control) {
         return wrong("\"format\" has a control character, and a line is one line".into(), "leave it out");

@@ -1,4 +1,5 @@
-//! Which requests leave a line, and what does it say? [`AccessLog`], `access_log` of `[telemetry]`.
+//! The access log, `access_log` of `[telemetry]`: destination, line format and extra header fields. See
+//! [`AccessLog`].
 
 mod format;
 mod sink;
@@ -11,114 +12,116 @@ use crate::diagnostic::Findings;
 use crate::form::Form;
 use crate::table::{Absent, Key, Kind, Section, table, words};
 
-/// Header fields that can be chosen of requests, and as many of responses: a line stays readable, and what it costs bounded.
+/// Most header fields of requests that may be logged, and of responses likewise: keeps lines readable and
+/// their cost bounded.
 const FIELDS_MAX: usize = 16;
 
 table! {
     pub(super) static ACCESS_LOG = "access_log of [telemetry]",
-        "One line for each request, written when it ended.";
+        "One line per request, written when the request has ended.";
 
     /// `telemetry.access_log`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct AccessLog {
-        /// Where the lines go.
+        /// Destination of the lines.
         to: LineSink = Key {
             name: "path",
             kind: Kind::Text(Form::File),
             absent: Absent::Required(r#""/var/log/evenkeel/access.jsonl""#),
-            help: "The file that lines are appended to, or one of these. `\"-\"` or `\"stdout\"`: standard output. `\"stderr\"`: \
-                   standard error. `\"syslog\"`: the syslog of this machine at `/dev/log`, as RFC 5424 has it; \
-                   `\"syslog:/run/x.sock\"` or `\"syslog:udp:192.0.2.1:514\"`: another one. `\"journald\"`: the journal of \
-                   systemd, by its own protocol; `\"journald:/run/systemd/journal.x/socket\"`: one of a namespace. Lines that \
-                   cannot be written, or not in time, are dropped and counted; no request waits for them.",
+            help: "The file to append to, or one of these destinations. `\"-\"` or `\"stdout\"`: standard output. \
+                `\"stderr\"`: standard error. `\"syslog\"`: the local syslog at `/dev/log` (RFC 5424); \
+                `\"syslog:/run/x.sock\"` and `\"syslog:udp:192.0.2.1:514\"` name another. `\"journald\"`: the \
+                systemd journal over its native protocol; `\"journald:/run/systemd/journal.x/socket\"` is the \
+                journal of a namespace. Lines that cannot be written in time are dropped and counted; requests never \
+                wait for the log.",
             why: "",
         };
-        /// How a line looks.
         format: LineFormat = Key {
             name: "format",
             kind: Kind::Text(Form::Content),
             absent: Absent::Default("\"json\""),
-            help: "How a line looks: `\"json\"`; `\"common\"` or `\"combined\"`, as Apache and NGINX write them; `\"httplog\"`, as \
-                   HAProxy does; or a text in which `%{NAME}` stands for a value, as `\"%{client} %{status} %{path}\"`, \
-                   `%{request.X-Tenant}` for a header field of the request, `%{response.X-Cache}` for one of the response, \
-                   and `%%` for a percent sign. The guide has the names.",
-            why: "A field can be added without breaking a reader.",
+            help: "Format of a line: `\"json\"`; `\"common\"` or `\"combined\"`, as Apache and NGINX write them; \
+                `\"httplog\"`, as HAProxy writes it; or a template in which `%{NAME}` stands for a value, as in \
+                `\"%{client} %{status} %{path}\"`. `%{request.X-Tenant}` is a header field of the request, \
+                `%{response.X-Cache}` one of the response, and `%%` a percent sign. The guide to operating lists the \
+                names.",
+            why: "JSON can gain a field without breaking its readers.",
         };
-        /// Header fields that lines have as well.
+        /// Header fields to log in addition.
         fields: LineFields = Key {
             name: "fields",
             kind: Kind::Table(&FIELDS),
             absent: Absent::Means("none"),
-            help: "Header fields that lines of JSON, and of `httplog`, have as well.",
+            help: "Header fields to add to `json` and `httplog` lines.",
             why: "",
         };
-        /// What syslog sorts the lines by.
+        /// Syslog facility; other destinations ignore it.
         facility: Facility = Key {
             name: "facility",
             kind: Kind::Choice(Facility::WORDS),
             absent: Absent::Default("\"local0\""),
-            help: "What syslog sorts the lines by.",
-            why: "What HAProxy's examples and most guides for it take.",
+            help: "Syslog facility of the lines.",
+            why: "HAProxy's examples and most guides for it use `local0`.",
         };
     }
 }
 
 table! {
     static FIELDS = "fields of access_log of [telemetry]",
-        "Header fields that lines have as well: up to 16 of requests and 16 of responses, of each value its first 256 bytes. \
-         What names a person or lets one in, as `Cookie` and `Authorization`, has no place in a log.";
+        "Header fields to add to each line: up to 16 of requests and 16 of responses. The first 256 bytes of a \
+        value are logged. Do not log fields that identify a person or grant access, such as `Cookie` and \
+        `Authorization`.";
 
-    /// `fields` of the access log.
+    /// `fields` of the access log: at most 16 names each.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct LineFields {
-        /// Of the request.
         request: Vec<String> = Key {
             name: "request",
             kind: Kind::List(&Kind::Text(Form::Token)),
             absent: Absent::Means("none"),
-            help: "Fields of the request, as `[\"X-Tenant\"]`: `request_fields` of a line of JSON.",
+            help: "Fields of the request, such as `[\"X-Tenant\"]`. JSON lines have them under `request_fields`.",
             why: "",
         };
-        /// Of the response.
         response: Vec<String> = Key {
             name: "response",
             kind: Kind::List(&Kind::Text(Form::Token)),
             absent: Absent::Means("none"),
-            help: "Fields of the endpoint's response, as `[\"X-Cache\"]`: `response_fields` of a line of JSON.",
+            help: "Fields of the endpoint's response, such as `[\"X-Cache\"]`. JSON lines have them under \
+                `response_fields`.",
             why: "",
         };
     }
 }
 
 words! {
-    /// Facilities of syslog (RFC 5424 section 6.2.1) that programs may use.
+    /// Syslog facilities open to applications (RFC 5424 section 6.2.1).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Facility {
-        /// 1.
+        /// Facility 1.
         User = "user",
-        /// 3.
+        /// Facility 3.
         Daemon = "daemon",
-        /// 16, the first for local use.
+        /// Facility 16, the first one for local use.
         Local0 = "local0",
-        /// 17.
+        /// Facility 17.
         Local1 = "local1",
-        /// 18.
+        /// Facility 18.
         Local2 = "local2",
-        /// 19.
+        /// Facility 19.
         Local3 = "local3",
-        /// 20.
+        /// Facility 20.
         Local4 = "local4",
-        /// 21.
+        /// Facility 21.
         Local5 = "local5",
-        /// 22.
+        /// Facility 22.
         Local6 = "local6",
-        /// 23.
+        /// Facility 23.
         Local7 = "local7",
     }
 }
 
 impl Facility {
-    /// Its number.
+    /// Numerical code (RFC 5424 section 6.2.1).
     pub fn number(self) -> u8 {
         match self {
             Facility::User => 1,
@@ -135,7 +138,7 @@ impl Facility {
     }
 }
 
-/// Reports a format that is none, a place that is none, and more fields than there is room for.
+/// Reports an unknown destination, a malformed format, and more than [`FIELDS_MAX`] fields.
 pub(super) fn check(section: &Section, findings: &mut Findings) {
     if let Some(path) = section.text("path")
         && let Err(why) = LineSink::parse(&path)

@@ -1,4 +1,4 @@
-//! Where do lines of the access log go? [`LineSink`], read from one string.
+//! Destinations of the access log: [`LineSink`], parsed from one string.
 
 use crate::form::Formed;
 use crate::table::{Field, Kind, Value, quote};
@@ -6,40 +6,39 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Where the syslog of a machine listens.
+/// Syslog socket of the local machine.
 const SYSLOG: &str = "/dev/log";
-/// Where the journal of systemd does.
+/// Native socket of the systemd journal.
 const JOURNALD: &str = "/run/systemd/journal/socket";
 
-/// Where lines of the access log go.
+/// Destination of access log lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LineSink {
-    /// Standard output.
+    /// Standard output (`-` or `stdout`).
     Stdout,
-    /// Standard error.
+    /// Standard error (`stderr`).
     Stderr,
-    /// Appended to this file.
+    /// File to append to; created if missing.
     File(PathBuf),
-    /// A syslog, as RFC 5424 has it.
+    /// A syslog daemon (RFC 5424).
     Syslog(SyslogAddress),
-    /// A journal of systemd, at this socket.
+    /// The systemd journal at this socket.
     Journald(PathBuf),
 }
 
-/// Where a syslog listens.
+/// Address of a syslog daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SyslogAddress {
-    /// A Unix socket for datagrams.
+    /// Unix socket for datagrams, such as `/dev/log`.
     Unix(PathBuf),
-    /// UDP.
     Udp(SocketAddr),
 }
 
 impl LineSink {
-    /// Reads it.
+    /// Parses the value of `path`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A sentence that describes the fault in the text.
     pub(super) fn parse(text: &str) -> Result<LineSink, String> {
         let sink = match text.split_once(':') {
             None if matches!(text, "-" | "stdout") => LineSink::Stdout,
@@ -60,7 +59,7 @@ impl LineSink {
     }
 }
 
-/// As the configuration writes it.
+/// Formats the destination as [`LineSink::parse`] reads it.
 impl fmt::Display for LineSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,5 @@
-//! Which addresses are bound so far? [`Bound`] reports one that Linux would refuse beside them.
+//! Addresses bound by the configuration so far. [`Bound`] reports an address that Linux would refuse to bind
+//! next to an earlier one.
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -6,21 +7,21 @@ use crate::source::Span;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// The addresses so far, by port.
+/// Addresses added so far, by port.
 #[derive(Debug, Default)]
 pub(super) struct Bound(HashMap<u16, Vec<(SocketAddr, On, Span)>>);
 
-/// What comes in: TCP and UDP have ports of their own.
+/// Transports of an address. TCP and UDP ports do not collide.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct On {
     pub tcp: bool,
     pub udp: bool,
-    /// Probes by datagram, beside requests.
+    /// Answers load probes over UDP, in addition to requests.
     pub probes: bool,
 }
 
 impl Bound {
-    /// Adds one, and reports another that has the same clients.
+    /// Adds an address, and reports an earlier one that would receive the same clients.
     pub fn add(&mut self, addr: SocketAddr, on: On, span: Span, findings: &mut Findings) {
         let here = self.0.entry(addr.port()).or_default();
         let overlaps = |other: SocketAddr| takes(addr, other) || takes(other, addr);
@@ -48,12 +49,12 @@ impl Bound {
     }
 }
 
-/// Whether a socket at the first address takes what comes to the second one, of the same port.
+/// True if a socket at `wide` receives traffic for `narrow`, given equal ports.
 fn takes(wide: SocketAddr, narrow: SocketAddr) -> bool {
     let (wide, narrow) = (wide.ip().to_canonical(), narrow.ip().to_canonical());
     match wide {
         IpAddr::V4(ip) => wide == narrow || (ip.is_unspecified() && narrow.is_ipv4()),
-        // It takes IPv4 too, as `net.ipv6.bindv6only` is 0 by default.
+        // `[::]` accepts IPv4 too, as `net.ipv6.bindv6only` is 0 by default.
         IpAddr::V6(ip) => wide == narrow || ip.is_unspecified(),
     }
 }

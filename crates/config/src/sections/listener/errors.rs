@@ -1,15 +1,15 @@
-//! What do clients read in the answers that evenkeel makes itself? [`Errors`].
+//! `errors` of a listener: the detail in answers that evenkeel makes itself. See [`Errors`].
 
 use crate::table::words;
 
 words! {
-    /// What the body of an answer says that no endpoint has given.
+    /// Body of an answer that does not come from an endpoint.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum Errors {
-        /// The status, its phrase, and the id of the request.
+        /// Status, reason phrase, and the request's id.
         #[default]
         Terse = "terse",
-        /// The reason too, with names of pools and addresses of endpoints.
+        /// Also the reason, with names of pools and addresses of endpoints.
         Detailed = "detailed",
     }
 }

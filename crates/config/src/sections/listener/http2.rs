@@ -1,73 +1,78 @@
-//! What may a client of HTTP/2 use up? [`Http2`], `http2` of a listener.
+//! `http2` and `h2c` of a listener: HTTP/2 with clients, and the resources that one connection may use. See
+//! [`Http2`].
 
 use crate::table::{Absent, DAY, Key, Kind, MS, table};
 use std::time::Duration;
 
-/// The key of a listener that lets clients speak HTTP/2 without TLS.
+/// The key `h2c` of a listener: HTTP/2 without TLS.
 pub(super) const H2C: Key = Key {
     name: "h2c",
     kind: Kind::Bool,
     absent: Absent::Default("false"),
-    help: "Takes HTTP/2 without TLS too, from clients that begin with it (\"prior knowledge\"), as services of the inside and \
-           gRPC without TLS do. HTTP/1 is served at the same port.",
-    why: "Browsers speak HTTP/2 only over TLS. Where clients are not known, one protocol less is one attack less.",
+    help: "Also accepts HTTP/2 without TLS from clients that start with it (prior knowledge), such as internal \
+        services and plaintext gRPC. HTTP/1 is served on the same port.",
+    why: "Browsers use HTTP/2 only over TLS. Where clients are unknown, leaving it off is one protocol less to \
+        attack.",
 };
 
 table! {
     pub(crate) static HTTP2 = "http2 of [listener.NAME]",
-        "HTTP/2 with clients, where it is spoken.";
+        "HTTP/2 with clients, over TLS or with `h2c`.";
 
     /// `http2` of a listener.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Http2 {
-        /// Requests of one connection at a time.
+        /// Concurrent requests of one connection (`SETTINGS_MAX_CONCURRENT_STREAMS`).
         streams: u32 = Key {
             name: "streams",
             kind: Kind::Int { min: 1, max: 10_000 },
             absent: Absent::Default("100"),
-            help: "Requests of one connection at a time. A client that begins more gets the rest refused, and may send them again.",
-            why: "The least that RFC 9113 recommends, and what HAProxy and Envoy advise at the edge.",
+            help: "Concurrent requests of one connection. Requests beyond that are refused, and the client may send \
+                them again.",
+            why: "The minimum that RFC 9113 recommends, and the value that HAProxy and Envoy advise at the edge.",
         };
-        /// Bytes of one request's body that may be under way.
+        /// Flow-control window of one request body, bytes.
         stream_window: usize = Key {
             name: "stream_window",
             kind: Kind::Size { min: 16 << 10, max: 16 << 20 },
             absent: Absent::Default("\"64KiB\""),
-            help: "Bytes of the body of one request that may be under way, or wait here for the endpoint. An upload moves as \
-                   much in a round trip.",
-            why: "3 MB/s over a round trip of 20 ms. What Envoy advises at the edge: a slow endpoint holds no more.",
+            help: "Flow-control window of one request: bytes of its body in transit or buffered here for the \
+                endpoint. An upload gets at most this much per round trip.",
+            why: "Allows 3 MB/s over a round trip of 20 ms. Envoy advises this value at the edge, since a slow \
+                endpoint cannot make evenkeel buffer more.",
         };
-        /// The same of all requests of a connection.
+        /// Flow-control window of all request bodies of a connection, bytes.
         connection_window: usize = Key {
             name: "connection_window",
             kind: Kind::Size { min: 64 << 10, max: 64 << 20 },
             absent: Absent::Default("\"1MiB\""),
-            help: "The same of all requests of one connection together: the most that a connection makes evenkeel hold.",
-            why: "As for `stream_window`: uploads of one client that stall do not stop its others.",
+            help: "Flow-control window of all requests of one connection together: the most that one connection makes \
+                evenkeel buffer.",
+            why: "16 times `stream_window`: stalled uploads of a client do not block its other requests.",
         };
-        /// Bytes of the table of header fields that a client may refer to.
+        /// Size of the HPACK dynamic table that clients may use, bytes.
         header_table: usize = Key {
             name: "header_table",
             kind: Kind::Size { min: 0, max: 64 << 10 },
             absent: Absent::Default("\"4KiB\""),
-            help: "Bytes of the table of header fields that a client may refer to (HPACK), for each connection.",
-            why: "What RFC 9113 gives when nothing is said.",
+            help: "Size of the header compression table (HPACK) that a client may use, per connection.",
+            why: "The initial value of RFC 9113.",
         };
-        /// After how much silence a client with requests under way is asked for a sign of life; `None` = never.
+        /// Silence of a client with requests in flight after which it is sent a PING; `None` = never.
         ping_after: Option<Duration> = Key {
             name: "ping_after",
             kind: Kind::Duration { min: 50 * MS, max: DAY, off: true },
             absent: Absent::Default("\"30s\""),
-            help: "A client with requests under way that has been silent for so long is asked for a sign of life (PING).",
-            why: "Streams may have nothing to say for hours, and a client that is gone would hold them.",
+            help: "Sends a PING to a client that has requests in flight and has been silent for this long.",
+            why: "Streams can be idle for hours, and a client that has vanished would hold them.",
         };
-        /// How long it may take to give one.
+        /// Longest wait for the answer to a PING.
         ping_timeout: Duration = Key {
             name: "ping_timeout",
             kind: Kind::Duration { min: 50 * MS, max: DAY, off: false },
             absent: Absent::Default("\"20s\""),
-            help: "How long it may take to answer; then its connection ends.",
-            why: "Longer than any line is jammed for; gRPC waits as long.",
+            help: "Closes the connection if the PING is not answered within this time.",
+            why: "Longer than usual network stalls. gRPC uses the same value.",
         };
     }
 }

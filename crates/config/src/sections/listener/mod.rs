@@ -1,4 +1,5 @@
-//! Where do requests come in? [`Listener`], `[listener.NAME]`; tables below it have files of their own.
+//! `[listener.NAME]`: addresses that accept clients, and the rules for those clients. See [`Listener`];
+//! larger subtables have files of their own.
 
 mod bound;
 mod errors;
@@ -37,41 +38,42 @@ use zone::ZONE;
 
 table! {
     pub(crate) static LISTENER = "[listener.NAME]",
-        "Addresses on which clients are served.";
+        "Addresses that accept clients.";
 
     /// `[listener.NAME]`.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Listener {
-        /// Unique among listeners.
+        /// Name of the listener, unique among listeners.
         name: Arc<str>, rows [], read |_| "".into(), write |_, _, _| ();
-        /// At least one; no address is bound twice in a plan for the same transport. No port is 0.
+        /// At least one address. Ports are not 0, and no address is bound twice for a transport in a plan.
         bind: Vec<SocketAddr> = Key {
             name: "bind",
             kind: Kind::List(&Kind::Text(Form::Bind)),
             absent: Absent::Required(r#"["127.0.0.1:8080"]"#),
-            help: "The addresses. `[::]` takes IPv4 too.",
+            help: "Addresses and ports to listen on. `[::]` accepts IPv4 too.",
             why: "",
         };
-        /// What is spoken here.
+        /// Protocol of the clients, which decides the keys that apply.
         mode: Mode = Key {
             name: "mode",
             kind: Kind::Choice(Mode::WORDS),
             absent: Absent::Default("\"http\""),
-            help: "What is spoken here: HTTP, whose requests are balanced; anything over TCP, whose connections are balanced; \
-                   anything over UDP, whose flows are; or DNS, over UDP and TCP, whose answers are.",
+            help: "Protocol of the clients: `http` balances requests, `tcp` balances connections of any protocol, \
+                `udp` balances flows of datagrams, and `dns` answers queries over UDP and TCP with addresses of \
+                healthy endpoints.",
             why: "",
         };
-        /// The pool for everything that no route of this listener takes, except for DNS: there is a route of the
-        /// listener's name to it.
+        /// Pool for everything that no route of this listener matches. `None` for DNS. The plan holds a route
+        /// with the listener's name to this pool.
         pool: Option<Arc<str>> = Key {
             name: "pool",
             kind: Kind::Text(Form::Name),
-            absent: Absent::Means("none: routes say where to"),
-            help: "The pool for everything that no other route to this listener takes. With `mode = \"http\"` it is as a route \
-                   that names the listener and matches nothing else.",
+            absent: Absent::Means("none; routes decide"),
+            help: "Pool for everything that no other route of this listener matches. With `mode = \"http\"` it works \
+                like a route that names the listener and matches everything.",
             why: "",
         };
-        /// How TLS is spoken with clients; `None` = it is not.
+        /// TLS with clients; `None` = plaintext.
         tls: Option<ListenerTls> = Key {
             name: "tls",
             kind: Kind::Table(&tls::TLS),
@@ -79,120 +81,123 @@ table! {
             help: "TLS with clients.",
             why: "",
         };
-        /// What is answered to resolvers; there if, and only if, DNS is spoken.
+        /// Zone to answer for; `Some` if and only if [`Mode::Dns`].
         zone: Option<Zone> = Key {
             name: "zone",
             kind: Kind::Table(&ZONE),
             absent: Absent::Means("none"),
-            help: "The names to answer for, with `mode = \"dns\"`.",
+            help: "Names to answer for, with `mode = \"dns\"`.",
             why: "",
         };
-        /// Peers that must start each connection with a PROXY protocol header; all others must not. Empty = none.
+        /// Peers that must start each connection with a PROXY protocol header; all others must not. Empty =
+        /// nobody.
         accept_proxy_protocol: Vec<Cidr> = Key {
             name: "accept_proxy_protocol",
             kind: Kind::List(&Kind::Text(Form::Network)),
             absent: Absent::Means("none"),
-            help: "Networks of load balancers in front that begin each connection with a PROXY protocol header, version 1 \
-                   or 2. From these networks it is required, from all others it is an error.",
+            help: "Networks of load balancers in front that start each connection with a PROXY protocol header, \
+                version 1 or 2. The header is required from these networks and an error from all others.",
             why: "",
         };
-        /// Peers whose `X-Forwarded-For` and its like are believed. Empty = none.
+        /// Peers whose `X-Forwarded-For` and related fields are trusted. Empty = nobody.
         trusted_proxies: Vec<Cidr> = Key {
             name: "trusted_proxies",
             kind: Kind::List(&Kind::Text(Form::Network)),
             absent: Absent::Means("none"),
-            help: "Networks of proxies in front whose `X-Forwarded-For`, `-Proto`, `-Host` and `Forwarded` are believed: the \
-                   client is the last address that is in none of these networks. From all others they are replaced.",
+            help: "Networks of proxies in front whose `X-Forwarded-For`, `-Proto`, `-Host` and `Forwarded` fields are \
+                trusted: the client is the last address outside these networks. Fields from anyone else are \
+                replaced.",
             why: "",
         };
-        /// What a client may use up.
+        /// Limits on what clients may use.
         limits: ListenerLimits = Key {
             name: "limits",
             kind: Kind::Table(&LISTENER_LIMITS),
             absent: Absent::Means("its defaults"),
-            help: "What clients may use up.",
+            help: "Limits on what clients may use.",
             why: "",
         };
-        /// How long a client may take.
+        /// Time limits for the client's side.
         timeouts: ListenerTimeouts = Key {
             name: "timeouts",
             kind: Kind::Table(&LISTENER_TIMEOUTS),
-            absent: Absent::Means("those of `[defaults.timeouts]`"),
-            help: "How long clients may take.",
+            absent: Absent::Means("from `[defaults.timeouts]`"),
+            help: "Time limits for clients.",
             why: "",
         };
-        /// Whether requests without TLS are sent to where it is spoken.
+        /// True if every request is redirected to HTTPS.
         redirect_https: bool = Key {
             name: "redirect_https",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Answers every request 308: the same place over TLS, at port 443. For the listener at port 80.",
+            help: "Answers every request with a 308 redirect to the same URL over HTTPS on port 443. For the listener \
+                on port 80.",
             why: "",
         };
-        /// Whether clients may speak HTTP/2 without TLS.
+        /// True if clients may use HTTP/2 without TLS.
         h2c: bool = H2C;
-        /// What clients of HTTP/2 may use up.
+        /// Limits for clients that use HTTP/2.
         http2: Http2 = Key {
             name: "http2",
             kind: Kind::Table(&HTTP2),
             absent: Absent::Means("its defaults"),
-            help: "HTTP/2 with clients, where it is spoken.",
+            help: "HTTP/2 with clients, over TLS or with `h2c`.",
             why: "",
         };
-        /// When flows end, with [`Mode::Udp`].
+        /// End of flows, with [`Mode::Udp`].
         udp: UdpFlows = Key {
             name: "udp",
             kind: Kind::Table(&UDP),
             absent: Absent::Means("its defaults"),
-            help: "When flows end, with `mode = \"udp\"`.",
+            help: "Lifetime of flows, with `mode = \"udp\"`.",
             why: "",
         };
-        /// By which field endpoints and clients learn the id of a request; `None` = they do not.
+        /// Header field that carries the request id to endpoints and clients; `None` = off.
         request_id: Option<RequestIdField> = Key {
             name: "request_id",
             kind: Kind::TableOrBool(&REQUEST_ID),
             absent: Absent::Means("off"),
-            help: "Gives each request that goes on a field with its id, `X-Request-Id`, and the response to it too: the id that \
-                   the access log and answers of evenkeel have. A field that one of `trusted_proxies` has set is taken over \
-                   (1 to 128 visible ASCII characters), any other is replaced. Off: the client's field goes on as it is. \
-                   `true`: with its defaults.",
-            why: "As with HAProxy and Caddy: applications that make ids of their own keep them.",
+            help: "Adds a field with the request's id, `X-Request-Id`, to forwarded requests and to their responses. \
+                It is the id that the access log and evenkeel's own answers show. A value set by one of \
+                `trusted_proxies` is kept (1 to 128 visible ASCII characters); any other is replaced. `true`: with \
+                the defaults of the table. Off: the client's field is forwarded unchanged.",
+            why: "As in HAProxy and Caddy: applications that generate ids keep theirs.",
         };
-        /// Whether requests that go on are marked, and refused when they come back.
+        /// True if forwarded requests carry a loop mark (RFC 8586) and returning ones are refused.
         detect_loops: bool = Key {
             name: "detect_loops",
             kind: Kind::Bool,
             absent: Absent::Default("true"),
-            help: "Answers 508 to a request that comes in here by a route by which it has come before, as an endpoint leads \
-                   back. Requests that go on are marked with a field `CDN-Loop` (RFC 8586) for that.",
-            why: "Such a request goes round until connections run out. `false` is for endpoints that send the request of a \
-                  client on to this listener again, for another page.",
+            help: "Answers 508 to a request that comes back to a route it has already taken, because an endpoint \
+                leads back here. Forwarded requests are marked with a `CDN-Loop` field (RFC 8586) for this.",
+            why: "A looping request circulates until connections run out. Set `false` if endpoints deliberately send \
+                a client's request through this listener again, for another page.",
         };
-        /// What clients read in the answers that evenkeel makes itself.
+        /// Detail in answers that evenkeel makes itself.
         errors: Errors = Key {
             name: "errors",
             kind: Kind::Choice(Errors::WORDS),
             absent: Absent::Default("\"terse\""),
-            help: "What clients read in the answers that evenkeel makes itself, as a 503. `terse`: the status, its phrase, and \
-                   the id of the request, if there is an access log. `detailed`: why, with names of pools and addresses of \
-                   endpoints, for development. The access log has the reason (`reason`) either way.",
-            why: "Addresses and names of the inside are no business of clients, and help attackers.",
+            help: "Body of answers that evenkeel makes itself, such as a 503. `terse`: the status, its phrase, and \
+                the request's id if there is an access log. `detailed`: also the reason, with names of pools and \
+                addresses of endpoints; for development. The access log has the reason (`reason`) either way.",
+            why: "Internal addresses and names help attackers and are of no use to clients.",
         };
-        /// What clients see in the place of a line of text, where no page of the route is for the status.
+        /// Pages for evenkeel's own answers, for statuses without a page of the route.
         error_pages: Vec<ErrorPage> = ERROR_PAGES;
-        /// How balancers in front learn its load; `None` = they do not.
+        /// Reports of the load to balancers in front; `None` = off.
         report_load: Option<ReportLoad> = Key {
             name: "report_load",
             kind: Kind::TableOrBool(&REPORT_LOAD),
             absent: Absent::Means("off"),
-            help: "Reports the load to balancers in front: for an evenkeel that runs beside the application. \
-                   `true`: with its defaults.",
+            help: "Reports the load to balancers in front, for an evenkeel that runs beside the application. `true`: \
+                with the defaults of the table.",
             why: "",
         };
     }
 }
 
-/// Keys of a listener that only speak of requests: they contradict `mode = "tcp"`.
+/// Keys of a listener that apply to HTTP requests only, and so contradict `mode = "tcp"`.
 pub(crate) const OF_REQUESTS: &[&str] = &[
     "trusted_proxies",
     "detect_loops",
@@ -205,66 +210,68 @@ pub(crate) const OF_REQUESTS: &[&str] = &[
     "http2",
 ];
 
-/// Keys of a listener's limits that only speak of requests.
+/// Keys of `limits` that apply to HTTP requests only.
 pub(crate) const LIMITS_OF_REQUESTS: &[&str] =
     &["requests_per_address", "burst_per_address", "headers", "header_count", "requests_per_connection"];
 
 table! {
     static LISTENER_LIMITS = "limits of [listener.NAME]",
-        "What clients may use up.";
+        "Limits on what clients may use.";
 
     /// `limits` of a listener.
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub struct ListenerLimits {
-        /// Open client connections, all workers together.
+        /// Most open client connections (flows with [`Mode::Udp`]), over all workers.
         connections: usize = Key {
             name: "connections",
             kind: Kind::Int { min: 1, max: 10_000_000 },
             absent: Absent::Default("50_000"),
-            help: "Open connections of clients, all workers together. With `mode = \"udp\"` flows, of which the one that is \
-                   idle longest ends when there are so many.",
-            why: "Each may need a second descriptor upstream: 100 000 of the 1 048 576 that the service unit allows.",
+            help: "Most open client connections, over all workers. With `mode = \"udp\"`: most flows; at the limit \
+                the one idle longest ends.",
+            why: "Each may need a second descriptor upstream: 100,000 of the 1,048,576 that the service unit allows.",
         };
-        /// Open connections of one client address, all workers together; 0 = no limit.
+        /// Most open connections of one client address (IPv6: one /64), over all workers; 0 = no limit.
         connections_per_address: usize = Key {
             name: "connections_per_address",
             kind: Kind::Int { min: 0, max: 10_000_000 },
             absent: Absent::Default("0"),
-            help: "Open connections, or flows, of one client address (of IPv6 one /64), all workers together; 0 = no \
-                   limit. Proxies in front have none.",
-            why: "A whole company, or a proxy, may be behind one address: the right number depends on the clients.",
+            help: "Most open connections, or flows, of one client address (IPv6: one /64), over all workers; 0 = no \
+                limit. Does not apply to proxies in front.",
+            why: "A whole company or a proxy may share one address: the right number depends on your clients.",
         };
-        /// Requests a second of one client address, all workers together; 0 = no limit.
+        /// Requests per second of one client address, over all workers; 0 = no limit.
         requests_per_address: f64 = Key {
             name: "requests_per_address",
             kind: Kind::Number { min: 0.0, max: 1e6 },
             absent: Absent::Default("0"),
-            help: "Requests a second of one client address (of IPv6 one /64), all workers together; the rest get a 429. \
-                   With `mode = \"udp\"` new flows, the rest of which are dropped. 0 = no limit. Proxies in front have none.",
+            help: "Requests per second of one client address (IPv6: one /64), over all workers; the rest get a 429. \
+                With `mode = \"udp\"`: new flows per second; the rest are dropped. 0 = no limit. Does not apply to \
+                proxies in front.",
             why: "As for `connections_per_address`.",
         };
-        /// Requests of one address that may come at once: the size of its bucket. At least 1 if there is a rate.
+        /// Bucket size of the rate limit: requests of one address that may arrive at once. At least 1 if
+        /// there is a rate.
         burst_per_address: u32 = Key {
             name: "burst_per_address",
             kind: Kind::Int { min: 1, max: 1_000_000 },
-            absent: Absent::Means("what `requests_per_address` allows in a second"),
-            help: "Requests of one address that may come at once before its rate limits them.",
+            absent: Absent::Means("one second of `requests_per_address`"),
+            help: "Requests of one address that may arrive at once before its rate limit applies.",
             why: "",
         }, read burst, write write_burst;
-        /// Bytes of a request's head (request line and header fields): 1 KiB to 32 KiB.
+        /// Largest request head (request line and header fields), bytes: 1 KiB to 32 KiB.
         headers: usize = Key {
             name: "headers",
             kind: Kind::Size { min: 1 << 10, max: 32 << 10 },
             absent: Absent::Default("\"16KiB\""),
-            help: "Bytes of the head of a request: its first line and its header fields.",
-            why: "What Node.js takes and a buffer of HAProxy holds; half of what one read buffer holds here.",
+            help: "Largest head of a request: the request line and all header fields.",
+            why: "The limit of Node.js and of HAProxy's buffer; half of a read buffer here.",
         };
-        /// Header fields of a request.
+        /// Most header fields of a request.
         header_count: usize = Key {
             name: "header_count",
             kind: Kind::Int { min: 1, max: 256 },
             absent: Absent::Default("100"),
-            help: "Header fields of a request.",
+            help: "Most header fields of a request.",
             why: "Browsers send 15 to 20, and a chain of proxies adds some.",
         };
         /// Requests on one client connection before it is closed; 0 = no limit.
@@ -273,7 +280,7 @@ table! {
             kind: Kind::Int { min: 0, max: 1_000_000_000 },
             absent: Absent::Default("0"),
             help: "Requests on one connection before it is closed; 0 = no limit.",
-            why: "Closing costs clients a new handshake, and connections leave by `client_idle` anyway.",
+            why: "Closing costs the client a new handshake, and `client_idle` ends unused connections anyway.",
         };
     }
 }
@@ -285,9 +292,9 @@ fn burst(limits: &Section) -> u32 {
     }
 }
 
-/// The burst of listeners that set none: what the rate allows in a second.
+/// Default burst: one second of the rate.
 fn usual_burst(rate: f64) -> u32 {
-    // A cast of what is below 2^32, which the row of the rate is far from.
+    // The key allows at most 1e6, so the cast cannot saturate.
     rate.ceil() as u32
 }
 
@@ -298,13 +305,13 @@ fn write_burst(set: &ListenerLimits, _: &ListenerLimits, lines: &mut Lines) {
 }
 
 impl Listener {
-    /// A listener of this name at an address, otherwise as a table that sets nothing.
+    /// A listener with this name and address and defaults for everything else.
     pub fn new(name: &str, bind: SocketAddr) -> Listener {
         Listener { name: name.into(), bind: vec![bind], ..Listener::default() }
     }
 }
 
-/// The listeners of a file, and what is wrong with each.
+/// Reads all listeners and reports what is wrong with each.
 pub(crate) fn listeners(
     root: &Section,
     defaults: &Section,
@@ -351,7 +358,7 @@ fn check(section: &Section, mode: Mode, findings: &mut Findings) {
     request_id::check(section, findings);
 }
 
-/// Reports networks that every client is in, and that would be believed.
+/// Reports a trusted network that contains every address.
 fn check_networks(section: &Section, key: &str, findings: &mut Findings) {
     for (formed, span) in section.formed_list(key) {
         let Formed::Network(cidr) = formed else { continue };

@@ -1,35 +1,35 @@
-//! What is spoken on a listener? [`Mode`].
+//! `mode` of a listener: the protocol of its clients. See [`Mode`].
 
 use crate::table::{Words, words};
 
 words! {
-    /// What is spoken on a listener.
+    /// Protocol of a listener's clients.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum Mode {
-        /// HTTP.
+        /// HTTP: requests are balanced.
         #[default]
         Http = "http",
-        /// Anything over TCP: connections are balanced.
+        /// Any protocol over TCP: connections are balanced.
         Tcp = "tcp",
-        /// Anything over UDP: flows are balanced.
+        /// Any protocol over UDP: flows are balanced.
         Udp = "udp",
-        /// DNS: queries are answered, over UDP and TCP.
+        /// DNS over UDP and TCP: queries are answered.
         Dns = "dns",
     }
 }
 
 impl Mode {
-    /// As the configuration calls it.
+    /// Name in the configuration.
     pub fn name(self) -> &'static str {
         self.word()
     }
 
-    /// Whether TCP connections come in.
+    /// True if the listener accepts TCP connections.
     pub fn is_on_tcp(self) -> bool {
         self != Mode::Udp
     }
 
-    /// Whether UDP datagrams come in.
+    /// True if the listener receives UDP datagrams.
     pub fn is_on_udp(self) -> bool {
         matches!(self, Mode::Udp | Mode::Dns)
     }

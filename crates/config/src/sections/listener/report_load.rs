@@ -1,5 +1,5 @@
-//! How do balancers in front learn the load of a listener? [`ReportLoad`], `report_load` of a listener: the endpoint's
-//! side.
+//! `report_load` of a listener, the endpoint's side of shared load: how balancers in front get this
+//! listener's load. See [`ReportLoad`].
 
 use crate::form::Form;
 use crate::sections::pool::LOAD_PATH;
@@ -7,34 +7,34 @@ use crate::table::{Absent, Key, Kind, table};
 
 table! {
     pub(crate) static REPORT_LOAD = "report_load of [listener.NAME]",
-        "How balancers in front learn how many requests are in flight through this listener, and how long one takes at \
-         that load.";
+        "Reports to balancers in front the number of requests in flight through this listener, and the latency at \
+        that load.";
 
     /// `report_load` of a listener.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ReportLoad {
-        /// Whether each response has a report.
+        /// True if each response carries a report.
         header: bool = Key {
             name: "header",
             kind: Kind::Bool,
             absent: Absent::Default("true"),
-            help: "Adds `endpoint-load-metrics` to each response, in place of the application's own.",
-            why: "It costs less than a probe.",
+            help: "Adds `endpoint-load-metrics` to each response, replacing the application's own.",
+            why: "Cheaper than a probe.",
         };
-        /// Whether probes by datagram are answered, at the listener's addresses and ports.
+        /// True if UDP load probes are answered, at the listener's addresses and ports.
         udp: bool = Key {
             name: "udp",
             kind: Kind::Bool,
             absent: Absent::Default("true"),
-            help: "Answers probes by datagram, at the addresses and ports of `bind`.",
-            why: "An answer is as long as its query, so it cannot be used to flood others.",
+            help: "Answers UDP load probes, at the addresses and ports of `bind`.",
+            why: "An answer is as long as its query, so it cannot amplify a flood.",
         };
-        /// The path at which the load is served; no route gets it.
+        /// Path that serves the load instead of being routed.
         path: String = Key {
             name: "path",
             kind: Kind::Text(Form::PlainPath),
             absent: Absent::Default(LOAD_PATH),
-            help: "The path at which the load is served; no route gets requests for it.",
+            help: "Path that serves the load. Requests for it are not routed.",
             why: "No application uses this path.",
         };
     }

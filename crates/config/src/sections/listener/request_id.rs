@@ -1,4 +1,4 @@
-//! By which field do others learn what a request is called? [`RequestIdField`], `request_id` of a listener.
+//! `request_id` of a listener: the header field that carries the request's id. See [`RequestIdField`].
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -7,31 +7,31 @@ use crate::table::{Absent, Key, Kind, Section, table};
 
 table! {
     pub(crate) static REQUEST_ID = "request_id of [listener.NAME]",
-        "The field by which endpoints and clients learn the id of a request.";
+        "The header field that carries a request's id to endpoints and clients.";
 
     /// `request_id` of a listener.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct RequestIdField {
-        /// Its name.
+        /// Name of the header field.
         field: String = Key {
             name: "field",
             kind: Kind::Text(Form::Token),
             absent: Absent::Default("\"X-Request-Id\""),
-            help: "The name of the header field.",
-            why: "What Envoy, Heroku, Rails and many frameworks call it.",
+            help: "Name of the header field.",
+            why: "The name that Envoy, Heroku, Rails and many frameworks use.",
         };
-        /// Whether the client is told.
+        /// True if responses carry the field too.
         respond: bool = Key {
             name: "respond",
             kind: Kind::Bool,
             absent: Absent::Default("true"),
-            help: "Whether responses have the field too, in place of one that the endpoint has set.",
-            why: "A user who reports an error can say which request it was.",
+            help: "Adds the field to responses too, replacing one that the endpoint set.",
+            why: "A user who reports an error can name the request.",
         };
     }
 }
 
-/// Fields that mean something else, in lower case.
+/// Fields with a meaning of their own, in lower case; none can carry the id.
 const TAKEN: &[&str] = &[
     "authorization",
     "cdn-loop",
@@ -60,7 +60,7 @@ const TAKEN: &[&str] = &[
     "via",
 ];
 
-/// Reports a field that means something else.
+/// Reports a field name that already has another meaning.
 pub(super) fn check(listener: &Section, findings: &mut Findings) {
     let section = listener.section("request_id");
     let Some(field) = section.set("field").and_then(|_| section.text("field")) else { return };

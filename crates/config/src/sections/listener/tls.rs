@@ -1,4 +1,5 @@
-//! How is TLS spoken with clients? [`ListenerTls`], `tls` of a listener.
+//! `tls` of a listener: certificates, protocols and client authentication of TLS with clients. See
+//! [`ListenerTls`].
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -12,140 +13,141 @@ use std::time::Duration;
 
 table! {
     pub(crate) static TLS = "tls of [listener.NAME]",
-        "TLS with clients: TLS 1.2 and 1.3.";
+        "TLS 1.2 and 1.3 with clients.";
 
     /// `tls` of a listener.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ListenerTls {
-        /// At least one, unless [`self_signed`](Self::self_signed). The first is shown where no name fits.
+        /// At least one, unless [`self_signed`](Self::self_signed). The first serves clients for whose name
+        /// there is none.
         certificates: Vec<Certificate> = Key {
             name: "certificates",
             kind: Kind::Tables(&CERTIFICATE),
             absent: Absent::Means("none; then `self_signed` must be set"),
-            help: "Certificates and their keys. Which one a client sees is decided by the names in them and the name that the \
-                   client asks for (SNI): an exact one before a wildcard; several for one name by the kinds of keys that the \
-                   client takes; the first of the list where none fits.",
+            help: "Certificates and their keys. The client's server name (SNI) selects one by the names in it: an \
+                exact name is preferred to a wildcard, and among several for a name the key type that the client \
+                supports decides. The first of the list is used where none matches.",
             why: "",
         };
-        /// Whether a certificate that no client knows is made at the start.
+        /// True if a self-signed certificate is generated at startup.
         self_signed: bool = Key {
             name: "self_signed",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Makes a certificate at each start that no client knows, for trying things out.",
-            why: "Clients have to be told to believe anything (`curl -k`).",
+            help: "Generates a self-signed certificate at each start, for experiments.",
+            why: "Clients have to skip verification (`curl -k`).",
         };
-        /// What is spoken over TLS, the first that a client offers too.
+        /// ALPN protocols in order of preference.
         protocols: Vec<Protocol> = Key {
             name: "protocols",
             kind: Kind::List(&Kind::Choice(Protocol::WORDS)),
             absent: Absent::Default("[\"h2\", \"http/1.1\"]"),
-            help: "What is spoken over TLS, in the order of preference (ALPN). With `mode = \"tcp\"` it is not read.",
-            why: "Browsers want HTTP/2, and all others still find HTTP/1.1.",
+            help: "Protocols over TLS in order of preference (ALPN). Ignored with `mode = \"tcp\"`.",
+            why: "Browsers want HTTP/2, and everything else still gets HTTP/1.1.",
         };
-        /// The oldest version that is spoken.
+        /// Oldest TLS version accepted.
         min_version: TlsVersion = Key {
             name: "min_version",
             kind: Kind::Choice(TlsVersion::WORDS),
             absent: Absent::Default("\"1.2\""),
-            help: "The oldest version of TLS that is spoken.",
-            why: "Older ones are broken (RFC 8996); 1.3 alone leaves out clients from before 2018.",
+            help: "Oldest TLS version accepted.",
+            why: "Older versions are broken (RFC 8996); 1.3 alone excludes clients from before 2018.",
         };
-        /// What becomes of clients that ask for a name that no certificate has.
+        /// Handling of a server name that no certificate has.
         unknown_name: UnknownName = Key {
             name: "unknown_name",
             kind: Kind::Choice(UnknownName::WORDS),
             absent: Absent::Default("\"default\""),
-            help: "What becomes of clients that ask for a name that no certificate has. `default`: they see the first \
-                   certificate. `reject`: their handshake fails.",
-            why: "A client that is shown a wrong name says so in its own words, which people find faster.",
+            help: "Handling of a server name that no certificate has. `default`: the first certificate is used. \
+                `reject`: the handshake fails.",
+            why: "A name mismatch in the client's own error message is easier to diagnose than a failed handshake.",
         };
-        /// Whether clients show certificates; `None` = they are not asked.
+        /// Client certificates; `None` = not requested.
         client_auth: Option<ClientAuth> = Key {
             name: "client_auth",
             kind: Kind::Table(&CLIENT_AUTH),
-            absent: Absent::Means("clients are not asked for certificates"),
-            help: "Asks clients for certificates (mutual TLS).",
+            absent: Absent::Means("no client certificates"),
+            help: "Requests certificates from clients (mutual TLS).",
             why: "",
         };
-        /// Keys of session tickets; empty = random ones.
+        /// Files of session ticket keys; empty = random keys.
         ticket_keys: Vec<PathBuf> = Key {
             name: "ticket_keys",
             kind: Kind::List(&Kind::Text(Form::File)),
-            absent: Absent::Means("random keys, another every six hours"),
-            help: "Files of 80 bytes each (`openssl rand 80`), of the same content on all instances: sessions that began at one \
-                   resume at another. The first makes tickets, all are read; put a new one first every day.",
-            why: "Keys that nothing else has cannot be stolen from a disk.",
+            absent: Absent::Means("random keys, rotated every six hours"),
+            help: "Files of 80 bytes each (`openssl rand 80`), equal on all instances, so that sessions resume at any \
+                of them. The first encrypts new tickets, all decrypt; put a new one first every day.",
+            why: "Keys that exist only in memory cannot be stolen from a disk.",
         };
-        /// For how long browsers come by TLS alone; `None` = they are not told to.
+        /// `max-age` of `Strict-Transport-Security`; `None` = the header is not sent.
         hsts: Option<Duration> = Key {
             name: "hsts",
             kind: Kind::Duration { min: S, max: 1_000 * DAY, off: true },
             absent: Absent::Default("\"off\""),
-            help: "Tells browsers to come by TLS alone for so long (`Strict-Transport-Security`), as `\"365d\"`. `\"off\"`: they are \
-                   not told.",
-            why: "It cannot be taken back before its time is over.",
+            help: "Sends `Strict-Transport-Security` with this `max-age`, such as `\"365d\"`: browsers then use only \
+                HTTPS for that long. `\"off\"`: the header is not sent.",
+            why: "It cannot be withdrawn before that time is over.",
         };
-        /// How long a handshake may take.
+        /// Longest duration of a handshake.
         handshake_timeout: Duration = Key {
             name: "handshake_timeout",
             kind: Kind::Duration { min: S / 10, max: DAY, off: false },
             absent: Absent::Default("\"10s\""),
-            help: "How long a handshake may take.",
-            why: "Three round trips of a bad line, with a packet lost.",
+            help: "Longest duration of a handshake.",
+            why: "Three round trips on a bad line, including a lost packet.",
         };
-        /// Handshakes under way at one worker, from a whole ClientHello on.
+        /// Most handshakes in progress on one worker, counted from a complete ClientHello.
         handshakes: usize = Key {
             name: "handshakes",
             kind: Kind::Int { min: 1, max: 1_000_000 },
             absent: Absent::Default("2000"),
-            help: "Handshakes under way at one worker, from a whole ClientHello on. Beyond that, the address with the most gives \
-                   up its oldest, or else the newcomer is closed. Four times as many clients may wait with less than a ClientHello, \
-                   by the same rule.",
-            why: "What a core does in about a second: those behind them would not be in time.",
+            help: "Most handshakes in progress on one worker, counted from a complete ClientHello. Beyond that the \
+                address with the most gives up its oldest; if no address stands out, the new connection is closed. \
+                Up to four times as many clients may wait with an incomplete ClientHello, by the same rule.",
+            why: "About one second of work for a core: those further back would time out.",
         };
     }
 }
 
 table! {
     pub(crate) static CERTIFICATE = "entry of certificates",
-        "A certificate and its key: `cert` and `key`, or `acme`. Files are looked at every few seconds; new ones are used at once, and if \
-        they are wrong, the old ones stay.";
+        "A certificate: files in `cert` and `key`, or names in `acme`. Files are checked for changes every few \
+        seconds and reloaded; if the new ones are invalid, the old ones stay in use.";
 
-    /// A certificate and its key.
+    /// A certificate from files, or from an ACME authority.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Certificate {
-        /// The certificate, and those between it and a root; `None`: an authority issues it.
+        /// PEM file of the certificate and its chain; `None` = issued over ACME.
         cert: Option<PathBuf> = Key {
             name: "cert",
             kind: Kind::Text(Form::File),
             absent: Absent::Means("`acme` must be set"),
-            help: "The certificate in PEM, and behind it those that lead to a root.",
+            help: "PEM file of the certificate, followed by the intermediates up to the root.",
             why: "",
         };
-        /// Its private key.
+        /// PEM file of the private key; `None` = issued over ACME.
         key: Option<PathBuf> = Key {
             name: "key",
             kind: Kind::Text(Form::File),
             absent: Absent::Means("`acme` must be set"),
-            help: "Its private key in PEM: EC, RSA or Ed25519.",
+            help: "PEM file of the private key: EC, RSA or Ed25519.",
             why: "",
         };
-        /// The names for which an authority issues it; empty: there are files.
+        /// Names to obtain a certificate for over ACME; empty = files are used.
         acme: Vec<String> = Key {
             name: "acme",
             kind: Kind::List(&Kind::Text(Form::Host)),
             absent: Absent::Means("`cert` and `key` must be set"),
-            help: "The names for which the authority of `[acme]` issues it and renews it. Until it has, clients see one that none of them \
-                   believes.",
+            help: "Names for which the authority of `[acme]` issues and renews the certificate. Until it is issued, \
+                clients get a self-signed one that they do not trust.",
             why: "",
         }, read names;
-        /// File with its OCSP response.
+        /// File of the OCSP response to staple.
         ocsp: Option<PathBuf> = Key {
             name: "ocsp",
             kind: Kind::Text(Form::File),
             absent: Absent::Means("none"),
-            help: "The OCSP response of its issuer (DER), which is verified and stapled to it until nextUpdate.",
+            help: "OCSP response (DER) to staple. It is verified, and sent until its nextUpdate.",
             why: "",
         };
     }
@@ -153,51 +155,51 @@ table! {
 
 table! {
     pub(crate) static CLIENT_AUTH = "client_auth of tls",
-        "Certificates of clients.";
+        "Client certificates (mutual TLS).";
 
-    /// What clients have to show.
+    /// `client_auth` of a listener's TLS.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ClientAuth {
-        /// Whether they have to.
         mode: ClientAuthMode = Key {
             name: "mode",
             kind: Kind::Choice(ClientAuthMode::WORDS),
             absent: Absent::Default("\"required\""),
-            help: "`required`: without a certificate there is no connection. `optional`: there is, and requests say so.",
+            help: "`required`: connections without a certificate fail. `optional`: they are accepted, and endpoints \
+                see which requests came without one.",
             why: "",
         };
-        /// Who issues them.
+        /// PEM file of the authorities that issue client certificates.
         ca: PathBuf = Key {
             name: "ca",
             kind: Kind::Text(Form::File),
             absent: Absent::Required(r#""/etc/evenkeel/clients-ca.pem""#),
-            help: "The certificates in PEM of those who issue them.",
+            help: "PEM file of the authorities that issue client certificates.",
             why: "",
         };
-        /// Which are revoked.
+        /// PEM file of revocation lists; `None` = nothing is revoked.
         crl: Option<PathBuf> = Key {
             name: "crl",
             kind: Kind::Text(Form::File),
-            absent: Absent::Means("none are revoked"),
-            help: "Lists in PEM of revoked certificates (CRL).",
+            absent: Absent::Means("no revocation check"),
+            help: "PEM file of revocation lists (CRL).",
             why: "",
         };
     }
 }
 
 words! {
-    /// A protocol over TLS.
+    /// A protocol negotiated by ALPN.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Protocol {
-        /// HTTP/2.
+        /// HTTP/2 (`h2`).
         Http2 = "h2",
-        /// HTTP/1.1.
+        /// HTTP/1.1 (`http/1.1`).
         Http1 = "http/1.1",
     }
 }
 
 impl Protocol {
-    /// Its name in a handshake.
+    /// ALPN protocol id (RFC 7301).
     pub fn name(self) -> &'static str {
         match self {
             Protocol::Http2 => "h2",
@@ -207,28 +209,28 @@ impl Protocol {
 }
 
 words! {
-    /// What clients see that ask for a name that no certificate has.
+    /// Handling of a server name (SNI) that no certificate has.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum UnknownName {
-        /// The first certificate.
+        /// Use the first certificate of the list.
         Default = "default",
-        /// An error.
+        /// Fail the handshake with an alert.
         Reject = "reject",
     }
 }
 
 words! {
-    /// Whether clients have to show a certificate.
+    /// Requirement for a client certificate.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum ClientAuthMode {
-        /// They have to.
+        /// Connections without one fail.
         Required = "required",
-        /// They may.
+        /// Connections without one are accepted.
         Optional = "optional",
     }
 }
 
-/// Reports TLS without a certificate, and where it cannot be spoken.
+/// Reports TLS without a certificate, and TLS in a mode that does not support it.
 pub(super) fn check(listener: &Section, mode: Mode, findings: &mut Findings) {
     let Some(set) = listener.set("tls").filter(|set| !set.is_broken()) else { return };
     if !mode.is_on_tcp() || mode == Mode::Dns {
@@ -260,13 +262,13 @@ pub(super) fn check(listener: &Section, mode: Mode, findings: &mut Findings) {
     }
 }
 
-/// The names of a certificate that an authority issues.
+/// Names of a certificate issued over ACME.
 fn names(certificate: &Section) -> Vec<String> {
     let host = |(formed, _)| if let Formed::Host(host) = formed { Some(host.to_string()) } else { None };
     certificate.formed_list("acme").into_iter().filter_map(host).collect()
 }
 
-/// Reports a certificate of which nothing says where it comes from, or two things do.
+/// Reports a certificate with no source, or with two.
 fn check_certificate(certificate: &Section, tls: Span, findings: &mut Findings) {
     if certificate.set("acme").is_some() {
         for key in ["cert", "key", "ocsp"] {

@@ -1,4 +1,4 @@
-//! When does a flow of datagrams end? [`UdpFlows`], `udp` of a listener.
+//! `udp` of a listener: the lifetime of a flow of datagrams. See [`UdpFlows`].
 
 use super::mode::Mode;
 use crate::diagnostic::Findings;
@@ -7,38 +7,38 @@ use std::time::Duration;
 
 table! {
     pub(crate) static UDP = "udp of [listener.NAME]",
-        "When flows end, with `mode = \"udp\"`. A flow is what one client address and port sends to one address of the \
-        listener. Its endpoint stays the same until it ends.";
+        "Lifetime of flows, with `mode = \"udp\"`. A flow is the datagrams from one client address and port to one \
+        address of the listener. It keeps its endpoint until it ends.";
 
     /// `udp` of a listener.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct UdpFlows {
-        /// Without a datagram in either direction.
+        /// Time without a datagram in either direction after which a flow ends.
         idle: Duration = Key {
             name: "idle",
             kind: Kind::Duration { min: 50 * MS, max: DAY, off: false },
             absent: Absent::Default("\"30s\""),
-            help: "A flow ends after so long without a datagram in either direction.",
-            why: "What QUIC stacks commonly negotiate as their idle time, and what the Linux connection tracker gives a \
-                  UDP flow.",
+            help: "Ends a flow after this long without a datagram in either direction.",
+            why: "QUIC stacks commonly negotiate this idle time, and Linux connection tracking uses it for UDP.",
         };
-        /// A flow ends as soon as it has had so many answers for each datagram from its client; 0 = only when it is idle.
+        /// Answers per client datagram after which a flow ends; 0 = it ends only when idle.
         answers: u64 = Key {
             name: "answers",
             kind: Kind::Int { min: 0, max: 1_000_000 },
             absent: Absent::Default("0"),
-            help: "A flow ends at once when it has had so many answers for each datagram of its client; 0 = only when it \
-                   is idle. Set 1 for DNS and the like: then only flows that wait for an answer count as load.",
+            help: "Ends a flow as soon as it has had this many answers for each datagram of the client; 0 = flows end \
+                only when idle. Set 1 for DNS and similar protocols, so that only flows that wait for an answer \
+                count as load.",
             why: "The number of answers depends on the protocol.",
         };
     }
 }
 
-/// Keys of a listener that are about connections or HTTP.
+/// Keys of a listener that apply to connections or HTTP only.
 const NOT_OF_DATAGRAMS: [&str; 7] =
     ["accept_proxy_protocol", "trusted_proxies", "request_id", "report_load", "redirect_https", "h2c", "http2"];
 
-/// Reports keys that what is spoken has no use for.
+/// Reports keys that do not apply to the listener's mode.
 pub(super) fn check(listener: &Section, mode: Mode, findings: &mut Findings) {
     let mut alien = |key: &str, message: String, help: &str| {
         if let Some(set) = listener.set(key) {

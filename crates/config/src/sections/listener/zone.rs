@@ -1,4 +1,4 @@
-//! What is answered to resolvers? [`Zone`], `zone` of a listener.
+//! `zone` of a DNS listener: names, policies and limits of the answers. See [`Zone`].
 
 use super::mode::Mode;
 use crate::code::Code;
@@ -13,192 +13,191 @@ use std::time::Duration;
 
 table! {
     pub(super) static ZONE = "zone of [listener.NAME]",
-        "The names that a listener with `mode = \"dns\"` answers for, with the addresses of healthy endpoints. Resolvers \
-        keep an answer for its time to live, and one answer may carry thousands of clients: this balances answers, not \
-        requests.";
+        "The names that a listener with `mode = \"dns\"` answers for, with the addresses of healthy endpoints. \
+        Resolvers cache an answer for its TTL, and one answer may direct thousands of clients: this balances \
+        answers, not requests.";
 
-    /// `zone` of a listener that speaks DNS. Names are lower case, without a final dot.
+    /// `zone` of a DNS listener. Names are lower case, without a final dot.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Zone {
-        /// The name of the zone.
+        /// Name of the zone, such as `gslb.example.com`.
         name: Arc<str> = Key {
             name: "name",
             kind: Kind::Text(Form::Domain),
             absent: Absent::Required(r#""gslb.example.com""#),
-            help: "The zone. Names outside it are refused.",
+            help: "Name of the zone. Queries for names outside it are refused.",
             why: "",
         };
-        /// Seconds that an answer may be kept, where a record says nothing else.
+        /// Default TTL of answers, seconds.
         ttl: u32 = Key {
             name: "ttl",
             kind: Kind::Duration { min: 0, max: H, off: false },
             absent: Absent::Default("\"5s\""),
-            help: "How long resolvers may keep an answer; whole seconds. Negative answers are kept that long, and at most 5 s.",
-            why: "An endpoint that has failed still gets clients for that long; many resolvers round up what is below \
-                  some seconds.",
+            help: "How long resolvers may cache an answer, in whole seconds. Negative answers are cached that long \
+                too, but at most 5 s.",
+            why: "A failed endpoint keeps getting clients for that long. Many resolvers raise shorter TTLs to some \
+                seconds.",
         }, read |zone| seconds(zone).unwrap_or_default(), write write_ttl;
-        /// In the order of the file; `apex`, if set, first. No name twice.
+        /// Records in the order of the file, with `apex` first if set. Names are unique.
         records: Vec<Record>,
             rows [
             Key {
                 name: "records",
                 kind: Kind::Named(&RECORD),
-                absent: Absent::Means("only `apex`"),
-                help: "What names in the zone stand for, each without the name of the zone: `www`, or `\"_http._tcp\"`.",
+                absent: Absent::Means("`apex` alone"),
+                help: "Names in the zone, each without the zone's own name: `www`, or `\"_http._tcp\"`.",
                 why: "",
             },
             Key {
                 name: "apex",
                 kind: Kind::Table(&APEX),
-                absent: Absent::Means("it has no address"),
-                help: "What the name of the zone itself stands for.",
+                absent: Absent::Means("no address"),
+                help: "Record of the zone's own name.",
                 why: "",
             },
         ],
             read records,
             write write_records;
-        /// Its name servers; empty: one that is called `ns1` in the zone.
+        /// Name servers of the zone; empty = one called `ns1` in the zone.
         name_servers: Vec<NameServer> = Key {
             name: "ns",
             kind: Kind::Tables(&NAME_SERVER),
             absent: Absent::Means("`ns1` in the zone, without addresses"),
-            help: "Its name servers, as the zone above names them.",
+            help: "Name servers of the zone, as in the delegation from the parent zone.",
             why: "",
         };
-        /// The mail address of its administrator, as a name; `None` = `hostmaster` in the zone.
+        /// Administrator's mail address in the form of a name; `None` = `hostmaster` in the zone.
         contact: Option<Arc<str>> = Key {
             name: "contact",
             kind: Kind::Text(Form::Domain),
             absent: Absent::Means("`hostmaster` in the zone"),
-            help: "The mail address of its administrator, with a dot in place of the @.",
+            help: "Mail address of the administrator, with a dot instead of the `@`.",
             why: "",
         };
-        /// The serial of its SOA record.
+        /// Serial of the SOA record.
         serial: u32 = Key {
             name: "serial",
             kind: Kind::Int { min: 0, max: u32::MAX as u64 },
             absent: Absent::Default("1"),
-            help: "The serial of its SOA record. Zone transfers do not exist, so nothing depends on it.",
+            help: "Serial of the SOA record. Nothing depends on it, as there are no zone transfers.",
             why: "",
         };
-        /// Whether all endpoints are named when none is healthy.
+        /// True if answers name all endpoints when none is healthy.
         fail_open: bool = Key {
             name: "fail_open",
             kind: Kind::Bool,
             absent: Absent::Default("true"),
-            help: "Whether an answer names all endpoints when none is healthy. `false`: SERVFAIL, so that resolvers ask \
-                   another \
-                   server or keep what they have.",
-            why: "If all checks fail at once, it is more likely that the checks are wrong.",
+            help: "Answers with all endpoints when none is healthy. `false`: SERVFAIL, so that resolvers ask another \
+                server or keep the answer they have.",
+            why: "If all checks fail at once, the checks are more likely wrong than all endpoints.",
         };
-        /// Whether the client's network counts, as resolvers send it.
+        /// True if the client subnet sent by resolvers (RFC 7871) is used.
         client_subnet: bool = Key {
             name: "client_subnet",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Whether the client's network, if the resolver sends it (RFC 7871), counts instead of the resolver's \
-                   address.",
-            why: "A query can claim any network, and resolvers keep an answer for each network.",
+            help: "Uses the client's network, if the resolver sends it (RFC 7871), instead of the resolver's address.",
+            why: "A query can claim any network, and resolvers cache one answer per network.",
         };
-        /// Which clients are near which endpoints.
+        /// Networks of clients and the endpoint zones near them.
         localities: Vec<ClientLocality> = Key {
             name: "localities",
             kind: Kind::Tables(&LOCALITY_OF_CLIENTS),
             absent: Absent::Means("none"),
-            help: "Which clients are near which endpoints, for records with `policy = \"locality\"`.",
+            help: "Networks of clients and the zones of endpoints near them, for records with `policy = \
+                \"locality\"`.",
             why: "",
         };
-        /// Responses a second to one network, for each worker; 0 = no limit.
+        /// Responses per second to one network, per worker; 0 = no limit.
         responses_per_subnet: u32 = Key {
             name: "responses_per_subnet",
             kind: Kind::Int { min: 0, max: 100_000_000 },
             absent: Absent::Default("1000"),
-            help: "Responses a second over UDP to one /24 (of IPv6 one /56) without a valid DNS cookie, for each worker. \
-                   Of the queries beyond that, every second one gets an empty response that asks the resolver to use \
-                   TCP. 0 = no limit.",
-            why: "Queries with a forged source then send little to the victim. A resolver that asks for more is a large \
-                  one, which sends cookies or asks again.",
+            help: "UDP responses per second to one /24 (IPv6: /56) without a valid DNS cookie, per worker. Beyond \
+                that every second query gets an empty truncated response, which makes the resolver retry over TCP; \
+                the others get none. 0 = no limit.",
+            why: "Limits what queries with a forged source send to a victim. A resolver that sends more is a large \
+                one, which uses cookies or retries.",
         };
-        /// The share of queries that are logged, 0 to 1.
+        /// Share of queries to log, 0 to 1.
         query_log: f64 = Key {
             name: "query_log",
             kind: Kind::Number { min: 0.0, max: 1.0 },
             absent: Absent::Default("0"),
-            help: "The share of queries that are logged, in the log of the process.",
-            why: "A line costs more than an answer.",
+            help: "Share of queries to write to the process log.",
+            why: "A log line costs more than an answer.",
         };
     }
 }
 
 table! {
-    static RECORD = "records.NAME of zone", "A name, and the pool whose endpoints are its addresses.";
+    static RECORD = "records.NAME of zone", "A name in the zone, and the pool whose endpoints it resolves to.";
 
-    /// One name of a zone.
+    /// Name in the zone, with the pool that it resolves to.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Record {
-        /// Its part before the name of the zone; empty for the name of the zone itself.
+        /// Name relative to the zone; empty for the zone's own name.
         name: Arc<str>, rows [], read |_| "".into(), write |_, _, _| ();
-        /// The pool whose endpoints are named. It exists.
+        /// Pool whose endpoints are the answer. Exists in the plan.
         pool: Arc<str> = Key {
             name: "pool",
             kind: Kind::Text(Form::Name),
             absent: Absent::Required(r#""web""#),
-            help: "The pool whose endpoints it names.",
+            help: "Pool whose endpoints the name resolves to.",
             why: "",
         };
-        /// The most that one answer names.
+        /// Most endpoints in one answer.
         answers: usize = Key {
             name: "answers",
             kind: Kind::Int { min: 1, max: 64 },
             absent: Absent::Default("4"),
-            help: "The most endpoints that an answer names, in the order in which to use them; fewer if not as many are \
-                   healthy.",
-            why: "Clients go on to the next address when one is dead, and an answer of this length fits everywhere.",
+            help: "Most endpoints in one answer, in the order of use; fewer if fewer are healthy.",
+            why: "Clients try the next address when one is dead, and an answer of this size fits into every datagram.",
         };
-        /// Seconds that an answer may be kept; `None` = as the zone says.
+        /// TTL in seconds; `None` = the zone's.
         ttl: Option<u32> = Key {
             name: "ttl",
             kind: Kind::Duration { min: 0, max: H, off: false },
             absent: Absent::Means("that of the zone"),
-            help: "How long resolvers may keep it; whole seconds.",
+            help: "How long resolvers may cache the answer, in whole seconds.",
             why: "",
         }, read seconds, write write_ttl_of;
-        /// Whether endpoints near the client go before all others.
+        /// True if endpoints near the client are preferred.
         prefers_near: bool = Key {
             name: "policy",
             kind: Kind::Choice(&["any", "locality"]),
             absent: Absent::Default("\"any\""),
-            help: "`locality`: only endpoints whose `zone` the `localities` give for the client, as long as one of them \
-                   is healthy.",
+            help: "`any`: all endpoints. `locality`: endpoints in the `zone` that `localities` gives for the client, \
+                as long as one of them is healthy.",
             why: "",
         }, read prefers_near, write write_policy;
-        /// What is said of endpoints.
+        /// Type of the records in answers.
         kind: RecordKind = Key {
             name: "type",
             kind: Kind::Choice(RecordKind::WORDS),
             absent: Absent::Default("\"address\""),
-            help: "`address`: A and AAAA. `srv`: SRV, whose targets are names in the zone that are made of the addresses of \
-                   endpoints, so that ports and weights are told too.",
+            help: "`address`: A and AAAA records. `srv`: SRV records, which also give port and weight; their targets \
+                are names in the zone derived from the addresses of the endpoints.",
             why: "",
         }, read kind;
     }
 }
 
-/// A record whose name is that of the zone: all but its `type`.
+/// The record of the zone's own name: the keys of [`RECORD`] without `type`.
 static APEX: Table = Table {
     path: "apex of zone",
-    help: "The pool whose endpoints are the addresses of the name of the zone.",
+    help: "The pool whose endpoints the zone's own name resolves to.",
     inherits: false,
     keys: RECORD.keys.split_at(4).0,
 };
 
 words! {
-    /// What an answer says of endpoints.
+    /// Type of the records in an answer.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum RecordKind {
-        /// Their addresses: A and AAAA.
+        /// Addresses of endpoints: A and AAAA.
         Address = "address",
-        /// Their ports, and names for their addresses: SRV.
+        /// Ports and weights of endpoints, with names for their addresses: SRV.
         Service = "srv",
     }
 }
@@ -207,23 +206,22 @@ table! {
     static NAME_SERVER = "ns of zone",
         "A name server of the zone.";
 
-    /// A name server.
+    /// A name server of the zone (NS record).
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct NameServer {
-        /// Its whole name.
         name: Arc<str> = Key {
             name: "name",
             kind: Kind::Text(Form::Domain),
             absent: Absent::Required(r#""ns1.gslb.example.com""#),
-            help: "Its whole name.",
+            help: "Fully qualified name.",
             why: "",
         };
-        /// Its addresses; there if the name is in the zone.
+        /// Addresses (glue); set if and only if the name is in the zone.
         addresses: Vec<IpAddr> = Key {
             name: "addresses",
             kind: Kind::List(&Kind::Text(Form::Ip)),
-            absent: Absent::Means("none: the name is outside the zone"),
-            help: "Its addresses, if the name is in the zone.",
+            absent: Absent::Means("none; for names outside the zone"),
+            help: "Its addresses. Required if the name is in the zone.",
             why: "",
         };
     }
@@ -231,31 +229,31 @@ table! {
 
 table! {
     static LOCALITY_OF_CLIENTS = "localities of zone",
-        "Clients that are near the endpoints of a zone.";
+        "Networks of clients near one zone of endpoints.";
 
-    /// Clients that are near the endpoints of a zone.
+    /// Networks of clients near one zone of endpoints.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ClientLocality {
-        /// The zone of the endpoints.
+        /// `zone` of the endpoints.
         zone: Arc<str> = Key {
             name: "zone",
             kind: Kind::Text(Form::Label),
             absent: Absent::Required(r#""a""#),
-            help: "The `zone` of these endpoints.",
+            help: "`zone` of the endpoints near these clients.",
             why: "",
         };
-        /// Where the clients are.
+        /// Networks of the clients; the longest prefix wins.
         clients: Vec<Cidr> = Key {
             name: "clients",
             kind: Kind::List(&Kind::Text(Form::Network)),
             absent: Absent::Required(r#"["10.0.0.0/8"]"#),
-            help: "Networks of the clients. If several contain a client's address, the longest prefix counts.",
+            help: "Networks of the clients. If several contain an address, the longest prefix wins.",
             why: "",
         };
     }
 }
 
-/// Whole seconds, as DNS has them.
+/// The key `ttl` in whole seconds, the unit of DNS.
 fn seconds(table: &Section) -> Option<u32> {
     table.duration("ttl").map(|ttl: Duration| ttl.as_secs() as u32)
 }
@@ -286,7 +284,7 @@ fn write_policy(set: &Record, _: &Record, lines: &mut Lines) {
     }
 }
 
-/// That of the name of the zone itself has no key for it.
+/// The type of a record; `apex` has no such key and is always [`RecordKind::Address`].
 fn kind(record: &Section) -> RecordKind {
     if record.knows("type") { RecordKind::read(record.value("type")) } else { RecordKind::Address }
 }
@@ -314,7 +312,7 @@ fn write_records(set: &Zone, _: &Zone, lines: &mut Lines) {
     }
 }
 
-/// Reports a zone that is missing or in the wrong place, names that are none, and servers that could not be found.
+/// Reports a missing or misplaced zone, invalid names, and name servers that resolvers could not find.
 pub(super) fn check(listener: &Section, mode: Mode, findings: &mut Findings) {
     let set = listener.set("zone");
     if let Some(alien) = listener.set("redirect_https").filter(|_| mode == Mode::Dns) {

@@ -1,4 +1,4 @@
-//! Where do endpoints come from that the file does not list? [`Discover`], `discover` of a pool.
+//! `discover` of a pool: endpoints that come from DNS or from a file that others write. See [`Discover`].
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -11,90 +11,89 @@ use std::time::Duration;
 
 table! {
     pub(crate) static DISCOVER = "discover of [pool.NAME]",
-        "Finds endpoints while evenkeel runs, beside those that `endpoints` lists: `dns` or `file`. While a source \
-        fails, the last list that it gave goes on.";
+        "Endpoints found while evenkeel runs, added to those of `endpoints`. Set exactly one of `dns` and `file`. \
+        While the source fails, the last list it gave stays in use.";
 
-    /// `discover` of a pool: endpoints beside those that the file lists.
+    /// `discover` of a pool: endpoints in addition to those that the configuration lists.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Discover {
-        /// Where they are looked for.
         source: Source, rows [
             Key {
                 name: "dns",
                 kind: Kind::Table(&DNS),
-                absent: Absent::Means("no name is asked for"),
-                help: "The records of a name.",
+                absent: Absent::Means("no DNS source"),
+                help: "DNS records of a name.",
                 why: "",
             },
             Key {
                 name: "file",
                 kind: Kind::Text(Form::File),
-                absent: Absent::Means("no file is read"),
-                help: "A file with `endpoints` as here: JSON if its name ends in `.json`, or else TOML. Addresses only. It \
-                       is looked at twice a second, so it may be written, renamed over, or a link to something new.",
+                absent: Absent::Means("no file source"),
+                help: "File with `endpoints` as in a pool: JSON if its name ends in `.json`, TOML otherwise. \
+                    Addresses only, no names. Checked for changes twice a second: write it in place, rename over it, \
+                    or point a symbolic link at a new one.",
                 why: "",
             },
         ], read source, write write_source;
-        /// Whether a list without endpoints counts; if not, the last one that had some is kept.
+        /// True if an empty list empties the pool; if false, the last list with endpoints stays in use.
         allow_empty: bool = Key {
             name: "allow_empty",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Whether a list without endpoints, or a name that does not exist, empties the pool. If not, the last \
-                   list that had some goes on.",
-            why: "An empty list is more often a mistake on the other side than meant.",
+            help: "Lets an empty list, or a name that does not exist, empty the pool. `false`: the last list with \
+                endpoints stays in use.",
+            why: "An empty list is more often a mistake of its source than intended.",
         };
     }
 }
 
 table! {
     pub(crate) static DNS = "discover.dns of [pool.NAME]",
-        "The records of a name, asked for again when their time to live is over.";
+        "DNS records of a name, queried again when their TTL expires.";
 
-    /// Which records of which name.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Dns {
-        /// Lower case, without a final dot.
+        /// Name to query: lower case, without a final dot.
         name: String = Key {
             name: "name",
             kind: Kind::Text(Form::DnsName),
             absent: Absent::Required(r#""web.internal""#),
-            help: "The name, as a whole: no domain is added unless `search` of `[resolver]` says so.",
+            help: "Name to query. It is taken as complete: no search domain is added unless `search` of `[resolver]` \
+                is on.",
             why: "",
         };
-        /// The records.
         records: Records = Key {
             name: "type",
             kind: Kind::Choice(Records::WORDS.split_at(1).1),
             absent: Absent::Means("`A`, and `AAAA` if there are none"),
-            help: "Which records. `SRV` says port, priority and weight of each endpoint too.",
+            help: "Record type to query. `SRV` records also give port, priority and weight of each endpoint.",
             why: "",
         };
-        /// Where endpoints listen; 0 if, and only if, the records say it themselves.
+        /// Port of the endpoints; 0 if and only if SRV records give it.
         port: u16 = Key {
             name: "port",
             kind: Kind::Int { min: 1, max: 65_535 },
-            absent: Absent::Means("what `SRV` records say"),
-            help: "Where the endpoints listen. Needed unless `type` is `SRV`.",
+            absent: Absent::Means("from `SRV` records"),
+            help: "Port of the endpoints. Required unless `type` is `SRV`.",
             why: "",
         };
-        /// An answer is used for at least so long, whatever it says.
+        /// Shortest time that an answer is used, whatever its TTL.
         min_ttl: Duration = Key {
             name: "min_ttl",
             kind: Kind::Duration { min: 100 * MS, max: H, off: false },
-            absent: Absent::Means("that of `[resolver]`"),
-            help: "An answer is used for at least so long, whatever its time to live.",
+            absent: Absent::Means("from `[resolver]`"),
+            help: "Shortest time that an answer is used, whatever its TTL.",
             why: "",
         }, write write_min_ttl;
     }
 }
 
-/// Where endpoints are looked for.
+/// Source of discovered endpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The records of a name.
+    /// Records of a DNS name, followed by TTL.
     Dns(Dns),
-    /// A file that lists them.
+    /// A file that lists endpoints.
     File(PathBuf),
 }
 
@@ -109,21 +108,21 @@ impl fmt::Display for Source {
 }
 
 words! {
-    /// Kinds of records. No word stands for the first one.
+    /// Record types. [`Records::Addresses`] is the default and has no word.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Records {
-        /// `A`, and `AAAA` if there are none.
+        /// `A`; `AAAA` if there are no `A` records.
         Addresses = "",
-        /// `A`.
+        /// `A` only.
         A = "A",
-        /// `AAAA`.
+        /// `AAAA` only.
         Aaaa = "AAAA",
-        /// `SRV`, and the addresses of their targets.
+        /// `SRV`, with the addresses of the targets.
         Srv = "SRV",
     }
 }
 
-/// That there is exactly one of them is checked apart.
+/// Reads the source. [`check`] reports a table with none or two.
 fn source(discover: &Section) -> Source {
     match discover.text("file") {
         Some(path) => Source::File(PathBuf::from(path)),
@@ -138,20 +137,20 @@ fn write_source(set: &Discover, _: &Discover, lines: &mut Lines) {
     }
 }
 
-/// Its default is that of another table.
+/// Writes `min_ttl` always, because its default comes from another table.
 fn write_min_ttl(set: &Dns, _: &Dns, lines: &mut Lines) {
     lines.add("min_ttl", set.min_ttl.write(&Duration::ZERO, &Kind::Bool));
 }
 
 impl Dns {
-    /// The addresses of a name, at a port; they are used for as long as names of endpoints are.
+    /// The addresses of a name at a port, with the default `min_ttl` of `[resolver]`.
     pub fn addresses(name: &str, port: u16) -> Dns {
         Dns { name: name.into(), records: Records::Addresses, port, min_ttl: Resolver::default().min_ttl }
     }
 }
 
 impl Discover {
-    /// Takes from `[resolver]` what `discover` of `pool` does not set.
+    /// Fills in from `[resolver]` what the table does not set.
     pub(super) fn start_from(&mut self, resolver: &Resolver, pool: &Section) {
         if let Source::Dns(dns) = &mut self.source
             && !pool.section("discover").section("dns").has("min_ttl")
@@ -161,7 +160,7 @@ impl Discover {
     }
 }
 
-/// Reports a table that has no source, or two, and records without a port.
+/// Reports a table with no source or two, and records without a port.
 pub(super) fn check(pool: &Section, findings: &mut Findings) {
     let Some(set) = pool.set("discover") else { return };
     let section = pool.section("discover");

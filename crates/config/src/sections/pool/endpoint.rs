@@ -1,4 +1,4 @@
-//! Where does an endpoint listen, and what is its share? [`Endpoint`], an element of `endpoints`.
+//! Entries of `endpoints`: address, weight, priority and zone of one endpoint. See [`Endpoint`].
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -14,95 +14,96 @@ table! {
     pub(crate) static ENDPOINT = "endpoints of [pool.NAME]",
         "One endpoint.";
 
-    /// One entry of `endpoints`.
+    /// Entry of `endpoints`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Endpoint {
-        /// Where it listens.
+        /// Address and port, or a name that is resolved.
         addr: Address = Key {
             name: "addr",
             kind: Kind::Text(Form::Address),
             absent: Absent::Required(r#""127.0.0.1:8081""#),
-            help: "Where it listens: IP address or host name, and port. A name is resolved again and again while \
-                   evenkeel runs, as `[resolver]` says; until that succeeds, the endpoint gets no requests.",
+            help: "IP address or host name, and port. Names are resolved while evenkeel runs, as `[resolver]` sets; \
+                until the first answer the endpoint gets no requests.",
             why: "",
         };
-        /// If that is a name: what is made of its addresses.
+        /// Handling of the addresses of a name. Ignored for IP addresses.
         resolve: Resolve = Key {
             name: "resolve",
             kind: Kind::Choice(Resolve::WORDS),
             absent: Absent::Default("\"first\""),
-            help: "What the addresses of a name become. `first`: one endpoint, which keeps its address while the name \
-                   has it. `all`: an endpoint for each address, with weight, priority and zone of this one.",
-            why: "One entry is one endpoint, with its own counts, unless the file says otherwise.",
+            help: "Handling of the addresses of a host name. `first`: one endpoint, which keeps its address as long \
+                as the name has it. `all`: one endpoint per address, each with the weight, priority and zone of this \
+                entry.",
+            why: "One entry is one endpoint, with its own counters, unless stated otherwise.",
         };
-        /// Unique in the pool; the address as text if the file gives none.
+        /// Name of the endpoint, unique in the pool. The address as text if not set.
         name: Arc<str> = Key {
             name: "name",
             kind: Kind::Text(Form::Label),
             absent: Absent::Means("the address"),
-            help: "Its name in metrics and logs, by which it is still the same endpoint when its address changes. Unique \
-                   in \
-                   the pool.",
+            help: "Name in metrics and logs, unique in the pool. It identifies the endpoint when its address changes.",
             why: "",
         }, read name, write write_name;
-        /// Its share against the other endpoints; 0 = no traffic.
+        /// Share of requests relative to the other endpoints; 0 = no traffic.
         weight: u16 = Key {
             name: "weight",
             kind: Kind::Int { min: 0, max: 65_535 },
             absent: Absent::Default("1"),
-            help: "Its share against the others; 0 = no traffic.",
-            why: "Equal shares.",
+            help: "Share of requests relative to the other endpoints; 0 = no traffic.",
+            why: "Endpoints are equal unless stated otherwise.",
         };
-        /// Its tier: 0 is used first, 1 when tier 0 has no room or a request has tried all of it, and so on to 15.
+        /// Tier of the endpoint, 0 to 15. Tier 0 is used first; the next one when it has no room, or when a
+        /// request has tried all of it.
         priority: u8 = Key {
             name: "priority",
             kind: Kind::Int { min: 0, max: 15 },
             absent: Absent::Default("0"),
-            help: "Its tier: 0 is used first, the next when that one has no room, or for a request that has tried all of it.",
-            why: "All in one tier.",
+            help: "Tier of the endpoint. Tier 0 is used first; the next one when it has no room, or for a request \
+                that has tried all of it.",
+            why: "All endpoints are in one tier.",
         };
-        /// Gets no new requests; running ones go on.
+        /// True if the endpoint gets no new requests. Requests in flight finish.
         drain: bool = Key {
             name: "drain",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Gets no new requests; running ones go on.",
+            help: "Sends no new requests to the endpoint. Requests in flight finish.",
             why: "",
         };
-        /// The zone it is in, if that is known.
+        /// Zone of the endpoint, for `locality`; `None` = unknown.
         zone: Option<Arc<str>> = Key {
             name: "zone",
             kind: Kind::Text(Form::Label),
             absent: Absent::Means("no zone"),
-            help: "The zone it is in, for `locality`.",
+            help: "Zone of the endpoint, for `locality`.",
             why: "",
         };
     }
 }
 
 words! {
-    /// What is made of the addresses of an endpoint that is given as a name.
+    /// Handling of the addresses of an endpoint given by name.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum Resolve {
-        /// One endpoint, at one of them: the one it has while the name has that, or else the first.
+        /// A single endpoint: at its current address while the name has it, otherwise at the first address.
         #[default]
         First = "first",
-        /// An endpoint for each.
+        /// A separate endpoint for each address.
         All = "all",
     }
 }
 
 impl Endpoint {
-    /// An endpoint that listens here and is named for it, otherwise as one that sets nothing.
+    /// An endpoint at this address, named after it, with defaults for everything else.
     pub fn at(addr: SocketAddr) -> Endpoint {
         Endpoint { addr: Address::Ip(addr), name: addr.to_string().into(), ..Endpoint::default() }
     }
 }
 
-/// A file that lists endpoints.
+/// Top level of a file that lists endpoints, read by [`Source::File`](super::discover::Source::File).
 pub(crate) static ENDPOINT_LIST: Table = Table {
     path: "the list",
-    help: "Endpoints.",
+    help: "A list of endpoints.",
     inherits: false,
     keys: &[Key {
         name: "endpoints",
@@ -127,12 +128,12 @@ fn write_name(set: &Endpoint, _: &Endpoint, lines: &mut Lines) {
     }
 }
 
-/// Those of a pool, or of a file that lists some: of entries that say where they listen.
+/// Reads the endpoints of a pool or of a list file, skipping entries without a valid `addr`.
 pub(crate) fn endpoints(section: &Section) -> Vec<Endpoint> {
     section.sections("endpoints").into_iter().filter(|e| e.formed("addr").is_some()).map(Endpoint::of).collect()
 }
 
-/// Reports addresses and names that are there twice.
+/// Reports duplicate addresses and names.
 pub(crate) fn check(section: &Section, findings: &mut Findings) {
     let mut names: BTreeMap<String, Span> = BTreeMap::new();
     let mut seen: BTreeMap<String, Span> = BTreeMap::new();
@@ -157,7 +158,7 @@ pub(crate) fn check(section: &Section, findings: &mut Findings) {
     }
 }
 
-/// On a line each.
+/// Formats a list of endpoints as TOML, one per line.
 pub(super) fn written(endpoints: &[Endpoint]) -> String {
     let (unset, kind) = (Endpoint::unset(), Kind::TableOr { table: &ENDPOINT, key: "addr" });
     let lines: String = endpoints.iter().map(|e| format!("  {},\n", e.lines(&unset).value(&kind))).collect();

@@ -1,4 +1,5 @@
-//! How is the health of an endpoint checked? [`HealthCheck`], `health` of a pool.
+//! `health` of a pool: active checks of each endpoint. See [`HealthCheck`] for the schedule and [`Check`] for
+//! the probe.
 
 use super::dialogue::{MYSQL, MysqlCheck, POSTGRES, PostgresCheck, REDIS, SMTP, TCP, TcpCheck};
 use crate::code::Code;
@@ -14,105 +15,108 @@ use std::time::Duration;
 
 table! {
     pub(super) static HEALTH = "health of [pool.NAME]",
-        "Active checks: each endpoint is checked again and again. Exactly one of `http`, `grpc`, \
-        `tcp`, `udp`, `mysql`, `postgres`, `redis` and `smtp` says how.";
+        "Active checks: every endpoint is probed at an interval. Exactly one of `http`, `grpc`, `tcp`, `udp`, \
+        `mysql`, `postgres`, `redis` and `smtp` selects the probe.";
 
-    /// `health` of a pool: active checks of each endpoint.
+    /// `health` of a pool.
     #[derive(Clone, Debug, PartialEq)]
     pub struct HealthCheck {
-        /// What is asked.
+        /// Probe to send at each interval.
         check: Check, rows [
             Key {
                 name: "http",
                 kind: Kind::TableOr { table: &HTTP, key: "path" },
                 absent: Absent::Means("no HTTP check"),
-                help: "By a request. Passed if status and body are as expected.",
+                help: "Checks with an HTTP request. Passes if the status, and the body if `body` is set, are as \
+                    expected.",
                 why: "",
             },
             Key {
                 name: "grpc",
                 kind: Kind::TableOr { table: &GRPC, key: "service" },
                 absent: Absent::Means("no gRPC check"),
-                help: "By a call of `grpc.health.v1.Health/Check` over HTTP/2. Passed if the answer is `SERVING`.",
+                help: "Checks with a call of `grpc.health.v1.Health/Check` over HTTP/2. Passes if the answer is \
+                    `SERVING`.",
                 why: "",
             },
             Key {
                 name: "tcp",
                 kind: Kind::Table(&TCP),
                 absent: Absent::Means("no TCP check"),
-                help: "By a connection: `{}`. Passed if it opens, and if what is expected comes.",
+                help: "Checks with a TCP connection; `{}` for no exchange. Passes if it opens, and if the expected \
+                    bytes arrive.",
                 why: "",
             },
             Key {
                 name: "udp",
                 kind: Kind::Table(&UDP_CHECK),
                 absent: Absent::Means("no UDP check"),
-                help: "By a datagram. Passed if an answer comes that is as expected.",
+                help: "Checks with a datagram. Passes if an answer arrives that is as expected.",
                 why: "",
             },
             Key {
                 name: "mysql",
                 kind: Kind::TableOr { table: &MYSQL, key: "user" },
                 absent: Absent::Means("no MySQL check"),
-                help: "By a login at MySQL or MariaDB: `{}`.",
+                help: "Checks with a login at MySQL or MariaDB; `{}` for the default user.",
                 why: "",
             },
             Key {
                 name: "postgres",
                 kind: Kind::TableOr { table: &POSTGRES, key: "user" },
                 absent: Absent::Means("no PostgreSQL check"),
-                help: "By the start of a session at PostgreSQL: `{}`.",
+                help: "Checks with the start of a PostgreSQL session; `{}` for the default role and database.",
                 why: "",
             },
             Key {
                 name: "redis",
                 kind: Kind::Table(&REDIS),
                 absent: Absent::Means("no Redis check"),
-                help: "By `PING` at Redis or Valkey: `{}`.",
+                help: "Checks with `PING` at Redis or Valkey: `{}`.",
                 why: "",
             },
             Key {
                 name: "smtp",
                 kind: Kind::Table(&SMTP),
                 absent: Absent::Means("no SMTP check"),
-                help: "By `EHLO` at a mail server: `{}`.",
+                help: "Checks with `EHLO` at a mail server: `{}`.",
                 why: "",
             },
         ], read asked, write write_asked;
-        /// On which port; `None` = the one of the endpoint.
+        /// Port to check; `None` = the endpoint's own.
         port: Option<u16> = Key {
             name: "port",
             kind: Kind::Int { min: 1, max: 65_535 },
             absent: Absent::Means("the port of each endpoint"),
-            help: "The port to check. If it is not the endpoint's own port, no PROXY protocol header is sent to it.",
+            help: "Port to check. No PROXY protocol header is sent to a port other than the endpoint's own.",
             why: "",
         };
-        /// From the start of one check of an endpoint to the start of its next, before jitter.
+        /// Time from the start of one check of an endpoint to the start of the next, before jitter.
         interval: Duration = Key {
             name: "interval",
             kind: Kind::Duration { min: 10 * MS, max: DAY, off: false },
             absent: Absent::Default("\"2s\""),
-            help: "From the start of one check of an endpoint to the start of its next.",
-            why: "HAProxy's: with `fall` 3 a dead endpoint is out after about 4 to 6 s, and a check every 2 s costs it \
-                  next to nothing.",
+            help: "Time from the start of one check of an endpoint to the start of the next.",
+            why: "HAProxy's value: with `fall = 3` a dead endpoint is out after 4 to 6 s, and a check every 2 s costs \
+                it next to nothing.",
         };
-        /// Each interval is longer or shorter by up to this share of it, 0 to 1.
+        /// Random part of each interval, as a share of it: 0 to 1, in both directions.
         jitter: f64 = Key {
             name: "jitter",
             kind: Kind::Number { min: 0.0, max: 1.0 },
             absent: Absent::Default("0.2"),
-            help: "Each interval is longer or shorter by up to this share of it.",
-            why: "Checks of many endpoints, or by many balancers, that started together do not stay in step.",
+            help: "Randomly lengthens or shortens each interval by up to this share of it.",
+            why: "Keeps checks of many endpoints, or by many balancers, from staying in step.",
         };
-        /// How long one check may take, the connect included; never longer than `interval`.
+        /// Time limit of one check, the connect included; at most `interval`.
         timeout: Duration = Key {
             name: "timeout",
             kind: Kind::Duration { min: MS, max: H, off: false },
             absent: Absent::Means("`\"1s\"`, or `interval` if that is shorter"),
-            help: "How long one check may take, the connect included. Not longer than `interval`.",
+            help: "Time limit of one check, including the connect. At most `interval`.",
             why: "",
         }, read timeout, write write_timeout;
-        /// How many results it takes to change the state of an endpoint.
+        /// Number of results that change the state of an endpoint.
         machine: health::Settings, inline health::Settings;
     }
 }
@@ -126,22 +130,22 @@ table! {
             kind: Kind::Int { min: 1, max: 1000 },
             absent: Absent::Default("3"),
             help: "Failed checks in a row that take an endpoint down.",
-            why: "HAProxy's: one lost packet takes no endpoint down.",
+            why: "HAProxy's value: one lost packet takes no endpoint down.",
         };
         rise = Key {
             name: "rise",
             kind: Kind::Int { min: 1, max: 1000 },
             absent: Absent::Default("2"),
-            help: "Passed checks in a row that bring it back.",
-            why: "HAProxy's: an endpoint that answers once while it starts is not up yet.",
+            help: "Passed checks in a row that bring an endpoint back.",
+            why: "HAProxy's value: an endpoint that answers once while it starts is not up yet.",
         };
         initial = Key {
             name: "initial",
             kind: Kind::Choice(INITIAL),
             absent: Absent::Default("\"check-first\""),
-            help: "The state of an endpoint before its first result. `check-first`: neither healthy nor unhealthy; \
-                   requests wait for the first result, at most a second, and it alone decides.",
-            why: "A new endpoint that is down gets no request, and one that is up does not wait for `rise` checks.",
+            help: "State of an endpoint before its first result. `check-first`: undecided; requests wait for the \
+                first result, at most a second, and that result alone decides.",
+            why: "A new endpoint that is down gets no requests, and one that is up need not wait for `rise` checks.",
         };
     }
 }
@@ -156,25 +160,25 @@ words! {
 
 table! {
     static HTTP = "health.http of [pool.NAME]",
-        "The request of a health check.";
+        "The request of an HTTP health check.";
 
-    /// [`Check::Http`].
+    /// Keys of [`Check::Http`].
     #[derive(PartialEq)]
     struct HttpCheck {
-        /// Path and query, as sent.
+        /// Path and query, sent unchanged.
         path: String = Key {
             name: "path",
             kind: Kind::Text(Form::Target),
             absent: Absent::Default("\"/\""),
             help: "Path and query.",
-            why: "Every application has it; a page that checks what the application depends on says more.",
+            why: "Every application answers it. A page that also checks the application's dependencies is better.",
         };
         /// `GET`, `HEAD` or `OPTIONS`.
         method: Method = Key {
             name: "method",
             kind: Kind::Choice(Method::WORDS),
             absent: Absent::Default("\"GET\""),
-            help: "The method.",
+            help: "Method of the request.",
             why: "Every application answers it.",
         };
         /// See [`Check::Http`].
@@ -182,7 +186,7 @@ table! {
             name: "host",
             kind: Kind::Text(Form::Authority),
             absent: Absent::Means("the address of the endpoint"),
-            help: "The `Host` field.",
+            help: "Value of `Host`.",
             why: "",
         };
         /// See [`Check::Http`].
@@ -190,7 +194,7 @@ table! {
             name: "expect",
             kind: Kind::List(&Kind::IntOrText { min: 200, max: 599, form: Form::Status }),
             absent: Absent::Default("[\"200..=299\"]"),
-            help: "The statuses that pass: numbers, ranges (`\"204..=299\"`), or all of a class (`\"2xx\"`).",
+            help: "Statuses that pass: numbers, ranges (`\"204..=299\"`), or a whole class (`\"2xx\"`).",
             why: "A redirect to a login, or an error page, does not show that the endpoint is healthy.",
         };
         /// See [`Check::Http`].
@@ -198,7 +202,7 @@ table! {
             name: "body",
             kind: Kind::Text(Form::Content),
             absent: Absent::Means("any body"),
-            help: "A text that the body must contain. Not with `HEAD`, whose responses have none.",
+            help: "Text that the body must contain. Not with `HEAD`, whose responses have no body.",
             why: "",
         };
     }
@@ -206,9 +210,9 @@ table! {
 
 table! {
     static GRPC = "health.grpc of [pool.NAME]",
-        "The call of a health check.";
+        "The call of a gRPC health check.";
 
-    /// [`Check::Grpc`].
+    /// Keys of [`Check::Grpc`].
     #[derive(PartialEq)]
     struct GrpcCheck {
         /// See [`Check::Grpc`].
@@ -216,7 +220,7 @@ table! {
             name: "service",
             kind: Kind::Text(Form::Content),
             absent: Absent::Means("the server as a whole"),
-            help: "The service that is asked about, as `shop.Orders`.",
+            help: "Service to ask about, such as `shop.Orders`.",
             why: "",
         };
         /// See [`Check::Grpc`].
@@ -232,17 +236,17 @@ table! {
 
 table! {
     static UDP_CHECK = "health.udp of [pool.NAME]",
-        "The datagram of a health check, and its answer.";
+        "The datagram of a UDP health check, and the answer it expects.";
 
-    /// [`Check::Udp`].
+    /// Keys of [`Check::Udp`].
     #[derive(PartialEq)]
     struct UdpCheck {
-        /// What is sent.
+        /// Payload of the datagram. Not empty.
         send: Payload = Key {
             name: "send",
             kind: Kind::Text(Form::Payload),
             absent: Absent::Required("\"ping\""),
-            help: "What is sent.",
+            help: "Payload of the datagram.",
             why: "",
         };
         /// See [`Check::Udp`].
@@ -250,14 +254,13 @@ table! {
             name: "expect",
             kind: Kind::Text(Form::Payload),
             absent: Absent::Means("any answer"),
-            help: "What an answer must contain.",
+            help: "Bytes that the answer must contain.",
             why: "",
         };
     }
 }
 
 words! {
-    /// The method of a check.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum Method {
         Get = "GET",
@@ -266,64 +269,63 @@ words! {
     }
 }
 
-/// What is asked.
+/// Probe of a health check, with the condition for passing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// A request: passed if status and body are as expected.
+    /// An HTTP request. Passes if the status, and the body if required, are as expected.
     Http {
         /// `GET`, `HEAD` or `OPTIONS`.
         method: String,
-        /// Path and query, as sent.
+        /// Path and query, sent unchanged.
         path: String,
-        /// The `Host` field; `None` = the address of the endpoint.
+        /// Value of `Host`; `None` = the address of the endpoint.
         host: Option<String>,
-        /// The statuses that pass: at least one range, within 200 to 599.
+        /// Statuses that pass: at least one range, within 200 to 599.
         expect: Vec<RangeInclusive<u16>>,
-        /// A text that the body must contain; `None` = any body. Never with `HEAD`.
+        /// Text that the body must contain; `None` = any body. Always `None` with `HEAD`.
         body: Option<String>,
     },
-    /// A call of `grpc.health.v1.Health/Check`: passed if it says `SERVING`.
+    /// A call of `grpc.health.v1.Health/Check`. Passes on `SERVING`.
     Grpc {
-        /// The service that it asks about; empty = the server as a whole.
+        /// Service to ask about; empty = the server as a whole.
         service: String,
-        /// The `:authority`; `None` = the address of the endpoint.
+        /// The `:authority` of the call; `None` = the address of the endpoint.
         host: Option<String>,
     },
-    /// A connection: passed if it opens, and if what is expected comes.
+    /// A TCP connection. Passes if it opens, and if the expected bytes arrive.
     Tcp {
-        /// What is sent.
+        /// Bytes to send once connected.
         send: Option<Vec<u8>>,
-        /// What must come; `None` = the connection is enough.
+        /// Bytes that must arrive; `None` = opening the connection is enough.
         expect: Option<Vec<u8>>,
-        /// What is sent at the end.
+        /// Bytes to send before closing.
         quit: Option<Vec<u8>>,
     },
-    /// A login at MySQL or MariaDB without a password.
+    /// A login at MySQL or MariaDB, without a password.
     Mysql {
-        /// The user, who must be let in; `None` = some user, and a denied login passes too.
+        /// User whose login must succeed; `None` = `evenkeel`, for whom a denied login passes too.
         user: Option<String>,
     },
-    /// The start of a session at PostgreSQL.
+    /// The start of a PostgreSQL session.
     Postgres {
-        /// The role, which must not be refused; `None` = some role, and that it is unknown or denied passes too.
+        /// Role that must not be rejected; `None` = `evenkeel`, which may also be unknown or denied.
         user: Option<String>,
-        /// The database.
         database: String,
     },
-    /// `PING` at Redis.
+    /// `PING` at Redis or Valkey.
     Redis,
     /// `EHLO` at a mail server.
     Smtp,
-    /// A datagram: passed if an answer comes that is as expected.
+    /// A datagram. Passes if an answer arrives that is as expected.
     Udp {
-        /// What is sent. Not empty.
+        /// Payload of the datagram. Not empty.
         send: Vec<u8>,
-        /// What an answer must contain; `None` = any answer.
+        /// Bytes that the answer must contain; `None` = any answer.
         expect: Option<Vec<u8>>,
     },
 }
 
-/// That there is exactly one of them is checked apart.
+/// Reads the probe. [`check`] reports a table with none or several.
 fn asked(health: &Section) -> Check {
     if health.has("http") {
         let HttpCheck { path, method, host, expect, body } = HttpCheck::of(&health.section("http"));
@@ -390,7 +392,7 @@ fn timeout(health: &Section) -> Duration {
     health.duration("timeout").unwrap_or(usual_timeout(interval))
 }
 
-/// The timeout of checks that set none: longer than a healthy endpoint takes for a small page.
+/// Default timeout: longer than a healthy endpoint takes for a small page.
 fn usual_timeout(interval: Duration) -> Duration {
     interval.min(Duration::from_secs(1))
 }
@@ -401,7 +403,7 @@ fn write_timeout(set: &HealthCheck, _: &HealthCheck, lines: &mut Lines) {
     }
 }
 
-/// Reports a table that has no check, or two, a check that takes longer than its interval, and a body that HEAD has not.
+/// Reports a table with no probe or several, a check longer than its interval, and a body expected of `HEAD`.
 pub(super) fn check(pool: &Section, name: &str, findings: &mut Findings) {
     if !pool.has_read("health") {
         return;

@@ -1,4 +1,5 @@
-//! What are the limits of an endpoint? [`PoolLimits`], `limits` of a pool, and among them the one that follows latency.
+//! `limits` of a pool: bounds per endpoint, among them the adaptive limit that follows latency. See
+//! [`PoolLimits`].
 
 use crate::diagnostic::Findings;
 use crate::table::{Absent, Key, Kind, Lines, MS, S, Section, table};
@@ -6,80 +7,80 @@ use evenkeel_balance::concurrency;
 
 table! {
     pub(super) static POOL_LIMITS = "limits of [pool.NAME]",
-        "The limits of each endpoint.";
+        "Limits of each endpoint.";
 
     /// `limits` of a pool.
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub struct PoolLimits {
-        /// Requests in flight at one endpoint, all workers together; 0 = no limit.
+        /// Most requests in flight at one endpoint, over all workers; 0 = no limit.
         requests_per_endpoint: u32 = Key {
             name: "requests_per_endpoint",
             kind: Kind::Int { min: 0, max: 1_000_000 },
             absent: Absent::Default("0"),
-            help: "Requests in flight at one endpoint, all workers together; 0 = no limit.",
-            why: "The right number depends on the endpoint; one that is too low refuses requests.",
+            help: "Most requests in flight at one endpoint, over all workers; 0 = no limit.",
+            why: "The right number depends on the endpoint, and too low a limit refuses requests.",
         };
-        /// Idle upstream connections that a worker keeps for one endpoint; 0 = none is ever used again.
+        /// Most idle connections that a worker keeps to one endpoint; 0 = connections are not reused.
         idle_per_endpoint: usize = Key {
             name: "idle_per_endpoint",
             kind: Kind::Int { min: 0, max: 65_535 },
             absent: Absent::Default("256"),
-            help: "Idle connections that one worker keeps to one endpoint; 0 = no connection is used twice.",
-            why: "Enough for a burst; each costs a file descriptor here, and a connection at the endpoint.",
+            help: "Most idle connections that one worker keeps to one endpoint; 0 = connections are not reused.",
+            why: "Enough for a burst. Each costs a file descriptor here and a connection at the endpoint.",
         };
-        /// A limit of requests in flight at one endpoint that follows its latency, below `requests_per_endpoint`; `None` = no
-        /// such limit.
+        /// Adaptive limit of requests in flight at one endpoint, on top of `requests_per_endpoint`; `None` =
+        /// off.
         concurrency: Option<concurrency::Settings> = Key {
             name: "concurrency",
             kind: Kind::TableOrWord { table: &CONCURRENCY, word: "adaptive" },
-            absent: Absent::Means("no such limit"),
+            absent: Absent::Means("off"),
             help: "A limit of requests in flight at one endpoint that follows its latency, never above \
-                   `requests_per_endpoint`. `\"adaptive\"`: with its defaults.",
+                `requests_per_endpoint`. `\"adaptive\"`: with the defaults of the table.",
             why: "",
         };
     }
 }
 
 table! {
-    /// The limit that follows latency.
+    /// Keys of the adaptive limit.
     pub static CONCURRENCY = "limits.concurrency of [pool.NAME]",
-        "The bounds of the limit that follows the latency of an endpoint: it falls while responses take longer than they \
-         do without load, and rises while they do not.";
+        "Bounds of the adaptive limit, which falls while an endpoint's latency is above its latency without load, and \
+        rises while it is not.";
 
     impl for concurrency::Settings {
         min = Key {
             name: "min",
             kind: Kind::Int { min: 1, max: 1_000_000 },
             absent: Absent::Default("3"),
-            help: "The smallest limit.",
-            why: "With fewer requests it could not be seen that the endpoint is fast again.",
+            help: "Smallest limit.",
+            why: "With fewer requests there are too few samples to notice that the endpoint has recovered.",
         };
         max = Key {
             name: "max",
             kind: Kind::Int { min: 1, max: 1_000_000 },
             absent: Absent::Default("1000"),
-            help: "The largest.",
+            help: "Largest limit.",
             why: "More requests than one process serves well at once.",
         };
         start = Key {
             name: "start",
             kind: Kind::Int { min: 1, max: 1_000_000 },
-            absent: Absent::Means("20, or the bound next to it"),
-            help: "Where it starts.",
+            absent: Absent::Means("20, within `min` and `max`"),
+            help: "Limit to start from.",
             why: "",
         }, read start, write write_start;
         tolerance = Key {
             name: "tolerance",
             kind: Kind::Number { min: 1.01, max: 100.0 },
             absent: Absent::Default("1.5"),
-            help: "How many times its shortest latency an endpoint may take before the limit falls.",
-            why: "That of the gradient limit of Netflix's concurrency-limits.",
+            help: "Ratio of an endpoint's latency to its shortest latency above which the limit falls.",
+            why: "The value of the gradient limit in Netflix's concurrency-limits.",
         };
         interval_ns = Key {
             name: "interval",
             kind: Kind::Duration { min: 100 * MS, max: 60 * S, off: false },
             absent: Absent::Default("\"1s\""),
-            help: "How often the limit is adjusted.",
+            help: "Time between two adjustments of the limit.",
             why: "Long enough for some responses, short enough to follow a burst.",
         };
     }
@@ -92,7 +93,8 @@ fn start(limit: &Section) -> u32 {
     }
 }
 
-/// Not `clamp`, which panics if `max` is below `min`: that is reported apart.
+/// Default start within the bounds. Not `clamp`, which panics if `max` is below `min`; [`check`] reports
+/// that.
 fn usual_start(min: u32, max: u32) -> u32 {
     concurrency::Settings::default().start.min(max).max(min)
 }
@@ -103,12 +105,12 @@ fn write_start(set: &concurrency::Settings, _: &concurrency::Settings, lines: &m
     }
 }
 
-/// Reports bounds that the start is not within.
+/// Reports bounds that do not contain the start.
 pub(crate) fn check(limit: &Section, findings: &mut Findings) {
     let (min, max, start): (u32, u32, u32) = (limit.number("min"), limit.number("max"), start(limit));
     if !limit.is_broken() && !(min..=max).contains(&start) {
         let message = format!("\"concurrency\" must have min <= start <= max, but they are {min}, {start} and {max}");
-        // They start as they should, so at least one of them is set.
+        // The defaults are consistent, so at least one of the three is set.
         let mut set = ["start", "max", "min"].into_iter().filter(|key| limit.set(key).is_some());
         let (one, other) = (set.next().unwrap_or("start"), set.next().unwrap_or("start"));
         limit

@@ -1,98 +1,98 @@
-//! What do endpoints report of their load? [`LoadReports`], `load_reports` of a pool: the balancer's side.
+//! `load_reports` of a pool, the balancer's side of shared load: how endpoints report theirs. See
+//! [`LoadReports`].
 
 use crate::form::Form;
 use crate::table::{Absent, Key, Kind, MS, S, Words, table, words};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where load is served, and asked for.
+/// Default path for serving and probing load over HTTP, as TOML.
 pub(crate) const LOAD_PATH: &str = "\"/.well-known/evenkeel/load\"";
 
 table! {
     pub(crate) static LOAD_REPORTS = "load_reports of [pool.NAME]",
-        "What endpoints report of their load: requests in flight from all balancers, and how long a request takes at \
-         that load. \
-        See the guide to shared load.";
+        "Load that endpoints report: their requests in flight from all balancers, and the latency at that load. See \
+        the guide to shared load.";
 
     /// `load_reports` of a pool.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct LoadReports {
-        /// Whether reports are taken from responses.
+        /// True if reports in responses are used.
         in_band: bool = Key {
             name: "in_band",
             kind: Kind::Bool,
             absent: Absent::Default("true"),
-            help: "Takes reports from the header fields and trailers `endpoint-load-metrics-bin` and \
-                   `endpoint-load-metrics` of responses (ORCA: binary, text or JSON).",
-            why: "They come with responses, and cost no further request.",
+            help: "Uses reports in the header fields and trailers `endpoint-load-metrics-bin` and \
+                `endpoint-load-metrics` of responses (ORCA: binary, text or JSON).",
+            why: "They arrive with responses and cost no extra request.",
         };
-        /// How endpoints are asked.
+        /// Transport of load probes.
         probe: Probe = Key {
             name: "probe",
             kind: Kind::Choice(Probe::WORDS),
             absent: Absent::Default("\"off\""),
-            help: "How endpoints are probed when the algorithm asks for it: by a datagram to the endpoint's address and \
-                   port, or by a request for `path`.",
+            help: "Transport of the probes that some algorithms need: `udp` sends a datagram to the endpoint's \
+                address and port, `http` a request for `path`.",
             why: "Most endpoints do not answer probes.",
         };
-        /// An answer to a probe that takes longer is dropped.
+        /// Longest wait for the answer to a probe; later answers are dropped.
         timeout: Duration = Key {
             name: "timeout",
             kind: Kind::Duration { min: MS, max: 10 * S, off: false },
             absent: Absent::Default("\"100ms\""),
-            help: "Answers to probes that take longer are dropped.",
+            help: "Longest wait for the answer to a probe. Later answers are dropped.",
             why: "A later answer says little about the present load.",
         };
-        /// Most probes a second from one worker.
+        /// Most probes per second from one worker.
         rate_max: u32 = Key {
             name: "rate_max",
             kind: Kind::Int { min: 1, max: 1_000_000 },
             absent: Absent::Default("20_000"),
-            help: "Most probes a second from each worker; probes beyond that are not sent, but counted.",
-            why: "A datagram and its answer take some 5 us of processor time: at most a tenth of a core.",
+            help: "Most probes per second from each worker. Probes beyond that are counted but not sent.",
+            why: "A datagram and its answer take about 5 us of CPU time: at most a tenth of a core.",
         };
-        /// Where probes over HTTP ask.
+        /// Path of probes over HTTP.
         path: String = Key {
             name: "path",
             kind: Kind::Text(Form::PlainPath),
             absent: Absent::Default(LOAD_PATH),
-            help: "Where probes over HTTP ask; the report is in the header fields of the answer.",
-            why: "Where an evenkeel beside the application serves it.",
+            help: "Path of probes over HTTP. The report is in the header fields of the answer.",
+            why: "The path at which an evenkeel beside the application serves it.",
         };
-        /// Names under which endpoints report requests in flight; the first that a report has counts. At least one.
+        /// Names in `named_metrics` for the requests in flight; the first one present counts. At least one.
         in_flight: Arc<[String]> = Key {
             name: "in_flight",
             kind: Kind::List(&Kind::Text(Form::Label)),
             absent: Absent::Default(r#"["in_flight", "rif"]"#),
-            help: "Names, among `named_metrics`, of the number of requests in flight; the first that a report has counts.",
-            why: "What evenkeel sends, and what Envoy's examples do.",
+            help: "Names in `named_metrics` for the number of requests in flight. The first one present in a report \
+                counts.",
+            why: "The names that evenkeel and Envoy's examples send.",
         };
-        /// Whether clients get the reports too.
+        /// True if reports of endpoints are passed on to clients.
         pass: bool = Key {
             name: "pass",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Whether responses go on with the reports that endpoints sent.",
+            help: "Keeps the endpoints' reports in responses to clients.",
             why: "Clients do not need to know the load of endpoints.",
         };
     }
 }
 
 words! {
-    /// How endpoints are asked for their load.
+    /// Transport of load probes.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Probe {
-        /// Not at all.
         Off = "off",
-        /// By a datagram each.
+        /// A datagram to the endpoint's own port.
         Udp = "udp",
-        /// By a request each.
+        /// A request for [`LoadReports::path`].
         Http = "http",
     }
 }
 
 impl Probe {
-    /// As it is written in a file.
+    /// Name in the configuration.
     pub fn as_str(self) -> &'static str {
         self.word()
     }

@@ -1,4 +1,4 @@
-//! Which endpoints go first by where they are? `locality` of a pool.
+//! `locality` of a pool: preference for endpoints in the balancer's own zone.
 
 use super::endpoint::Endpoint;
 use crate::code::Code;
@@ -12,17 +12,17 @@ use std::sync::Arc;
 
 table! {
     pub(crate) static LOCALITY = "locality of [pool.NAME]",
-        "Endpoints of the own zone first.";
+        "Prefers endpoints in this balancer's own zone.";
 
-    /// The own zone, by its name.
+    /// `locality` of a pool, with the zone by name.
     #[derive(Clone, Debug, PartialEq)]
     pub(crate) struct OwnZone {
-        /// Its name.
+        /// Zone of this balancer, as endpoints name theirs.
         zone: Arc<str> = Key {
             name: "zone",
             kind: Kind::Text(Form::Label),
             absent: Absent::Required("\"${ZONE}\""),
-            help: "The own zone, as endpoints name theirs.",
+            help: "Zone of this balancer, as in the `zone` of its endpoints.",
             why: "",
         };
         /// See [`Locality::spill_at`].
@@ -30,15 +30,15 @@ table! {
             name: "spill_at",
             kind: Kind::Number { min: 0.01, max: 1.0 },
             absent: Absent::Default("0.8"),
-            help: "The share of the own zone's weight that must be healthy for it to get everything. Below, the rest \
-                   spills over to the other zones in proportion.",
+            help: "Share of the own zone's weight that must be healthy for it to get all requests. Below it, the rest \
+                spills over to the other zones in proportion to their weight.",
             why: "With four of five endpoints the zone can carry its load; with fewer it may not.",
         };
     }
 }
 
 impl OwnZone {
-    /// As algorithms see it.
+    /// The form that pickers use: the zone as a hash.
     pub(super) fn hashed(&self) -> Locality {
         Locality { zone: stable_hash(self.zone.as_bytes()), spill_at: self.spill_at }
     }
@@ -47,7 +47,7 @@ impl OwnZone {
 /// Reports a zone that none of the endpoints is in.
 pub(super) fn check(pool: &Section, endpoints: &[Endpoint], findings: &mut Findings) {
     let locality = pool.section("locality");
-    // What is found later may be there.
+    // Endpoints that are discovered later may be in the zone.
     let Some(zone) = locality.text("zone").filter(|_| !pool.has("discover")) else { return };
     let mut zones: Vec<&str> = endpoints.iter().filter_map(|e| e.zone.as_deref()).collect();
     if !zones.contains(&zone.as_str()) {

@@ -1,4 +1,5 @@
-//! Which endpoints are there, and how is one chosen? [`Pool`], `[pool.NAME]`; each table below it has a file.
+//! `[pool.NAME]`: a group of endpoints, and everything about choosing among them. See [`Pool`]; subtables
+//! have files of their own.
 
 mod dialogue;
 mod discover;
@@ -62,88 +63,92 @@ use subset::SUBSET;
 
 table! {
     pub(crate) static POOL = "[pool.NAME]",
-        "Endpoints that do the same work, and how one is chosen for a request.";
+        "Endpoints that do the same work, and how one of them is chosen for a request.";
 
     /// `[pool.NAME]`.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Pool {
-        /// Unique among pools.
+        /// Name of the pool, unique among pools.
         name: Arc<str>, rows [], read |_| "".into(), write |_, _, _| ();
-        /// How an endpoint is chosen.
+        /// Balancing algorithm with its parameters.
         balance: Balance = Key {
             name: "balance",
             kind: Kind::Balance,
-            absent: Absent::Means("the first algorithm of the list, with its defaults"),
-            help: "How an endpoint is chosen: `\"NAME\"` or `{ NAME = { PARAMETER = VALUE } }`. See the algorithms page.",
+            absent: Absent::Means("the first one of the algorithms page"),
+            help: "Balancing algorithm: `\"NAME\"` or `{ NAME = { PARAMETER = VALUE } }`. See the \
+                [algorithms](algorithms.md) page.",
             why: "",
         }, write write_balance;
-        /// Algorithms that run beside it and move nothing.
+        /// Algorithms to compare with; they route nothing.
         shadow: Vec<Balance> = Key {
             name: "shadow",
             kind: Kind::List(&Kind::Balance),
             absent: Absent::Means("none"),
-            help: "Algorithms to predict: workers remember their latest requests, and `evenkeel shadow` shows what each of these \
-                   would do with them. They move nothing. At most four, each written as `balance` is.",
+            help: "Algorithms to compare with `balance`: workers record recent requests, and `evenkeel shadow` \
+                predicts how each of these would have handled them. They route nothing. At most four, each written \
+                like `balance`.",
             why: "",
         };
-        /// In the order of the file; no name and no address twice. At least one, unless `discover` finds them.
+        /// Endpoints in the order of the file, without duplicate names or addresses. At least one, unless
+        /// `discover` is set.
         endpoints: Vec<Endpoint> = Key {
             name: "endpoints",
             kind: Kind::List(&Kind::TableOr { table: &ENDPOINT, key: "addr" }),
-            absent: Absent::Means("none; then `discover` must find them"),
-            help: "The endpoints. A plain string is an endpoint's `addr`.",
+            absent: Absent::Means("none; `discover` is then required"),
+            help: "The endpoints. A plain string is short for a table with that `addr`.",
             why: "",
         }, read endpoint::endpoints, write write_endpoints;
-        /// Where more of them are looked for; `None` = nowhere.
+        /// Source of further endpoints; `None` = only `endpoints`.
         discover: Option<Discover> = Key {
             name: "discover",
             kind: Kind::Table(&DISCOVER),
             absent: Absent::Means("only `endpoints`"),
-            help: "Finds endpoints while evenkeel runs, beside those of `endpoints`.",
+            help: "Finds more endpoints while evenkeel runs.",
             why: "",
         };
-        /// What endpoints speak.
+        /// Protocol of the endpoints.
         protocol: EndpointProtocol = Key {
             name: "protocol",
             kind: Kind::Choice(EndpointProtocol::WORDS),
             absent: Absent::Default("\"http1\""),
-            help: "What endpoints speak. `\"h2\"`: HTTP/2, without TLS too (\"prior knowledge\"), as gRPC needs it; requests share \
-                   connections, whatever their clients speak. `\"auto\"`: over TLS what the endpoint prefers, else HTTP/1.1.",
-            why: "Every server speaks it, and between machines of one site it costs least.",
+            help: "Protocol of the endpoints. `\"h2\"`: HTTP/2, also without TLS (prior knowledge), as gRPC needs; \
+                requests share connections, whatever their clients use. `\"auto\"`: over TLS whatever the endpoint \
+                selects, otherwise HTTP/1.1.",
+            why: "Every server supports it, and between machines of one site it costs least.",
         };
-        /// Where that is HTTP/2.
+        /// Settings of HTTP/2 with endpoints.
         http2: EndpointHttp2 = Key {
             name: "http2",
             kind: Kind::Table(&ENDPOINT_HTTP2),
             absent: Absent::Means("its defaults"),
-            help: "HTTP/2 with endpoints, where `protocol` says that they speak it.",
+            help: "HTTP/2 with endpoints, if `protocol` allows it.",
             why: "",
         };
-        /// The limits of each endpoint.
         limits: PoolLimits = Key {
             name: "limits",
             kind: Kind::Table(&POOL_LIMITS),
             absent: Absent::Means("its defaults"),
-            help: "The limits of each endpoint.",
+            help: "Limits of each endpoint.",
             why: "",
         };
-        /// How long an endpoint may take. Requests use their [`crate::plan::Route::timeouts`], which started from these.
+        /// Time limits for endpoints. Requests use those of their [`crate::plan::Route::timeouts`], which
+        /// start from these.
         timeouts: PoolTimeouts = Key {
             name: "timeouts",
             kind: Kind::Table(&POOL_TIMEOUTS),
-            absent: Absent::Means("those of `[defaults.timeouts]`"),
-            help: "How long endpoints may take.",
+            absent: Absent::Means("from `[defaults.timeouts]`"),
+            help: "Time limits for endpoints.",
             why: "",
         };
-        /// Active checks; `None` = none.
+        /// Active health checks; `None` = off.
         health: Option<HealthCheck> = Key {
             name: "health",
             kind: Kind::Table(&HEALTH),
             absent: Absent::Means("no checks"),
-            help: "Checks the health of endpoints.",
+            help: "Active health checks of the endpoints.",
             why: "",
         };
-        /// Ejection by what requests see; `None` = never.
+        /// Ejection based on the results of requests; `None` = off.
         outlier: Option<balance::outlier::Settings> = Key {
             name: "outlier",
             kind: Kind::TableOrWord { table: &OUTLIER, word: "off" },
@@ -151,83 +156,85 @@ table! {
             help: "Ejects endpoints that fail requests.",
             why: "",
         }, read outlier::outlier;
-        /// The ramp of endpoints that are new, or healthy again; `None` = their whole share at once.
+        /// Ramp for endpoints that are new or healthy again; `None` = full share at once.
         slow_start: Option<balance::slow_start::Settings> = Key {
             name: "slow_start",
             kind: Kind::TableOr { table: &SLOW_START, key: "window" },
             absent: Absent::Means("off"),
-            help: "Raises the share of an endpoint bit by bit when it is new, or healthy again.",
+            help: "Raises the share of an endpoint gradually when it is new or healthy again.",
             why: "",
         };
-        /// What happens when few are healthy.
+        /// Behaviour when few endpoints are healthy.
         panic: Panic = Key {
             name: "panic",
             kind: Kind::Table(&PANIC),
             absent: Absent::Means("its defaults"),
-            help: "What happens when few endpoints are healthy.",
+            help: "Behaviour when few endpoints are healthy.",
             why: "",
         };
-        /// Endpoints of the own zone first; `None` = all zones alike.
+        /// Preference for endpoints of the own zone; `None` = all zones are equal.
         locality: Option<Locality>,
             rows [
                 Key {
                     name: "locality",
                     kind: Kind::Table(&LOCALITY),
-                    absent: Absent::Means("all zones alike"),
-                    help: "Uses endpoints of the own zone first.",
+                    absent: Absent::Means("all zones are equal"),
+                    help: "Prefers endpoints of the own zone.",
                     why: "",
                 },
             ],
             read locality,
             write write_locality;
-        /// The name whose hash [`Locality::zone`] is; there if, and only if, `locality` is.
+        /// Name behind the hash in [`Locality::zone`]; `Some` if and only if `locality` is.
         zone: Option<Arc<str>>, rows [], read zone, write |_, _, _| ();
-        /// The part of the endpoints that is used; `None` = all.
+        /// Part of the endpoints to use; `None` = all.
         subset: Option<Subset> = Key {
             name: "subset",
             kind: Kind::Table(&SUBSET),
-            absent: Absent::Means("all of them"),
-            help: "Uses, and checks, a part of the endpoints: for many instances in front of many endpoints.",
+            absent: Absent::Means("all endpoints"),
+            help: "Uses, and checks, only a part of the endpoints: for many instances in front of many endpoints.",
             why: "",
         };
-        /// Which requests wait when every endpoint is full.
+        /// Queue for requests when every endpoint is at its limit.
         queue: balance::queue::Settings = Key {
             name: "queue",
             kind: Kind::Table(&QUEUE),
             absent: Absent::Means("its defaults"),
-            help: "How many requests wait, and for how long, when every endpoint is full.",
+            help: "Queue for requests when every endpoint is at its limit.",
             why: "",
         };
-        /// What is tried again. Requests use their [`crate::plan::Route::retry`], which started from this.
+        /// Retries and hedging. Requests use those of their [`crate::plan::Route::retry`], which start from
+        /// these.
         retry: Retry = Key {
             name: "retry",
             kind: Kind::Table(&POOL_RETRY),
-            absent: Absent::Means("that of `[defaults.retry]`"),
-            help: "What is tried again.",
+            absent: Absent::Means("from `[defaults.retry]`"),
+            help: "Retries and hedging.",
             why: "",
         };
-        /// How a client comes back to its endpoint; `None` = it does not.
+        /// Session affinity by cookie; `None` = off.
         sticky: Option<Sticky> = Key {
             name: "sticky",
             kind: Kind::Table(&STICKY),
             absent: Absent::Means("off"),
-            help: "Sends a client to the same endpoint again.",
+            help: "Session affinity: returns a client to the same endpoint by a cookie.",
             why: "",
         };
-        /// What endpoints report of their load; `None` = reports are ignored.
+        /// Use of load reports from endpoints; `None` = reports are ignored.
         load_reports: Option<LoadReports> = Key {
             name: "load_reports",
             kind: Kind::TableOrBool(&LOAD_REPORTS),
             absent: Absent::Means("off"),
-            help: "Learns the load of endpoints from their reports: requests from all balancers together. `true`: with \
-                   its defaults.",
+            help: "Uses load reports from endpoints, which cover the requests of all balancers. `true`: with the \
+                defaults of the table.",
             why: "",
         };
-        /// Faults in responses that are repaired, and not refused.
+        /// Protocol faults in responses that are repaired instead of refused.
         tolerate: Tolerated = Key {
             name: "tolerate",
             kind: Kind::List(&Kind::Choice(tolerate::FAULTS)),
             absent: Absent::Means("none of them"),
+<<<<<<< HEAD
             help: "Faults in the responses of old servers that are repaired, where a 502 would be the answer. \
                    `chunk-size-padding`: white space after the chunk size. `bare-lf-head`: lines of a head that end in \
                    LF alone. `folded-fields`: a field that goes on in the next line. `duplicate-content-length`: the same \
@@ -235,43 +242,54 @@ table! {
                    `identity`: `Transfer-Encoding: identity`.",
             why: "Readers disagree about such responses, and attackers use that. The 502's `reason` in the access log names \
                   the word that would let a response through.",
+=======
+            help: "Protocol faults in responses of old servers to repair instead of answering 502. \
+                `chunk-size-padding`: white space after a chunk size. `bare-lf-head`: head lines that end in a bare \
+                LF. `folded-fields`: fields continued on the next line. `duplicate-content-length`: the same length \
+                stated more than once. `duplicate-chunked`: `Transfer-Encoding: chunked` stated more than once. \
+                `identity`: `Transfer-Encoding: identity`.",
+            why: "Parsers disagree about such responses, and attackers exploit that. The `reason` of the 502 in the \
+                access log names the word that would let the response through.",
+>>>>>>> work-d
         };
-        /// How TLS is spoken with endpoints; `None` = it is not.
+        /// TLS with endpoints; `None` = plaintext.
         tls: Option<PoolTls> = Key {
             name: "tls",
             kind: Kind::TableOrBool(&tls::TLS),
             absent: Absent::Means("off"),
-            help: "TLS with endpoints. `true`: their certificates have to have the host of their address, from an authority \
-                   that the system trusts.",
+            help: "TLS with endpoints. `true`: certificates must be valid for the host in the endpoint's address, and \
+                issued by an authority in the system's trust store.",
             why: "",
         };
-        /// The header that endpoints get at the start of each connection, if any.
+        /// PROXY protocol header sent on each connection; `None` = off.
         proxy_protocol: Option<ProxyVersion> = Key {
             name: "proxy_protocol",
             kind: Kind::Choice(PROXY_VERSIONS),
             absent: Absent::Default("\"off\""),
-            help: "The PROXY protocol header that endpoints get at the start of each connection, to know the client. A \
-                   connection is then never shared between clients.",
-            why: "An endpoint that does not expect it refuses every request.",
+            help: "PROXY protocol header to send at the start of each connection, so that endpoints see the client's \
+                address. Connections are then never shared between clients.",
+            why: "An endpoint that does not expect the header refuses every request.",
         };
-        /// The source address of connections to endpoints. [`SpeakAs::Client`] only where no route of a listener for HTTP
-        /// leads.
+        /// Source address of connections to endpoints. [`SpeakAs::Client`] only if no HTTP listener leads
+        /// here.
         source: SpeakAs = Key {
             name: "source",
             kind: Kind::Choice(SpeakAs::WORDS),
             absent: Absent::Default("\"own\""),
-            help: "The address that endpoints see: one of this machine, or the client's, which takes CAP_NET_ADMIN or \
-                   CAP_NET_RAW and a route back through this machine. Only for listeners with `mode = \"tcp\"`.",
+            help: "Source address of connections to endpoints: `own` is an address of this machine, `client` the \
+                client's own. The latter needs CAP_NET_ADMIN or CAP_NET_RAW and a route back through this machine, \
+                and works only for listeners with `mode = \"tcp\"`.",
             why: "It works everywhere.",
         };
-        /// After how long without a packet from a session's peer the kernel sends it keep-alive probes; `None` = never.
+        /// Idle time of a TCP session after which the kernel sends keep-alive probes to its peers; `None` =
+        /// never.
         keepalive: Option<Duration>,
             rows [
                 Key {
                     name: "tcp",
                     kind: Kind::Table(&TCP),
                     absent: Absent::Means("its defaults"),
-                    help: "Of sessions, where the listener has `mode = \"tcp\"`, and of upgraded connections.",
+                    help: "TCP sessions of listeners with `mode = \"tcp\"`, and upgraded connections.",
                     why: "",
                 },
             ],
@@ -282,7 +300,7 @@ table! {
 
 table! {
     static TCP = "tcp of [pool.NAME]",
-        "Of sessions, where the listener has `mode = \"tcp\"`, and of upgraded connections.";
+        "TCP sessions of listeners with `mode = \"tcp\"`, and upgraded connections.";
 
     /// `tcp` of a pool.
     #[derive(PartialEq)]
@@ -292,21 +310,21 @@ table! {
             name: "keepalive",
             kind: Kind::Duration { min: S, max: H, off: true },
             absent: Absent::Default("\"30s\""),
-            help: "After how long without a packet the kernel sends keep-alive probes to both peers of a session, at most 15 s \
-                   apart. A peer that leaves four probes unanswered is gone.",
+            help: "Idle time after which the kernel sends keep-alive probes to both peers of a session, at most 15 s \
+                apart. A peer that leaves four probes unanswered is considered dead.",
             why: "Firewalls and address translators forget an idle connection after some minutes.",
         };
     }
 }
 
 words! {
-    /// The address that connections to endpoints come from.
+    /// Source address of connections to endpoints.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum SpeakAs {
-        /// One of this machine.
+        /// An address of this machine.
         #[default]
         Own = "own",
-        /// The client's, by a transparent socket.
+        /// The client's address, by a transparent socket (`IP_TRANSPARENT`).
         Client = "client",
     }
 }
@@ -318,7 +336,7 @@ words! {
     }
 }
 
-/// Always: which one it is, is the first question of a reader, and a default may change.
+/// Writes `balance` always: readers look for it first, and the default may change.
 fn write_balance(set: &Pool, base: &Pool, lines: &mut Lines) {
     lines.add("balance", set.balance.write(&base.balance, &Kind::Balance));
 }
@@ -360,13 +378,13 @@ fn write_keepalive(set: &Pool, base: &Pool, lines: &mut Lines) {
 }
 
 impl Pool {
-    /// A pool of this name without endpoints, otherwise as a table that sets nothing.
+    /// A pool of this name with defaults for everything else, and no endpoints.
     pub fn new(name: &str) -> Pool {
         Pool { name: name.into(), ..Pool::default() }
     }
 }
 
-/// The pools of a file, and what is wrong with each.
+/// Reads all pools and reports what is wrong with each.
 pub(crate) fn pools(
     root: &Section,
     defaults: &Section,
@@ -431,7 +449,7 @@ fn check(Named { name, span, section }: &Named, pool: &Pool, findings: &mut Find
     limits::check(&section.section("limits").section("concurrency"), findings);
 }
 
-/// Reports an algorithm that needs probes where none are sent.
+/// Reports an algorithm that needs load probes in a pool that sends none.
 fn check_probes(section: &Section, pool: &Pool, findings: &mut Findings) {
     let Some((balance, span)) = section.balance("balance") else { return };
     let is_broken = section.set("load_reports").is_some_and(Located::is_broken);

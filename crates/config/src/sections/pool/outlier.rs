@@ -1,4 +1,4 @@
-//! When do failures take an endpoint out? `outlier` of a pool.
+//! `outlier` of a pool: passive ejection of endpoints by the results of requests.
 
 use crate::diagnostic::Findings;
 use crate::quantity::duration_text;
@@ -7,10 +7,10 @@ use evenkeel_balance::outlier;
 use std::time::Duration;
 
 table! {
-    /// When failures take an endpoint out.
+    /// Keys of outlier ejection.
     pub static OUTLIER = "outlier of [pool.NAME]",
-        "Ejection: an endpoint that fails requests, or does so far more than its pool, gets none for a while. Then it \
-        gets one, and the outcome of that one decides.";
+        "Ejection: an endpoint that fails requests, or fails far more of them than its pool, gets no requests for a \
+        while. Then it gets a single one, whose outcome decides.";
 
     impl for outlier::Settings {
         consecutive_5xx = Key {
@@ -18,27 +18,28 @@ table! {
             kind: Kind::Int { min: 0, max: 1_000_000 },
             absent: Absent::Default("0"),
             help: "Responses of 500 and above in a row, gateway errors included, that eject; 0 = never.",
-            why: "A 500 mostly is about the request: one client that asks for a broken page would take endpoints out.",
+            why: "A 500 is mostly about the request: one client asking for a broken page would take endpoints out.",
         };
         consecutive_gateway = Key {
             name: "consecutive_gateway",
             kind: Kind::Int { min: 0, max: 1_000_000 },
             absent: Absent::Default("5"),
-            help: "Gateway errors in a row that eject: 502, 503, 504, resets, timeouts, broken responses; 0 = never.",
+            help: "Gateway errors in a row that eject: 502, 503, 504, resets, timeouts, malformed responses; 0 = \
+                never.",
             why: "Envoy's default.",
         };
         consecutive_connect = Key {
             name: "consecutive_connect",
             kind: Kind::Int { min: 0, max: 1_000_000 },
             absent: Absent::Default("3"),
-            help: "Connections in a row that could not be opened, and eject; 0 = never.",
+            help: "Failed connection attempts in a row that eject; 0 = never.",
             why: "Fewer than for errors: the process is most likely dead, and each failure costs a request one try.",
         };
         success_rate = Key {
             name: "success_rate",
             kind: Kind::Table(&SUCCESS_RATE),
             absent: Absent::Means("off"),
-            help: "Ejects endpoints whose share of successes is far below the pool's.",
+            help: "Ejects endpoints whose success rate is far below the pool's.",
             why: "",
         };
         latency = Key {
@@ -52,29 +53,29 @@ table! {
             name: "interval",
             kind: Kind::Duration { min: 100 * MS, max: H, off: false },
             absent: Absent::Default("\"10s\""),
-            help: "How often `success_rate` and `latency` are evaluated.",
+            help: "Time between two evaluations of `success_rate` and `latency`.",
             why: "Envoy's default.",
         };
         eject_ns = Key {
             name: "eject",
             kind: Kind::Duration { min: 100 * MS, max: DAY, off: false },
             absent: Absent::Default("\"30s\""),
-            help: "How long the first ejection lasts; each further one lasts twice as long.",
-            why: "Envoy's: about what a process takes to start again.",
+            help: "Duration of the first ejection. Each further one lasts twice as long as the one before.",
+            why: "Envoy's default: about the time a process takes to restart.",
         };
         eject_max_ns = Key {
             name: "eject_max",
             kind: Kind::Duration { min: 100 * MS, max: DAY, off: false },
             absent: Absent::Default("\"5m\""),
-            help: "The longest ejection; at least `eject`.",
-            why: "Envoy's: an endpoint that was repaired is soon used again.",
+            help: "Longest ejection; at least `eject`.",
+            why: "Envoy's default: a repaired endpoint is soon used again.",
         };
         eject_at_most = Key {
             name: "eject_at_most",
             kind: Kind::Number { min: 0.0, max: 1.0 },
             absent: Absent::Default("0.3"),
-            help: "The share of a tier that may be ejected at once. Of two or more endpoints, one always may. Failures \
-                   in a row eject all of a tier while another tier could serve.",
+            help: "Share of a tier that may be ejected at once; of two or more endpoints, at least one always may. \
+                Consecutive failures may eject a whole tier while another tier can serve.",
             why: "When most endpoints fail, the cause is rarely in them, and the rest could not carry the load.",
         };
     }
@@ -82,8 +83,8 @@ table! {
 
 table! {
     static SUCCESS_RATE = "outlier.success_rate of [pool.NAME]",
-        "Ejects endpoints whose share of successes in an interval is below mean - `deviations` x standard deviation \
-        of the pool.";
+        "Ejects endpoints whose success rate in an interval is below the pool's mean minus `deviations` standard \
+        deviations.";
 
     impl for outlier::SuccessRate {
         deviations = Key {
@@ -97,47 +98,47 @@ table! {
             name: "min_requests",
             kind: Kind::Int { min: 1, max: 1_000_000_000 },
             absent: Absent::Default("100"),
-            help: "Requests that an endpoint must have had in the interval to be compared.",
-            why: "Envoy's: with fewer, one failure is more than a percent.",
+            help: "Requests that an endpoint needs in the interval to be compared.",
+            why: "Envoy's default: with fewer, one failure is more than a percent.",
         };
         min_endpoints = Key {
             name: "min_endpoints",
             kind: Kind::Int { min: 2, max: 65_535 },
             absent: Absent::Default("5"),
-            help: "The number of endpoints with so many requests that is needed to compare them.",
-            why: "Envoy's: the deviation of fewer endpoints means nothing.",
+            help: "Number of endpoints with `min_requests` that are needed to compare them.",
+            why: "Envoy's default: the deviation of fewer endpoints means nothing.",
         };
     }
 }
 
 table! {
     static LATENCY = "outlier.latency of [pool.NAME]",
-        "Ejects endpoints whose mean latency in an interval is above `factor` x the median of the pool's.";
+        "Ejects endpoints whose mean latency in an interval is above `factor` times the pool's median.";
 
     impl for outlier::Latency {
         factor = Key {
             name: "factor",
             kind: Kind::Number { min: 1.1, max: 1000.0 },
             absent: Absent::Default("3"),
-            help: "How many times the median.",
+            help: "Multiple of the median.",
             why: "More than endpoints differ by age or distance alone.",
         };
         min_requests = Key {
             name: "min_requests",
             kind: Kind::Int { min: 1, max: 1_000_000_000 },
             absent: Absent::Default("100"),
-            help: "Requests that an endpoint must have had in the interval to be compared.",
+            help: "Requests that an endpoint needs in the interval to be compared.",
             why: "With fewer, a single slow request moves the mean.",
         };
     }
 }
 
-/// The key `outlier` of a table: `None` for `"off"`, and the defaults if it is left out.
+/// Reads the key `outlier` of a table: `None` for `"off"`, the defaults if not set.
 pub(crate) fn outlier(table: &Section) -> Option<outlier::Settings> {
     (table.word("outlier") != "off").then(|| outlier::Settings::of(&table.section("outlier")))
 }
 
-/// Reports a first ejection that is longer than the longest.
+/// Reports a first ejection longer than the longest.
 pub(crate) fn check(table: &Section, findings: &mut Findings) {
     let outlier = table.section("outlier");
     let (eject_ns, eject_max_ns) = (outlier.ns("eject"), outlier.ns("eject_max"));

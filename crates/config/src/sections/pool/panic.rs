@@ -1,19 +1,18 @@
-//! What happens when few endpoints are healthy? `panic` of a pool.
+//! `panic` of a pool: behaviour when few endpoints are healthy.
 
 use crate::table::{Absent, Key, Kind, table, words};
 use evenkeel_balance::eligible::{Panic, PanicMode};
 
 table! {
-    /// What happens when few are healthy.
     pub static PANIC = "panic of [pool.NAME]",
-        "What happens when few endpoints of a pool are healthy.";
+        "Behaviour when few endpoints of a pool are healthy.";
 
     impl for Panic {
         healthy_below = Key {
             name: "healthy_below",
             kind: Kind::Number { min: 0.0, max: 1.0 },
             absent: Absent::Default("0.5"),
-            help: "The share of healthy endpoints below which the pool panics; 0 = never.",
+            help: "Share of healthy endpoints below which the pool panics; 0 = never.",
             why: "Envoy's default.",
         };
         mode = Key {
@@ -21,8 +20,8 @@ table! {
             kind: Kind::Choice(MODES),
             absent: Absent::Default("\"use-all\""),
             help: "`use-all`: all endpoints get requests, healthy or not. `refuse`: requests get a 503.",
-            why: "The few healthy endpoints would go down under the whole load, and checks that fail everywhere are \
-                  often wrong.",
+            why: "The few healthy endpoints would collapse under the whole load, and checks that fail everywhere are \
+                often wrong.",
         };
     }
 }

@@ -1,4 +1,4 @@
-//! Which requests wait when every endpoint is full? `queue` of a pool.
+//! `queue` of a pool: requests that wait while every endpoint is at its limit.
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -8,29 +8,29 @@ use evenkeel_balance::queue;
 use std::time::Duration;
 
 table! {
-    /// Which requests wait.
     pub static QUEUE = "queue of [pool.NAME]",
-        "When every endpoint is at its limit, requests wait, first in first out. The rest get a 503 at once.";
+        "When every endpoint is at its limit, requests wait, first in, first out. Those that do not fit get a 503 at \
+        once.";
 
     impl for queue::Settings {
         max = Key {
             name: "max",
             kind: Kind::Int { min: 0, max: 1_000_000 },
             absent: Absent::Default("1024"),
-            help: "Requests that may wait at once, all workers together; 0 = no request waits.",
-            why: "As many as Envoy lets wait.",
+            help: "Most requests that wait at once, over all workers; 0 = none wait.",
+            why: "Envoy's limit of pending requests.",
         };
         timeout_ns = Key {
             name: "timeout",
             kind: Kind::Duration { min: MS, max: H, off: false },
             absent: Absent::Default("\"2s\""),
-            help: "How long a request waits at most.",
-            why: "A client that has waited longer has often left, and the work for it would be lost.",
+            help: "Longest wait of a request.",
+            why: "A client that has waited longer has often left, and work for it would be wasted.",
         };
     }
 }
 
-/// Reports a wait that the whole request, which may take `request`, ends before.
+/// Reports a wait longer than the timeout of the whole request.
 pub(super) fn check(pool: &Section, request: Option<Duration>, findings: &mut Findings) {
     let queue = pool.section("queue");
     let timeout = queue.duration("timeout").unwrap_or_default();

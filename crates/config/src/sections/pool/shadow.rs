@@ -1,4 +1,4 @@
-//! Which algorithms run beside that of a pool? The rules of `shadow`.
+//! `shadow` of a pool: algorithms that are predicted beside the one in use.
 
 use super::Pool;
 use crate::code::Code;
@@ -6,18 +6,18 @@ use crate::diagnostic::Findings;
 use crate::form::HashKey;
 use crate::table::Section;
 
-/// Most shadows of a pool: each is a few dozen runs of the simulator when it is asked for.
+/// Most shadows of a pool. Each costs a few dozen simulator runs per prediction.
 const SHADOWS_MAX: usize = 4;
 
 impl Pool {
-    /// What of a request is hashed, for the pool's algorithm or a shadow.
+    /// Hash key of a request, for the pool's algorithm or, if that has none, a shadow.
     #[inline]
     pub fn key(&self) -> Option<&HashKey> {
         self.balance.key().or_else(|| self.shadow.iter().find_map(|shadow| shadow.key()))
     }
 }
 
-/// Reports too many shadows, and keys that differ: a request is hashed once.
+/// Reports too many shadows, and differing keys, since a request is hashed once.
 pub(super) fn check(section: &Section, pool: &Pool, findings: &mut Findings) {
     let (many, span) = (pool.shadow.len(), section.span_of("shadow"));
     if many > SHADOWS_MAX {

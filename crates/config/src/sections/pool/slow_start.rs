@@ -1,4 +1,4 @@
-//! How does a new endpoint get its share? `slow_start` of a pool.
+//! `slow_start` of a pool: the ramp of an endpoint's weight after it appears or recovers.
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -7,37 +7,36 @@ use evenkeel_balance::picker::Algorithm;
 use evenkeel_balance::slow_start;
 
 table! {
-    /// How a new endpoint gets its share.
     pub static SLOW_START = "slow_start of [pool.NAME]",
-        "An endpoint that is new, or healthy again, starts with a part of its weight: \
-        weight x max(`min_weight`, (age / `window`)^(1 / `aggression`)).";
+        "Ramp for an endpoint that is new or healthy again. Its weight is multiplied by max(`min_weight`, (age / \
+        `window`)^(1 / `aggression`)).";
 
     impl for slow_start::Settings {
         window_ns = Key {
             name: "window",
             kind: Kind::Duration { min: 100 * MS, max: H, off: false },
             absent: Absent::Required("\"30s\""),
-            help: "How long the ramp is.",
+            help: "Duration of the ramp.",
             why: "",
         };
         aggression = Key {
             name: "aggression",
             kind: Kind::Number { min: 0.1, max: 10.0 },
             absent: Absent::Default("1"),
-            help: "1 is linear; above, it rises faster at first.",
+            help: "Shape of the ramp: 1 is linear; larger values rise faster at first.",
             why: "Envoy's default.",
         };
         min_weight = Key {
             name: "min_weight",
             kind: Kind::Number { min: 0.001, max: 1.0 },
             absent: Absent::Default("0.1"),
-            help: "The share of its weight that it starts with.",
-            why: "Envoy's: an endpoint warms up by requests only.",
+            help: "Share of its weight that an endpoint starts with.",
+            why: "Envoy's default: an endpoint can only warm up with requests.",
         };
     }
 }
 
-/// Reports an algorithm that makes nothing of it.
+/// Reports an algorithm that ignores the ramp.
 pub(super) fn check(pool: &Section, algorithm: &Algorithm, findings: &mut Findings) {
     let Some(set) = pool.set("slow_start") else { return };
     let (name, promises, needs) = (algorithm.name, algorithm.promises, algorithm.needs);
@@ -52,7 +51,7 @@ pub(super) fn check(pool: &Section, algorithm: &Algorithm, findings: &mut Findin
             "leave one of the two out: with it, keys move many times instead of once when an endpoint comes back",
         );
     } else if !shares && !needs.latency && !needs.probes {
-        // An algorithm that promises no shares and learns nothing of endpoints goes by an order of its own.
+        // An algorithm that neither promises shares nor learns about endpoints follows an order of its own.
         at_odds(
             format!("\"{name}\" does not look at weights, so \"slow_start\" does nothing"),
             "leave it out, or choose another algorithm, as \"leastconn\"",

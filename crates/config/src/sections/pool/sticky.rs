@@ -1,4 +1,4 @@
-//! How does a client come back to its endpoint? [`Sticky`], `sticky` of a pool.
+//! `sticky` of a pool: session affinity by a signed cookie. See [`Sticky`].
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -11,8 +11,8 @@ use std::time::Duration;
 
 table! {
     pub(crate) static STICKY = "sticky of [pool.NAME]",
-        "A signed cookie brings a client back to its endpoint, as long as that endpoint may be used. Exactly one of \
-        `secret` and `secret_file` is needed.";
+        "Session affinity: a signed cookie returns a client to its endpoint, as long as that endpoint is usable. \
+        Exactly one of `secret` and `secret_file` is required.";
 
     /// `sticky` of a pool: a signed cookie that names the endpoint.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,89 +25,89 @@ table! {
             help: "Name of the cookie.",
             why: "No other software uses this name.",
         };
-        /// The key it is signed with.
+        /// Key that signs cookies, or the file that holds it.
         secret: Secret, rows [
             Key {
                 name: "secret",
                 kind: Kind::Text(Form::Secret),
-                absent: Absent::Means("that of `secret_file`"),
-                help: "The key that cookies are signed with, 16 bytes or more, the same on every instance: as \
-                       `\"${STICKY_SECRET}\"`. It is never shown.",
+                absent: Absent::Means("from `secret_file`"),
+                help: "Key that signs the cookies, 16 bytes or more, equal on every instance; for example \
+                    `\"${STICKY_SECRET}\"`. It is never shown.",
                 why: "",
             },
             Key {
                 name: "secret_file",
                 kind: Kind::Text(Form::File),
-                absent: Absent::Means("that of `secret`"),
-                help: "A file whose content is the key, without white space at its end.",
+                absent: Absent::Means("from `secret`"),
+                help: "File of the key, without trailing white space.",
                 why: "",
             },
         ], read secret, write write_secret;
-        /// How long the cookie is valid; `None` = until the browser is closed.
+        /// Lifetime of the cookie; `None` = until the browser is closed.
         ttl: Option<Duration> = Key {
             name: "ttl",
             kind: Kind::Duration { min: S, max: 400 * DAY, off: true },
             absent: Absent::Default("\"off\""),
-            help: "How long the cookie is valid. `\"off\"`: until the browser is closed.",
+            help: "Lifetime of the cookie. `\"off\"`: until the browser is closed.",
             why: "No cookie is stored on the client's disk.",
         };
-        /// Its `Path`, without `;`.
+        /// Its `Path` attribute, without `;`.
         path: String = Key {
             name: "path",
             kind: Kind::Text(Form::CookiePath),
             absent: Absent::Default("\"/\""),
-            help: "Its `Path`: clients send it with requests below that.",
+            help: "`Path` of the cookie: clients send it with requests below that path.",
             why: "Every path of the site.",
         };
-        /// Whether it has `Secure`.
+        /// True if the cookie has the `Secure` attribute.
         secure: bool = Key {
             name: "secure",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Whether clients send it over TLS only. Turn it on where clients come by TLS.",
-            why: "Listeners speak plain HTTP: a client that uses it would never send such a cookie back.",
+            help: "Adds `Secure`, so that clients send the cookie over TLS only. Turn it on if clients use HTTPS.",
+            why: "A client that uses plain HTTP would never send such a cookie back.",
         };
-        /// Its `SameSite`; `None` only with `secure`, or browsers would drop it.
+        /// Its `SameSite` attribute; `None` only with `secure`, or browsers would drop the cookie.
         same_site: SameSite = Key {
             name: "same_site",
             kind: Kind::Choice(SameSite::WORDS),
             absent: Absent::Default("\"lax\""),
-            help: "With which requests from other sites clients send it. `none` needs `secure`.",
-            why: "What browsers assume if a cookie does not say it.",
+            help: "`SameSite` of the cookie: which requests from other sites carry it. `none` needs `secure`.",
+            why: "The value that browsers assume for a cookie without `SameSite`.",
         };
     }
 }
 
 words! {
-    /// With which requests from other sites a browser sends the cookie (RFC 6265bis, section 4.1.2.7).
+    /// Requests from other sites that carry the cookie (RFC 6265bis, section 4.1.2.7).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum SameSite {
-        /// When the user follows a link.
+        /// Only top-level navigation, as by following a link.
         Lax = "lax",
-        /// With none.
+        /// No requests from other sites.
         Strict = "strict",
-        /// With all.
+        /// All requests from other sites.
         None = "none",
     }
 }
 
 impl SameSite {
-    /// As it is written in a file; browsers compare without case.
+    /// Name in the configuration; browsers ignore its case.
     pub fn as_str(self) -> &'static str {
         self.word()
     }
 }
 
-/// A key, or where it is.
+/// Key that signs cookies, or its location.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Secret {
     /// The key itself, 16 bytes or more.
     Inline(String),
-    /// A file whose content it is, without white space at its end.
+    /// File of the key, without trailing white space.
     File(PathBuf),
 }
 
-/// Never shows a key.
+/// Prints asterisks instead of a key.
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -117,7 +117,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// That there is exactly one of the two is checked apart.
+/// Reads the secret. [`check`] reports a table with none or both.
 fn secret(sticky: &Section) -> Secret {
     match sticky.text("secret_file") {
         Some(path) => Secret::File(PathBuf::from(path)),
@@ -125,7 +125,7 @@ fn secret(sticky: &Section) -> Secret {
     }
 }
 
-/// What is written in the place of a key. Too short to be one, so that a process cannot run with it by accident.
+/// Text written instead of a key. Too short to be valid, so that no process runs with it by accident.
 const MASK: &str = "***";
 
 fn write_secret(set: &Sticky, _: &Sticky, lines: &mut Lines) {
@@ -135,7 +135,8 @@ fn write_secret(set: &Sticky, _: &Sticky, lines: &mut Lines) {
     }
 }
 
-/// Reports a cookie beside an algorithm with keys of its own, one that browsers would drop, and a secret that is not there.
+/// Reports a cookie combined with an algorithm that has its own affinity, a cookie that browsers would drop,
+/// and a missing secret.
 pub(super) fn check(pool: &Section, name: &str, algorithm: &Algorithm, findings: &mut Findings) {
     let Some(set) = pool.set("sticky").filter(|_| pool.has_read("sticky")) else { return };
     if algorithm.promises.affinity {

@@ -1,4 +1,4 @@
-//! How is TLS spoken with endpoints? [`PoolTls`], `tls` of a pool.
+//! `tls` of a pool: TLS with endpoints. See [`PoolTls`].
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -10,58 +10,59 @@ use std::sync::Arc;
 
 table! {
     pub(crate) static TLS = "tls of [pool.NAME]",
-        "TLS with endpoints. `true`: with its defaults, which verify certificates by the system's authorities.";
+        "TLS with endpoints. `true`: with the defaults of the table, which verify certificates against the system's \
+        trust store.";
 
     /// `tls` of a pool.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct PoolTls {
-        /// Who issues certificates of endpoints; `None` = those that the system trusts.
+        /// PEM file of the authorities trusted for endpoints; `None` = the system's trust store.
         ca: Option<PathBuf> = Key {
             name: "ca",
             kind: Kind::Text(Form::File),
-            absent: Absent::Means("those that the system trusts"),
-            help: "The certificates in PEM of those who issue the certificates of the endpoints.",
+            absent: Absent::Means("the system's trust store"),
+            help: "PEM file of the authorities trusted for endpoints.",
             why: "",
         };
-        /// The name that endpoints have to prove; `None` = the host of each.
+        /// Name to request (SNI) and to verify; `None` = the host of each endpoint's address.
         server_name: Option<Arc<str>> = Key {
             name: "server_name",
             kind: Kind::Text(Form::Domain),
             absent: Absent::Means("the host of each endpoint's address"),
-            help: "The name that endpoints are asked for (SNI), and that their certificates have to have.",
+            help: "Name to request from endpoints (SNI), for which their certificates must be valid.",
             why: "",
         };
-        /// A certificate to show to endpoints.
+        /// PEM file of the client certificate; set together with `key`.
         cert: Option<PathBuf> = Key {
             name: "cert",
             kind: Kind::Text(Form::File),
             absent: Absent::Means("none"),
-            help: "A certificate in PEM to show to endpoints that ask for one; with `key`.",
+            help: "PEM file of a certificate for endpoints that request one (mutual TLS). Needs `key`.",
             why: "",
         };
-        /// Its key.
+        /// PEM file of the private key of `cert`.
         key: Option<PathBuf> = Key {
             name: "key",
             kind: Kind::Text(Form::File),
             absent: Absent::Means("none"),
-            help: "The private key of `cert`, in PEM.",
+            help: "PEM file of the private key of `cert`.",
             why: "",
         };
-        /// Whether certificates of endpoints are verified.
+        /// True if the certificates of endpoints are verified.
         verify: bool = Key {
             name: "verify",
             kind: Kind::Bool,
             absent: Absent::Default("true"),
-            help: "Whether certificates of endpoints are verified. With `false` anything that answers at an endpoint's address \
-                   gets the requests, and can read and change them.",
-            why: "Encryption alone keeps no secret from an attacker who answers in the place of the endpoint.",
+            help: "Verifies the certificates of endpoints. With `false`, anything that answers at an endpoint's \
+                address gets the requests, and can read and change them.",
+            why: "Encryption without verification does not protect against an attacker who impersonates the endpoint.",
         };
-        /// The oldest version that is spoken.
+        /// Oldest TLS version accepted.
         min_version: TlsVersion = Key {
             name: "min_version",
             kind: Kind::Choice(TlsVersion::WORDS),
             absent: Absent::Default("\"1.2\""),
-            help: "The oldest version of TLS that is spoken.",
+            help: "Oldest TLS version accepted.",
             why: "As for listeners.",
         };
     }

@@ -1,9 +1,9 @@
-//! How `tolerate` of a pool is read and written: the words of a [`Tolerated`].
+//! `tolerate` of a pool: the words of [`Tolerated`], read and written.
 
 use crate::table::{Field, Kind, Located, Value, list, quote};
 use evenkeel_wire::http1::tolerance::{Tolerance, Tolerated};
 
-/// The word of each fault, in the order of the docs.
+/// Word of each fault, in the order of the reference.
 pub(super) const FAULTS: &[&str] = &{
     let mut words = [""; Tolerance::ALL.len()];
     let mut at = 0;
