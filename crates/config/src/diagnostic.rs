@@ -167,7 +167,7 @@ fn left_out(more: &[Finding], sources: &Sources) -> Option<Diagnostic> {
         code,
         message: format!("{} not shown", counts.join(" and ")),
         at: Spot { file: sources.name(0).to_string(), range: None, path: None },
-        help: Some("mend those that are shown first".to_string()),
+        help: Some("fix the ones shown first".to_string()),
         related: Vec::new(),
     })
 }

@@ -57,8 +57,8 @@ fn read(name: &str, file: usize, sources: &Sources, findings: &mut Findings) -> 
     check_endpoints(&section, findings);
     for endpoint in section.sections("endpoints") {
         if let Some(crate::form::Formed::Address(addr @ Address::Name { .. })) = endpoint.formed("addr") {
-            let message = format!("{addr} is a name, and a list has addresses");
-            let help = "write the IP address; names can be in \"endpoints\" of a pool, or in its discover.dns";
+            let message = format!("{addr} is a name; a list holds addresses");
+            let help = "write the IP address; names belong in \"endpoints\" of a pool, or in its discover.dns";
             findings.add(Code::BadAddress, endpoint.span_of("addr"), message).help(help);
         }
     }

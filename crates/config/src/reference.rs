@@ -136,7 +136,7 @@ fn one_algorithm(algorithm: &Algorithm, out: &mut String) {
     ];
     let promises: Vec<&str> = promises.into_iter().filter(|(holds, _)| *holds).map(|(_, text)| text).collect();
     let promises = match promises[..] {
-        [] => "no shares and no affinity: only what every algorithm does, to pick an endpoint that may be used".into(),
+        [] => "neither shares nor affinity: only that the picked endpoint is eligible, as with every algorithm".into(),
         _ => promises.join("; "),
     };
     let _ = writeln!(out, "- Promises: {promises}");

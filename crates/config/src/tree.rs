@@ -146,7 +146,7 @@ pub(crate) fn parse(sources: &Sources, file: usize, findings: &mut Findings) -> 
         let span = Span::of(file, bytes_of(error));
         let finding = findings.add(Code::Syntax, span, format!("not TOML: {}", error.message()));
         if error.message().starts_with("duplicate key") {
-            finding.help("a file sets each key once, and has each [table] once; only [[route]] may be repeated");
+            finding.help("each key and each [table] may appear once per file; only [[route]] may be repeated");
         }
     }
     (
@@ -234,10 +234,10 @@ impl Joined {
                         .add(
                             Code::KeyInTwoFiles,
                             entry.key_span,
-                            format!("\"{}\" is set in another file already", entry.key),
+                            format!("\"{}\" is already set in another file", entry.key),
                         )
                         .see("the other one is here", *key_span)
-                        .help("keep one of the two; files are joined key by key, and none overrides another");
+                        .help("keep one of the two; files are merged key by key, and none overrides another");
                 }
             }
         }

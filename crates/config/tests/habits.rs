@@ -29,7 +29,7 @@ const ROWS: &[Row] = &[
     row(
         "APP health = { http = \"http://10.0.0.1:8080/healthz\" }\nWEB",
         ("EK0111", 3),
-        "write http = \"/healthz\": each endpoint is asked at its own address",
+        "write http = \"/healthz\": each endpoint is checked at its own address",
         "APP health = { http = \"/healthz\" }\nWEB",
     ),
     row("APP health = { tcp = true }\nWEB", ("EK0103", 3), "write tcp = {}", "APP health = { tcp = {} }\nWEB"),
@@ -64,7 +64,7 @@ const ROWS: &[Row] = &[
     row(
         "WEB http3 = true\nAPP",
         ("EK0101", 3),
-        "evenkeel does not speak HTTP/3 yet: leave this out; HTTP/2 is on wherever a listener has tls",
+        "evenkeel does not support HTTP/3 yet: leave this out; HTTP/2 is on wherever a listener has tls",
         "WEB tls = { self_signed = true }\nAPP",
     ),
     row(
@@ -76,13 +76,13 @@ const ROWS: &[Row] = &[
     row(
         "APP insecure_skip_verify = true\nWEB",
         ("EK0101", 3),
-        "tls = { verify = false }, which trusts whatever answers; safer is tls = { ca = \"FILE.pem\" }",
+        "tls = { verify = false }, which trusts any endpoint; tls = { ca = \"FILE.pem\" } is safer",
         "APP tls = { ca = \"FILE.pem\" }\nWEB",
     ),
     row(
         "APP tls = { insecure_skip_verify = true }\nWEB",
         ("EK0101", 3),
-        "verify = false, which trusts whatever answers; safer is ca = \"FILE.pem\"",
+        "verify = false, which trusts any endpoint; ca = \"FILE.pem\" is safer",
         "APP tls = { ca = \"FILE.pem\" }\nWEB",
     ),
     row(
@@ -131,13 +131,13 @@ const ROWS: &[Row] = &[
     row(
         "[pool.app]\ndiscover = { consul = \"app\" }\nWEB",
         ("EK0101", 2),
-        "evenkeel does not read the catalog of Consul yet: use its DNS, dns = { name = \"web.service.consul\", type = \"SRV\" }, with nameservers = [\"127.0.0.1:8600\"] in [resolver]",
+        "evenkeel does not read the Consul catalog yet: use its DNS, dns = { name = \"web.service.consul\", type = \"SRV\" }, with nameservers = [\"127.0.0.1:8600\"] in [resolver]",
         "[resolver]\nnameservers = [\"127.0.0.1:8600\"]\n[pool.app]\ndiscover = { dns = { name = \"web.service.consul\", type = \"SRV\" } }\nWEB",
     ),
     row(
         "[pool.app]\ndiscover = { kubernetes = \"app\" }\nWEB",
         ("EK0101", 2),
-        "evenkeel does not read the API of Kubernetes yet: use a headless service, dns = { name = \"web.default.svc.cluster.local\", port = 8080 }",
+        "evenkeel does not read the Kubernetes API yet: use a headless service, dns = { name = \"web.default.svc.cluster.local\", port = 8080 }",
         "[pool.app]\ndiscover = { dns = { name = \"web.default.svc.cluster.local\", port = 8080 } }\nWEB",
     ),
     row(

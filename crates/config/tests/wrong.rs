@@ -68,7 +68,7 @@ fn every_code_has_a_wrong_file_or_cannot_have_one() {
 
 #[test]
 fn a_missing_file_and_a_directory_are_one_error_each() {
-    for (name, text) in [("absent.toml", "there is no such file"), ("more", "directory")] {
+    for (name, text) in [("absent.toml", "no such file"), ("more", "directory")] {
         let outcome = load_from(&Under(HERE), Path::new(name), &|_| None);
         let [error] = outcome.diagnostics.as_slice() else { panic!("{:?}", outcome.diagnostics) };
         assert_eq!(error.code.as_str(), "EK0001");

@@ -33,11 +33,7 @@ pub struct In {
     answered: watch::Receiver<bool>,
 }
 
-<<<<<<< HEAD
-/// Pools whose endpoints changed since they were taken up.
-=======
-/// Pools whose endpoints have changed since they were last taken.
->>>>>>> work-d
+/// Pools whose endpoints changed since they were last taken.
 #[derive(Debug, Default)]
 pub struct Pending {
     pools: Mutex<BTreeSet<Arc<str>>>,
@@ -103,7 +99,7 @@ impl Out {
                 tracing::info!(pool, source, endpoints, came, left, "endpoints changed");
             }
             News::Emptied if endpoints == 0 => match &self.name {
-                Some(name) => tracing::warn!(pool, source, "{name} does not resolve: it has no addresses"),
+                Some(name) => tracing::warn!(pool, source, "{name} does not resolve: it has no addresseses"),
                 None => tracing::warn!(pool, source, "no endpoints were found"),
             },
             News::Emptied => {

@@ -39,7 +39,7 @@ impl fmt::Display for FileError {
 fn read(path: &Path, of_key: bool) -> Result<Vec<u8>, FileError> {
     fs::read(path).map_err(|error| {
         let (why, help) = match error.kind() {
-            ErrorKind::NotFound => ("there is no such file".to_string(), "use an absolute path"),
+            ErrorKind::NotFound => ("no such file".to_string(), "use an absolute path"),
             ErrorKind::PermissionDenied => {
                 ("permission denied".to_string(), "make it readable for the user that runs evenkeel")
             }

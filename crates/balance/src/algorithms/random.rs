@@ -34,15 +34,9 @@ static PARAMS: &[Param] = &[Param {
     name: "draws",
     kind: Kind::Int { min: 1, max: DRAWS_MAX as u64 },
     default: Value::Int(2),
-<<<<<<< HEAD
-    help: "Number of distinct endpoints drawn and compared; 1 ignores load.",
-    why: "The second draw gives nearly all of the gain (mean time in system at 90 % load: 10 with one draw, 2.6 with \
-          two, 2.0 with three), and with stale load information more draws do harm: they herd.",
-=======
     help: "Number of distinct endpoints that are drawn and compared; 1 is random without regard to load.",
     why: "The second draw gives nearly all of the gain (mean time in system at 90 % load: 10 with one draw, 2.6 with \
           two, 2.0 with three), and if load information is late, more draws do harm: they herd.",
->>>>>>> work-c
 }];
 
 struct Random {

@@ -213,13 +213,8 @@ fn note(cx: &mut PickContext<'_>, member: &Member, cost: f32, rule: &'static str
     }
 }
 
-<<<<<<< HEAD
-/// The rule of a tie.
-pub(crate) const TIE: &str = "its turn, or else the first drawn, with all else equal";
-=======
 /// Rule in explanations of ties.
-pub(crate) const TIE: &str = "its turn, or else the first drawn, all else being equal";
->>>>>>> work-c
+pub(crate) const TIE: &str = "its turn, or else the first drawn, with all else equal";
 
 /// True if `other` wins a tie because it is due before `best` by the picks so far. Without this, a large pool at low
 /// load, where nearly all have 0 in flight, would fall back to blind chance. If it is false the one drawn first wins,

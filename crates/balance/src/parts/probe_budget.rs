@@ -14,15 +14,9 @@ pub(crate) const PROBE_RATE_MAX: Param = Param {
     name: "probe_rate_max",
     kind: Kind::Int { min: 0, max: 1_000_000 },
     default: Value::Int(10_000),
-<<<<<<< HEAD
     help: "Maximum probes per second from each worker, whatever the request rate.",
-    why: "At some 10 us of processor time for a probe and its answer this is a tenth of a core. Above it a worker goes by \
-          earlier answers, and by its own requests since.",
-=======
-    help: "Most probes a second from each worker, whatever the rate of requests.",
     why: "At about 10 us of processor time for a probe and its answer this is a tenth of a core. Beyond it a worker uses \
           earlier answers, and its own requests since.",
->>>>>>> work-c
 };
 
 /// Probes that may be sent at once after a pause: those of 10 ms, but at least [`BURST_MIN`], the probes of a few

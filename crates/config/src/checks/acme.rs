@@ -18,7 +18,7 @@ pub(crate) fn check(root: &Section, plan: &Plan, findings: &mut Findings) {
     let acme = root.section("acme");
     if let Some(email) = acme.text("email").filter(|email| !is_email(email)) {
         findings
-            .add(Code::BadAddress, acme.span_of("email"), format!("\"{email}\" is no address of e-mail"))
+            .add(Code::BadAddress, acme.span_of("email"), format!("\"{email}\" is not an email address"))
             .help("write \"ops@example.com\"");
     }
     // Keyed by the first name: the whole list and its place.
@@ -33,15 +33,13 @@ pub(crate) fn check(root: &Section, plan: &Plan, findings: &mut Findings) {
             if names.len() > NAMES_MAX {
                 findings
                     .add(Code::OutOfRange, span, format!("{} names are too many for one certificate", names.len()))
-                    .help(format!(
-                        "{NAMES_MAX} are the most; give each certificate an entry of its own in certificates"
-                    ));
+                    .help(format!("at most {NAMES_MAX} are allowed; split them over several entries of certificates"));
             }
             match lists.get(&one) {
                 Some((others, other)) if *others != names => {
-                    let message = format!("two lists begin with \"{one}\", and are not the same");
+                    let message = format!("two different lists start with \"{one}\"");
                     findings.add(Code::Contradiction, span, message).see("the other one is here", *other).help(
-                        "a certificate is kept by its first name: write the same list twice, or another name first",
+                        "a certificate is stored under its first name: make the lists equal, or put another name first",
                     );
                 }
                 _ => _ = lists.insert(one, (names, span)),
@@ -52,7 +50,7 @@ pub(crate) fn check(root: &Section, plan: &Plan, findings: &mut Findings) {
         Some(span) => answered(plan, span, findings),
         None if acme.span != root.span && root.has("acme") => {
             findings
-                .add(Code::AtOdds, root.span_of("acme"), "no listener wants a certificate of [acme]")
+                .add(Code::AtOdds, root.span_of("acme"), "no listener uses [acme]")
                 .help("add names to the listener: tls = { certificates = [{ acme = [\"example.com\"] }] }; or leave [acme] out");
         }
         None => {}
@@ -65,16 +63,14 @@ fn names_of(certificate: &Section, plan: &Plan, findings: &mut Findings) -> Vec<
     if certificate.set("acme").is_some_and(|set| !set.is_broken()) && certificate.formed_list("acme").is_empty() {
         findings
             .add(Code::Missing, certificate.span_of("acme"), "\"acme\" has no name")
-            .help("name the hosts that the certificate is for, as [\"www.example.com\"]");
+            .help("list the hosts of the certificate, as [\"www.example.com\"]");
     }
     for (formed, span) in certificate.formed_list("acme") {
         let Formed::Host(host) = formed else { continue };
         name(&host, span, plan, findings);
         let host = host.to_string();
         if names.contains(&host) {
-            findings
-                .add(Code::SameName, span, format!("\"{host}\" is named twice"))
-                .help("one certificate has it once");
+            findings.add(Code::SameName, span, format!("\"{host}\" is listed twice")).help("remove one of them");
         }
         names.push(host);
     }
@@ -86,23 +82,35 @@ fn name(host: &HostPattern, span: Span, plan: &Plan, findings: &mut Findings) {
     match host {
         HostPattern::Wildcard(_) => {
             findings
-                .add(Code::NotAllowed, span, format!("\"{host}\" cannot be obtained by {challenge}: it has no host to ask"))
-                .help("name each host; for a wildcard, let a tool that speaks dns-01 write files, and name them in certificates");
+                .add(
+                    Code::NotAllowed,
+                    span,
+                    format!("{challenge} cannot validate \"{host}\": a wildcard has no host to connect to"),
+                )
+                .help("list each host; for a wildcard, have a dns-01 client write files, and set them in certificates");
         }
         HostPattern::Exact(exact) if exact.starts_with('[') || exact.parse::<std::net::IpAddr>().is_ok() => {
             findings
-                .add(Code::NotAllowed, span, format!("\"{host}\" is an address: certificates are obtained for names"))
-                .help("name the host, as \"www.example.com\"");
+                .add(Code::NotAllowed, span, format!("\"{host}\" is an IP address: ACME issues certificates for names"))
+                .help("write the host name, as \"www.example.com\"");
         }
         HostPattern::Exact(exact) if exact.contains('_') => {
             findings
-                .add(Code::NotAllowed, span, format!("\"{host}\" has a \"_\", and no authority issues for such a name"))
-                .help("name the host by letters, digits and -");
+                .add(
+                    Code::NotAllowed,
+                    span,
+                    format!("\"{host}\" contains \"_\": no CA issues certificates for such names"),
+                )
+                .help("use letters, digits and - only");
         }
         HostPattern::Exact(exact) if is_private(exact) && plan.acme.directory.contains(".letsencrypt.org/") => {
             findings
-                .add(Code::AtOdds, span, format!("Let's Encrypt does not issue for \"{host}\": it is no public name"))
-                .help("name a public host; or the directory of an authority of your own in [acme]");
+                .add(
+                    Code::AtOdds,
+                    span,
+                    format!("Let's Encrypt does not issue for \"{host}\": it is not a public name"),
+                )
+                .help("use a public host name, or set the directory of a private CA in [acme]");
         }
         HostPattern::Exact(_) => {}
     }
@@ -134,22 +142,22 @@ fn answered(plan: &Plan, span: Span, findings: &mut Findings) {
     let port = if by_tls { 443 } else { 80 };
     let mut answering = plan.listeners.iter().filter(answers).peekable();
     let (what, other) = match by_tls {
-        true => ("a listener that speaks HTTP over TLS and requires no certificates of clients", "http-01"),
-        false => ("a listener that speaks HTTP without TLS", "tls-alpn-01"),
+        true => ("an HTTP listener with TLS that requires no client certificates", "http-01"),
+        false => ("an HTTP listener without TLS", "tls-alpn-01"),
     };
     let challenge = plan.acme.challenge.name();
     if answering.peek().is_none() {
         findings
-            .add(Code::NothingToDo, span, format!("nothing answers the challenge {challenge}: that takes {what}"))
+            .add(Code::NothingToDo, span, format!("nothing answers the {challenge} challenge, which needs {what}"))
             .help(format!("add one with bind = [\"[::]:{port}\"], or set challenge = \"{other}\" in [acme]"));
     } else if !answering.any(|listener| listener.bind.iter().any(|addr| addr.port() == port)) {
         findings
             .add(
                 Code::AtOdds,
                 span,
-                format!("the challenge {challenge} is asked at port {port}, where no listener answers it"),
+                format!("the {challenge} challenge arrives on port {port}, where no listener answers it"),
             )
-            .help(format!("bind {what} there, or see that port {port} of these names is passed on to one"));
+            .help(format!("bind {what} there, or make sure that port {port} of these names is forwarded to one"));
     }
 }
 

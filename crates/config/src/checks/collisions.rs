@@ -138,14 +138,14 @@ fn same_match(first: &Placed, second: &Placed, findings: &mut Findings) {
     findings
         .add(Code::SameMatch, second.span, message)
         .see("the first one is here", first.span)
-        .help("their order means nothing: make one of them more specific, or remove it");
+        .help("their order does not matter: make one of them more specific, or remove it");
 }
 
 fn path_conflict(first: Option<&Placed>, second: &Placed, with: &str, findings: &mut Findings) {
     let message =
         format!("neither of the paths \"{}\" and \"{with}\" is more specific than the other", second.route.path);
     let finding = findings.add(Code::PathConflict, second.span, message);
-    finding.help("at one place in the path there can be either a parameter or a rest, besides fixed text");
+    finding.help("one position in the path can hold either a parameter or a rest, beside fixed text");
     if let Some(first) = first {
         finding.see("the other one is here", first.span);
     }

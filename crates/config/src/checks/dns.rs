@@ -26,7 +26,7 @@ pub(super) fn check(root: &Section, pools: &[Arc<Pool>], findings: &mut Findings
             match by_name.get(&*name) {
                 None => {
                     let help = names.suggest(&name, "add the pool");
-                    findings.add(Code::UnknownPool, span, format!("there is no pool \"{name}\"")).help(help);
+                    findings.add(Code::UnknownPool, span, format!("unknown pool \"{name}\"")).help(help);
                 }
                 Some(pool) => check_pool(pool, span, findings),
             }
@@ -41,11 +41,12 @@ pub(super) fn check_limits(root: &Section, leads: &Leads<'_>, pools: &[Arc<Pool>
         let limits = named.section.section("limits");
         for set in ["requests_per_endpoint", "concurrency"].into_iter().filter_map(|key| limits.set(key)) {
             let message = format!(
-                "pool \"{}\" is only told to resolvers, and of what comes of an answer nothing is counted: no endpoint is \
-                 ever at its limit",
+                "pool \"{}\" is used by DNS only, which cannot count requests: no endpoint ever reaches its limit",
                 pool.name
             );
-            findings.add(Code::AtOdds, set.span, message).help("leave it out, and let the endpoints have limits");
+            findings
+                .add(Code::AtOdds, set.span, message)
+                .help("leave it out, and limit requests at the endpoints themselves");
         }
     }
 }
@@ -55,8 +56,7 @@ fn check_pool(pool: &Pool, span: Span, findings: &mut Findings) {
     if algorithm.needs.ends {
         let fit: Vec<_> = algorithms::ALL.iter().filter(|a| !a.needs.ends).map(|a| a.name).collect();
         let message = format!(
-            "pool \"{name}\" is balanced by \"{}\", which needs to know when requests end; of what comes of an answer DNS \
-             learns nothing",
+            "pool \"{name}\" is balanced by \"{}\", which needs to know when requests end; DNS never learns that",
             algorithm.name
         );
         findings
@@ -65,7 +65,11 @@ fn check_pool(pool: &Pool, span: Span, findings: &mut Findings) {
     }
     if let Some(key) = pool.balance.key().filter(|key| **key != HashKey::ClientIp) {
         findings
-            .add(Code::PlaneLacks, span, format!("pool \"{name}\" is balanced by \"{key}\", which a DNS query has not"))
+            .add(
+                Code::PlaneLacks,
+                span,
+                format!("pool \"{name}\" is balanced by \"{key}\", which a DNS query does not have"),
+            )
             .help("set its key to \"client-ip\": the network of the resolver, or of its client");
     }
 }

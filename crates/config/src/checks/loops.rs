@@ -82,16 +82,16 @@ fn report(root: &Section, plan: &Plan, links: &[Link], findings: &mut Findings) 
         let (pool, name) = (&plan.pools[link.pool], &plan.listeners[link.listener].name);
         let addr = &pool.endpoints[link.endpoint].addr;
         let message = match back == link.listener {
-            true => format!("endpoint {addr} is listener \"{name}\" itself: each request would come back, for ever"),
+            true => format!("endpoint {addr} is listener \"{name}\" itself: every request would loop"),
             false => format!(
-                "endpoint {addr} is listener \"{name}\", from which requests come back to listener \"{}\", for ever",
+                "endpoint {addr} is listener \"{name}\", which forwards requests back to listener \"{}\": they would loop",
                 plan.listeners[back].name
             ),
         };
         findings
             .add(Code::Loop, span, message)
             .see("it listens here", link.span)
-            .help("name the address of the application, or have evenkeel listen at another port");
+            .help("set the address of the application, or let evenkeel listen on another port");
     }
 }
 

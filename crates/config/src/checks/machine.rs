@@ -12,7 +12,7 @@ use std::net::{Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 /// Help for a folder that does not exist.
-const MAKE: &str = "make it; if systemd does that (LogsDirectory=, RuntimeDirectory=), check with --elsewhere";
+const MAKE: &str = "create it; if systemd creates it (LogsDirectory=, RuntimeDirectory=), check with --elsewhere";
 
 /// Smallest size of a key for sticky sessions, in bytes; the same as for one in the file.
 const SECRET_MIN: usize = 16;
@@ -94,8 +94,8 @@ fn check_folder(path: &Path, span: Span, machine: &dyn Machine, findings: &mut F
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let message = match machine.look(folder) {
         Ok(Found::Folder) => return true,
-        Ok(_) => format!("{} is no folder", folder.display()),
-        Err(error) if error.kind() == ErrorKind::NotFound => format!("there is no folder {}", folder.display()),
+        Ok(_) => format!("{} is not a folder", folder.display()),
+        Err(error) if error.kind() == ErrorKind::NotFound => format!("no such folder: {}", folder.display()),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             not_mine(folder, "look into", span, findings);
             return false;
@@ -110,10 +110,8 @@ fn check_folder(path: &Path, span: Span, machine: &dyn Machine, findings: &mut F
 fn check_state(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
     let there = path.ancestors().find_map(|folder| machine.look(folder).ok().map(|found| (folder, found)));
     if let Some((at, Found::File | Found::Socket | Found::Other)) = there {
-        let message = format!("{} is no folder", at.display());
-        findings
-            .add(Code::NotHere, span, message)
-            .help("name a folder that evenkeel may write to, or one that it can make");
+        let message = format!("{} is not a folder", at.display());
+        findings.add(Code::NotHere, span, message).help("set a folder that evenkeel can write to or create");
     }
 }
 
@@ -123,8 +121,8 @@ fn check_log(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Find
     }
     match machine.look(path) {
         Ok(Found::Folder | Found::Socket) => {
-            let message = format!("{} is no file that lines can be written to", path.display());
-            findings.add(Code::NotHere, span, message).help("name a file in it, or \"-\" for standard output");
+            let message = format!("{} is not a writable file", path.display());
+            findings.add(Code::NotHere, span, message).help("set a file in it, or \"-\" for standard output");
         }
         Ok(Found::File) if machine.append(path).is_err() => not_mine(path, "write to", span, findings),
         _ => {}
@@ -135,8 +133,8 @@ fn check_socket(path: &Path, span: Span, machine: &dyn Machine, findings: &mut F
     if check_folder(path, span, machine, findings)
         && let Ok(Found::Folder | Found::File | Found::Other) = machine.look(path)
     {
-        let message = format!("{} is there, and no socket", path.display());
-        findings.add(Code::NotHere, span, message).help("give it another path, or remove what is there");
+        let message = format!("{} exists and is not a socket", path.display());
+        findings.add(Code::NotHere, span, message).help("set another path, or remove the file");
     }
 }
 
@@ -147,20 +145,20 @@ fn check_readable(path: &Path, span: Span, machine: &dyn Machine, findings: &mut
         Err(error) if error.kind() == ErrorKind::PermissionDenied => not_mine(path, "read", span, findings),
         Err(error) => {
             let message = format!("cannot read {}: {}", path.display(), reason(&error));
-            findings.add(Code::NotHere, span, message).help("make it, or leave the key out");
+            findings.add(Code::NotHere, span, message).help("create it, or leave the key out");
         }
     }
 }
 
 fn check_secret(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
-    let make = format!("make one: head -c 32 /dev/urandom | base64 > {}", path.display());
+    let make = format!("create one: head -c 32 /dev/urandom | base64 > {}", path.display());
     let message = match machine.look(path) {
         Ok(Found::Other) => return,
-        Ok(Found::Folder | Found::Socket) => format!("{} is no file", path.display()),
+        Ok(Found::Folder | Found::Socket) => format!("{} is not a regular file", path.display()),
         Ok(Found::File) => match machine.read(path) {
             Ok(key) => match key.trim_ascii_end().len() {
                 SECRET_MIN.. => return,
-                short => format!("the key in {} has {short} bytes; {SECRET_MIN} are needed", path.display()),
+                short => format!("the key in {} has {short} bytes; at least {SECRET_MIN} are required", path.display()),
             },
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                 return not_mine(path, "read", span, findings);
@@ -180,20 +178,20 @@ fn check_page(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Fin
     }
     let message = match machine.read(path) {
         Ok(page) if page.len() <= ERROR_PAGE_MAX => return,
-        Ok(page) => format!("{} has {} bytes; a page has {ERROR_PAGE_MAX} at most", path.display(), page.len()),
+        Ok(page) => format!("{} has {} bytes; the limit is {ERROR_PAGE_MAX}", path.display(), page.len()),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => return not_mine(path, "read", span, findings),
         Err(error) => format!("cannot read {}: {}", path.display(), reason(&error)),
     };
     findings
         .add(Code::NotHere, span, message)
-        .help("name a file of up to 256 KiB, with its whole path; one that is only where evenkeel runs: check with --elsewhere");
+        .help("set a file of up to 256 KiB, by its absolute path; if it exists only where evenkeel runs, check with --elsewhere");
 }
 
 /// Reports missing permissions as a warning: evenkeel may run as another user than the one that checks.
 fn not_mine(path: &Path, what: &str, span: Span, findings: &mut Findings) {
     findings
-        .add(Code::NotMine, span, format!("the user that checks may not {what} {}", path.display()))
-        .help("check as the user that runs evenkeel; that user needs the permission");
+        .add(Code::NotMine, span, format!("this user cannot {what} {}", path.display()))
+        .help("run check as the user that runs evenkeel, who needs the permission");
 }
 
 fn cannot_listen(addr: SocketAddr, error: &io::Error, span: Span, machine: &dyn Machine, findings: &mut Findings) {
@@ -201,7 +199,7 @@ fn cannot_listen(addr: SocketAddr, error: &io::Error, span: Span, machine: &dyn 
     let (message, help) = match error.kind() {
         ErrorKind::AddrNotAvailable => (
             format!("this machine does not have the address {}", addr.ip()),
-            format!("\"ip addr\" shows those it has; \"[::]:{port}\" or \"0.0.0.0:{port}\" takes them all"),
+            format!("\"ip addr\" lists its addresses; \"[::]:{port}\" or \"0.0.0.0:{port}\" stands for all of them"),
         ),
         _ if addr.is_ipv6() && machine.has(Ipv6Addr::LOCALHOST.into()).is_err() => {
             ("the kernel has no IPv6".to_string(), format!("write \"0.0.0.0:{port}\""))
@@ -209,8 +207,8 @@ fn cannot_listen(addr: SocketAddr, error: &io::Error, span: Span, machine: &dyn 
         // Transient reasons, such as too many open files.
         _ if addr.is_ipv4() || !matches!(error.kind(), ErrorKind::InvalidInput) => return,
         _ => (
-            format!("{} is of one interface, and says not which", addr.ip()),
-            format!("write an address that is good everywhere, or \"[::]:{port}\" for all of them"),
+            format!("{} is link-local and names no interface", addr.ip()),
+            format!("write a global address, or \"[::]:{port}\" for all of them"),
         ),
     };
     findings.add(Code::NotHere, span, message).help(help);
@@ -219,7 +217,7 @@ fn cannot_listen(addr: SocketAddr, error: &io::Error, span: Span, machine: &dyn 
 /// Text of an error, without the number that the standard library appends.
 fn reason(error: &io::Error) -> String {
     match error.kind() {
-        ErrorKind::NotFound => "there is no such file".to_string(),
+        ErrorKind::NotFound => "no such file".to_string(),
         _ => error.to_string().split(" (os error").next().unwrap_or_default().to_lowercase(),
     }
 }

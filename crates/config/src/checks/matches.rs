@@ -56,19 +56,22 @@ fn check_pattern(path: &str, span: Span, findings: &mut Findings) {
     let with = |segment: &str, instead: &str| quoted(&path.replacen(segment, instead, 1));
     for segment in path.split('/') {
         if let Some(name) = segment.strip_prefix(':').filter(|name| is_name(name)) {
-            let message = format!("{} is taken as it is written, and is no parameter", quoted(segment));
+            let message = format!("{} is matched literally, not as a parameter", quoted(segment));
             odd(message, format!("write {}", with(segment, &format!("{{{name}}}"))));
         }
         let inner = segment.strip_prefix('{').and_then(|s| s.strip_suffix('}'));
         if let Some((name, _)) = inner.and_then(|inner| inner.split_once(':')) {
-            let message = format!("{} takes any segment: a parameter has a name, and no condition", quoted(segment));
+            let message = format!("{} matches any segment: a parameter has a name and no condition", quoted(segment));
             odd(message, format!("write {}", with(segment, &format!("{{{name}}}"))));
             return;
         }
     }
     if path.contains(['[', ']', '^', '|', '\\']) || path.ends_with('$') || path.contains("(?") || path.contains(".+") {
-        let message = format!("{} is taken as it is written: paths are no regular expressions", quoted(path));
-        odd(message, "write fixed text, {name} for one segment, or prefix = \"/PATH\" for all below it".to_string());
+        let message = format!("{} is matched literally: paths are not regular expressions", quoted(path));
+        odd(
+            message,
+            "write fixed text, {name} for one segment, or prefix = \"/PATH\" for everything below it".to_string(),
+        );
     }
 }
 
@@ -81,8 +84,8 @@ fn check_end(path: &str, span: Span, paths: &[&str], findings: &mut Findings) {
         return;
     }
     findings
-        .add(Code::OddMatch, span, format!("{} takes only this path, and nothing below it", quoted(path)))
-        .help(format!("for all below it, write prefix = {} instead of path", quoted(above)));
+        .add(Code::OddMatch, span, format!("{} matches only this path, and nothing below it", quoted(path)))
+        .help(format!("for everything below it, write prefix = {} instead of path", quoted(above)));
 }
 
 /// Warns of `path = "/"` if its listeners have no other path: elsewhere that matches everything.
@@ -97,7 +100,7 @@ fn check_root(route: &Route, span: Span, all: &[Placed], findings: &mut Findings
             .add(
                 Code::OddMatch,
                 span,
-                "\"/\" takes only the path /, and nothing below it: all other requests get a 404",
+                "\"/\" matches only the path /, and nothing below it: all other requests get a 404",
             )
             .help("for every path, write prefix = \"/\", or leave path out");
     }
@@ -106,13 +109,13 @@ fn check_root(route: &Route, span: Span, all: &[Placed], findings: &mut Findings
 fn check_host(host: &HostPattern, span: Span, findings: &mut Findings) {
     let text = host.to_string();
     if text == "_" {
-        let message = "\"_\" is a host like any other, and no client asks for it";
-        findings.add(Code::OddMatch, span, message).help("leave \"host\" out to take every host");
+        let message = "\"_\" has no special meaning, and no client sends it as a host";
+        findings.add(Code::OddMatch, span, message).help("leave \"host\" out to match every host");
     } else if text.contains('_') {
-        let message = format!("{} has a \"_\", which names of hosts cannot have (RFC 952)", quoted(&text));
+        let message = format!("{} contains \"_\", which host names cannot have (RFC 952)", quoted(&text));
         findings
             .add(Code::OddMatch, span, message)
-            .help("write it as clients send it: most refuse such a name, and certificates cannot have it");
+            .help("write it as clients send it: most reject such a name, and certificates cannot contain it");
     }
 }
 
@@ -121,8 +124,10 @@ fn check_rest(Placed { route, span, .. }: &Placed, listeners: &[Arc<Listener>], 
     let takes_all = route.path == PathPattern::Any && route.hosts.is_empty() && route.listeners.is_empty();
     let mut http = listeners.iter().filter(|l| l.mode == Mode::Http);
     if takes_all && http.all(|l| l.pool.is_some()) && listeners.iter().any(|l| l.mode == Mode::Http) {
-        let message =
-            format!("route \"{}\" takes nothing: each listener sends what no other route takes to a pool", route.name);
+        let message = format!(
+            "route \"{}\" never matches: each listener has a pool for requests that no other route takes",
+            route.name
+        );
         findings
             .add(Code::OddMatch, *span, message)
             .help("remove it, give it a match, or remove \"pool\" of a listener");

@@ -23,15 +23,14 @@ pub(super) fn check(root: &Section, leads: &Leads<'_>, pools: &[Arc<Pool>], find
             continue;
         }
         let message = format!(
-            "pool \"{}\" gets no requests over HTTP, and only those bring reports and send probes: no load report can \
-             arrive",
+            "pool \"{}\" gets no HTTP requests, and only those carry load reports and send probes: no report can arrive",
             pool.name
         );
         let algorithm = pool.balance.algorithm;
         let finding = findings.add(Code::AtOdds, set.span, message);
         if algorithm.needs.probes {
             finding.see("the algorithm is here", named.section.span_of("balance")).help(format!(
-                "leave it out and balance by another algorithm: without answers \"{}\" has only what it counts itself",
+                "leave it out and use another algorithm: without answers, \"{}\" has only its own counts",
                 algorithm.name
             ));
         } else {

@@ -166,16 +166,14 @@ fn check_references(section: &Section, known: &HashSet<&str>, names: &Names<'_>,
         let Formed::Text(name) = formed else { continue };
         if !known.contains(name.as_str()) {
             findings
-                .add(Code::UnknownListener, span, format!("there is no listener \"{name}\""))
+                .add(Code::UnknownListener, span, format!("unknown listener \"{name}\""))
                 .help(names.suggest(&name, "add the listener"));
         }
     }
 }
 
 fn unknown_pool(name: &str, span: Span, names: &Names<'_>, findings: &mut Findings) {
-    findings
-        .add(Code::UnknownPool, span, format!("there is no pool \"{name}\""))
-        .help(names.suggest(name, "add the pool"));
+    findings.add(Code::UnknownPool, span, format!("unknown pool \"{name}\"")).help(names.suggest(name, "add the pool"));
 }
 
 fn check_unused(root: &Section, routes: &[Route], listeners: &[Arc<Listener>], findings: &mut Findings) {
@@ -199,7 +197,7 @@ fn check_unused(root: &Section, routes: &[Route], listeners: &[Arc<Listener>], f
         if mode != Some(Mode::Http) {
             findings
                 .add(Code::NothingToDo, *span, format!("listener \"{name}\" has no pool"))
-                .help("set pool = \"NAME\", the pool that its clients get to");
+                .help("set pool = \"NAME\", the pool for its clients");
         } else {
             findings
                 .add(Code::UnusedListener, *span, format!("no route takes requests from listener \"{name}\""))

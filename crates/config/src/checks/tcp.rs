@@ -25,7 +25,8 @@ pub(super) fn check(
         let of_listener = OF_REQUESTS.iter().filter_map(|key| Some((*key, named.section.set(key)?.span)));
         let of_limits = LIMITS_OF_REQUESTS.iter().filter_map(|key| Some((*key, limits.set(key)?.span)));
         for (key, span) in of_listener.chain(of_limits) {
-            let message = format!("\"{key}\" is about requests, and listener \"{}\" passes sessions on", listener.name);
+            let message =
+                format!("\"{key}\" applies to HTTP requests, and listener \"{}\" relays sessions", listener.name);
             named.section.contradiction(span, message, "mode", findings).help("leave it out, or set mode = \"http\"");
         }
     }
@@ -37,8 +38,12 @@ pub(super) fn check(
             && (matches.set("listener").is_none() || modes.iter().any(|mode| *mode != Mode::Tcp))
         {
             findings
-                .add(Code::Contradiction, alpn.span, "\"alpn\" is about sessions over TCP, and this route is for more")
-                .help("name listeners with mode = \"tcp\" in \"listener\", and only those");
+                .add(
+                    Code::Contradiction,
+                    alpn.span,
+                    "\"alpn\" applies to TCP sessions, and this route also takes others",
+                )
+                .help("list only listeners with mode = \"tcp\" in \"listener\"");
         }
         if !modes.contains(&Mode::Tcp) {
             continue;
@@ -48,16 +53,16 @@ pub(super) fn check(
                 .add(
                     Code::Contradiction,
                     pages.span,
-                    "\"error_pages\" are for requests, and a session over TCP has none",
+                    "\"error_pages\" apply to HTTP requests, and a TCP session has none",
                 )
-                .help("leave it out, or name only listeners with mode = \"http\"");
+                .help("leave it out, or list only listeners with mode = \"http\"");
         }
         for key in ["path", "prefix"] {
             let Some(path) = matches.set(key) else { continue };
-            let message = format!("\"{key}\" is about requests, and a session over TCP has none");
+            let message = format!("\"{key}\" applies to HTTP requests, and a TCP session has none");
             findings
                 .add(Code::Contradiction, path.span, message)
-                .help("leave it out, or name only listeners with mode = \"http\"");
+                .help("leave it out, or list only listeners with mode = \"http\"");
         }
     }
     let sections = root.named("pool");
@@ -72,11 +77,13 @@ pub(super) fn check(
             check_pool(pool, &named.section, findings);
         }
         if pool.source == SpeakAs::Client && (here(Mode::Http) || here(Mode::Udp)) {
-            let message =
-                format!("pool \"{}\" uses the client's address as its source, and serves more than TCP", pool.name);
+            let message = format!(
+                "pool \"{}\" uses the client's address as its source, which works for TCP only, and serves other listeners too",
+                pool.name
+            );
             findings
                 .add(Code::Contradiction, named.section.span_of("source"), message)
-                .help("make a pool of its own for the listeners with mode = \"tcp\"");
+                .help("use a separate pool for the listeners with mode = \"tcp\"");
         }
     }
 }
@@ -85,24 +92,18 @@ pub(super) fn check(
 fn check_pool(pool: &Pool, section: &Section, findings: &mut Findings) {
     if let Some(sticky) = section.set("sticky") {
         findings
-            .add(
-                Code::Contradiction,
-                sticky.span,
-                format!("a session over TCP has no cookie for pool \"{}\"", pool.name),
-            )
-            .help("leave \"sticky\" out; maglev with key = \"client-ip\" brings clients back to their endpoint");
+            .add(Code::Contradiction, sticky.span, format!("a TCP session has no cookie for pool \"{}\"", pool.name))
+            .help("leave \"sticky\" out; maglev with key = \"client-ip\" keeps clients at their endpoint");
     }
     if let Some(set) = section.set("protocol").filter(|_| pool.protocol != EndpointProtocol::Http1) {
-        let message = format!("pool \"{}\" gets sessions over TCP, which pass as they come", pool.name);
+        let message = format!("pool \"{}\" gets TCP sessions, which are relayed unchanged", pool.name);
         findings
             .add(Code::Contradiction, set.span, message)
-            .help("leave \"protocol\" out, or make a pool of its own for the listeners with mode = \"http\"");
+            .help("leave \"protocol\" out, or use a separate pool for the listeners with mode = \"http\"");
     }
     if let Some(key) = pool.balance.key().filter(|key| **key != HashKey::ClientIp) {
-        let message = format!(
-            "\"{}\" is keyed by \"{key}\", which a session over TCP does not have",
-            pool.balance.algorithm.name
-        );
+        let message =
+            format!("\"{}\" is keyed by \"{key}\", which a TCP session does not have", pool.balance.algorithm.name);
         findings.add(Code::PlaneLacks, section.span_of("balance"), message).help("use key = \"client-ip\"");
     }
 }
@@ -124,14 +125,14 @@ pub(super) fn check_routes(listener: &Listener, routes: &[(&Route, &Section)], f
             }
         }
         if let Some((first, earlier)) = earlier.map(|at| routes[at]) {
-            let message = format!("routes \"{}\" and \"{}\" take the same sessions", first.name, second.name);
+            let message = format!("routes \"{}\" and \"{}\" match the same sessions", first.name, second.name);
             findings
                 .add(Code::SameMatch, section.section("match").span, message)
                 .see("the first one is here", earlier.section("match").span)
-                .help("their order means nothing: make one of them more specific, or remove it");
+                .help("their order does not matter: make one of them more specific, or remove it");
         }
         if listener.pool.is_some() && second.hosts.is_empty() && second.alpn.is_empty() {
-            let message = format!("route \"{}\" takes every session, as the listener's own pool does", second.name);
+            let message = format!("route \"{}\" matches every session, as does the listener's own pool", second.name);
             findings
                 .add(Code::SameMatch, section.section("match").span, message)
                 .help(format!("remove it, or \"pool\" of [listener.{}]", listener.name));

@@ -25,9 +25,9 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
             };
             names.extend(its.unwrap_or_default());
             if self_signed {
-                let what = "the certificate is self-signed: clients refuse to connect unless each of them knows it";
+                let what = "the certificate is self-signed: clients refuse to connect unless they trust it explicitly";
                 findings.add(Code::WeakCertificate, certificate.span_of("cert"), what).help(
-                    "have an authority issue one; to try things out, self_signed = true in place of certificates needs no file",
+                    "get one issued by a CA; to try things out, self_signed = true instead of certificates needs no file",
                 );
             }
             file(certificate, "ocsp", TlsFile::Ocsp, machine, findings);
@@ -101,12 +101,8 @@ fn uncovered(root: &Section, listener: &str, names: &[String], findings: &mut Fi
             let host = host.to_string();
             if !names.iter().any(|name| covers(name, &host)) {
                 findings
-                    .add(
-                        Code::NotCovered,
-                        span,
-                        format!("no certificate of listener \"{listener}\" has the name \"{host}\""),
-                    )
-                    .help(format!("clients refuse to connect; the certificates have: {}", names.join(", ")));
+                    .add(Code::NotCovered, span, format!("no certificate of listener \"{listener}\" covers \"{host}\""))
+                    .help(format!("clients refuse to connect; the certificates cover: {}", names.join(", ")));
             }
         }
     }

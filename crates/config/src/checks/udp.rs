@@ -21,16 +21,16 @@ pub(super) fn check(root: &Section, leads: &Leads<'_>, pools: &[Arc<Pool>], find
                 .help(help);
         };
         if let Some(key) = pool.balance.key().filter(|key| **key != HashKey::ClientIp) {
-            lacks("balance", &format!("they have no \"{key}\""), "write key = \"client-ip\"");
+            lacks("balance", &format!("datagrams have no \"{key}\""), "write key = \"client-ip\"");
         }
         if pool.proxy_protocol.is_some() {
-            lacks("proxy_protocol", "they carry no PROXY protocol header", "leave \"proxy_protocol\" out");
+            lacks("proxy_protocol", "datagrams carry no PROXY protocol header", "leave \"proxy_protocol\" out");
         }
         if pool.protocol != EndpointProtocol::Http1 {
-            lacks("protocol", "they pass as they come", "leave \"protocol\" out");
+            lacks("protocol", "datagrams are relayed unchanged", "leave \"protocol\" out");
         }
         if pool.sticky.is_some() {
-            lacks("sticky", "they carry no cookie", "use balance = { maglev = { key = \"client-ip\" } } instead");
+            lacks("sticky", "datagrams carry no cookie", "use balance = { maglev = { key = \"client-ip\" } } instead");
         }
     }
 }

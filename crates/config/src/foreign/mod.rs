@@ -304,7 +304,7 @@ mod tests {
                 "[[route]]",
                 "path",
                 text("/api/*"),
-                "a key of match; write prefix = \"/api\" in place of path, for it and everything below it",
+                "a key of match; write prefix = \"/api\" instead of path, for it and everything below it",
             ),
             ("[[route]]", "location", text("= /login"), "a key of match; write path = \"/login\""),
             ("[[route]]", "proxy_pass", text("http://app"), "pool = \"app\""),

@@ -18,21 +18,21 @@ pub(super) const ALGORITHMS: &[Row] = &[
         BY_KEY,
     ),
     ("wrr weightedroundrobin staticrr smoothwrr swrr", "\"round_robin\", which takes weights"),
-    ("leasttime fastest latencybased", "\"peak_ewma\", which goes by latency and by what is in flight"),
+    ("leasttime fastest latencybased", "\"peak_ewma\", which uses latency and requests in flight"),
     ("randomchoose poweroftwochoices powerof2 twochoices randomtwo", "\"random\", which compares two"),
     ("leastconnections lc wlc weightedleastconn minconn", "\"leastconn\""),
 ];
 
-const NOT_YET: &str = "evenkeel does not do this yet: requests and responses are forwarded as they are, except for X-Forwarded-* and hop-by-hop fields";
+const NOT_YET: &str = "evenkeel does not do this yet: requests and responses are forwarded unchanged, except for X-Forwarded-* and hop-by-hop fields";
 const HEADERS: &str = "evenkeel does not add or remove header fields yet: X-Forwarded-* are always sent, and request_id and tls.hsts of a listener send X-Request-Id and Strict-Transport-Security";
-const ACCESS: &str = "evenkeel does not filter clients by address yet: let a firewall do it, bind to an inner address, or ask for certificates by client_auth in tls of the listener";
+const ACCESS: &str = "evenkeel does not filter clients by address yet: use a firewall, bind to an internal address, or require client certificates with client_auth in tls of the listener";
 const MATCH: &str = "evenkeel does not match on this yet: it matches listener, host, path, prefix and alpn";
-const HTTP3: &str = "evenkeel does not speak HTTP/3 yet: leave this out; HTTP/2 is on wherever a listener has tls";
-const CONSUL: &str = "evenkeel does not read the catalog of Consul yet: use its DNS, dns = { name = \"web.service.consul\", type = \"SRV\" }, with nameservers = [\"127.0.0.1:8600\"] in [resolver]";
-const KUBERNETES: &str = "evenkeel does not read the API of Kubernetes yet: use a headless service, dns = { name = \"web.default.svc.cluster.local\", port = 8080 }";
+const HTTP3: &str = "evenkeel does not support HTTP/3 yet: leave this out; HTTP/2 is on wherever a listener has tls";
+const CONSUL: &str = "evenkeel does not read the Consul catalog yet: use its DNS, dns = { name = \"web.service.consul\", type = \"SRV\" }, with nameservers = [\"127.0.0.1:8600\"] in [resolver]";
+const KUBERNETES: &str = "evenkeel does not read the Kubernetes API yet: use a headless service, dns = { name = \"web.default.svc.cluster.local\", port = 8080 }";
 const ETCD: &str =
-    "evenkeel does not read this yet: have it write a file of endpoints, file = \"/etc/evenkeel/endpoints.json\"";
-const INSECURE: &str = "tls = { verify = false }, which trusts whatever answers; safer is tls = { ca = \"FILE.pem\" }";
+    "evenkeel does not read this yet: write a file of endpoints from it, file = \"/etc/evenkeel/endpoints.json\"";
+const INSECURE: &str = "tls = { verify = false }, which trusts any endpoint; tls = { ca = \"FILE.pem\" } is safer";
 const EJECT: &str = "outlier = { eject = <\"30s\"> }";
 const EJECT_AT_MOST: &str = "outlier = { eject_at_most = <0.3> }, a share of the pool";
 const RETRY_ON: &str = "retry = { on = [<\"connect\", \"reset\">] }";
@@ -87,7 +87,7 @@ const ALL: &str = "[listener.NAME], [[route]] and [pool.NAME], each at the top l
 const BIND: &str = "bind = [<\"[::]:80\">]: all addresses, each with its port";
 const TO_POOL: &str = "pool = <\"NAME\">, the name of a [pool.NAME]";
 const HOST: &str = "match = { host = [<\"www.example.com\">] } of a [[route]]";
-const HEALTH: &str = "health = { http = \"/healthz\" }, or tcp = {} in place of http";
+const HEALTH: &str = "health = { http = \"/healthz\" }, or tcp = {} instead of http";
 const ENDPOINTS: &str = "endpoints = [<\"10.0.0.1:8080\", \"10.0.0.2:8080\">]";
 const REQUESTS: &str = "limits = { requests_per_endpoint = <100> } of the pool";
 const OUTLIER: &str = "outlier = { consecutive_5xx = 5 }; it is on unless outlier = \"off\"";
@@ -128,7 +128,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ("nbthread nbproc threads workers workerprocesses", "workers = <4> in [runtime]"),
             (
                 "events",
-                "nothing: workers need no settings; how many connections there may be says limits in [listener.NAME]",
+                "nothing: workers need no settings; the number of connections is limited by limits in [listener.NAME]",
             ),
             ("maxconn workerconnections", "limits = { connections = <10000> } in [listener.NAME]"),
             (
@@ -173,11 +173,11 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ),
             (
                 "proxyprotocol acceptproxy",
-                "accept_proxy_protocol = [\"10.0.0.0/8\"], the networks of those that send it",
+                "accept_proxy_protocol = [\"10.0.0.0/8\"], the networks of the proxies that send it",
             ),
             (
                 "realip setrealipfrom forwardedheaders trustedips trustedproxy forwardfor forwardedfor usexforwardedfor",
-                "trusted_proxies = [\"10.0.0.0/8\"], the networks of proxies in front; X-Forwarded-For is always sent on",
+                "trusted_proxies = [\"10.0.0.0/8\"], the networks of proxies in front; X-Forwarded-For is always forwarded",
             ),
             ("protocol type", "mode = \"http\", \"tcp\", \"udp\" or \"dns\""),
             ("ssl crt cert certs certificate certificates sslcertificate alpn sni", TLS),
@@ -199,7 +199,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ("protocols", "tls = { protocols = [<\"h2\", \"http/1.1\">] }, beside its certificates"),
             (
                 "insecureskipverify",
-                "tls = { verify = false } of the pool, and not of a listener; safer is ca = \"FILE.pem\"",
+                "tls = { verify = false } of the pool, not of a listener; ca = \"FILE.pem\" is safer",
             ),
         ],
     ),
@@ -252,7 +252,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ("exact pathexact", "path = <\"/api\">"),
             (
                 "pathregex pathregexp regex regexp saferegex pathreg hostregexp hostregex pathend pathsub",
-                "none: there are no regular expressions, but fixed text, {name} for one segment, and prefix",
+                "none: regular expressions are not supported; use fixed text, {name} for one segment, and prefix",
             ),
             ("listeners entrypoint entrypoints frontend", "listener = [<\"web\">]"),
             ("method methods header headers query queryparameters cookie src sourceip clientip remoteip scheme", MATCH),
@@ -324,13 +324,13 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
                 "discover = { dns = { name = <\"web.internal\">, port = 8080 } }, with the port of the endpoints",
             ),
             ("zone", "nothing: all workers of a process share their counts"),
-            ("mode", "mode of [listener.NAME]: a pool serves whatever leads to it"),
+            ("mode", "mode of [listener.NAME]: a pool serves any listener that uses it"),
             ("ssl verify sni cafile upstreamtls transport", POOL_TLS),
             ("sendproxy sendproxyv2", "proxy_protocol = \"v2\""),
             ("maxqueue timeoutqueue", "queue = { max = 1024, timeout = \"2s\" }"),
             ("panicthreshold healthypanicthreshold", "panic = { healthy_below = 0.5 }"),
             ("zoneaware localityweighted localityaware", "locality = { zone = \"a\" }, with a zone of each endpoint"),
-            ("passhostheader hostheader", "nothing: Host goes on as it came"),
+            ("passhostheader hostheader", "nothing: Host is forwarded unchanged"),
         ],
     ),
     (
@@ -365,7 +365,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ("failures fails failthreshold unhealthythreshold maxfails", "fall = <3>"),
             ("successes passes healthythreshold", "rise = <2>"),
             ("type mode protocol", "the key itself: http = \"/healthz\", tcp = {} or udp = { send = \"ping\" }"),
-            ("enabled", "nothing: what is set is on"),
+            ("enabled", "nothing: checks are on when they are set"),
         ],
     ),
     (
@@ -424,7 +424,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
         &[
             (
                 "insecureskipverify insecure skipverify",
-                "verify = false, which trusts whatever answers; safer is ca = \"FILE.pem\"",
+                "verify = false, which trusts any endpoint; ca = \"FILE.pem\" is safer",
             ),
             ("cafile cacert rootca rootcas trustedca", "ca = <\"FILE.pem\">"),
             ("sni servername verifyhost", "server_name = <\"NAME\">"),
@@ -484,9 +484,9 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
         &[
             (
                 "tokenfile token auth",
-                "read_token = \"/etc/evenkeel/read.token\" for those who read, and write_token for those who change things",
+                "read_token = \"/etc/evenkeel/read.token\" for read access, and write_token for changes",
             ),
-            ("allowwrite readonly", "write_token = \"/etc/evenkeel/write.token\": with it, clients may change things"),
+            ("allowwrite readonly", "write_token = \"/etc/evenkeel/write.token\": clients with it can make changes"),
         ],
     ),
     (

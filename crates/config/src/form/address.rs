@@ -31,7 +31,7 @@ pub(super) fn upstream(text: &str) -> Result<Address, Misfit> {
     match read(text, End::Endpoint)? {
         Address::Ip(addr) if addr.ip().is_unspecified() => Err(bad(
             text,
-            "nothing can be reached at an unspecified address",
+            "an unspecified address cannot be connected to",
             format!("write the address of the endpoint, as \"127.0.0.1:{}\"", addr.port()),
         )),
         address => Ok(address),
@@ -44,7 +44,7 @@ pub(super) fn dns_name(text: &str) -> Result<String, Misfit> {
     if is_host_name(&name) {
         return Ok(name);
     }
-    let message = format!("{} is not the name of a host", quoted(text));
+    let message = format!("{} is not a host name", quoted(text));
     Err(Misfit::new(Code::BadHost, message, "write it without scheme and port, as \"web.internal\""))
 }
 
@@ -79,7 +79,7 @@ fn read(text: &str, end: End) -> Result<Address, Misfit> {
         _ => return Err(bad(text, &format!("{} is not a port", quoted(port)), "allowed: 1 to 65535")),
     };
     if text.starts_with('[') {
-        let wrong = || bad(text, "there is no IPv6 address in the brackets", format!("write \"[::1]:{port}\""));
+        let wrong = || bad(text, "the brackets hold no IPv6 address", format!("write \"[::1]:{port}\""));
         return Ok(Address::Ip(SocketAddr::new(IpAddr::V6(host.parse::<Ipv6Addr>().map_err(|_| wrong())?), port)));
     }
     if let Ok(ip) = host.parse::<IpAddr>() {
@@ -91,12 +91,12 @@ fn read(text: &str, end: End) -> Result<Address, Misfit> {
     }
     let (why, help) = match (host, end) {
         ("", End::Bind) => ("it has no host", everywhere(port)),
-        ("*", End::Bind) => ("* is no IP address", everywhere(port)),
+        ("*", End::Bind) => ("* is not an IP address", everywhere(port)),
         ("" | "*", End::Endpoint) => {
-            ("an endpoint is at one address", format!("write the address of the endpoint, as \"127.0.0.1:{port}\""))
+            ("an endpoint has one address", format!("write the address of the endpoint, as \"127.0.0.1:{port}\""))
         }
         (_, end) => {
-            let why = format!("{} is no IP address and no host name", quoted(host));
+            let why = format!("{} is neither an IP address nor a host name", quoted(host));
             let example = if end == End::Bind { "127.0.0.1" } else { "10.0.0.1" };
             return Err(bad(text, &why, format!("write \"{example}:{port}\"")));
         }
@@ -151,11 +151,10 @@ fn spelled_otherwise(text: &str, end: End) -> Option<Misfit> {
             (End::Bind, "https" | "wss") => format!("write {}, and tls in the listener", quoted(&write)),
             _ => format!("write {}", quoted(&write)),
         };
-        return Some(bad(text, &format!("\"{scheme}://\" does not belong to it"), help));
+        return Some(bad(text, &format!("\"{scheme}://\" does not belong here"), help));
     }
     if text.starts_with("unix") && text[4..].starts_with([':', '/', '@']) || text.starts_with('/') {
-        let help =
-            "have it listen on a TCP address, as \"127.0.0.1:8080\": endpoints and listeners have no Unix sockets yet";
+        let help = "use a TCP address, as \"127.0.0.1:8080\": endpoints and listeners do not support Unix sockets yet";
         return Some(bad(text, "it is a Unix socket", help));
     }
     let parts: Vec<&str> = text.split([',', ' ', '\t']).filter(|part| !part.is_empty()).collect();
@@ -165,7 +164,7 @@ fn spelled_otherwise(text: &str, end: End) -> Option<Misfit> {
     // Several addresses, or one followed by parameters of HAProxy or NGINX.
     if parts.iter().all(|part| read(part, end).is_ok()) {
         let each: Vec<String> = parts.iter().map(|part| quoted(part)).collect();
-        return Some(bad(text, "it is more than one", format!("write a string for each: {}", each.join(", "))));
+        return Some(bad(text, "it is a list", format!("write a string for each: {}", each.join(", "))));
     }
     let of_first = end == End::Endpoint && !text.contains(',') && read(parts[0], end).is_ok();
     of_first.then(|| {
@@ -183,7 +182,7 @@ fn spelled_otherwise(text: &str, end: End) -> Option<Misfit> {
             keys += ", drain = true";
         }
         let more = "health, outlier and limits are tables of the pool";
-        bad(text, "there is more behind it", format!("write {{ {keys} }}; {more}"))
+        bad(text, "there is more after it", format!("write {{ {keys} }}; {more}"))
     })
 }
 

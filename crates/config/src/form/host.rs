@@ -12,7 +12,7 @@ pub(super) fn read(text: &str) -> Result<HostPattern, Misfit> {
         |why: &str, help: &str| Err(Misfit::new(Code::BadHost, format!("{} is not a host: {why}", quoted(text)), help));
     let host = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
     if ["*", "", "default", "default_server"].contains(&&*host) {
-        return bad("it would be every host", "leave host out to take every host");
+        return bad("it would match every host", "leave host out to match every host");
     }
     if let Some((_, rest)) = text.split_once('(').filter(|(function, _)| function.starts_with("Host")) {
         let name = rest.trim_end_matches(')').trim_matches(['`', '"', '\'']);
@@ -24,12 +24,12 @@ pub(super) fn read(text: &str) -> Result<HostPattern, Misfit> {
         return bad("it has a label without a letter", &both);
     }
     if host.starts_with(['~', '^']) || host.contains(['\\', '$', '(']) {
-        return bad("it is a regular expression, and there are none", "name each host, or write \"*.example.com\"");
+        return bad("regular expressions are not supported", "name each host, or write \"*.example.com\"");
     }
     let parts: Vec<&str> = text.split([',', ' ']).filter(|part| !part.is_empty()).collect();
     if parts.len() > 1 && parts.iter().all(|part| read(part).is_ok()) {
         let each: Vec<String> = parts.iter().map(|part| quoted(part)).collect();
-        return bad("it is more than one", &format!("write a string for each: {}", each.join(", ")));
+        return bad("it is a list", &format!("write a string for each: {}", each.join(", ")));
     }
     if host.contains("://") || host.contains('/') {
         let bare = host.split_once("://").map_or(&*host, |(_, rest)| rest).split(['/', ':']).next().unwrap_or_default();
@@ -39,7 +39,7 @@ pub(super) fn read(text: &str) -> Result<HostPattern, Misfit> {
     if let Some(inner) = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')) {
         return match inner.parse::<Ipv6Addr>() {
             Ok(ip) => Ok(HostPattern::Exact(format!("[{ip}]"))),
-            Err(_) => bad("there is no IPv6 address in the brackets", "write \"[::1]\""),
+            Err(_) => bad("the brackets hold no IPv6 address", "write \"[::1]\""),
         };
     }
     match host.parse::<IpAddr>() {
@@ -49,9 +49,9 @@ pub(super) fn read(text: &str) -> Result<HostPattern, Misfit> {
     }
     if host.contains(':') {
         let bare = host.split(':').next().filter(|bare| read(bare).is_ok());
-        let help = "a route takes the host on every port; choose ports by listener";
+        let help = "a route matches the host on every port; choose ports by listener";
         let help = bare.map_or(help.to_string(), |bare| format!("write {}: {help}", quoted(bare)));
-        return bad("a port does not belong to it", &help);
+        return bad("a port does not belong here", &help);
     }
     if !host.is_ascii() {
         return bad("it is not ASCII", "write international names as clients send them: \"xn--...\"");
@@ -63,7 +63,7 @@ pub(super) fn read(text: &str) -> Result<HostPattern, Misfit> {
         }
         None if is_host_name(&host) => Ok(HostPattern::Exact(host)),
         _ => bad(
-            "labels are 1 to 63 letters, digits, - and _, parted by dots",
+            "labels are 1 to 63 letters, digits, - and _, separated by dots",
             "write \"api.example.com\" or \"*.example.com\"",
         ),
     }
@@ -75,13 +75,13 @@ pub(super) fn authority(text: &str) -> Result<String, Misfit> {
     let (host, port) = text.rsplit_once(':').filter(|_| !bare).map_or((text, None), |(host, port)| (host, Some(port)));
     let digits = |p: &str| p.bytes().all(|b| b.is_ascii_digit()) && p.parse::<u16>().is_ok_and(|p| p > 0);
     if port.is_some_and(|port| !digits(port)) {
-        let message = format!("{} is not a host: what follows the colon is no port", quoted(text));
+        let message = format!("{} is not a host: the text after the colon is not a port", quoted(text));
         return Err(Misfit::new(Code::BadHost, message, "write \"web.internal\" or \"web.internal:8080\""));
     }
     match read(host)? {
         HostPattern::Exact(host) => Ok(port.map_or(host.clone(), |port| format!("{host}:{port}"))),
         HostPattern::Wildcard(_) => {
-            let message = format!("{} is not a host: a request has one, and no pattern", quoted(text));
+            let message = format!("{} is not a host: patterns are not allowed here", quoted(text));
             Err(Misfit::new(Code::BadHost, message, "write \"web.internal\""))
         }
     }

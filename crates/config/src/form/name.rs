@@ -16,7 +16,7 @@ pub(super) fn domain(text: &str) -> Result<String, Misfit> {
         return Ok(name);
     }
     let message = format!("{} is not a domain name", quoted(text));
-    Err(Misfit::new(Code::BadName, message, "labels are 1 to 63 letters, digits, - and _, parted by dots"))
+    Err(Misfit::new(Code::BadName, message, "labels are 1 to 63 letters, digits, - and _, separated by dots"))
 }
 
 /// True if the text is one or more labels, separated by dots, within the length of a domain name.

@@ -13,7 +13,7 @@ pub(super) fn read(text: &str) -> Result<Cidr, Misfit> {
     let (host, prefix) = text.split_once('/').map_or((text, None), |(host, prefix)| (host, Some(prefix)));
     let Ok(address) = host.parse::<IpAddr>() else {
         let help = "write \"10.0.0.0/8\", \"fd00::/8\" or one address, without a port and without brackets";
-        return bad(&format!("{} is no IP address", quoted(host)), help.to_string());
+        return bad(&format!("{} is not an IP address", quoted(host)), help.to_string());
     };
     let bits = if address.is_ipv4() { 32 } else { 128 };
     let digits = |p: &str| p.bytes().all(|b| b.is_ascii_digit());
@@ -22,13 +22,13 @@ pub(super) fn read(text: &str) -> Result<Cidr, Misfit> {
         Some(prefix) => prefix.parse().ok().filter(|_| digits(prefix)),
     };
     let Some(cidr) = prefix.and_then(|prefix| Cidr::around(address, prefix)) else {
-        return bad("its prefix does not fit", format!("allowed: {host}/0 to {host}/{bits}"));
+        return bad("its prefix length is out of range", format!("allowed: {host}/0 to {host}/{bits}"));
     };
     // 10.1.2.3/8 may mean all of 10.0.0.0/8 or only this address.
     if cidr.network() != address.to_canonical() {
         let prefix = cidr.prefix();
         return bad(
-            &format!("bits are set behind the prefix of {prefix}"),
+            &format!("bits are set after the prefix of {prefix}"),
             format!("write \"{cidr}\" for the whole network, or \"{host}\" for that address alone"),
         );
     }

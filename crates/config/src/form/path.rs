@@ -15,24 +15,24 @@ pub(super) fn read(text: &str) -> Result<PathPattern, Misfit> {
     if unbraced_star(text) {
         let (before, after) = text.split_once('*').unwrap_or((text, ""));
         let help = match (before.trim_end_matches('/'), after) {
-            ("", "") => "leave path out to take every path".to_string(),
-            (above, "") => format!("write prefix = {} in place of path, for it and everything below it", quoted(above)),
+            ("", "") => "leave path out to match every path".to_string(),
+            (above, "") => format!("write prefix = {} instead of path, for it and everything below it", quoted(above)),
             _ => "write {name} for one segment, as \"/users/{id}/posts\", or {*rest} at the end".to_string(),
         };
-        return Err(bad(text, "* has no meaning outside of braces", help));
+        return Err(bad(text, "* has no meaning outside braces", help));
     }
     let mut router = matchit::Router::new();
     match router.insert(text, ()) {
         Ok(()) => Ok(PathPattern::Pattern(text.to_string())),
         Err(InsertError::InvalidCatchAll) => {
-            Err(bad(text, "a rest can only be at the end", "write \"/v1/{*rest}\", with nothing behind it"))
+            Err(bad(text, "a rest must be at the end", "write \"/v1/{*rest}\", with nothing after it"))
         }
         Err(InsertError::InvalidParamSegment) => {
             Err(bad(text, "a segment has two parameters", "one parameter between two slashes, as \"/img-{id}.png\""))
         }
         Err(_) => Err(bad(
             text,
-            "its braces do not fit",
+            "its braces do not match",
             "write {name} for one segment, {*rest} for the rest, {{ and }} for braces themselves",
         )),
     }
@@ -77,7 +77,7 @@ fn spelled_otherwise(text: &str) -> Option<Misfit> {
             format!("{}, which takes more; or fixed text and {{name}} for one segment", in_place("prefix", path))
         }
     };
-    Some(bad(text, "it is a regular expression, and there are none", help))
+    Some(bad(text, "regular expressions are not supported", help))
 }
 
 /// Parses a path that stands for everything below it. A trailing slash has no meaning.

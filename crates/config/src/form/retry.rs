@@ -56,7 +56,7 @@ fn grpc(text: &str, name: &str) -> Result<GrpcStatus, Misfit> {
                 Some(word) => format!("did you mean \"grpc:{word}\"?"),
                 None => format!("allowed behind \"grpc:\": {}", failures.join(", ")),
             };
-            Err(Misfit::new(Code::NotAllowed, format!("{} is no failure of gRPC", quoted(text)), help))
+            Err(Misfit::new(Code::NotAllowed, format!("{} is not a gRPC failure", quoted(text)), help))
         }
     }
 }

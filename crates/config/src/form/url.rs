@@ -24,7 +24,7 @@ pub(super) fn collector(text: &str) -> Result<(), Misfit> {
         return Err(bad(text, "it has no \"http://\" or \"https://\"", AS));
     };
     if rest.contains('?') {
-        return Err(bad(text, "a path is put behind it", AS));
+        return Err(bad(text, "a path is appended to it", AS));
     }
     behind_scheme(text, rest, AS)
 }

@@ -28,7 +28,7 @@ fn expand_value(node: &mut Node, secret: bool, env: Env<'_>, findings: &mut Find
             }
             Err(Problem::Bad(why)) => {
                 node.tree = Tree::Broken;
-                let why = if secret { "a reference in it is not one".to_string() } else { why };
+                let why = if secret { "invalid reference".to_string() } else { why };
                 findings.add(Code::Reference, node.span, why).help(
                     "write ${NAME} or ${NAME:-default}, a name of letters, digits and _; \"$${\" is a literal \"${\"",
                 );
@@ -69,7 +69,7 @@ fn replace(text: &str, env: Env<'_>) -> Result<String, Problem> {
         };
         let first_is_digit = name.starts_with(|c: char| c.is_ascii_digit());
         if name.is_empty() || first_is_digit || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-            return Err(Problem::Bad(format!("\"{}\" is not a name of a variable", short(name))));
+            return Err(Problem::Bad(format!("\"{}\" is not a variable name", short(name))));
         }
         // As in the shell, `:-` also replaces a variable that is empty.
         let value = env(name).filter(|v| default.is_none() || !v.is_empty());

@@ -84,11 +84,11 @@ pub struct NoFiles;
 
 impl Files for NoFiles {
     fn read(&self, _: &Path) -> io::Result<Vec<u8>> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "there are no files here"))
+        Err(io::Error::new(io::ErrorKind::Unsupported, "files cannot be read here"))
     }
 
     fn list(&self, _: &Path) -> io::Result<Vec<String>> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "there are no files here"))
+        Err(io::Error::new(io::ErrorKind::Unsupported, "files cannot be read here"))
     }
 }
 

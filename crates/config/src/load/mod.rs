@@ -149,7 +149,7 @@ impl<'a> Loader<'a> {
         let paths = match matching(self.files, directory, pattern) {
             Ok(paths) => paths,
             Err(error) => {
-                let message = format!("cannot look for \"{pattern}\": {}", reason(&error));
+                let message = format!("cannot expand \"{pattern}\": {}", reason(&error));
                 self.findings.add(Code::Unreadable, span, message).help("paths are relative to this file");
                 self.complete = false;
                 return;
@@ -175,7 +175,7 @@ impl<'a> Loader<'a> {
                 self.findings
                     .add(Code::Include, nested.key_span, "an included file cannot include")
                     .see("it was included here", span)
-                    .help("name the file in the first file instead");
+                    .help("include the file from the first file instead");
             }
             self.joined.add(table, &mut self.findings);
         }
@@ -200,7 +200,7 @@ impl<'a> Loader<'a> {
             let message = format!("not TOML: it looks like {}", kind.name);
             let under = if kind.heading.is_empty() { String::new() } else { format!(", under {}", kind.heading) };
             self.findings.add(Code::Syntax, Span { file, start, end }, message).help(format!(
-                "write it in TOML, as [listener.NAME], [[route]] and [pool.NAME]; {PAGE} has both side by side{under}"
+                "write it in TOML, as [listener.NAME], [[route]] and [pool.NAME]; {PAGE} shows both side by side{under}"
             ));
         } else if let Some(Slip { start, end, message, help }) = fault.and_then(|at| slip(text, at.start)) {
             self.findings.take_back();
@@ -223,7 +223,7 @@ impl<'a> Loader<'a> {
         let problem = match self.files.read(path) {
             Err(error) => (Code::Unreadable, format!("cannot read {name}: {}", reason(&error)), ""),
             Ok(bytes) if bytes.len() > FILE_MAX => {
-                (Code::Unreadable, format!("cannot read {name}: it has more than {} MiB", FILE_MAX >> 20), "")
+                (Code::Unreadable, format!("cannot read {name}: it is larger than {} MiB", FILE_MAX >> 20), "")
             }
             Ok(bytes) => match String::from_utf8(bytes) {
                 Ok(text) => return Some(text),
@@ -231,7 +231,7 @@ impl<'a> Loader<'a> {
                     let good = error.utf8_error().valid_up_to();
                     let line = error.as_bytes()[..good].iter().filter(|b| **b == b'\n').count() + 1;
                     let message = format!("{name} is not UTF-8: byte {good}, on line {line}");
-                    (Code::NotUtf8, message, "save it as UTF-8 (it may be in Latin-1, or no text at all)")
+                    (Code::NotUtf8, message, "save it as UTF-8 (it may be Latin-1, or not text at all)")
                 }
             },
         };
@@ -281,7 +281,7 @@ fn hide_secrets(node: &Node, findings: &mut Findings) {
 /// Text of an error, shorter than the system's where that is long.
 fn reason(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::NotFound => "there is no such file".to_string(),
+        io::ErrorKind::NotFound => "no such file".to_string(),
         io::ErrorKind::PermissionDenied => "permission denied".to_string(),
         io::ErrorKind::IsADirectory => "it is a directory".to_string(),
         _ => error.to_string(),

@@ -215,7 +215,7 @@ fn check_journal(section: &Section, runtime: &Runtime, pools: &[Arc<Pool>], find
     if pools.iter().all(|p| *p.name != *pool) {
         let names = Names::new(pools.iter().map(|p| &*p.name));
         findings
-            .add(Code::UnknownPool, section.span_of("pool"), format!("there is no pool \"{pool}\""))
+            .add(Code::UnknownPool, section.span_of("pool"), format!("unknown pool \"{pool}\""))
             .help(names.suggest(&pool, "add the pool"));
     }
     if runtime.workers != Workers::Count(1) {

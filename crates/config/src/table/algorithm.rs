@@ -58,7 +58,7 @@ impl Reader<'_> {
         let [entry] = table.entries.as_slice() else {
             let seen: Vec<&str> = table.entries.iter().map(|e| e.key.as_str()).take(8).collect();
             let message = if seen.is_empty() {
-                "\"balance\" names no algorithm".to_string()
+                "\"balance\" is empty".to_string()
             } else {
                 format!("\"balance\" has {} keys ({}), but must have one", table.entries.len(), seen.join(", "))
             };

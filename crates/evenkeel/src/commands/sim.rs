@@ -88,7 +88,7 @@ fn source(asked: &str) -> Result<(String, String), Failure> {
             Ok(text) => Ok((asked.to_string(), text)),
             Err(_) => Err(unreadable(asked, "it is not UTF-8")),
         },
-        Err(error) if error.kind() == ErrorKind::NotFound => Err(unreadable(asked, "there is no such file")),
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(unreadable(asked, "no such file")),
         Err(error) => Err(unreadable(asked, &reason(&error))),
     }
 }

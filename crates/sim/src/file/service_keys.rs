@@ -94,7 +94,7 @@ pub(super) static SERVICE: Table = Table {
             "After which a try is given up.",
         ),
         key("queue", Kind::Table(&QUEUE), "its defaults", "Who waits when every server is at its limit."),
-        key("retry", Kind::Table(&RETRY), "nothing", "What is tried again."),
+        key("retry", Kind::Table(&RETRY), "nothing", "Retries of failed requests."),
         key("health", Kind::Table(&HEALTH), "no checks", "Asks servers whether they are well."),
         key("outlier", Kind::TableOrWord { table: &OUTLIER, word: "off" }, "off", "Ejects servers that fail requests."),
         key(

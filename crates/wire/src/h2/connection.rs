@@ -263,13 +263,8 @@ impl Connection {
 
     #[cold]
     fn flooded(&mut self, flood: Flood) -> ConnectionError {
-<<<<<<< HEAD
         let error = self.fail(ErrorCode::EnhanceYourCalm, "the peer sends too many useless frames");
-        // One flood each connection.
-=======
-        let error = self.fail(ErrorCode::EnhanceYourCalm, "the peer sends too much that is of no use");
         // Each connection counts as one flood at most.
->>>>>>> work-c
         ConnectionError { flood: (!self.is_flooded).then_some(flood), ..error }
     }
 }

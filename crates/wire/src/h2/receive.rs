@@ -13,13 +13,8 @@ use super::{ErrorCode, MAX, PREFACE, StreamId};
 /// Result of a frame: an event, if it causes one, or the end of the connection.
 pub(super) type Told = Result<Option<Event>, ConnectionError>;
 
-<<<<<<< HEAD
-/// The fault of a body that is not as long as its head states.
-pub(super) const NOT_AS_STATED: &str = "the body length differs from Content-Length";
-=======
 /// Fault of a body whose length differs from the one in its head.
-pub(super) const NOT_AS_STATED: &str = "the body is not as long as Content-Length says";
->>>>>>> work-c
+pub(super) const NOT_AS_STATED: &str = "the body length differs from Content-Length";
 
 /// Result while the frame is incomplete.
 const MORE: Received = Received { used: 0, event: None };

@@ -28,7 +28,7 @@ impl Default for Limits {
 /// than the limit, so the result does not depend on how many more have arrived.
 ///
 /// # Errors
-/// If there is no end within the limit, or a line ends in a bare LF. RFC 9112 section 2.2 allows recipients to accept
+/// If there is no end within the limit, or a line ends with a bare LF. RFC 9112 section 2.2 allows recipients to accept
 /// that, but those that do disagree with those that do not about where messages end, which enables request smuggling.
 #[inline]
 pub fn head_len(bytes: &[u8], limits: &Limits) -> Result<Option<usize>, Reject> {

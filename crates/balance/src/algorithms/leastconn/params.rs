@@ -9,11 +9,7 @@ pub static ALL: &[Param] = &[
         name: "samples",
         kind: Kind::Float { min: 0.0, max: 8.0 },
         default: Value::Float(2.0),
-<<<<<<< HEAD
-        help: "Endpoints probed for their requests in flight per request, on average, where they can be probed.",
-=======
         help: "Endpoints asked for their requests in flight per request, on average, where they can be asked.",
->>>>>>> work-c
         why: "2 in Vargaftik et al. Simulated with 100 balancers in front of 100 servers whose capacity changes, at 90 % \
               load: p99 1020 ms without, 115 with 1, 99 with 2, 95 with 4; the shortest queue of all 81.",
     },
@@ -22,15 +18,9 @@ pub static ALL: &[Param] = &[
         name: "report_age_max",
         kind: Kind::Duration { min: MILLISECOND_NS, max: 60 * SECOND_NS },
         default: Value::Duration(SECOND_NS),
-<<<<<<< HEAD
-        help: "How long an endpoint's report of its requests in flight is used.",
-        why: "Simulated as above an endpoint is asked some seven times a second. When none reports for so long, only what \
-              this process knows counts, at once.",
-=======
         help: "Longest age at which an endpoint's report of its requests in flight is used.",
         why: "In the simulation above an endpoint is asked about seven times a second. Once none has reported for this \
               long, only what this process knows counts.",
->>>>>>> work-c
     },
     Param {
         name: "slow_factor",

@@ -352,7 +352,7 @@ fn check_records(zone: &Section, zone_name: &str, findings: &mut Findings) {
         if !crate::form::is_domain(&name) || name.len() + zone_name.len() > 252 {
             findings
                 .add(Code::BadName, named.span, format!("\"{}\" is no name in the zone", named.name))
-                .help("labels are 1 to 63 letters, digits, - and _, parted by dots");
+                .help("labels are 1 to 63 letters, digits, - and _, separated by dots");
         }
         if !seen.insert(name.clone()) {
             findings

@@ -234,15 +234,6 @@ table! {
             name: "tolerate",
             kind: Kind::List(&Kind::Choice(tolerate::FAULTS)),
             absent: Absent::Means("none of them"),
-<<<<<<< HEAD
-            help: "Faults in the responses of old servers that are repaired, where a 502 would be the answer. \
-                   `chunk-size-padding`: white space after the chunk size. `bare-lf-head`: lines of a head that end in \
-                   LF alone. `folded-fields`: a field that goes on in the next line. `duplicate-content-length`: the same \
-                   length, stated more than once. `duplicate-chunked`: `Transfer-Encoding: chunked`, stated more than once. \
-                   `identity`: `Transfer-Encoding: identity`.",
-            why: "Readers disagree about such responses, and attackers use that. The 502's `reason` in the access log names \
-                  the word that would let a response through.",
-=======
             help: "Protocol faults in responses of old servers to repair instead of answering 502. \
                 `chunk-size-padding`: white space after a chunk size. `bare-lf-head`: head lines that end in a bare \
                 LF. `folded-fields`: fields continued on the next line. `duplicate-content-length`: the same length \
@@ -250,7 +241,6 @@ table! {
                 `identity`: `Transfer-Encoding: identity`.",
             why: "Parsers disagree about such responses, and attackers exploit that. The `reason` of the 502 in the \
                 access log names the word that would let the response through.",
->>>>>>> work-d
         };
         /// TLS with endpoints; `None` = plaintext.
         tls: Option<PoolTls> = Key {
