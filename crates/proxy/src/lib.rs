@@ -1,4 +1,4 @@
-//! How do bytes get there and back? evenkeel's proxying planes: HTTP, TCP, UDP. The folders have an order: each uses only
+//! evenkeel's proxying planes: HTTP, TCP, UDP. The folders have an order: each uses only
 //! those below it.
 //!
 //! 1. [`plan`]: a plan, the first or the next one, is prepared by the [`Proxy`] and applied to every worker in one go.

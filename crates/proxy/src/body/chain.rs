@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    /// Takes nothing.
+    /// A filter that never consumes its input.
     struct Stuck;
 
     impl BodyFilter for Stuck {

@@ -12,7 +12,7 @@ use evenkeel_wire::http1::response::{RequestContext, Towards};
 use std::cell::Cell;
 use std::task::{Context, Poll};
 
-/// One request of a client.
+/// Client side of a request: its body, and the way of its response.
 pub trait Downstream {
     /// The request as a side that sends and takes parts.
     type Parts<'p>: ClientParts
@@ -74,7 +74,7 @@ pub trait ClientParts {
     /// The request has ended, and the parts that follow are those of a tunnel.
     fn begin_tunnel(&self) {}
 
-    /// What is left at the end, where the connection carries other requests after this one.
+    /// Returns the unread rest of the connection, if it can carry requests after this one.
     fn into_rest(self) -> Option<Rest>
     where
         Self: Sized,
@@ -115,7 +115,7 @@ impl<P: ClientParts> ClientParts for &P {
 
 /// A request's connection when the request is over.
 pub struct Rest {
-    /// What is still to come of the request's body.
+    /// Framing state of the rest of the request's body.
     pub body: Body,
     /// Bytes that have come and were not used.
     pub behind: Buf,

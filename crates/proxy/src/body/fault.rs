@@ -1,4 +1,4 @@
-//! What went wrong with a request, whose fault was it, and what is the client told?
+//! Faults that end a request early: the side at fault, and the response for the client.
 
 use crate::body::response::Response;
 use crate::observe::end::Cause;
@@ -11,7 +11,7 @@ use evenkeel_wire::grpc::{self, Status};
 use evenkeel_wire::h2::ErrorCode;
 use evenkeel_wire::http1::{Reject, mend};
 
-/// What a code of HTTP/2 says (RFC 9113 section 7).
+/// Name of an HTTP/2 error code (RFC 9113 section 7).
 fn code_name(code: u32) -> String {
     let known = &CODES[..CODES.len() - 1];
     known.get(code as usize).map_or_else(|| format!("code {code}"), |name| name.to_ascii_uppercase())
@@ -38,7 +38,7 @@ pub struct Unfit {
     pub why: &'static str,
 }
 
-/// What ended a request early, once it was sent to an endpoint.
+/// Reason that a request ended early, once it was sent to an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The endpoint closed or reset the connection before the first byte of a response.
@@ -71,7 +71,7 @@ pub enum Fault {
     Request(Reject),
     /// A filter does not let a body pass.
     Unfit(Unfit),
-    /// The client went away.
+    /// The client closed or reset its connection.
     ClientGone,
     /// The endpoint did not send or take what was due in time.
     TimedOut(Due),
@@ -79,19 +79,18 @@ pub enum Fault {
     Idle,
     /// The deadline that the client of a gRPC call has set for it has passed.
     CallExpired,
-    /// The client did not.
+    /// The client did not send or read in time.
     ClientSlow,
     /// Another endpoint, asked as well, was faster.
     Overtaken,
     /// The endpoint answered with a status that is tried again.
     Refused {
-        /// The status.
         status: u16,
-        /// What it says of a gRPC call, if that is tried again.
+        /// gRPC status in the response, for calls that may be retried.
         grpc: Option<Status>,
         /// Its outcome for the balancer.
         outcome: Outcome,
-        /// Whether the connection can carry another request.
+        /// True if the connection can carry another request.
         reusable: bool,
         /// Seconds for which the endpoint keeps its connection, if it states them.
         kept_secs: Option<u32>,
@@ -128,7 +127,7 @@ impl Fault {
         upstream.as_tls().and_then(TlsStream::alert).map_or(Fault::NoResponse, Fault::Alerted)
     }
 
-    /// Who ended the request, as the log says it.
+    /// Side that ended the request, as logged.
     pub fn cause(self) -> Cause {
         match self {
             Fault::NoResponse
@@ -151,7 +150,7 @@ impl Fault {
         }
     }
 
-    /// How the endpoint's error is counted, if it was one.
+    /// Kind under which the endpoint's error is counted; `None` if the endpoint is not at fault.
     pub fn error_kind(self) -> Option<ErrorKind> {
         match self {
             Fault::NoResponse | Fault::CutShort | Fault::StreamReset(_) | Fault::Tunnel(Cause::Endpoint) => {
@@ -188,7 +187,7 @@ impl Fault {
         }
     }
 
-    /// What could be tried again.
+    /// Failure as retry rules classify it; `None` for faults that no retry can fix.
     pub fn failure(self) -> Option<Failure> {
         match self {
             // Nothing of a head was passed on, so a part of one is as good as none.
@@ -244,7 +243,7 @@ impl Fault {
         if let Fault::Refused { status, .. } = self { status } else { 0 }
     }
 
-    /// Whether the endpoint is to be named.
+    /// True if the endpoint is at fault, so that messages name it.
     pub fn is_of_endpoint(self) -> bool {
         matches!(self.cause(), Cause::Endpoint | Cause::EndpointSlow)
     }

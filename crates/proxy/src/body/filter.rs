@@ -31,8 +31,7 @@ pub trait BodyFilter {
 /// State of a body at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Nothing is left.
     Whole,
-    /// More is left, as `to` is full.
+    /// Input is left because `to` is full.
     More,
 }

@@ -15,11 +15,11 @@ const UNWRITTEN_MAX: usize = 4 * 1024;
 
 /// Parts out of the bytes of a connection.
 pub struct Reader {
-    /// The rest of the body.
+    /// Framing state of the rest of the body.
     pub body: Body,
-    /// Bytes that have come and were not looked at yet.
+    /// Bytes received and not yet parsed.
     pub came: Buf,
-    /// Content before them.
+    /// Parsed content, not yet taken.
     content: Buf,
 }
 
@@ -123,9 +123,9 @@ pub fn trailing(lines: &[u8]) -> Table {
 /// Sign by which a reader finds the end of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// The head states it.
+    /// The length is in the head.
     Stated,
-    /// The last chunk, and trailers behind it.
+    /// Ended by the last chunk, with trailers.
     Chunks,
     /// The end of the connection.
     Close,

@@ -4,18 +4,18 @@ use crate::body::part::Part;
 use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_wire::head::Table;
 
-/// What follows the head of a request to an endpoint that takes parts.
+/// Body of a request to an endpoint that takes parts, as far as it has arrived.
 #[derive(Default)]
 pub struct Message {
-    /// What came of the body with the head.
+    /// Part of the body that arrived with the head.
     pub content: Buf,
-    /// What came of the body since: so much as is kept to be sent again.
+    /// Part of the body that arrived since and is kept for a retry.
     pub kept: Vec<u8>,
     /// The fields behind its body, if that has come whole.
     pub trailers: Option<Table>,
-    /// Whether all of its body has come.
+    /// True once the whole body has arrived.
     pub whole: bool,
-    /// Whether it asks for a tunnel (RFC 8441), which not every endpoint takes.
+    /// True for a request to open a tunnel (RFC 8441), which not every endpoint accepts.
     pub tunnel: bool,
 }
 
@@ -50,7 +50,7 @@ impl Message {
         self.whole && is_one && self.content_len() <= CAPACITY
     }
 
-    /// What follows the head, a part after the other, as far as it has come.
+    /// Parts that follow the head, as far as they have arrived.
     pub fn parts(&self) -> impl Iterator<Item = Part> {
         let content = (!self.content.is_empty()).then(|| Part::Data(Buf::holding(self.content.filled())));
         let kept = self.kept.chunks(CAPACITY).map(|bytes| Part::Data(Buf::holding(bytes)));

@@ -1,16 +1,14 @@
-//! What does the body of a message consist of? Data, and perhaps fields behind it.
+//! Parts of a message body: data, and possibly trailer fields.
 
 use evenkeel_net::buffer::Buf;
 use evenkeel_wire::head::Table;
 
-/// A part of a body.
 #[derive(Debug)]
 pub enum Part {
     /// Some of its bytes, at least one.
     Data(Buf),
     /// Fields behind it; the end follows.
     Trailers(Table),
-    /// Nothing more follows.
     End,
 }
 

@@ -9,7 +9,7 @@ pub const TEXT: &str = "text/plain; charset=utf-8";
 /// A response of this side's own.
 #[derive(Debug)]
 pub struct Response {
-    /// The status.
+    /// HTTP status, 200 to 599.
     pub status: u16,
     /// Fields besides the type and the length of the body.
     pub fields: Table,
@@ -17,7 +17,7 @@ pub struct Response {
     pub content: Content,
 }
 
-/// The body of a response.
+/// Content of a response of this proxy's own.
 #[derive(Debug)]
 pub enum Content {
     /// The reason why no endpoint answers, for the log. The client sees a page, or a line with as much of the reason as its listener
@@ -27,9 +27,8 @@ pub enum Content {
     Malformed(Reject),
     /// The answer to a request for this side.
     Page {
-        /// The type of the body.
+        /// Value of `Content-Type`.
         media_type: &'static str,
-        /// The body; may be empty.
         body: Vec<u8>,
     },
 }

@@ -7,14 +7,13 @@ use evenkeel_wire::h2::Malformed;
 use evenkeel_wire::head::Table;
 use std::task::{Context, Poll};
 
-/// The head of a response.
+/// Head of an endpoint's response.
 #[derive(Debug)]
 pub struct Head {
     /// 100 to 999.
     pub status: u16,
     /// Its fields, without those of the connection.
     pub fields: Table,
-    /// Nothing follows.
     pub ends: bool,
     /// The endpoint closes its connection behind the response.
     pub closes: bool,
@@ -23,7 +22,7 @@ pub struct Head {
 /// A connection to an endpoint when its response is over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// It can carry another request.
+    /// The connection can carry another request.
     pub reusable: bool,
     /// Seconds for which the endpoint keeps it, if it states them.
     pub secs: Option<u32>,

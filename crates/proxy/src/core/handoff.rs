@@ -1,4 +1,4 @@
-//! Which worker serves a client? The one that accepted it, unless it has many more connections than another: the kernel
+//! Handoff of new connections between workers. The worker that accepted one serves it, unless it has many more than another: the kernel
 //! spreads clients by a hash, which is even over many short connections but not over some that stay.
 
 use evenkeel_net::counter::Counter;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tokio::sync::mpsc;
 
-/// How many more connections than the least loaded worker one may have before it hands over: so many, and a sixteenth.
+/// Lead over the least loaded worker from which a worker hands over, in connections; a sixteenth of its own is added.
 /// Below that, which short connections rarely leave, each is served where it was accepted.
 const SLACK: u64 = 4;
 
@@ -35,7 +35,7 @@ impl Handoff {
     }
 }
 
-/// What the workers know of each other.
+/// Connection counts and channels that workers share.
 pub struct Peers {
     /// Open connections by worker.
     open: Box<[Open]>,
@@ -46,9 +46,9 @@ pub struct Peers {
 #[derive(Default)]
 #[repr(align(128))]
 struct Open {
-    /// As it counts them itself; below zero, around the end of the numbers, where it closes what was handed to it.
+    /// Its own count. Wraps below zero when it closes connections that were handed to it.
     own: Counter,
-    /// Those handed to it, counted at once by the worker that hands them over, or several would choose the same.
+    /// Connections handed to it, counted immediately by the sender: otherwise several workers would choose the same target.
     handed: AtomicU64,
 }
 
@@ -60,7 +60,7 @@ impl Open {
 }
 
 impl Peers {
-    /// As many workers as there are doors to them.
+    /// Creates the state for as many workers as there are `doors`.
     pub fn new(doors: Vec<mpsc::UnboundedSender<Handoff>>) -> Peers {
         Peers { open: doors.iter().map(|_| Open::default()).collect(), doors }
     }
@@ -70,7 +70,7 @@ impl Peers {
         self.open[worker].own.add(1);
     }
 
-    /// It is closed; whether it was the last one.
+    /// Counts a closed connection; true if it was the worker's last.
     pub fn closed(&self, worker: usize) -> bool {
         self.open[worker].own.sub(1);
         self.open(worker) == 0

@@ -30,7 +30,7 @@ impl Default for IdleLimit {
 }
 
 impl IdleLimit {
-    /// Sets the limit.
+    /// Sets the limit, for the next connection that becomes idle.
     pub fn set(&self, most: usize) {
         self.most.set(most);
         self.make_room();

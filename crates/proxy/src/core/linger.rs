@@ -18,7 +18,6 @@ pub const LINGER: Duration = Duration::from_secs(2);
 /// Time and bytes that a client gets to end its side.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// Total time.
     pub time: Duration,
     /// Longest time without a byte.
     pub silence: Duration,

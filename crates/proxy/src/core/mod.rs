@@ -1,4 +1,4 @@
-//! What does serving need of its thread? The clock, the timers, the log, room for bytes, and what the worker is to do: all
+//! Thread state that serving needs: the clock, the timers, the log, scratch buffers, and the worker's command. All
 //! of it of one worker, so nothing is locked. [`idle_limit`] bounds the idle connections; [`linger`] ends a connection
 //! so that its last response arrives.
 
@@ -25,26 +25,24 @@ use tokio::sync::Notify;
 /// Small vectors that a worker keeps for the next request.
 const SCRATCH_KEPT: usize = 64;
 
-/// What a worker keeps whatever the plan says.
+/// State of a worker that does not depend on the plan.
 pub struct Core {
-    /// Which of the workers.
     pub index: usize,
     pub clock: CachedClock,
     pub wheel: Rc<Wheel>,
     pub log: RefCell<Option<AccessLog>>,
     pub command: Cell<Command>,
-    /// Which requests are explained, and those that were.
+    /// Explanations: the requests to explain, and those kept.
     pub explanations: Explanations,
-    /// Who watches requests.
     pub taps: Taps,
-    /// Which requests leave spans.
+    /// Rules for tracing, and the exporter.
     pub traces: Traces,
     scratch: RefCell<Vec<Vec<u8>>>,
     /// For the head of a response at hand.
     pub room: RefCell<Room>,
     rows: RefCell<Vec<Room>>,
     ids: RequestIds,
-    /// The other workers.
+    /// State shared with the other workers.
     pub peers: Arc<Peers>,
     /// The idle connections to endpoints.
     pub idle: IdleLimit,
@@ -55,7 +53,7 @@ pub struct Core {
 }
 
 impl Core {
-    /// That of worker number `index`, whose clock counts from `base`.
+    /// Creates the state of worker `index`, whose clock counts from `base`.
     pub fn new(index: usize, base: Base, peers: Arc<Peers>) -> Core {
         Core {
             index,
@@ -82,7 +80,7 @@ impl Core {
         self.scratch.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(1024))
     }
 
-    /// Takes a vector back.
+    /// Returns a scratch vector for reuse.
     #[inline]
     pub fn give_back(&self, vec: Vec<u8>) {
         if vec.capacity() > 0 {
@@ -113,7 +111,7 @@ impl Core {
         self.rows.borrow_mut().pop().unwrap_or_default()
     }
 
-    /// Takes room back.
+    /// Returns header rows for reuse.
     pub fn give_back_rows(&self, rows: Room) {
         let mut kept = self.rows.borrow_mut();
         if kept.len() < SCRATCH_KEPT && rows.capacity() > 0 {
@@ -121,7 +119,7 @@ impl Core {
         }
     }
 
-    /// An id for a request.
+    /// Generates an id for a request.
     pub fn next_request_id(&self) -> RequestId {
         self.ids.make()
     }
@@ -131,7 +129,7 @@ impl Core {
         self.peers.opened(self.index);
     }
 
-    /// A connection was closed.
+    /// Counts a closed connection; wakes the worker if it was the last one of a drain.
     pub fn connection_closed(&self) {
         if self.peers.closed(self.index) && self.command.get() != Command::Run {
             self.closed.notify_one();
@@ -143,7 +141,7 @@ impl Core {
         self.flows.set(self.flows.get() + 1);
     }
 
-    /// A flow has ended.
+    /// Counts an ended UDP flow; wakes the worker if it was the last one of a drain.
     pub fn flow_closed(&self) {
         self.flows.set(self.flows.get() - 1);
         if self.flows.get() == 0 && self.command.get() != Command::Run {
@@ -161,7 +159,7 @@ impl Core {
         self.log.borrow().as_ref().is_some_and(AccessLog::holds_lines)
     }
 
-    /// Whether no connection is open here, and no flow.
+    /// True if the worker has no open connection and no flow.
     pub fn serves_none(&self) -> bool {
         self.peers.open(self.index) == 0 && self.flows.get() == 0
     }

@@ -19,11 +19,10 @@ use std::rc::Rc;
 pub struct Exchange<'c> {
     /// The thread that serves it.
     pub(crate) core: &'c Core,
-    /// The peer that sent it.
+    /// Peer that sent the request.
     pub(crate) peer: &'c Peer<'c>,
-    /// The numbers of its listener.
+    /// Statistics of its listener.
     pub(crate) stats: &'c ListenerStats,
-    /// Its times so far.
     pub(crate) timing: Cell<Timing>,
     /// False if it cannot have passed a proxy before.
     pub(crate) has_passed_proxies: bool,
@@ -31,7 +30,7 @@ pub struct Exchange<'c> {
     pub(crate) said: Option<Box<Origin>>,
     /// The client, if a trusted proxy sent the request for it.
     pub(crate) origin: Option<IpAddr>,
-    /// The pool of its route.
+    /// Pool of its route; `None` if no route matched.
     pub(crate) pool: Option<&'c WorkerPool>,
     /// The endpoint that was picked.
     pub(crate) endpoint: Option<Rc<Endpoint>>,

@@ -35,17 +35,17 @@ pub trait Filter {
     }
 }
 
-/// What becomes of a request.
+/// Decision of a filter about a request.
 pub enum Verdict {
     /// The next filter looks at it.
     Next,
-    /// It goes no further.
+    /// Answers the request; no further filter and no endpoint sees it.
     Answer(Response),
     /// Something has to be asked for first. Nothing of the request is borrowed meanwhile, and no buffer is held for it.
     Wait(Waiting),
 }
 
-/// What a filter waits for. Once it is there, the filter looks at the request again by what it gave.
+/// Future that a filter waits for. Its result is passed to the filter's second look at the request.
 pub type Waiting = Pin<Box<dyn Future<Output = Resume>>>;
 
 /// The rest of a filter's look at a request.
@@ -61,9 +61,8 @@ pub struct RequestHead<'a, 'h, 'b> {
 
 /// The head of a final response, and the changes to it.
 pub struct ResponseHead<'a, 'h, 'b> {
-    /// The status.
     pub status: u16,
-    /// The fields as they came. Those that are left out go no further.
+    /// Fields as received. Those left out are not forwarded.
     pub fields: &'a mut Fields<'h, 'b>,
     /// Lines that are added, each with its end.
     pub added: &'a mut Vec<u8>,

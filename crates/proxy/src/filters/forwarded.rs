@@ -1,4 +1,4 @@
-//! What endpoints learn of the client: its address, scheme, host and certificate, and what trusted proxies said of them.
+//! Forwarding fields for endpoints: the client's address, scheme, host and certificate, and those reported by trusted proxies.
 
 use super::exchange::Exchange;
 use super::filter::{Filter, RequestHead, Verdict};

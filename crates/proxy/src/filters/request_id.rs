@@ -40,7 +40,7 @@ impl Filter for Id {
         Verdict::Next
     }
 
-    /// The id is told once.
+    /// Sends the id with the final response only.
     fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         if self.0.respond {
             head.fields.leave_out(&self.0.field);

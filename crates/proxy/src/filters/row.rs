@@ -9,17 +9,16 @@ use evenkeel_tls::Challenges;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A filter.
 pub struct Row {
-    /// Its name.
+    /// Name in explanations and in the reference.
     pub name: &'static str,
-    /// Which requests pass it.
+    /// Stage at which requests pass it.
     pub stage: Stage,
     /// The key that configures it; empty if it always is there.
     pub key: &'static str,
-    /// What it does.
+    /// Summary for the reference, as a sentence.
     pub summary: &'static str,
-    /// What it looks at besides heads of requests.
+    /// Parts of messages that it sees, in addition to request heads.
     pub looks_at: LooksAt,
     /// Builds it; `None` where it is not configured.
     pub build: fn(&Build<'_>) -> Option<Box<dyn Filter>>,
@@ -34,7 +33,7 @@ pub enum Stage {
     Route,
 }
 
-/// What a filter looks at besides heads of requests.
+/// Parts of messages that a filter sees, in addition to request heads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LooksAt {
     /// Heads of final responses.
@@ -43,9 +42,8 @@ pub struct LooksAt {
     pub bodies: bool,
 }
 
-/// What filters are built from.
+/// Configuration that filters are built from.
 pub struct Build<'b> {
-    /// The listener as planned.
     pub listener: &'b plan::Listener,
     /// The client addresses that are trusted, and the limits of each other one.
     pub(crate) admission: &'b Arc<Admission>,
@@ -59,10 +57,9 @@ pub struct Build<'b> {
 
 /// The route that filters are built for.
 pub struct Route<'b> {
-    /// The route as planned.
     pub plan: &'b plan::Route,
-    /// Its pool.
+    /// Pool of the route, as the worker has it.
     pub(crate) pool: &'b WorkerPool,
-    /// Which evenkeel this is.
+    /// Random id of this process, for loop detection.
     pub(crate) instance: u64,
 }

@@ -1,4 +1,4 @@
-//! How does one endpoint do with a request? Reached, sent to, listened to. Where the endpoint takes messages, [`on_stream`].
+//! Attempt of a request at one endpoint: connecting, sending, reading the response. [`on_stream`] is the variant for HTTP/2.
 
 mod moves;
 mod on_stream;

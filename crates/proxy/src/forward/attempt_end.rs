@@ -16,15 +16,15 @@ use evenkeel_balance::retry::Failure;
 use evenkeel_balance::{Clock, Instant, Slot};
 use std::rc::Rc;
 
-/// A try that failed.
+/// Failed attempt, and what follows from it.
 pub struct Failed {
-    /// Who ended it.
+    /// Side that ended the attempt.
     pub cause: Cause,
-    /// In which way, if another try could mend it.
+    /// Failure as retry rules classify it, if a retry could help.
     pub failure: Option<Failure>,
     /// True if the endpoint had the request and has done nothing for it.
     pub is_unprocessed: bool,
-    /// What the client is told if there is no other try; `None` if the client is gone.
+    /// Response for the client if there is no retry; `None` if the client is gone.
     pub reply: Option<Response>,
 }
 

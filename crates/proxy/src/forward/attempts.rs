@@ -1,4 +1,4 @@
-//! Which endpoints is a request sent to? One after another until one answers, as far as it may be tried again.
+//! Attempts of a request: one endpoint after another until one answers, within its retry rules.
 
 use crate::body::downstream::Downstream;
 use crate::body::response::Response;
@@ -117,7 +117,7 @@ fn unplaced(record: &Record<'_>, pool: &WorkerPool, none: NoPlace, last: Option<
     reply.map(|reply| last.unwrap_or(reply))
 }
 
-/// Whether there is another try; `None` for what no retry mends.
+/// Decides on a retry; `None` for failures that no retry can fix.
 fn decide<D: Downstream>(
     client: &Client<'_>,
     down: &D,

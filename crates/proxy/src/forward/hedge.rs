@@ -1,4 +1,4 @@
-//! Whose answer comes first? A second endpoint is asked as well when the first takes longer than the pool mostly does.
+//! Hedging: sends a copy of the request to a second endpoint when the first takes longer than usual for the pool.
 //! A tick of the wheel is longer than most waits for a second copy, so those wait by alarms; only routes that hedge pay.
 
 use crate::body::downstream::Downstream;
@@ -21,7 +21,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-/// What carries a copy of a request, and listens for its answer.
+/// Carrier of a copy of a request: sends it, and waits for the response.
 pub trait Lane: Sized {
     /// Sends all of the request to the endpoint, and waits until that says something.
     async fn ask(
@@ -135,7 +135,7 @@ enum Winner<L> {
     ClientGone,
 }
 
-/// Why a second connection is lost: it could not be reached, or closed without a word.
+/// Reason that the second copy failed: no connection, or one that closed without a response.
 pub enum Lost {
     Unreachable(Option<std::io::Error>),
     Closed,

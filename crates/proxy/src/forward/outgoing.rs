@@ -15,7 +15,7 @@ pub const REPLAY_MAX: usize = 8 * 1024;
 pub struct Outgoing<'w> {
     core: &'w Core,
     head: Head<'w>,
-    /// What is said of the request to each endpoint, besides the fields of its client.
+    /// Changes to the client's fields, the same for each endpoint.
     pub outfit: Outfit<'w>,
     /// Lines for the endpoint of the try at hand alone, each with its end.
     of_try: Vec<u8>,
@@ -35,9 +35,9 @@ pub struct Outgoing<'w> {
     message: Option<Box<Message>>,
 }
 
-/// The head of the client.
+/// Head as the client sent it.
 pub enum Head<'w> {
-    /// In bytes of its own.
+    /// Copied into a buffer of its own.
     Kept(KeptHead),
     /// In those that a protocol has decoded.
     Came(HeadParts<'w>),
@@ -45,14 +45,14 @@ pub enum Head<'w> {
     Gone,
 }
 
-/// What is said of a request to each endpoint, besides the fields of its client.
+/// Changes to the client's fields, the same for each endpoint.
 #[derive(Default)]
 pub struct Outfit<'w> {
-    /// Fields that are added, and what is put in the place of others.
+    /// Fields that are added or replaced.
     pub edits: Edits,
-    /// What becomes of the endpoint's connection.
+    /// `Connection` field for the endpoint.
     pub connection: Connection<'w>,
-    /// True if the endpoint takes parts.
+    /// True if the endpoint takes messages in parts, as HTTP/2 does.
     pub in_parts: bool,
     /// The scheme of the endpoint's connection.
     pub scheme: &'static str,
@@ -175,7 +175,7 @@ impl<'w> Outgoing<'w> {
         if self.head_len > 0 { &self.buf.filled()[..self.head_len + self.body_len] } else { &self.bytes }
     }
 
-    /// What is still to be sent.
+    /// Bytes of the request that are still to be sent.
     pub fn unsent(&self) -> &[u8] {
         &self.request()[self.sent..]
     }
@@ -185,12 +185,12 @@ impl<'w> Outgoing<'w> {
         self.sent += n;
     }
 
-    /// Whether nothing of it has left on the current connection.
+    /// True if nothing of it was sent on the current connection.
     pub fn is_whole(&self) -> bool {
         self.message.is_some() || (self.sent == 0 && !self.request().is_empty())
     }
 
-    /// Whether a copy of it may be kept.
+    /// True if it is small enough to keep a copy.
     pub fn is_small(&self) -> bool {
         let content = self.message().map_or(0, Message::content_len);
         self.request().len().max(content) <= REPLAY_MAX
@@ -213,7 +213,7 @@ impl<'w> Outgoing<'w> {
         }
     }
 
-    /// Whether all of the request is here, to be written and sent once more.
+    /// True if the whole request is still here, so that it can be sent once more.
     pub fn again(&self) -> bool {
         self.message.is_some() || !matches!(self.head, Head::Gone)
     }

@@ -1,4 +1,4 @@
-//! What has come for a stream that its task has not taken yet? Bytes, at most as many as its window; small pieces share memory,
+//! Bytes received for a stream and not yet taken by its task, at most as many as its window. Small pieces share memory,
 //! so that a peer that sends single bytes makes this side hold little more than them.
 
 use evenkeel_net::buffer::{Buf, CAPACITY};
@@ -11,7 +11,7 @@ const LARGE: usize = 8 * 1024;
 #[derive(Debug, Default)]
 pub struct Arrived {
     pieces: VecDeque<Piece>,
-    /// What it has taken of the windows: the padding too.
+    /// Bytes of flow control that it holds, including padding.
     flow: usize,
 }
 
@@ -57,7 +57,7 @@ impl Arrived {
         Some((buf, freed))
     }
 
-    /// What of the windows it holds without any bytes, which is free at once.
+    /// Takes the flow control held by padding alone, which can be returned immediately.
     pub fn take_padding(&mut self) -> usize {
         if self.pieces.is_empty() { std::mem::take(&mut self.flow) } else { 0 }
     }

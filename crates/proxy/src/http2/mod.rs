@@ -1,4 +1,4 @@
-//! How does a connection of HTTP/2 run, on either side? `evenkeel_wire::h2` decides what its bytes mean; here they move. A
+//! HTTP/2 connections, for both sides. `evenkeel_wire::h2` parses and frames; this module does the I/O. A
 //! [`Session`](session::Session) is a connection with its [`stream`]s, each of which a task of its own has in hand; one more task
 //! reads and writes for all of them ([`turn`]). [`arrived`] holds what came and was not taken yet, a [part](crate::body::part) at a time is taken
 //! and sent.

@@ -1,4 +1,4 @@
-//! What do the streams of a connection share? Its transport, the engine that knows what its bytes mean, and what each stream
+//! State shared by the streams of a connection: its transport, the protocol engine, and what each stream
 //! has received and has to send. All of it belongs to one worker.
 
 use super::arrived::Arrived;
@@ -19,9 +19,9 @@ pub(super) const BACKLOG_MAX: usize = 64 * 1024;
 /// Heads or pieces of data for which a stream that has ended keeps room: the first that a queue takes.
 const QUEUED_KEPT: usize = 4;
 
-/// One connection.
+/// HTTP/2 connection of one worker.
 pub struct Session {
-    /// What carries it.
+    /// Transport of the connection, plain or TLS.
     pub transport: Transport,
     pub(super) state: RefCell<State>,
     /// Bytes that came, and are less than a frame: a connection that waits holds no buffer.
@@ -30,7 +30,7 @@ pub struct Session {
     pub(super) is_behind: Cell<bool>,
 }
 
-/// What changes.
+/// Mutable part of a session.
 pub(super) struct State {
     pub engine: Connection,
     pub streams: SlotTable<Stream>,
@@ -53,17 +53,17 @@ pub(super) struct State {
     pub resets: Vec<u32>,
     /// Interim heads that were dropped since this was last taken.
     pub interim_dropped: u64,
-    /// What is to be woken when the state is borrowed no more.
+    /// Wakers to wake once the state is no longer borrowed.
     late: Vec<WakerSlot>,
 }
 
-/// One stream. Its slot is used again.
+/// State of a stream. Slots are reused.
 #[derive(Default)]
 pub(super) struct Stream {
     pub id: StreamId,
     /// Heads of responses that came.
     pub heads: VecDeque<Head>,
-    /// Interim heads that came.
+    /// Number of interim responses received.
     pub interim: u32,
     pub arrived: Arrived,
     /// Bytes of the windows that are taken by the part that its task has in hand: free when the task takes the next part, so that
@@ -72,22 +72,20 @@ pub(super) struct Stream {
     pub trailers: Option<Table>,
     /// The peer sends nothing more.
     pub is_received: bool,
-    /// Data to be sent.
     pub pending: Buf,
     pub last: Last,
-    /// The end was sent.
+    /// True once END_STREAM was sent.
     pub is_sent: bool,
-    /// Whether the list of streams that have something to send has it.
+    /// True while it is in the list of streams with something to send.
     pub is_ready: bool,
     /// Its task waits until it can send more.
     pub wants_room: bool,
-    /// How it ended, if early.
     pub lost: Option<Lost>,
     /// The rule that the peer broke, if that ended the stream.
     pub broken: Option<Malformed>,
     /// Its task has let go of it.
     pub is_released: bool,
-    /// What is sent first: 0 to 7 (RFC 9218).
+    /// Urgency, 0 (first) to 7 (RFC 9218).
     pub urgency: u8,
     pub waker: Option<WakerSlot>,
 }
@@ -107,25 +105,24 @@ impl Stream {
         *self = Stream { heads, arrived, ..Stream::default() };
     }
 
-    /// Whether it has something to send.
+    /// True if it has something to send.
     pub fn has_more(&self) -> bool {
         !self.pending.is_empty() || !matches!(self.last, Last::Open)
     }
 }
 
-/// What follows the data that a stream has to send.
+/// Continuation after a stream's pending data.
 #[derive(Default)]
 pub(super) enum Last {
-    /// It is not known yet.
+    /// Not known yet: more data may follow.
     #[default]
     Open,
-    /// Its end.
     End,
-    /// Fields, and its end.
+    /// Trailers follow, with END_STREAM.
     Trailers(Table),
 }
 
-/// How a stream ended before its end.
+/// Reason of a stream's early end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
     /// The peer has reset it, with this code.
@@ -201,7 +198,7 @@ impl Session {
         Ok(StreamHandle::new(self.clone(), key))
     }
 
-    /// Whether a frame or a head has begun that is not whole; data may come in parts.
+    /// True within an incomplete frame or head; DATA frames may arrive in parts.
     pub fn is_within_head(&self) -> bool {
         !self.held.borrow().is_empty() || self.state.borrow().engine.is_within_head()
     }
@@ -250,7 +247,6 @@ impl State {
         self.streams.at_mut(key.slot())
     }
 
-    /// How many streams are open.
     pub fn count(&self) -> usize {
         self.by_id.len()
     }
@@ -279,7 +275,6 @@ impl State {
         }
     }
 
-    /// A stream ends early.
     pub fn lose(&mut self, key: Key, lost: Lost) {
         let stream = self.stream(key);
         if stream.lost.is_some() {

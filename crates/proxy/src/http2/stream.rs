@@ -1,5 +1,5 @@
-//! What does a stream's task do with it? It takes what has come, a part at a time, and sends, a part at a time. Letting go of a
-//! stream ends it.
+//! Handle of a stream's task: takes received parts one at a time, and sends parts one at a time. Dropping the
+//! handle ends the stream.
 
 use super::session::{BACKLOG_MAX, Last, Lost, Session, State};
 use crate::body::part::{Gone, Part};
@@ -10,7 +10,7 @@ use evenkeel_wire::head::Table;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// One stream, as its task has it.
+/// Stream as its task sees it.
 pub struct StreamHandle {
     session: Rc<Session>,
     key: Key,
@@ -33,7 +33,6 @@ impl StreamHandle {
         })
     }
 
-    /// How it ended, if early.
     pub fn lost(&self) -> Option<Lost> {
         self.session.change(|state| state.stream(self.key).lost)
     }
@@ -117,7 +116,7 @@ impl StreamHandle {
         })
     }
 
-    /// Whether the part that was sent last cannot leave yet: the peer's window is closed, or it does not read.
+    /// True if the last part is stuck: the peer's window is closed, or it does not read.
     pub fn is_held_back(&self) -> bool {
         self.session.change(|state| {
             let stream = state.stream(self.key);
@@ -169,7 +168,7 @@ impl StreamHandle {
         });
     }
 
-    /// What is sent first: 0 is the most urgent, 7 the least, 3 what is usual (RFC 9218).
+    /// Sets the urgency: 0 is the most urgent, 7 the least, 3 the default (RFC 9218).
     pub fn set_urgency(&self, urgency: u8) {
         self.session.change(|state| state.stream(self.key).urgency = urgency.min(7));
     }

@@ -1,4 +1,4 @@
-//! What does the task of a connection do when it has its turn? It writes what is to be written, all in one go, then reads, and gives
+//! Turn of a connection's task. It writes everything pending at once, then reads, and gives
 //! each stream what has come for it. The streams that this wakes have their turns before its next one, so what they say leaves
 //! together.
 
@@ -57,7 +57,6 @@ fn give_room_back(output: &mut Vec<u8>) {
 /// Room for parts of frames that a connection keeps.
 const HELD_KEPT: usize = 1024;
 
-/// How a connection ends.
 #[derive(Debug)]
 pub enum Ended {
     /// The peer has closed it, or it was lost.
@@ -66,15 +65,15 @@ pub enum Ended {
     Failed(ConnectionError),
 }
 
-/// What each side does with what it alone gets.
+/// Behaviour that differs between the client and the server side.
 pub trait Role {
-    /// A request has begun. What becomes of it is told when all is read that has come.
+    /// Handles the head of a new request. What happens to it is reported after everything received has been read.
     fn on_begin(&self) {}
 
     /// The peer has begun a request.
     fn on_request(&self, stream: StreamHandle, head: Head);
 
-    /// Bytes have come.
+    /// Counts received bytes.
     fn on_read(&self, bytes: usize);
 
     /// The peer has begun a request, and has taken it back before its turn.
@@ -107,7 +106,7 @@ pub trait Role {
         let _ = (by_peer, code);
     }
 
-    /// What the peer allows has changed.
+    /// Handles a change of the peer's limits.
     fn on_limits(&self) {}
 
     /// The peer takes no more requests: none above this stream, for the reason of this code.
@@ -279,14 +278,13 @@ impl Session {
         }
     }
 
-    /// Whether all that was to be written is.
+    /// True if everything pending has been written.
     pub fn is_written(&self) -> bool {
         let mut state = self.state.borrow_mut();
         state.backlog() == 0 && state.ready.is_empty()
     }
 }
 
-/// What the role hears of.
 enum News {
     Request(Key, Head),
     Refused(Box<Refused>),

@@ -1,4 +1,4 @@
-//! What is there for this host? The exact host, then wildcards from the longest suffix on. A look costs one probe for each
+//! Map from host patterns to values: the exact host first, then wildcards from the longest suffix. A lookup costs one probe for each
 //! label of the host, however many wildcards there are.
 
 use evenkeel_config::plan::HostPattern;
@@ -21,7 +21,7 @@ impl<T> Default for ByHost<T> {
 }
 
 impl<T> ByHost<T> {
-    /// Whether there is no pattern.
+    /// True if it has no patterns.
     pub fn is_empty(&self) -> bool {
         self.exact.is_empty() && self.wildcard.is_empty()
     }
@@ -40,7 +40,7 @@ impl<T> ByHost<T> {
         }
     }
 
-    /// The value of a pattern.
+    /// Value stored for a pattern itself.
     pub fn get(&self, host: &HostPattern) -> Option<&T> {
         match host {
             HostPattern::Exact(host) => self.exact(host.as_bytes()),
@@ -58,7 +58,7 @@ impl<T> ByHost<T> {
         self.exact.get(host)
     }
 
-    /// The value of a wildcard.
+    /// Value stored for a wildcard's suffix.
     pub fn wildcard(&self, suffix: &[u8]) -> Option<&T> {
         self.wildcard.get(suffix)
     }

@@ -1,4 +1,4 @@
-//! What do the requests of one client connection share? Their worker, their listener and their peer.
+//! State shared by the requests of a client connection: their worker, listener and peer.
 
 use super::rules::Listener;
 use crate::core::linger::{Patience, linger};
@@ -13,11 +13,11 @@ use std::task::Poll;
 
 /// A client connection, whatever it speaks. Its socket is not seen here.
 pub struct Client<'c> {
-    /// What serving it needs of its thread.
+    /// Thread state of its worker.
     pub core: &'c Core,
-    /// Where it came in.
+    /// Listener that accepted it.
     pub listener: &'c Listener,
-    /// Who it is.
+    /// Address and identity of the peer.
     pub peer: Peer<'c>,
 }
 
@@ -47,7 +47,7 @@ impl<'c> Client<'c> {
         linger(transport, timer, patience, self.core, &self.listener.stats, &self.listener.gone).await;
     }
 
-    /// Whether its connection is to end after the request that runs, if one does.
+    /// True if the connection ends after the current request, if any.
     pub fn is_ending(&self) -> bool {
         self.core.command.get() != Command::Run || self.listener.gone.get()
     }

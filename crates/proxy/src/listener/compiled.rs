@@ -15,9 +15,8 @@ use std::sync::Arc;
 
 /// Values made from the plan of one listener, once for all workers.
 pub struct Compiled {
-    /// Finds a request's route.
     pub router: Router,
-    /// Finds a session's route, where requests are not read.
+    /// Router of sessions, where requests are not read.
     pub tcp: Option<TlsRoutes>,
     /// TLS with clients; `None` = it is not spoken.
     pub tls: Option<ListenerTls>,
@@ -42,7 +41,7 @@ pub struct Prepared<'p> {
 }
 
 impl Compiled {
-    /// Those of each listener, in the order of the plan, as are `shared`.
+    /// Compiles every listener, in the order of the plan, like `shared`.
     pub fn of_plan(plan: &Plan, prepared: &Prepared<'_>, shared: &[Shared]) -> Vec<Arc<Compiled>> {
         let (routers, tcp) = (Router::of_plan(plan), TlsRoutes::of_plan(plan));
         let routes = routers.into_iter().zip(tcp);

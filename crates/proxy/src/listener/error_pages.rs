@@ -1,4 +1,4 @@
-//! Which page does a client see when no endpoint's response goes to it? One of its route, or else one of its listener; mostly
+//! Error pages, for clients that get no endpoint's response: one of the route, or else one of the listener. Mostly
 //! there is none, and it reads a line of text.
 
 use crate::listener::route::RouteId;
@@ -17,16 +17,14 @@ pub struct ErrorPage {
     statuses: RangeInclusive<u16>,
     /// For `Content-Type`.
     pub media_type: Box<str>,
-    /// What the client sees.
     pub body: Arc<[u8]>,
 }
 
-/// The pages of a plan.
 #[derive(Debug, Default)]
 pub struct ErrorPages {
     /// By listener, those for fewer statuses first.
     listeners: HashMap<Arc<str>, Vec<ErrorPage>>,
-    /// By route, likewise.
+    /// Pages by route, likewise.
     routes: HashMap<RouteId, Vec<ErrorPage>>,
 }
 
@@ -47,7 +45,7 @@ impl ErrorPages {
         Ok(pages)
     }
 
-    /// The page for a status.
+    /// Finds the page for a status.
     pub fn find(&self, listener: &str, route: RouteId, status: u16) -> Option<&ErrorPage> {
         let owners = [self.routes.get(&route), self.listeners.get(listener)];
         owners.into_iter().flatten().find_map(|pages| pages.iter().find(|page| page.statuses.contains(&status)))

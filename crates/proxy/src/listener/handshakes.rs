@@ -17,7 +17,7 @@ use std::task::{Context, Waker};
 /// away for a newcomer of the same standing.
 const GRACE_NS: u64 = 1_000_000_000;
 
-/// Places of one kind.
+/// Limit on concurrent handshakes of one kind.
 pub struct Places {
     table: RefCell<Table>,
     /// Nanoseconds for which a client keeps its place although one comes whose address has no more places than its own.

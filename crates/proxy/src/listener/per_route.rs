@@ -1,4 +1,4 @@
-//! What does a worker keep for each route? It is made at the route's first request: of a large plan's routes, most see none
+//! Per-route state of a worker, created at the route's first request: of a large plan's routes, most see none
 //! on most workers.
 
 use crate::filters::list::Filters;
@@ -15,10 +15,9 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What a worker has for each route, whichever listener its requests come in by.
+/// Per-route state that does not depend on the listener.
 #[derive(Default)]
 pub struct Routes {
-    /// The routes as planned.
     pub planned: Arc<[plan::Route]>,
     pools: Box<[Rc<WorkerPool>]>,
     retries: Box<[OnceCell<Rc<Retries>>]>,
@@ -42,13 +41,12 @@ impl Routes {
         self.pools.get(route)
     }
 
-    /// What its requests may try again.
+    /// Retry rules and budget of a route.
     pub fn retries(&self, route: RouteId, worker: usize, clock: &CachedClock) -> &Retries {
         let new = || Rc::new(Retries::new(&self.planned[route], worker, self.workers, clock.now()));
         self.retries[route].get_or_init(new)
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.pools.len()
     }
@@ -57,23 +55,23 @@ impl Routes {
 /// Routes that share an allocation.
 const BLOCK: usize = 64;
 
-/// What a worker notes of each route of one listener, and of requests that no route took, whose index is behind the last.
+/// Per-route state of a listener; the index after the last route is for requests that no route matched.
 pub struct PerRoute {
     blocks: Box<[OnceCell<Box<Block>>]>,
     stats: Arc<RouteTable>,
-    /// Which evenkeel this is.
+    /// Random id of this process, for loop detection.
     pub instance: u64,
 }
 
 type Block = [OnceCell<Box<Noted>>; BLOCK];
 
-/// What is noted of one route.
+/// State of a route at a listener.
 pub struct Noted {
-    /// Its numbers.
+    /// Statistics of the route at this listener.
     pub stats: Arc<RouteStats>,
-    /// How the access log calls it.
+    /// Names for the access log.
     pub named: Named,
-    /// The filters that its requests pass.
+    /// Filters that its requests pass.
     pub filters: Filters,
 }
 
@@ -84,7 +82,7 @@ impl PerRoute {
         PerRoute { blocks, stats, instance }
     }
 
-    /// What is noted of a route of the plan. `filters`: builds those of a route.
+    /// Returns the state of a route, created at its first use. `filters` builds the filters of a route.
     pub fn of(&self, id: RouteId, route: Option<&plan::Route>, filters: impl FnOnce() -> Filters) -> &Noted {
         let block = self.blocks[id / BLOCK].get_or_init(|| Box::new([const { OnceCell::new() }; BLOCK]));
         block[id % BLOCK].get_or_init(|| self.first(route, filters))

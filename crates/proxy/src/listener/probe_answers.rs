@@ -1,4 +1,4 @@
-//! How does a listener answer probes by datagram? At its own addresses and ports, each worker by a socket of its own.
+//! Answers of a listener to UDP load probes, at its own addresses and ports, with a socket for each worker.
 
 use crate::core::Core;
 use crate::listener::rules::Listener;
@@ -29,9 +29,9 @@ pub fn open(addr: SocketAddr, workers: usize) -> io::Result<Vec<UdpSocket>> {
 
 /// A socket at which a worker answers probes, until dropped.
 pub struct Answering {
-    /// Its address.
+    /// Address that the socket is bound to.
     pub addr: SocketAddr,
-    /// Whose load is asked for there.
+    /// Listener whose load it reports.
     pub listener: Rc<RefCell<Rc<Listener>>>,
     task: Task,
 }

@@ -1,4 +1,4 @@
-//! Which pool gets this request? Host, then path; the most specific wins, whatever the order in the configuration.
+//! Routing of requests by host, then path; the most specific wins, whatever the order in the configuration.
 
 use super::by_host::ByHost;
 use evenkeel_config::Plan;
@@ -23,15 +23,13 @@ pub struct Router {
 
 type Paths = matchit::Router<RouteId>;
 
-/// The routes of each host.
 #[derive(Debug, Default)]
 struct Hosts {
     named: ByHost<Paths>,
-    /// For any host.
     any: Option<Paths>,
 }
 
-/// The same, before it is a router: routes that name the listener come first.
+/// Routes by host while a router is built: routes that name the listener come first.
 #[derive(Debug, Default)]
 struct Ids {
     named: ByHost<Vec<RouteId>>,
@@ -150,7 +148,7 @@ fn takes_all(route: &Route) -> bool {
     route.hosts.is_empty() && takes_any(&route.path)
 }
 
-/// Whether every path matches: none was given, or just a rest (`/{*rest}`).
+/// True if every path matches: none was given, or just a rest (`/{*rest}`).
 fn takes_any(path: &PathPattern) -> bool {
     match path {
         PathPattern::Any => true,

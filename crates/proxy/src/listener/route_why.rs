@@ -1,4 +1,4 @@
-//! Which route takes a request, and why do the others not? For people who ask; requests ask the [`router`](super::route).
+//! Explanation of routing: the route that takes a request, and why the others do not. Requests themselves use the [`router`](super::route).
 
 use super::route::Router;
 use evenkeel_config::Plan;
@@ -6,11 +6,11 @@ use evenkeel_config::plan::{HostPattern, Mode, PathPattern, Route};
 use evenkeel_view::picks::{Considered, Routed};
 use std::sync::Arc;
 
-/// What becomes of a request for this host (as a client writes it) and path at a listener: that of the name, or else the first
+/// Explains the routing of this host (as a client writes it) and path at the named listener, or else at the first
 /// for HTTP.
 ///
 /// # Errors
-/// There is no such listener.
+/// There is no HTTP listener of this name.
 pub fn explain(plan: &Plan, listener: Option<&str>, host: &str, path: &str) -> Result<Routed, String> {
     let http = || plan.listeners.iter().enumerate().filter(|(_, listener)| listener.mode == Mode::Http);
     let found = http().find(|(_, of)| listener.is_none_or(|name| *of.name == *name));

@@ -23,19 +23,19 @@ use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// One listener as one worker sees it: what its connections hold on to while the rules change.
+/// Listener of a worker. Its connections hold it while its rules change.
 pub struct Listener {
     /// Its name, which makes it the same listener in the next plan.
     pub name: Arc<str>,
     /// Open connections over all workers.
     pub open: Arc<Total>,
-    /// Its numbers.
+    /// Statistics of the listener, on this worker.
     pub stats: Arc<ListenerStats>,
-    /// Whether it is in the plan no more: its connections end after their request.
+    /// True once it has left the plan: its connections end after their request.
     pub gone: Cell<bool>,
-    /// Whether the time of those connections is over.
+    /// True once the time of those connections is over.
     pub cut: Cell<bool>,
-    /// Clients whose ClientHello has not come whole.
+    /// Clients whose ClientHello is incomplete.
     pub hellos: Places,
     /// Handshakes of TLS that are under way, from a whole ClientHello on.
     pub handshakes: Places,
@@ -48,7 +48,7 @@ pub struct Rules {
     pub plan: Arc<plan::Listener>,
     /// Values made from the plan, once for all workers.
     pub compiled: Arc<Compiled>,
-    /// Counts over all workers.
+    /// Counts shared by all workers.
     pub shared: Shared,
     /// Tells balancers in front how busy the listener is.
     pub reporter: Option<Rc<Reporter>>,
@@ -67,7 +67,7 @@ pub struct Rules {
 /// Counts of one listener that all workers have in common, and all plans in which it is.
 #[derive(Clone)]
 pub struct Shared {
-    /// Open connections.
+    /// Number of open connections over all workers.
     pub open: Arc<Total>,
     /// Connections and requests of each client address.
     pub per_address: Arc<PerAddress>,
@@ -113,7 +113,7 @@ impl Listener {
         (rules.compiled.limits, rules.plan.timeouts)
     }
 
-    /// Whether requests are not read, and whether TLS is spoken.
+    /// True if sessions are relayed without reading requests, and true if it terminates TLS.
     pub fn is_tcp_is_tls(&self) -> (bool, bool) {
         let rules = self.peek();
         (rules.compiled.tcp.is_some(), rules.compiled.tls.is_some())
@@ -126,7 +126,7 @@ impl Listener {
 }
 
 impl Rules {
-    /// Whether nothing happens before clients have sent something.
+    /// True if the client always sends first.
     pub fn clients_speak_first(&self) -> bool {
         let compiled = &self.compiled;
         compiled.tls.is_some() || compiled.tcp.as_ref().is_none_or(|routes| routes.by_hello())
@@ -143,7 +143,7 @@ impl Rules {
         self.routes.pool(route).expect("a router has routes of its plan")
     }
 
-    /// What requests of a route may try again.
+    /// Retry rules and budget of a route.
     pub fn retries(&self, route: RouteId, core: &Core) -> &Retries {
         self.routes.retries(route, core.index, &core.clock)
     }

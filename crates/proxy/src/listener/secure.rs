@@ -91,7 +91,7 @@ async fn shake<'t, 'c>(
     }
 }
 
-/// What endpoints and the access log are told of the client's certificate, which was verified.
+/// Fields about the client's verified certificate, for endpoints and the access log.
 fn of_certificate(info: &Info) -> Note {
     let identity = info.peer_certificates.first().and_then(Identity::of);
     let verified = if identity.is_some() { "SUCCESS" } else { "NONE" };

@@ -1,4 +1,4 @@
-//! What does a listener need to speak TLS? What handshakes are agreed by, which may be another one for each, and how many
+//! TLS of a listener: the configuration for handshakes, which may change from one to the next, and the limit on how many
 //! there may be at once.
 
 use evenkeel_config::plan;
@@ -13,7 +13,6 @@ pub type Current = dyn Fn() -> Arc<ServerConfig> + Send + Sync;
 /// holds a socket and a task of some KiB, and the work of a handshake is still to come.
 const HELLOS: usize = 4;
 
-/// TLS at one listener.
 #[derive(Clone)]
 pub struct ListenerTls {
     current: Arc<Current>,
@@ -32,7 +31,7 @@ impl ListenerTls {
         self.plan.handshakes.saturating_mul(HELLOS)
     }
 
-    /// For the next handshake.
+    /// Configuration for the next handshake.
     pub fn config(&self) -> Arc<ServerConfig> {
         (self.current)()
     }

@@ -1,4 +1,4 @@
-//! Which pool gets this session? That of its listener; or where clients speak TLS, which is passed through, a route for the
+//! Routing of sessions: the listener's pool; or, for TLS that is passed through, a route for the
 //! server and the protocol that they ask for: the most specific, whatever the order in the configuration.
 
 use super::by_host::ByHost;
@@ -26,7 +26,7 @@ struct ByAlpn {
 }
 
 impl TlsRoutes {
-    /// Those of each listener for sessions, in the order of the plan. The plan has no two that are equally specific.
+    /// Builds the routers of all session listeners, in the order of the plan. The plan has no two equally specific routes.
     pub fn of_plan(plan: &Plan) -> Vec<Option<TlsRoutes>> {
         let is_tcp = |listener: &&Arc<Listener>| listener.mode == Mode::Tcp;
         let tcp = plan.listeners.iter().filter(is_tcp);
@@ -55,7 +55,7 @@ impl TlsRoutes {
         route.hosts.iter().for_each(|host| self.named.entry(host).push(row()));
     }
 
-    /// Whether it matters what clients ask for.
+    /// True if the ClientHello decides the route.
     pub fn by_hello(&self) -> bool {
         !(self.named.is_empty() && self.any.is_empty())
     }

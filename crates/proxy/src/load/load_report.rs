@@ -1,4 +1,4 @@
-//! How busy is the application behind a listener? What an evenkeel that stands beside one tells balancers in front: the
+//! Load report of the application behind a listener, for balancers in front: the
 //! requests in flight through the listener, exactly, over all workers and those that wait; and what a request takes at
 //! that load.
 
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::SystemTime;
 
-/// What the workers share of one listener's load. Relaxed throughout: each number stands for itself.
+/// Load of a listener, shared by the workers. Relaxed throughout: no number depends on another.
 #[derive(Debug)]
 pub struct SharedLoad {
     in_flight: AtomicU32,
@@ -31,10 +31,10 @@ impl Default for SharedLoad {
     }
 }
 
-/// One worker's side of a listener that reports.
+/// Reporting listener, as one worker sees it.
 #[derive(Debug)]
 pub struct Reporter {
-    /// What is told, and where.
+    /// Configuration of the reports.
     pub plan: ReportLoad,
     shared: Arc<SharedLoad>,
     /// Stays when the plan changes.
@@ -50,17 +50,17 @@ pub struct Working<'r> {
 }
 
 impl Reporter {
-    /// As planned; `before` is who reported for the same listener until now.
+    /// Creates a reporter; `before` is the listener's previous one, whose estimate continues.
     pub fn new(plan: ReportLoad, shared: Arc<SharedLoad>, before: Option<&Reporter>) -> Reporter {
         Reporter { plan, shared, estimate: before.map(|before| before.estimate.clone()).unwrap_or_default() }
     }
 
-    /// Counts a request.
+    /// Counts a request as in flight, until the result is dropped.
     pub fn begin(&self) -> Working<'_> {
         Working { reporter: self, found: self.shared.in_flight.fetch_add(1, Relaxed) }
     }
 
-    /// The load now.
+    /// Returns the report for this moment.
     pub fn load(&self, now: Instant) -> LoadReport {
         self.load_beside(0, now)
     }
@@ -81,7 +81,7 @@ impl Reporter {
 }
 
 impl Working<'_> {
-    /// Who reports.
+    /// Reporter of the listener.
     pub fn reporter(&self) -> &Reporter {
         self.reporter
     }

@@ -1,4 +1,4 @@
-//! How busy are endpoints? [`reports`] takes what they say, [`probe`] asks them. What this process says of itself is a
+//! Load of endpoints: [`reports`] reads it, [`probe`] requests it. What this process reports of itself is a
 //! [`load_report`].
 
 pub mod load_report;

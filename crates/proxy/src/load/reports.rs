@@ -1,5 +1,5 @@
-//! What is made of what endpoints say of their load? Each report is read, counted, shown, and given to the pool's balancer;
-//! one that is not gone by is counted too, and its request never hears of it.
+//! Load reports of endpoints: each is parsed, counted, shown, and given to the pool's balancer;
+//! an ignored one is counted too, without effect on its request.
 
 use crate::observe::dropped_report::Dropped;
 use crate::upstream::pool::{Endpoint, WorkerPool};
@@ -10,7 +10,7 @@ use evenkeel_wire::orca::{self, Form, Malformed, Report};
 use std::cell::Ref;
 use std::rc::Rc;
 
-/// How a report came: with a response, or as the answer to a probe.
+/// Transport of a report: with a response, or as the answer to a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Came {
     InBand(Form),
@@ -36,7 +36,7 @@ pub struct Received {
     at: Instant,
 }
 
-/// How old a report may be when its response ends.
+/// Maximum age of a report when its response ends.
 const AGE_MAX_NS: u64 = 1_000_000_000;
 
 impl WorkerPool {

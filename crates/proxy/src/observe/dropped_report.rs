@@ -1,25 +1,24 @@
-//! Why was a report of an endpoint's load not gone by?
+//! Reasons to ignore a load report.
 
 use evenkeel_balance::Refused;
 use evenkeel_wire::orca::Malformed;
 
-/// Why a report was not gone by.
+/// Reason to ignore a load report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dropped {
-    /// It cannot be read.
+    /// The report cannot be parsed.
     Malformed(Malformed),
-    /// It is not believed.
+    /// The report is not plausible.
     Refused(Refused),
     /// Its response took so long that it is no news.
     Stale,
-    /// It says how busy the endpoint is, but not with how many requests: shown, and nothing else.
+    /// The report has a utilization but no requests in flight: it is shown, and not used.
     UtilizationOnly,
 }
 
 impl Dropped {
     const AFTER_MALFORMED: usize = Malformed::ALL.len();
     const AFTER_REFUSED: usize = Dropped::AFTER_MALFORMED + Refused::ALL.len();
-    /// How many there are.
     pub const COUNT: usize = Dropped::AFTER_REFUSED + 2;
 
     /// Its number among the counters.

@@ -1,5 +1,5 @@
-//! Who ended a request, and where was it? One row for each answer: the letters of the access log, the labels of the
-//! metrics and the reference page are made of them.
+//! End of requests: the side that ended one, and its phase. A row for each: the letters of the access log, the labels of the
+//! metrics and the reference page are generated from them.
 
 macro_rules! answers {
     ($(#[$doc:meta])* $of:ident: $($name:ident $letter:literal $label:literal $text:literal,)*) => {
@@ -14,23 +14,21 @@ macro_rules! answers {
             /// Labels of the metrics, in the same order.
             pub const LABELS: [&str; [$($letter,)*].len()] = [$($label,)*];
 
-            /// Its label.
             pub fn label(self) -> &'static str {
                 match self { $($of::$name => $label,)* }
             }
 
-            /// What the access log writes.
+            /// Letter in the access log.
             pub fn letter(self) -> u8 {
                 match self { $($of::$name => $letter,)* }
             }
 
-            /// What it means, for people.
+            /// Meaning, for the reference page.
             pub fn text(self) -> &'static str {
                 match self { $($of::$name => $text,)* }
             }
         }
 
-        /// The first.
         impl Default for $of {
             fn default() -> $of {
                 $of::ALL[0]
@@ -40,7 +38,7 @@ macro_rules! answers {
 }
 
 answers! {
-    /// Who ended a request or a session; the first letter of its end, as in HAProxy's log.
+    /// Side that ended a request or session; the first letter of its end, as in HAProxy's log.
     Cause:
     Normal b'-' "normal" "normal end",
     Client b'C' "client" "the client closed or reset the connection",
@@ -52,7 +50,7 @@ answers! {
 }
 
 answers! {
-    /// Where in its life a request is; the second letter of its end.
+    /// Phase of a request; the second letter of its end.
     Phase:
     Request b'R' "request" "reading the request, or the ClientHello of a session",
     Queue b'Q' "queue" "waiting in the queue for an endpoint",

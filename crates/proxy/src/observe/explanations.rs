@@ -24,20 +24,20 @@ const ARMED_MAX: usize = 64;
 /// A secret that is shorter could be guessed.
 const TOKEN_MIN: usize = 16;
 
-/// Which requests a plan wants explained.
+/// Requests that a plan wants explained.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     sample: f64,
-    /// How many one worker keeps.
+    /// Number of explanations that a worker keeps.
     keep: usize,
     token: Option<Arc<[u8]>>,
 }
 
 impl Wanted {
-    /// As planned, for one of so many workers.
+    /// Builds the rules of a plan, for one of `workers` workers.
     ///
     /// # Errors
-    /// The file of the secret cannot be read, or that is too short.
+    /// The file of the secret cannot be read, or the secret is too short.
     pub fn read(plan: &Explain, workers: usize) -> Result<Wanted, (PathBuf, io::Error)> {
         let read = |path: &PathBuf| {
             let token = std::fs::read(path)?.trim_ascii().to_vec();
@@ -63,7 +63,7 @@ pub enum Trigger {
 }
 
 impl Trigger {
-    /// One word.
+    /// Word for the admin API and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Trigger::Sample => "sample",
@@ -75,7 +75,7 @@ impl Trigger {
 
 /// Explanations of one worker.
 pub struct Explanations {
-    /// Whether any request may have to be.
+    /// True if any request may need an explanation.
     on: Cell<bool>,
     wanted: RefCell<Option<Wanted>>,
     /// Requests until the next sample.
@@ -88,7 +88,7 @@ pub struct Explanations {
 }
 
 impl Explanations {
-    /// That of worker number `index`.
+    /// Creates the explanations of worker `index`.
     pub fn new(index: usize) -> Explanations {
         Explanations {
             on: Cell::new(false),
@@ -101,7 +101,6 @@ impl Explanations {
         }
     }
 
-    /// Follows another plan.
     pub fn follow(&self, wanted: Wanted) {
         self.wanted.replace(Some(wanted));
         self.left.set(self.gap());
@@ -191,7 +190,7 @@ impl Explanations {
         self.bytes.set(bytes);
     }
 
-    /// Those that are kept, the oldest first.
+    /// Explanations that are kept, oldest first.
     pub fn kept(&self) -> Vec<Arc<Explained>> {
         self.kept.borrow().iter().map(|(explained, _)| explained.clone()).collect()
     }

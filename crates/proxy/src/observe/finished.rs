@@ -9,7 +9,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Most bytes of method, host and path that are kept.
 const TEXT_MAX: usize = 1024;
 
-/// A request that is over.
 #[derive(Clone, Debug, Default)]
 pub struct FinishedRequest {
     /// Request id as the access log writes it.
@@ -26,17 +25,12 @@ pub struct FinishedRequest {
     pub listener: Arc<str>,
     /// The route that took it; empty if none did.
     pub route: Arc<str>,
-    /// The route's pool.
     pub pool: Arc<str>,
-    /// The client's address.
     pub client: String,
-    /// Protocol of the client.
     pub protocol: &'static str,
-    /// Method as sent.
     pub method: String,
     /// Host as the client wrote it.
     pub host: String,
-    /// Path with the query.
     pub path: String,
     /// Times, bytes, status and end.
     pub summary: Summary,
@@ -67,7 +61,6 @@ fn kept(bytes: &[u8]) -> String {
 /// Spans of a request that is recorded.
 #[derive(Clone, Debug, Default)]
 pub struct Spans {
-    /// The trace.
     pub trace: u128,
     /// The span of the client, if it sent one.
     pub parent: Option<u64>,

@@ -1,4 +1,4 @@
-//! Why did a flow of datagrams end, and why did a datagram go nowhere?
+//! Reasons for the end of a UDP flow, and for dropping a datagram.
 
 macro_rules! reasons {
     ($(#[$doc:meta])* $of:ident: $($name:ident $label:literal $text:literal,)*) => {
@@ -14,7 +14,7 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// Why a flow ended.
+    /// Reason for the end of a flow.
     FlowEnd:
     Idle "idle" "No datagram arrived within the idle timeout.",
     Answered "answered" "Every datagram had its responses.",
@@ -23,7 +23,7 @@ reasons! {
 }
 
 reasons! {
-    /// Why a datagram went nowhere.
+    /// Reason for dropping a datagram.
     LostDatagram:
     NoEndpoint "no_endpoint" "The pool had no eligible endpoint for a new flow.",
     Unreachable "unreachable" "The endpoints that were tried cannot be reached.",

@@ -1,4 +1,4 @@
-//! What happened? Numbers ([`stats`]) that workers count and [`metrics`] shows, lines of the [`access_log`], and who ended
+//! Observation: counters ([`stats`]) of workers that [`metrics`] shows, lines of the [`access_log`], and who ended
 //! what ([`end`]). A request has its id there ([`request_id`]). A request, a session or a flow that is over has a [`summary`] with its
 //! [`timing`] and, if it is a request, [`tries`]. Explanations of requests are kept in [`explanations`]; [`taps`] and the exporter of
 //! [`traces`] get [`finished`] requests. What workers count under a plan are its [`numbers`]; how operators see them is [`shown`].

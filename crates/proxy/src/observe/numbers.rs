@@ -10,14 +10,13 @@ use std::sync::Arc;
 /// The endpoints of a pool, and what each worker counts of them.
 pub type Members = ledger::Members<EndpointStats>;
 
-/// What the workers count under a plan.
+/// Statistics of all workers under a plan.
 #[derive(Debug)]
 pub struct Numbers {
-    /// The plan that runs.
+    /// Generation of the plan in use.
     pub generation: Arc<Generation>,
-    /// The numbers of each worker.
+    /// Statistics of each worker.
     pub workers: Vec<Arc<WorkerStats>>,
-    /// By pool.
     tallies: Vec<Tally<EndpointStats>>,
 }
 
@@ -29,7 +28,7 @@ impl Numbers {
         Numbers { generation, workers, tallies }
     }
 
-    /// Those that follow: what both plans name goes on counting.
+    /// Statistics for the next plan: what both plans name keeps its counts.
     pub fn next(&self, generation: Arc<Generation>) -> Numbers {
         let next = |w: &Arc<WorkerStats>| WorkerStats::new(&generation.plan, Some((self.plan(), &**w))).into();
         let workers: Vec<_> = self.workers.iter().map(next).collect();
@@ -41,7 +40,6 @@ impl Numbers {
         Numbers { generation, workers, tallies }
     }
 
-    /// The plan that runs.
     pub fn plan(&self) -> &Plan {
         &self.generation.plan
     }

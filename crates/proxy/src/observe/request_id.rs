@@ -1,5 +1,5 @@
-//! What is a request called? By the same name for its client, its endpoint, the log and whatever else tells of it: 16 bytes that
-//! are made here, or what a trusted proxy called it.
+//! Ids of requests, the same for the client, the endpoint, the log and every other record: 16 bytes that
+//! are generated here, or the id that a trusted proxy sent.
 //!
 //! Half of a made id is random and the worker's own, the other half its count of requests, scrambled by random keys: no id
 //! comes twice, and of one the next cannot be guessed. It is a name and no secret: nothing may be allowed for knowing one.
@@ -13,20 +13,19 @@ use std::rc::Rc;
 /// Bytes of an id that is taken over.
 pub const TAKEN_MAX: usize = 128;
 
-/// Digits of a made one.
+/// Number of digits of a generated id.
 pub const DIGITS: usize = 32;
 
-/// The name of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestId {
-    /// Made here: 32 digits.
+    /// Generated here: 32 digits.
     Made {
-        /// Of its worker.
+        /// Random half, of the worker.
         origin: u64,
-        /// Of the request there.
+        /// Scrambled count of the request there.
         number: u64,
     },
-    /// What a trusted proxy called it: visible ASCII.
+    /// Id sent by a trusted proxy: visible ASCII.
     Taken(Rc<str>),
 }
 
@@ -69,7 +68,7 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// The ids of one worker.
+/// Generator of ids of one worker.
 #[derive(Debug)]
 pub struct RequestIds {
     origin: u64,
@@ -85,7 +84,6 @@ impl RequestIds {
         RequestIds { origin: key(0), keys: [key(1), key(2), key(3)], count: Cell::new(0) }
     }
 
-    /// The next one.
     #[inline]
     pub fn make(&self) -> RequestId {
         let count = self.count.get();

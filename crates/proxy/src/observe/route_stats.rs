@@ -1,4 +1,4 @@
-//! What came of the requests of each route, in numbers? A route's numbers at a listener are made when a worker counts the
+//! Statistics of routes. A route's entry at a listener is created when a worker counts the
 //! first request there: of a large plan's routes, most see none at most listeners.
 
 #![expect(clippy::disallowed_types, reason = "taken at a route's first request only, see below")]
@@ -14,7 +14,7 @@ pub struct RouteStats {
     pub requests: [ByStatus; METHODS.len()],
     /// From the head of the request to the last byte of the response, by class.
     pub duration: [Histogram; CLASSES],
-    /// Of sessions, from the accept to the end, where requests are not read.
+    /// Durations of sessions from accept to end, where requests are not read.
     pub session: Histogram,
 }
 
@@ -27,7 +27,7 @@ impl RouteStats {
         }
     }
 
-    /// Counts one request.
+    /// Counts a request and its duration.
     pub fn count(&self, method: usize, status: u16, duration_ns: u64) {
         self.requests[method].count(status);
         self.duration[class(status)].record(duration_ns);
@@ -49,29 +49,29 @@ impl RouteTable {
         RouteTable { bounds_ns: bounds_ns.clone(), unrouted, routes: Mutex::default() }
     }
 
-    /// Those of requests that no route took.
+    /// Statistics of requests that no route matched.
     pub fn unrouted(&self) -> &Arc<RouteStats> {
         &self.unrouted
     }
 
-    /// Those of a route, which are made if there are none yet.
+    /// Statistics of a route, created at the first use.
     #[cold]
     pub fn of(&self, route: &Arc<str>) -> Arc<RouteStats> {
         let new = || Arc::new(RouteStats::new(&self.bounds_ns));
         self.lock().entry(route.clone()).or_insert_with(new).clone()
     }
 
-    /// Those of a route, if it ever had a request.
+    /// Statistics of a route, if it ever had a request.
     pub fn get(&self, route: &str) -> Option<Arc<RouteStats>> {
         self.lock().get(route).cloned()
     }
 
-    /// Those of all routes that had requests, and those of requests without.
+    /// Statistics of all routes that had requests, and of requests without a route.
     pub fn all(&self) -> Vec<Arc<RouteStats>> {
         self.lock().values().chain([&self.unrouted]).cloned().collect()
     }
 
-    /// Those of all routes that had requests, with the names of the routes.
+    /// Statistics of all routes that had requests, by name.
     pub fn named(&self) -> Vec<(Arc<str>, Arc<RouteStats>)> {
         self.lock().iter().map(|(name, stats)| (name.clone(), stats.clone())).collect()
     }
@@ -81,7 +81,7 @@ impl RouteTable {
         self.lock().retain(|name, _| names.contains(&**name));
     }
 
-    /// It cannot be poisoned half-way: nothing that is done under it can panic.
+    /// Locks the map. Poisoning is ignored: nothing done under the lock can panic.
     fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<RouteStats>>> {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }

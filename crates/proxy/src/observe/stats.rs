@@ -1,4 +1,4 @@
-//! What happened, in numbers? Counters that one worker writes and any thread may read: a plain load and store each, on
+//! Counters that one worker writes and any thread may read: a plain load and store each, on
 //! memory that no other worker writes.
 
 pub use super::dropped_report::Dropped;
@@ -22,9 +22,9 @@ use std::sync::{Arc, OnceLock};
 #[derive(Debug)]
 pub struct Histogram {
     bounds_ns: Arc<[u64]>,
-    /// One more than bounds: the last has no upper bound.
+    /// Counts per bucket, one more than bounds: the last has no upper bound.
     pub buckets: Box<[Counter]>,
-    /// All durations together, nanoseconds.
+    /// Sum of all durations, in nanoseconds.
     pub sum_ns: Counter,
 }
 
@@ -34,7 +34,7 @@ impl Histogram {
         Histogram { bounds_ns: bounds_ns.clone(), buckets, sum_ns: Counter::default() }
     }
 
-    /// Counts one duration.
+    /// Counts a duration in its bucket.
     pub fn record(&self, ns: u64) {
         let bucket = self.bounds_ns.iter().position(|&b| ns <= b).unwrap_or(self.bounds_ns.len());
         self.buckets[bucket].add(1);
@@ -61,7 +61,7 @@ pub fn class(status: u16) -> usize {
     }
 }
 
-/// What went wrong with an endpoint.
+/// Kind of an endpoint's error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     Connect,
@@ -75,14 +75,14 @@ pub enum ErrorKind {
 /// Labels of [`ErrorKind`], in its order.
 pub const ERROR_KINDS: [&str; 6] = ["connect", "reset", "timeout", "protocol", "tls", "refused"];
 
-/// Why a connection was closed at once.
+/// Reason to close a connection immediately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejected {
-    /// The listener has as many as it may.
+    /// The listener is at its limit of connections.
     Connections,
     /// The client's address has.
     PerAddress,
-    /// It should have begun with a PROXY protocol header, and did not.
+    /// The required PROXY protocol header is missing.
     ProxyProtocol,
     /// No route takes what its ClientHello asks for, or it sent none.
     NoRoute,
@@ -117,13 +117,10 @@ impl ByStatus {
 /// counting there.
 #[derive(Debug)]
 pub struct WorkerStats {
-    /// By listener.
     pub listeners: Vec<Arc<ListenerStats>>,
-    /// By listener: those of its routes.
+    /// Statistics of routes, by listener.
     pub routes: Vec<Arc<RouteTable>>,
-    /// By pool.
     pub pools: Vec<Arc<PoolStats>>,
-    /// What asking endpoints for their load costs.
     pub probing: Arc<ProbingStats>,
     /// Access-log lines that were dropped: the disk was full, or too slow.
     pub log_lines_dropped: Arc<AtomicU64>,
@@ -132,9 +129,9 @@ pub struct WorkerStats {
 /// The numbers of one listener.
 #[derive(Debug, Default)]
 pub struct ListenerStats {
-    /// Connections accepted.
+    /// Number of accepted connections.
     pub accepted: Counter,
-    /// Connections open.
+    /// Number of open connections.
     pub active: Counter,
     /// Connections closed at once, by [`Rejected`].
     pub rejected: [Counter; REJECTED.len()],
@@ -142,7 +139,7 @@ pub struct ListenerStats {
     pub lingering: Counter,
     /// Lingering connections whose clients did not close in time.
     pub linger_cut: Counter,
-    /// Malformed requests.
+    /// Requests refused as malformed.
     pub malformed: Counter,
     /// Requests over the rate of their address.
     pub rate_limited: Counter,
@@ -154,17 +151,15 @@ pub struct ListenerStats {
     pub ends: [Counter; Cause::LABELS.len()],
     /// Sessions that a side has reset, by [`RESET_BY`].
     pub resets: [Counter; RESET_BY.len()],
-    /// Bytes from clients.
     pub bytes_in: Counter,
-    /// Bytes to clients.
     pub bytes_out: Counter,
-    /// Where TLS is spoken.
+    /// Counters of TLS handshakes.
     pub tls: TlsStats,
     /// Reports of the listener's own load, by [`GIVEN`].
     pub reports_given: [Counter; GIVEN.len()],
     /// Datagrams that came to it and are no probes.
     pub no_probes: Counter,
-    /// Of clients that speak HTTP/2.
+    /// Counters of HTTP/2 clients.
     pub http2: Http2Stats,
     /// With `mode = "udp"`.
     pub udp: UdpStats,
@@ -173,9 +168,9 @@ pub struct ListenerStats {
 /// The numbers of a listener's connections that speak HTTP/2.
 #[derive(Debug, Default)]
 pub struct Http2Stats {
-    /// Connections.
+    /// Number of open connections.
     pub connections: Counter,
-    /// Requests on them.
+    /// Number of requests on them.
     pub streams: Counter,
     /// Streams that a client has reset, by code.
     pub resets_received: ByCode,
@@ -183,7 +178,7 @@ pub struct Http2Stats {
     pub resets_sent: ByCode,
     /// Connections that ended as their client has broken the rules, by the code that it was told.
     pub errors: ByCode,
-    /// Those that ended as their client sent too much of something, by [`Flood`].
+    /// Connections closed because of a flood, by [`Flood`].
     pub floods: [Counter; Flood::NAMES.len()],
 }
 
@@ -225,38 +220,34 @@ pub const SHAKEN: [&str; 2] = ["full", "resumed"];
 /// The numbers of a listener that balances flows of datagrams.
 #[derive(Debug, Default)]
 pub struct UdpStats {
-    /// Flows that began.
     pub flows: Counter,
-    /// Open flows.
     pub active: Counter,
     /// Flows that ended, by [`FlowEnd`].
     pub ended: [Counter; FlowEnd::LABELS.len()],
-    /// How often a flow lost its endpoint and went on at another with its next datagram.
+    /// Flows that lost their endpoint and moved to another with their next datagram.
     pub moved: Counter,
-    /// Datagrams from clients.
+    /// Number of datagrams from clients.
     pub datagrams_in: Counter,
-    /// Datagrams to clients.
+    /// Number of datagrams to clients.
     pub datagrams_out: Counter,
-    /// Bytes from clients.
     pub bytes_in: Counter,
-    /// Bytes to clients.
     pub bytes_out: Counter,
     /// Datagrams of either side that went nowhere, by [`LostDatagram`].
     pub lost: [Counter; LostDatagram::LABELS.len()],
 }
 
-/// Who resets a session, in the order of the counters.
+/// Sides that reset a session, in the order of the counters.
 pub const RESET_BY: [&str; 2] = ["client", "endpoint"];
 
-/// How load is reported, in the order of the counters.
+/// Transports of our load reports, in the order of the counters.
 pub const GIVEN: [&str; 3] = ["header", "udp", "http"];
 
-/// The numbers of one pool.
+/// Statistics of a pool, on one worker.
 #[derive(Debug)]
 pub struct PoolStats {
-    /// To the last byte of the response.
+    /// Times to the last byte of the response.
     pub duration: Histogram,
-    /// To the first byte of the response.
+    /// Times to the first byte of the response.
     pub ttfb: Histogram,
     /// To an established connection.
     pub connect: Histogram,
@@ -266,13 +257,12 @@ pub struct PoolStats {
     pub queue_wait: Histogram,
     /// Requests that waited in vain: the queue was full, its time was over.
     pub queue_rejected: [Counter; QUEUE_REJECTED.len()],
-    /// Further tries.
     pub retries: Counter,
     /// Failures that got no further try, by [`evenkeel_balance::retry::Stop`].
     pub retries_refused: [Counter; 6],
     /// Requests that a second endpoint was asked too.
     pub hedges: Counter,
-    /// Those that the second one answered first.
+    /// Hedged requests that the second copy answered first.
     pub hedges_won: Counter,
     /// Load reports that could be read, by [`CAME`].
     pub reports: [Counter; CAME.len()],
@@ -284,16 +274,16 @@ pub struct PoolStats {
     pub probes: [Counter; PROBES.len()],
 }
 
-/// How load reports come, in the order of the counters.
+/// Transports of endpoints' load reports, in the order of the counters.
 pub const CAME: [&str; 5] = ["bin", "text", "json", "udp", "http"];
 
-/// What became of probes, in the order of the counters. Those under way are in none yet.
+/// Results of probes, in the order of the counters. Probes in progress are in none yet.
 pub const PROBES: [&str; 6] = ["answered", "timeout", "unsent", "rate", "busy", "no_report"];
 
-/// Why answers to probes by datagram were dropped, in the order of the counters.
+/// Reasons to drop answers to UDP probes, in the order of the counters.
 pub const ANSWERS_DROPPED: [&str; 5] = ["malformed", "unknown", "late", "repeated", "sender"];
 
-/// What asking for load costs a worker, over all pools.
+/// Cost of load probes on a worker, over all pools.
 #[derive(Debug, Default)]
 pub struct ProbingStats {
     /// Nanoseconds spent on it.
@@ -302,7 +292,7 @@ pub struct ProbingStats {
     pub answers_dropped: [Counter; ANSWERS_DROPPED.len()],
 }
 
-/// Why requests waited in vain, in the order of the counters.
+/// Reasons to leave the queue without an endpoint, in the order of the counters.
 pub const QUEUE_REJECTED: [&str; 2] = ["full", "timeout"];
 
 impl PoolStats {
@@ -342,7 +332,7 @@ impl PoolStats {
 /// The numbers of one endpoint.
 #[derive(Debug, Default)]
 pub struct EndpointStats {
-    /// Responses by class.
+    /// Responses by status class.
     pub requests: [Counter; CLASSES],
     /// To the first byte of the response.
     pub latency: Latency,
@@ -350,26 +340,25 @@ pub struct EndpointStats {
     pub errors: [Counter; ERROR_KINDS.len()],
     /// Tries that got no connection, by the endpoint's fault: they are not in `requests`.
     pub unreached: Counter,
-    /// Requests under way.
+    /// Number of requests in flight.
     pub active: Counter,
-    /// Connections opened.
+    /// Number of connections opened.
     pub connects: Counter,
-    /// Idle connections kept.
+    /// Number of idle connections kept.
     pub idle: Counter,
     /// Idle connections that were closed as their worker had as many as it may.
     pub idle_closed: Counter,
-    /// Where it speaks HTTP/2.
+    /// Counters of HTTP/2 to the endpoint.
     pub http2: EndpointHttp2Stats,
-    /// What it said of its load.
+    /// Latest report of its load.
     pub reported: Reported,
 }
 
 /// The numbers of an endpoint that speaks HTTP/2.
 #[derive(Debug, Default)]
 pub struct EndpointHttp2Stats {
-    /// Connections open.
+    /// Number of open connections.
     pub connections: Counter,
-    /// Streams open.
     pub streams: Counter,
     /// Streams that it has reset, by [`CODES`].
     pub resets: [Counter; CODES.len()],
@@ -381,16 +370,16 @@ pub struct EndpointHttp2Stats {
     pub interim_dropped: Counter,
 }
 
-/// What an endpoint said last of its load, to one worker.
+/// Latest load report of an endpoint to a worker.
 #[derive(Debug, Default)]
 pub struct Reported {
-    /// When, nanoseconds on the workers' clock; 0 = never.
+    /// Time of the report, in nanoseconds on the workers' clock; 0 for never.
     pub at_ns: Counter,
-    /// Requests in flight.
+    /// Reported requests in flight.
     pub in_flight: Counter,
-    /// What a request takes, nanoseconds.
+    /// Reported latency, in nanoseconds.
     pub latency_ns: Counter,
-    /// How busy, in millionths.
+    /// Reported utilization, in millionths.
     pub utilization_ppm: Counter,
 }
 
@@ -440,7 +429,6 @@ impl WorkerStats {
     }
 }
 
-/// Where each is.
 fn by_name<T>(all: &[T], name: impl Fn(&T) -> &Arc<str>) -> HashMap<&str, usize> {
     all.iter().enumerate().map(|(index, one)| (&**name(one), index)).collect()
 }

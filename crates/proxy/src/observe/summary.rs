@@ -11,17 +11,14 @@ pub struct Summary {
     pub tries: u32,
     /// Status of the response; 0 if none was sent.
     pub status: u16,
-    /// End of a gRPC call.
+    /// Status of a gRPC call, if it is one.
     pub call_status: Option<Status>,
-    /// Bytes from the client.
     pub bytes_in: u64,
-    /// Bytes to the client.
     pub bytes_out: u64,
-    /// Its times.
     pub timing: Timing,
-    /// The side that ended it.
+    /// Side that ended the request.
     pub cause: Cause,
-    /// Phase in which it ended.
+    /// Phase in which the request ended.
     pub phase: Phase,
 }
 

@@ -15,18 +15,17 @@ pub const OPEN_MAX: u64 = 24;
 /// Requests that wait for the reader of a tap; more are dropped.
 pub const WAITING_MAX: usize = 1024;
 
-/// Taps of this process.
+/// Number of open taps in this process.
 static OPEN: AtomicU64 = AtomicU64::new(0);
 
 /// Requests that no reader took in time.
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
-/// How many taps are open.
 pub fn open() -> u64 {
     OPEN.load(Relaxed)
 }
 
-/// How many requests were dropped, as readers of taps were too slow.
+/// Number of requests dropped because readers of taps were too slow.
 pub fn dropped() -> u64 {
     DROPPED.load(Relaxed)
 }
@@ -36,7 +35,7 @@ pub fn dropped() -> u64 {
 pub struct Place(());
 
 impl Place {
-    /// One, unless all are taken.
+    /// Takes a place for a tap; `None` if all are taken.
     pub fn take() -> Option<Place> {
         let more = |open: u64| (open < OPEN_MAX).then_some(open + 1);
         OPEN.fetch_update(Relaxed, Relaxed, more).is_ok().then_some(Place(()))
@@ -49,10 +48,9 @@ impl Drop for Place {
     }
 }
 
-/// Statuses of responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statuses {
-    /// From a hundred times this on.
+    /// Statuses of this class, 1 to 5.
     Class(u16),
     /// This one; 0 for requests that got none.
     Only(u16),
@@ -67,33 +65,28 @@ impl Statuses {
     }
 }
 
-/// Which requests a tap is for: those for which all holds that is said.
+/// Requests that a tap shows: those that meet every condition that is set.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// Of these requests, this part is taken, at random; all if it is not said.
+    /// Share of the matching requests to take, at random; all by default.
     pub sample: Option<f64>,
-    /// By name.
     pub listener: Option<String>,
-    /// By name.
     pub route: Option<String>,
-    /// By name.
     pub pool: Option<String>,
-    /// By name: one that a try went to.
+    /// Endpoint of any attempt, by name.
     pub endpoint: Option<String>,
-    /// As sent.
+    /// Method, compared exactly as sent.
     pub method: Option<String>,
     /// Without regard to case, and with the port if the client sent it.
     pub host: Option<String>,
-    /// How the path begins.
     pub path: Option<String>,
-    /// Of the response.
     pub status: Option<Statuses>,
-    /// From the request's head to its end, nanoseconds at least.
+    /// Minimum duration from the request's head to its end, in nanoseconds.
     pub min_ns: u64,
 }
 
 impl Filter {
-    /// Whether it may be for a request with this head.
+    /// True if a request with this head may match.
     fn may_have(&self, request: &Request<'_, '_>) -> bool {
         self.method.as_ref().is_none_or(|method| *request.method == **method)
             && self.host.as_ref().is_none_or(|host| request.host.eq_ignore_ascii_case(host.as_bytes()))
@@ -111,19 +104,16 @@ impl Filter {
     }
 }
 
-/// One that is open, as a worker knows it.
+/// Open tap, as a worker sees it.
 pub struct Open {
-    /// Of no other in this process.
+    /// Id, unique in this process.
     pub id: u64,
-    /// Which requests it is for.
     pub filter: Filter,
-    /// To its reader.
     pub to: mpsc::Sender<Arc<FinishedRequest>>,
-    /// Requests that its reader did not take in time.
+    /// Requests dropped because its reader was too slow.
     pub dropped: Arc<AtomicU64>,
 }
 
-/// The taps of one worker.
 pub struct Taps {
     is_open: Cell<bool>,
     open: RefCell<Vec<Open>>,
@@ -131,7 +121,7 @@ pub struct Taps {
 }
 
 impl Taps {
-    /// Those of worker number `index`.
+    /// Creates the taps of worker `index`.
     pub fn new(index: usize) -> Taps {
         Taps {
             is_open: Cell::new(false),
@@ -146,7 +136,7 @@ impl Taps {
         self.is_open.set(true);
     }
 
-    /// Its reader is gone.
+    /// Removes a tap whose reader is gone.
     pub fn close(&self, id: u64) {
         let mut open = self.open.borrow_mut();
         open.retain(|tap| tap.id != id);

@@ -28,14 +28,14 @@ pub fn overrun() -> u64 {
 #[derive(Clone, Debug)]
 pub struct Rules {
     sample: f64,
-    /// Whether only trusted proxies are believed.
+    /// True if only trusted proxies may pass a trace context.
     pub trusted_only: bool,
-    /// Formats in which endpoints are told.
+    /// Formats of the context for endpoints.
     pub formats: Formats,
 }
 
 impl Rules {
-    /// Rules as planned.
+    /// Builds the rules of a plan.
     pub fn new(plan: &plan::Traces) -> Rules {
         let format = |format: &ContextFormat| match format {
             ContextFormat::W3c => Format::W3c,
@@ -69,7 +69,7 @@ impl Traces {
         self.rules.replace(rules);
     }
 
-    /// Whether endpoints are told of traces.
+    /// True if endpoints get a trace context.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.is_on.get()
@@ -116,12 +116,12 @@ impl Trace {
         Trace { told, parent: None, sampled: Sampled::No, formats: Formats::default(), seed: 0 }
     }
 
-    /// The trace.
+    /// Id of the trace, 128 bits.
     pub fn id(&self) -> u128 {
         self.told.trace
     }
 
-    /// The trace in digits.
+    /// Id of the trace as 32 hex digits.
     pub fn id_text(&self) -> String {
         format!("{:032x}", self.told.trace)
     }
@@ -131,7 +131,7 @@ impl Trace {
         self.parent
     }
 
-    /// True if spans are kept.
+    /// True if its spans are exported.
     pub fn is_recorded(&self) -> bool {
         matches!(self.sampled, Sampled::Yes | Sampled::Debug)
     }

@@ -8,12 +8,11 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Start of a try.
 #[derive(Clone, Copy, Debug)]
 pub struct TryStart {
-    /// Time of its start.
+    /// Start on the worker's clock.
     pub at: Instant,
-    /// Its number among those of its request, from 1 on.
+    /// Number among the request's attempts, from 1.
     pub number: u32,
     /// Way in which its endpoint was found.
     pub how: How,
@@ -22,10 +21,9 @@ pub struct TryStart {
 /// Way in which the endpoint of a try was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum How {
-    /// The algorithm picked it.
     #[default]
     Picked,
-    /// The algorithm picked it after the request had waited for a place.
+    /// Picked by the algorithm after the request had waited in the queue.
     Waited,
     /// The client's session names it.
     Session,
@@ -34,7 +32,6 @@ pub enum How {
 }
 
 impl How {
-    /// Returns its word.
     pub fn name(self) -> &'static str {
         match self {
             How::Picked => "picked",
@@ -45,10 +42,8 @@ impl How {
     }
 }
 
-/// A try that is over.
 #[derive(Clone, Debug, Default)]
 pub struct Try {
-    /// Name of its endpoint.
     pub endpoint: Arc<str>,
     /// Address of the endpoint, if it has one.
     pub addr: Option<SocketAddr>,

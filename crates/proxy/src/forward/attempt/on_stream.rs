@@ -1,4 +1,4 @@
-//! How does an endpoint do with a request that goes on a stream of its own, beside others on the same connection?
+//! Attempt of a request on a stream of its own, on a connection shared with other requests.
 
 use crate::body::downstream::Downstream;
 use crate::body::fault::Fault;

@@ -21,7 +21,7 @@ use evenkeel_wire::http1::{Body, INTERIM_MAX, Reject, Response, Version};
 use std::pin::pin;
 use std::time::Duration;
 
-/// How long an endpoint may think before we look whether its client is still there. Looking costs the event loop a
+/// Wait for a response after which the client's connection is watched for a close. Watching costs the event loop a
 /// registration; most requests are long answered.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
 
@@ -37,11 +37,10 @@ struct Ready {
     send: usize,
 }
 
-/// How a response ended.
 enum ResponseEnd<'s> {
-    /// With its last byte.
+    /// Ended with its last byte.
     Answered(Answered),
-    /// It switches protocols; its head, and what came behind it, is not sent yet.
+    /// Switches protocols. Its head and the bytes after it are not sent yet.
     Switched(Box<Duplex<'s>>),
 }
 
@@ -323,7 +322,7 @@ impl Relay<'_, '_> {
     }
 }
 
-/// Whether a response that comes before all of its request is one to a request of which the rest is not read: then the
+/// True if a response that arrives before the whole request was sent means that the rest is not read. Then the
 /// connection ends behind it, and the client is told (RFC 9112 section 9.6). Where both go on together, it may well be kept.
 /// `came`: what is there of its body.
 #[cold]

@@ -23,15 +23,14 @@ pub(super) struct Known {
     pub(super) switches: bool,
 }
 
-/// What becomes of a response.
+/// Decision about a response head.
 pub(super) enum Decision {
-    /// It is forwarded, and another follows.
+    /// Forwards it; another response follows.
     Interim,
-    /// It is thrown away for another try.
     Retry(Refusal),
-    /// It is forwarded, with its body.
+    /// Forwards it with its body.
     Final(Accepted),
-    /// It is forwarded, and a tunnel follows.
+    /// Forwards it; a tunnel follows.
     Switch(Accepted),
 }
 
@@ -94,7 +93,7 @@ impl Relay<'_, '_> {
         Ok(if switches { Decision::Switch(accepted) } else { Decision::Final(accepted) })
     }
 
-    /// How a gRPC call has ended by these fields, if the request is one.
+    /// gRPC status in these fields, if the request is a gRPC call.
     pub(super) fn ended_call(&self, fields: &Fields<'_, '_>) -> Option<Status> {
         if self.record.call.get() == Call::Not { None } else { crate::record::grpc::status(fields.kept()) }
     }
@@ -159,8 +158,8 @@ impl Relay<'_, '_> {
         }
     }
 
-    /// Whether a response that says so is thrown away for another try. Only if another endpoint has room: what is
-    /// thrown away cannot be passed on when there is no other try after all.
+    /// True if a response with this failure is discarded for a retry. Only if another endpoint has room: a response that
+    /// was discarded cannot be forwarded when the retry finds no endpoint.
     #[cold]
     fn refuses(&self, failure: Failure, here: Slot) -> bool {
         let (Some((tries, idempotent)), Some(pool)) = (self.tries, self.record.pool) else { return false };

@@ -34,10 +34,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// One request at one endpoint.
+/// Relay of a request and its response between client and endpoint.
 pub struct Relay<'t, 'c> {
     client: &'t Client<'c>,
-    /// The request's deadline.
+    /// Timer of the request's deadline.
     timer: &'t Timer,
     record: &'t Record<'t>,
     asked: RequestContext,
@@ -52,11 +52,11 @@ pub struct Relay<'t, 'c> {
     client_due: Cell<u8>,
     /// True while more of the request's body is waited for.
     awaits_body: Cell<bool>,
-    /// Whether more of the request's body is to come from the client.
+    /// True if more of the request's body will come from the client.
     body_due: Cell<bool>,
-    /// Its tries, if a response may be thrown away for another one, and whether its method is idempotent.
+    /// Retries, if a response may be discarded for one, and true if its method is idempotent.
     tries: Option<(&'t Tries<'t>, bool)>,
-    /// Whether some of its body has gone that is not kept: then it has no other try after all.
+    /// True once part of its body was sent that is not kept: there is no retry then.
     body_gone: Cell<bool>,
     /// True once all of the request has been sent.
     uploaded: Cell<bool>,
@@ -68,14 +68,14 @@ pub struct Relay<'t, 'c> {
     is_reused: bool,
 }
 
-/// How an endpoint's answer leaves both connections.
+/// State of both connections after a response.
 #[derive(Clone, Copy)]
 pub struct Answered {
-    /// The endpoint's can carry another request.
+    /// True if the endpoint's connection can carry another request.
     pub reusable: bool,
     /// Seconds for which the endpoint keeps its connection, if it states them.
     pub kept_secs: Option<u32>,
-    /// The client's can.
+    /// True if the client's connection can.
     pub keep_alive: bool,
     /// The outcome for the balancer.
     pub outcome: Outcome,
@@ -88,7 +88,7 @@ impl Answered {
     }
 }
 
-/// Terms of one try.
+/// Timeouts and limits of an attempt.
 pub struct Terms<'t> {
     pub timeouts: RouteTimeouts,
     /// Its tries, if a response may be thrown away for another one.
@@ -297,7 +297,7 @@ impl Relay<'_, '_> {
         self.record.phase.set(Phase::Data);
     }
 
-    /// What is accepted of the endpoint beyond the rules.
+    /// Protocol faults tolerated from the endpoint.
     pub fn leniency(&self) -> Leniency {
         let tolerated = self.record.pool.map_or_else(Tolerated::default, |pool| pool.plan().tolerate);
         Leniency { tolerated, is_reused: self.is_reused }

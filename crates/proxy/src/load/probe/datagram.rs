@@ -1,4 +1,4 @@
-//! What do probes look like on the wire? A question of 40 bytes, and an answer of the same length, so that an endpoint
+//! Wire format of UDP probes: a query of 40 bytes and an answer of the same length, so that an endpoint
 //! cannot be used to amplify traffic. The layout is in docs/reference/load-probe.md.
 
 use evenkeel_balance::LoadReport;
@@ -11,7 +11,6 @@ const VERSION: u8 = 1;
 const QUESTION: u8 = 1;
 const ANSWER: u8 = 2;
 
-/// What a datagram says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Datagram {
     /// A question, with a number that the answer must carry.
@@ -20,7 +19,6 @@ pub enum Datagram {
     Answer(u64, LoadReport),
 }
 
-/// Writes a datagram.
 pub fn write(datagram: &Datagram) -> [u8; LEN] {
     let mut bytes = [0; LEN];
     bytes[..4].copy_from_slice(&MAGIC);

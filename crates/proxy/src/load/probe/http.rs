@@ -1,5 +1,5 @@
-//! How is an endpoint asked over HTTP? By a request for a path, over a connection that is idle, or one of its own. The
-//! answer's fields have the report, as those of any response.
+//! Probes over HTTP: a request for a path, on an idle connection or a new one. The
+//! report is in the response's fields, as in any response.
 
 use super::{End, HTTP_MAX, Prober, Question};
 use crate::body::message::Message;
@@ -96,7 +96,7 @@ async fn ask_over(core: &Core, question: &Question, transport: Transport, bytes:
     }
 }
 
-/// The same, where the endpoint takes messages.
+/// Probes over HTTP/2.
 async fn ask_by_message(core: &Core, question: &Question) -> io::Result<End> {
     let (Question { pool, endpoint, .. }, reports) = (question, question.reports());
     let addr = endpoint.addr.ok_or(io::ErrorKind::AddrNotAvailable)?;

@@ -1,5 +1,5 @@
-//! How are endpoints asked for their load? Ahead of need, beside the requests: a request that makes the algorithm want to
-//! know something leaves a note, and goes on. This worker's prober sends the questions when the requests at hand have had
+//! Load probes. They are asynchronous to requests: a request that makes the algorithm want to
+//! probe leaves a note and continues. This worker's prober sends the probes when the current requests have had
 //! their turn, and gives answers to the balancers of the same worker.
 
 pub mod datagram;
@@ -33,25 +33,24 @@ const HTTP_MAX: usize = 32;
 /// Answers taken between two looks at what they cost.
 const AT_ONCE: usize = 16;
 
-/// What becomes of a probe, in the order of [`PROBES`](crate::observe::stats::PROBES).
+/// Result of a probe, in the order of [`PROBES`](crate::observe::stats::PROBES).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Answered,
     Timeout,
-    /// It could not be sent.
+    /// The probe could not be sent.
     Unsent,
-    /// More than the rate allows.
+    /// Over the rate limit of probes.
     Rate,
-    /// As many as may are under way.
+    /// Too many probes are in progress.
     Busy,
     /// The answer over HTTP has no report.
     NoReport,
 }
 
-/// One endpoint that is to be asked.
 struct Question {
     pool: Rc<WorkerPool>,
-    /// Of the pool, when it was to be asked.
+    /// Rules of the pool when the probe was requested.
     rules: Rc<PoolRules>,
     slot: Slot,
     endpoint: Rc<Endpoint>,
@@ -72,7 +71,6 @@ impl Question {
     }
 }
 
-/// A worker's prober.
 pub struct Prober {
     core: Rc<Core>,
     due: RefCell<VecDeque<Question>>,
@@ -85,7 +83,7 @@ pub struct Prober {
 }
 
 impl Prober {
-    /// One that has asked nothing.
+    /// Creates a prober without outstanding probes.
     pub fn new(core: Rc<Core>, stats: Arc<ProbingStats>) -> Prober {
         Prober {
             core,

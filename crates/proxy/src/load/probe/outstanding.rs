@@ -1,4 +1,4 @@
-//! Which question is this the answer to? A table of fixed size, by a number that cannot be guessed.
+//! Outstanding probes: a table of fixed size, keyed by a number that cannot be guessed.
 //!
 //! Each place is used in turn, so the oldest question is always the next to be given up. What became of a question stays
 //! known until its place is needed: an answer that is late, or comes twice, is told from one that was made up.
@@ -14,7 +14,7 @@ pub struct Outstanding<Q> {
     places: Box<[Entry<Q>]>,
     /// Questions so far; the place of the next one is this modulo their number.
     asked: u64,
-    /// Of them, those that are decided from the first on.
+    /// Number of queries, from the first on, whose result is decided.
     decided: u64,
     random: RandomState,
 }
@@ -30,12 +30,11 @@ enum State<Q> {
     Late,
 }
 
-/// Why an answer means nothing.
+/// Reason to drop an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unwanted {
     /// No known question has this number.
     Unknown,
-    /// The wait for it is over.
     Late,
     /// The question was answered before.
     Repeated,

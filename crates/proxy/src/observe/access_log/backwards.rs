@@ -7,12 +7,11 @@ const ROOM: usize = 224;
 /// Text that grows at its front. All there is to write has to fit into its room.
 pub struct Backwards {
     room: [u8; ROOM],
-    /// Where it begins.
+    /// Offset of the first byte written.
     at: usize,
 }
 
 impl Backwards {
-    /// Nothing yet.
     pub fn new() -> Backwards {
         Backwards { room: [0; ROOM], at: ROOM }
     }
@@ -22,12 +21,10 @@ impl Backwards {
         self.at = ROOM;
     }
 
-    /// What was written.
     pub fn bytes(&self) -> &[u8] {
         &self.room[self.at..]
     }
 
-    /// A text.
     pub fn put(&mut self, text: &[u8]) {
         let end = self.at;
         self.at -= text.len();

@@ -16,7 +16,7 @@ pub struct Front {
 
 const LEN: usize = 87;
 
-/// As it is at second 0.
+/// Start of a line for Unix time 0.
 const FIRST: &[u8; LEN] =
     b"{\"ts\":\"1970-01-01T00:00:00.000Z\",\"req_id\":\"00000000000000000000000000000000\",\"client\":\"";
 

@@ -18,11 +18,11 @@ pub struct Layout {
     pub(super) template: Option<Box<[Part]>>,
     /// Names of the request's fields that are kept.
     request: Box<[String]>,
-    /// Names of the response's.
+    /// Names of response fields.
     response: Box<[String]>,
 }
 
-/// Where in the values of a request's head each one is.
+/// Position of each value among those kept of a request's head.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kept {
     Method,
@@ -31,7 +31,7 @@ pub(super) enum Kept {
     Trace,
     Agent,
     Referer,
-    /// The first chosen field.
+    /// First of the chosen request fields.
     Fields,
 }
 
@@ -40,7 +40,7 @@ const VALUES: u8 = b'\n';
 const VALUES_FRONT: usize = 9;
 
 impl Layout {
-    /// As a plan says. `number`: of the plan.
+    /// Builds the layout of a plan with this number.
     pub fn new(plan: &AccessLog, number: u64) -> Layout {
         let (mut request, mut response) = (plan.fields.request.clone(), plan.fields.response.clone());
         let template = match &plan.format {
@@ -60,7 +60,7 @@ impl Layout {
         Layout { number, template, request: request.into(), response: response.into() }
     }
 
-    /// Whether lines have fields of responses.
+    /// True if lines have response fields.
     pub fn wants_response(&self) -> bool {
         !self.response.is_empty()
     }
@@ -114,7 +114,7 @@ impl Layout {
         }
     }
 
-    /// The same of a session, of which only the server that it asked for may be known.
+    /// Keeps the values of a session, of which only the requested server name may be known.
     pub fn keep_name(&self, host: Option<&str>, out: &mut Vec<u8>) {
         let Some(host) = host else { return };
         if self.template.is_some() {
@@ -142,7 +142,7 @@ impl Layout {
         }
     }
 
-    /// Whether this can be copied into a line of JSON.
+    /// True if this can be copied into a JSON line unchanged.
     pub(super) fn is_json(kept: &[u8]) -> bool {
         kept.first() == Some(&b',')
     }

@@ -14,19 +14,17 @@ use evenkeel_wire::grpc::Status;
 /// Fields of the line of a request, a session, a flow or a handshake.
 #[derive(Clone, Copy, Debug)]
 pub struct Line<'a> {
-    /// Its id.
     pub request_id: &'a RequestId,
-    /// The client's address.
+    /// Address of the client, as text.
     pub client: &'a [u8],
     /// The client's port; 0 if only a proxy knows it.
     pub client_port: u16,
     /// The address that connected, if it is not the client's.
     pub peer: Option<&'a [u8]>,
-    /// Its listener and route.
+    /// Names of its listener and route.
     pub taken: &'a Names,
-    /// Its pool and endpoint; [`NOWHERE`] if it got to none.
+    /// Names of its pool and endpoint; [`NOWHERE`] if it reached none.
     pub sent: &'a Names,
-    /// Protocol of the client.
     pub proto: &'static str,
     /// Result of its client's handshake; a line without one does not have the fields.
     pub tls: Option<&'a Info>,

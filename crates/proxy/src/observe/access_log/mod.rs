@@ -24,17 +24,15 @@ use std::sync::Arc;
 pub struct AccessLog {
     batch: Batch,
     front: Front,
-    /// Layout of its lines.
     pub layout: Arc<Layout>,
 }
 
 impl AccessLog {
-    /// One whose lines go to this batch.
+    /// Creates a log that writes lines to this batch.
     pub fn new(batch: Batch, layout: Arc<Layout>) -> AccessLog {
         AccessLog { batch, front: Front::default(), layout }
     }
 
-    /// Adds a line.
     pub fn add(&mut self, line: &Line<'_>, clock: &CachedClock) {
         let unix_ms = clock.unix_ms(line.summary.timing.began);
         if let Some(template) = &self.layout.template {

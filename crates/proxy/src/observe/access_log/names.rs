@@ -12,7 +12,7 @@ pub struct Named(OnceCell<Box<Names>>);
 /// Two names as lines have them.
 #[derive(Debug)]
 pub struct Names {
-    /// The fields of JSON.
+    /// JSON fields, with the leading comma.
     pub json: Cow<'static, [u8]>,
     /// The listener, or the pool.
     pub first: Option<Box<str>>,
@@ -20,7 +20,7 @@ pub struct Names {
     pub second: Option<Box<str>>,
 }
 
-/// Those of no pool.
+/// Names for requests that reached no pool.
 pub static NOWHERE: Names =
     Names { json: Cow::Borrowed(b",\"pool\":null,\"endpoint\":null"), first: None, second: None };
 

@@ -2,7 +2,6 @@
 
 use evenkeel_config::printable::is_hidden;
 
-/// A text in quotes.
 pub fn quoted(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
     if text.iter().all(|&b| IS_PLAIN[usize::from(b)]) {
@@ -13,7 +12,7 @@ pub fn quoted(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
 }
 
-/// Which bytes stand for themselves.
+/// Bytes that need no escape.
 const IS_PLAIN: [bool; 256] = {
     let (mut is_plain, mut b) = ([false; 256], 0x20);
     while b < 0x7f {
@@ -23,7 +22,7 @@ const IS_PLAIN: [bool; 256] = {
     is_plain
 };
 
-/// As JSON has it; bytes that are not UTF-8 are taken as Latin-1, which never fails.
+/// Escapes for JSON. Bytes that are not UTF-8 are read as Latin-1, which never fails.
 #[cold]
 fn escaped(out: &mut Vec<u8>, text: &[u8]) {
     for chunk in text.utf8_chunks() {

@@ -19,11 +19,9 @@ const NONE: &str = "-";
 /// Stands for an endpoint that there is not, with HAProxy.
 const NO_SERVER: &str = "<NOSRV>";
 
-/// A line being made.
 struct Out<'o> {
     line: &'o Line<'o>,
     layout: &'o Layout,
-    /// When its request began.
     unix_ms: u64,
     text: &'o mut Vec<u8>,
 }
@@ -36,7 +34,6 @@ impl Write for Out<'_> {
     }
 }
 
-/// Appends the line.
 pub(super) fn write(line: &Line<'_>, layout: &Layout, template: &[Part], unix_ms: u64, text: &mut Vec<u8>) {
     let mut out = Out { line, layout, unix_ms, text };
     for part in template {
@@ -52,7 +49,7 @@ pub(super) fn write(line: &Line<'_>, layout: &Layout, template: &[Part], unix_ms
 }
 
 impl Out<'_> {
-    /// A text from elsewhere.
+    /// Appends a text that may need escaping.
     fn foreign(&mut self, text: Option<&[u8]>) -> std::fmt::Result {
         match text.unwrap_or_default() {
             b"" => self.write_str(NONE),
@@ -63,7 +60,7 @@ impl Out<'_> {
         }
     }
 
-    /// One that was escaped when it was kept.
+    /// Appends a text that was escaped when it was kept.
     fn kept(&mut self, text: &[u8]) -> std::fmt::Result {
         match text {
             b"" => self.write_str(NONE),
@@ -156,7 +153,7 @@ impl Out<'_> {
         (civil(second / 86_400), [second / 3600 % 24, second / 60 % 60, second % 60])
     }
 
-    /// As Apache, NGINX and HAProxy write it.
+    /// Time in the format of Apache, NGINX and HAProxy.
     fn write_date(&mut self) -> std::fmt::Result {
         let ((year, month, day), [hour, minute, second]) = self.date();
         let month = MONTHS[(month as usize - 1) % MONTHS.len()];

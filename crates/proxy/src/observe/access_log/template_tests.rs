@@ -47,7 +47,7 @@ fn made(layout: &Layout, change: impl for<'l> Fn(Line<'l>) -> Line<'l>) -> Strin
     String::from_utf8(out).expect("it is ASCII")
 }
 
-/// One that got to no endpoint.
+/// Line of a request that reached no endpoint.
 fn refused(line: Line<'_>) -> Line<'_> {
     let timing = Timing { total_ns: line.summary.timing.total_ns, ..Timing::default() };
     let (cause, phase) = (Cause::Proxy, Phase::Request);

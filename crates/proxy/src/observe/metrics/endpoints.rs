@@ -1,4 +1,4 @@
-//! What do endpoints do with the requests that they get?
+//! Metrics of endpoints: requests, connections, errors.
 
 use super::modes::{Speaks, forwards, is_http};
 use super::{CLASS_LABELS, NO_LABEL, Shown};
@@ -47,7 +47,7 @@ impl Shown<'_> {
         self.of_http2(encoder, family, NO_LABEL, |e, _| &e.http2.interim_dropped)
     }
 
-    /// One value for each endpoint of the pools that are meant and each value of a label, summed over the workers.
+    /// Writes a value for each endpoint of matching pools and each value of a label, summed over the workers.
     fn of_workers(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
@@ -59,7 +59,7 @@ impl Shown<'_> {
         self.by_endpoint(encoder, family, speaks, label, |p, e, i| self.sum_of(p, e, |stats| counter(stats, i)))
     }
 
-    /// The same where endpoints may speak HTTP/2.
+    /// Writes a value for each endpoint that may speak HTTP/2.
     fn of_http2(
         &self,
         encoder: &mut DescriptorEncoder<'_>,

@@ -1,4 +1,4 @@
-//! What do clients do? By listener and route.
+//! Metrics of clients, by listener and route.
 
 use super::modes::{Speaks, is_http, is_proxied_tcp, is_tcp};
 use super::{CLASS_LABELS, Family, Labels, Shown};
@@ -55,7 +55,6 @@ impl Shown<'_> {
         Ok(())
     }
 
-    /// What is counted of sessions over TCP.
     pub(super) fn sessions(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let name = "evenkeel_tcp_session_duration_seconds";
         let help = "Sessions that have ended; route \"none\" if no route matched";
@@ -150,7 +149,7 @@ impl Shown<'_> {
         self.by_listener(encoder, ("evenkeel_http_ends", help), is_http, ("cause", &Cause::LABELS), |l| &l.ends)
     }
 
-    /// What is counted of connections, whatever is spoken on them.
+    /// Metrics of connections, whatever their protocol.
     pub(super) fn connections(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         self.counters(
             encoder,
@@ -180,7 +179,7 @@ impl Shown<'_> {
         self.counters(encoder, is_proxied_tcp, &[("evenkeel_connections_linger_cut", help, |l| &l.linger_cut)])
     }
 
-    /// What is counted of handshakes, where TLS is spoken.
+    /// Metrics of TLS handshakes.
     pub(super) fn handshakes(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let secured: Vec<_> = self.speaking(is_proxied_tcp).filter(|(_, l)| l.tls.is_some()).collect();
         let help = "TLS handshakes with clients, by kind: \"resumed\" or \"full\"";
@@ -217,7 +216,7 @@ impl Shown<'_> {
         Ok(())
     }
 
-    /// One counter for each listener and each value of a label, which there is not without a name.
+    /// Writes a counter for each listener and each value of a label; without a name there is no label.
     pub(super) fn by_listener(
         &self,
         encoder: &mut DescriptorEncoder<'_>,

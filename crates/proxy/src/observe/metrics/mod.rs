@@ -1,4 +1,4 @@
-//! How do the numbers of the workers look to Prometheus? Sums over the workers, written at each scrape: the workers
+//! Prometheus metrics of the workers: sums over all of them, written at each scrape; the workers
 //! only count.
 //!
 //! Every series is there from the start, at zero, so that a rate over its first event is right; only requests by method
@@ -41,10 +41,10 @@ pub struct Metrics {
     running: watch::Receiver<Arc<Numbers>>,
 }
 
-/// What is shown once.
+/// Values that exist once per process.
 struct Shown<'g> {
     plan: &'g Plan,
-    /// Of the listeners that lead to each pool.
+    /// Modes of the listeners that lead to each pool.
     modes: Vec<Vec<Mode>>,
     workers: &'g [Arc<WorkerStats>],
     /// The endpoints of each pool.
@@ -115,8 +115,8 @@ impl Shown<'_> {
         rows
     }
 
-    /// One value for each [row](Self::rows) and each value of `label`: the sum of what `value` says of the pool, the
-    /// endpoint and the label with these indices. Rows of which it says nothing are left out.
+    /// Writes a value for each [row](Self::rows) and each value of `label`: the sum of what `value` returns for the pool, the
+    /// endpoint and the label with these indices. Rows for which it returns `None` are left out.
     fn by_endpoint<V: Into<Option<u64>>>(
         &self,
         encoder: &mut DescriptorEncoder<'_>,

@@ -1,10 +1,9 @@
-//! What is spoken where? Listeners and pools have only the numbers that their mode can count.
+//! Modes of metrics: listeners and pools have only the metrics that their mode can count.
 
 use super::Shown;
 use evenkeel_config::plan::{Listener, Mode, Pool};
 use std::sync::Arc;
 
-/// Which modes are meant.
 pub(super) type Speaks = fn(Mode) -> bool;
 
 pub(super) fn is_http(mode: Mode) -> bool {

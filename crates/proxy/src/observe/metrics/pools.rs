@@ -1,4 +1,4 @@
-//! How do requests of each pool fare? Times, retries, hedges, and requests that wait.
+//! Metrics of pools: times, retries, hedges, and queued requests.
 
 use super::modes::{Speaks, forwards, is_http, is_proxied_tcp};
 use super::{Family, NO_LABEL, Shown};
@@ -63,7 +63,7 @@ impl Shown<'_> {
         self.by_pool(encoder, ("evenkeel_no_pick", help), forwards, ("reason", &NO_PICK_LABELS), |p, i| &p.no_pick[i])
     }
 
-    /// One counter for each pool that is meant and each value of a label, which there is not without a name.
+    /// Writes a counter for each matching pool and each value of a label; without a name there is no label.
     pub(super) fn by_pool(
         &self,
         encoder: &mut DescriptorEncoder<'_>,

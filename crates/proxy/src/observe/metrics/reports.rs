@@ -1,4 +1,4 @@
-//! What do endpoints say of their load, what does it cost to ask them, and what do we tell of our own?
+//! Metrics of load reports: those of endpoints, the cost of probing, and those of our own load.
 
 use super::modes::is_http;
 use super::{NO_LABEL, Shown};
@@ -47,7 +47,7 @@ impl Shown<'_> {
         self.reported(encoder, ("evenkeel_endpoint_reported_utilization_ratio", help), 1e-6, |r| &r.utilization_ppm)
     }
 
-    /// What each endpoint said last, to whichever worker. Only of endpoints that are told apart: sums would say nothing.
+    /// Latest report of each endpoint, to any worker. Only with per-endpoint metrics: a sum over endpoints is meaningless.
     fn reported(
         &self,
         encoder: &mut DescriptorEncoder<'_>,

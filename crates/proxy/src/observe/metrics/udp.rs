@@ -1,4 +1,4 @@
-//! What do flows of datagrams do? By listener, of those that balance them.
+//! Metrics of UDP flows, by listener.
 
 use super::modes::is_udp;
 use super::{Family, Shown};
