@@ -88,8 +88,8 @@ fn client(hops: &[IpAddr], trusted: &[Cidr], peer: IpAddr) -> (IpAddr, Option<us
     (at.map_or(peer, |at| hops[at]), at)
 }
 
-/// The addresses of `X-Forwarded-For`, nearest first, up to the first entry that is not an address: whoever wrote that
-/// entry may have made up everything before it. `None` without the field.
+/// The addresses of `X-Forwarded-For`, nearest first, up to the first entry that is not an address: its writer
+/// may have made up everything before it. `None` without the field.
 fn x_forwarded_for(request: &Request<'_, '_>, malformed: &mut u64) -> Option<Vec<IpAddr>> {
     let mut nodes: Vec<Option<IpAddr>> = Vec::new();
     for value in request.values("x-forwarded-for") {

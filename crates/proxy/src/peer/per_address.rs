@@ -27,7 +27,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A subscriber, to whom the limits apply: an IPv4 address, or an IPv6 /64, as a subscriber gets at least that (RFC
+/// A subscriber, the unit of the limits: an IPv4 address, or an IPv6 /64, as a subscriber gets at least that (RFC
 /// 6177 section 2) and can use all of its addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Key(u128);

@@ -1,4 +1,4 @@
-//! The table of HTTP/2 requests and their results. Every row is a line, which makes the file long.
+//! Long because it is a table: HTTP/2 requests and their results, a row in each line.
 
 /// A request on one stream, and its result.
 pub struct Row {

@@ -1,4 +1,4 @@
-//! The table of HTTP/1 requests and their results. Every row is a line, which makes the file long.
+//! Long because it is a table: HTTP/1 requests and their results, a row in each line.
 
 use evenkeel_wire::http1::Reject::{self, *};
 
