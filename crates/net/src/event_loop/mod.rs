@@ -10,7 +10,8 @@
 //!
 //! This is our own because every request passes through it: one epoll, wakers that cost a few instructions,
 //! and no kernel timeout to set and clear for each sleep. Compared with tokio's loop and sockets, a relay
-//! took 0.90 of the CPU time where the client closes, with no measurable difference over kept-alive connections (docs/measurements/2026-11-23-event-loop.md).
+//! took 0.90 of the CPU time where the client closes, with no measurable difference over kept-alive connections
+//! (docs/measurements/2026-11-23-event-loop.md).
 
 pub mod alarm;
 pub mod budget;
