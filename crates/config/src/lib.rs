@@ -5,14 +5,14 @@
 //! the modules in this order:
 //!
 //! 1. [`plan`]: the result, as plain typed values.
-//! 2. `sections`: every key, one subject per file. A declaration yields the struct of the plan, the reader, the writer, the
-//!    [`schema()`] and the [`reference()`].
+//! 2. `sections`: every key, one subject per file. A declaration yields the struct of the plan, the reader, the writer,
+//!    the [`schema()`] and the [`reference()`].
 //! 3. `table`: the machinery behind those declarations. `form` and `quantity` parse strings.
-//! 4. `load`: the way from files to a plan, which `root` builds; `load/files`, `tree` and `load/env` are its first steps,
-//!    `machine` is consulted at its end. `builder`: the same for a plan made from values instead of a text.
+//! 4. `load`: the way from files to a plan, which `root` builds; `load/files`, `tree` and `load/env` are its first
+//!    steps, `machine` is consulted at its end. `builder`: the same for a plan made from values instead of a text.
 //! 5. `checks`: references and colliding routes, that is, checks over several tables.
-//! 6. `diagnostic`, `code`, [`render_text`]: errors and their output; `masked` removes secrets. `nearest` and `foreign` suggest
-//!    the intended word.
+//! 6. `diagnostic`, `code`, [`render_text`]: errors and their output; `masked` removes secrets. `nearest` and `foreign`
+//!    suggest the intended word.
 //! 7. `list`: files that list endpoints.
 //! 8. [`tables`]: other files, read with tables of their own.
 //! 9. [`changes()`]: differences between two plans.

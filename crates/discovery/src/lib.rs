@@ -2,8 +2,8 @@
 //! push changes while evenkeel runs. Read the files in this order:
 //!
 //! 1. [`providers`]: origins of plans, and the plans that were in use.
-//! 2. [`following`]: the sources of a plan, and the endpoints that its pools get from them. Everything runs as tasks of one
-//!    event loop, and no source waits for another.
+//! 2. [`following`]: the sources of a plan, and the endpoints that its pools get from them. Everything runs as tasks of
+//!    one event loop, and no source waits for another.
 //! 3. [`kept`] decides, without I/O, which answers count; [`out`] accepts the answers of a source.
 //! 4. [`sources`]: one file per kind of source. Their common settings are in [`context`]; those that have to poll use
 //!    [`polling`].

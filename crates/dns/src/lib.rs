@@ -1,11 +1,11 @@
 //! DNS plane of evenkeel: answers to resolvers. Read the files in this order:
 //!
 //! 1. [`query`] parses queries, [`zone`] holds the names, [`reply`] writes answers: bytes in, bytes out.
-//! 2. [`answer`] combines them for one worker and one listener. The balancers of [`pools`] pick endpoints for the network
-//!    ([`client`]) of the client, within the limit of [`rate`]; [`cookie`] verifies addresses, and `records` writes the
-//!    records of a pool.
-//! 3. [`server`] is the plane: it starts the [`worker`]s and replaces whole zones. Each worker has its own sockets ([`udp`],
-//!    [`tcp`]) at each address ([`binding`]), and per-thread state ([`core`]).
+//! 2. [`answer`] combines them for one worker and one listener. The balancers of [`pools`] pick endpoints for the
+//!    network ([`client`]) of the client, within the limit of [`rate`]; [`cookie`] verifies addresses, and `records`
+//!    writes the records of a pool.
+//! 3. [`server`] is the plane: it starts the [`worker`]s and replaces whole zones. Each worker has its own sockets
+//!    ([`udp`], [`tcp`]) at each address ([`binding`]), and per-thread state ([`core`]).
 //! 4. [`stats`]: counters of the workers. [`metrics`]: their export.
 
 pub mod answer;

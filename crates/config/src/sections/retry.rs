@@ -29,9 +29,9 @@ table! {
             absent: Absent::Default("[\"connect\", \"reset\"]"),
             help: "Failures to retry. `connect`: the connection failed. `reset`: the endpoint closed before the first \
                 byte of a response. `timeout`: no response within `try_timeout`. A status: `503`, `\"500..=504\"`, \
-                `\"5xx\"`. The status of a gRPC call that ended without a message: `\"grpc:unavailable\"` and so on, \
-                although gRPC uses POST.",
-            why: "The endpoint has certainly not answered.",
+                `\"5xx\"`. The status of a gRPC call that ended without a message: `\"grpc:unavailable\"` and so on; \
+                such a call is retried although gRPC uses POST.",
+            why: "With both, no byte of a response has arrived.",
         };
         non_idempotent = Key {
             name: "non_idempotent",

@@ -79,7 +79,7 @@ const CLIENT_HEADER: Key = Key {
     kind: Kind::Duration { min: 10 * MS, max: DAY, off: false },
     absent: Absent::Default("\"10s\""),
     help: "Time from the first byte of a request (for the first request: from the accept) to the end of its head.",
-    why: "Enough for a slow line, and a client that trickles bytes cannot hold a connection any longer.",
+    why: "Enough for a slow line, and a client that trickles bytes cannot hold a connection for longer.",
 };
 
 const CLIENT_IDLE: Key = Key {

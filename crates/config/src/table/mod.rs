@@ -2,8 +2,8 @@
 //! writing, the JSON Schema and the reference page are derived from them.
 //!
 //! 1. `row`: the content of a row. `declare` and `words`: the macros that `sections` is declared with.
-//! 2. `reader`, `values`, `algorithm`: check the tree of a file against the rows; the result is a [`Section`]. `secrets`:
-//!    keys that must not be quoted.
+//! 2. `reader`, `values`, `algorithm`: check the tree of a file against the rows; the result is a [`Section`].
+//!    `secrets`: keys that must not be quoted.
 //! 3. `field`: from a value of a section to a field of the plan, and back. `lines`: the keys of a table, written.
 
 mod algorithm;

@@ -2,8 +2,8 @@
 //! An offer may be invalid, and then has the errors.
 //!
 //! 1. [`wanted`]: offered plans with their origin, and [`Offers`](wanted::Offers), where providers put them.
-//! 2. [`file`]: the provider `file`, with the [`texts`] of its files and a [`watch`] for changes. The provider `typed` is a
-//!    text that replaces the file, over the API.
+//! 2. [`file`]: the provider `file`, with the [`texts`] of its files and a [`watch`] for changes. The provider `typed`
+//!    is a text that replaces the file, over the API.
 //! 3. [`revisions`]: the plans that were in use.
 
 pub mod file;

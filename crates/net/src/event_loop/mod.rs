@@ -1,16 +1,17 @@
 //! Event loop of a worker thread: runs the tasks that are ready, and sleeps in epoll when there are none.
 //! Read the files in this order:
 //!
-//! 1. [`tasks`]: the tasks that are ready, and their order. A turn lends a [`task_waker`], which others may keep; code on
-//!    this thread stores a [`waker_slot`] instead. The [`budget`] limits a turn.
+//! 1. [`tasks`]: the tasks that are ready, and their order. A turn lends a [`task_waker`], which others may keep; code
+//!    on this thread stores a [`waker_slot`] instead. The [`budget`] limits a turn.
 //! 2. [`reactor`]: the sockets that tasks wait for, one epoll per thread. A connection is a slot in it, any other
 //!    descriptor a [`source`].
-//! 3. [`alarm`]: wakes a task after some milliseconds. [`remote_waker`]: lets another thread wake one. `kernel` creates the
-//!    descriptors that these watch.
+//! 3. [`alarm`]: wakes a task after some milliseconds. [`remote_waker`]: lets another thread wake one. `kernel` creates
+//!    the descriptors that these watch.
 //!
 //! This is our own because every request passes through it: one epoll, wakers that cost a few instructions,
 //! and no kernel timeout to set and clear for each sleep. Compared with tokio's loop and sockets, a relay
-//! took 0.90 of the CPU time where the client closes, with no measurable difference over kept-alive connections (docs/measurements/2026-11-23-event-loop.md).
+//! took 0.90 of the CPU time where the client closes, with no measurable difference over kept-alive connections
+//! (docs/measurements/2026-11-23-event-loop.md).
 
 pub mod alarm;
 pub mod budget;

@@ -6,8 +6,8 @@
 //! 2. [`session`]: both directions after a handshake: data, tickets, key updates, alerts. No I/O.
 //! 3. [`handshake`]: leads to a session or an [`error`]; [`info`]: the parameters negotiated.
 //! 4. [`towards`]: configuration and names for connections to endpoints.
-//! 5. [`state`]: a session with its pending bytes; [`stream`]: that on a socket, as [`Transport`](crate::transport::Transport)
-//!    uses it.
+//! 5. [`state`]: a session with its pending bytes; [`stream`]: that on a socket, as
+//!    [`Transport`](crate::transport::Transport) uses it.
 
 pub mod error;
 pub mod handshake;

@@ -33,8 +33,8 @@ table! {
             name: "ttl",
             kind: Kind::Duration { min: 0, max: H, off: false },
             absent: Absent::Default("\"5s\""),
-            help: "How long resolvers may cache an answer, in whole seconds. Negative answers are cached that long \
-                too, but at most 5 s.",
+            help: "Time for which resolvers may cache an answer, in whole seconds. Negative answers are cached that \
+                long too, but at most 5 s.",
             why: "A failed endpoint keeps getting clients for that long. Many resolvers raise shorter TTLs to some \
                 seconds.",
         }, read |zone| seconds(zone).unwrap_or_default(), write write_ttl;
@@ -159,7 +159,7 @@ table! {
             name: "ttl",
             kind: Kind::Duration { min: 0, max: H, off: false },
             absent: Absent::Means("that of the zone"),
-            help: "How long resolvers may cache the answer, in whole seconds.",
+            help: "Time for which resolvers may cache the answer, in whole seconds.",
             why: "",
         }, read seconds, write write_ttl_of;
         /// True if endpoints near the client are preferred.

@@ -74,7 +74,7 @@ table! {
             name: "eject_at_most",
             kind: Kind::Number { min: 0.0, max: 1.0 },
             absent: Absent::Default("0.3"),
-            help: "Share of a tier that may be ejected at once; of two or more endpoints, at least one always may. \
+            help: "Share of a tier that may be ejected at once, but always at least one of two or more endpoints. \
                 Consecutive failures may eject a whole tier while another tier can serve.",
             why: "When most endpoints fail, the cause is rarely in them, and the rest could not carry the load.",
         };

@@ -57,7 +57,7 @@ table! {
             kind: Kind::Text(Form::CookiePath),
             absent: Absent::Default("\"/\""),
             help: "`Path` of the cookie: clients send it with requests below that path.",
-            why: "Every path of the site.",
+            why: "Covers the whole site.",
         };
         /// True if the cookie has the `Secure` attribute.
         secure: bool = Key {
