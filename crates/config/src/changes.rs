@@ -145,12 +145,14 @@ impl Differs<'_> {
     fn tables(&mut self, of: &str, path: &str, old: Table<'_>, new: Table<'_>) {
         let none = DeTable::new();
         let (old, new) = (old.unwrap_or(&none), new.unwrap_or(&none));
+        let is_named = old.contains_key("name") && new.contains_key("name");
         for key in keys(old, new) {
             let (old, new) = (old.get(&*key), new.get(&*key));
             match &*key {
                 "endpoints" => self.listed("endpoint", of, list(old), list(new), endpoint_name),
-                // Endpoints are matched by these.
-                "name" | "addr" if of.contains("endpoint ") => {}
+                // Endpoints are matched by their name, or else by their address.
+                "name" if of.contains("endpoint ") => {}
+                "addr" if of.contains("endpoint ") && !is_named => {}
                 _ => self.value(of, &format!("{path}{key}"), old, new),
             }
         }
@@ -181,6 +183,13 @@ mod tests {
     const BEFORE: &str = "[listener]\nweb = { bind = ['127.0.0.1:1'] }\nold = { bind = ['127.0.0.1:2'] }\n\
         [[route]]\npool = 'shop'\nmatch = { path = '/shop' }\n[[route]]\nname = 'rest'\npool = 'shop'\n\
         [pool.shop]\nretry = { attempts = 3 }\nendpoints = ['127.0.0.1:3', { name = 'b', addr = '127.0.0.1:4', weight = 2 }]\n";
+
+    #[test]
+    fn a_named_endpoint_that_moves_has_a_line() {
+        let after = BEFORE.replace("127.0.0.1:4", "127.0.0.1:5");
+        let lines = changes(&plan(BEFORE), &plan(&after));
+        assert_eq!(lines, ["pool shop: endpoint b: addr: \"127.0.0.1:4\" -> \"127.0.0.1:5\""]);
+    }
 
     #[test]
     fn every_difference_has_a_line() {
