@@ -14,7 +14,12 @@ use shell::Shell;
 const NO_RUN_MAX: usize = 8;
 
 /// Pages whose commands look at an evenkeel that serves already, as `shell.sh` starts it.
-const SERVED: &[&str] = &["docs/guide/changing.md", "docs/guide/operating.md", "docs/guide/troubleshooting.md"];
+const SERVED: &[&str] = &[
+    "docs/guide/changing.md",
+    "docs/guide/health-and-metrics.md",
+    "docs/guide/logs.md",
+    "docs/guide/troubleshooting.md",
+];
 
 /// Pages whose TOML is a whole configuration, each block by itself.
 const CONFIGURED: &[&str] = &["docs/guide/coming-from.md"];
