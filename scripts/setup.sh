@@ -168,9 +168,46 @@ bench_folder=${XDG_CACHE_HOME:-$HOME/.cache}/evenkeel/bench
 envoy_version=1.40.0
 oha_version=1.16.0
 
-# A rival, and a load to check the lab's own by, that Debian does not have; and what counts instructions. No test needs them.
+# HAProxy and NGINX of Debian unstable, which are newer than the installed ones: unpacked into a folder of their own, with the C library
+# that they are linked to. The lab measures the first of each in PATH, so `PATH=$current:$PATH` chooses these. Unstable keeps one version
+# only, so none can be named here; the lab's reports name what ran.
+current=$bench_folder/current
+rivals() {
+    [ ! -x "$current/nginx" ] || return 0
+    command -v patchelf >/dev/null || install_packages patchelf
+    local mirror work apt program libraries
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' | head -1)
+    [ -n "$mirror" ] || fail "apt knows no mirror of Debian; run apt-get update first"
+    echo "installing: current HAProxy and NGINX into $current"
+    work=$(mktemp -d)
+    mkdir -p "$work/lists/partial" "$work/cache/archives/partial" "$work/root"
+    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror unstable main" >"$work/sources.list"
+    # With no package counted as installed, apt fetches every library that the two need.
+    apt=(apt-get -qq -o "Dir::Etc::sourcelist=$work/sources.list" -o Dir::Etc::sourceparts=/dev/null -o "Dir::State::lists=$work/lists"
+        -o "Dir::Cache=$work/cache" -o Dir::State::status=/dev/null -o Acquire::Languages=none -o APT::Install-Recommends=false
+        -o APT::Sandbox::User=root -o Debug::NoLocking=1)
+    "${apt[@]}" update
+    "${apt[@]}" install -y --download-only haproxy nginx >/dev/null
+    for package in "$work"/cache/archives/*.deb; do
+        dpkg-deb -x "$package" "$work/root"
+    done
+    rm -rf "$current"
+    mkdir -p "$current/lib"
+    libraries=$(dirname "$(find "$work/root/usr/lib" -name 'ld-linux-*.so.*' -path '*-linux-gnu/*' | head -1)")
+    cp -a "$libraries"/*.so* "$current/lib/"
+    for program in haproxy nginx; do
+        patchelf --set-interpreter "$(echo "$current"/lib/ld-linux-*.so.*)" --set-rpath "$current/lib" --force-rpath \
+            --output "$current/$program" "$work/root/usr/sbin/$program"
+        chmod +x "$current/$program"
+        "$current/$program" -v 2>&1 | sed -n 1p
+    done
+    rm -rf "$work"
+}
+
+# Rivals, and a load to check the lab's own by, that this Debian does not have; and what counts instructions. No test needs them.
 bench() {
     command -v valgrind >/dev/null || install_packages valgrind
+    rivals
     # A folder of its own: the package of Envoy has a bin, too, whose programs do not run from there.
     local oha=$bench_folder/oha
     if [ ! -x "$oha/bin/oha" ] || ! "$oha/bin/oha" --version | grep -qF " $oha_version"; then
