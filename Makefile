@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 600
 # What clients of `make conformance` send at most.
 MEGABYTES ?= 100
 
-.PHONY: help setup demo test conformance pictures bless docs theory loom miri release bench headline failure reload lab-quick lab-report deny lint fuzz
+.PHONY: help setup demo test conformance pictures bless docs site theory loom miri release bench headline failure reload lab-quick lab-report deny lint fuzz
 
 help: ## Lists what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,10 @@ docs: ## Writes the JSON Schemas for editors: target/docs/*.schema.json
 	@mkdir -p target/docs
 	target/debug/evenkeel config schema >target/docs/evenkeel.schema.json
 	target/debug/evenkeel sim --schema >target/docs/scenario.schema.json
+
+site: ## Builds the docs as a site with search, target/site, and checks its links; with the lab's pages if target/lab-report has them
+	@scripts/setup.sh site
+	@scripts/site.py
 
 theory: ## Checks the simulator against queueing theory at full length: minutes on every core
 	cargo test --release -p evenkeel-sim --test all theory:: -- --include-ignored --nocapture
@@ -91,7 +95,7 @@ reload: setup ## Reloads evenkeel, HAProxy, NGINX and, if it is installed, Envoy
 lab-quick: setup ## Runs every published experiment, and some cases of the others, small; names what cannot run: under ten minutes
 	@scripts/lab.sh quick
 
-lab-report: ## Runs every experiment, or those of LAB="herd mytime", beside Envoy too, and writes docs/lab: three hours on a machine that does nothing else
+lab-report: ## Runs every experiment, or those of LAB="herd mytime", beside Envoy too: pages in target/lab-report, summaries in docs/lab; three hours on an idle machine
 	@scripts/setup.sh bench
 	@scripts/lab.sh report $(LAB)
 

