@@ -24,8 +24,9 @@ for json in "$from"/*.json; do
         "# \(.title)\n",
         "<!-- `make lab-report` writes this. -->\n",
         "`evenkeel-lab \($name)` on \(.date), \(.machine.cores) cores of \(.machine.cpu), commit \(.machine.commit | rtrimstr("+")): \(.versions | rivals).\n",
+        (.lead.reading // "" | select(. != "") | "\(.)\n"),
         "Claims: \(.findings | counts).\n",
-        (if $picture == "" then empty else "![Medians and 90 % intervals](\($name).svg)\n" end),
+        (if $picture == "" then empty else "![\(.lead.title // "Medians and 90 % intervals")](\($name).svg)\n" end),
         "## Claims\n", "| verdict | claim | measured |", "|---|---|---|",
         (.findings[] | "| \(.verdict) | \(.claim) (\(.source)) | \(.measured) |"),
         (.predictions // [] | select(length > 0) |
