@@ -112,6 +112,14 @@ impl Scale {
         }
     }
 
+    /// A linear scale with a margin of a twentieth at its ends, but for an end at 0, which every scale has.
+    pub(crate) fn around(values: &[f64], from: f64, to: f64) -> Scale {
+        let (low, high) = values.iter().fold((0.0, 0.0), |(low, high): (f64, f64), x| (low.min(*x), high.max(*x)));
+        let margin = if high > low { (high - low) / 20.0 } else { 1.0 };
+        let low = if low < 0.0 { low - margin } else { 0.0 };
+        Scale { low, high: high + margin, from, to, log: false, whole: false, clock: false }
+    }
+
     pub(crate) fn place(&self, x: f64) -> f64 {
         let part = match self.log {
             true => (x.max(self.low) / self.low).ln() / (self.high / self.low).ln(),
@@ -140,16 +148,16 @@ impl Scale {
         if self.whole {
             return (0..=self.high as u32).map(f64::from).take(TICKS_MAX).collect();
         }
-        let (first, step) = if self.clock {
-            let range = self.high - self.low;
+        let range = self.high - self.low;
+        let step = if self.clock {
             let step = CLOCK_STEPS.into_iter().find(|step| range / step <= 6.0);
             // Whole days, as many as it takes: a clock may jump by decades.
-            let step = step.unwrap_or_else(|| step_above(range / 6.0 / DAY).ceil() * DAY);
-            ((self.low / step).ceil() * step, step)
+            step.unwrap_or_else(|| step_above(range / 6.0 / DAY).ceil() * DAY)
         } else {
-            (self.low, step_above((self.high - self.low) / f64::from(many)))
+            step_above(range / f64::from(many))
         };
-        let all = (0..).map(|i| first + f64::from(i) * step).take(TICKS_MAX);
+        let first = (self.low / step).ceil();
+        let all = (0..).map(|i| (first + f64::from(i)) * step).take(TICKS_MAX);
         all.take_while(|x| *x <= self.high + step * 1e-4).collect()
     }
 }

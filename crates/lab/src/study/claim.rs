@@ -26,8 +26,8 @@ pub enum Verdict {
     Reproduced,
     /// None of it is.
     NotReproduced,
-    /// Part of it is: more runs, or a quieter machine, would tell.
-    NotDistinguishable,
+    /// Part of it is: more runs, or a quieter machine, would decide.
+    Inconclusive,
     /// It was not measured.
     NotShown,
 }
@@ -38,7 +38,7 @@ impl Verdict {
         match self {
             Verdict::Reproduced => "reproduced",
             Verdict::NotReproduced => "not reproduced",
-            Verdict::NotDistinguishable => "not distinguishable",
+            Verdict::Inconclusive => "inconclusive",
             Verdict::NotShown => "not shown",
         }
     }
@@ -48,7 +48,7 @@ impl Verdict {
         match self {
             Verdict::Reproduced => "holds",
             Verdict::NotReproduced => "fails",
-            Verdict::NotDistinguishable | Verdict::NotShown => "open",
+            Verdict::Inconclusive | Verdict::NotShown => "open",
         }
     }
 
@@ -56,7 +56,7 @@ impl Verdict {
         match measured {
             measured if measured.low >= low && measured.high <= high => Verdict::Reproduced,
             measured if measured.high < low || measured.low > high => Verdict::NotReproduced,
-            _ => Verdict::NotDistinguishable,
+            _ => Verdict::Inconclusive,
         }
     }
 }
@@ -127,7 +127,7 @@ impl Finding {
                 measured: Some((interval, needs)),
             },
             None => {
-                let why = format!("{what}: fewer than {RUNS_MIN} rounds say nothing about chance; give --repeat");
+                let why = format!("{what}: fewer than {RUNS_MIN} rounds give no interval; use --repeat");
                 Finding::not_shown(claim, why)
             }
         }
@@ -157,10 +157,10 @@ impl Finding {
         }
     }
 
-    /// Why it is undecided, to be added to a sentence; empty if it is decided.
+    /// Reason why the claim is inconclusive, to be added to a sentence; empty for other verdicts.
     pub fn doubt(&self) -> &'static str {
         match self.verdict {
-            Verdict::NotDistinguishable => "; undecided, as its rounds differ by more than what would tell",
+            Verdict::Inconclusive => "; inconclusive: rounds vary more than the effect",
             _ => "",
         }
     }
@@ -190,14 +190,10 @@ mod tests {
             Finding::near(claim, "it", Some(measured), 1.0, 0.1).verdict
         };
         assert_eq!(of(0.95, 1.05), Verdict::Reproduced);
-        assert_eq!(of(0.85, 0.95), Verdict::NotDistinguishable);
+        assert_eq!(of(0.85, 0.95), Verdict::Inconclusive);
         assert_eq!(of(1.2, 1.3), Verdict::NotReproduced);
         let wide = Finding::at_most(claim, "it", Some(Interval { median: 1.0, low: 0.9, high: 1.1 }), 1.0);
-        assert!(
-            wide.told().ends_with("; undecided, as its rounds differ by more than what would tell"),
-            "{}",
-            wide.told()
-        );
+        assert!(wide.told().ends_with("; inconclusive: rounds vary more than the effect"), "{}", wide.told());
         let none = Finding::at_least(claim, "it", None, 1.0);
         assert_eq!((none.verdict, none.verdict.class()), (Verdict::NotShown, "open"));
         let one = Interval { median: 1.0, low: 1.0, high: 1.0 };

@@ -6,7 +6,6 @@ use super::figures::row;
 use super::plot::Plot;
 use super::prediction::Prediction;
 use crate::stats::{Interval, Spread};
-use evenkeel_draw::intervals::intervals;
 use serde_json::{Value, json};
 
 /// How far a prediction may be off.
@@ -30,7 +29,7 @@ pub const P50: Figure = Figure {
     name: "p50, milliseconds",
     metric: "p50",
     scale: 1e3,
-    claim: Claim::ours("The median is within 20 % of what the simulator said, in every case, or the page says why not"),
+    claim: Claim::ours("The median is within 20 % of the simulator's prediction in every case, or the page states why"),
 };
 /// The latency that one of a hundred exceeds.
 pub const P99: Figure = Figure {
@@ -38,7 +37,7 @@ pub const P99: Figure = Figure {
     metric: "p99",
     scale: 1e3,
     claim: Claim::ours(
-        "The 99th percentile is within 20 % of what the simulator said, in every case, or the page says why not",
+        "The 99th percentile is within 20 % of the simulator's prediction in every case, or the page states why",
     ),
 };
 /// Requests a second, or their ratio to others.
@@ -47,7 +46,7 @@ pub const RATE: Figure = Figure {
     metric: "throughput",
     scale: 1.0,
     claim: Claim::ours(
-        "Requests a second are within 20 % of what the simulator said, in every case, or the page says why not",
+        "Requests a second are within 20 % of the simulator's prediction in every case, or the page states why",
     ),
 };
 
@@ -175,9 +174,12 @@ impl Comparison {
     /// A plot of each figure of each group, with a mark at what the simulator said.
     pub fn plots(&self) -> Vec<Plot> {
         let plot = |lines: Vec<&Line>| {
-            let title = format!("{}: {}; the mark is what the simulator said", lines[0].group, lines[0].figure.name);
+            let figure = lines[0].figure.name;
+            let (name, unit) = figure.split_once(", ").unwrap_or((figure, figure));
+            let title = format!("{}: {name}", lines[0].group);
+            let unit = format!("{unit}; dashed: predicted by the simulator");
             let row = |line: &&Line| row(&line.name, &line.measured, line.predicted, line.colour);
-            Plot { svg: intervals(&lines.iter().map(row).collect::<Vec<_>>(), &title), title }
+            Plot::of_rows(title, &unit, &lines.iter().map(row).collect::<Vec<_>>())
         };
         self.by(|line| (line.group.clone(), line.figure.name)).into_iter().map(plot).collect()
     }
@@ -209,7 +211,7 @@ impl Comparison {
                 .filter(|line| line.is_excused())
                 .map(|line| format!("{} ({})", line.case(), line.figure.metric))
                 .collect();
-            (!off.is_empty()).then(|| format!("{} So it is for {}.", lines[0].why, off.join("; ")))
+            (!off.is_empty()).then(|| format!("{} This applies to {}.", lines[0].why, off.join("; ")))
         });
         of.collect()
     }
@@ -226,15 +228,15 @@ fn verdict(lines: &[&Line]) -> Finding {
     let far = |line: &Line| line.ratio().map_or(f64::INFINITY, |ratio| ratio.ln().abs());
     let judged = lines.iter().filter(|line| !line.is_excused());
     let Some(worst) = judged.max_by(|a, b| far(a).total_cmp(&far(b))) else {
-        return Finding::not_shown(claim, "every case is farther off, for reasons that the page gives".into());
+        return Finding::not_shown(claim, "every case is farther off, for reasons that the page states".into());
     };
     let Some(predicted) = worst.predicted.filter(|of| *of > 0.0) else {
-        return Finding::not_shown(claim, format!("the simulator did not say it of {}", worst.case()));
+        return Finding::not_shown(claim, format!("the simulator has no prediction for {}", worst.case()));
     };
     let ratios: Vec<f64> = worst.measured.iter().map(|of| of / predicted).collect();
     let others = match excused {
         0 => String::new(),
-        _ => format!("; {excused} of {} cases are farther off, for reasons that the page gives", lines.len()),
+        _ => format!("; {excused} of {} cases are farther off, for reasons that the page states", lines.len()),
     };
     let what = format!("measured over predicted, where it is farthest off ({}){others}", worst.case());
     Finding::near(claim, &what, Interval::of(&ratios), 1.0, WITHIN)

@@ -46,6 +46,8 @@ pub struct Found {
     pub tables: Vec<(String, Vec<Vec<String>>)>,
     /// In the order of the page.
     pub plots: Vec<Plot>,
+    /// Index of the plot that the page opens with, counted over these and those of the simulator's predictions.
+    pub lead: usize,
     /// How it was measured, and what that does not say.
     pub method: Vec<String>,
     /// What ran.
@@ -87,6 +89,8 @@ pub fn present_beside(found: &Found, predicted: &Comparison, options: &Options) 
     found.failed.told.iter().for_each(|line| println!("{line}"));
     let versions: serde_json::Map<String, Value> =
         found.versions.iter().map(|(name, version)| (name.clone(), json!(version))).collect();
+    let of_simulator = predicted.plots();
+    let (lead, _) = page::leading(found, &of_simulator);
     let said = json!({
         "title": found.title,
         "date": date(),
@@ -95,6 +99,7 @@ pub fn present_beside(found: &Found, predicted: &Comparison, options: &Options) 
         "versions": versions,
         "findings": findings.iter().map(Finding::json).collect::<Value>(),
         "predictions": predicted.json(),
+        "lead": lead.map(|plot| json!({ "title": plot.title, "reading": plot.reading })),
         "failed": found.failed.json,
         "raw": found.raw,
     });
@@ -103,6 +108,12 @@ pub fn present_beside(found: &Found, predicted: &Comparison, options: &Options) 
     }
     if let Some(path) = &options.report {
         write(path, &page::draw(found, &findings, predicted, &machine, &said))?;
+    }
+    if let Some(path) = &options.picture {
+        match lead.filter(|plot| plot.svg.starts_with("<svg")) {
+            Some(plot) => write(path, &evenkeel_draw::page::standalone(&plot.svg))?,
+            None => eprintln!("there is no plot to be written to {}", path.display()),
+        }
     }
     match found.failed.without.is_empty() {
         true => Ok(()),

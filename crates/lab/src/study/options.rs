@@ -26,6 +26,9 @@ pub struct Options {
     /// Where a page is written: verdicts, plots, method and every run in one file.
     #[arg(long, value_name = "PATH")]
     pub report: Option<PathBuf>,
+    /// File for the plot that the page opens with, as an SVG.
+    #[arg(long, value_name = "PATH")]
+    pub picture: Option<PathBuf>,
     /// The evenkeel to run; without it, the one beside this program.
     #[arg(long, value_name = "PATH")]
     pub evenkeel: Option<PathBuf>,

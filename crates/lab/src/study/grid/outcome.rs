@@ -5,7 +5,6 @@ use crate::error::{Error, Result};
 use crate::stats::{Interval, Spread};
 use crate::study::figures::{row, spread, told};
 use crate::study::{Claim, Finding, Found, Plot, Used, Versions};
-use evenkeel_draw::intervals::intervals;
 use serde_json::{Map, Value, json};
 
 impl Grid {
@@ -109,8 +108,7 @@ impl Grid {
         let plot = |(case, cells): &(Case, Vec<Cell>)| {
             let measured = self.things.iter().zip(cells).enumerate().filter(|(_, (_, cell))| !cell.runs.is_empty());
             let rows: Vec<_> = measured.map(|(at, (name, cell))| row(name, &cell.figures(), None, at)).collect();
-            let title = format!("{}: {}", case.name, case.unit);
-            Plot { svg: intervals(&rows, &title), title }
+            Plot::of_rows(case.name, case.unit, &rows)
         };
         self.cases.iter().map(plot).collect()
     }
