@@ -1,25 +1,25 @@
-//! Where is a value on an axis, and what is written there?
+//! Axes: the position of a value, and the labels of ticks.
 
 use crate::number::{clock, digits, seconds};
 
-/// What an axis shows.
+/// Quantity of an axis, which decides its scale and labels.
 pub enum Axis {
     /// Percentiles: 1 is 90 %, 2 is 99 %, up to so many.
     Nines(f64),
-    /// Times.
+    /// Durations, labelled with units.
     Seconds {
-        /// Whether each step is a factor.
+        /// True if the axis is logarithmic.
         log: bool,
     },
     /// 0 to 1.
     Share,
     /// Moments: seconds since 1970.
     Clock,
-    /// Numbers.
+    /// Plain numbers with a name.
     Plain {
-        /// What they count.
+        /// Name of the quantity.
         name: String,
-        /// Whether each step is a factor.
+        /// True if the axis is logarithmic.
         log: bool,
     },
 }
@@ -64,7 +64,6 @@ impl Axis {
 /// Labels of an axis, whatever it shows.
 const TICKS_MAX: usize = 24;
 
-/// Seconds.
 const DAY: f64 = 86_400.0;
 
 /// Steps of an axis on which each is a factor: more than from the smallest number to the largest.
@@ -73,7 +72,7 @@ const STEPS_MAX: usize = 2000;
 /// Seconds between two labels of a clock.
 const CLOCK_STEPS: [f64; 8] = [10.0, 30.0, 60.0, 180.0, 600.0, 1800.0, 3600.0, 14_400.0];
 
-/// From values to places.
+/// Map from values to positions in the picture.
 pub(crate) struct Scale {
     low: f64,
     high: f64,
@@ -128,7 +127,7 @@ impl Scale {
         self.from + part.clamp(0.0, 1.0) * (self.to - self.from)
     }
 
-    /// Whether a value is between the ends.
+    /// True if a value is between the ends.
     pub(crate) fn has(&self, x: f64) -> bool {
         (self.low..=self.high).contains(&x)
     }

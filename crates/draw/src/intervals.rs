@@ -16,18 +16,17 @@ const CHARACTER: f64 = 8.6;
 /// Room below the lines, for labels of ticks and the name of the axis.
 const AXIS: f64 = 40.0;
 
-/// One value.
+/// Row of the drawing: a median with its interval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// What it is of.
+    /// Label to the left.
     pub name: String,
     /// Its interval and its median; `None` if there is only the median.
     pub interval: Option<(f64, f64)>,
-    /// The median.
     pub median: f64,
-    /// What was expected.
+    /// Expected value, drawn as a dashed mark.
     pub expected: Option<f64>,
-    /// Which colour of [`COLOURS`](crate::page::COLOURS) it has: 0 to 7.
+    /// Index into [`COLOURS`](crate::page::COLOURS), 0 to 7.
     pub colour: usize,
 }
 

@@ -1,4 +1,4 @@
-//! How does the page look? One file, by day and by night, on a phone and on a desk.
+//! Pages in one file, for light and dark screens, on phones and desktops.
 
 /// A page of these parts, which are HTML already. `style`: what it has beside [`STYLE`].
 pub fn page(title: &str, style: &str, parts: &[String]) -> String {
@@ -10,17 +10,15 @@ pub fn page(title: &str, style: &str, parts: &[String]) -> String {
     )
 }
 
-/// A heading.
 pub fn heading(text: &str) -> String {
     format!("<h2>{}</h2>\n", escape(text))
 }
 
-/// A paragraph.
 pub fn paragraph(text: &str) -> String {
     format!("<p>{}</p>\n", escape(text))
 }
 
-/// What came out, one sentence each.
+/// Box with the results, one sentence each.
 pub fn verdicts(sentences: &[String]) -> String {
     format!("<div class=\"verdict\">\n{}</div>\n", paragraphs(sentences))
 }
@@ -33,12 +31,10 @@ pub fn claims(claims: &[(&str, &str, &str)]) -> String {
     format!("<ul>\n{}</ul>\n", claims.iter().map(line).collect::<String>())
 }
 
-/// Lines, each a paragraph.
 pub fn paragraphs(lines: &[String]) -> String {
     lines.iter().map(|line| paragraph(line)).collect()
 }
 
-/// Lines, each a point.
 pub fn points(lines: &[String]) -> String {
     let points: String = lines.iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect();
     format!("<ul>\n{points}</ul>\n")
@@ -82,10 +78,10 @@ pub fn standalone(svg: &str) -> String {
         "<style>{COLOURS}{STYLE}svg {{ background: var(--back); font-family: system-ui, sans-serif; }}</style>"
     );
     let (open, rest) = svg.split_once('>').unwrap_or((svg, ""));
-    format!("{} xmlns=\"http://www.w3.org/2000/svg\">{style}{rest}", open)
+    format!("{open} xmlns=\"http://www.w3.org/2000/svg\">{style}{rest}")
 }
 
-/// Text as HTML.
+/// Escapes text for HTML.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -100,7 +96,7 @@ pub const COLOURS: &str = "
   --s0: #4aa8e0; --s1: #ff8a4c; --s2: #2fc79a; --s3: #d88cc0; --s4: #e6b422; --s5: #8fd0f5; --s6: #a8a8a8; --s7: #c98a5a; } }
 ";
 
-/// How pages and plots look, in those colours.
+/// Style of pages and plots, in those colours.
 pub const STYLE: &str = "
 body { background: var(--back); color: var(--text); font: 15px/1.5 system-ui, sans-serif; max-width: 1100px;
   margin: 2rem auto; padding: 0 1rem; }

@@ -1,39 +1,36 @@
-//! Does a published claim hold here? A verdict by the interval of what was measured, never by one run.
+//! Verdicts on published claims, by the interval of what was measured, never by one run.
 
 use crate::stats::{Interval, RUNS_MIN};
 use serde_json::{Value, json};
 
-/// What a publication says.
+/// Statement of a publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// In a sentence.
     pub text: &'static str,
-    /// Where it stands.
     pub source: &'static str,
 }
 
 impl Claim {
-    /// One of the project's own.
+    /// Returns a claim of this project.
     pub const fn ours(text: &'static str) -> Claim {
         Claim { text, source: "evenkeel" }
     }
 }
 
-/// What became of a claim.
+/// Outcome of a claim, by its 90 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The whole interval is where the claim says.
     Reproduced,
-    /// None of it is.
+    /// No part of the interval is where the claim says.
     NotReproduced,
     /// Part of it is: more runs, or a quieter machine, would decide.
     Inconclusive,
-    /// It was not measured.
+    /// The figure was not measured.
     NotShown,
 }
 
 impl Verdict {
-    /// In words.
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Reproduced => "reproduced",
@@ -43,7 +40,7 @@ impl Verdict {
         }
     }
 
-    /// How a page shows it.
+    /// Returns the CSS class of the verdict.
     pub fn class(self) -> &'static str {
         match self {
             Verdict::Reproduced => "holds",
@@ -61,12 +58,10 @@ impl Verdict {
     }
 }
 
-/// What a figure has to be for a claim to hold.
+/// Bound on a figure that a claim states.
 #[derive(Clone, Copy, Debug)]
 pub enum Says {
-    /// This at least.
     AtLeast(f64),
-    /// This at most.
     AtMost(f64),
     /// This, give or take a part of it.
     Near(f64, f64),
@@ -75,11 +70,9 @@ pub enum Says {
 /// A claim, and what was measured of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// The claim.
     pub claim: Claim,
-    /// What became of it.
     pub verdict: Verdict,
-    /// What was measured, or why nothing was.
+    /// Quantity that was measured, or the reason why none was.
     pub what: String,
     /// The figure, and from where to where it has to be for the claim to hold.
     pub measured: Option<(Interval, (f64, f64))>,
@@ -133,7 +126,7 @@ impl Finding {
         }
     }
 
-    /// It cannot be shown here. `why`: in a sentence.
+    /// Returns a finding without a figure. `why`: in a sentence.
     pub fn not_shown(claim: Claim, why: String) -> Finding {
         Finding { claim, verdict: Verdict::NotShown, what: why, measured: None }
     }
@@ -149,7 +142,6 @@ impl Finding {
         Some((format!("{median:.3} ({low:.3} to {high:.3})"), needs))
     }
 
-    /// In a sentence.
     pub fn told(&self) -> String {
         match self.figures() {
             Some((figure, needs)) => format!("{}: {figure}; the claim needs {needs}{}", self.what, self.doubt()),
@@ -165,7 +157,6 @@ impl Finding {
         }
     }
 
-    /// For machines.
     pub fn json(&self) -> Value {
         let finite = |x: f64| x.is_finite().then_some(x);
         let figure = self.measured.map(|(of, needs)| {

@@ -1,5 +1,5 @@
-//! How far is what was measured from what the simulator said? A line for each figure of each case: from them come a table, plots, JSON
-//! and a verdict on each figure.
+//! Predictions of the simulator beside measurements: a line for each figure of each case, and from them a table, plots, JSON and a verdict
+//! on each figure.
 
 use super::claim::{Claim, Finding};
 use super::figures::row;
@@ -8,23 +8,23 @@ use super::prediction::Prediction;
 use crate::stats::{Interval, Spread};
 use serde_json::{Value, json};
 
-/// How far a prediction may be off.
+/// Largest relative error of a good prediction.
 const WITHIN: f64 = 0.2;
 
-/// What is predicted.
+/// Quantity that is predicted.
 #[derive(Clone, Copy, Debug)]
 pub struct Figure {
     /// Its name in tables and JSON, with its unit.
     pub name: &'static str,
-    /// What the simulator calls it.
+    /// Name in the simulator's JSON.
     pub metric: &'static str,
     /// By what the simulator's figure is multiplied.
     pub scale: f64,
-    /// That it was predicted.
+    /// Claim that the prediction holds.
     pub claim: Claim,
 }
 
-/// The median latency.
+/// Median latency, in milliseconds.
 pub const P50: Figure = Figure {
     name: "p50, milliseconds",
     metric: "p50",
@@ -50,36 +50,33 @@ pub const RATE: Figure = Figure {
     ),
 };
 
-/// What was simulated and measured.
+/// Case that is simulated and measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Case<'c> {
-    /// What is compared in one plot.
+    /// Plot that the case belongs to.
     pub group: &'c str,
-    /// Its name there.
     pub name: &'c str,
-    /// What the simulator calls its point and its algorithm.
+    /// Names of its point and its algorithm in the simulator's JSON.
     pub simulated: (&'c str, &'c str),
-    /// Its colour in plots.
     pub colour: usize,
-    /// What the simulator leaves out that puts it off; empty if nothing is known.
+    /// Known cause of an error, as a sentence about what the simulator leaves out; empty if there is none.
     pub why: &'static str,
 }
 
-/// A figure of a case.
+/// Predicted and measured figure of a case.
 #[derive(Clone, Debug)]
 pub struct Line {
     group: String,
     name: String,
     figure: Figure,
     predicted: Option<f64>,
-    /// By round.
     measured: Vec<f64>,
     colour: usize,
     why: &'static str,
 }
 
 impl Case<'_> {
-    /// A figure that the simulator said as it is measured, but for its unit.
+    /// Returns a figure that the simulator has under this name, but for its unit.
     pub fn figure(&self, figure: Figure, prediction: &Prediction, measured: Vec<f64>) -> Line {
         let (point, algorithm) = self.simulated;
         let predicted = prediction.figure(point, algorithm, figure.metric).map(|of| of * figure.scale);
@@ -107,7 +104,6 @@ impl Line {
             .join(", ")
     }
 
-    /// Measured over predicted.
     fn ratio(&self) -> Option<f64> {
         Some(Spread::of(&self.measured)?.median / self.predicted.filter(|of| *of > 0.0)?)
     }
@@ -120,7 +116,7 @@ impl Line {
         self.is_off() && !self.why.is_empty()
     }
 
-    /// Of the median, in words.
+    /// Returns the error of the median, as `+11 %`.
     fn error(&self) -> String {
         self.ratio().map_or_else(String::new, |ratio| format!("{:+.0} %", (ratio - 1.0) * 100.0))
     }
@@ -171,7 +167,7 @@ impl Comparison {
         self.by(|line| line.figure.name).into_iter().map(|lines| verdict(&lines)).collect()
     }
 
-    /// A plot of each figure of each group, with a mark at what the simulator said.
+    /// Draws each figure of each group, with a mark at the prediction.
     pub fn plots(&self) -> Vec<Plot> {
         let plot = |lines: Vec<&Line>| {
             let figure = lines[0].figure.name;
@@ -203,7 +199,7 @@ impl Comparison {
         if self.lines.is_empty() { Vec::new() } else { std::iter::once(header).chain(lines).collect() }
     }
 
-    /// Why cases are off, in sentences.
+    /// Returns the known causes of errors, a sentence each.
     pub fn reasons(&self) -> Vec<String> {
         let of = self.by(|line| line.why).into_iter().filter_map(|lines| {
             let off: Vec<String> = lines
@@ -216,7 +212,6 @@ impl Comparison {
         of.collect()
     }
 
-    /// For machines.
     pub fn json(&self) -> Value {
         self.lines.iter().map(Line::json).collect()
     }
@@ -242,7 +237,7 @@ fn verdict(lines: &[&Line]) -> Finding {
     Finding::near(claim, &what, Interval::of(&ratios), 1.0, WITHIN)
 }
 
-/// With three digits that say something.
+/// Formats with three significant digits.
 fn digits(figure: f64) -> String {
     match figure.abs() {
         size if size >= 100.0 => format!("{figure:.0}"),

@@ -1,5 +1,5 @@
-//! How is an experiment run again that others have published? With the same options for each, in interleaved rounds, and with a
-//! verdict on each claim: as text, as JSON and as one page.
+//! Experiments that others have published, run again: the same options for each, interleaved rounds, and a verdict on each claim, as text,
+//! as JSON and as one page.
 
 mod claim;
 pub mod comparison;
@@ -31,14 +31,13 @@ use std::path::Path;
 /// Names and versions of what ran.
 pub type Versions = Vec<(String, String)>;
 
-/// What an experiment found.
+/// Results of an experiment, for text, JSON and the page.
 #[derive(Default)]
 pub struct Found {
-    /// Its title.
     pub title: &'static str,
     /// The machines, drawn: SVG.
     pub topology: String,
-    /// What became of each claim.
+    /// Verdicts on the claims, in their order.
     pub findings: Vec<Finding>,
     /// Figures; the first row is the header.
     pub figures: Vec<Vec<String>>,
@@ -48,11 +47,9 @@ pub struct Found {
     pub plots: Vec<Plot>,
     /// Index of the plot that the page opens with, counted over these and those of the simulator's predictions.
     pub lead: usize,
-    /// How it was measured, and what that does not say.
+    /// Method and limits, in paragraphs.
     pub method: Vec<String>,
-    /// What ran.
     pub versions: Versions,
-    /// Every run.
     pub raw: Value,
     /// Runs in which requests failed.
     pub failed: Failed,
@@ -66,7 +63,7 @@ pub fn present(found: &Found, options: &Options) -> Result<()> {
     present_beside(found, &Comparison::default(), options)
 }
 
-/// The same with what the simulator said: its verdicts and plots are the last.
+/// Presents them with the simulator's predictions, whose verdicts and plots are the last.
 ///
 /// # Errors
 /// A file cannot be written.

@@ -1,11 +1,11 @@
-//! What does the command line say of every such experiment?
+//! Options of the command line that all experiments share.
 
 use crate::error::{Error, Result};
 use crate::stats::RUNS_MIN;
 use clap::{Args, Command};
 use std::path::PathBuf;
 
-/// What all have.
+/// Options that every experiment has.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Balancers beside evenkeel: haproxy, nginx, envoy. One that is not installed is named, and left out; "" for none.
@@ -14,16 +14,16 @@ pub struct Options {
     /// Interleaved rounds; without it 5, with --quick 1, with --full 11.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
     repeat: Option<u16>,
-    /// As small as it can be: whether it runs, not what comes out.
+    /// Smallest size: shows that it runs, not what it measures.
     #[arg(long, conflicts_with = "full")]
     pub quick: bool,
     /// Longer and more rounds, for narrow intervals.
     #[arg(long)]
     full: bool,
-    /// Where every run is written as JSON.
+    /// File for every run, as JSON.
     #[arg(long, value_name = "PATH")]
     pub json: Option<PathBuf>,
-    /// Where a page is written: verdicts, plots, method and every run in one file.
+    /// File for the page: plots, figures, verdicts, method and every run.
     #[arg(long, value_name = "PATH")]
     pub report: Option<PathBuf>,
     /// File for the plot that the page opens with, as an SVG.

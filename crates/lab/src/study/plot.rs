@@ -28,8 +28,7 @@ impl Plot {
 }
 
 fn reading(title: &str, unit: &str, rows: &[Row]) -> String {
-    let measured =
-        || rows.iter().filter(|row| row.median.is_finite() && row.interval.is_some_and(|of| of.0.is_finite()));
+    let measured = || rows.iter().filter(|row| row.median.is_finite() && (row.interval.is_some() || row.median != 0.0));
     let lowest = measured().min_by(|a, b| a.median.total_cmp(&b.median));
     let highest = measured().max_by(|a, b| a.median.total_cmp(&b.median));
     let unit = unit.split(';').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What do the cells of a grid say? Claims by ratios of the same round, one table, a plot for each case, and every run.
+//! Results of a grid: claims by ratios of the same round, one table, a plot for each case, and every run.
 
 use super::{Bound, Case, Cell, Grid, OURS, Run};
 use crate::error::{Error, Result};
@@ -27,7 +27,6 @@ impl Grid {
         }
     }
 
-    /// What became of each claim.
     fn findings(&self) -> Vec<Finding> {
         let of = self.cases.iter().flat_map(|(case, cells)| case.bounds.iter().map(move |bound| (case, bound, cells)));
         of.map(|(case, bound, cells)| self.finding(case, bound, cells)).collect()
@@ -103,7 +102,6 @@ impl Grid {
         self.cases.iter().flat_map(|(_, cells)| cells)
     }
 
-    /// A plot for each case.
     fn plots(&self) -> Vec<Plot> {
         let plot = |(case, cells): &(Case, Vec<Cell>)| {
             let measured = self.things.iter().zip(cells).enumerate().filter(|(_, (_, cell))| !cell.runs.is_empty());
@@ -113,7 +111,7 @@ impl Grid {
         self.cases.iter().map(plot).collect()
     }
 
-    /// What happens in each case, and what is to be said of its cells.
+    /// Describes each case, with the notes of its cells.
     fn method(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for (case, cells) in &self.cases {
@@ -126,7 +124,6 @@ impl Grid {
         lines
     }
 
-    /// Every run, for machines.
     fn raw(&self) -> Value {
         let run = |run: &Run| {
             let beside: Map<String, Value> =
@@ -164,7 +161,7 @@ impl Grid {
     }
 }
 
-/// Of runs of the same rounds; none if there is not one of each.
+/// Divides runs of the same rounds; empty if the rounds differ.
 fn ratios(of: &[f64], over: &[f64]) -> Vec<f64> {
     let equal = of.len() == over.len() && !over.contains(&0.0);
     if equal { of.iter().zip(over).map(|(of, over)| of / over).collect() } else { Vec::new() }
