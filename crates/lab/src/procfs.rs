@@ -119,7 +119,7 @@ fn read(pid: u32, file: &str) -> Result<String> {
 }
 
 fn unreadable(pid: u32, file: &str) -> Error {
-    Error::Wrong(format!("/proc/{pid}/{file} does not look as proc(5) says"))
+    Error::Wrong(format!("/proc/{pid}/{file} is not as proc(5) describes it"))
 }
 
 struct Stat {

@@ -24,6 +24,11 @@ pub fn dead(page: &Page, pages: &[Page]) -> Vec<String> {
     dead
 }
 
+/// Returns the pages that a page links to, by their paths from the root.
+pub fn pages(page: &Page) -> impl Iterator<Item = String> {
+    targets(page).into_iter().map(|(_, target)| beside(&page.path, &target)).filter(|path| path.ends_with(".md"))
+}
+
 /// The targets of `[text](target)`, with the number of the line that each begins in.
 fn targets(page: &Page) -> Vec<(usize, String)> {
     let mut targets = Vec::new();

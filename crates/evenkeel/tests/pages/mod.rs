@@ -14,7 +14,12 @@ use shell::Shell;
 const NO_RUN_MAX: usize = 8;
 
 /// Pages whose commands look at an evenkeel that serves already, as `shell.sh` starts it.
-const SERVED: &[&str] = &["docs/guide/changing.md", "docs/guide/operating.md", "docs/guide/troubleshooting.md"];
+const SERVED: &[&str] = &[
+    "docs/guide/changing.md",
+    "docs/guide/health-and-metrics.md",
+    "docs/guide/logs.md",
+    "docs/guide/troubleshooting.md",
+];
 
 /// Pages whose TOML is a whole configuration, each block by itself.
 const CONFIGURED: &[&str] = &["docs/guide/coming-from.md"];
@@ -72,6 +77,16 @@ fn every_configuration_beside_that_of_another_proxy_is_accepted() {
         let file = folder.file("evenkeel.toml", &block.text);
         ends(&["check", "--elsewhere", &file], 0, &["ok"]);
     }
+}
+
+#[test]
+fn the_summary_of_the_site_has_every_page() {
+    let pages = Page::all();
+    let summary = pages.iter().find(|page| page.path == "docs/SUMMARY.md").expect("the summary is there");
+    let listed: Vec<String> = links::pages(summary).collect();
+    let missing: Vec<&str> =
+        pages.iter().map(|page| &*page.path).filter(|path| !listed.iter().any(|p| p == path)).collect();
+    assert_eq!(missing, ["docs/SUMMARY.md"], "pages that are not in docs/SUMMARY.md, but for itself");
 }
 
 #[test]

@@ -279,7 +279,7 @@ fn told(site: &Site, counter: &str) -> Result<u64> {
     stream.write_all(ask.as_bytes()).or_say(doing)?;
     let mut text = String::new();
     stream.read_to_string(&mut text).or_say(doing)?;
-    parse(&text, counter).ok_or_else(|| Error::Wrong(format!("Envoy tells no {counter}")))
+    parse(&text, counter).ok_or_else(|| Error::Wrong(format!("Envoy has no counter {counter}")))
 }
 
 fn parse(text: &str, counter: &str) -> Option<u64> {

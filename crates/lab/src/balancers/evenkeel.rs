@@ -141,7 +141,8 @@ outlier = { consecutive_connect = 3, consecutive_gateway = 3, consecutive_5xx = 
 /// The sum of a metric's series.
 fn told(site: &Site, metric: &str) -> Result<u64> {
     let text = http::get(&mut http::connect(site.admin()?)?, "/metrics", "1.1")?;
-    parse(&String::from_utf8_lossy(&text), metric).ok_or_else(|| Error::Wrong(format!("evenkeel tells no {metric}")))
+    parse(&String::from_utf8_lossy(&text), metric)
+        .ok_or_else(|| Error::Wrong(format!("evenkeel has no metric {metric}")))
 }
 
 fn parse(text: &str, metric: &str) -> Option<u64> {

@@ -168,7 +168,7 @@ fn backend(pool: &Pool, reuse: Reuse) -> Text {
 fn retries(site: &Site) -> Result<u64> {
     // Its statistics carry no length over HTTP/1.0, so they are read to the end of the connection.
     let text = http::read_all(&mut http::connect(site.admin()?)?, "/stats;csv")?;
-    parse(&text).ok_or_else(|| Error::Wrong(format!("HAProxy told unknown statistics:\n{text}")))
+    parse(&text).ok_or_else(|| Error::Wrong(format!("HAProxy returned unknown statistics:\n{text}")))
 }
 
 /// The column `wretr` of the rows `app,BACKEND` and `grpc,BACKEND`.

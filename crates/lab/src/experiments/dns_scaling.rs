@@ -15,7 +15,6 @@ use crate::study::topology::{column, evenly, node};
 use crate::study::{self, Claim, Finding, Found, Options, Plot, Rounds, Versions};
 use clap::{Args, FromArgMatches};
 use evenkeel_draw::flow::flow;
-use evenkeel_draw::intervals::intervals;
 use rustix::process::Signal;
 use serde_json::json;
 use std::io::ErrorKind;
@@ -146,7 +145,7 @@ fn found(names: &[String; 2], rates: [&[f64]; 2], versions: Versions) -> Found {
         topology: flow("The machine", &columns, &evenly(&columns)),
         findings: vec![Finding::at_least(TWICE, "answers a second, two workers over one", ratio, 1.7)],
         figures: std::iter::once(header).chain(rows).collect(),
-        plots: vec![Plot { svg: intervals(&lines, &title), title }],
+        plots: vec![Plot::of_rows(title, "answers a second", &lines)],
         method: vec![EXPERIMENT.docs.to_owned()],
         versions,
         raw: raw.collect::<serde_json::Map<_, _>>().into(),

@@ -234,6 +234,7 @@ impl Measured<'_> {
             ],
             figures,
             plots: Vec::new(),
+            lead: 5,
             method: EXPERIMENT.docs.split("\n\n").map(str::to_owned).collect(),
             versions,
             raw: raw(self.rounds),

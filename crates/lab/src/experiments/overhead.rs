@@ -18,7 +18,7 @@ use crate::study::topology::{column, even, node};
 use crate::study::{self, Claim, Finding, Found, Meter, Options, Plot, Prediction, Rounds, Versions};
 use crate::worker;
 use clap::{Args, FromArgMatches};
-use evenkeel_draw::intervals::{Row, intervals};
+use evenkeel_draw::intervals::Row;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -35,7 +35,7 @@ all, in turns. Client and balancer share the other cores.
 At 90 % most of the latency is the queue at the endpoint. A balancer that smooths arrivals makes it shorter, so what it adds can be \
 negative there.
 
-The simulator says what should come out without a balancer, from two figures that are measured first: what the endpoint can take, and \
+The simulator predicts the figures without a balancer, from two figures that are measured first: what the endpoint can take, and \
 how long a request takes that meets no other. It has no balancer's hop.",
     args: |command| Options::with_envoy(Options::augment_args(command)),
     run: |matches| Options::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|o| run(&o)),
@@ -207,11 +207,11 @@ impl Measured<'_> {
             let row = |way: usize| row(self.ways[way], &self.added(load, way, share), None, way);
             let rows: Vec<Row> = (1..self.ways.len()).map(row).collect();
             let title = format!(
-                "At {:.0} % of the endpoint's capacity: what the {:.0}th percentile gains, microseconds",
+                "At {:.0} % of the endpoint's capacity: increase of the {:.0}th percentile",
                 LOADS[load] * 100.0,
                 share * 100.0
             );
-            Plot { svg: intervals(&rows, &title), title }
+            Plot::of_rows(title, "microseconds more than without a balancer", &rows)
         };
         let claims = |load: usize| [self.finding(LIKE_THE_BEST[load], load, 0.5), self.finding(TAIL[load], load, 0.99)];
         Found {

@@ -188,6 +188,7 @@ impl Measured<'_> {
             findings: (0..LOADS.len()).flat_map(|load| [(load, 0), (load, 1)]).map(finding).collect(),
             figures,
             plots: Vec::new(),
+            lead: 3,
             method,
             versions,
             raw: raw(self.rounds),

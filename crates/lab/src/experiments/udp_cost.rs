@@ -25,7 +25,7 @@ the datagrams that it passed on, those of both directions. Datagrams that do not
 figure. Over loopback nothing is joined on the way in unless its sender joined it, which these clients do not. Clients and endpoints \
 are this program.",
     args: |command| {
-        let help = "Proxies beside evenkeel: nginx. If it is not installed, that is said, and it is left out";
+        let help = "Proxies beside evenkeel: nginx. One that is not installed is named, and left out";
         Arguments::augment_args(command).mut_arg("against", |arg| arg.default_value("nginx").help(help))
     },
     run: |matches| Arguments::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|a| run(&a)),

@@ -1,3 +1,3 @@
-//! How are results shown? As text.
+//! Results as text on a terminal.
 
 pub mod table;

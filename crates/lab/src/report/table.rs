@@ -1,4 +1,4 @@
-//! How is a table drawn on a terminal? Columns as wide as their widest cell; figures to the right, words to the left.
+//! Tables on a terminal: columns as wide as their widest cell, figures to the right, words to the left.
 
 /// Draws `rows` under `header`, two spaces between columns. A column of figures (and of blanks) leans right.
 pub fn draw(header: &[&str], rows: &[Vec<String>]) -> String {

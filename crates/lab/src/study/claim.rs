@@ -1,8 +1,9 @@
-//! Does a published claim hold here? A verdict by the interval of what was measured, never by one run.
+//! Verdicts on published claims, by the interval of what was measured, never by one run.
 
 use crate::stats::{Interval, RUNS_MIN};
 use serde_json::{Value, json};
 
+/// Statement of a publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     pub text: &'static str,
@@ -10,21 +11,22 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Claim of the project's own.
+    /// Returns a claim of this project.
     pub const fn ours(text: &'static str) -> Claim {
         Claim { text, source: "evenkeel" }
     }
 }
 
+/// Outcome of a claim, by its 90 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The whole interval lies within the claim.
     Reproduced,
-    /// No part of the interval does.
+    /// No part of the interval is where the claim says.
     NotReproduced,
-    /// Part of it does: more runs, or a quieter machine, would decide.
-    NotDistinguishable,
-    /// Not measured, for the stated reason.
+    /// Part of it is: more runs, or a quieter machine, would decide.
+    Inconclusive,
+    /// The figure was not measured.
     NotShown,
 }
 
@@ -33,16 +35,17 @@ impl Verdict {
         match self {
             Verdict::Reproduced => "reproduced",
             Verdict::NotReproduced => "not reproduced",
-            Verdict::NotDistinguishable => "not distinguishable",
+            Verdict::Inconclusive => "inconclusive",
             Verdict::NotShown => "not shown",
         }
     }
 
+    /// Returns the CSS class of the verdict.
     pub fn class(self) -> &'static str {
         match self {
             Verdict::Reproduced => "holds",
             Verdict::NotReproduced => "fails",
-            Verdict::NotDistinguishable | Verdict::NotShown => "open",
+            Verdict::Inconclusive | Verdict::NotShown => "open",
         }
     }
 
@@ -50,12 +53,12 @@ impl Verdict {
         match measured {
             measured if measured.low >= low && measured.high <= high => Verdict::Reproduced,
             measured if measured.high < low || measured.low > high => Verdict::NotReproduced,
-            _ => Verdict::NotDistinguishable,
+            _ => Verdict::Inconclusive,
         }
     }
 }
 
-/// Bound on a figure for a claim to hold.
+/// Bound on a figure that a claim states.
 #[derive(Clone, Copy, Debug)]
 pub enum Says {
     AtLeast(f64),
@@ -69,7 +72,7 @@ pub enum Says {
 pub struct Finding {
     pub claim: Claim,
     pub verdict: Verdict,
-    /// Measurement in words, or the reason why there is none.
+    /// Quantity that was measured, or the reason why none was.
     pub what: String,
     /// Interval of the figure, and the range in which the claim holds.
     pub measured: Option<(Interval, (f64, f64))>,
@@ -117,13 +120,13 @@ impl Finding {
                 measured: Some((interval, needs)),
             },
             None => {
-                let why = format!("{what}: fewer than {RUNS_MIN} rounds say nothing about chance; give --repeat");
+                let why = format!("{what}: fewer than {RUNS_MIN} rounds give no interval; use --repeat");
                 Finding::not_shown(claim, why)
             }
         }
     }
 
-    /// Finding for a claim that cannot be tested here, with the reason as a sentence.
+    /// Returns a finding without a figure. `why`: in a sentence.
     pub fn not_shown(claim: Claim, why: String) -> Finding {
         Finding { claim, verdict: Verdict::NotShown, what: why, measured: None }
     }
@@ -146,10 +149,10 @@ impl Finding {
         }
     }
 
-    /// Reason why it is inconclusive, to append to a sentence; empty if it is decided.
+    /// Reason why the claim is inconclusive, to be added to a sentence; empty for other verdicts.
     pub fn doubt(&self) -> &'static str {
         match self.verdict {
-            Verdict::NotDistinguishable => "; undecided, as its rounds differ by more than what would tell",
+            Verdict::Inconclusive => "; inconclusive: rounds vary more than the effect",
             _ => "",
         }
     }
@@ -178,14 +181,10 @@ mod tests {
             Finding::near(claim, "it", Some(measured), 1.0, 0.1).verdict
         };
         assert_eq!(of(0.95, 1.05), Verdict::Reproduced);
-        assert_eq!(of(0.85, 0.95), Verdict::NotDistinguishable);
+        assert_eq!(of(0.85, 0.95), Verdict::Inconclusive);
         assert_eq!(of(1.2, 1.3), Verdict::NotReproduced);
         let wide = Finding::at_most(claim, "it", Some(Interval { median: 1.0, low: 0.9, high: 1.1 }), 1.0);
-        assert!(
-            wide.told().ends_with("; undecided, as its rounds differ by more than what would tell"),
-            "{}",
-            wide.told()
-        );
+        assert!(wide.told().ends_with("; inconclusive: rounds vary more than the effect"), "{}", wide.told());
         let none = Finding::at_least(claim, "it", None, 1.0);
         assert_eq!((none.verdict, none.verdict.class()), (Verdict::NotShown, "open"));
         let one = Interval { median: 1.0, low: 1.0, high: 1.0 };

@@ -1,22 +1,22 @@
-//! Comparison of measurements with the simulator's predictions. A line for each figure of each case; from them come a table, plots, JSON
-//! and a verdict on each figure.
+//! Predictions of the simulator beside measurements: a line for each figure of each case, and from them a table, plots, JSON and a verdict
+//! on each figure.
 
 use super::claim::{Claim, Finding};
 use super::figures::row;
 use super::plot::Plot;
 use super::prediction::Prediction;
 use crate::stats::{Interval, Spread};
-use evenkeel_draw::intervals::intervals;
 use serde_json::{Value, json};
 
-/// Tolerance of a prediction, relative.
+/// Largest relative error of a good prediction.
 const WITHIN: f64 = 0.2;
 
+/// Quantity that is predicted.
 #[derive(Clone, Copy, Debug)]
 pub struct Figure {
     /// Name in tables and JSON, with the unit.
     pub name: &'static str,
-    /// Name of the simulator's metric.
+    /// Name in the simulator's JSON.
     pub metric: &'static str,
     /// Factor from the simulator's unit.
     pub scale: f64,
@@ -29,7 +29,7 @@ pub const P50: Figure = Figure {
     name: "p50, milliseconds",
     metric: "p50",
     scale: 1e3,
-    claim: Claim::ours("The median is within 20 % of what the simulator said, in every case, or the page says why not"),
+    claim: Claim::ours("The median is within 20 % of the simulator's prediction in every case, or the page states why"),
 };
 /// The latency that one of a hundred exceeds.
 pub const P99: Figure = Figure {
@@ -37,7 +37,7 @@ pub const P99: Figure = Figure {
     metric: "p99",
     scale: 1e3,
     claim: Claim::ours(
-        "The 99th percentile is within 20 % of what the simulator said, in every case, or the page says why not",
+        "The 99th percentile is within 20 % of the simulator's prediction in every case, or the page states why",
     ),
 };
 /// Requests a second, or their ratio to others.
@@ -46,25 +46,24 @@ pub const RATE: Figure = Figure {
     metric: "throughput",
     scale: 1.0,
     claim: Claim::ours(
-        "Requests a second are within 20 % of what the simulator said, in every case, or the page says why not",
+        "Requests a second are within 20 % of the simulator's prediction in every case, or the page states why",
     ),
 };
 
-/// Case that was simulated and measured.
+/// Case that is simulated and measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Case<'c> {
-    /// Group of cases in one plot.
+    /// Plot that the case belongs to.
     pub group: &'c str,
     pub name: &'c str,
-    /// Labels of point and policy in the scenario.
+    /// Names of its point and its algorithm in the simulator's JSON.
     pub simulated: (&'c str, &'c str),
-    /// Index of its colour in plots.
     pub colour: usize,
-    /// Explanation of a deviation: what the simulator leaves out; empty if unknown.
+    /// Known cause of an error, as a sentence about what the simulator leaves out; empty if there is none.
     pub why: &'static str,
 }
 
-/// Figure of a case, with its prediction.
+/// Predicted and measured figure of a case.
 #[derive(Clone, Debug)]
 pub struct Line {
     group: String,
@@ -77,7 +76,7 @@ pub struct Line {
 }
 
 impl Case<'_> {
-    /// A figure that the simulator said as it is measured, but for its unit.
+    /// Returns a figure that the simulator has under this name, but for its unit.
     pub fn figure(&self, figure: Figure, prediction: &Prediction, measured: Vec<f64>) -> Line {
         let (point, algorithm) = self.simulated;
         let predicted = prediction.figure(point, algorithm, figure.metric).map(|of| of * figure.scale);
@@ -105,7 +104,6 @@ impl Line {
             .join(", ")
     }
 
-    /// Ratio of measurement to prediction.
     fn ratio(&self) -> Option<f64> {
         Some(Spread::of(&self.measured)?.median / self.predicted.filter(|of| *of > 0.0)?)
     }
@@ -118,7 +116,7 @@ impl Line {
         self.is_off() && !self.why.is_empty()
     }
 
-    /// Error of the median, in percent, as text.
+    /// Returns the error of the median, as `+11 %`.
     fn error(&self) -> String {
         self.ratio().map_or_else(String::new, |ratio| format!("{:+.0} %", (ratio - 1.0) * 100.0))
     }
@@ -169,12 +167,15 @@ impl Comparison {
         self.by(|line| line.figure.name).into_iter().map(|lines| verdict(&lines)).collect()
     }
 
-    /// A plot of each figure of each group, with a mark at what the simulator said.
+    /// Draws each figure of each group, with a mark at the prediction.
     pub fn plots(&self) -> Vec<Plot> {
         let plot = |lines: Vec<&Line>| {
-            let title = format!("{}: {}; the mark is what the simulator said", lines[0].group, lines[0].figure.name);
+            let figure = lines[0].figure.name;
+            let (name, unit) = figure.split_once(", ").unwrap_or((figure, figure));
+            let title = format!("{}: {name}", lines[0].group);
+            let unit = format!("{unit}; dashed: predicted by the simulator");
             let row = |line: &&Line| row(&line.name, &line.measured, line.predicted, line.colour);
-            Plot { svg: intervals(&lines.iter().map(row).collect::<Vec<_>>(), &title), title }
+            Plot::of_rows(title, &unit, &lines.iter().map(row).collect::<Vec<_>>())
         };
         self.by(|line| (line.group.clone(), line.figure.name)).into_iter().map(plot).collect()
     }
@@ -198,7 +199,7 @@ impl Comparison {
         if self.lines.is_empty() { Vec::new() } else { std::iter::once(header).chain(lines).collect() }
     }
 
-    /// Explanations of deviations, as sentences.
+    /// Returns the known causes of errors, a sentence each.
     pub fn reasons(&self) -> Vec<String> {
         let of = self.by(|line| line.why).into_iter().filter_map(|lines| {
             let off: Vec<String> = lines
@@ -206,7 +207,7 @@ impl Comparison {
                 .filter(|line| line.is_excused())
                 .map(|line| format!("{} ({})", line.case(), line.figure.metric))
                 .collect();
-            (!off.is_empty()).then(|| format!("{} So it is for {}.", lines[0].why, off.join("; ")))
+            (!off.is_empty()).then(|| format!("{} This applies to {}.", lines[0].why, off.join("; ")))
         });
         of.collect()
     }
@@ -222,21 +223,21 @@ fn verdict(lines: &[&Line]) -> Finding {
     let far = |line: &Line| line.ratio().map_or(f64::INFINITY, |ratio| ratio.ln().abs());
     let judged = lines.iter().filter(|line| !line.is_excused());
     let Some(worst) = judged.max_by(|a, b| far(a).total_cmp(&far(b))) else {
-        return Finding::not_shown(claim, "every case is farther off, for reasons that the page gives".into());
+        return Finding::not_shown(claim, "every case is farther off, for reasons that the page states".into());
     };
     let Some(predicted) = worst.predicted.filter(|of| *of > 0.0) else {
-        return Finding::not_shown(claim, format!("the simulator did not say it of {}", worst.case()));
+        return Finding::not_shown(claim, format!("the simulator has no prediction for {}", worst.case()));
     };
     let ratios: Vec<f64> = worst.measured.iter().map(|of| of / predicted).collect();
     let others = match excused {
         0 => String::new(),
-        _ => format!("; {excused} of {} cases are farther off, for reasons that the page gives", lines.len()),
+        _ => format!("; {excused} of {} cases are farther off, for reasons that the page states", lines.len()),
     };
     let what = format!("measured over predicted, where it is farthest off ({}){others}", worst.case());
     Finding::near(claim, &what, Interval::of(&ratios), 1.0, WITHIN)
 }
 
-/// With three digits that say something.
+/// Formats with three significant digits.
 fn digits(figure: f64) -> String {
     match figure.abs() {
         size if size >= 100.0 => format!("{figure:.0}"),

@@ -68,7 +68,7 @@ impl Used {
 /// CPU time of all processors so far.
 fn machine() -> Result<Duration> {
     let text = std::fs::read_to_string("/proc/stat").or_say(|| "cannot read /proc/stat".into())?;
-    let ticks = parse(&text).ok_or_else(|| Error::Wrong("/proc/stat does not look as proc(5) says".into()))?;
+    let ticks = parse(&text).ok_or_else(|| Error::Wrong("/proc/stat is not as proc(5) describes it".into()))?;
     Ok(Duration::from_nanos(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))))
 }
 

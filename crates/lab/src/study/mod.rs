@@ -1,5 +1,5 @@
-//! Framework for re-running published experiments: the same options for each, interleaved rounds, and a
-//! verdict on each claim: as text, as JSON and as one page.
+//! Experiments that others have published, run again: the same options for each, interleaved rounds, and a verdict on each claim, as text,
+//! as JSON and as one page.
 
 mod claim;
 pub mod comparison;
@@ -31,12 +31,13 @@ use std::path::Path;
 /// Names and versions of what ran.
 pub type Versions = Vec<(String, String)>;
 
-/// Findings of an experiment.
+/// Results of an experiment, for text, JSON and the page.
 #[derive(Default)]
 pub struct Found {
     pub title: &'static str,
     /// Drawing of the machines, as SVG.
     pub topology: String,
+    /// Verdicts on the claims, in their order.
     pub findings: Vec<Finding>,
     /// Table of figures; the first row is the header.
     pub figures: Vec<Vec<String>>,
@@ -44,8 +45,10 @@ pub struct Found {
     pub tables: Vec<(String, Vec<Vec<String>>)>,
     /// In the order of the page.
     pub plots: Vec<Plot>,
+    /// Index of the plot that the page opens with, counted over these and those of the simulator's predictions.
+    pub lead: usize,
+    /// Method and limits, in paragraphs.
     pub method: Vec<String>,
-    /// Versions of the programs.
     pub versions: Versions,
     pub raw: Value,
     /// Runs with failed requests.
@@ -60,7 +63,7 @@ pub fn present(found: &Found, options: &Options) -> Result<()> {
     present_beside(found, &Comparison::default(), options)
 }
 
-/// Presents the findings together with the simulator's predictions, whose verdicts and plots come last.
+/// Presents them with the simulator's predictions, whose verdicts and plots are the last.
 ///
 /// # Errors
 /// A file cannot be written.
@@ -83,6 +86,8 @@ pub fn present_beside(found: &Found, predicted: &Comparison, options: &Options) 
     found.failed.told.iter().for_each(|line| println!("{line}"));
     let versions: serde_json::Map<String, Value> =
         found.versions.iter().map(|(name, version)| (name.clone(), json!(version))).collect();
+    let of_simulator = predicted.plots();
+    let (lead, _) = page::leading(found, &of_simulator);
     let said = json!({
         "title": found.title,
         "date": date(),
@@ -91,6 +96,7 @@ pub fn present_beside(found: &Found, predicted: &Comparison, options: &Options) 
         "versions": versions,
         "findings": findings.iter().map(Finding::json).collect::<Value>(),
         "predictions": predicted.json(),
+        "lead": lead.map(|plot| json!({ "title": plot.title, "reading": plot.reading })),
         "failed": found.failed.json,
         "raw": found.raw,
     });
@@ -99,6 +105,12 @@ pub fn present_beside(found: &Found, predicted: &Comparison, options: &Options) 
     }
     if let Some(path) = &options.report {
         write(path, &page::draw(found, &findings, predicted, &machine, &said))?;
+    }
+    if let Some(path) = &options.picture {
+        match lead.filter(|plot| plot.svg.starts_with("<svg")) {
+            Some(plot) => write(path, &evenkeel_draw::page::standalone(&plot.svg))?,
+            None => eprintln!("there is no plot to be written to {}", path.display()),
+        }
     }
     match found.failed.without.is_empty() {
         true => Ok(()),

@@ -1,11 +1,11 @@
-//! Command-line options common to all experiments.
+//! Options of the command line that all experiments share.
 
 use crate::error::{Error, Result};
 use crate::stats::RUNS_MIN;
 use clap::{Args, Command};
 use std::path::PathBuf;
 
-/// Options that all experiments have.
+/// Options that every experiment has.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Balancers beside evenkeel: haproxy, nginx, envoy. One that is not installed is named, and left out; "" for none.
@@ -14,18 +14,21 @@ pub struct Options {
     /// Interleaved rounds; without it 5, with --quick 1, with --full 11.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
     repeat: Option<u16>,
-    /// Smallest possible run: shows that it works, not what the result is.
+    /// Smallest size: shows that it runs, not what it measures.
     #[arg(long, conflicts_with = "full")]
     pub quick: bool,
     /// More and longer rounds, for narrow intervals.
     #[arg(long)]
     full: bool,
-    /// File for every run as JSON.
+    /// File for every run, as JSON.
     #[arg(long, value_name = "PATH")]
     pub json: Option<PathBuf>,
-    /// File for the page: verdicts, plots, method and every run.
+    /// File for the page: plots, figures, verdicts, method and every run.
     #[arg(long, value_name = "PATH")]
     pub report: Option<PathBuf>,
+    /// File for the plot that the page opens with, as an SVG.
+    #[arg(long, value_name = "PATH")]
+    pub picture: Option<PathBuf>,
     /// The evenkeel to run; without it, the one beside this program.
     #[arg(long, value_name = "PATH")]
     pub evenkeel: Option<PathBuf>,

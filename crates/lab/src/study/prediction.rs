@@ -40,7 +40,7 @@ impl Prediction {
         let (requests, seeds) = (requests.to_string(), seeds.to_string());
         let command = [evenkeel, "sim", what, "--json", "--requests", &requests, "--seeds", &seeds].map(str::to_owned);
         let output = child::output(&command, PATIENCE)?;
-        let parsed = serde_json::from_str(&output.text).or_say(|| "the simulator said no JSON".into());
+        let parsed = serde_json::from_str(&output.text).or_say(|| "the simulator printed no JSON".into());
         parsed.map(Prediction).map_err(|error| Error::Wrong(format!("{error}:\n{}", output.text)))
     }
 

@@ -49,9 +49,9 @@ impl How {
     /// Reason why nothing can be concluded.
     pub fn unknown(&self) -> String {
         match self {
-            How::Lines(lines) => format!("What picking costs cannot be told: {} has no line tables.", lines.program()),
+            How::Lines(lines) => format!("The cost of picking is unknown: {} has no line tables.", lines.program()),
             How::Names(program) => format!(
-                "What picking costs cannot be told of {program}, which has no names of its functions; HAPROXY_BIN may name one that has."
+                "The cost of picking is unknown for {program}, which has no names of its functions; HAPROXY_BIN may name one that has."
             ),
         }
     }
@@ -65,7 +65,7 @@ impl How {
     }
 
     /// True if it was balancing: picking, or measuring what picks depend on.
-    /// `None` where the two cannot be distinguished.
+    /// `None` if that is unknown.
     pub fn balances(&self, sample: &Sample) -> Option<bool> {
         match self {
             // Others use its structures, too.

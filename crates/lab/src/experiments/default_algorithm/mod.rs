@@ -43,7 +43,7 @@ balancer with its stacks. Of evenkeel a sample is picking if a function of the a
 endpoints is on its stack, by the line tables, since most are inlined; beside that stands all of its balancing crate, with what is \
 measured of each request. Of HAProxy it is picking if one of its algorithms, assign_server or sess_change_server is: that keeps \
 the counts and the order by which leastconn picks. Locks spin within these functions, so they are in; time that the kernel spends \
-on waiting for a lock (futex) is told apart. What is left of Debian's NGINX has no names for its algorithms, so it cannot be told. \
+on waiting for a lock (futex) is counted apart. Debian's NGINX is stripped, so its share is unknown. \
 More workers than cores take turns, so they rarely meet at a lock: two cores show what picking costs, not what contention would. \
 With 32 cores or more the published figures are judged, too.
 

@@ -57,11 +57,11 @@ const LB_CPU: [(Claim, f64); 3] = [
 ];
 const LOCKS: [Claim; 2] = [
     Claim {
-        text: "On 64 cores leastconn brings more than round robin",
+        text: "On 64 cores leastconn serves more than round robin",
         source: "HAProxy mailing list, 1,020,000 beside 910,000",
     },
     Claim {
-        text: "On 64 cores random brings more than round robin",
+        text: "On 64 cores random serves more than round robin",
         source: "HAProxy mailing list, 1,060,000 beside 910,000",
     },
 ];
@@ -86,7 +86,7 @@ pub struct Picking {
     rounds: Option<Rounds<Run>>,
     /// Reason why nothing was measured.
     why: String,
-    /// Balancers without figures, each with the reason.
+    /// Balancers without a figure, with the reason.
     pub notes: Vec<String>,
     cores: usize,
 }
@@ -236,7 +236,7 @@ take turns; what 64 at once wait for each other cannot show here",
             ]
         };
         let rows = std::iter::once(header.map(str::to_owned).to_vec()).chain(self.cells.iter().enumerate().map(row));
-        Some(("What picking costs, with its locks".to_owned(), rows.collect()))
+        Some(("The cost of picking, with its locks".to_owned(), rows.collect()))
     }
 
     /// A line for each balancer and algorithm, over the workers.
@@ -256,9 +256,9 @@ take turns; what 64 at once wait for each other cannot show here",
         }
         let axis = |name: &str, log| Axis::Plain { name: name.into(), log };
         let (x, y) = (axis("workers", true), axis("percent of the balancer's CPU", false));
-        let title = format!("What picking costs, by workers, on {} cores", self.cores);
+        let title = format!("The cost of picking, by workers, on {} cores", self.cores);
         let chart = Chart { title: String::new(), x, y, lines, marks: Vec::new(), size: Size::Report };
-        Some(Plot { svg: chart.svg(), title })
+        Some(Plot::drawn(title, chart.svg()))
     }
 
     pub fn json(&self) -> Value {
@@ -305,7 +305,7 @@ fn run(balancer: &Balancer, setup: Setup, how: &mut How, seconds: u64, cores: us
     })
 }
 
-/// Not a number where it cannot be told.
+/// Not a number if it is unknown.
 fn percent(share: Option<f64>) -> f64 {
     share.map_or(f64::NAN, |share| share * 100.0)
 }

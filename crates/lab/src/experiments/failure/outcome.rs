@@ -12,7 +12,6 @@ use crate::study::figures::{row, told};
 use crate::study::topology::{band, column, node};
 use crate::study::{Claim, Finding, Found, Plot, Versions};
 use evenkeel_draw::flow::flow;
-use evenkeel_draw::intervals::intervals;
 use evenkeel_draw::panels::{Panel, Series, Shade, panels};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -205,21 +204,23 @@ impl Measured<'_> {
     }
 
     fn plots(&self) -> Vec<Plot> {
-        let compared = |title: &str, figure: fn(&Felt) -> f64| {
+        let compared = |title: &str, unit: &str, figure: fn(&Felt) -> f64| {
             let of =
                 |(at, balancer): (usize, &Balancer)| row(balancer.name, &self.felt(Part::Whole, at, figure), None, at);
             let rows: Vec<_> = self.balancers.iter().enumerate().map(of).collect();
-            Plot { svg: intervals(&rows, title), title: title.into() }
+            Plot::of_rows(title, unit, &rows)
         };
-        let mut all =
-            vec![compared("Failed requests of a run", failed), compared("99th percentile of a run, milliseconds", p99)];
+        let mut all = vec![
+            compared("Failed requests of a run", "requests", failed),
+            compared("99th percentile of a run", "milliseconds", p99),
+        ];
         for fault in FAULTS.iter().filter(|fault| self.rounds.iter().any(|ran| place(ran, fault).is_some())) {
             let title = format!("Failed requests, {}: {}", fault.name, fault.about);
             let of = |(at, balancer): (usize, &Balancer)| {
                 row(balancer.name, &self.felt(Part::Fault(fault), at, failed), None, at)
             };
             let rows: Vec<_> = self.balancers.iter().enumerate().map(of).collect();
-            all.push(Plot { svg: intervals(&rows, &title), title });
+            all.push(Plot::of_rows(title, "failed requests", &rows));
         }
         if let Some(first) = self.rounds.first() {
             all.extend(self.balancers.iter().zip(&first.took).map(|(balancer, took)| course(balancer, took, first)));
@@ -324,7 +325,8 @@ fn course(balancer: &Balancer, took: &Took, ran: &Ran) -> Plot {
         Panel::Shares { title: "requests of each endpoint".into(), series: shares.collect() },
     ];
     let shades: Vec<Shade> = ran.struck.iter().map(shade).collect();
-    Plot { svg: panels(&title, &drawn, &shades), title }
+    let svg = panels(&title, &drawn, &shades);
+    Plot::drawn(title, svg)
 }
 
 fn topology(balancers: &[Balancer], rate: u32) -> String {

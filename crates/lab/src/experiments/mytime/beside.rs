@@ -23,7 +23,7 @@ const PEAKS: Figure = Figure {
     name: "peaks of all services, over leastconn's",
     metric: "peak_mean",
     scale: 1.0,
-    claim: Claim::ours("Peaks are within 20 % of what the simulator said, in every case, or the page says why not"),
+    claim: Claim::ours("Peaks are within 20 % of the simulator's prediction in every case, or the page states why"),
 };
 /// Calls of each of [`SERVICES`] to others in one execution.
 const CALLS: [f64; 4] = [0.0, 0.0, 2.0, 3.0];

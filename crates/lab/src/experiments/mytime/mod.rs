@@ -32,7 +32,7 @@ go there, one hop more, and it knows of all of them.
 Here each node is a network namespace, and its processors are control groups with a quota: four, two or one for its four services \
 and their balancers, always with 22 % of a processor together, so that only how many share one changes. Clients are a closed loop of \
 120, each with its next request once it has the answer, and a fixed number of requests, so that a run has a finish time. Requests \
-a second are those of the middle eight tenths. The peak of a process of a service is the most requests that it had at once; told is \
+a second are those of the middle eight tenths. The peak of a process of a service is the most requests that it had at once; reported is \
 the mean over those of User, Time and Log, which the algorithm under test balances.
 
 The simulator runs the same calls on the same shares of processors, with the processor time that a request takes of each service and its \
@@ -40,7 +40,7 @@ sidecar, as measured with evenkeel's leastconn where services share nothing. Com
 
 No balancer checks, retries or ejects here. The six nodes share two cores and a kernel, so requests a second of one run mean little: \
 each figure is compared with another of the same round, and at equal speed: the services do the same for every request, so the CPU time \
-that a request took them says how fast the processors were in that run, and rates and times are told as if it had been the same \
+of a request shows how fast the processors were in that run, and rates and times are scaled to equal speed \
 in both. The table has the figures as they were measured.",
     args: Options::augment_args,
     run: |matches| Options::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|o| run(&o)),

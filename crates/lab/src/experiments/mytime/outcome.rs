@@ -6,7 +6,7 @@ use super::system::{CLIENTS, LEVELS, NODES, SERVICES};
 use crate::stats::{Interval, Spread};
 use crate::study::topology::{column, even, node};
 use crate::study::{Claim, Finding, Found, Plot, Rounds, Says, Versions};
-use evenkeel_draw::intervals::{Row, intervals};
+use evenkeel_draw::intervals::Row;
 use serde_json::{Value, json};
 
 /// Figure that a claim is about.
@@ -73,31 +73,31 @@ const SHARED: &str = "evenkeel shared load";
 
 #[rustfmt::skip]
 const LINES: &[Line] = &[
-    line("Without contention all algorithms bring the same: random(1) as much as leastconn", "all equal, random the worst", 0, Figure::Rate, RANDOM, LC, Says::Near(1.0, 0.05)),
-    line("Without contention random(2) brings as much as leastconn", "just below", 0, Figure::Rate, TWO, LC, Says::Near(1.0, 0.05)),
-    line("Without contention round robin brings as much as leastconn", "equal", 0, Figure::Rate, RR, LC, Says::Near(1.0, 0.05)),
-    line("Moderate contention: random(1) brings less than leastconn", "10 % less than the best", 1, Figure::Rate, RANDOM, LC, Says::AtMost(1.0)),
-    line("Moderate contention: random(2) brings as much as round robin", "the same", 1, Figure::Rate, TWO, RR, Says::Near(1.0, 0.03)),
+    line("Without contention all algorithms serve the same: random(1) as much as leastconn", "all equal, random the worst", 0, Figure::Rate, RANDOM, LC, Says::Near(1.0, 0.05)),
+    line("Without contention random(2) serves as much as leastconn", "just below", 0, Figure::Rate, TWO, LC, Says::Near(1.0, 0.05)),
+    line("Without contention round robin serves as much as leastconn", "equal", 0, Figure::Rate, RR, LC, Says::Near(1.0, 0.05)),
+    line("Moderate contention: random(1) serves less than leastconn", "10 % less than the best", 1, Figure::Rate, RANDOM, LC, Says::AtMost(1.0)),
+    line("Moderate contention: random(2) serves as much as round robin", "the same", 1, Figure::Rate, TWO, RR, Says::Near(1.0, 0.03)),
     line("Moderate contention: random(2) has lower peaks than round robin", "30 % lower", 1, Figure::Peak, TWO, RR, Says::AtMost(1.0)),
     line("Moderate contention: random(2) has lower peaks than random(1)", "30 % lower", 1, Figure::Peak, TWO, RANDOM, Says::AtMost(1.0)),
-    line("Moderate contention: leastconn brings more than random(2)", "4 % more", 1, Figure::Rate, LC, TWO, Says::AtLeast(1.0)),
+    line("Moderate contention: leastconn serves more than random(2)", "4 % more", 1, Figure::Rate, LC, TWO, Says::AtLeast(1.0)),
     line("Moderate contention: leastconn has lower peaks than random(2)", "4 % lower", 1, Figure::Peak, LC, TWO, Says::AtMost(1.0)),
     line("Moderate contention: leastconn answers sooner than random(2)", "4 % sooner", 1, Figure::Response, LC, TWO, Says::AtMost(1.0)),
     line("Moderate contention: leastconn finishes before random(2)", "26 s earlier", 1, Figure::Finish, LC, TWO, Says::AtMost(1.0)),
-    line("Moderate contention: an external balancer brings more than leastconn in sidecars", "3 % more", 1, Figure::Rate, EXTERNAL, LC, Says::AtLeast(1.0)),
-    line("Moderate contention: an external balancer brings more than random(2) in sidecars", "7 % more", 1, Figure::Rate, EXTERNAL, TWO, Says::AtLeast(1.0)),
+    line("Moderate contention: an external balancer serves more than leastconn in sidecars", "3 % more", 1, Figure::Rate, EXTERNAL, LC, Says::AtLeast(1.0)),
+    line("Moderate contention: an external balancer serves more than random(2) in sidecars", "7 % more", 1, Figure::Rate, EXTERNAL, TWO, Says::AtLeast(1.0)),
     line("Moderate contention: with an external balancer all finishes before random(2)", "38 s earlier", 1, Figure::Finish, EXTERNAL, TWO, Says::AtMost(1.0)),
     line("High contention: random(1) is far behind leastconn", "disastrous", 2, Figure::Rate, RANDOM, LC, Says::AtMost(0.9)),
-    line("High contention: random(2) brings as much as round robin", "the same", 2, Figure::Rate, TWO, RR, Says::Near(1.0, 0.03)),
+    line("High contention: random(2) serves as much as round robin", "the same", 2, Figure::Rate, TWO, RR, Says::Near(1.0, 0.03)),
     line("High contention: random(2) has lower peaks than round robin", "the lowest peaks", 2, Figure::Peak, TWO, RR, Says::AtMost(1.0)),
-    line("High contention: leastconn brings more than random(2)", "4 % more", 2, Figure::Rate, LC, TWO, Says::AtLeast(1.0)),
+    line("High contention: leastconn serves more than random(2)", "4 % more", 2, Figure::Rate, LC, TWO, Says::AtLeast(1.0)),
     line("High contention: leastconn finishes before random(2)", "24 s earlier", 2, Figure::Finish, LC, TWO, Says::AtMost(1.0)),
-    line("High contention: an external balancer brings more than leastconn in sidecars", "3 % more", 2, Figure::Rate, EXTERNAL, LC, Says::AtLeast(1.0)),
+    line("High contention: an external balancer serves more than leastconn in sidecars", "3 % more", 2, Figure::Rate, EXTERNAL, LC, Says::AtLeast(1.0)),
     line("High contention: with an external balancer all finishes before random(2)", "36 s earlier", 2, Figure::Finish, EXTERNAL, TWO, Says::AtMost(1.0)),
-    line("Without contention evenkeels that share load bring as much as an external one", OURS, 0, Figure::Rate, SHARED, "evenkeel external", Says::Near(1.0, 0.05)),
-    line("Moderate contention: evenkeels that share load bring as much as an external one", OURS, 1, Figure::Rate, SHARED, "evenkeel external", Says::Near(1.0, 0.05)),
-    line("High contention: evenkeels that share load bring as much as an external one", OURS, 2, Figure::Rate, SHARED, "evenkeel external", Says::Near(1.0, 0.05)),
-    line("High contention: evenkeels that share load bring as much as an external HAProxy", OURS, 2, Figure::Rate, SHARED, EXTERNAL, Says::AtLeast(0.95)),
+    line("Without contention evenkeels that share load serve as much as an external one", OURS, 0, Figure::Rate, SHARED, "evenkeel external", Says::Near(1.0, 0.05)),
+    line("Moderate contention: evenkeels that share load serve as much as an external one", OURS, 1, Figure::Rate, SHARED, "evenkeel external", Says::Near(1.0, 0.05)),
+    line("High contention: evenkeels that share load serve as much as an external one", OURS, 2, Figure::Rate, SHARED, "evenkeel external", Says::Near(1.0, 0.05)),
+    line("High contention: evenkeels that share load serve as much as an external HAProxy", OURS, 2, Figure::Rate, SHARED, EXTERNAL, Says::AtLeast(0.95)),
 ];
 
 const OURS: &str = "";
@@ -149,12 +149,8 @@ impl Outcome<'_> {
             }
         };
         let rows: Vec<Row> = self.balancings.iter().map(row).collect();
-        let title = format!(
-            "{}: {} at equal speed, over evenkeel's leastconn in sidecars",
-            capital(LEVELS[level].0),
-            figure.name()
-        );
-        Plot { svg: intervals(&rows, &title), title }
+        let title = format!("{}: {} at equal speed", capital(LEVELS[level].0), figure.name());
+        Plot::of_rows(title, "over leastconn in sidecars; dashed: equal", &rows)
     }
 
     fn table(&self) -> Vec<Vec<String>> {
@@ -225,6 +221,7 @@ run); the rest is the kernel's own and that of other programs."
         findings: LINES.iter().map(|line| outcome.finding(line)).collect(),
         figures: outcome.table(),
         plots: plots.collect(),
+        lead: 2 * shown.len(),
         method,
         versions,
         raw: outcome.raw(),

@@ -164,7 +164,7 @@ impl System {
             }
             let text = fs::read_to_string(&service.said).or_say(|| "cannot read what a service said".into())?;
             let peak = text.lines().last().and_then(|line| line.strip_prefix("peak ")?.parse().ok());
-            peaks.push(peak.ok_or_else(|| Error::Wrong(format!("a service said:\n{text}")))?);
+            peaks.push(peak.ok_or_else(|| Error::Wrong(format!("a service printed:\n{text}")))?);
         }
         Ok(peaks)
     }

@@ -40,8 +40,8 @@ client does, and goes directly, too, to compare.
 Each balancer has one worker on a core of its own, as in `proxy-cost`; two NGINX and the load share the other cores. Requests are \
 counted by the endpoints, between two moments while the load goes on.
 
-The simulator cannot know what a request costs. From the CPU time of the first round, on the balancer's core and on the others, it says \
-how many requests a second these cores bring when neither waits for the other; that stands beside the rates of the further rounds.
+The simulator cannot know what a request costs. From the CPU time of the first round, on the balancer's core and on the others, it \
+computes how many requests a second these cores serve when neither waits for the other; that stands beside the rates of the further rounds.
 
 Managed balancers cannot run here: that of layer 4 is near to none at all in the publication, that of layer 7 begins at 30 % of its \
 capacity and reaches the whole in about ten minutes. Planes in the kernel are not part of evenkeel yet.",

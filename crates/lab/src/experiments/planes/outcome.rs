@@ -7,7 +7,7 @@ use crate::study::topology::{column, even, node};
 use crate::study::{Claim, Finding, Found, Plot, Rounds, Says, Versions};
 use evenkeel_draw::axis::Axis;
 use evenkeel_draw::chart::{Chart, Line, Size};
-use evenkeel_draw::intervals::{Row, intervals};
+use evenkeel_draw::intervals::Row;
 use serde_json::json;
 
 const DIRECT_LESS: Claim = Claim {
@@ -15,15 +15,15 @@ const DIRECT_LESS: Claim = Claim {
     source: "a cloud provider's comparison, throughput",
 };
 const KEEP_ALIVE: Claim = Claim {
-    text: "Kept connections bring about twice as many requests through HAProxy",
+    text: "HAProxy serves about twice as many requests over kept connections",
     source: "a cloud provider's comparison",
 };
 const MANAGED: Claim = Claim {
-    text: "A managed balancer of layer 4 brings as much as none, one of layer 7 less, and only after ten minutes",
+    text: "A managed balancer of layer 4 serves as much as none, one of layer 7 less, and only after ten minutes",
     source: "a cloud provider's comparison",
 };
 const KERNEL: Claim = Claim {
-    text: "IPVS brings more than iptables, and that more than HAProxy",
+    text: "IPVS serves more than iptables, and iptables more than HAProxy",
     source: "a cloud provider's comparison",
 };
 const OURS: [(Claim, &str, &str, bool); 6] = [
@@ -108,7 +108,7 @@ impl Measured<'_> {
         let axis = |name: &str| Axis::Plain { name: name.into(), log: false };
         let (x, y, lines) = (axis("seconds"), axis("requests a second"), of.map(line).collect());
         let chart = Chart { title: String::new(), x, y, lines, marks: Vec::new(), size: Size::Report };
-        Plot { svg: chart.svg(), title }
+        Plot::drawn(title, chart.svg())
     }
 
     pub fn found(&self, versions: Versions) -> Found {
@@ -145,8 +145,8 @@ impl Measured<'_> {
             let rows: Vec<Row> = of.map(row).collect();
             let whose = if group.is_some() { "of the balancer" } else { "of the whole machine" };
             let how = if kept { "kept connections" } else { "a connection for each request" };
-            let title = format!("CPU time {whose}, microseconds a request, {how}");
-            Plot { svg: intervals(&rows, &title), title }
+            let title = format!("CPU time {whose}, {how}");
+            Plot::of_rows(title, "microseconds a request", &rows)
         };
         let run = |run: &Run| json!({ "rate": run.rate, "requests": run.requests, "steps": run.steps, "cpu": run.used.json() });
         let plots = [(false, Some("balancer")), (false, None), (true, Some("balancer")), (true, None)];
@@ -156,6 +156,7 @@ impl Measured<'_> {
             findings: self.findings(),
             figures,
             plots: plots.map(plot).into_iter().chain([self.over_time(), managed()]).collect(),
+            lead: 2,
             method: EXPERIMENT.docs.split("\n\n").map(str::to_owned).collect(),
             versions,
             raw: self.rounds.json(run),
@@ -180,7 +181,7 @@ fn managed() -> Plot {
     ];
     let x = Axis::Plain { name: "minutes under load".into(), log: false };
     let chart = Chart { title: String::new(), x, y: Axis::Share, lines, marks: Vec::new(), size: Size::Report };
-    Plot { svg: chart.svg(), title }
+    Plot::drawn(title, chart.svg())
 }
 
 fn topology() -> String {

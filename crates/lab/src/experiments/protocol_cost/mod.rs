@@ -29,8 +29,8 @@ pub static HTTP: Experiment = Experiment {
     docs: "Starts each proxy with one worker, pinned to one core, in front of the same two endpoints; load generators and \
 endpoints have the other cores. Each is set up at its best and checked to pass answers on byte for byte. CPU time per \
 request is user plus system time of the proxy's worker over the requests answered: on a busy machine it holds within a \
-few percent, while requests per second do not hold at all and only inform. The loop is closed, so nothing here says \
-anything of latency.
+few percent, while requests per second only inform. The loop is closed, so nothing here is about \
+latency.
 
 HAProxy cannot write an access log to a file: it keeps a ring that it sends over TCP to the lab, the cheapest way it \
 has that loses no line. NGINX and evenkeel write a file through a buffer. haproxy-splice is HAProxy with splice-response.
@@ -63,7 +63,7 @@ the CPU time of the proxy's processes over the requests answered. The load is h2
 HTTP/1.1 and HTTP/2, and one of the lab's own for gRPC. Before it is measured, each proxy must pass answers on byte for byte, \
 in the protocol meant.
 
-A proxy that cannot do what a case asks for, or that fails in it, has no figure, and the report says why. `scripts/setup.sh bench` \
+A proxy that cannot do what a case asks for, or that fails in it, has no figure, and the report has the reason. `scripts/setup.sh bench` \
 installs Envoy.",
     args: |command| arguments(command, "haproxy,nginx,envoy"),
     run: |matches| run(&H2, "What do HTTP/2 and gRPC cost?", matches, cases::H2),

@@ -20,13 +20,13 @@ pub static EXPERIMENT: Experiment = Experiment {
     docs: "Starts one balancer after the other in front of three endpoints, with clients that keep their connection, clients \
 with a connection per request, uploads, downloads and WebSockets, over TLS too, requests over HTTP/2 and streams of gRPC, with and without \
 TLS, each checked byte for byte. Then the configuration is \
-rewritten a hundred times, each time with another weight in a pool that gets no requests, and the balancer told to read \
+rewritten a hundred times, each time with another weight in a pool that gets no requests, and the balancer made to read \
 it: evenkeel and NGINX by SIGHUP, the master of HAProxy by SIGUSR2, and Envoy by the file itself, which it watches. The next reload comes \
 when the one before is seen to be at work. Last, evenkeel replaces its binary (SIGUSR2). HAProxy does that with each reload, NGINX only \
 as a daemon, which the lab could not end, and Envoy with a parent process of its own.
 
-HAProxy and NGINX start new processes and let the old ones live for as long as they have connections; neither is told to \
-cut them short. evenkeel and Envoy change what they have. So the processes that are left and their memory are told too. A kept \
+HAProxy and NGINX start new processes and let the old ones live for as long as they have connections; neither is asked to \
+cut them short. evenkeel and Envoy change what they have. So the processes that are left and their memory are reported, too. A kept \
 connection that is closed as the client sends its next request counts as a failed request.",
     args: |command| Options::with_envoy(Arguments::augment_args(command)),
     run: |matches| Arguments::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|a| run(&a)),

@@ -10,7 +10,6 @@ use crate::study::figures::{row, told};
 use crate::study::topology::{band, column, node};
 use crate::study::{Claim, Finding, Found, Plot, Rounds, Versions};
 use evenkeel_draw::flow::flow;
-use evenkeel_draw::intervals::intervals;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -179,18 +178,18 @@ impl Measured<'_> {
     }
 
     fn plots(&self) -> Vec<Plot> {
-        let plot = |title: &str, figure: fn(&Went) -> f64| {
+        let plot = |title: &str, unit: &str, figure: fn(&Went) -> f64| {
             let of =
                 |(at, balancer): (usize, &Balancer)| row(balancer.name, &self.rounds.figures(at, figure), None, at);
             let rows: Vec<_> = self.balancers.iter().enumerate().map(of).collect();
-            Plot { svg: intervals(&rows, title), title: title.into() }
+            Plot::of_rows(title, unit, &rows)
         };
         vec![
-            plot("Failed requests of a round", |went| lost(&went.reloads, false)),
-            plot("Dropped streams of a round", |went| lost(&went.reloads, true)),
-            plot("A reload is at work, milliseconds", at_work),
-            plot("Resident memory after the last reload, MiB", |went| went.left.1 as f64 / MIB),
-            plot("Processes after the last reload", |went| went.left.0 as f64),
+            plot("Failed requests of a round", "requests", |went| lost(&went.reloads, false)),
+            plot("Dropped streams of a round", "streams", |went| lost(&went.reloads, true)),
+            plot("Time until a reload takes effect", "milliseconds", at_work),
+            plot("Resident memory after the last reload", "MiB", |went| went.left.1 as f64 / MIB),
+            plot("Processes after the last reload", "processes", |went| went.left.0 as f64),
         ]
     }
 

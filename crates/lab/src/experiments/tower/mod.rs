@@ -18,7 +18,6 @@ use crate::study::topology::{column, even, node};
 use crate::study::{self, Claim, Finding, Found, Options, Plot, Prediction, Rounds, Versions};
 use crate::worker;
 use clap::{Args, FromArgMatches};
-use evenkeel_draw::intervals::intervals;
 use serde_json::json;
 use stack::Stack;
 use std::time::Duration;
@@ -261,8 +260,8 @@ impl Measured<'_> {
             let published = ALL[table].published[arm.row][column];
             row(arm.name, &self.rounds.figures(at, |run| run[column]), Some(published), arm.row)
         };
-        let title = format!("The {} table at p{}: milliseconds", ALL[table].name, SHARES[column] * 100.0);
-        Plot { svg: intervals(&of.map(row).collect::<Vec<_>>(), &title), title }
+        let title = format!("The {} table at p{}", ALL[table].name, SHARES[column] * 100.0);
+        Plot::of_rows(title, "milliseconds; dashed: as published", &of.map(row).collect::<Vec<_>>())
     }
 }
 

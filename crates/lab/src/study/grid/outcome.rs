@@ -1,11 +1,10 @@
-//! Report of a grid: claims by ratios within a round, one table, a plot for each case, and every run.
+//! Results of a grid: claims by ratios of the same round, one table, a plot for each case, and every run.
 
 use super::{Bound, Case, Cell, Grid, OURS, Run};
 use crate::error::{Error, Result};
 use crate::stats::{Interval, Spread};
 use crate::study::figures::{row, spread, told};
 use crate::study::{Claim, Finding, Found, Plot, Used, Versions};
-use evenkeel_draw::intervals::intervals;
 use serde_json::{Map, Value, json};
 
 impl Grid {
@@ -103,18 +102,16 @@ impl Grid {
         self.cases.iter().flat_map(|(_, cells)| cells)
     }
 
-    /// Plots, one for each case.
     fn plots(&self) -> Vec<Plot> {
         let plot = |(case, cells): &(Case, Vec<Cell>)| {
             let measured = self.things.iter().zip(cells).enumerate().filter(|(_, (_, cell))| !cell.runs.is_empty());
             let rows: Vec<_> = measured.map(|(at, (name, cell))| row(name, &cell.figures(), None, at)).collect();
-            let title = format!("{}: {}", case.name, case.unit);
-            Plot { svg: intervals(&rows, &title), title }
+            Plot::of_rows(case.name, case.unit, &rows)
         };
         self.cases.iter().map(plot).collect()
     }
 
-    /// Descriptions of the cases, and the notes of their cells.
+    /// Describes each case, with the notes of its cells.
     fn method(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for (case, cells) in &self.cases {
@@ -164,7 +161,7 @@ impl Grid {
     }
 }
 
-/// Ratios of runs of the same rounds; empty if there is not one of each.
+/// Divides runs of the same rounds; empty if the rounds differ.
 fn ratios(of: &[f64], over: &[f64]) -> Vec<f64> {
     let equal = of.len() == over.len() && !over.contains(&0.0);
     if equal { of.iter().zip(over).map(|(of, over)| of / over).collect() } else { Vec::new() }
