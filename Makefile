@@ -14,7 +14,7 @@ MEGABYTES ?= 100
 # The oldest compiler, as Cargo.toml promises it.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1.0/p' Cargo.toml)
 
-.PHONY: advisories help setup demo check test cross msrv package package-check conformance pictures bless docs theory loom miri release bench failure reload lab-quick lab-report deny lint fuzz
+.PHONY: advisories help setup demo check test cross msrv package package-check reproduce conformance pictures bless docs theory loom miri release bench failure reload lab-quick lab-report deny lint fuzz
 
 help: ## Lists what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,10 @@ package: ## Builds .deb, .rpm, image, static program, SBOM and SHA256SUMS, the s
 package-check: ## Installs, runs and removes what `make package` has built, in a Debian, an RPM root and a container of their own
 	@scripts/setup.sh package-check
 	@scripts/package-check.sh
+
+reproduce: ## Builds what `make package` has built once more, in another folder, and compares every byte
+	@scripts/setup.sh package
+	@scripts/package-check.sh reproduce
 
 # The tests of what has unsafe code. Not those that need options of sockets, which Miri does not know, or that measure time.
 miri: ## Looks for undefined behaviour in tasks, wakers and boxed futures (needs nightly)

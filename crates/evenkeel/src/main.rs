@@ -24,7 +24,8 @@ mod window;
 use arguments::{Arguments, Command};
 use clap::Parser;
 use commands::{
-    algorithms, check, completing, configure, demo, explain, manual, reference, replay, run, sim, status, steer, tap, top,
+    algorithms, check, completing, configure, demo, explain, manual, reference, replay, run, sim, status, steer, tap,
+    top,
 };
 use std::process::ExitCode;
 
