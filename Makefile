@@ -6,8 +6,11 @@ LAB ?=
 # A linker and an emulator for aarch64.
 CROSS := CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64-static -L /usr/aarch64-linux-gnu"
-# Seconds for each target of `make fuzz`.
+# All of them use the same libraries: with other packages or features, cargo builds others. Many tests wait for timeouts.
+TEST := RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(($$(nproc) * 2))} cargo test --workspace --features evenkeel-net/tokio-io
+# Seconds for each target, and how it is built, of `make fuzz`.
 FUZZ_SECONDS ?= 600
+FUZZ_FLAGS ?=
 # What clients of `make conformance` send at most.
 MEGABYTES ?= 100
 
@@ -29,21 +32,20 @@ demo: ## Compares the algorithms in front of ten endpoints and kills one; needs 
 check: ## Checks what each change must pass: format, lints, licences, tests, and some seconds of fuzzing: 15 minutes
 	$(MAKE) lint
 	$(MAKE) test
-	scripts/with.sh fuzz $(MAKE) fuzz FUZZ_SECONDS=1
+	scripts/with.sh fuzz $(MAKE) fuzz FUZZ_SECONDS=1 FUZZ_FLAGS="--dev --sanitizer none"
 
 test: setup ## Runs every test, the rules of the house included
-	cargo test --workspace --no-fail-fast
-	cargo test -p evenkeel-net --features tokio-io
+	$(TEST) --no-fail-fast
 	$(MAKE) loom
 
 # One after the other: each test has two cores' worth of clients of its own.
 conformance: ## Lets clients and judges that others wrote try HTTP/2, gRPC and TLS (installs Java): some 15 minutes
 	@scripts/setup.sh conformance
-	EVENKEEL_REQUIRE_PEERS=1 EVENKEEL_MEGABYTES=$(MEGABYTES) cargo test -p evenkeel --test conformance -- --include-ignored --test-threads 1
+	EVENKEEL_REQUIRE_PEERS=1 EVENKEEL_MEGABYTES=$(MEGABYTES) $(TEST) --test conformance -- --include-ignored --test-threads 1
 
 pictures: ## Has a browser make pictures of every page of the dashboard: target/pictures, and those of the guide
 	@scripts/setup.sh conformance
-	EVENKEEL_REQUIRE_PEERS=1 EVENKEEL_PICTURES=$(CURDIR)/target/pictures cargo test -p evenkeel --test conformance -- --include-ignored browser::
+	EVENKEEL_REQUIRE_PEERS=1 EVENKEEL_PICTURES=$(CURDIR)/target/pictures $(TEST) --test conformance -- --include-ignored browser::
 	cp target/pictures/walk-*.png docs/pictures/
 	for page in overview flow pools; do cp target/pictures/$$page-light-1280.png docs/pictures/dashboard-$$page.png; done
 
@@ -135,5 +137,5 @@ fuzz: ## Fuzzes every target for FUZZ_SECONDS (600)
 	@scripts/setup.sh fuzz
 	@set -e; cd fuzz; for target in $$(cargo +nightly fuzz list); do \
 		echo "$$target, $(FUZZ_SECONDS) s"; \
-		cargo +nightly fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS); \
+		cargo +nightly fuzz run $(FUZZ_FLAGS) "$$target" -- -max_total_time=$(FUZZ_SECONDS); \
 	done

@@ -77,7 +77,7 @@ licences() {
 
 # The bill of materials, as CycloneDX, of what is linked in. Its tool names crates of the workspace by their folder.
 bill() {
-    cargo cyclonedx --format json --spec-version 1.5 --target "$target" --manifest-path crates/evenkeel/Cargo.toml \
+    cargo cyclonedx --format json --spec-version 1.5 --no-build-deps --target "$target" --manifest-path crates/evenkeel/Cargo.toml \
         --override-filename bill >/dev/null
     mv crates/evenkeel/bill.json "$packages/bill.json"
     rm -f crates/*/bill.json
@@ -106,7 +106,7 @@ rpm_package() {
 # An OCI image without a daemon. It has the authorities of the machine that builds it.
 image() {
     local context=$stage/image store=(--storage-driver vfs --root "$packages/store" --runroot "$packages/run") name=evenkeel:$version
-    mkdir -p "$context"/root/{usr/bin,etc/evenkeel,etc/ssl/certs} "$context"/{run,state}
+    mkdir -p "$context"/root/{usr/bin,etc/evenkeel,etc/ssl/certs,run,var/lib} "$context"/{run,state}
     cp "$stage/evenkeel" "$context/root/usr/bin/"
     cp packaging/image/evenkeel.toml "$context/root/etc/evenkeel/"
     cp /etc/ssl/certs/ca-certificates.crt "$context/root/etc/ssl/certs/"
