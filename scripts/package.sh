@@ -46,28 +46,28 @@ pages() {
     "$stage/evenkeel" config schema >"$stage/evenkeel.schema.json"
 }
 
-# Crates in the program, as NAME VERSION: what builds it, and tests, are not in it.
+# Crates in the program, as NAME VERSION MANIFEST LICENCE between tabs: what builds it, and tests, are not in it, nor our own.
 crates() {
-    cargo tree --locked -p evenkeel --target "$target" -e normal --prefix none --format '{p}' | sed 's/ v/ /; s/ (.*//' | sort -u
+    cargo metadata --locked --format-version 1 --filter-platform "$target" |
+        jq -r '.packages[] | select(.source != null) | [.name + " " + .version, .manifest_path, .license] | @tsv' | sort |
+        join -t $'\t' - <(cargo tree --locked -p evenkeel --target "$target" -e normal --prefix none --format '{p}' |
+            sed 's/ v/ /; s/ (.*//' | sort -u)
 }
 
 # The licences of all that is linked in, which ask to be passed on. Many crates share one text: it is printed once.
 licences() {
-    local name version folder file text
+    local crate manifest licence file text
     declare -A seen=()
-    while read -r name version; do
-        folder=$(jq -r --arg name "$name" --arg version "$version" \
-            '.packages[] | select(.name == $name and .version == $version and .source != null) | .manifest_path' "$packages/metadata.json")
-        [ -n "$folder" ] || continue
-        echo "== $name $version"
-        for file in "$(dirname "$folder")"/{LICEN[CS]E,COPYING,COPYRIGHT,NOTICE,license}*; do
+    while IFS=$'\t' read -r crate manifest licence; do
+        echo "== $crate: $licence"
+        for file in "${manifest%/*}"/{LICEN[CS]E,COPYING,COPYRIGHT,NOTICE,license}*; do
             [ -f "$file" ] || continue
             text=$(sha256sum <"$file")
             if [ -n "${seen[$text]:-}" ]; then
-                echo "$(basename "$file"): as of ${seen[$text]}"
+                echo "${file##*/}: as of ${seen[$text]}"
             else
-                seen[$text]="$name $version"
-                printf -- '-- %s\n\n' "$(basename "$file")"
+                seen[$text]=$crate
+                printf -- '-- %s\n\n' "${file##*/}"
                 cat "$file"
                 echo
             fi
@@ -122,12 +122,10 @@ image() {
 
 rm -rf "$packages"
 mkdir -p "$stage"
-cargo metadata --locked --format-version 1 --filter-platform "$target" >"$packages/metadata.json"
 program
 pages
 licences | gzip -n9 >"$stage/third-party-licenses.txt.gz"
 bill
-rm "$packages/metadata.json"
 deb_package
 rpm_package
 image
