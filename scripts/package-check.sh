@@ -70,7 +70,7 @@ inspect() {
     local package=$1
     shift
     [ "$(chroot "$root" evenkeel --version)" = "evenkeel $version" ] || fail "$package: another version"
-    chroot "$root" evenkeel check -c /etc/evenkeel/evenkeel.toml
+    chroot "$root" evenkeel check --elsewhere -c /etc/evenkeel/evenkeel.toml
     local foreign
     foreign=$(cd "$root" && printf '%s\n' "$@" | sed 's,^/,,' | xargs -I{} find {} -maxdepth 0 ! -type l \( ! -user root -o ! -group root -o -perm /022 \))
     [ -z "$foreign" ] || fail "$package: not of root alone: $foreign"

@@ -44,7 +44,7 @@ use crate::sections::retry::{self, POOL_RETRY, Retry};
 use crate::sections::timeouts::{POOL_TIMEOUTS, PoolTimeouts, check_order};
 use crate::table::{Absent, Balance, Declared, Field, H, Key, Kind, Lines, Located, Named, S, Section, table, words};
 use discover::DISCOVER;
-use endpoint::ENDPOINT;
+use endpoint::ENTRY;
 use evenkeel_balance as balance;
 use evenkeel_balance::algorithms;
 use evenkeel_balance::eligible::{Locality, Panic};
@@ -89,7 +89,7 @@ table! {
         /// In the order of the file; no name and no address twice. At least one, unless `discover` finds them.
         endpoints: Vec<Endpoint> = Key {
             name: "endpoints",
-            kind: Kind::List(&Kind::TableOr { table: &ENDPOINT, key: "addr" }),
+            kind: Kind::List(&ENTRY),
             absent: Absent::Means("none; then `discover` must find them"),
             help: "The endpoints. A plain string is an endpoint's `addr`.",
             why: "",
