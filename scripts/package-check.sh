@@ -124,8 +124,9 @@ check_rpm() {
 serve_image() {
     local podman=(podman --root "$work/store" --runroot "$work/run" --runtime runc --cgroup-manager cgroupfs --storage-driver vfs) pid
     endpoint
+    "${podman[@]}" load --quiet --input "$packages/evenkeel-$version-image.tar"
     "${podman[@]}" run --detach --name evenkeel --network host --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 \
-        "oci:$work/layout:$version" >/dev/null
+        "localhost/evenkeel:$version" >/dev/null
     answers image
     "${podman[@]}" exec evenkeel /usr/bin/evenkeel "$(readiness)" || fail "$(readiness) fails"
     pid=$("${podman[@]}" inspect --format '{{.State.Pid}}' evenkeel)
@@ -134,12 +135,6 @@ serve_image() {
     [ "$("${podman[@]}" inspect --format '{{.State.ExitCode}}' evenkeel)" = 0 ] || fail "it was stopped and failed"
     "${podman[@]}" rm evenkeel >/dev/null
     echo "image: serves as user 65532, and stops"
-}
-
-check_image() {
-    mkdir "$work/layout"
-    tar -C "$work/layout" -xf "$packages/evenkeel-$version-image.tar"
-    apart serve_image
 }
 
 # In another folder, with another folder for what is built; the clock is another anyway.
@@ -169,5 +164,5 @@ if [ "${1:-}" = reproduce ]; then
 fi
 check_deb
 check_rpm
-check_image
+apart serve_image
 echo "packages: all of them work"

@@ -114,7 +114,7 @@ image() {
     printf 'root:x:0:\nevenkeel:x:65532:\n' >"$context/root/etc/group"
     buildah "${store[@]}" build --quiet --timestamp "$SOURCE_DATE_EPOCH" --format oci --isolation chroot \
         --label "org.opencontainers.image.version=$version" --tag "$name" --file packaging/image/Containerfile "$context" >/dev/null
-    buildah "${store[@]}" push --quiet --format oci "$name" "oci:$stage/layout:$version"
+    buildah "${store[@]}" push --quiet --format oci "$name" "oci:$stage/layout:$name"
     buildah "${store[@]}" rmi "$name" >/dev/null
     rm -rf "$packages"/{store,run}
     archive -C "$stage/layout" . >"$packages/evenkeel-$version-image.tar"
