@@ -83,7 +83,7 @@ inspect() {
 # Every file and every user, to see what remains.
 inventory() {
     (cd "$root" && find . -xdev \( -path ./proc -o -path ./var/lib/dpkg -o -path ./var/lib/rpm -o -path ./var/log -o -path ./var/cache \) -prune \
-        -o ! -name '*-' ! -name .pwd.lock -print | sort && cat etc/passwd etc/group && ls var/log)
+        -o ! -name '*-' ! -name .pwd.lock -print | sort && cat etc/passwd etc/group && ls var/log | grep -vx dpkg.log)
 }
 
 check_deb() {

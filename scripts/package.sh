@@ -96,7 +96,7 @@ deb_package() {
     printf 'evenkeel (%s-1) stable; urgency=medium\n\n  * %s\n\n -- %s  %s\n' "$version" \
         "See https://github.com/evenkeel/evenkeel/blob/v$version/CHANGELOG.md" \
         "The evenkeel authors <evenkeel@users.noreply.github.com>" "$(date -R -d "@$SOURCE_DATE_EPOCH")" >"$stage/changelog.Debian"
-    cargo deb --locked -p evenkeel --target "$target" --no-build --no-strip --output "$packages/"
+    cargo deb --quiet --locked -p evenkeel --target "$target" --no-build --no-strip --output "$packages/"
 }
 
 rpm_package() {
