@@ -47,7 +47,7 @@ answers() {
 
 # The command that tells that it serves.
 readiness() {
-    if "$root/usr/bin/evenkeel" ready --help >/dev/null 2>&1; then echo ready; else echo status; fi
+    if "$packages/evenkeel" ready --help >/dev/null 2>&1; then echo ready; else echo status; fi
 }
 
 # The installed program, as the unit starts it: with the user and folders that systemd would have it have.
@@ -126,9 +126,10 @@ serve_image() {
     endpoint
     "${podman[@]}" load --quiet --input "$packages/evenkeel-$version-image.tar"
     "${podman[@]}" run --detach --name evenkeel --network host --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 \
+        --health-cmd "[\"/usr/bin/evenkeel\", \"$(readiness)\"]" --health-interval disable \
         "localhost/evenkeel:$version" >/dev/null
     answers image
-    "${podman[@]}" exec evenkeel /usr/bin/evenkeel "$(readiness)" || fail "$(readiness) fails"
+    "${podman[@]}" healthcheck run evenkeel || fail "$(readiness) fails"
     pid=$("${podman[@]}" inspect --format '{{.State.Pid}}' evenkeel)
     [ "$(stat -c %u "/proc/$pid")" = 65532 ] || fail "it does not run as 65532"
     "${podman[@]}" stop --time 20 evenkeel >/dev/null
