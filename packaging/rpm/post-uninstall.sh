@@ -1,8 +1,5 @@
 if [ -d /run/systemd/system ]; then
     systemctl daemon-reload
-    if [ "$1" -gt 0 ]; then
-        systemctl try-restart evenkeel.service
-    fi
 fi
 # As RPM has it, the user stays, as files of theirs may. The folder goes unless there is a file in it.
 if [ "$1" = 0 ]; then
