@@ -91,9 +91,9 @@ check_deb() {
     lintian --allow-root --fail-on error "$deb"
     mmdebstrap --quiet --variant=minbase bookworm "$root"
     inventory >"$work/before"
-    cp "$deb" "$root/tmp/"
-    chroot "$root" dpkg -i "/tmp/${deb##*/}"
-    rm "$root/tmp/${deb##*/}"
+    cp "$deb" "$root/package.deb"
+    chroot "$root" dpkg -i /package.deb
+    rm "$root/package.deb"
     local files
     mapfile -t files < <(chroot "$root" dpkg -L evenkeel | grep -v '^/\.$')
     inspect deb "${files[@]}"

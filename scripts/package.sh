@@ -106,12 +106,12 @@ rpm_package() {
 # An OCI image without a daemon. It has the authorities of the machine that builds it.
 image() {
     local context=$stage/image store=(--storage-driver vfs --root "$packages/store" --runroot "$packages/run") name=evenkeel:$version
-    mkdir -p "$context"/root/{usr/bin,etc/evenkeel,etc/ssl/certs,run,var/lib} "$context"/{run,state}
-    cp "$stage/evenkeel" "$context/root/usr/bin/"
-    cp packaging/image/evenkeel.toml "$context/root/etc/evenkeel/"
-    cp /etc/ssl/certs/ca-certificates.crt "$context/root/etc/ssl/certs/"
-    printf 'root:x:0:0:root:/:/\nevenkeel:x:65532:65532:evenkeel:/var/lib/evenkeel:/\n' >"$context/root/etc/passwd"
-    printf 'root:x:0:\nevenkeel:x:65532:\n' >"$context/root/etc/group"
+    mkdir -p "$context"/files/{usr/bin,etc/evenkeel,etc/ssl/certs,run,var/lib} "$context"/{run,state}
+    cp "$stage/evenkeel" "$context/files/usr/bin/"
+    cp packaging/image/evenkeel.toml "$context/files/etc/evenkeel/"
+    cp /etc/ssl/certs/ca-certificates.crt "$context/files/etc/ssl/certs/"
+    printf 'root:x:0:0:root:/:/\nevenkeel:x:65532:65532:evenkeel:/var/lib/evenkeel:/\n' >"$context/files/etc/passwd"
+    printf 'root:x:0:\nevenkeel:x:65532:\n' >"$context/files/etc/group"
     buildah "${store[@]}" build --quiet --timestamp "$SOURCE_DATE_EPOCH" --format oci --isolation chroot \
         --label "org.opencontainers.image.version=$version" --tag "$name" --file packaging/image/Containerfile "$context" >/dev/null
     buildah "${store[@]}" push --quiet --format oci "$name" "oci:$stage/layout:$name"
