@@ -99,7 +99,10 @@ deb_package() {
     cargo deb --quiet --locked -p evenkeel --target "$target" --no-build --no-strip --output "$packages/"
 }
 
+# Its tool takes over times of files that are older than the commit, so all of them get that of the commit.
 rpm_package() {
+    cp LICENSE-MIT LICENSE-APACHE packaging/evenkeel.{service,socket,toml,logrotate} "$stage/"
+    find "$stage" -exec touch --no-dereference --date "@$SOURCE_DATE_EPOCH" {} +
     cargo generate-rpm -p crates/evenkeel --target "$target" --source-date "$SOURCE_DATE_EPOCH" --output "$packages/"
 }
 
