@@ -3,36 +3,49 @@
 # Arguments for `make bench`, `failure`, `reload` and `lab-report`, as LAB="--repeat 9 --only keep-alive". `evenkeel-lab proxy-cost --help`
 # and so on list them.
 LAB ?=
-# Seconds for each target of `make fuzz`.
+# A linker and an emulator for aarch64.
+CROSS := CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64-static -L /usr/aarch64-linux-gnu"
+# All of them use the same libraries: with other packages or features, cargo builds others. Many tests wait for timeouts.
+TEST := RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(($$(nproc) * 2))} cargo test --workspace --features evenkeel-net/tokio-io
+# Seconds for each target, and how it is built, of `make fuzz`.
 FUZZ_SECONDS ?= 600
+FUZZ_FLAGS ?=
 # What clients of `make conformance` send at most.
 MEGABYTES ?= 100
 
-.PHONY: help setup demo test conformance pictures bless docs site theory loom miri release bench headline failure reload lab-quick lab-report deny lint fuzz
+# The oldest compiler, as Cargo.toml promises it.
+MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1.0/p' Cargo.toml)
+
+.PHONY: advisories help setup demo check test cross msrv package package-check reproduce conformance pictures bless docs site theory loom miri release bench headline failure reload lab-quick lab-report deny lint fuzz
 
 help: ## Lists what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Installs what building, testing and measuring need (Debian); instant when nothing is missing
 	@scripts/setup.sh
 
 demo: ## Compares the algorithms in front of ten endpoints and kills one; needs a compiler, nothing else
 	@scripts/setup.sh demo
-	cargo run --release -p evenkeel -- demo
+	cargo run --profile demo -p evenkeel -- demo
+
+check: ## Checks what each change must pass: format, lints, licences, tests, and some seconds of fuzzing: 15 minutes
+	$(MAKE) lint
+	$(MAKE) test
+	scripts/with.sh fuzz $(MAKE) fuzz FUZZ_SECONDS=1 FUZZ_FLAGS="--dev --sanitizer none"
 
 test: setup ## Runs every test, the rules of the house included
-	cargo test --workspace --no-fail-fast
-	cargo test -p evenkeel-net --features tokio-io
+	$(TEST) --no-fail-fast
 	$(MAKE) loom
 
 # One after the other: each test has two cores' worth of clients of its own.
 conformance: ## Lets clients and judges that others wrote try HTTP/2, gRPC and TLS (installs Java): some 15 minutes
 	@scripts/setup.sh conformance
-	EVENKEEL_REQUIRE_PEERS=1 EVENKEEL_MEGABYTES=$(MEGABYTES) cargo test -p evenkeel --test conformance -- --include-ignored --test-threads 1
+	EVENKEEL_REQUIRE_PEERS=1 EVENKEEL_MEGABYTES=$(MEGABYTES) $(TEST) --test conformance -- --include-ignored --test-threads 1
 
 pictures: ## Has a browser make pictures of every page of the dashboard: target/pictures, and those of the guide
 	@scripts/setup.sh conformance
-	EVENKEEL_REQUIRE_PEERS=1 EVENKEEL_PICTURES=$(CURDIR)/target/pictures cargo test -p evenkeel --test conformance -- --include-ignored browser::
+	EVENKEEL_REQUIRE_PEERS=1 EVENKEEL_PICTURES=$(CURDIR)/target/pictures $(TEST) --test conformance -- --include-ignored browser::
 	cp target/pictures/walk-*.png docs/pictures/
 	for page in overview flow pools; do cp target/pictures/$$page-light-1280.png docs/pictures/dashboard-$$page.png; done
 
@@ -53,7 +66,29 @@ theory: ## Checks the simulator against queueing theory at full length: minutes 
 	cargo test --release -p evenkeel-sim --test all theory:: -- --include-ignored --nocapture
 
 loom: ## Checks what threads share in every order that the memory model allows
-	RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom -p evenkeel-balance --test loom
+	RUSTFLAGS="--cfg loom" cargo test --profile demo --target-dir target/loom -p evenkeel-balance --test loom
+
+# Decisions and what bytes mean, where a word, an ordering of memory or an alignment could differ; the program is built, not run.
+cross: ## Builds the program for aarch64, and runs the tests of decisions and of parsers there, emulated
+	@scripts/setup.sh cross
+	$(CROSS) cargo build -p evenkeel --target aarch64-unknown-linux-gnu
+	$(CROSS) cargo test -p evenkeel-balance -p evenkeel-wire --target aarch64-unknown-linux-gnu
+
+msrv: ## Checks that the oldest compiler, rust-version of Cargo.toml, builds everything
+	@scripts/setup.sh msrv
+	cargo +$(MSRV) check --locked --workspace --target-dir target/msrv
+
+package: ## Builds .deb, .rpm, image, static program, SBOM and SHA256SUMS, the same bytes each time: target/package; 15 minutes
+	@scripts/setup.sh package
+	@scripts/package.sh
+
+package-check: ## Installs, runs and removes what `make package` has built, in a Debian, an RPM root and a container of their own
+	@scripts/setup.sh package-check
+	@scripts/package-check.sh
+
+reproduce: ## Builds what `make package` has built once more, in another folder, and compares every byte
+	@scripts/setup.sh package
+	@scripts/package-check.sh reproduce
 
 # The tests of what has unsafe code. Not those that need options of sockets, which Miri does not know, or that measure time.
 miri: ## Looks for undefined behaviour in tasks, wakers and boxed futures (needs nightly)
@@ -104,12 +139,13 @@ deny: ## Checks licences, bans and sources of everything that is built in (needs
 	@scripts/setup.sh lint
 	cargo deny --all-features check --hide-inclusion-graph licenses bans sources
 
-lint: ## Checks format, lints, licences, sources and, if the network allows, advisories
-	@scripts/setup.sh lint
+lint: setup ## Checks format, lints and, if the network allows, licences, sources and advisories
 	cargo fmt --all --check
 	cargo fmt --all --check --manifest-path bench/Cargo.toml
 	cargo clippy --workspace --all-targets -- -D warnings
-	$(MAKE) deny
+	scripts/with.sh lint $(MAKE) deny advisories
+
+advisories:
 	@if cargo deny --all-features fetch db; then cargo deny --all-features check --disable-fetch advisories; \
 	else echo "warning: the advisory database cannot be fetched; advisories are not checked"; fi
 
@@ -117,5 +153,5 @@ fuzz: ## Fuzzes every target for FUZZ_SECONDS (600)
 	@scripts/setup.sh fuzz
 	@set -e; cd fuzz; for target in $$(cargo +nightly fuzz list); do \
 		echo "$$target, $(FUZZ_SECONDS) s"; \
-		cargo +nightly fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS); \
+		cargo +nightly fuzz run $(FUZZ_FLAGS) "$$target" -- -max_total_time=$(FUZZ_SECONDS); \
 	done

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, and nothing else: `setup.sh demo` for building alone, `setup.sh` for testing and measuring,
-# `setup.sh lint`, `release`, `fuzz`, `miri`, `conformance`, `bench` and `site` for what only those need. Prints one line when there was
-# nothing to do.
+# `setup.sh lint`, `release`, `fuzz`, `miri`, `conformance`, `bench`, `cross`, `msrv`, `package`, `package-check` and `site` for what only
+# need. Prints one line when there was nothing to do.
 set -euo pipefail
 
 # Program, and the Debian package that has it.
@@ -87,15 +87,9 @@ compiler() {
 
 base() {
     compiler
-    local missing=() program
+    debian_packages "${programs[@]}"
     # A module has no program to look for.
-    [ -e /usr/lib/nginx/modules/ngx_stream_module.so ] || missing+=(libnginx-mod-stream)
-    for program in "${programs[@]}"; do
-        command -v "${program%%:*}" >/dev/null || missing+=("${program##*:}")
-    done
-    if [ ${#missing[@]} -gt 0 ]; then
-        install_packages "${missing[@]}"
-    fi
+    [ -e /usr/lib/nginx/modules/ngx_stream_module.so ] || install_packages libnginx-mod-stream
     local component
     for component in fmt clippy; do
         if ! cargo "$component" --version >/dev/null 2>&1; then
@@ -239,8 +233,53 @@ cargo_tool() {
     fi
 }
 
+# Libraries of Rust for another machine.
+rust_target() {
+    rustc --print target-libdir --target "$1" 2>/dev/null | xargs -I{} test -d {} && return
+    command -v rustup >/dev/null || fail "no Rust for $1, and no rustup to add it"
+    rustup target add "$1"
+}
+
+# `debian_packages PROGRAM:PACKAGE...`: installs the packages whose programs are missing.
+debian_packages() {
+    local missing=() program
+    for program in "$@"; do
+        command -v "${program%%:*}" >/dev/null || missing+=("${program##*:}")
+    done
+    [ ${#missing[@]} = 0 ] || install_packages "${missing[@]}"
+}
+
+# A C compiler with a library for aarch64, and a processor.
+cross() {
+    debian_packages aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu qemu-aarch64-static:qemu-user-static
+    [ -e /usr/aarch64-linux-gnu/lib/libc.so.6 ] || install_packages libc6-dev-arm64-cross
+    rust_target aarch64-unknown-linux-gnu
+}
+
+msrv() {
+    local version
+    version=$(sed -n 's/^rust-version = "\(.*\)"/\1.0/p' "$(dirname "$0")/../Cargo.toml")
+    command -v rustup >/dev/null || fail "Rust $version needs rustup"
+    rustup toolchain list | grep -q "^$version" || rustup toolchain install "$version" --profile minimal
+}
+
+# What turns a program into packages. buildah makes images without a daemon, in user namespaces or as root.
+package() {
+    debian_packages musl-gcc:musl-tools objcopy:binutils jq:jq git:git buildah:buildah dpkg-deb:dpkg tar:tar
+    [ -e /etc/ssl/certs/ca-certificates.crt ] || install_packages ca-certificates
+    rust_target x86_64-unknown-linux-musl
+    cargo_tool cargo-deb
+    cargo_tool cargo-generate-rpm
+    cargo_tool cargo-cyclonedx
+}
+
+# Where packages are tried.
+package_check() {
+    debian_packages lintian:lintian mmdebstrap:mmdebstrap rpm:rpm podman:podman runc:runc curl:curl
+}
+
 case "${1:-}" in
-    demo) compiler ;;
+    demo | cross | msrv | package | package-check) compiler ;;
     site) command -v cargo >/dev/null || fail "no cargo; install Rust from https://rustup.rs" ;;
     *) base ;;
 esac
@@ -265,6 +304,10 @@ case "${1:-}" in
         ;;
     conformance) conformance ;;
     site) site ;;
-    *) fail "unknown argument \"$1\"; there are: demo, lint, release, fuzz, miri, conformance, bench, site" ;;
+    cross) cross ;;
+    msrv) msrv ;;
+    package) package ;;
+    package-check) package_check ;;
+    *) fail "unknown argument \"$1\"; there are: demo, lint, release, fuzz, miri, conformance, bench, cross, msrv, package, package-check, site" ;;
 esac
 echo "setup: all there"

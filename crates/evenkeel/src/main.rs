@@ -24,7 +24,8 @@ mod window;
 use arguments::{Arguments, Command};
 use clap::Parser;
 use commands::{
-    algorithms, check, completing, configure, demo, explain, reference, replay, run, sim, status, steer, tap, top,
+    algorithms, check, completing, configure, demo, explain, manual, reference, replay, run, sim, status, steer, tap,
+    top,
 };
 use std::process::ExitCode;
 
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         Command::Config(page) => reference::config(&page),
         Command::Metrics => reference::metrics(),
         Command::Completions { shell } => completing::completions(&shell),
+        Command::Man { folder } => manual::write(&folder),
     };
     let code = match done {
         Ok(()) => ExitCode::SUCCESS,

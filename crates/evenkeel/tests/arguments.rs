@@ -129,3 +129,14 @@ fn pages_and_scripts_are_printed() {
     ends(&["completions", "bash"], 0, &["_evenkeel"]);
     ends(&["--version"], 0, &[env!("CARGO_PKG_VERSION")]);
 }
+
+#[test]
+fn each_command_has_a_man_page_but_the_hidden_ones() {
+    let folder = Folder::new("man");
+    ends(&["man", &folder.0.display().to_string()], 0, &[]);
+    let page = |name: &str| std::fs::read_to_string(folder.0.join(name));
+    assert!(page("evenkeel.1").expect("a page").contains("evenkeel\\-run(1)"));
+    assert!(page("evenkeel-config-apply.1").expect("a page").contains("\\-\\-dry\\-run"));
+    assert!(page("evenkeel-man.1").is_err());
+    ends(&["man", "/no/such/folder"], 1, &["cannot write man pages to /no/such/folder"]);
+}

@@ -209,7 +209,8 @@ impl Store {
                 continue;
             }
             let mut issued = issued.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            let before = Before { keys: Some(&keys_of(keys)), issued: &issued, staples: &stapled };
+            let before = keys_of(keys);
+            let before = Before { keys: Some(&before), issued: &issued, staples: &stapled };
             match clients::make(&entry.settings, &self.challenges, before) {
                 Ok(made) => {
                     *issued = made.issued;

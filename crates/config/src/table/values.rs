@@ -148,9 +148,10 @@ impl Reader<'_> {
             (Kind::TableOr { key: "addr", .. }, Tree::Int(..)) => {
                 format!("write \"127.0.0.1:{seen}\", or the address of the endpoint with this port")
             }
-            (Kind::Text(Form::Bind), Tree::Int(..)) if let Some(write) = foreign::address(&seen, Form::Bind) => {
-                format!("write {write}")
-            }
+            (Kind::Text(Form::Bind), Tree::Int(..)) => match foreign::address(&seen, Form::Bind) {
+                Some(write) => format!("write {write}"),
+                None => format!("write it in quotes: \"{seen}\""),
+            },
             (Kind::Text(_) | Kind::Choice(_), Tree::Int(..) | Tree::Number(..) | Tree::Bool(_)) => {
                 format!("write it in quotes: \"{seen}\"")
             }

@@ -15,6 +15,7 @@ pub use steering::{At, Drain, Reload, Reopen, Upgrade, Weight};
 pub use values::{Policies, everywhere};
 
 use clap::{Parser, Subcommand};
+use std::path::PathBuf;
 
 #[derive(Debug, Parser)]
 #[command(
@@ -70,6 +71,12 @@ pub enum Command {
         /// The shell
         #[arg(value_parser = ["bash", "elvish", "fish", "powershell", "zsh"])]
         shell: String,
+    },
+    /// Writes a man page of each command, for packages
+    #[command(hide = true)]
+    Man {
+        /// The folder to write them to, which must exist
+        folder: PathBuf,
     },
 }
 

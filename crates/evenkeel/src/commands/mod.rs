@@ -7,6 +7,7 @@ pub mod completing;
 pub mod configure;
 pub mod demo;
 pub mod explain;
+pub mod manual;
 pub mod reference;
 pub mod replay;
 pub mod run;

@@ -100,6 +100,9 @@ impl Endpoint {
     }
 }
 
+/// An element of a list of endpoints. A static, since Rust 1.88 drops a reference to such a value in a table too early.
+pub(crate) static ENTRY: Kind = Kind::TableOr { table: &ENDPOINT, key: "addr" };
+
 /// Top level of a file that lists endpoints, read by [`Source::File`](super::discover::Source::File).
 pub(crate) static ENDPOINT_LIST: Table = Table {
     path: "the list",
@@ -107,7 +110,7 @@ pub(crate) static ENDPOINT_LIST: Table = Table {
     inherits: false,
     keys: &[Key {
         name: "endpoints",
-        kind: Kind::List(&Kind::TableOr { table: &ENDPOINT, key: "addr" }),
+        kind: Kind::List(&ENTRY),
         absent: Absent::Required(r#"["10.0.0.1:8080", "10.0.0.2:8080"]"#),
         help: "The endpoints.",
         why: "",
@@ -160,7 +163,7 @@ pub(crate) fn check(section: &Section, findings: &mut Findings) {
 
 /// Formats a list of endpoints as TOML, one per line.
 pub(super) fn written(endpoints: &[Endpoint]) -> String {
-    let (unset, kind) = (Endpoint::unset(), Kind::TableOr { table: &ENDPOINT, key: "addr" });
-    let lines: String = endpoints.iter().map(|e| format!("  {},\n", e.lines(&unset).value(&kind))).collect();
+    let unset = Endpoint::unset();
+    let lines: String = endpoints.iter().map(|e| format!("  {},\n", e.lines(&unset).value(&ENTRY))).collect();
     format!("[\n{lines}]")
 }

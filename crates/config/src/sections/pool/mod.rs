@@ -45,7 +45,7 @@ use crate::sections::retry::{self, POOL_RETRY, Retry};
 use crate::sections::timeouts::{POOL_TIMEOUTS, PoolTimeouts, check_order};
 use crate::table::{Absent, Balance, Declared, Field, H, Key, Kind, Lines, Located, Named, S, Section, table, words};
 use discover::DISCOVER;
-use endpoint::ENDPOINT;
+use endpoint::ENTRY;
 use evenkeel_balance as balance;
 use evenkeel_balance::algorithms;
 use evenkeel_balance::eligible::{Locality, Panic};
@@ -93,7 +93,7 @@ table! {
         /// `discover` is set.
         endpoints: Vec<Endpoint> = Key {
             name: "endpoints",
-            kind: Kind::List(&Kind::TableOr { table: &ENDPOINT, key: "addr" }),
+            kind: Kind::List(&ENTRY),
             absent: Absent::Means("none; `discover` is then required"),
             help: "The endpoints. A plain string is short for a table with that `addr`.",
             why: "",

@@ -1,0 +1,170 @@
+#!/usr/bin/env bash
+# Tries what `make package` has built: the .deb in a Debian of its own, the .rpm in there too, the image by Podman. Each is installed,
+# serves a request with the configuration that it has, and is removed. `package-check.sh reproduce` builds everything once more from
+# another folder, and compares the bytes. Needs root.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+packages=$PWD/target/package
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+work=$(mktemp -d)
+root=$work/debian
+export LC_ALL=C
+
+fail() {
+    echo "error: $*" >&2
+    exit 1
+}
+
+# Runs a function of this file on a network with nothing but a loopback, with processes and mounts of its own, which end with it.
+apart() {
+    unshare --net --mount --pid --fork --kill-child --mount-proc "$0" apart "$work" "$@"
+}
+
+# Polls for ten seconds.
+eventually() {
+    local tries=100
+    until "$@" >/dev/null 2>&1; do
+        tries=$((tries - 1))
+        [ $tries -gt 0 ] || fail "in ten seconds not: $*"
+        read -rt 0.1 <> <(:) || true
+    done
+}
+
+# An endpoint at 8081, and an evenkeel that must answer for it at 8080.
+endpoint() {
+    ip link set lo up
+    mkdir "$work/endpoint"
+    echo served >"$work/endpoint/index.html"
+    python3 -m http.server --bind 127.0.0.1 --directory "$work/endpoint" 8081 >/dev/null 2>&1 &
+    eventually curl -sf http://127.0.0.1:8081/
+}
+answers() {
+    eventually curl -sf http://127.0.0.1:8080/
+    [ "$(curl -s http://127.0.0.1:8080/)" = served ] || fail "$1 does not answer as its endpoint does"
+    echo "$1: answers at 8080"
+}
+
+# The command that tells that it serves.
+readiness() {
+    if "$packages/evenkeel" ready --help >/dev/null 2>&1; then echo ready; else echo status; fi
+}
+
+# The installed program, as the unit starts it: with the user and folders that systemd would have it have.
+serve_installed() {
+    endpoint
+    mount -t proc proc "$root/proc"
+    install -d -o "$(stat -c %u "$work/owned")" "$root/run/evenkeel"
+    chroot --userspec=evenkeel:evenkeel "$root" /usr/bin/evenkeel run -c /etc/evenkeel/evenkeel.toml >"$work/log" 2>&1 &
+    local evenkeel=$!
+    answers "$1"
+    chroot --userspec=evenkeel:evenkeel "$root" /usr/bin/evenkeel "$(readiness)" >/dev/null || fail "$(readiness) fails"
+    chroot "$root" /usr/bin/evenkeel reload -c /etc/evenkeel/evenkeel.toml >/dev/null || fail "it does not reload"
+    kill "$evenkeel"
+    wait "$evenkeel" || fail "it ended with $?: $(cat "$work/log")"
+    rm -rf "$root/run/evenkeel" "$work/endpoint"
+}
+
+# A program that is installed: its version, its check of the configuration, the owners of its files.
+inspect() {
+    local package=$1
+    shift
+    [ "$(chroot "$root" evenkeel --version)" = "evenkeel $version" ] || fail "$package: another version"
+    chroot "$root" evenkeel check --elsewhere -c /etc/evenkeel/evenkeel.toml
+    local foreign
+    foreign=$(cd "$root" && printf '%s\n' "$@" | sed 's,^/,,' | xargs -I{} find {} -maxdepth 0 ! -type l \( ! -user root -o ! -group root -o -perm /022 \))
+    [ -z "$foreign" ] || fail "$package: not of root alone: $foreign"
+    chroot "$root" getent passwd evenkeel
+    : >"$work/owned"
+    chown "$(chroot "$root" id -u evenkeel)" "$work/owned"
+    apart serve_installed "$package"
+}
+
+# Every file and every user, to see what remains; `inventory ! -type d` leaves folders out.
+inventory() {
+    (cd "$root" && find . -xdev \( -path ./proc -o -path ./var/lib/dpkg -o -path ./var/lib/rpm -o -path ./var/log -o -path ./var/cache \) -prune \
+        -o ! -name '*-' ! -name .pwd.lock "$@" -print | sort && cat etc/passwd etc/group && ls var/log | grep -vx dpkg.log)
+}
+
+check_deb() {
+    local deb=$packages/evenkeel_$version-1_amd64.deb
+    lintian --allow-root --fail-on error "$deb"
+    mmdebstrap --quiet --variant=minbase bookworm "$root"
+    inventory >"$work/before"
+    inventory ! -type d >"$work/files"
+    cp "$deb" "$root/package.deb"
+    chroot "$root" dpkg -i /package.deb
+    rm "$root/package.deb"
+    local files
+    mapfile -t files < <(chroot "$root" dpkg -L evenkeel | grep -v '^/\.$')
+    inspect deb "${files[@]}"
+    chroot "$root" dpkg -r evenkeel
+    [ ! -e "$root/usr/bin/evenkeel" ] || fail "removed, and the program is there"
+    [ -e "$root/etc/evenkeel/evenkeel.toml" ] || fail "removed, and the configuration is gone"
+    chroot "$root" dpkg -P evenkeel
+    inventory | diff "$work/before" - || fail "purged, and this remains"
+    echo "deb: installs, serves, and leaves nothing"
+}
+
+# In the same Debian: it has the shell and the commands that scripts call. It is no system of RPM, so dependencies are not there.
+check_rpm() {
+    local rpm=$packages/evenkeel-$version-1.x86_64.rpm rpm_in=(rpm --root "$root" --dbpath /var/lib/rpm)
+    rpm -qpi --requires --nosignature "$rpm"
+    "${rpm_in[@]}" --nodeps -i "$rpm"
+    "${rpm_in[@]}" -V --nodeps evenkeel
+    local files
+    mapfile -t files < <("${rpm_in[@]}" -ql evenkeel)
+    inspect rpm "${files[@]}"
+    "${rpm_in[@]}" -e evenkeel
+    # The user stays, as RPM has it. Folders of completions and licences belong to packages of those systems.
+    chroot "$root" userdel evenkeel
+    inventory ! -type d | diff "$work/files" - || fail "erased, and this remains"
+    echo "rpm: installs, serves, and leaves nothing but its user"
+}
+
+serve_image() {
+    local podman=(podman --root "$work/store" --runroot "$work/run" --runtime runc --cgroup-manager cgroupfs --storage-driver vfs) pid
+    endpoint
+    "${podman[@]}" load --quiet --input "$packages/evenkeel-$version-image.tar"
+    "${podman[@]}" run --detach --name evenkeel --network host --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 \
+        --health-cmd "[\"/usr/bin/evenkeel\", \"$(readiness)\"]" --health-interval disable \
+        "localhost/evenkeel:$version" >/dev/null
+    answers image
+    "${podman[@]}" healthcheck run evenkeel || fail "$(readiness) fails"
+    pid=$("${podman[@]}" inspect --format '{{.State.Pid}}' evenkeel)
+    [ "$(stat -c %u "/proc/$pid")" = 65532 ] || fail "it does not run as 65532"
+    "${podman[@]}" stop --time 20 evenkeel >/dev/null
+    [ "$("${podman[@]}" inspect --format '{{.State.ExitCode}}' evenkeel)" = 0 ] || fail "it was stopped and failed"
+    "${podman[@]}" rm evenkeel >/dev/null
+    echo "image: serves as user 65532, and stops"
+}
+
+# In another folder, with another folder for what is built; the clock is another anyway.
+reproduce() {
+    local other=$work/another/evenkeel
+    mkdir -p "$work/another"
+    git clone --quiet --no-hardlinks . "$other"
+    CARGO_TARGET_DIR=$work/another/built "$other/scripts/package.sh" >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "it does not build again"; }
+    diff "$packages/SHA256SUMS" "$other/target/package/SHA256SUMS" || fail "these differ"
+    echo "reproduced: every byte, from another folder"
+}
+
+if [ "${1:-}" = apart ]; then
+    rm -rf "$work"
+    work=$2
+    root=$work/debian
+    "${@:3}"
+    exit
+fi
+[ "$(id -u)" = 0 ] || fail "what is tried here is installed and needs root"
+[ -e "$packages/SHA256SUMS" ] || fail "no packages: make package"
+trap 'rm -rf "$work"' EXIT
+(cd "$packages" && sha256sum --check --quiet SHA256SUMS)
+if [ "${1:-}" = reproduce ]; then
+    reproduce
+    exit
+fi
+check_deb
+check_rpm
+apart serve_image
+echo "packages: all of them work"
