@@ -1,5 +1,5 @@
-//! What is a word, or a file, of another proxy called here? Users of HAProxy, NGINX, Envoy, Traefik or Caddy know what
-//! they mean, but not yet how it is written here.
+//! Counterparts of words and files of other proxies. Users of HAProxy, NGINX, Envoy, Traefik or Caddy know what they mean,
+//! but not yet how it is written here.
 //!
 //! [`words`]: keys that evenkeel does not have. [`habits`]: values that do not fit keys it has. [`syntax`]: files that are not TOML at all.
 
@@ -11,6 +11,8 @@ pub(crate) use habits::habit;
 
 use crate::form::{Form, braced};
 use crate::printable::quote;
+use crate::root::ROOT;
+use crate::table::Kind;
 use crate::tree::{TableNode, Tree, quoted};
 use evenkeel_balance::algorithms;
 
@@ -113,10 +115,11 @@ fn find<'t>(rows: impl IntoIterator<Item = &'t words::Row>, word: &str) -> Optio
 }
 
 /// Puts the value seen where the table has an example, in `<` and `>`, if it can stand there; for `<KEY|EXAMPLE>` the value of
-/// that key beside it.
+/// that key beside it. A number above the limit of its key becomes the limit, which is named.
 fn filled(is: &str, value: &Tree, beside: &TableNode) -> String {
     let mut out = String::new();
     let mut rest = is;
+    let mut limit = None;
     while let Some((before, (example, after))) =
         rest.split_once('<').and_then(|(before, inner)| Some((before, inner.split_once('>')?)))
     {
@@ -126,10 +129,30 @@ fn filled(is: &str, value: &Tree, beside: &TableNode) -> String {
             None => (value, example),
         };
         let seen = if before.ends_with('[') { elements(value, example) } else { scalar(value, example) };
+        let above = seen.as_deref().and_then(|seen| Some((seen.parse::<u64>().ok()?, largest(before)?)));
+        let seen = match above.filter(|(seen, most)| seen > most) {
+            Some((_, most)) => {
+                limit = Some(most);
+                Some(most.to_string())
+            }
+            None => seen,
+        };
         out.push_str(seen.as_deref().unwrap_or(example));
         rest = after;
     }
-    out + rest
+    out += rest;
+    match limit {
+        Some(most) => format!("{out}: {most} is the maximum"),
+        None => out,
+    }
+}
+
+/// The largest number that the key at the end of `before`, as `{ attempts = `, takes in any table.
+fn largest(before: &str) -> Option<u64> {
+    let key = before.trim_end().strip_suffix('=')?.trim_end();
+    let key = &key[key.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(0, |at| at + 1)..];
+    let rows = ROOT.walk().into_iter().filter_map(|table| table.key(key));
+    rows.filter_map(|row| if let Kind::Int { max, .. } = row.kind { Some(max) } else { None }).max()
 }
 
 /// A value in the form of the example, or `None` if it has another: others write numbers in quotes, and times without.
