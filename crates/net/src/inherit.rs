@@ -31,6 +31,10 @@ const PID: &str = "LISTEN_PID";
 /// Where the process that is to be replaced waits to hear that all is well. A descriptor of this process.
 const READY: &str = "EVENKEEL_READY_FD";
 
+/// The name of a descriptor that is not a socket, but a file with what a predecessor leaves. A build that does not know it
+/// closes it.
+pub const LEFT: &str = "left";
+
 /// Which evenkeel the process goes on with, in hex.
 const INSTANCE: &str = "EVENKEEL_INSTANCE";
 
@@ -40,6 +44,7 @@ pub struct Inherited {
     instance: u64,
     bound: HashMap<(Protocol, SocketAddr), Vec<OwnedFd>>,
     unix: HashMap<PathBuf, OwnedFd>,
+    left: Option<File>,
     ready: Option<File>,
 }
 
@@ -48,7 +53,7 @@ impl Default for Inherited {
     fn default() -> Inherited {
         // Keyed at random, anew each time.
         let instance = RandomState::new().hash_one(std::process::id());
-        Inherited { instance, bound: HashMap::new(), unix: HashMap::new(), ready: None }
+        Inherited { instance, bound: HashMap::new(), unix: HashMap::new(), left: None, ready: None }
     }
 }
 
@@ -64,10 +69,18 @@ impl Inherited {
         }
         let count = number(COUNT).unwrap_or(0).max(0);
         let last = FIRST.saturating_add(count);
-        for fd in (FIRST..last).filter_map(adopt) {
+        let names = std::env::var(NAMES).unwrap_or_default();
+        let mut names = names.split(':').map(Some).chain(std::iter::repeat(None));
+        let named = (FIRST..last).filter_map(|fd| Some((names.next()?, adopt(fd)?)));
+        for (name, fd) in named {
             let transport = match sockopt::socket_type(&fd) {
                 Ok(SocketType::DGRAM) => Protocol::Udp,
                 Ok(SocketType::STREAM) if sockopt::socket_acceptconn(&fd).unwrap_or(false) => Protocol::Tcp,
+                // Only a predecessor leaves one: a service manager may pass files of its own under any name.
+                Err(_) if ready.is_some() && name == Some(LEFT) => {
+                    inherited.left = Some(File::from(fd));
+                    continue;
+                }
                 // Whatever is no listening socket is not for us.
                 _ => continue,
             };
@@ -109,6 +122,17 @@ impl Inherited {
         self.unix.remove(path)
     }
 
+    /// A listening socket at a path that is wanted, with the path.
+    pub fn unix_where(&mut self, is_wanted: impl Fn(&Path) -> bool) -> Option<(PathBuf, OwnedFd)> {
+        let path = self.unix.keys().find(|path| is_wanted(path))?.clone();
+        self.unix.remove_entry(&path)
+    }
+
+    /// The file that the process before has left for this one, at its beginning.
+    pub fn take_left(&mut self) -> Option<File> {
+        self.left.take()
+    }
+
     /// Addresses of sockets that no listener took.
     pub fn left(&self) -> Vec<String> {
         let bound = self.bound.keys().map(|(_, addr)| addr.to_string());
@@ -117,9 +141,9 @@ impl Inherited {
 
     /// Lets the process that is to be replaced know that this one serves; closes what was not taken. Whether there is one.
     pub fn serves(self) -> bool {
-        let Inherited { bound, unix, ready, .. } = self;
+        let Inherited { bound, unix, left, ready, .. } = self;
         // First, so that the other one is the last to hold these, and can empty them.
-        drop((bound, unix));
+        drop((bound, unix, left));
         match ready {
             // If it is gone, it needs no word.
             Some(mut ready) => ready.write_all(word(std::process::id()).as_bytes()).is_ok(),
