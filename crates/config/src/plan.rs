@@ -2,7 +2,7 @@
 //!
 //! Nothing in here is text to be parsed again, and nothing is optional unless absence means something.
 
-pub use crate::form::{Address, Cidr, HashKey, HostPattern, PathPattern};
+pub use crate::form::{Address, AdminSocket, Cidr, HashKey, HostPattern, PathPattern};
 pub use crate::sections::access_log::{
     AccessLog, Facility, LineFields, LineFormat, LineSink, LineTemplate, LineValue, Part, SyslogAddress,
 };
@@ -38,7 +38,7 @@ use std::sync::Arc;
 pub struct Plan {
     /// The process: workers, log, how long it drains.
     pub runtime: Runtime,
-    /// Where `/metrics`, `/livez` and `/readyz` are served; `None` = nowhere.
+    /// Listeners of the admin; `None` for what holds without `[admin]`: a Unix socket that commands find, and no HTTP.
     pub admin: Option<Admin>,
     /// Metrics and the access log.
     pub telemetry: Telemetry,

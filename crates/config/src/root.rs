@@ -35,7 +35,12 @@ pub(crate) static ROOT: Table = Table {
             why: "There is only one so far; a later one will still read files that say 1.",
         },
         table("runtime", Kind::Table(&RUNTIME), "The process.", "its defaults"),
-        table("admin", Kind::Table(&ADMIN), "Metrics and health of the process.", "no admin listener"),
+        table(
+            "admin",
+            Kind::Table(&ADMIN),
+            "Metrics and health of the process.",
+            "a socket that commands find, and no HTTP",
+        ),
         table("telemetry", Kind::Table(&TELEMETRY), "Metrics and the access log.", "its defaults"),
         table("resolver", Kind::Table(&RESOLVER), "How names of endpoints are resolved.", "its defaults"),
         table("acme", Kind::Table(&ACME), "The authority that issues certificates.", "its defaults"),

@@ -1,6 +1,6 @@
-//! Where can metrics and health of the process be read? [`Admin`], `[admin]`.
+//! [`Admin`], `[admin]`: the Unix socket and the HTTP listener on which the process is observed and changed.
 
-use crate::form::Form;
+use crate::form::{AdminSocket, Form};
 use crate::table::{Absent, Declared, Key, Kind, Section, table};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,15 +12,15 @@ table! {
     /// `[admin]`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Admin {
-        /// Absolute path of the Unix socket that also takes commands, if there is one. Users with write permission for
-        /// the file may use it. At least one of the two is there.
-        socket: Option<PathBuf> = Key {
+        /// Unix socket that takes commands. Users with write permission for the file may use it.
+        socket: AdminSocket = Key {
             name: "bind",
             kind: Kind::Text(Form::Socket),
-            absent: Absent::Means("no such socket"),
-            help: "A Unix socket that also takes commands, as `evenkeel reload` sends them. Users with write permission \
-                   for the file may use it.",
-            why: "",
+            absent: Absent::Means("a socket that commands find"),
+            help: "The Unix socket that takes commands, as `evenkeel reload` sends them. Users with write permission for the \
+                   file may use it. Without the key it is `/run/evenkeel/PID.sock` for root, and for another user a file in \
+                   `$XDG_RUNTIME_DIR/evenkeel`, or in a folder of the user's own below the folder for temporary files.",
+            why: "`evenkeel status` and `drain` work without a configuration, and only for users who could stop the process.",
         };
         /// The plain HTTP listener, if there is one.
         http: Option<AdminHttp> = Key {
@@ -104,9 +104,9 @@ table! {
     }
 }
 
-/// `None` if there is neither an address nor a socket.
+/// `None` if nothing is set.
 pub(crate) fn admin(root: &Section) -> Option<Admin> {
-    Some(Admin::of(&root.section("admin"))).filter(|admin| admin.http.is_some() || admin.socket.is_some())
+    Some(Admin::of(&root.section("admin"))).filter(|admin| *admin != Admin::default())
 }
 
 impl AdminHttp {

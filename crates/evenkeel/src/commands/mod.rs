@@ -1,4 +1,4 @@
-//! What can evenkeel be asked to do? Each subcommand has a file.
+//! Subcommands, each in a file; and [`client`], by which they ask a running evenkeel, and [`place`], where that is.
 
 pub mod algorithms;
 pub mod check;
@@ -7,6 +7,7 @@ pub mod completing;
 pub mod configure;
 pub mod demo;
 pub mod explain;
+pub mod place;
 pub mod reference;
 pub mod replay;
 pub mod run;
