@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing, and nothing else: `setup.sh demo` for building alone, `setup.sh` for testing and measuring,
-# `setup.sh lint`, `release`, `fuzz`, `miri`, `conformance`, `bench`, `cross`, `msrv`, `package`, `package-check` and `site` for what only
+# `setup.sh lint`, `release`, `fuzz`, `miri`, `conformance`, `bench`, `cross`, `msrv`, `package`, `package-check` and `site` for what only those
 # need. Prints one line when there was nothing to do.
 set -euo pipefail
 

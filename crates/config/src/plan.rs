@@ -2,7 +2,7 @@
 //!
 //! No field needs further parsing, and none is optional unless absence has a meaning.
 
-pub use crate::form::{Address, Cidr, HashKey, HostPattern, PathPattern};
+pub use crate::form::{Address, AdminSocket, Cidr, HashKey, HostPattern, PathPattern};
 pub use crate::sections::access_log::{
     AccessLog, Facility, LineFields, LineFormat, LineSink, LineTemplate, LineValue, Part, SyslogAddress,
 };
@@ -38,7 +38,7 @@ use std::sync::Arc;
 pub struct Plan {
     /// Settings of the process: workers, log, shutdown.
     pub runtime: Runtime,
-    /// Listeners for metrics, health and the API; `None` = none.
+    /// Listeners of the admin; `None` without `[admin]`: a Unix socket that commands find, and no HTTP.
     pub admin: Option<Admin>,
     /// Metrics, logs, traces and explanations.
     pub telemetry: Telemetry,

@@ -163,7 +163,7 @@ fn what_is_set_is_as_in_a_file_that_sets_it() {
     let rest = Route { name: "rest".into(), retry: Retry { ..api.retry.clone() }, ..Route::to(&api) };
     let built = Plan::builder()
         .runtime(Runtime { workers: Workers::Count(2), ..Runtime::default() })
-        .admin(Admin { http: Some(AdminHttp::at("127.0.0.1:9900".parse().expect("an address"))), socket: None })
+        .admin(Admin { http: Some(AdminHttp::at("127.0.0.1:9900".parse().expect("an address"))), ..Admin::default() })
         .listener(Listener { limits, ..web() })
         .route(v1)
         .route(rest)

@@ -3,8 +3,8 @@
 use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_balance::{concurrency, eligible, health, hedge, outlier, queue, retry, slow_start};
 use evenkeel_config::plan::{
-    Address, Admin, AdminHttp, Check, HostPattern, LineSink, PathPattern, Plan, Pool, Probe, ReportLoad, Retry, Secret,
-    Subset, Workers,
+    Address, Admin, AdminHttp, AdminSocket, Check, HostPattern, LineSink, PathPattern, Plan, Pool, Probe, ReportLoad,
+    Retry, Secret, Subset, Workers,
 };
 use evenkeel_config::{Files, Outcome, load, load_from, parse_str, render_text};
 use std::collections::BTreeMap;
@@ -220,12 +220,15 @@ fn an_admin_may_have_a_socket_an_address_or_both() {
     let admin = |keys: &str| plan(&format!("{web}[admin]\n{keys}")).admin;
     let bind = "127.0.0.1:9900".parse().expect("an address");
     let of_tcp = Some(AdminHttp::at(bind));
-    let socket = Some("/run/evenkeel/admin.sock".into());
+    let socket = AdminSocket::At("/run/evenkeel/admin.sock".into());
     let (http, unix) = ("http = { bind = '127.0.0.1:9900' }", "bind = 'unix:/run/evenkeel/admin.sock'");
     assert_eq!(admin(""), None);
-    assert_eq!(admin(http), Some(Admin { http: of_tcp.clone(), socket: None }));
+    assert_eq!(admin(http), Some(Admin { http: of_tcp.clone(), socket: AdminSocket::Found }));
     assert_eq!(admin(unix), Some(Admin { http: None, socket: socket.clone() }));
     assert_eq!(admin(&format!("{http}\n{unix}")), Some(Admin { http: of_tcp, socket }));
+    assert_eq!(admin("bind = 'off'"), Some(Admin { http: None, socket: AdminSocket::Off }));
+    let off = plan(&format!("{web}[admin]\nbind = 'off'"));
+    assert_eq!(plan(&off.to_toml()), off);
 }
 
 #[test]

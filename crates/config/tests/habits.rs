@@ -46,6 +46,12 @@ const ROWS: &[Row] = &[
         "APP sticky = { secret_file = \"/etc/evenkeel/sticky.key\" }\nWEB",
     ),
     row("APP retry = 3\nWEB", ("EK0103", 3), "write retry = { attempts = 3 }", "APP retry = { attempts = 3 }\nWEB"),
+    row(
+        "APP retry = 50\nWEB",
+        ("EK0103", 3),
+        "write retry = { attempts = 10 }: 10 is the maximum",
+        "APP retry = { attempts = 10 }\nWEB",
+    ),
     row("APP queue = 100\nWEB", ("EK0103", 3), "write queue = { max = 100 }", "APP queue = { max = 100 }\nWEB"),
     row("APP slow_start = 30\nWEB", ("EK0103", 3), "write slow_start = \"30s\"", "APP slow_start = \"30s\"\nWEB"),
     row(

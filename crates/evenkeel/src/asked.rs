@@ -1,24 +1,24 @@
-//! What may clients of the admin ask of the main loop? What only it can do, and they wait for.
+//! Requests of the admin's clients that only the main loop can serve, and for which they wait.
 
 use evenkeel_admin::api::problem::Problem;
 use evenkeel_view::config::{Outcome, Wish};
 use tokio::sync::{mpsc, oneshot};
 
-/// Where a client waits. It may be gone.
+/// Channel on which a client waits. It may be gone.
 pub type Answer<T> = oneshot::Sender<Result<T, Problem>>;
 
-/// What is asked. `by`: who asks.
+/// Request to the main loop. `by`: name of the client.
 #[derive(Debug)]
 pub enum Ask {
-    /// Another configuration, unless another generation runs than this one.
+    /// Changes the configuration, unless another generation runs than this one.
     Configure { wish: Wish, unless: Option<u64>, by: String, answer: Answer<Outcome> },
-    /// That the logs are opened again.
+    /// Opens the logs again, after they were moved.
     Reopen { by: String, answer: Answer<String> },
-    /// That another process takes over.
+    /// Has another process take over.
     Upgrade { by: String, answer: Answer<String> },
 }
 
-/// Where it is asked.
+/// Channel to the main loop.
 pub type Asks = mpsc::UnboundedSender<Ask>;
 
 /// Asks, and waits for the answer.

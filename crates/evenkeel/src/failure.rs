@@ -1,4 +1,4 @@
-//! What does a failure say, and with which exit code? What, where and how to fix it, each on a line.
+//! Failures of commands: problem and help, each on a line, and the exit code.
 
 use crate::log::queue;
 use evenkeel_net::listen::CannotListen;
@@ -10,22 +10,22 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// It ran, or was about to, and could not.
+/// Exit code of a failure while running or starting.
 const RUNNING: u8 = 1;
-/// As clap's own.
+/// Exit code of wrong arguments, the same as clap's.
 const USAGE: u8 = 2;
-/// What was to be shown does not hold.
+/// A claim that was checked does not hold.
 const DIFFERS: u8 = 10;
 /// `EX_CONFIG` of sysexits.h, which systemd prints by name.
 const CONFIG: u8 = 78;
-/// What should have come out did not.
+/// Exit code of a comparison that found a difference.
 const OTHERWISE: u8 = 10;
 
-/// Why a command failed.
+/// Failure of a command, with its exit code.
 #[derive(Debug)]
 pub struct Failure {
     code: u8,
-    /// Empty if all was said.
+    /// Text of the problem; empty if it was printed before.
     problem: String,
     help: Option<String>,
     /// Others that were found with it.
@@ -38,24 +38,35 @@ impl Failure {
         Failure { code: RUNNING, problem: problem.into(), help: None, more: Vec::new() }
     }
 
-    /// What was to be shown does not hold.
+    /// Adds what to do about it.
+    #[must_use]
+    pub fn help(self, help: impl Into<String>) -> Failure {
+        Failure { help: Some(help.into()), ..self }
+    }
+
+    /// A claim that was checked does not hold.
     pub fn differs(problem: impl Into<String>) -> Failure {
         Failure { code: DIFFERS, problem: problem.into(), help: None, more: Vec::new() }
     }
 
-    /// The configuration is wrong, and what about it was said.
+    /// The configuration is wrong, and its diagnostics were printed.
     pub fn config() -> Failure {
         Failure { code: CONFIG, problem: String::new(), help: None, more: Vec::new() }
     }
 
-    /// What was expected did not come out, and what did was said.
+    /// A comparison found a difference, which was printed.
     pub fn otherwise() -> Failure {
         Failure { code: OTHERWISE, problem: String::new(), help: None, more: Vec::new() }
     }
 
-    /// The arguments are wrong, and what about them was said.
+    /// The arguments are wrong, and the reason was printed.
     pub fn usage() -> Failure {
         Failure { code: USAGE, problem: String::new(), help: None, more: Vec::new() }
+    }
+
+    /// The arguments are wrong in a way that clap cannot know.
+    pub fn usage_error(problem: impl Into<String>) -> Failure {
+        Failure { code: USAGE, ..Failure::running(problem) }
     }
 
     /// An address cannot be listened on.
@@ -155,7 +166,7 @@ impl From<StartError> for Failure {
     }
 }
 
-/// Whether standard error is for eyes that see colours.
+/// True if standard error is a terminal that shows colours.
 pub fn color() -> bool {
     io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -1,4 +1,4 @@
-//! What is said when it runs? Where it listens, over what it balances and how, and what to do next.
+//! Greeting of a process that serves: its addresses, its pools and algorithms, and what to do next.
 
 use crate::commands::check::contents;
 use crate::log::queue;
@@ -8,27 +8,27 @@ use evenkeel_config::plan::{Address, LineSink, Listener, LogFormat, Mode, Pool};
 use evenkeel_discovery::Unresolved;
 use std::fmt::Write;
 use std::net::SocketAddr;
+use std::path::Path;
 
 /// Endpoints that are listed by name for one pool.
 const LISTED: usize = 10;
 
-/// What there is to say.
 pub struct Greeting<'a> {
-    /// What runs.
     pub plan: &'a Plan,
-    /// How many event loops.
     pub workers: usize,
-    /// What came of a connection to each endpoint, if there was one.
+    /// Results of a connection to each endpoint, if there was one.
     pub tried: Option<Tried>,
     /// Names of endpoints that have no address yet.
     pub unresolved: Vec<Unresolved>,
-    /// Where the plan comes from.
+    /// Text about the origin of the plan.
     pub config: &'a str,
-    /// With which things are changed on the dashboard, if it is of this process alone.
+    /// The Unix socket on which it takes commands.
+    pub socket: Option<&'a Path>,
+    /// Password for changes on the dashboard, if it is of this process alone.
     pub password: Option<String>,
 }
 
-/// Says it on standard error: as a block for people, or as log lines where the log is for machines.
+/// Prints it to standard error: as a block for people, or as log lines if the log is for machines.
 pub fn say(greeting: &Greeting<'_>) {
     match greeting.plan.runtime.log.format {
         LogFormat::Text => queue::print(&block(greeting)),
@@ -37,7 +37,7 @@ pub fn say(greeting: &Greeting<'_>) {
 }
 
 fn block(greeting: &Greeting<'_>) -> String {
-    let Greeting { plan, workers, tried, unresolved, config, password } = greeting;
+    let Greeting { plan, workers, tried, unresolved, config, socket, password } = greeting;
     let mut out = format!("evenkeel {}: {}", env!("CARGO_PKG_VERSION"), contents(plan));
     let _ = writeln!(out, ", {workers} worker{}", if *workers == 1 { "" } else { "s" });
     let mut row = |name: &str, text: &str| {
@@ -90,6 +90,9 @@ fn block(greeting: &Greeting<'_>) -> String {
         row("dashboard", &format!("{}{signing_in}", url("http", bind, "/")));
         row("metrics", &format!("{}, and /livez, /readyz", url("http", bind, &plan.telemetry.metrics.path)));
     }
+    if let Some(socket) = socket {
+        row("commands", &format!("evenkeel status, top, drain and others, over unix:{}", socket.display()));
+    }
     if let Some(log) = &plan.telemetry.access_log {
         let to = match &log.to {
             LineSink::Stdout => "standard output".to_string(),
@@ -103,7 +106,7 @@ fn block(greeting: &Greeting<'_>) -> String {
     out
 }
 
-/// What an address of a listener begins with.
+/// Scheme of the URLs of a listener.
 fn scheme(listener: &Listener) -> &'static str {
     match (listener.mode, &listener.tls) {
         (Mode::Http, Some(_)) => "https",
@@ -112,12 +115,12 @@ fn scheme(listener: &Listener) -> &'static str {
     }
 }
 
-/// Whether a listener shows browsers a certificate that was made for it.
+/// True if a listener has a self-signed certificate that browsers do not know.
 fn is_self_signed(listener: &Listener) -> bool {
     listener.mode == Mode::Http && listener.tls.as_ref().is_some_and(|tls| tls.self_signed)
 }
 
-/// As a browser takes it, where that is what it is for. `path`: empty, or from its slash on.
+/// URL of an address, with a note if it stands for every address of this machine. `path`: empty, or from its slash on.
 pub fn url(scheme: &str, addr: SocketAddr, path: &str) -> String {
     match addr.ip().is_unspecified() {
         true => format!("{scheme}://localhost:{}{path} and every other address of this machine", addr.port()),
@@ -140,7 +143,7 @@ fn silent(tried: &Option<Tried>) -> impl Iterator<Item = &Silent> {
 }
 
 fn lines(greeting: &Greeting<'_>) {
-    let Greeting { plan, workers, tried, unresolved, .. } = greeting;
+    let Greeting { plan, workers, tried, unresolved, socket, .. } = greeting;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), workers, "started");
     for listener in &plan.listeners {
         for addr in &listener.bind {
@@ -170,5 +173,8 @@ fn lines(greeting: &Greeting<'_>) {
     }
     if let Some(bind) = plan.admin.as_ref().and_then(|admin| Some(admin.http.as_ref()?.bind)) {
         tracing::info!(addr = %bind, "admin listening");
+    }
+    if let Some(socket) = socket {
+        tracing::info!(addr = format!("unix:{}", socket.display()), "admin listening");
     }
 }

@@ -21,7 +21,7 @@ mod upgrade;
 mod watchdog;
 mod window;
 
-use arguments::{Arguments, Command};
+use arguments::{Arguments, Command, Verb};
 use clap::Parser;
 use commands::{
     algorithms, check, completing, configure, demo, explain, manual, reference, replay, run, sim, status, steer, tap,
@@ -42,11 +42,12 @@ fn main() -> ExitCode {
         Command::Drain(arguments) => steer::drain(&arguments),
         Command::Undrain(at) => steer::undrain(&at),
         Command::Weight(arguments) => steer::weight(&arguments),
-        Command::Up(at) => steer::health(&at, Some("up")),
-        Command::Down(at) => steer::health(&at, Some("down")),
-        Command::Auto(at) => steer::health(&at, None),
-        Command::Eject(at) => steer::eject(&at, true),
-        Command::Restore(at) => steer::eject(&at, false),
+        Command::Endpoint(endpoint) => steer::endpoint(&endpoint.verb),
+        Command::Up(at) => steer::endpoint(&Verb::Up(at)),
+        Command::Down(at) => steer::endpoint(&Verb::Down(at)),
+        Command::Auto(at) => steer::endpoint(&Verb::Auto(at)),
+        Command::Eject(at) => steer::endpoint(&Verb::Eject(at)),
+        Command::Restore(at) => steer::endpoint(&Verb::Restore(at)),
         Command::Events(arguments) => steer::events(&arguments),
         Command::Tap(arguments) => tap::tap(&arguments),
         Command::Upgrade(arguments) => steer::upgrade(&arguments),

@@ -1,5 +1,5 @@
-//! What does the service manager need to know? sd_notify(3): a datagram for each change of state, to the socket that
-//! `NOTIFY_SOCKET` names; without one, nothing.
+//! Messages to the service manager, sd_notify(3): a datagram for each change of state, to the socket that `NOTIFY_SOCKET` names;
+//! without one, nothing.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
@@ -15,7 +15,7 @@ pub struct Notify {
 }
 
 impl Notify {
-    /// As the environment says.
+    /// Reads the socket and the watchdog time from the environment.
     pub fn from_environment() -> Notify {
         let socket =
             std::env::var("NOTIFY_SOCKET").ok().and_then(|name| Some((UnixDatagram::unbound().ok()?, at(&name)?)));
@@ -26,23 +26,23 @@ impl Notify {
         Notify { watchdog: watchdog.filter(|_| socket.is_some()), socket }
     }
 
-    /// How often it must hear of us; `None` if it does not watch.
+    /// Longest time between two messages; `None` if the service manager does not watch.
     pub fn watchdog(&self) -> Option<Duration> {
         self.watchdog
     }
 
-    /// It serves.
+    /// Reports that the process serves.
     pub fn ready(&self, status: &str) {
         self.say(&format!("READY=1\nSTATUS={}", one_line(status)));
     }
 
-    /// It reads its configuration again; [`ready`](Self::ready) is to follow, whatever comes of it.
+    /// Reports that the process reads its configuration again; [`ready`](Self::ready) has to follow in any case.
     pub fn reloading(&self) {
         let now = clock_gettime(ClockId::Monotonic);
         self.say(&format!("RELOADING=1\nMONOTONIC_USEC={}{:06}", now.tv_sec, now.tv_nsec / 1000));
     }
 
-    /// It ends.
+    /// Reports that the process ends.
     pub fn stopping(&self, status: &str) {
         self.say(&format!("STOPPING=1\nSTATUS={}", one_line(status)));
     }
@@ -52,7 +52,7 @@ impl Notify {
         self.say(&format!("MAINPID={pid}"));
     }
 
-    /// It is alive.
+    /// Reports that the process is alive.
     pub fn alive(&self) {
         self.say("WATCHDOG=1");
     }

@@ -1,44 +1,60 @@
-//! Where is the dashboard of a process that no file configures? At the usual port of this machine if that is free; the user that
-//! started the process is told a password to change things with.
+//! The dashboard of a process that no file configures: at the usual port of this machine if that is free, with a password for
+//! changes that is printed to the user who started the process.
 
 use evenkeel_admin::api::access::Token;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{Admin, AdminHttp};
+use evenkeel_config::plan::AdminHttp;
 use evenkeel_net::inherit::Inherited;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
-/// The usual port.
+/// Port of the dashboard: 9900.
 const PORT: u16 = 9900;
 
-/// What a process offers unasked.
+/// Dashboard that a process offers unasked.
 pub struct Offered {
-    /// Listens, if the plan named no address.
+    /// The listener, if the plan named no address.
     pub listener: Option<TcpListener>,
-    /// Lets people change things; it ends with the process.
+    /// Token for changes; it ends with the process.
     pub token: Token,
-    /// The same, to be shown.
+    /// The token as text, to be printed.
     pub password: String,
 }
 
 impl Offered {
-    /// For a plan, which has the address then. `None` if there is none that is free, or no token can be made.
+    /// Offers it to a plan, which has the address then. `None` if no address is free, or no token can be made.
     pub fn new(plan: &mut Plan, inherited: &mut Inherited) -> Option<Offered> {
         let password = password()?;
         let token = Token::new(password.as_bytes())?;
-        if plan.admin.is_some() {
-            return Some(Offered { listener: None, token, password });
-        }
-        let bind = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
-        let listener = match inherited.tcp(bind).pop() {
-            Some(socket) => TcpListener::from(socket),
-            // Another process has it: this one does without.
-            None => TcpListener::bind(bind).ok()?,
+        let listener = match has_http(plan) {
+            true => None,
+            false => Some(offer(plan, inherited)?),
         };
-        let http = AdminHttp::at(bind);
-        plan.admin = Some(Admin { http: Some(http), socket: None });
-        Some(Offered { listener: Some(listener), token, password })
+        Some(Offered { listener, token, password })
     }
+}
+
+/// Gives a plan the address that a process with it would offer now, if there is one.
+pub fn preview(plan: &mut Plan) {
+    if !has_http(plan) {
+        // Another process may have it: the plan stays as it is then.
+        let _ = offer(plan, &mut Inherited::default());
+    }
+}
+
+fn has_http(plan: &Plan) -> bool {
+    plan.admin.as_ref().is_some_and(|admin| admin.http.is_some())
+}
+
+fn offer(plan: &mut Plan, inherited: &mut Inherited) -> Option<TcpListener> {
+    let bind = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
+    let listener = match inherited.tcp(bind).pop() {
+        Some(socket) => TcpListener::from(socket),
+        // Another process has it: this one does without.
+        None => TcpListener::bind(bind).ok()?,
+    };
+    plan.admin.get_or_insert_default().http = Some(AdminHttp::at(bind));
+    Some(listener)
 }
 
 /// Sixteen random bytes.

@@ -1,4 +1,4 @@
-//! Where do results go? To standard output; everything else is on standard error.
+//! Results of commands on standard output. Everything else is on standard error.
 
 use crate::failure::Failure;
 use evenkeel_config::printable::printable;
@@ -20,17 +20,18 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// Prints to standard output. A reader that has seen enough (`| head`) is no error.
+/// Prints to standard output. A reader that has seen enough (`| head`) is not an error.
 pub fn print(text: &str) -> Result<(), Failure> {
     print_more(text).map(drop)
 }
 
-/// The same; true if there still is a reader. Texts of clients are in it, which must not move the cursor.
+/// Prints like [`print`]; true if there still is a reader. Characters that would move the cursor are replaced, as clients may
+/// send any.
 pub fn print_more(text: &str) -> Result<bool, Failure> {
     print_as_it_is(&printable(text, &['\n', '\t']))
 }
 
-/// The same for a file, whose characters are all kept, and for what moves the cursor.
+/// Prints like [`print_more`], with every character: for files, and for control sequences.
 pub fn print_as_it_is(text: &str) -> Result<bool, Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

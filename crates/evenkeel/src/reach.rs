@@ -1,5 +1,5 @@
-//! Which endpoints answer right now? One connection to each that was named on the command line, only to be told: nothing
-//! depends on it.
+//! Connections to the endpoints of the command line, one each, so that the greeting can name those that do not answer. Nothing
+//! else depends on them.
 
 use crate::failure::reason;
 use evenkeel_config::Plan;
@@ -14,11 +14,10 @@ const PATIENCE: Duration = Duration::from_millis(250);
 /// Endpoints that are tried; thousands are not to be dialled at once.
 const TRIED_MAX: usize = 256;
 
-/// What came of it.
+/// Results of the connections.
 pub struct Tried {
-    /// How many were.
     pub count: usize,
-    /// Those that do not answer, in the order of the plan.
+    /// Endpoints that do not answer, in the order of the plan.
     pub silent: Vec<Silent>,
 }
 
@@ -26,9 +25,8 @@ pub struct Tried {
 pub struct Silent {
     /// Index of its pool in the plan.
     pub pool: usize,
-    /// Index in the pool.
+    /// Index of the endpoint in its pool.
     pub endpoint: usize,
-    /// Why.
     pub why: String,
 }
 

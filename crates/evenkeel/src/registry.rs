@@ -1,4 +1,4 @@
-//! Which metrics are there? Those of every room, together.
+//! Metrics of all rooms in one registry.
 
 use crate::configured::reload::{self, Reloads};
 use crate::log::queue::Dropped;
@@ -12,21 +12,17 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use std::sync::Arc;
 
-/// Who has metrics.
 pub struct Rooms<'r> {
-    /// What planes share, and the planes in their order.
+    /// Metrics that planes share, and those of the planes in their order.
     pub planes: Vec<Box<dyn Collector>>,
-    /// What became of configurations.
     pub reloads: Arc<Reloads>,
-    /// What finds endpoints.
     pub discovery: &'r Discovery,
-    /// Certificates.
+    /// Certificates of listeners.
     pub certificates: &'r Store,
-    /// Orders of new ones.
+    /// Orders of new certificates.
     pub orders: Arc<issuer::Shown>,
-    /// What exports spans.
     pub spans: Spans,
-    /// The admin listener.
+    /// Connections of the admin.
     pub admin: evenkeel_admin::Numbers,
 }
 
@@ -47,7 +43,7 @@ pub fn registry(rooms: Rooms<'_>) -> Registry {
     registry
 }
 
-/// The metrics as text.
+/// Renders the metrics as text.
 pub fn render(registry: &Registry) -> String {
     let mut text = String::new();
     // A String takes everything, and no collector of ours fails.

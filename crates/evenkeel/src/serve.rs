@@ -4,7 +4,7 @@
 use crate::asked::{Answer, Ask};
 use crate::configured::Configured;
 use crate::configured::reload::{self, Reloads};
-use crate::failure::Failure;
+use crate::failure::{Failure, reason};
 use crate::notify::Notify;
 use crate::offered::Offered;
 use crate::registry::{Rooms, registry};
@@ -13,17 +13,20 @@ use crate::traces::Exporter;
 use crate::upgrade::Upgrade;
 use crate::watchdog::Watchdog;
 use crate::window::Window;
+use crate::window::past;
 use crate::window::shown::Shown;
 use crate::window::state::{self, Kept, Left};
 use evenkeel_acme::Issuer;
 use evenkeel_admin::api::access::{Rules, Token, Tokens};
 use evenkeel_admin::api::problem::Problem;
-use evenkeel_admin::{Admin, Limits, Numbers, Pages, api, socket};
-use evenkeel_config::{Plan, plan};
+use evenkeel_admin::socket::{self, Folder};
+use evenkeel_admin::{Admin, Limits, Numbers, Pages, api};
+use evenkeel_config::Plan;
+use evenkeel_config::plan::{self, AdminSocket};
 use evenkeel_discovery::Discovery;
 use evenkeel_discovery::providers::wanted::Offer;
 use evenkeel_dns::Dns;
-use evenkeel_net::inherit::Inherited;
+use evenkeel_net::inherit::{self, Inherited};
 use evenkeel_net::workers::Command;
 use evenkeel_proxy::{Proxy, Secured};
 use evenkeel_runtime::{Ledger, Orders, Runtime};
@@ -42,7 +45,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
-/// How often the files of certificates are looked at: one that was renewed is used before its operator looks whether it is.
+/// Time between two looks at the files of certificates: a renewed one is used before its operator checks that it is.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
 
 /// Time in which workers end when they are to stop.
@@ -62,8 +65,10 @@ pub struct Serving {
     shown: Arc<Shown>,
     reloads: Arc<Reloads>,
     configured: Configured,
-    /// What clients of the admin ask, and wait for.
+    /// Requests of the admin's clients, which wait for the answer.
     asked: mpsc::UnboundedReceiver<Ask>,
+    /// Path of the admin's Unix socket.
+    socket: Option<PathBuf>,
     /// The admin's sockets, for a successor.
     admin_sockets: Vec<OwnedFd>,
     notify: Notify,
@@ -91,10 +96,9 @@ impl Serving {
             ready: Arc::new(move || for_ready.ready()),
         };
         let of_admin = Numbers::default();
-        let admin = plan.admin.as_ref();
-        let admin =
-            admin.map(|plan| self::admin(plan, pages, window, &mut inherited, offered, &of_admin)).transpose()?;
-        let (admin, admin_sockets) = admin.unzip();
+        let past = inherited.take_left().and_then(past::read);
+        let mut asked_at = AskedAt::new(plan.admin.clone().unwrap_or_default(), &mut inherited, offered)?;
+        let admin = asked_at.start(pages, window, &of_admin)?;
         let discovery = Discovery::default();
         let following = discovery.follow(&plan).await;
         let mut runtime = Runtime::found(plan, following.lists(), inherited.instance(), orders)?;
@@ -104,6 +108,11 @@ impl Serving {
         let (looker, counted, certificates) = (Arc::new(proxy.looker()), proxy.numbers(), proxy.certificates());
         let (recorded, answers) = (proxy.take_recorded(), dns.numbers());
         runtime.start(vec![Box::new(proxy), Box::new(dns)], &mut inherited)?;
+        let events = runtime.control().events();
+        if let Some(past) = past {
+            shown.timeline.restore(past.timeline);
+            events.restore(past.events);
+        }
         let ledger = runtime.ledger();
         let store = certificates.borrow().clone();
         let issuer = Issuer::start(&runtime.plan(), store.challenges().clone());
@@ -118,9 +127,9 @@ impl Serving {
         let _ = shown.answers.set(answers);
         let version = env!("CARGO_PKG_VERSION");
         let text = format!("evenkeel {version} serves, process {}", std::process::id());
-        runtime.control().events().tell(Kind::Process, (None, None), text, None);
+        events.tell(Kind::Process, (None, None), text, None);
         if let Some(lost) = lost {
-            runtime.control().events().tell(Kind::Process, (None, None), lost, None);
+            events.tell(Kind::Process, (None, None), lost, None);
         }
         let numbers = registry(Rooms {
             planes: runtime.collectors().collect(),
@@ -140,7 +149,6 @@ impl Serving {
         }
         let notify = Notify::from_environment();
         notify.ready("serving");
-        let admin_sockets = admin_sockets.unwrap_or_default();
         Ok(Serving {
             runtime,
             ledger,
@@ -153,7 +161,8 @@ impl Serving {
             reloads,
             configured,
             asked,
-            admin_sockets,
+            socket: asked_at.path,
+            admin_sockets: asked_at.sockets,
             notify,
         })
     }
@@ -163,7 +172,12 @@ impl Serving {
         &self.runtime
     }
 
-    /// What is followed to find endpoints.
+    /// Path of the Unix socket on which commands are taken.
+    pub fn socket(&self) -> Option<&Path> {
+        self.socket.as_deref()
+    }
+
+    /// Sources of endpoints that are followed.
     pub fn discovery(&self) -> &Discovery {
         &self.discovery
     }
@@ -224,7 +238,7 @@ impl Serving {
                     }
                     Err(why) => {
                         upgrade = None;
-                        tracing::error!(why, "the new process did not take over; this one goes on");
+                        tracing::error!(why, "the new process did not take over; this one continues");
                         if let Some(answer) = answer_upgrade.take() {
                             let _ = answer.send(Err(Problem::refused(format!("the new process did not take over: {why}"))));
                         }
@@ -241,7 +255,7 @@ impl Serving {
         }
         self.shown.draining.store(true, Relaxed);
         self.notify.stopping("draining");
-        let socket = self.runtime.plan().admin.as_ref().and_then(|admin| admin.socket.clone());
+        let socket = self.socket.clone();
         let ended = self.end(signals, Command::Drain).await;
         if let Some(path) = socket {
             // It names nothing any more; it may be gone already.
@@ -300,9 +314,12 @@ impl Serving {
         let revision = Some(self.configured.revisions.latest()).filter(|revision| revision.differs);
         let revision = revision.map(|revision| revision.handed());
         let left = Left { orders: &orders, revision: revision.as_ref() };
-        let upgrade = Upgrade::start(self.runtime.instance(), &mine.chain(admin).collect::<Vec<_>>(), &left);
+        let past = past::leave(&self.shown.timeline, self.runtime.control().events());
+        let past = past.iter().map(|file| (inherit::LEFT.to_string(), file.as_fd()));
+        let handed: Vec<_> = mine.chain(admin).chain(past).collect();
+        let upgrade = Upgrade::start(self.runtime.instance(), &handed, &left);
         upgrade.map_err(|error| {
-            tracing::error!(%error, "{by}: cannot start it; this one goes on");
+            tracing::error!(%error, "{by}: cannot start it; this one continues");
             format!("it cannot be started: {error}")
         })
     }
@@ -357,8 +374,8 @@ impl Serving {
                 Ok("the logs were opened again".to_owned())
             }
             Err(error) => {
-                tracing::error!(error, "{why}: the access log goes on where it was");
-                Err(Problem::refused(format!("{error}; the log goes on where it was")))
+                tracing::error!(error, "{why}: the access log stays where it was");
+                Err(Problem::refused(format!("{error}; the log stays where it was")))
             }
         }
     }
@@ -371,50 +388,92 @@ async fn ended(all: impl Fn() -> bool, look_every: Duration) {
     }
 }
 
-/// Listens where the plan says; the sockets too, for a successor.
-fn admin(
-    plan: &plan::Admin,
-    pages: Pages,
-    process: api::Process,
-    inherited: &mut Inherited,
-    offered: Option<Offered>,
-    numbers: &Numbers,
-) -> Result<(Admin, Vec<OwnedFd>), Failure> {
-    let (listener, token) = offered.map(|offered| (offered.listener, offered.token)).unzip();
-    let rules = rules(plan, token)?;
-    let listener = || listener.flatten();
-    let tcp =
-        plan.http.as_ref().map(|http| http.bind).map(|addr| match listener().or_else(|| listening(inherited, addr)) {
+/// Listeners of the admin, before it answers.
+struct AskedAt {
+    tcp: Option<TcpListener>,
+    unix: Option<UnixListener>,
+    /// Path of the Unix socket, if there is one.
+    path: Option<PathBuf>,
+    /// Demands on clients over TCP, and their limits.
+    rules: (Rules, Limits),
+    /// Copies of both, for a successor.
+    sockets: Vec<OwnedFd>,
+}
+
+impl AskedAt {
+    /// Listens at the addresses of the plan.
+    fn new(plan: plan::Admin, inherited: &mut Inherited, offered: Option<Offered>) -> Result<AskedAt, Failure> {
+        let (listener, token) = offered.map(|offered| (offered.listener, offered.token)).unzip();
+        let rules = rules(&plan, token)?;
+        let tcp = plan.http.as_ref().map(|http| http.bind);
+        let tcp = tcp.map(|addr| match listener.flatten().or_else(|| listening(inherited, addr)) {
             Some(socket) => Ok(socket),
             None => TcpListener::bind(addr).map_err(|e| Failure::listen("admin", addr, &e)),
         });
-    let unix = plan.socket.as_ref().map(|path| match inherited.unix(path) {
-        Some(socket) => Ok(UnixListener::from(socket)),
-        None => socket::listen(path).map_err(|e| Failure::socket(path, &e)),
-    });
-    let (tcp, unix) = (tcp.transpose()?, unix.transpose()?);
-    let cannot = |e: std::io::Error| Failure::running(format!("admin: cannot start: {e}"));
-    let mut sockets = Vec::new();
-    if let Some(tcp) = &tcp {
-        sockets.push(tcp.try_clone().map_err(cannot)?.into());
+        let tcp = tcp.transpose()?;
+        let (path, unix) = unix(plan.socket, inherited)?.unzip();
+        let mut sockets = Vec::new();
+        if let Some(tcp) = &tcp {
+            sockets.push(tcp.try_clone().map_err(cannot_start)?.into());
+        }
+        if let Some(unix) = &unix {
+            sockets.push(unix.try_clone().map_err(cannot_start)?.into());
+        }
+        let limits = plan.http.as_ref().map_or(Limits::LOCAL, |http| Limits {
+            connections: http.connections,
+            connections_per_address: http.connections_per_address,
+            streams: http.streams,
+        });
+        Ok(AskedAt { tcp, unix, path, rules: (rules, limits), sockets })
     }
-    if let Some(unix) = &unix {
-        sockets.push(unix.try_clone().map_err(cannot)?.into());
+
+    /// Answers there, if there is a listener.
+    fn start(&mut self, pages: Pages, process: api::Process, numbers: &Numbers) -> Result<Option<Admin>, Failure> {
+        let (tcp, unix) = (self.tcp.take(), self.unix.take());
+        if tcp.is_none() && unix.is_none() {
+            return Ok(None);
+        }
+        Admin::start(tcp, unix, pages, process, self.rules.clone(), numbers).map(Some).map_err(cannot_start)
     }
-    let limits = plan.http.as_ref().map_or(Limits::LOCAL, |http| Limits {
-        connections: http.connections,
-        connections_per_address: http.connections_per_address,
-        streams: http.streams,
-    });
-    Ok((Admin::start(tcp, unix, pages, process, (rules, limits), numbers).map_err(cannot)?, sockets))
 }
 
-/// One that came with the process.
+fn cannot_start(error: std::io::Error) -> Failure {
+    Failure::running(format!("admin: cannot start: {error}"))
+}
+
+/// The Unix socket and its path. Without the one that the plan names nothing starts; without one of its own the process is only
+/// harder to ask.
+fn unix(socket: AdminSocket, inherited: &mut Inherited) -> Result<Option<(PathBuf, UnixListener)>, Failure> {
+    let path = match socket {
+        AdminSocket::Off => return Ok(None),
+        AdminSocket::At(path) => path,
+        AdminSocket::Found => {
+            let folder = Folder::own();
+            if let Some((path, socket)) = inherited.unix_where(|path| folder.has(path)) {
+                return Ok(Some((path, socket.into())));
+            }
+            return Ok(folder.open().map(Some).unwrap_or_else(|error| {
+                let (folder, error) = (folder.path().display(), reason(&error));
+                tracing::warn!(
+                    "no socket for commands in {folder}: {error}; [admin] bind names another path, or \"off\""
+                );
+                None
+            }));
+        }
+    };
+    let listener = match inherited.unix(&path) {
+        Some(socket) => UnixListener::from(socket),
+        None => socket::listen(&path).map_err(|e| Failure::socket(&path, &e))?,
+    };
+    Ok(Some((path, listener)))
+}
+
+/// Takes the listener for an address that came with the process.
 fn listening(inherited: &mut Inherited, addr: SocketAddr) -> Option<TcpListener> {
     inherited.tcp(addr).pop().map(TcpListener::from)
 }
 
-/// What clients over TCP need. `offered`: the token for changes, unless the plan names one.
+/// Returns the demands on clients over TCP. `offered`: the token for changes, unless the plan names one.
 fn rules(plan: &plan::Admin, offered: Option<Token>) -> Result<Rules, Failure> {
     let token = |file: &Option<PathBuf>| -> Result<Option<Token>, Failure> {
         let Some(file) = file else { return Ok(None) };

@@ -25,10 +25,10 @@ struct Came {
     interrupts: OnceLock<Interrupt>,
 }
 
-/// What a signal asks for.
+/// Request of the user or the service manager, by a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// To end.
+    /// SIGTERM, SIGQUIT or SIGINT: to end.
     End,
     /// SIGHUP: to read the configuration again, or that the terminal is gone.
     Hangup,

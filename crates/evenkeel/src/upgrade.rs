@@ -1,5 +1,5 @@
-//! How does another build take over without loss? It is started with our listening sockets and says when it serves; only
-//! then do we accept no more. If it does not come up, nothing has changed.
+//! Upgrade to another build without loss: it is started with our listening sockets and reports when it serves, and only then do
+//! we accept no more. If it does not come up, nothing has changed.
 
 use crate::window::state::Left;
 use evenkeel_net::inherit;
@@ -12,10 +12,10 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tokio::time::Instant;
 
-/// How long the other process may take until it serves.
+/// Time in which the other process has to serve.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long one that says no more may take until it has ended.
+/// Time in which a process that has closed its pipe has to end.
 const LEAVING: Duration = Duration::from_secs(1);
 
 /// A process that is about to take over.
@@ -23,7 +23,7 @@ const LEAVING: Duration = Duration::from_secs(1);
 pub struct Upgrade {
     child: Child,
     ready: Receiver,
-    /// What it has said so far.
+    /// Bytes that it has written so far.
     said: Vec<u8>,
     until: Instant,
     /// Until when it may end by itself, since it says no more.
@@ -73,8 +73,10 @@ impl Upgrade {
         let status = self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
         Err(match (heard, String::from_utf8_lossy(&self.said)) {
             (Err(_), _) => format!("it did not serve within {PATIENCE:?}"),
-            (Ok(()), said) if said.is_empty() => format!("it ended before it served ({status}); it has said why"),
-            (Ok(()), said) => format!("it ended ({status}) without saying that it serves; it said: {said}"),
+            (Ok(()), said) if said.is_empty() => {
+                format!("it ended before it served ({status}); its own log has the reason")
+            }
+            (Ok(()), said) => format!("it ended ({status}) without reporting that it serves; it wrote: {said}"),
         })
     }
 }

@@ -1,5 +1,5 @@
-//! Is it alive? The service manager is told so only while the event loop of every worker turns: a process that answers
-//! signals but serves no client is to be started again.
+//! Watchdog of the service manager, which gets its messages only while the event loop of every worker turns: a process that
+//! answers signals but serves no client has to be started again.
 
 use crate::notify::Notify;
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// As often as the service manager wants.
+    /// Creates one that is due as often as the service manager demands.
     pub fn new(notify: &Notify) -> Watchdog {
         let looks = notify.watchdog().map(|limit| {
             // Three times within its limit, so that neither one late look nor one late word ends the process. Seldom enough

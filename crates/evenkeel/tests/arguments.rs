@@ -1,4 +1,4 @@
-//! Does the command line say what is wrong, and end with the right code?
+//! Errors of the command line, and exit codes.
 
 use crate::support::{Folder, address, ends};
 use std::net::TcpListener;
@@ -41,7 +41,7 @@ fn a_missing_file_is_a_wrong_configuration() {
 
 #[test]
 fn wrong_arguments_say_what_would_be_right() {
-    ends(&["run"], 2, &["required", "ADDR"]);
+    ends(&["run", "--listen", ":8080"], 2, &["required", "ADDR"]);
     ends(&["run", "127.0.0.1"], 2, &["\"127.0.0.1\" is not an address: it has no port"]);
     ends(&["run", "evenkeel.toml"], 2, &["evenkeel run -c evenkeel.toml"]);
     ends(&["run", "127.0.0.1:1", "--balance", "rondom"], 2, &["similar value exists: 'random'"]);

@@ -1,9 +1,9 @@
-//! Do the names of a running evenkeel complete in a shell? bash asks as it would for a person.
+//! Completion of the names of a running evenkeel in a shell: bash asks as it would for a person.
 
 use crate::support::{Endpoint, Folder, Running, address, text};
 use std::process::Command;
 
-/// What bash offers for these words, the last of which is being typed.
+/// Words that bash offers for this command line, of which the last word is being typed.
 fn offered(words: &[&str]) -> Vec<String> {
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_evenkeel"));
     let script = "source <(evenkeel completions bash); COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); COMP_TYPE=9; \
@@ -13,6 +13,7 @@ fn offered(words: &[&str]) -> Vec<String> {
         .args(["--norc", "-c", script, "bash"])
         .args(words)
         .env("PATH", path)
+        .env("RUNTIME_DIRECTORY", "/nowhere")
         .output()
         .expect("bash can be started");
     assert_eq!(text(&done.stderr), "", "{words:?}");

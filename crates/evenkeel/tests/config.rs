@@ -1,4 +1,4 @@
-//! Can an operator look at the configuration of a running evenkeel, change it, take that back, and keep it?
+//! Configuration of a running evenkeel: showing, changing, taking back and saving it.
 
 use crate::support::{Adopted, Endpoint, Folder, Running, address, ask, evenkeel, eventually, get, text};
 use rustix::process::{Pid, Signal};
@@ -15,7 +15,7 @@ struct Setup {
 }
 
 impl Setup {
-    /// One pool with this endpoint, in a file that is included.
+    /// Sets up one pool with this endpoint, in a file that is included.
     fn new(name: &str, endpoint: &str) -> Setup {
         let (folder, listen, admin) = (Folder::new(name), address(), address());
         folder.file("write.token", TOKEN);

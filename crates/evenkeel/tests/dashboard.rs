@@ -1,5 +1,4 @@
-//! Does the dashboard show what is, to those who may see it, and change what those may change who sign in? Its pages as they come;
-//! `make conformance` looks at them in a browser.
+//! Dashboard: its pages as they are sent, and changes by users who signed in. `make conformance` looks at them in a browser.
 
 use crate::support::{Endpoint, Folder, Running, address, ask, eventually, get};
 use std::io::{BufRead, BufReader, Write};
@@ -31,7 +30,7 @@ impl Site {
         Site { _folder: folder, _endpoints: endpoints, running, admin, listen }
     }
 
-    /// Status and body.
+    /// Fetches a page: status and body.
     fn fetch(&self, path: &str) -> (u16, String) {
         let response = self.send("GET", path, "", "");
         let (head, body) = response.split_once("\r\n\r\n").expect("a whole head");

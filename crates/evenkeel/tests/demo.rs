@@ -1,4 +1,4 @@
-//! Does the demo show every algorithm that it can run, with shares that add up?
+//! The demo shows every algorithm that it can run, with shares that add up.
 
 use crate::support::{evenkeel, text};
 

@@ -1,4 +1,4 @@
-//! What if the process may open no more files? Who is connected stays, others wait, and all goes on when there is room.
+//! A process that may open no more files: clients that are connected stay, others wait, and all continues when there is room.
 
 use crate::support::{DEADLINE, Endpoint, Folder, Running, address, eventually};
 use rustix::process::Signal;
@@ -55,7 +55,7 @@ fn without_descriptors_accepting_pauses_and_goes_on() {
     assert_eq!(running.said().matches("cannot accept").count(), 1, "one line a minute at most: {}", running.said());
 }
 
-/// Where a worker's event loop cannot be made, sockets could be opened already and the rest of the process runs.
+/// If the event loop of a worker cannot be made, sockets may be open already, and the rest of the process runs.
 #[test]
 fn with_too_few_descriptors_to_start_it_ends_and_says_why() {
     let (endpoint, folder) = (Endpoint::start("one"), Folder::new("few"));
@@ -68,6 +68,7 @@ fn with_too_few_descriptors_to_start_it_ends_and_says_why() {
         let limited = format!("ulimit -n {files} && exec \"$0\" run --config \"$1\"");
         let mut command = Command::new("sh");
         command.args(["-c", &limited, env!("CARGO_BIN_EXE_evenkeel"), &config]).env("NO_COLOR", "1");
+        command.env("RUNTIME_DIRECTORY", &folder.0);
         let stderr = File::create(&log).expect("the folder can be written");
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).spawn().expect("it starts");
         let status = eventually("somebody who listens, or the end", || match child.try_wait().expect("it is ours") {

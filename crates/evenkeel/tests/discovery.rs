@@ -1,5 +1,4 @@
-//! Does evenkeel follow names and files while it serves, without a failed request? Real clients, endpoints and name
-//! servers.
+//! Discovery by names and files while requests run, without a failed one: real clients, endpoints and name servers.
 
 use crate::names::{A, Names, SRV, Says, srv, v4};
 use crate::support::streams::{Load, Streaming};

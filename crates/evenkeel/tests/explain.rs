@@ -1,4 +1,4 @@
-//! Does a running evenkeel say why requests went where they went, where one would go, and what other algorithms would have done?
+//! Explanations of a running evenkeel: of picks that were made, of one that would be made, and of other algorithms.
 
 use crate::support::{Endpoint, Folder, Running, address, evenkeel, eventually, get, text};
 use serde_json::{Value, json};

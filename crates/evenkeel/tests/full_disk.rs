@@ -1,5 +1,5 @@
-//! What if the disk of the access log is full? Requests go on, lines that do not fit are counted, and every line of the file is
-//! whole once there is room again.
+//! Full disk of the access log: requests continue, lines that do not fit are counted, and every line of the file is whole once
+//! there is room again.
 
 use crate::support::{Endpoint, Folder, Running, address, eventually, get};
 use rustix::process::Signal;
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Sends so many requests.
+/// Sends `count` requests, one after the other.
 fn request(listen: &str, count: usize) {
     for _ in 0..count {
         assert_eq!(get(listen, "/").expect("an answer").0, 200);

@@ -1,4 +1,4 @@
-//! Does it change without loss? A process with everything that can change, and clients that must not notice.
+//! Reloads without loss: a process with everything that can change, and clients that must not notice.
 
 use crate::support::streams::{Load, Streaming};
 use crate::support::{Endpoint, Folder, Running, address, evenkeel, eventually, get, text};

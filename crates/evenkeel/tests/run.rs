@@ -1,4 +1,4 @@
-//! Does it balance, tell, and end as it was told? Over real sockets, as a process.
+//! Balancing, logs and end of a process, over real sockets.
 
 use crate::support::{Endpoint, Folder, Running, address, ask, evenkeel, eventually, get, text};
 use rustix::process::Signal;
@@ -234,6 +234,7 @@ fn a_log_for_machines_has_nothing_else_in_it() {
     );
     let child = std::process::Command::new(env!("CARGO_BIN_EXE_evenkeel"))
         .args(["run", "-c", &file])
+        .env("RUNTIME_DIRECTORY", &folder.0)
         .stderr(std::process::Stdio::piped())
         .spawn()
         .expect("it starts");

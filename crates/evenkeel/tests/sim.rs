@@ -1,4 +1,4 @@
-//! Does `evenkeel sim` say what would happen, the same each time, and end with the right code?
+//! `evenkeel sim`: the same results each time, and the right exit code.
 
 use crate::support::{Folder, ends};
 

@@ -1,4 +1,4 @@
-//! Can an operator see and steer a running evenkeel, by commands and by the API?
+//! Commands and API by which an operator sees and changes a running evenkeel.
 
 use crate::support::{Adopted, Endpoint, Folder, Running, address, ask, evenkeel, eventually, get, text};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
@@ -49,7 +49,7 @@ impl Setup {
         endpoints.iter().find(|endpoint| endpoint["name"] == name).expect("it is one of the pool").clone()
     }
 
-    /// Which endpoints twenty requests reach.
+    /// Endpoints that twenty requests reach.
     fn reached(&self) -> Vec<String> {
         let mut bodies: Vec<String> = (0..20).map(|_| get(&self.listen, "/").expect("an answer").1).collect();
         bodies.sort_unstable();

@@ -1,4 +1,4 @@
-//! Are requests told of to those who watch: whole, filtered, and without waiting for the reader?
+//! Tap of requests: whole, filtered, and without waiting for the reader.
 
 use crate::support::{Endpoint, Folder, Running, address, evenkeel, eventually, get, text};
 use serde_json::Value;
@@ -7,7 +7,6 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
 struct Setup {
-    /// Goes with its files.
     folder: Folder,
     listen: String,
     admin: String,
@@ -39,7 +38,7 @@ impl Setup {
         line.trim().parse().expect("a number")
     }
 
-    /// What `evenkeel tap` prints until it ends by itself, while there are requests for these paths.
+    /// Output of `evenkeel tap` until it ends by itself, while there are requests for these paths.
     fn tapped(&self, words: &[&str], paths: &[&str]) -> String {
         let mut tap = Command::new(env!("CARGO_BIN_EXE_evenkeel"))
             .arg("tap")

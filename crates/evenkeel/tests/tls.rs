@@ -5,7 +5,7 @@ use evenkeel_peers::installed;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::Command;
 
-/// What curl gets, or says.
+/// Output of curl, or its error.
 fn curl(arguments: &[&str]) -> Result<String, String> {
     let out = Command::new("curl").args(["-sS", "--noproxy", "*", "--max-time", "20"]).args(arguments).output();
     let out = out.expect("it was looked for");

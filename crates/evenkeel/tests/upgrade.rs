@@ -1,5 +1,4 @@
-//! Does another build take over without loss, and does the service manager hear what it needs to? Real processes, real
-//! signals, real sockets.
+//! Upgrades without loss, and messages to the service manager: with real processes, signals and sockets.
 
 use crate::support::notify_socket::ServiceManager;
 use crate::support::streams::{Load, Streaming};
@@ -119,6 +118,64 @@ fn requests_that_come_back_are_known_behind_an_upgrade_and_to_no_other_evenkeel(
     assert_eq!(mark(&listen), before);
 }
 
+#[test]
+fn the_history_of_requests_continues_after_an_upgrade() {
+    let (endpoint, folder, listen, admin) = (Endpoint::start("a"), Folder::new("upgrade-past"), address(), address());
+    let text = format!(
+        "[admin]\nhttp = {{ bind = '{admin}' }}\n[listener.web]\nbind = ['{listen}']\n[pool.web]\nendpoints = [{{ name = 'a', addr = '{}' }}]\n",
+        endpoint.addr
+    );
+    let mut running = Running::start(&["run", "-c", &folder.file("evenkeel.toml", &text)]);
+    let spans = |of: &str| -> Vec<(u64, u64)> {
+        let (_, body) = get(&admin, &format!("/v1/history{of}")).expect("an answer");
+        let history: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
+        let spans = history["spans"].as_array().cloned().unwrap_or_default();
+        let number = |span: &serde_json::Value, key: &str| span[key].as_u64().expect("a number");
+        spans.iter().map(|span| (number(span, "until_ms"), number(span, "requests"))).collect()
+    };
+    let all = ["", "/web", "/web/a"];
+    (0..7).for_each(|_| assert_eq!(get(&listen, "/").expect("an answer").0, 200));
+    let has_all = |of: &&str| spans(of).iter().map(|(_, requests)| requests).sum::<u64>() == 7;
+    eventually("spans that are over", || all.iter().all(has_all).then_some(()));
+    let before = all.map(spans);
+    running.signal(Signal::USR2);
+    let _ended = Adopted(eventually("the other process", || running.successor()));
+    assert_eq!(running.ends(), Some(0), "{}", running.said());
+    for (of, before) in all.iter().zip(&before) {
+        // A span may have ended between the look and the upgrade.
+        let after = spans(of);
+        assert_eq!(after.get(..before.len()), Some(&before[..]), "{of}");
+    }
+    assert_eq!(get(&listen, "/").expect("an answer").0, 200);
+    eventually("the next span", || {
+        let after = spans("/web");
+        (after.iter().map(|(_, requests)| requests).sum::<u64>() == 8 && after.is_sorted()).then_some(())
+    });
+    let (_, events) = get(&admin, "/v1/events").expect("an answer");
+    assert_eq!(events.matches(" serves, process ").count(), 2, "{events}");
+    assert!(!running.said().contains("history of the process before"), "{}", running.said());
+}
+
+#[test]
+fn a_history_of_another_build_is_not_used_and_stops_nothing() {
+    let (endpoint, folder, listen) = (Endpoint::start("a"), Folder::new("upgrade-foreign"), address());
+    let text = format!("[listener.web]\nbind = ['{listen}']\n[pool.web]\nendpoints = ['{}']\n", endpoint.addr);
+    let (file, left) = (folder.file("evenkeel.toml", &text), folder.file("left", "{\"version\":4711}"));
+    // As a process of another build starts its successor.
+    let run = format!(
+        "exec 3<'{left}' 4>'{left}.ready'; export LISTEN_FDS=1 LISTEN_FDNAMES=left EVENKEEL_READY_FD=4; exec '{}' run -c '{file}'",
+        env!("CARGO_BIN_EXE_evenkeel")
+    );
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &run]);
+    let running = Running::from(shell);
+    let said = running.said();
+    assert!(said.contains("the history of the process before is not used: it is of version 4711"), "{said}");
+    assert_eq!(get(&listen, "/").expect("an answer"), (200, "a".to_string()));
+    let ready = std::fs::read_to_string(format!("{left}.ready")).expect("it was made");
+    assert!(ready.starts_with("evenkeel serves as process "), "{ready}");
+}
+
 /// An endpoint that sends each datagram back, those that begin with "late" once it is told to.
 fn echo(late: Arc<AtomicBool>) -> String {
     let addr = address();
@@ -230,7 +287,7 @@ fn thrown_away() -> u64 {
     dropped.map(|n| u64::from_str_radix(n, 16).expect("a number")).sum()
 }
 
-/// Sets it when dropped.
+/// Sets the flag when it is dropped.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -288,13 +345,13 @@ fn what_does_not_say_that_it_serves_does_not_take_over() {
     let mut running = Running::from(command);
     let refused = |n: usize| {
         running.signal(Signal::USR2);
-        eventually("a refusal", || (running.said().matches("this one goes on").count() == n).then_some(()));
+        eventually("a refusal", || (running.said().matches("this one continues").count() == n).then_some(()));
         assert_eq!(get(&listen, "/").expect("an answer"), (200, "a".to_string()));
     };
     // As std's own word that a program could not be started, where a pipe of its own has the same number.
     script(&program, "printf '\\000\\000\\000\\002NOEX' >&$EVENKEEL_READY_FD; exit 1");
     refused(1);
-    assert!(running.said().contains("without saying that it serves"), "{}", running.said());
+    assert!(running.said().contains("without reporting that it serves"), "{}", running.said());
     // One that says what a process of an older build said, and goes on.
     script(&program, "echo 1 >&$EVENKEEL_READY_FD; exec sleep 1000");
     refused(2);

@@ -32,6 +32,10 @@ const PID: &str = "LISTEN_PID";
 /// Variable with the descriptor on which the predecessor waits for the message that this process serves.
 const READY: &str = "EVENKEEL_READY_FD";
 
+/// Name of a descriptor that is not a socket but a file with the state that a predecessor leaves. A build that does not
+/// know it closes it.
+pub const LEFT: &str = "left";
+
 /// Variable with the instance number of the predecessor, in hex.
 const INSTANCE: &str = "EVENKEEL_INSTANCE";
 
@@ -41,6 +45,7 @@ pub struct Inherited {
     instance: u64,
     bound: HashMap<(Protocol, SocketAddr), Vec<OwnedFd>>,
     unix: HashMap<PathBuf, OwnedFd>,
+    left: Option<File>,
     ready: Option<File>,
 }
 
@@ -49,7 +54,7 @@ impl Default for Inherited {
     fn default() -> Inherited {
         // `RandomState` has new keys each time.
         let instance = RandomState::new().hash_one(std::process::id());
-        Inherited { instance, bound: HashMap::new(), unix: HashMap::new(), ready: None }
+        Inherited { instance, bound: HashMap::new(), unix: HashMap::new(), left: None, ready: None }
     }
 }
 
@@ -65,10 +70,18 @@ impl Inherited {
         }
         let count = number(COUNT).unwrap_or(0).max(0);
         let last = FIRST.saturating_add(count);
-        for fd in (FIRST..last).filter_map(adopt) {
+        let names = std::env::var(NAMES).unwrap_or_default();
+        let mut names = names.split(':').map(Some).chain(std::iter::repeat(None));
+        let named = (FIRST..last).filter_map(|fd| Some((names.next()?, adopt(fd)?)));
+        for (name, fd) in named {
             let transport = match sockopt::socket_type(&fd) {
                 Ok(SocketType::DGRAM) => Protocol::Udp,
                 Ok(SocketType::STREAM) if sockopt::socket_acceptconn(&fd).unwrap_or(false) => Protocol::Tcp,
+                // Only a predecessor leaves one: a service manager may pass files of its own under any name.
+                Err(_) if ready.is_some() && name == Some(LEFT) => {
+                    inherited.left = Some(File::from(fd));
+                    continue;
+                }
                 // Sockets that do not listen are not ours.
                 _ => continue,
             };
@@ -110,6 +123,17 @@ impl Inherited {
         self.unix.remove(path)
     }
 
+    /// Listening socket at a path that is wanted, with the path.
+    pub fn unix_where(&mut self, is_wanted: impl Fn(&Path) -> bool) -> Option<(PathBuf, OwnedFd)> {
+        let path = self.unix.keys().find(|path| is_wanted(path))?.clone();
+        self.unix.remove_entry(&path)
+    }
+
+    /// File that the predecessor has left for this process, positioned at its start.
+    pub fn take_left(&mut self) -> Option<File> {
+        self.left.take()
+    }
+
     /// Addresses of sockets that no listener has taken.
     pub fn left(&self) -> Vec<String> {
         let bound = self.bound.keys().map(|(_, addr)| addr.to_string());
@@ -119,9 +143,9 @@ impl Inherited {
     /// Closes what was not taken, and notifies the predecessor that this process serves. Returns true if
     /// there is one.
     pub fn serves(self) -> bool {
-        let Inherited { bound, unix, ready, .. } = self;
+        let Inherited { bound, unix, left, ready, .. } = self;
         // Closed first, so that the predecessor is the last holder and can drain them.
-        drop((bound, unix));
+        drop((bound, unix, left));
         match ready {
             // If the predecessor is gone, no message is needed.
             Some(mut ready) => ready.write_all(word(std::process::id()).as_bytes()).is_ok(),

@@ -45,6 +45,16 @@ impl Events {
         self.latest.send_replace(id);
     }
 
+    /// Puts the events of the process before in front of those of this one, whose numbers continue theirs.
+    pub fn restore(&self, before: Vec<Event>) {
+        let mut kept = self.kept();
+        let last = before.iter().map(|event| event.id).max().unwrap_or(0);
+        kept.iter_mut().for_each(|event| event.id += last);
+        let room = KEPT_MAX.saturating_sub(kept.len());
+        before.into_iter().rev().take(room).for_each(|event| kept.push_front(event));
+        self.latest.send_modify(|latest| *latest += last);
+    }
+
     /// Returns the events after the one of this number, the oldest first.
     pub fn since(&self, id: u64) -> Vec<Event> {
         self.kept().iter().filter(|event| event.id > id).cloned().collect()
@@ -73,5 +83,13 @@ mod tests {
         assert_eq!(events.since(KEPT_MAX as u64 + 4).len(), 1);
         assert!(follower.has_changed().expect("the sender is there"));
         assert_eq!(*follower.borrow_and_update(), KEPT_MAX as u64 + 5);
+        let next = Events::default();
+        next.tell(Kind::Process, (None, None), "it serves".to_owned(), None);
+        next.restore(kept);
+        let kept = next.since(0);
+        assert_eq!((kept.len(), kept[0].id, &*kept[0].text), (KEPT_MAX, 7, "change 6"));
+        assert_eq!(&*next.since(KEPT_MAX as u64 + 5)[0].text, "it serves");
+        next.tell(Kind::Config, (None, None), "one more".to_owned(), None);
+        assert_eq!(next.since(KEPT_MAX as u64 + 6).len(), 1);
     }
 }

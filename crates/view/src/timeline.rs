@@ -1,6 +1,10 @@
 //! Sums of what happened, by the second of all requests and by five seconds of each pool and endpoint, for a quarter of an hour:
 //! enough for a page that people look at when something is wrong. And latencies of the last half minute to minute.
 
+mod past;
+
+pub use past::Past;
+
 use crate::history::{History, Span, Step};
 use crate::latencies::{Latencies, lower_ns, upper_ns};
 use std::collections::{HashMap, VecDeque};
@@ -422,6 +426,31 @@ mod tests {
         back.add(1, 0);
         history.count(&back, 121);
         assert_eq!(late(&back), 1, "what left and came back counts from zero");
+    }
+
+    #[test]
+    fn a_successor_continues_the_history() {
+        let (mut now, history) = (Web::new(&["one", "two"]), Timeline::default());
+        for second in 1..=10 {
+            now.add(8, 2);
+            history.count(&now, second * 1000);
+        }
+        let one = Some(("web", Some("one")));
+        let next = Timeline::default();
+        next.restore(history.past());
+        assert_eq!(next.past(), history.past());
+        let (before, mut fresh) = (history.shown(one).expect("of the endpoint"), Web::new(&["one"]));
+        for second in 11..=15 {
+            fresh.add(1, 0);
+            next.count(&fresh, second * 1000);
+        }
+        let after = next.shown(one).expect("of the endpoint");
+        assert_eq!(after.spreads[..2], before.spreads);
+        let counts = after.spans.iter().map(|span| (span.until_ms, span.requests, span.errors)).collect::<Vec<_>>();
+        assert_eq!(counts, [(5000, 40, 10), (10_000, 40, 10), (15_000, 5, 0)]);
+        assert_eq!(next.shown(None).expect("of all").spans.len(), 15);
+        (0..TOGETHER).for_each(|_| next.count(&Web::new(&["two"]), 20_000));
+        assert_eq!(next.shown(one), None, "it is no longer in the plan");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::form::Formed;
+use crate::form::{AdminSocket, Formed};
 use crate::machine::{Found, Machine};
 use crate::plan::{ERROR_PAGE_MAX, LineSink, LogTarget};
 use crate::source::Span;
@@ -49,7 +49,7 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
         check_state(Path::new(&path), acme.span_of("state"), machine, findings);
     }
     let admin = root.section("admin");
-    if let Some(Formed::Socket(path)) = admin.formed("bind") {
+    if let Some(Formed::Socket(AdminSocket::At(path))) = admin.formed("bind") {
         check_socket(&path, admin.span_of("bind"), machine, findings);
     }
     for key in ["read_token", "write_token"] {

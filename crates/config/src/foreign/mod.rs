@@ -12,6 +12,8 @@ pub(crate) use habits::habit;
 
 use crate::form::{Form, braced};
 use crate::printable::quote;
+use crate::root::ROOT;
+use crate::table::Kind;
 use crate::tree::{TableNode, Tree, quoted};
 use evenkeel_balance::algorithms;
 
@@ -115,10 +117,11 @@ fn find<'t>(rows: impl IntoIterator<Item = &'t words::Row>, word: &str) -> Optio
 }
 
 /// Replaces each example in `<` and `>` by the value seen, if that fits; `<KEY|EXAMPLE>` takes the value of
-/// `KEY` in `beside`.
+/// `KEY` in `beside`. A number above the limit of its key becomes the limit, which is named.
 fn filled(is: &str, value: &Tree, beside: &TableNode) -> String {
     let mut out = String::new();
     let mut rest = is;
+    let mut limit = None;
     while let Some((before, (example, after))) =
         rest.split_once('<').and_then(|(before, inner)| Some((before, inner.split_once('>')?)))
     {
@@ -128,10 +131,30 @@ fn filled(is: &str, value: &Tree, beside: &TableNode) -> String {
             None => (value, example),
         };
         let seen = if before.ends_with('[') { elements(value, example) } else { scalar(value, example) };
+        let above = seen.as_deref().and_then(|seen| Some((seen.parse::<u64>().ok()?, largest(before)?)));
+        let seen = match above.filter(|(seen, most)| seen > most) {
+            Some((_, most)) => {
+                limit = Some(most);
+                Some(most.to_string())
+            }
+            None => seen,
+        };
         out.push_str(seen.as_deref().unwrap_or(example));
         rest = after;
     }
-    out + rest
+    out += rest;
+    match limit {
+        Some(most) => format!("{out}: {most} is the maximum"),
+        None => out,
+    }
+}
+
+/// The largest number that the key at the end of `before`, as `{ attempts = `, takes in any table.
+fn largest(before: &str) -> Option<u64> {
+    let key = before.trim_end().strip_suffix('=')?.trim_end();
+    let key = &key[key.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(0, |at| at + 1)..];
+    let rows = ROOT.walk().into_iter().filter_map(|table| table.key(key));
+    rows.filter_map(|row| if let Kind::Int { max, .. } = row.kind { Some(max) } else { None }).max()
 }
 
 /// Formats a value like the example, `None` if it cannot. Other proxies quote numbers and leave times

@@ -21,6 +21,7 @@ pub use cidr::Cidr;
 pub use hash_key::HashKey;
 pub use host::HostPattern;
 pub use path::PathPattern;
+pub use socket::AdminSocket;
 
 pub(crate) use address::braced;
 pub(crate) use misfit::Misfit;
@@ -36,7 +37,6 @@ use crate::tree::quoted;
 use name::{domain, is_token_char};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
 
 /// Form that a string must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub enum Form {
     Address,
     /// Network of IP addresses, or a single one.
     Network,
-    /// Unix socket: `unix:/PATH`.
+    /// Unix socket, `unix:/PATH`, or `off`.
     Socket,
     /// Host pattern: `*.example.com`.
     Host,
@@ -110,7 +110,7 @@ pub(crate) enum Formed {
     Bind(SocketAddr),
     Address(Address),
     Network(Cidr),
-    Socket(PathBuf),
+    Socket(AdminSocket),
     Host(HostPattern),
     Ip(IpAddr),
     Path(PathPattern),
@@ -132,7 +132,7 @@ impl Form {
             Form::Bind => "an IP address and port, such as \"127.0.0.1:8080\" or \"[::]:80\"",
             Form::Address => "an address and port, such as \"10.0.0.1:8080\", \"[::1]:8080\" or \"web.internal:8080\"",
             Form::Network => "a network or an address, such as \"10.0.0.0/8\", \"fd00::/8\" or \"127.0.0.1\"",
-            Form::Socket => "a Unix socket, such as \"unix:/run/evenkeel/admin.sock\"",
+            Form::Socket => "a Unix socket, such as \"unix:/run/evenkeel/admin.sock\", or \"off\"",
             Form::Host => "a host, such as \"api.example.com\" or \"*.example.com\"",
             Form::Path => "a path, such as \"/x\", \"/users/{id}\" or \"/v1/{*rest}\"",
             Form::Prefix => "a path prefix, such as \"/api\" or \"/users/{id}\"",
@@ -171,7 +171,7 @@ impl Form {
         match self {
             Form::Bind | Form::Address => "^[^\\s/]+:[0-9]{1,5}$",
             Form::Network => "^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$",
-            Form::Socket => "^unix:/.+$",
+            Form::Socket => "^(off|unix:/.+)$",
             Form::Host => "^(\\*\\.)?[^\\s/*]+$",
             Form::Path | Form::Prefix | Form::PlainPath => "^/[^\\s?#]*$",
             Form::Domain => "^[A-Za-z0-9_.-]{1,254}$",

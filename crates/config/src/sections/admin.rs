@@ -1,6 +1,6 @@
 //! `[admin]`: the socket and the HTTP listener that serve metrics, health and the admin API. See [`Admin`].
 
-use crate::form::Form;
+use crate::form::{AdminSocket, Form};
 use crate::table::{Absent, Declared, Key, Kind, Section, table};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,15 +12,15 @@ table! {
     /// `[admin]`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Admin {
-        /// Absolute path of the Unix socket for commands. Write permission on the file is the access control.
-        /// At least one of `socket` and `http` is set.
-        socket: Option<PathBuf> = Key {
+        /// Unix socket for commands. Write permission on the file is the access control.
+        socket: AdminSocket = Key {
             name: "bind",
             kind: Kind::Text(Form::Socket),
-            absent: Absent::Means("no socket"),
-            help: "Unix socket that serves the same API and also accepts commands such as `evenkeel reload`. Users \
-                with write permission on the file may use it.",
-            why: "",
+            absent: Absent::Means("a socket that commands find"),
+            help: "Unix socket that serves the same API and also accepts commands such as `evenkeel reload`. Users with \
+                write permission on the file may use it. The default is `/run/evenkeel/PID.sock` for root, and for other \
+                users a file in `$XDG_RUNTIME_DIR/evenkeel`, or in a private folder below the folder for temporary files.",
+            why: "`evenkeel status` and `drain` work without configuration, and only for users who could stop the process.",
         };
         /// Plain HTTP listener; `None` = only the socket.
         http: Option<AdminHttp> = Key {
@@ -109,7 +109,7 @@ table! {
 
 /// Reads `[admin]`. `None` if it sets neither a socket nor an HTTP listener.
 pub(crate) fn admin(root: &Section) -> Option<Admin> {
-    Some(Admin::of(&root.section("admin"))).filter(|admin| admin.http.is_some() || admin.socket.is_some())
+    Some(Admin::of(&root.section("admin"))).filter(|admin| *admin != Admin::default())
 }
 
 impl AdminHttp {

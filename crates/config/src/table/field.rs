@@ -4,7 +4,7 @@ use super::balance::Balance;
 use super::lines::{Lines, list};
 use super::row::Kind;
 use super::section::{Located, Value};
-use crate::form::{Address, Cidr, Form, Formed, HostPattern, PathPattern, payload_text, status_text};
+use crate::form::{Address, AdminSocket, Cidr, Formed, HostPattern, PathPattern, payload_text, status_text};
 use crate::printable::quote;
 use crate::quantity::{duration_text, size_text};
 use evenkeel_balance::algorithms;
@@ -169,16 +169,26 @@ impl Field for PathBuf {
     fn read(value: Value) -> PathBuf {
         match value {
             Value::Formed(Formed::Text(text)) => PathBuf::from(text),
-            Value::Formed(Formed::Socket(path)) => path,
             other => broken(&other, PathBuf::new()),
         }
     }
 
-    fn write(&self, _: &PathBuf, kind: &Kind) -> String {
-        match kind {
-            Kind::Text(Form::Socket) => quote(&format!("unix:{}", self.display())),
-            _ => quote(&self.display().to_string()),
+    fn write(&self, _: &PathBuf, _: &Kind) -> String {
+        quote(&self.display().to_string())
+    }
+}
+
+/// A key that is left out stands for the default.
+impl Field for AdminSocket {
+    fn read(value: Value) -> AdminSocket {
+        match value {
+            Value::Formed(Formed::Socket(socket)) => socket,
+            other => broken(&other, AdminSocket::Found),
         }
+    }
+
+    fn write(&self, _: &AdminSocket, _: &Kind) -> String {
+        quote(&self.path().map_or("off".to_owned(), |path| format!("unix:{}", path.display())))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What do the commands of `config` want?
+//! Arguments of the subcommands of `evenkeel config`.
 
 use crate::arguments::Where;
 use clap::{Args, Subcommand};
@@ -12,26 +12,26 @@ pub struct Config {
 
 #[derive(Debug, Subcommand)]
 pub enum ConfigPage {
-    /// Every key: type, default, meaning; as Markdown
+    /// Print every key with its type, default and meaning, as Markdown
     Reference,
-    /// The JSON Schema, for editors
+    /// Print the JSON Schema of configuration files, for editors
     Schema,
     Show(ConfigShow),
     Diff(ConfigDiff),
     Apply(Apply),
     Rollback(Rollback),
     History(History),
-    /// Writes what a running evenkeel has in use to the file that it was started with
+    /// Write the configuration that runs to the file that evenkeel was started with
     Save(Where),
 }
 
-/// The configuration that a running evenkeel has in use, as a file would say it: with what it includes, and asterisks for secrets
+/// Print the configuration that runs as one file: with what it includes, and asterisks for secrets
 #[derive(Debug, Args)]
 pub struct ConfigShow {
-    /// An earlier one, of `config history`
+    /// An earlier generation, as listed by `config history`
     pub generation: Option<u64>,
 
-    /// As it was written, without what it includes
+    /// Print the text as it was written, without what it includes
     #[arg(long)]
     pub source: bool,
 
@@ -39,26 +39,31 @@ pub struct ConfigShow {
     pub place: Where,
 }
 
-/// Has a running evenkeel use another file, without loss: all of it or nothing
+/// Switch to another configuration without loss, or keep the one that runs if anything is wrong
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The file that it was started with stays as it is, and counts again after a reload or a restart; --save writes it. Paths in\n\
-                  FILE are relative to the folder of that file. An upgrade keeps what was applied. Exit codes: 0 it is in use; 78 it is wrong,\n\
-                  and the running one goes on with what it had; 1 the running one cannot be asked, or cannot do what the file says."
+    after_help = "The file that evenkeel was started with stays as it is and is used again after a reload or a restart, unless --save\n\
+                        writes the new configuration to it. Paths in FILE are relative to the folder of that file. An upgrade keeps\n\
+                        what was applied.\n\n\
+                        Examples:\n  \
+                        evenkeel config apply new.toml --dry-run\n  \
+                        evenkeel config apply new.toml --save\n\n\
+                        Exit codes: 0 in use; 78 the configuration is wrong, and nothing changed; 1 no evenkeel can be asked, or it\n\
+                        cannot use the configuration."
 )]
 pub struct Apply {
-    /// The file
+    /// The configuration file; - reads standard input
     pub file: PathBuf,
 
-    /// Says what would change, or what is wrong, and changes nothing
+    /// Print what would change, or what is wrong, and change nothing
     #[arg(long, conflicts_with = "save")]
     pub dry_run: bool,
 
-    /// Writes it to the file that the running evenkeel was started with
+    /// Also write it to the file that evenkeel was started with
     #[arg(long)]
     pub save: bool,
 
-    /// Prints JSON, as the API says it
+    /// Print JSON, as the API returns it
     #[arg(long)]
     pub json: bool,
 
@@ -66,21 +71,19 @@ pub struct Apply {
     pub place: Where,
 }
 
-/// Has a running evenkeel use an earlier configuration again, without loss
+/// Switch back to an earlier configuration, without loss
 #[derive(Debug, Args)]
-#[command(
-    after_help = "The last ten are kept; an upgrade or a restart forgets those before. Exit codes: 0 it is in use; 1 it cannot be asked, or has no\n\
-                  such one."
-)]
+#[command(after_help = "The last ten configurations are kept; an upgrade or a restart forgets them.\n\n\
+                        Exit codes: 0 in use; 1 no evenkeel can be asked, or it has no such generation.")]
 pub struct Rollback {
-    /// Which one, of `config history` [default: the one before]
+    /// The generation, as listed by `config history` [default: the one before]
     pub generation: Option<u64>,
 
-    /// Writes it to the file that the running evenkeel was started with
+    /// Also write it to the file that evenkeel was started with
     #[arg(long)]
     pub save: bool,
 
-    /// Prints JSON, as the API says it
+    /// Print JSON, as the API returns it
     #[arg(long)]
     pub json: bool,
 
@@ -88,10 +91,10 @@ pub struct Rollback {
     pub place: Where,
 }
 
-/// The configurations that a running evenkeel had, the latest first: since when, how, who asked, and what changed
+/// List the configurations that ran, the latest first: since when, how, by whom, and what changed
 #[derive(Debug, Args)]
 pub struct History {
-    /// Prints JSON, as the API says it
+    /// Print JSON, as the API returns it
     #[arg(long)]
     pub json: bool,
 
@@ -99,14 +102,16 @@ pub struct History {
     pub place: Where,
 }
 
-/// What a reload would change: a line for each key in which a file differs from what a running evenkeel has in use
+/// Print what a reload would change: one line for each key that differs between a file and what runs
 #[derive(Debug, Args)]
-#[command(after_help = "Exit codes: 0 nothing; 10 something; 78 the file is wrong; 1 the running one cannot be asked.")]
+#[command(
+    after_help = "Exit codes: 0 no difference; 10 a difference; 78 the file is wrong; 1 no evenkeel can be asked."
+)]
 pub struct ConfigDiff {
-    /// The file; without one, that which the running evenkeel was started with
+    /// The file to compare with [default: the file that evenkeel was started with]
     pub file: Option<PathBuf>,
 
-    /// Prints JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 

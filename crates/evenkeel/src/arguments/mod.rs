@@ -1,4 +1,4 @@
-//! What can be asked for on the command line? Every subcommand with its arguments; clap makes help and errors of it.
+//! The command line: every subcommand with its arguments, from which clap makes help and errors.
 
 mod asking;
 mod configs;
@@ -7,12 +7,12 @@ mod serving;
 mod steering;
 mod values;
 
-pub use asking::{Events, Explain, Shadow, Status, Tap, Top, Where};
+pub use asking::{At, Events, Explain, Shadow, Status, Tap, Top, Where};
 pub use configs::{Apply, Config, ConfigDiff, ConfigPage, ConfigShow, History, Rollback};
 pub use offline::{Algorithms, Replay, Sim};
 pub use serving::{Check, Demo, Run};
-pub use steering::{At, Drain, Reload, Reopen, Upgrade, Weight};
-pub use values::{Policies, everywhere};
+pub use steering::{Chosen, Drain, Drained, Endpoint, Reload, Reopen, Upgrade, Verb, Weight};
+pub use values::{Policies, admin_address, everywhere};
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -22,9 +22,12 @@ use std::path::PathBuf;
     name = "evenkeel",
     version,
     about = "A load balancer that measures its own balance",
-    after_help = "Exit codes: 0 done; 1 failed while running; 2 wrong arguments; 10 a replay or a file differs;\n\
-                  78 wrong configuration.\n\
-                  Try: evenkeel demo, or: evenkeel run 127.0.0.1:8081 127.0.0.1:8082"
+    after_help = "Examples:\n  \
+                  evenkeel run 127.0.0.1:8081 127.0.0.1:8082    balance between two addresses; no file needed\n  \
+                  evenkeel run -c evenkeel.toml                 run a configuration file\n  \
+                  evenkeel status                               show what the evenkeel on this machine does\n  \
+                  evenkeel demo                                 compare the algorithms, in a minute\n\n\
+                  Exit codes: 0 done; 1 failed; 2 wrong arguments; 10 a comparison found a difference; 78 wrong configuration."
 )]
 pub struct Arguments {
     #[command(subcommand)]
@@ -38,19 +41,25 @@ pub enum Command {
     Status(Status),
     Top(Top),
     Drain(Drain),
-    /// Lets an endpoint get requests again that was drained
-    Undrain(At),
+    /// Let an endpoint, or all of a pool, get requests again after `drain`
+    Undrain(Drained),
     Weight(Weight),
-    /// Counts an endpoint as up, whatever its checks and requests say
-    Up(At),
-    /// Counts an endpoint as down, whatever its checks and requests say
-    Down(At),
-    /// Takes `up` and `down` back: an endpoint is what its checks and requests say
-    Auto(At),
-    /// Ejects an endpoint for as long as outlier detection would
-    Eject(At),
-    /// Ends the ejection of an endpoint
-    Restore(At),
+    Endpoint(Endpoint),
+    /// Same as `evenkeel endpoint up`
+    #[command(hide = true)]
+    Up(Chosen),
+    /// Same as `evenkeel endpoint down`
+    #[command(hide = true)]
+    Down(Chosen),
+    /// Same as `evenkeel endpoint auto`
+    #[command(hide = true)]
+    Auto(Chosen),
+    /// Same as `evenkeel endpoint eject`
+    #[command(hide = true)]
+    Eject(Chosen),
+    /// Same as `evenkeel endpoint restore`
+    #[command(hide = true)]
+    Restore(Chosen),
     Events(Events),
     Tap(Tap),
     Reload(Reload),
@@ -62,14 +71,14 @@ pub enum Command {
     Demo(Demo),
     Sim(Sim),
     Algorithms(Algorithms),
-    /// Prints what a configuration file can say; shows, compares and changes what a running evenkeel has in use
+    /// Print the reference of configuration files; show, compare and change the configuration that runs
     Config(Config),
-    /// Prints every metric with its meaning, as Markdown
+    /// Print every metric with its meaning, as Markdown
     Metrics,
-    /// Prints a script for a shell, by which commands, options and the names of a running evenkeel complete
+    /// Print the completion script for a shell: commands, options, and the names of the running evenkeel
     Completions {
         /// The shell
-        #[arg(value_parser = ["bash", "elvish", "fish", "powershell", "zsh"])]
+        #[arg(value_name = "SHELL", value_parser = ["bash", "elvish", "fish", "powershell", "zsh"])]
         shell: String,
     },
     /// Writes a man page of each command, for packages

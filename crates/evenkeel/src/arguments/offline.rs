@@ -1,102 +1,102 @@
-//! What do commands want that need no running evenkeel: `sim`, `algorithms`, `replay`?
+//! Arguments of commands that need no running evenkeel: `sim`, `algorithms`, `replay`.
 
 use crate::arguments::values::{Policies, algorithm_names, policies, rate, time};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Runs a scenario in virtual time and says which algorithm is best
+/// Simulate a scenario in virtual time and rank the algorithms
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Exit codes: 0 done; 10 a published figure or a claim of the scenario does not hold; 78 a wrong scenario file.\n\
-                        Try: evenkeel sim tower-a, or: evenkeel sim tower-a --print > mine.toml, or: evenkeel sim --from evenkeel.toml --pool web"
-)]
+#[command(after_help = "Examples:\n  \
+                  evenkeel sim tower-a                             a built-in scenario; --list shows all\n  \
+                  evenkeel sim tower-a --print > mine.toml         the start of one of your own\n  \
+                  evenkeel sim --from evenkeel.toml --pool web     your pool, with each algorithm\n\n\
+                  Exit codes: 0 done; 10 a published figure or a claim of the scenario does not hold; 78 the scenario file is wrong.")]
 pub struct Sim {
     /// A built-in scenario, or a file of your own
     #[arg(value_name = "NAME|FILE.toml", required_unless_present_any = ["list", "schema", "from"])]
     pub scenario: Option<String>,
 
-    /// Puts a pool of this configuration in front: endpoints, weights, limits, algorithm, load reports, queue, tries, ejection
+    /// Simulate a pool of this configuration: its endpoints, weights, limits, algorithm, load reports, queue, retries and ejection
     #[arg(long, value_name = "CONFIG.toml", conflicts_with_all = ["list", "schema"])]
     pub from: Option<PathBuf>,
 
-    /// Which pool, if the configuration has several
+    /// The pool to simulate, if the configuration has several
     #[arg(long, value_name = "NAME", requires = "from")]
     pub pool: Option<String>,
 
-    /// Requests a second, instead of those of the scenario, or of 0.7 of what the endpoints can do
+    /// Requests per second [default: those of the scenario, or 70 % of what the endpoints can serve]
     #[arg(long, value_name = "N", requires = "from", value_parser = rate)]
     pub rate: Option<f64>,
 
-    /// Mean work of a request, where no scenario has it [default: 10ms]
+    /// Mean service time of a request, without a scenario [default: 10ms]
     #[arg(long, value_name = "TIME", requires = "from", conflicts_with = "scenario", value_parser = time)]
     pub work: Option<Duration>,
 
-    /// Lists the built-in scenarios
+    /// List the built-in scenarios
     #[arg(long, conflicts_with_all = ["scenario", "print", "json", "report"])]
     pub list: bool,
 
-    /// Tries these instead, as results name them: leastconn,random{draws=3},jsq(2),central-queue
+    /// Compare these algorithms, named as in the results: leastconn,random{draws=3},jsq(2),central-queue
     #[arg(short, long, value_name = "NAMES", value_parser = policies)]
     pub algorithms: Option<Policies>,
 
-    /// Runs of each algorithm; more tell closer ones apart
+    /// Runs of each algorithm; more separate algorithms that are close
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub seeds: Option<u32>,
 
-    /// The first seed; the others follow
+    /// The first seed; further runs count up from it
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=1 << 53))]
     pub seed: u64,
 
-    /// Requests of each run, where the scenario counts them
+    /// Requests of each run, if the scenario is limited by their number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub requests: Option<u64>,
 
-    /// Threads [default: one for each core]
+    /// Number of threads [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 
-    /// Prints everything as JSON, also by seed
+    /// Print all results as JSON, by seed too
     #[arg(long)]
     pub json: bool,
 
-    /// Writes a page with plots, which needs no other file
+    /// Write a self-contained page with plots
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
 
-    /// Prints the scenario's file and ends
+    /// Print the file of the scenario and exit
     #[arg(long, conflicts_with_all = ["json", "report"])]
     pub print: bool,
 
-    /// Prints the JSON Schema of such files, for editors, and ends
+    /// Print the JSON Schema of scenario files, for editors, and exit
     #[arg(long, conflicts_with_all = ["scenario", "list", "print", "json", "report"])]
     pub schema: bool,
 }
 
-/// Lists the balancing algorithms, or explains one
+/// List the balancing algorithms, or describe one
 #[derive(Debug, Args)]
 pub struct Algorithms {
-    /// Explains this one: when to use it, its parameters, its source
+    /// The algorithm to describe: when to use it, its parameters, its source
     #[arg(value_name = "NAME", value_parser = algorithm_names(), hide_possible_values = true)]
     pub name: Option<String>,
 
-    /// Prints JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
 
-/// Makes the picks of a running evenkeel again, from the journal that telemetry.journal wrote
+/// Repeat the picks of a running evenkeel from the journal of telemetry.journal, and compare them
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: 0 every pick was the same; 10 one was not; 1 the files are no journal, or cannot be \
-                        compared."
+    after_help = "Exit codes: 0 every pick is the same; 10 a pick differs; 1 the files are not a journal, or cannot be compared."
 )]
 pub struct Replay {
-    /// The file; after it was moved away and opened again, its parts in order
+    /// The journal; one that was rotated, with its parts in order
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 
-    /// Says what was compared at the pick of this number, from 1
+    /// Show what was compared at the pick with this number, counted from 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub explain: Option<u64>,
 }

@@ -1,90 +1,102 @@
-//! What do commands want that serve, or say what would be served: `run`, `check`, `demo`?
+//! Arguments of commands that serve, or look at what would be served: `run`, `check`, `demo`.
 
 use crate::arguments::values::{admin, algorithm_names, endpoint, listen};
 use clap::Args;
 use std::path::PathBuf;
 
-/// Balances, from a configuration file or straight to addresses
+/// Run the load balancer, from a configuration file or for the addresses given
 #[derive(Debug, Args)]
-#[command(
-    after_help = "SIGTERM, SIGQUIT or Ctrl-C: accept no more, finish what runs for up to runtime.drain_timeout (30s), \
-                        then end. A second one ends at once."
-)]
+#[command(after_help = "Without addresses and -c it takes ./evenkeel.toml, or else /etc/evenkeel/evenkeel.toml.\n\n\
+                  Signals:\n  \
+                  TERM, QUIT, Ctrl-C  stop accepting, finish requests for up to runtime.drain_timeout (30s), then exit; twice: exit now\n  \
+                  HUP                 reload the file, as `evenkeel reload`\n  \
+                  USR1                reopen logs, as `evenkeel reopen`\n  \
+                  USR2                upgrade, as `evenkeel upgrade`\n\n\
+                  Examples:\n  \
+                  evenkeel run 127.0.0.1:8081 127.0.0.1:8082\n  \
+                  evenkeel run 10.0.0.1:80 10.0.0.2:80 --listen :80 --balance leastconn\n  \
+                  evenkeel run 127.0.0.1:8081 --print-config > evenkeel.toml")]
 pub struct Run {
-    /// Endpoints to balance over, each HOST:PORT
-    #[arg(value_name = "ADDR", required_unless_present = "config", value_parser = endpoint)]
+    /// Endpoints to balance over, each as HOST:PORT
+    #[arg(value_name = "ADDR", value_parser = endpoint)]
     pub endpoints: Vec<String>,
 
-    /// The configuration file; everything else is in it then
-    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["endpoints", "listen", "balance", "admin", "tls_self_signed"])]
+    /// The configuration file
+    #[arg(short, long, value_name = "FILE", conflicts_with = "endpoints")]
     pub config: Option<PathBuf>,
 
-    /// Where to listen: IP:PORT, or :PORT for every address of this machine [default: :8080]
-    #[arg(short, long, value_name = "ADDR", value_parser = listen)]
+    /// Address to listen on: IP:PORT, or :PORT for every address of this machine [default: :8080]
+    #[arg(short, long, value_name = "ADDR", value_parser = listen, requires = "endpoints")]
     pub listen: Option<String>,
 
-    /// How an endpoint is chosen; `evenkeel algorithms` tells them apart
-    #[arg(short, long, value_name = "NAME", value_parser = algorithm_names(), hide_possible_values = true)]
+    /// The balancing algorithm, as listed by `evenkeel algorithms`
+    #[arg(short, long, value_name = "NAME", value_parser = algorithm_names(), hide_possible_values = true, requires = "endpoints")]
     pub balance: Option<String>,
 
-    /// Where to serve /metrics, /livez and /readyz: IP:PORT, or :PORT for this machine alone; nowhere if left out
-    #[arg(long, value_name = "ADDR", value_parser = admin)]
+    /// Address of the dashboard, the API, /metrics, /livez and /readyz: IP:PORT, or :PORT for this machine alone [default: :9900, if
+    /// it is free]
+    #[arg(long, value_name = "ADDR", value_parser = admin, requires = "endpoints")]
     pub admin: Option<String>,
 
-    /// Speaks TLS (HTTP/2 and HTTP/1.1) with a certificate that is made at the start and that no client knows, to try it out
-    #[arg(long)]
+    /// Listen with TLS (HTTP/2 and HTTP/1.1) and a self-signed certificate that is made at the start, for trying things out
+    #[arg(long, requires = "endpoints")]
     pub tls_self_signed: bool,
 
-    /// Prints the equivalent configuration file and ends
+    /// Print the equivalent configuration file, secrets included, and exit
     #[arg(long)]
     pub print_config: bool,
 }
 
-/// Says everything that is wrong with a configuration file; exits with 0 or 78
+/// Report everything that is wrong with a configuration file
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Also what `run` would not find on this machine: folders of logs and sockets, files of secrets, addresses.\n\
-                        Nothing that listens is bound, so that it can be asked beside a running one."
+    after_help = "It also reports what `run` would miss on this machine: folders of logs and sockets, files of secrets, addresses.\n\
+                  It binds no address, so it works beside a running evenkeel. Without FILE it takes ./evenkeel.toml, or else\n\
+                  /etc/evenkeel/evenkeel.toml.\n\n\
+                  Examples:\n  \
+                  evenkeel check evenkeel.toml\n  \
+                  envsubst < template.toml | evenkeel check - --elsewhere\n\n\
+                  Exit codes: 0 no error; 78 errors."
 )]
 pub struct Check {
-    /// The configuration file
-    #[arg(value_name = "FILE", required_unless_present = "config")]
+    /// The configuration file; - reads standard input
+    #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
 
-    /// The configuration file, as `run` takes it
+    /// The configuration file, as for `run`
     #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
     pub config: Option<PathBuf>,
 
-    /// The file is for another machine, or for later: what this one has now is not looked at
+    /// Skip what depends on this machine: the file is for another one, or for later
     #[arg(long)]
     pub elsewhere: bool,
 
-    /// Prints an array of objects {code, severity, message, file, line, col, end, help, related}
+    /// Print a JSON array of objects {code, severity, message, file, line, col, end, help, related}
     #[arg(long)]
     pub json: bool,
 }
 
-/// Compares the algorithms in front of ten uneven endpoints and kills one of them, in a minute
+/// Compare the algorithms over ten uneven endpoints, one of which dies, in a minute
 #[derive(Debug, Args)]
-#[command(after_help = "Afterwards it keeps serving, so that you can look around, until Ctrl-C.")]
+#[command(after_help = "Afterwards it keeps serving until Ctrl-C, so that you can look around.")]
 pub struct Demo {
-    /// Ends after the comparison
+    /// Exit after the comparison
     #[arg(long)]
     pub once: bool,
 
-    /// Also prints all percentiles and shares, and how to read them
+    /// Also print all percentiles and shares, and how to read them
     #[arg(long, conflicts_with = "json")]
     pub details: bool,
 
-    /// Prints the results as JSON, and ends
+    /// Print the results as JSON and exit
     #[arg(long)]
     pub json: bool,
 
-    /// What the latencies of the endpoints are drawn from
+    /// Seed of the latencies of the endpoints
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 
-    /// Requests for each algorithm
+    /// Number of requests for each algorithm
     #[arg(long, hide = true, default_value_t = 10_500, value_parser = clap::value_parser!(u64).range(50..=1_000_000))]
     pub requests: u64,
 }

@@ -1,20 +1,20 @@
-//! What do commands want that change something of a running evenkeel?
+//! Arguments of commands that change something of a running evenkeel.
 
 use crate::arguments::Where;
-use clap::Args;
+use clap::{Args, Subcommand};
 
-/// An endpoint of a running evenkeel
+/// Endpoints of a pool, by names or patterns
 #[derive(Debug, Args)]
-pub struct At {
-    /// The pool
+pub struct Chosen {
+    /// The pool; a pattern in quotes, as 'shop-*', takes several
     #[arg(value_name = "POOL")]
     pub pool: String,
 
-    /// The endpoint, by its name
+    /// The endpoint, by its name; a pattern in quotes takes several
     #[arg(value_name = "ENDPOINT")]
     pub endpoint: String,
 
-    /// Prints the endpoint as JSON
+    /// Print the endpoint as JSON, one on each line
     #[arg(long)]
     pub json: bool,
 
@@ -22,46 +22,103 @@ pub struct At {
     pub place: Where,
 }
 
-/// Sends an endpoint no new requests, over reloads and upgrades, until `undrain`
+/// Pools, or endpoints of them
+#[derive(Debug, Args)]
+pub struct Drained {
+    /// The pool; a pattern in quotes, as 'shop-*', takes several
+    #[arg(value_name = "POOL")]
+    pub pool: String,
+
+    /// The endpoint, by its name; a pattern in quotes takes several [default: all of the pool]
+    #[arg(value_name = "ENDPOINT")]
+    pub endpoint: Option<String>,
+
+    /// Print the endpoint as JSON, one on each line
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub place: Where,
+}
+
+/// Send an endpoint, or all of a pool, no new requests until `undrain`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Requests that run go on. Exit codes: 0 done; 1 it cannot be asked, or there is no such endpoint."
+    after_help = "Requests that are under way finish. Reloads, upgrades and, with runtime.state, restarts keep it.\n\n\
+                        Examples:\n  \
+                        evenkeel drain shop shop-3\n  \
+                        evenkeel drain shop 'shop-1*'\n  \
+                        evenkeel drain 'shop-*'             every endpoint of every pool with such a name\n\n\
+                        Exit codes: 0 done; 1 no evenkeel can be asked, or it has no such endpoint."
 )]
 pub struct Drain {
     #[command(flatten)]
-    pub at: At,
+    pub at: Drained,
 
-    /// Its sticky clients go elsewhere too
+    /// Move sticky clients too, which otherwise stay with the endpoint
     #[arg(long)]
     pub now: bool,
 }
 
-/// Gives an endpoint another weight, over reloads and upgrades, until it is taken back
+/// Give an endpoint another weight, or that of the configuration again
 #[derive(Debug, Args)]
+#[command(after_help = "Reloads, upgrades and, with runtime.state, restarts keep it.\n\n\
+                        Examples:\n  \
+                        evenkeel weight shop shop-3 50\n  \
+                        evenkeel weight shop shop-3         as configured")]
 pub struct Weight {
     #[command(flatten)]
-    pub at: At,
+    pub at: Chosen,
 
-    /// 0 to 65535; left out, that of the configuration again
-    #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(0..=65_535))]
+    /// 0 to 65535 [default: the weight of the configuration]
+    #[arg(value_name = "WEIGHT", value_parser = clap::value_parser!(u32).range(0..=65_535))]
     pub weight: Option<u32>,
 }
 
-/// Has the program start again and take over without loss, and waits until it serves
+/// Override what checks and requests say about an endpoint
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+                        evenkeel endpoint down shop shop-3\n  \
+                        evenkeel endpoint auto shop '*'")]
+pub struct Endpoint {
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// Verb of `evenkeel endpoint`.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Count it as healthy, whatever its checks and requests say
+    Up(Chosen),
+    /// Count it as unhealthy, whatever its checks and requests say
+    Down(Chosen),
+    /// End `up` and `down`: its checks and requests decide
+    Auto(Chosen),
+    /// Eject it for as long as outlier detection would
+    Eject(Chosen),
+    /// End its ejection, so that it gets requests again
+    Restore(Chosen),
+}
+
+/// Start the program anew and hand over to it without loss; wait until it serves
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The new process gets the listening sockets, what operators changed, and the history of requests. If it does not\n\
+                        start, the old one continues. SIGUSR2 does the same, without an answer.\n\n\
+                        Exit codes: 0 the new process serves; 1 it does not, or no evenkeel can be asked."
+)]
 pub struct Upgrade {
     #[command(flatten)]
     pub place: Where,
 }
 
-/// Tells a running evenkeel to read its configuration again, and waits until that is in use
+/// Reload the configuration file without loss; wait until it is in use
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Exit codes: 0 it is in use; 78 it is wrong, and the running one goes on with what it had; 1 the \
-                        running one cannot be reached, or cannot do what the configuration says."
-)]
+#[command(after_help = "SIGHUP does the same, without an answer.\n\n\
+                        Exit codes: 0 in use; 78 the configuration is wrong, and nothing changed; 1 no evenkeel can be asked, or it\n\
+                        cannot use the configuration.")]
 pub struct Reload {
-    /// Prints JSON, as the API says it
+    /// Print JSON, as the API returns it
     #[arg(long)]
     pub json: bool,
 
@@ -69,12 +126,11 @@ pub struct Reload {
     pub place: Where,
 }
 
-/// Tells a running evenkeel to open its access log and its journal again, after they were moved away
+/// Reopen the access log and the journal, after they were moved away
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Exit codes: 0 lines go to new files; 1 one cannot be opened, and its lines go on to where they went, or the\n\
-                        running one cannot be reached. SIGUSR1 does the same, without an answer."
-)]
+#[command(after_help = "SIGUSR1 does the same, without an answer.\n\n\
+                        Exit codes: 0 lines go to new files; 1 a file cannot be opened, and its lines go where they went before, or no\n\
+                        evenkeel can be asked.")]
 pub struct Reopen {
     #[command(flatten)]
     pub place: Where,

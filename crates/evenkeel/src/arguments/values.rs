@@ -1,11 +1,12 @@
-//! Which values of arguments are right? The rules are those of configuration and scenario files.
+//! Values of arguments. The rules are those of configuration and scenario files.
 
+use crate::arguments::At;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use evenkeel_balance::algorithms;
 use evenkeel_config::{Diagnostic, Plan, tables};
 use std::time::Duration;
 
-/// What is tried.
+/// Algorithms that a simulation compares.
 #[derive(Clone, Debug)]
 pub struct Policies(pub Vec<evenkeel_sim::Policy>);
 
@@ -31,7 +32,7 @@ pub fn algorithm_names() -> PossibleValuesParser {
     algorithms::ALL.iter().map(|a| PossibleValue::new(a.name).aliases(a.aliases)).collect::<Vec<_>>().into()
 }
 
-/// What stands for the other side while one is checked: no machine has it (RFC 5737).
+/// Address of the other side while one is checked: no machine has it (RFC 5737).
 const NOWHERE: &str = "192.0.2.1:1";
 
 /// An endpoint, by the rules of the configuration file.
@@ -51,9 +52,33 @@ pub fn listen(text: &str) -> Result<String, String> {
     bind(text, everywhere)
 }
 
-/// As [`listen`], but a port alone is on this machine: the admin listener answers all that reach it.
+/// Reads an address like [`listen`], but a port alone is on this machine: the admin answers all that reach it.
 pub fn admin(text: &str) -> Result<String, String> {
     bind(text, |port| format!("127.0.0.1:{port}"))
+}
+
+/// The address of the admin of a running evenkeel.
+pub fn admin_address(text: &str) -> Result<At, String> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        return match path.starts_with('/') {
+            true => Ok(At::Socket(path.into())),
+            false => Err(format!("the path of a Unix socket is absolute: unix:/run/evenkeel/{path}")),
+        };
+    }
+    if text.starts_with('/') {
+        return Err(format!("a Unix socket is written unix:{text}"));
+    }
+    if text.starts_with("https://") {
+        return Err("the admin speaks plain HTTP: http://HOST:PORT".to_string());
+    }
+    let address = text.strip_prefix("http://").unwrap_or(text);
+    let address = address.strip_suffix('/').unwrap_or(address);
+    let (host, port) = address.rsplit_once(':').unwrap_or(("", address));
+    if port.parse::<u16>().is_err() || host.contains('/') {
+        return Err("an address is HOST:PORT, :PORT, http://HOST:PORT or unix:PATH".to_string());
+    }
+    let host = if host.is_empty() { "127.0.0.1" } else { host };
+    Ok(At::Address(format!("{host}:{port}")))
 }
 
 fn bind(text: &str, alone: impl Fn(&str) -> String) -> Result<String, String> {
@@ -69,7 +94,7 @@ pub fn everywhere(port: &str) -> String {
     format!("{}:{port}", if ipv6 { "[::]" } else { "0.0.0.0" })
 }
 
-/// One line, as clap shows it behind the argument.
+/// A problem on one line, which clap prints behind the argument.
 fn said(problem: &Diagnostic) -> String {
     let help = problem.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
     format!("{}{help}", problem.message)
@@ -86,6 +111,19 @@ mod tests {
         }
         assert_eq!(listen("127.0.0.1:80").unwrap(), "127.0.0.1:80");
         assert_eq!(admin(":9900").unwrap(), "127.0.0.1:9900");
+        let at = |text| admin_address(text).map(|at| format!("{at:?}"));
+        for (text, want) in [
+            (":9900", "127.0.0.1:9900"),
+            ("9900", "127.0.0.1:9900"),
+            ("lb-1:9900", "lb-1:9900"),
+            ("http://[::1]:9900/", "[::1]:9900"),
+        ] {
+            assert_eq!(at(text), Ok(format!("{:?}", At::Address(want.into()))));
+        }
+        assert_eq!(at("unix:/a b"), Ok(format!("{:?}", At::Socket("/a b".into()))));
+        for text in ["", "unix:a", "/a", "https://a:1", "http://a:1/ui", "a", "a:b", "a:70000"] {
+            assert!(admin_address(text).is_err(), "{text}");
+        }
         for text in ["", ":", ":0", "0", "localhost:80", "127.0.0.1", ":65536"] {
             assert!(listen(text).is_err(), "{text}");
         }

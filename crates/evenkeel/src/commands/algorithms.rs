@@ -1,4 +1,4 @@
-//! Which algorithms are there, and what is one for? Straight from the registry.
+//! `evenkeel algorithms`: the registry as a list, or one algorithm of it.
 
 use crate::arguments::Algorithms;
 use crate::failure::Failure;
@@ -9,7 +9,7 @@ use evenkeel_balance::picker::Algorithm;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// Columns of the list.
+/// Width of the list, in columns.
 const WIDTH: usize = 100;
 
 /// Runs `evenkeel algorithms`.

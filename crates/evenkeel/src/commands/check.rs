@@ -1,18 +1,27 @@
-//! Is a configuration file possible? Everything that is wrong with it, or what is in it.
+//! `evenkeel check`: everything that is wrong with a configuration, or what is in it. Also the file that commands take by
+//! themselves.
 
 use crate::arguments::Check;
-use crate::failure::{Failure, color};
+use crate::failure::{Failure, color, reason};
 use crate::output::print;
-use evenkeel_config::{Outcome, Plan, ThisMachine, load, render_text, to_json};
+use evenkeel_config::{Disk, Files, Outcome, Plan, ThisMachine, check_from, load, load_from, render_text, to_json};
 use evenkeel_tls::WithTls;
-use std::path::Path;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// Files that `run` and `check` take if none is named: the first of them that is there.
+pub const DEFAULTS: [&str; 2] = ["evenkeel.toml", "/etc/evenkeel/evenkeel.toml"];
+
+/// Name of a configuration that comes from standard input, in diagnostics.
+pub const STDIN: &str = "(standard input)";
 
 /// Runs `evenkeel check`.
 pub fn check(arguments: &Check) -> Result<(), Failure> {
-    let file = arguments.file.as_ref().or(arguments.config.as_ref()).expect("clap requires one of them");
-    let Outcome { plan, diagnostics } = match arguments.elsewhere {
-        true => read(file),
-        false => evenkeel_config::check(file, &environment, &WithTls(ThisMachine)),
+    let named = arguments.file.as_ref().or(arguments.config.as_ref());
+    let file = named.cloned().map_or_else(|| default_file().ok_or_else(no_file), Ok)?;
+    let Outcome { plan, diagnostics } = match file.as_os_str() == "-" {
+        true => outcome(&Stdin::read()?, Path::new(STDIN), arguments.elsewhere),
+        false => outcome(&Disk, &file, arguments.elsewhere),
     };
     if arguments.json {
         print(&format!("{:#}\n", to_json(&diagnostics)))?;
@@ -22,8 +31,50 @@ pub fn check(arguments: &Check) -> Result<(), Failure> {
     match plan {
         None => Err(Failure::config()),
         Some(_) if arguments.json => Ok(()),
+        Some(plan) if named.is_none() => print(&format!("ok: {}: {}\n", file.display(), contents(&plan))),
         Some(plan) => print(&format!("ok: {}\n", contents(&plan))),
     }
+}
+
+fn outcome(files: &dyn Files, file: &Path, elsewhere: bool) -> Outcome {
+    match elsewhere {
+        true => load_from(files, file, &environment),
+        false => check_from(files, file, &environment, &WithTls(ThisMachine)),
+    }
+}
+
+/// Standard input as a file; what it includes is on the disk, relative to the current folder.
+struct Stdin(Vec<u8>);
+
+impl Stdin {
+    fn read() -> Result<Stdin, Failure> {
+        let mut bytes = Vec::new();
+        let read = io::stdin().lock().read_to_end(&mut bytes);
+        read.map_err(|error| Failure::running(format!("cannot read standard input: {}", reason(&error))))?;
+        Ok(Stdin(bytes))
+    }
+}
+
+impl Files for Stdin {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        if path == Path::new(STDIN) { Ok(self.0.clone()) } else { Disk.read(path) }
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        Disk.list(directory)
+    }
+}
+
+/// The configuration file to take if none is named.
+pub fn default_file() -> Option<PathBuf> {
+    DEFAULTS.iter().map(PathBuf::from).find(|path| path.is_file())
+}
+
+/// Failure of a command that found no file to take by itself.
+fn no_file() -> Failure {
+    let [here, installed] = DEFAULTS;
+    Failure::usage_error(format!("no file is named, and there is neither ./{here} nor {installed}"))
+        .help("evenkeel check FILE; - reads standard input")
 }
 
 /// A file with its environment.

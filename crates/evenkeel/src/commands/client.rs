@@ -1,58 +1,122 @@
-//! How does a command ask a running evenkeel? By the API of its admin: over its Unix socket, or over TCP with a token.
+//! The API of a running evenkeel, as commands use it: over the Unix socket of its admin, or over TCP with a token.
 
-use crate::arguments::Where;
-use crate::commands::check::read;
-use crate::failure::{Failure, color, reason};
+use crate::arguments::{At, Where};
+use crate::commands::place;
+use crate::failure::{Failure, reason};
 use bytes::Bytes;
 use evenkeel_admin::api::problem::{Problem, WRONG_CONFIG};
-use evenkeel_config::{Outcome, render_text};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::handshake;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, IF_MATCH};
-use hyper::http::request::Builder;
-use hyper::{Method, Request, Response};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, IF_MATCH};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
-use std::path::{Path, PathBuf};
+use std::cell::RefCell;
+use std::io::{self, ErrorKind, IsTerminal};
+use std::path::PathBuf;
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
 
-/// What is said of an answer that makes no sense.
+/// Reason that is given for an answer that makes no sense.
 const OTHER: &str = "the answer is not one of an evenkeel of this version";
 
-/// Where the evenkeel is that is asked.
+/// Variable of the environment with the token for an address over TCP. Not an argument: any user of the machine can read those.
+const TOKEN: &str = "EVENKEEL_TOKEN";
+
+/// A running evenkeel, to be asked.
 pub struct Client {
     at: At,
-    token: Option<String>,
+    token: RefCell<Option<String>>,
+    /// True if a person can be asked for a token.
+    may_prompt: bool,
     runtime: Runtime,
 }
 
-enum At {
-    Socket(PathBuf),
-    Address(String),
+/// A request that may have to be sent twice.
+struct Sent<'a> {
+    method: &'a Method,
+    path: &'a str,
+    fields: HeaderMap,
+    body: String,
+    names: Option<Renamed>,
+}
+
+/// A file that the other side knows by another name.
+#[derive(Clone, Debug)]
+pub struct Renamed {
+    /// Name that the running process uses.
+    pub from: String,
+    /// Name on the command line.
+    pub to: String,
+}
+
+impl Renamed {
+    /// Diagnostics with the name that the file has here.
+    pub fn text(&self, text: &str) -> String {
+        let line = |line: &str| {
+            let (margin, place) = line.split_once("--> ")?;
+            let rest = place.strip_prefix(&self.from).filter(|rest| rest.is_empty() || rest.starts_with(':'))?;
+            margin.trim().is_empty().then(|| format!("{margin}--> {}{rest}\n", self.to))
+        };
+        text.lines().map(|same| line(same).unwrap_or_else(|| format!("{same}\n"))).collect()
+    }
+}
+
+impl Sent<'_> {
+    fn new<'a>(method: &'a Method, path: &'a str) -> Sent<'a> {
+        Sent { method, path, fields: HeaderMap::new(), body: String::new(), names: None }
+    }
+
+    /// Adds a body of this media type, which the API demands to be named.
+    fn body(mut self, kind: &'static str, body: Option<String>) -> Self {
+        if let Some(body) = body {
+            self.fields.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+            self.body = body;
+        }
+        self
+    }
+
+    /// Has it refused if another version is there by now.
+    fn unless_changed(mut self, version: &str) -> Self {
+        // A version comes from a field of a response.
+        self.fields.extend(HeaderValue::from_str(version).map(|version| (IF_MATCH, version)));
+        self
+    }
 }
 
 impl Client {
-    /// As the arguments say.
+    /// Finds the evenkeel that the arguments mean.
     ///
     /// # Errors
-    /// They name a file that cannot be used.
+    /// There is none, or a file cannot be used.
     pub fn new(place: &Where) -> Result<Client, Failure> {
-        let at = match (&place.admin, &place.config) {
-            (Some(address), _) => At::Address(address.clone()),
-            (None, Some(file)) => At::Socket(socket_of(file)?),
-            (None, None) => At::Socket(place.socket.clone()),
-        };
         let token = |file: &PathBuf| {
             let text = std::fs::read_to_string(file).map(|text| text.trim().to_owned());
             text.map_err(|error| Failure::running(format!("cannot read {}: {}", file.display(), reason(&error))))
         };
         let token = place.token_file.as_ref().map(token).transpose()?;
+        let token = token.or_else(|| std::env::var(TOKEN).ok().filter(|token| !token.is_empty()));
+        let may_prompt = io::stdin().is_terminal() && io::stderr().is_terminal();
+        Ok(Client { token: RefCell::new(token), may_prompt, ..Client::at(place::find(place)?)? })
+    }
+
+    /// A client of this address, without a token.
+    ///
+    /// # Errors
+    /// The process has no descriptors left.
+    pub fn at(at: At) -> Result<Client, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::running(format!("cannot make an event loop: {error}")))?;
-        Ok(Client { at, token, runtime })
+        Ok(Client { at, token: RefCell::default(), may_prompt: false, runtime })
+    }
+
+    /// Has no person asked for a token.
+    #[must_use]
+    pub fn quiet(self) -> Client {
+        Client { may_prompt: false, ..self }
     }
 
     /// Reads what is at this path.
@@ -72,25 +136,39 @@ impl Client {
         serde_json::from_str(&text).map_err(|_| self.failed(OTHER))
     }
 
-    /// The same, with the answer as it came.
+    /// Asks for a change, and returns the answer as it came.
     ///
     /// # Errors
     /// There is no answer, or it is a problem.
     pub fn text(&self, method: &Method, path: &str, body: Option<String>) -> Result<String, Failure> {
-        let mut request = Request::builder().method(method).uri(path).header(ACCEPT, "application/json");
-        if body.is_some() {
-            request = request.header(CONTENT_TYPE, "application/json");
-        }
-        self.answer(request, body.unwrap_or_default())
+        self.answer(&Sent::new(method, path).body("application/json", body))
     }
 
-    /// Asks for something with the text of a configuration, if this generation runs.
+    /// Reads what is at this path, if the answer comes within this time.
     ///
     /// # Errors
     /// There is no answer, or it is a problem.
-    pub fn propose<T: DeserializeOwned>(&self, path: &str, generation: u64, text: String) -> Result<T, Failure> {
-        let request = Request::builder().method(Method::POST).uri(path).header(IF_MATCH, format!("\"{generation}\""));
-        let text = self.answer(request.header(CONTENT_TYPE, "application/toml"), text)?;
+    pub fn get_within<T: DeserializeOwned>(&self, path: &str, patience: Duration) -> Result<T, Failure> {
+        let sent = Sent::new(&Method::GET, path);
+        let answer = self.runtime.block_on(async { tokio::time::timeout(patience, self.exchange_text(&sent)).await });
+        let (_, text) = answer.map_err(|_| self.failed(&format!("no answer within {patience:?}")))??;
+        serde_json::from_str(&text).map_err(|_| self.failed(OTHER))
+    }
+
+    /// Asks for something with the text of a configuration, if this generation runs. `names`: of its file, there and here.
+    ///
+    /// # Errors
+    /// There is no answer, or it is a problem.
+    pub fn propose<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        generation: u64,
+        text: String,
+        names: Renamed,
+    ) -> Result<T, Failure> {
+        let mut sent = Sent::new(&Method::POST, path).body("application/toml", Some(text));
+        sent.names = Some(names);
+        let text = self.answer(&sent.unless_changed(&format!("\"{generation}\"")))?;
         serde_json::from_str(&text).map_err(|_| self.failed(OTHER))
     }
 
@@ -105,23 +183,39 @@ impl Client {
         body: Option<String>,
         version: &str,
     ) -> Result<T, Failure> {
-        let mut request = Request::builder().method(method).uri(path).header(IF_MATCH, version);
-        if body.is_some() {
-            request = request.header(CONTENT_TYPE, "application/json");
-        }
-        let text = self.answer(request, body.unwrap_or_default())?;
+        let text = self.answer(&Sent::new(method, path).body("application/json", body).unless_changed(version))?;
         serde_json::from_str(&text).map_err(|_| self.failed(OTHER))
     }
 
-    fn answer(&self, request: Builder, body: String) -> Result<String, Failure> {
-        self.runtime.block_on(async {
-            let response = self.send(request, body).await?;
-            let status = response.status();
-            let body =
-                response.into_body().collect().await.map_err(|error| self.failed(&error.to_string()))?.to_bytes();
-            let text = String::from_utf8_lossy(&body).into_owned();
-            if status.is_success() { Ok(text) } else { Err(self.problem(&text)) }
-        })
+    fn answer(&self, sent: &Sent<'_>) -> Result<String, Failure> {
+        let (mut status, mut text) = self.runtime.block_on(self.exchange_text(sent))?;
+        if self.needs_token(status) && self.prompt()? {
+            (status, text) = self.runtime.block_on(self.exchange_text(sent))?;
+        }
+        if status.is_success() { Ok(text) } else { Err(self.problem(status, &text, sent.names.as_ref())) }
+    }
+
+    async fn exchange_text(&self, sent: &Sent<'_>) -> Result<(StatusCode, String), Failure> {
+        let response = self.send(sent, "application/json").await?;
+        let status = response.status();
+        let body = response.into_body().collect().await.map_err(|error| self.failed(&error.to_string()))?.to_bytes();
+        Ok((status, String::from_utf8_lossy(&body).into_owned()))
+    }
+
+    /// True if the other side wants a token, and has got none.
+    fn needs_token(&self, status: StatusCode) -> bool {
+        let refused = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&status);
+        refused && matches!(self.at, At::Address(_)) && self.token.borrow().is_none()
+    }
+
+    /// Asks the person at the terminal for the token; true if there is one and it was typed.
+    fn prompt(&self) -> Result<bool, Failure> {
+        let (At::Address(address), true) = (&self.at, self.may_prompt) else { return Ok(false) };
+        let typed = rpassword::prompt_password(format!("Token for {address}: "));
+        let typed = typed.map_err(|error| Failure::running(format!("cannot ask for a token: {}", reason(&error))))?;
+        let token = typed.trim();
+        *self.token.borrow_mut() = (!token.is_empty()).then(|| token.to_owned());
+        Ok(!token.is_empty())
     }
 
     /// Follows what is at this path: gives each event's data to `take`, until the other side ends, or `take` wants no more.
@@ -129,39 +223,55 @@ impl Client {
     /// # Errors
     /// There is no answer, or it is a problem.
     pub fn follow(&self, path: &str, mut take: impl FnMut(&str) -> bool) -> Result<(), Failure> {
-        self.runtime.block_on(async {
-            let request = Request::builder().uri(path).header(ACCEPT, "text/event-stream");
-            let response = self.send(request, String::new()).await?;
-            let status = response.status();
-            let mut body = response.into_body();
-            let mut held = Vec::new();
-            while let Some(frame) = body.frame().await {
-                let Ok(data) = frame.map_err(|error| self.failed(&error.to_string()))?.into_data() else { continue };
-                held.extend_from_slice(&data);
-                while let Some(end) = held.iter().position(|&byte| byte == b'\n').filter(|_| status.is_success()) {
-                    let line: Vec<u8> = held.drain(..=end).collect();
-                    if let Some(data) = line.strip_prefix(b"data:")
-                        && !take(String::from_utf8_lossy(data).trim())
-                    {
-                        return Ok(());
-                    }
-                }
-            }
-            if status.is_success() { Ok(()) } else { Err(self.problem(&String::from_utf8_lossy(&held))) }
-        })
+        let sent = Sent::new(&Method::GET, path);
+        let (status, held) = self.runtime.block_on(self.stream(&sent, &mut take))?;
+        let (status, held) = match self.needs_token(status) && self.prompt()? {
+            true => self.runtime.block_on(self.stream(&sent, &mut take))?,
+            false => (status, held),
+        };
+        if status.is_success() { Ok(()) } else { Err(self.problem(status, &String::from_utf8_lossy(&held), None)) }
     }
 
-    async fn send(&self, mut request: Builder, body: String) -> Result<Response<Incoming>, Failure> {
-        if let Some(token) = &self.token {
+    /// Returns the status, and all that was not taken.
+    async fn stream(
+        &self,
+        sent: &Sent<'_>,
+        take: &mut impl FnMut(&str) -> bool,
+    ) -> Result<(StatusCode, Vec<u8>), Failure> {
+        let response = self.send(sent, "text/event-stream").await?;
+        let status = response.status();
+        let mut body = response.into_body();
+        let mut held = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame.map_err(|error| self.failed(&error.to_string()))?.into_data() else { continue };
+            held.extend_from_slice(&data);
+            while let Some(end) = held.iter().position(|&byte| byte == b'\n').filter(|_| status.is_success()) {
+                let line: Vec<u8> = held.drain(..=end).collect();
+                if let Some(data) = line.strip_prefix(b"data:")
+                    && !take(String::from_utf8_lossy(data).trim())
+                {
+                    return Ok((status, held));
+                }
+            }
+        }
+        Ok((status, held))
+    }
+
+    async fn send(&self, sent: &Sent<'_>, accept: &str) -> Result<Response<Incoming>, Failure> {
+        let mut request = Request::builder().method(sent.method).uri(sent.path).header(ACCEPT, accept);
+        if let Some(fields) = request.headers_mut() {
+            fields.extend(sent.fields.clone());
+        }
+        if let Some(token) = &*self.token.borrow() {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
         let host = match &self.at {
             At::Socket(_) => "localhost",
             At::Address(address) => address,
         };
-        let request = request.header(HOST, host).body(Full::new(Bytes::from(body)));
+        let request = request.header(HOST, host).body(Full::new(Bytes::from(sent.body.clone())));
         let request = request.map_err(|error| self.failed(&error.to_string()))?;
-        let cannot = |error: std::io::Error| self.failed(&reason(&error));
+        let cannot = |error: io::Error| self.cannot_connect(&error);
         match &self.at {
             At::Socket(path) => self.exchange(UnixStream::connect(path).await.map_err(cannot)?, request).await,
             At::Address(address) => self.exchange(TcpStream::connect(address).await.map_err(cannot)?, request).await,
@@ -188,33 +298,39 @@ impl Client {
         Failure::running(format!("cannot ask at {at}: {why}"))
     }
 
-    fn problem(&self, text: &str) -> Failure {
+    fn cannot_connect(&self, error: &io::Error) -> Failure {
+        let failure = self.failed(&reason(error));
+        match (&self.at, error.kind()) {
+            (At::Socket(_), ErrorKind::PermissionDenied) => failure.help(place::OTHER_USER),
+            (At::Socket(_), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+                failure.help("no evenkeel listens there: without --admin, the one that runs on this machine is asked")
+            }
+            (At::Address(_), ErrorKind::ConnectionRefused) => failure.help(
+                "nothing listens there: evenkeel run --admin :9900, or [admin] http = { bind = \"127.0.0.1:9900\" }, does",
+            ),
+            _ => failure,
+        }
+    }
+
+    fn problem(&self, status: StatusCode, text: &str, names: Option<&Renamed>) -> Failure {
         match serde_json::from_str::<Problem>(text) {
             Ok(problem) if problem.code == WRONG_CONFIG => {
-                eprint!("{}", problem.detail);
+                eprint!("{}", names.map_or(problem.detail.clone(), |names| names.text(&problem.detail)));
                 Failure::config()
             }
-            Ok(problem) => Failure::running(problem.detail.trim_end()),
+            Ok(problem) => {
+                let failure = Failure::running(problem.detail.trim_end());
+                match (status, self.token.borrow().is_some()) {
+                    (StatusCode::UNAUTHORIZED, true) => failure.help(
+                        "the token is the content of the file that admin.http.write_token names; read_token, to read only",
+                    ),
+                    (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, false) if matches!(self.at, At::Address(_)) => {
+                        failure.help(format!("name a token: --token-file FILE, or {TOKEN} in the environment"))
+                    }
+                    _ => failure,
+                }
+            }
             Err(_) => self.failed(text.trim()),
         }
     }
-}
-
-/// Where the evenkeel that runs this file listens for such questions.
-///
-/// # Errors
-/// The file is wrong, or names no socket.
-pub fn socket_of(file: &Path) -> Result<PathBuf, Failure> {
-    let Outcome { plan, diagnostics } = read(file);
-    let Some(plan) = plan else {
-        eprint!("{}", render_text(&diagnostics, color()));
-        return Err(Failure::config());
-    };
-    plan.admin.and_then(|admin| admin.socket).ok_or_else(|| {
-        Failure::running(format!(
-            "{} has no socket to ask at: add [admin] with bind = \"unix:/run/evenkeel/admin.sock\"; until then, \
-             SIGHUP does the same as a reload",
-            file.display()
-        ))
-    })
 }

@@ -1,7 +1,7 @@
-//! What completes in a shell? What clap knows, and the names that a running evenkeel has: it is asked as the command line says that
-//! is being typed, and if it does not answer at once, there are none.
+//! Completion in a shell: words that clap knows, and names that the running evenkeel has to which the typed command line leads. If
+//! it does not answer at once, there are no names.
 
-use crate::arguments::{Arguments, Where};
+use crate::arguments::{Arguments, Where, admin_address};
 use crate::commands::check::read;
 use crate::commands::client::Client;
 use crate::failure::Failure;
@@ -14,14 +14,14 @@ use evenkeel_view::config::Revision;
 use evenkeel_view::served::Route;
 use evenkeel_view::{Pool, Status};
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// By which shells ask.
+/// Variable of the environment by which shells ask.
 const VARIABLE: &str = "EVENKEEL_COMPLETE";
 
-/// How long a running evenkeel may take: a person waits.
+/// Time in which a running evenkeel has to answer: a person waits.
 const PATIENCE: Duration = Duration::from_millis(300);
 
 /// Names that a running evenkeel has.
@@ -73,7 +73,7 @@ fn pools(client: &Client) -> Result<Vec<String>, Failure> {
     Ok(client.get::<Vec<Pool>>("/v1/pools")?.into_iter().map(|pool| pool.name).collect())
 }
 
-/// Those of the pools that the command line names, or of all.
+/// Endpoints of the pools that the command line names, or of all.
 fn endpoints(client: &Client) -> Result<Vec<String>, Failure> {
     let pools: Vec<Pool> = client.get("/v1/pools")?;
     let words = words();
@@ -99,10 +99,14 @@ fn generations(client: &Client) -> Result<Vec<String>, Failure> {
 }
 
 fn candidates(names: Names, typed: &OsStr) -> Vec<CompletionCandidate> {
-    let Some(place) = place(&words()) else { return Vec::new() };
+    let place = place(&words());
+    // Complaints about a file are not for a line that is being typed.
+    if place.config.as_ref().is_some_and(|file| read(file).plan.is_none()) {
+        return Vec::new();
+    }
     let (tell, told) = channel();
     // It ends with the process if it is too slow.
-    std::thread::spawn(move || tell.send(Client::new(&place).and_then(|client| names(&client))));
+    std::thread::spawn(move || tell.send(Client::new(&place).and_then(|client| names(&client.quiet()))));
     let names = told.recv_timeout(PATIENCE).ok().and_then(Result::ok).unwrap_or_default();
     let typed = typed.to_string_lossy();
     names.into_iter().filter(|name| name.starts_with(&*typed)).map(CompletionCandidate::new).collect()
@@ -114,37 +118,38 @@ fn words() -> Vec<String> {
     words.collect()
 }
 
-/// Where the command line says that the running evenkeel is.
-fn place(words: &[String]) -> Option<Where> {
+/// The place that the command line names.
+fn place(words: &[String]) -> Where {
     let value = |names: &[&str]| {
         let at = words.iter().position(|word| names.contains(&word.as_str()));
         let joined = || words.iter().find_map(|word| word.strip_prefix(names[0])?.strip_prefix('='));
         at.and_then(|at| words.get(at + 1)).map(String::as_str).or_else(joined)
     };
-    let socket = match (value(&["--socket"]), value(&["--config", "-c"])) {
-        (Some(socket), _) => PathBuf::from(socket),
-        // What is wrong with it is not for now.
-        (None, Some(file)) => read(Path::new(file)).plan?.admin?.socket?,
-        (None, None) => PathBuf::from(Where::SOCKET),
-    };
-    let token_file = value(&["--token-file"]).map(PathBuf::from);
-    Some(Where { config: None, socket, admin: value(&["--admin"]).map(str::to_owned), token_file })
+    let path = |names: &[&str]| value(names).map(PathBuf::from);
+    Where {
+        config: path(&["--config", "-c"]),
+        admin: value(&["--admin"]).and_then(|text| admin_address(text).ok()),
+        socket: path(&["--socket"]),
+        token_file: path(&["--token-file"]),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arguments::At;
 
     #[test]
     fn a_command_line_says_where_to_ask() {
         let place = |line: &str| place(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
-        let socket = |line| place(line).map(|place| place.socket.display().to_string());
-        assert_eq!(socket("evenkeel drain shop").as_deref(), Some(Where::SOCKET));
+        let socket = |line| place(line).socket.map(|socket| socket.display().to_string());
+        assert_eq!(socket("evenkeel drain shop"), None);
         assert_eq!(socket("evenkeel drain --socket /a shop").as_deref(), Some("/a"));
         assert_eq!(socket("evenkeel drain --socket=/b shop").as_deref(), Some("/b"));
-        assert_eq!(socket("evenkeel drain -c /no/such.toml shop"), None);
-        let tcp = place("evenkeel drain --admin 127.0.0.1:9900 --token-file t shop").expect("a place");
-        assert_eq!((tcp.admin.as_deref(), tcp.token_file), (Some("127.0.0.1:9900"), Some("t".into())));
+        assert_eq!(place("evenkeel drain -c /no/such.toml shop").config, Some("/no/such.toml".into()));
+        let tcp = place("evenkeel drain --admin 127.0.0.1:9900 --token-file t shop");
+        assert_eq!((tcp.admin, tcp.token_file), (Some(At::Address("127.0.0.1:9900".into())), Some("t".into())));
+        assert_eq!(place("evenkeel drain --admin=unix:/a shop").admin, Some(At::Socket("/a".into())));
     }
 
     #[test]

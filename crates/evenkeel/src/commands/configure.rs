@@ -1,15 +1,17 @@
-//! How is a running evenkeel given another configuration? By its file, by another one, or by one that ran before.
+//! Commands that give a running evenkeel another configuration: its file again, another file, or one that ran before.
 
 use crate::arguments::{Apply, History, Reload, Rollback, Where};
-use crate::commands::client::Client;
+use crate::commands::check::STDIN;
+use crate::commands::client::{Client, Renamed};
 use crate::failure::{Failure, reason};
 use crate::output::{print, table};
 use evenkeel_view::config::{Config, Outcome, Revision};
 use evenkeel_view::words::{ago, unix_ms};
 use hyper::Method;
 use serde_json::json;
-use std::fs;
+use std::path::Path;
 use std::time::SystemTime;
+use std::{fs, io};
 
 /// Runs `evenkeel reload`.
 pub fn reload(arguments: &Reload) -> Result<(), Failure> {
@@ -18,14 +20,29 @@ pub fn reload(arguments: &Reload) -> Result<(), Failure> {
 
 /// Runs `evenkeel config apply`.
 pub fn apply(arguments: &Apply) -> Result<(), Failure> {
-    let file = &arguments.file;
-    let text = fs::read_to_string(file)
-        .map_err(|error| Failure::running(format!("cannot read {}: {}", file.display(), reason(&error))))?;
+    let (text, name) = text(&arguments.file)?;
     let client = Client::new(&arguments.place)?;
-    let running: Config = client.get("/v1/config")?;
+    let running = client.get::<Config>("/v1/config")?.running;
     let path = if arguments.dry_run { "/v1/config?dry_run=true" } else { "/v1/config" };
-    done(&client.propose(path, running.running.generation, text)?, arguments.json)?;
+    // The process reads the text as if it were in its own file.
+    let names = Renamed { from: running.file.unwrap_or_else(|| "(typed)".to_owned()), to: name };
+    let mut outcome: Outcome = client.propose(path, running.generation, text, names.clone())?;
+    outcome.text = names.text(&outcome.text);
+    for diagnostic in outcome.diagnostics.iter_mut().filter(|diagnostic| diagnostic.file == names.from) {
+        diagnostic.file.clone_from(&names.to);
+    }
+    done(&outcome, arguments.json)?;
     if arguments.save { saved(&client, arguments.json) } else { Ok(()) }
+}
+
+/// The text of a file, or of standard input for `-`, and its name.
+fn text(file: &Path) -> Result<(String, String), Failure> {
+    let (read, name) = match file.as_os_str() == "-" {
+        true => (io::read_to_string(io::stdin()), STDIN.to_owned()),
+        false => (fs::read_to_string(file), file.display().to_string()),
+    };
+    let text = read.map_err(|error| Failure::running(format!("cannot read {name}: {}", reason(&error))))?;
+    Ok((text, name))
 }
 
 /// Runs `evenkeel config rollback`.
@@ -45,7 +62,7 @@ fn saved(client: &Client, json: bool) -> Result<(), Failure> {
     done(&client.ask(&Method::POST, "/v1/config/save", None)?, json)
 }
 
-/// Says what became of it.
+/// Prints what became of it.
 fn done(outcome: &Outcome, json: bool) -> Result<(), Failure> {
     if json {
         return print(&(serde_json::to_string(outcome).unwrap_or_default() + "\n"));

@@ -1,5 +1,5 @@
-//! Why did a request go there, where would one go, and what would other algorithms have done? Asked of a running evenkeel, for
-//! people or as JSON.
+//! `evenkeel explain` and `evenkeel shadow`: reasons for the pick of a request, the pick of a described one, and predictions for
+//! other algorithms; for people or as JSON.
 
 use super::client::Client;
 use crate::arguments::{self, Explain};
@@ -15,10 +15,10 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// How often it is looked whether the next request has come.
+/// Time between two looks whether the next request has come.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// How many are listed.
+/// Requests that are listed at most.
 const LISTED: usize = 20;
 
 /// Runs `evenkeel explain`.

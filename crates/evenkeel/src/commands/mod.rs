@@ -1,4 +1,4 @@
-//! What can evenkeel be asked to do? Each subcommand has a file.
+//! Subcommands, each in a file; and [`client`], by which they ask a running evenkeel, and [`place`], where that is.
 
 pub mod algorithms;
 pub mod check;
@@ -8,6 +8,7 @@ pub mod configure;
 pub mod demo;
 pub mod explain;
 pub mod manual;
+pub mod place;
 pub mod reference;
 pub mod replay;
 pub mod run;

@@ -1,4 +1,4 @@
-//! Which pages are made of tables? The configuration, its schema, and the metrics, as docs/reference has them.
+//! Pages that are generated from tables: the configuration, its schema, and the metrics, as in docs/reference.
 
 use crate::arguments::{Config, ConfigPage};
 use crate::commands::{configure, running};
@@ -83,7 +83,7 @@ pub fn metrics() -> Result<(), Failure> {
     print(&page(&families))
 }
 
-/// One metric as it is served.
+/// A metric as it is served.
 #[derive(Debug, Default, PartialEq)]
 struct Family<'a> {
     name: &'a str,

@@ -1,4 +1,4 @@
-//! Does the core make the same picks again? Reads a journal and says so, or shows the first pick that differs.
+//! `evenkeel replay`: reads a journal, repeats its picks, and shows the first one that differs.
 
 use crate::arguments::Replay;
 use crate::failure::{Failure, reason};

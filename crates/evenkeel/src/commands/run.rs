@@ -1,6 +1,7 @@
-//! How does it come up? From arguments or a file to a plan, and from the plan to a running proxy.
+//! `evenkeel run`: from arguments or a file to a plan, and from the plan to a running proxy.
 
 use crate::arguments::{Run, everywhere};
+use crate::commands::check::{DEFAULTS, default_file};
 use crate::configured::Configured;
 use crate::failure::{Failure, color};
 use crate::greeting::{self, Greeting};
@@ -9,12 +10,13 @@ use crate::output::print;
 use crate::serve::Serving;
 use crate::signals::Signals;
 use crate::window::state;
-use crate::{log, reach};
+use crate::{log, offered, reach};
 use evenkeel_config::plan::{Admin, AdminHttp};
 use evenkeel_config::{Outcome, Plan, render_text};
 use evenkeel_discovery::providers::file::File;
 use evenkeel_discovery::providers::revisions::Handed;
 use evenkeel_net::inherit::Inherited;
+use std::path::PathBuf;
 
 /// The port when none is given, as in most tutorials: no other service has it, and no privilege is needed.
 const PORT: &str = "8080";
@@ -26,33 +28,70 @@ pub fn run(arguments: &Run) -> Result<(), Failure> {
     let handed = state::configuration().map_err(|error| {
         Failure::running(format!("the process before has handed over a configuration that cannot be read: {error}"))
     })?;
-    let mut file = arguments.config.as_deref().map(File::new);
+    let mut file = file(arguments)?.as_deref().map(File::new);
     let (plan, wanted) = plan(arguments, file.as_mut(), handed.as_ref())?;
     if arguments.print_config {
-        return print(&plan.to_toml());
+        return print(&match file {
+            Some(_) => plan.to_toml_with_secrets(),
+            None => typed(plan),
+        });
     }
     log::start(plan.runtime.log);
     let origin = file.map_or(Origin::Addresses, |file| Origin::File(Box::new((file, wanted))));
     serve(plan, origin, handed, inherited, |_| {})
 }
 
-/// Where a plan comes from.
+/// The configuration file: the one that is named, or without addresses the one that is found.
+fn file(arguments: &Run) -> Result<Option<PathBuf>, Failure> {
+    if arguments.config.is_some() || !arguments.endpoints.is_empty() {
+        return Ok(arguments.config.clone());
+    }
+    let none = || {
+        let [here, installed] = DEFAULTS;
+        Failure::usage_error(format!(
+            "nothing to run: no address, no file, and neither ./{here} nor {installed} is there"
+        ))
+        .help("evenkeel run ADDR..., as evenkeel run 127.0.0.1:8081 127.0.0.1:8082, or evenkeel run -c FILE")
+    };
+    default_file().map(Some).ok_or_else(none)
+}
+
+/// The file for a plan of addresses: with the dashboard that a process would offer, and why it differs from the defaults.
+fn typed(mut plan: Plan) -> String {
+    offered::preview(&mut plan);
+    let mut text =
+        String::from("# Commands find the process by its Unix socket. `evenkeel config reference` lists every key.\n");
+    for line in plan.to_toml().lines() {
+        text += line;
+        text += match line {
+            _ if line.starts_with("http = ") => {
+                " # the dashboard; with write_token = \"FILE\" things can be changed there"
+            }
+            "errors = \"detailed\"" => " # clients read why a request failed; \"terse\" without this line",
+            _ => "",
+        };
+        text.push('\n');
+    }
+    text
+}
+
+/// Origin of a plan that is to run.
 pub enum Origin {
     /// A file, which can be read again, and the plan that it gave.
     File(Box<(File, Plan)>),
     /// Addresses on the command line.
     Addresses,
-    /// The demo.
+    /// The comparison of `evenkeel demo`.
     Demo,
 }
 
 impl Origin {
-    /// What people are told about it.
+    /// Text about it for people.
     fn config(&self) -> String {
         match self {
             Origin::File(from) => from.0.path().unwrap_or("".as_ref()).display().to_string(),
             Origin::Addresses => "the same command with --print-config > evenkeel.toml writes it as a file".to_string(),
-            Origin::Demo => "evenkeel config reference says what a file can set".to_string(),
+            Origin::Demo => "evenkeel config reference lists what a file can set".to_string(),
         }
     }
 }
@@ -72,8 +111,8 @@ pub fn serve(
         // Before the process can be seen: a signal may come as soon as it is.
         let signals = Signals::catch().await.map_err(|e| Failure::running(format!("cannot catch signals: {e}")))?;
         let config = origin.config();
-        // Who types addresses wants to know whether they are right. What a file names gets requests and checks, and nothing
-        // else that was not asked for.
+        // Typed addresses may be wrong, so they are tried. Those in a file get requests and checks, and nothing else that was not
+        // asked for.
         let tries = matches!(origin, Origin::Addresses);
         let (file, wanted, offered) = match origin {
             // A file says itself what there is to see, and who may change what.
@@ -88,7 +127,8 @@ pub fn serve(
         let (plan, workers) = (serving.runtime().now().plan_as_found(), serving.runtime().workers());
         let tried = if tries { Some(reach::try_each(&plan).await) } else { None };
         let unresolved = serving.discovery().unresolved();
-        greeting::say(&Greeting { plan: &plan, workers, tried, unresolved, config: &config, password });
+        let socket = serving.socket();
+        greeting::say(&Greeting { plan: &plan, workers, tried, unresolved, config: &config, socket, password });
         then(&serving);
         serving.until_told(signals).await
     })
@@ -107,14 +147,13 @@ fn plan(arguments: &Run, file: Option<&mut File>, handed: Option<&Handed>) -> Re
         }
     };
     eprint!("{}", render_text(&diagnostics, color()));
-    let wrong = if arguments.config.is_some() { Failure::config } else { Failure::usage };
+    let wrong = if arguments.endpoints.is_empty() { Failure::config } else { Failure::usage };
     let wanted = plan.ok_or_else(wrong)?;
     let mut plan = wanted.clone();
     if let Some(admin) = &arguments.admin {
         // clap had it checked.
         let bind = admin.parse().map_err(|_| Failure::running(format!("--admin {admin} is no address")))?;
-        let http = AdminHttp::at(bind);
-        plan.admin = Some(Admin { http: Some(http), socket: None });
+        plan.admin = Some(Admin { http: Some(AdminHttp::at(bind)), ..Admin::default() });
     }
     Ok((plan, wanted))
 }

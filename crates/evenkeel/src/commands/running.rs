@@ -1,4 +1,4 @@
-//! Which configuration runs, and what would another file change? As the running evenkeel says it, beside what the file says.
+//! Commands that show the configuration of a running evenkeel, and compare it with a file.
 
 use crate::arguments::{ConfigDiff, ConfigShow};
 use crate::commands::check::read;
@@ -18,9 +18,8 @@ pub fn show(arguments: &ConfigShow) -> Result<(), Failure> {
         false => print(&config.text),
         true => {
             let refused = || {
-                Failure::running(
-                    "the text as it was written is shown to those who may change it: name a token that may",
-                )
+                Failure::running("the text as it was written is shown only to clients that may change it")
+                    .help("name the token of admin.http.write_token: --token-file FILE")
             };
             print_as_it_is(&config.source.ok_or_else(refused)?).map(drop)
         }
@@ -49,7 +48,7 @@ pub fn diff(arguments: &ConfigDiff) -> Result<(), Failure> {
     if lines.is_empty() { Ok(()) } else { Err(Failure::otherwise()) }
 }
 
-/// Whether it only says that an endpoint is in no file, which is so of those that were discovered.
+/// True if a line is only about an endpoint that is in no file, as discovered ones are.
 fn is_of_discovery(line: &str, wanted: &Plan) -> bool {
     let discovering = wanted.pools.iter().filter(|pool| pool.discover.is_some());
     let mut left = discovering.filter_map(|pool| line.strip_prefix(&format!("pool {}: endpoint ", pool.name)));

@@ -1,4 +1,4 @@
-//! What would happen? Reads a scenario, runs it on every core, and says what came out.
+//! `evenkeel sim`: reads a scenario, runs it on every core, and prints the results.
 
 use crate::arguments::{Policies, Sim};
 use crate::commands::check;

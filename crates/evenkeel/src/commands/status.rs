@@ -1,4 +1,4 @@
-//! What is the state of the pools? As a table for people, or as the API says it.
+//! `evenkeel status`: the state of the pools, as a table for people or as the JSON of the API.
 
 use crate::arguments::Status as Arguments;
 use crate::commands::client::Client;
@@ -10,7 +10,7 @@ use hyper::Method;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// How often a table that is watched is drawn.
+/// Time between two drawings of a table that is watched.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Runs `evenkeel status`.

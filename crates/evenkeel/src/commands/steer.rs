@@ -1,11 +1,11 @@
-//! What may an operator change of a running evenkeel? What counts for an endpoint, until it is taken back.
+//! Commands that change endpoints of a running evenkeel, start its successor, open its logs again, or print its events.
 
-use crate::arguments::{At, Drain, Events, Reopen, Upgrade, Weight};
+use crate::arguments::{Chosen, Drain, Drained, Events, Reopen, Upgrade, Verb, Weight};
 use crate::commands::client::Client;
 use crate::failure::Failure;
 use crate::output::{print, print_more};
 use evenkeel_view::words::{ago, escaped, unix_ms};
-use evenkeel_view::{Endpoint, Event};
+use evenkeel_view::{Endpoint, Event, Pool};
 use hyper::Method;
 use serde_json::{Value, json};
 use std::time::SystemTime;
@@ -13,28 +13,50 @@ use std::time::SystemTime;
 /// Runs `evenkeel drain`.
 pub fn drain(arguments: &Drain) -> Result<(), Failure> {
     let how = if arguments.now { "now" } else { "keep-sessions" };
-    order(&arguments.at, &json!({ "drain": how }))
+    let Drained { pool, endpoint, json, place } = &arguments.at;
+    let client = Client::new(place)?;
+    let drained = order(&client, (pool, endpoint.as_deref()), *json, &json!({ "drain": how }))?;
+    let mut pools: Vec<&str> = drained.iter().map(|(pool, _)| pool.as_str()).collect();
+    pools.dedup();
+    for name in pools {
+        let pool: Pool = client.get(&format!("/v1/pools/{}", escaped(name)))?;
+        let is_drained = |endpoint: &Endpoint| endpoint.order.as_ref().is_some_and(|order| order.drain.is_some());
+        if !pool.endpoints.is_empty() && pool.endpoints.iter().all(is_drained) {
+            eprintln!(
+                "note: every endpoint of pool \"{name}\" is drained: it serves no new requests until one is undrained"
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Runs `evenkeel undrain`.
-pub fn undrain(at: &At) -> Result<(), Failure> {
-    order(at, &json!({ "drain": null }))
+pub fn undrain(Drained { pool, endpoint, json, place }: &Drained) -> Result<(), Failure> {
+    order(&Client::new(place)?, (pool, endpoint.as_deref()), *json, &json!({ "drain": null })).map(drop)
 }
 
 /// Runs `evenkeel weight`.
 pub fn weight(arguments: &Weight) -> Result<(), Failure> {
-    order(&arguments.at, &json!({ "weight": arguments.weight }))
+    order_chosen(&arguments.at, &json!({ "weight": arguments.weight }))
 }
 
-/// Runs `evenkeel up`, `down` and `auto`. `health`: up, down, or as checks say.
-pub fn health(at: &At, health: Option<&str>) -> Result<(), Failure> {
-    order(at, &json!({ "health": health }))
+/// Runs `evenkeel endpoint`, and its verbs by themselves.
+pub fn endpoint(verb: &Verb) -> Result<(), Failure> {
+    match verb {
+        Verb::Up(chosen) => order_chosen(chosen, &json!({ "health": "up" })),
+        Verb::Down(chosen) => order_chosen(chosen, &json!({ "health": "down" })),
+        Verb::Auto(chosen) => order_chosen(chosen, &json!({ "health": null })),
+        Verb::Eject(chosen) => eject(chosen, "eject"),
+        Verb::Restore(chosen) => eject(chosen, "restore"),
+    }
 }
 
-/// Runs `evenkeel eject` and `restore`.
-pub fn eject(at: &At, out: bool) -> Result<(), Failure> {
-    let path = format!("{}/{}", path(at), if out { "eject" } else { "restore" });
-    done(at, &Client::new(&at.place)?.ask(&Method::POST, &path, None)?)
+fn eject(Chosen { pool, endpoint, json, place }: &Chosen, verb: &str) -> Result<(), Failure> {
+    let client = Client::new(place)?;
+    for (pool, endpoint) in chosen(&client, pool, Some(endpoint))? {
+        done(&pool, *json, &client.ask(&Method::POST, &format!("{}/{verb}", path(&pool, &endpoint)), None)?)?;
+    }
+    Ok(())
 }
 
 /// Runs `evenkeel events`.
@@ -65,22 +87,82 @@ pub fn reopen(arguments: &Reopen) -> Result<(), Failure> {
     print(&format!("{said}\n"))
 }
 
-fn path(at: &At) -> String {
-    format!("/v1/pools/{}/endpoints/{}", escaped(&at.pool), escaped(&at.endpoint))
+fn path(pool: &str, endpoint: &str) -> String {
+    format!("/v1/pools/{}/endpoints/{}", escaped(pool), escaped(endpoint))
 }
 
-fn order(at: &At, patch: &Value) -> Result<(), Failure> {
-    done(at, &Client::new(&at.place)?.ask(&Method::PATCH, &path(at), Some(patch.to_string()))?)
+fn order_chosen(Chosen { pool, endpoint, json, place }: &Chosen, patch: &Value) -> Result<(), Failure> {
+    order(&Client::new(place)?, (pool, Some(endpoint)), *json, patch).map(drop)
 }
 
-/// Says how the endpoint is now.
-fn done(at: &At, endpoint: &Endpoint) -> Result<(), Failure> {
-    if at.json {
+/// Changes the endpoints that are meant, prints each, and returns the names of their pools and theirs.
+fn order(
+    client: &Client,
+    (pool, endpoint): (&str, Option<&str>),
+    json: bool,
+    patch: &Value,
+) -> Result<Vec<(String, String)>, Failure> {
+    let all = chosen(client, pool, endpoint)?;
+    for (pool, endpoint) in &all {
+        done(pool, json, &client.ask(&Method::PATCH, &path(pool, endpoint), Some(patch.to_string()))?)?;
+    }
+    Ok(all)
+}
+
+/// The pools and endpoints that two words of a command line name.
+fn chosen(client: &Client, pool: &str, endpoint: Option<&str>) -> Result<Vec<(String, String)>, Failure> {
+    let is_pattern = |word: &str| word.contains(['*', '?']);
+    if let Some(endpoint) = endpoint.filter(|endpoint| !is_pattern(pool) && !is_pattern(endpoint)) {
+        // The process names those that there are.
+        return Ok(vec![(pool.to_owned(), endpoint.to_owned())]);
+    }
+    let pools: Vec<Pool> = client.get("/v1/pools")?;
+    let endpoints = |pool: &Pool, wanted: &str| -> Vec<(String, String)> {
+        let names = pool.endpoints.iter().map(|endpoint| &endpoint.name);
+        names.filter(|name| matches(wanted, name)).map(|name| (pool.name.clone(), name.clone())).collect()
+    };
+    let named: Vec<&Pool> = pools.iter().filter(|known| matches(pool, &known.name)).collect();
+    let found: Vec<_> = named.iter().flat_map(|named| endpoints(named, endpoint.unwrap_or("*"))).collect();
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let names = |of: &[&str]| of.iter().take(20).copied().collect::<Vec<_>>().join(", ");
+    if let ([first, ..], wanted) = (&named[..], endpoint.unwrap_or("*")) {
+        let known: Vec<&str> = first.endpoints.iter().map(|endpoint| &*endpoint.name).collect();
+        let problem = format!("no endpoint of pool \"{}\" matches \"{wanted}\"", first.name);
+        return Err(match known.is_empty() {
+            true => Failure::running(format!("pool \"{}\" has no endpoints", first.name)),
+            false => Failure::running(format!("{problem}; there are: {}", names(&known))),
+        });
+    }
+    let known: Vec<&str> = pools.iter().map(|pool| &*pool.name).collect();
+    let failure = Failure::running(format!("no pool is called \"{pool}\"; there are: {}", names(&known)));
+    Err(match pools.iter().find(|known| !endpoints(known, pool).is_empty()) {
+        Some(of) => failure.help(format!("pool \"{}\" has such endpoints: write {} '{pool}'", of.name, of.name)),
+        None => failure,
+    })
+}
+
+/// True if the pattern, in which `*` stands for any characters and `?` for one, is the whole name.
+fn matches(pattern: &str, name: &str) -> bool {
+    let Some(first) = pattern.chars().next() else { return name.is_empty() };
+    let rest = &pattern[first.len_utf8()..];
+    let mut chars = name.chars();
+    match first {
+        '*' => rest.is_empty() || name.char_indices().any(|(at, _)| matches(rest, &name[at..])) || matches(rest, ""),
+        '?' => chars.next().is_some() && matches(rest, chars.as_str()),
+        _ => chars.next() == Some(first) && matches(rest, chars.as_str()),
+    }
+}
+
+/// Prints the state of an endpoint.
+fn done(pool: &str, json: bool, endpoint: &Endpoint) -> Result<(), Failure> {
+    if json {
         return print(&(serde_json::to_string(endpoint).unwrap_or_default() + "\n"));
     }
     let Endpoint { name, state, reason, weight, in_flight, .. } = endpoint;
     let why = reason.as_ref().map_or(String::new(), |why| format!(" ({why})"));
-    let (pool, effective) = (&at.pool, (weight.effective * 100.0).round() / 100.0);
+    let effective = (weight.effective * 100.0).round() / 100.0;
     print(&format!(
         "{pool}  {name}  {state}{why}  weight {} -> {effective}  in flight {in_flight}\n",
         weight.configured
@@ -91,4 +173,26 @@ fn line(event: &Event, now_ms: u64) -> String {
     let by = event.by.as_ref().map_or(String::new(), |by| format!(" ({by})"));
     let (since, about) = (ago(now_ms.saturating_sub(event.at_ms)), event.about("  "));
     format!("{since:>7} ago  {about}  {}{by}\n", event.text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_is_the_whole_name() {
+        for (pattern, name, fits) in [
+            ("shop-*", "shop-1", true),
+            ("shop-*", "shop-", true),
+            ("shop-*", "a-shop-1", false),
+            ("*-a-*b", "x-a-y-ab", true),
+            ("*-a-*b", "x-a-y-ac", false),
+            ("shop-?", "shop-é", true),
+            ("shop-?", "shop-", false),
+            ("shop", "shop-1", false),
+            ("*", "", true),
+        ] {
+            assert_eq!(matches(pattern, name), fits, "{pattern} {name}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Which requests end now? A line for each, or the JSON of the API.
+//! `evenkeel tap`: requests as they end, a line for each, or the JSON of the API.
 
 use crate::arguments::Tap as Arguments;
 use crate::commands::client::Client;
@@ -51,7 +51,7 @@ fn path(arguments: &Arguments) -> String {
     format!("/v1/tap?{}", all.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&"))
 }
 
-/// When, what, where, and how long each phase of it took.
+/// Returns the line of a request: time, status, duration, target, endpoint, and the time of each phase.
 fn line(one: &Tapped) -> String {
     let endpoint = one.tries.last().map_or("-", |last| &last.endpoint);
     let (time, ms) = (time_of_day(one.at_ms), one.at_ms % 1000);

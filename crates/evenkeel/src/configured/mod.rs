@@ -1,5 +1,4 @@
-//! What is asked of the configuration, and what is to run then: plans of providers, or those that were. [`reload`]: how one takes
-//! the place of another.
+//! Changes of the configuration: plans that providers offer, and plans that ran before. [`reload`]: one replaces another.
 
 pub mod reload;
 
@@ -15,16 +14,15 @@ use evenkeel_view::words::unix_ms;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Where plans come from, and those that were.
+/// Providers of plans, and the plans that ran.
 pub struct Configured {
     /// A file, or what was typed in its place.
     pub providers: Providers,
-    /// What was in use.
     pub revisions: Revisions,
 }
 
 impl Configured {
-    /// One that starts with a plan. `handed`: what the process before had applied, if that is not what the file says.
+    /// Creates one that starts with a plan. `handed`: the plan that the process before had applied, if the file has another one.
     pub fn new(file: File, plan: Plan, handed: Option<Handed>) -> Configured {
         let plan = Arc::new(plan);
         let first = match handed {
@@ -72,10 +70,10 @@ impl Configured {
         found.map(|revision| revision.offer(by))
     }
 
-    /// What a text would change, if it is right.
+    /// Returns the changes that a text would make.
     ///
     /// # Errors
-    /// All that is wrong.
+    /// Everything that is wrong with the text.
     pub fn check(&self, text: &str, generation: u64) -> Result<config::Outcome, Problem> {
         let outcome = self.providers.typed(text, "").outcome;
         let said = render_text(&outcome.diagnostics, false);
@@ -128,7 +126,7 @@ pub fn running(revision: &Revision, file: Option<String>) -> Running {
     Running { generation, draining: 0, file, how, by, since_ms, differs }
 }
 
-/// As the API has them.
+/// Converts diagnostics to those of the API.
 pub fn shown(diagnostics: &[Diagnostic]) -> Vec<config::Diagnostic> {
     let one = |diagnostic: &Diagnostic| {
         let start = diagnostic.at.range.as_ref().map(|range| range.start);

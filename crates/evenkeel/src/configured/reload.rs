@@ -1,5 +1,5 @@
-//! How does a running evenkeel change its configuration, and what does it say about that? All of it or nothing: whatever
-//! is wrong, it goes on with what it has.
+//! Change of the configuration of a running evenkeel, and the report about it. All of it changes or nothing: if anything is
+//! wrong, the process continues with what it has.
 
 use crate::configured::shown;
 use crate::failure::Failure;
@@ -18,12 +18,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::SystemTime;
 
-/// What came of reading the configuration again.
+/// Result of reading a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Result {
-    /// It is in use.
+    /// The configuration is in use.
     Applied,
-    /// The files are wrong.
+    /// The files have errors, and nothing changed.
     Refused,
     /// The files are right, but this machine cannot do what they say.
     Failed,
@@ -40,18 +40,17 @@ impl Result {
     }
 }
 
-/// What came of it, for the one that asked.
+/// Report for the client that asked.
 #[derive(Debug)]
 pub struct Report {
-    /// In a word.
     pub result: Result,
     /// For people: everything that is wrong, or what changed.
     pub text: String,
     /// The generation that runs now.
     pub generation: u64,
-    /// What is to be said of the plan.
+    /// Errors and warnings about the plan.
     pub diagnostics: Vec<Diagnostic>,
-    /// What changed, if anything could.
+    /// Changes, if the plan is in use.
     summary: Option<Summary>,
     /// A line for each difference to what ran before.
     pub changes: Vec<String>,
@@ -107,7 +106,7 @@ impl Report {
         format!("serving; {kept}{}", self.text.lines().next().unwrap_or_default())
     }
 
-    /// What happened, for those who look at events: in one line.
+    /// Returns the text for the event log, on one line.
     pub fn event(&self) -> String {
         let mut text = self.status();
         for change in self.changes.iter().take(EVENT_CHANGES) {
@@ -142,7 +141,7 @@ impl Report {
     }
 }
 
-/// How reloads went so far.
+/// Number of reloads by result.
 #[derive(Debug)]
 pub struct Reloads {
     by_result: [AtomicU64; RESULTS.len()],
@@ -156,7 +155,7 @@ impl Reloads {
         Reloads { by_result: Default::default(), last_success: AtomicU64::new(unix_seconds()) }
     }
 
-    /// Counts one.
+    /// Counts a reload by its result.
     pub fn count(&self, result: Result) {
         self.by_result[result as usize].fetch_add(1, Relaxed);
         if result == Result::Applied {

@@ -22,7 +22,7 @@ static QUEUE: OnceLock<Queue> = OnceLock::new();
 /// Lines dropped since the start.
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
-/// Lines that wait.
+/// Queue of lines to be written.
 #[derive(Clone, Debug, Default)]
 pub struct Queue(Arc<Shared>);
 
@@ -118,7 +118,7 @@ impl Queue {
     }
 }
 
-/// An event is one write.
+/// Takes lines of the log: each event is one write.
 impl Write for Queue {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         self.push(line);

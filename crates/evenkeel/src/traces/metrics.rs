@@ -1,4 +1,4 @@
-//! What do metrics say of spans? How many were exported, and how many were not.
+//! Metrics of spans: how many were exported, and how many were not.
 
 use evenkeel_proxy::traces::overrun;
 use prometheus_client::collector::Collector;
@@ -13,20 +13,20 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Spans, by what became of them.
 #[derive(Debug, Default)]
 pub struct Numbers {
-    /// The collector has them.
+    /// Spans that the collector has.
     pub exported: AtomicU64,
-    /// It did not want them.
+    /// Spans that the collector refused.
     pub refused: AtomicU64,
-    /// It was not there, or too busy.
+    /// Spans for a collector that was not there, or too busy.
     pub unreachable: AtomicU64,
 }
 
-/// Of the exporter.
+/// Metrics of the exporter, to be registered.
 #[derive(Debug, Default)]
 pub struct Metrics(Arc<Numbers>);
 
 impl Metrics {
-    /// Of these numbers.
+    /// Creates the metrics of these numbers.
     pub fn new(numbers: Arc<Numbers>) -> Metrics {
         Metrics(numbers)
     }

@@ -1,5 +1,5 @@
-//! Where do spans go? A thread takes the requests that workers record, as they end, makes [`spans`] of them, and [`sending`] brings
-//! these to the collector in batches. It may fall behind; what it cannot bring in time is dropped and counted.
+//! Export of spans. A thread takes the requests that workers record when they end, makes [`spans`] of them, and sends these to the
+//! collector in batches ([`sending`]). It may fall behind; spans that cannot be sent in time are dropped and counted.
 
 mod metrics;
 mod sending;
@@ -21,25 +21,23 @@ use tokio::time::{Instant, timeout};
 /// Requests of one batch at most.
 const BATCH: usize = 512;
 
-/// How long the first request of a batch waits for others.
+/// Time that the first request of a batch waits for others.
 const GATHER: Duration = Duration::from_secs(1);
 
-/// How long a batch is brought to a collector that does not take it, before it is dropped.
+/// Time in which a batch is sent again to a collector that does not take it, before it is dropped.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The pause behind a first failure; each further one is twice as long, up to [`PAUSE_MAX`].
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// The longest pause.
+/// Longest pause between two tries to send a batch.
 const PAUSE_MAX: Duration = Duration::from_secs(8);
 
-/// How long the end of the process, or of a plan, waits for the collector.
+/// Time that the end of the process, or of a plan, waits for the collector.
 const LAST: Duration = Duration::from_secs(2);
 
-/// What the thread is to do.
 #[derive(Clone, Debug, PartialEq)]
 enum Wish {
-    /// Nothing is exported.
     Off,
     To(Arc<plan::Traces>),
     End,
@@ -86,7 +84,7 @@ impl Exporter {
         }
     }
 
-    /// How many spans went where.
+    /// Returns the metrics of the exporter.
     pub fn metrics(&self) -> Metrics {
         Metrics::new(self.numbers.clone())
     }
@@ -101,12 +99,12 @@ impl Exporter {
     }
 }
 
-/// What the thread has.
+/// State of the thread that exports.
 struct Thread {
     records: mpsc::Receiver<Arc<FinishedRequest>>,
     wish: watch::Receiver<Wish>,
     numbers: Arc<Numbers>,
-    /// Whether the last batch was not brought, which was said.
+    /// True if the last batch could not be sent, which was logged.
     is_failing: bool,
 }
 

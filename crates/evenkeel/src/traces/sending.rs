@@ -1,4 +1,4 @@
-//! How are spans brought to a collector? As OTLP over HTTP: one connection, one batch after the other.
+//! Sending of spans to a collector: OTLP over HTTP, one connection, one batch after the other.
 
 use super::spans::Source;
 use bytes::Bytes;
@@ -19,30 +19,30 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-/// How long a collector may take for a batch.
+/// Time that a collector may take for a batch.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Bytes of an answer.
+/// Largest answer that is read, in bytes.
 const ANSWER_MAX: usize = 64 * 1024;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why a batch was not brought.
+/// Reason why a batch was not sent.
 #[derive(Debug)]
 pub enum Fault {
-    /// It may be taken later.
+    /// The collector may take it later.
     Later { why: String, pause: Option<Duration> },
-    /// It will not be.
+    /// The collector will never take it.
     Never(String),
 }
 
 impl Fault {
-    /// Whether the batch may be taken later.
+    /// True if the collector may take the batch later.
     pub fn may_pass(&self) -> bool {
         matches!(self, Fault::Later { .. })
     }
 
-    /// How long the collector wants to be left alone.
+    /// Returns the pause that the collector asks for.
     pub fn pause(&self) -> Option<Duration> {
         if let Fault::Later { pause, .. } = self { *pause } else { None }
     }
@@ -63,7 +63,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// That of the plan.
+    /// Creates a client of the collector of a plan.
     pub fn new(plan: &plan::Traces) -> Collector {
         Collector { source: Source::new(&plan.service_name), plan: plan.clone(), connection: None }
     }

@@ -1,5 +1,5 @@
-//! What do the spans of a request say? One for the request, as its server, and below it one for each try, as a client, in the
-//! words of OpenTelemetry's conventions for HTTP.
+//! Spans of a request: one for the request, as its server, and below it one for each try, as a client, with the names of
+//! OpenTelemetry's conventions for HTTP.
 
 use evenkeel_proxy::end::Cause;
 use evenkeel_proxy::finished::{FinishedRequest, Spans};
@@ -22,7 +22,7 @@ const HAS_IS_REMOTE: u32 = 0x100;
 const IS_REMOTE: u32 = 0x200;
 const SAMPLED: u32 = 1;
 
-/// Who says all this.
+/// Resource that the spans belong to.
 #[derive(Clone, Debug)]
 pub struct Source(Resource);
 
@@ -41,7 +41,7 @@ impl Source {
         Source(Resource { attributes, ..Resource::default() })
     }
 
-    /// What a collector is posted for these requests.
+    /// Returns the message to a collector about these requests.
     pub fn request(&self, batch: &[Arc<FinishedRequest>]) -> ExportTraceServiceRequest {
         let scope = InstrumentationScope {
             name: "evenkeel".into(),
@@ -55,12 +55,12 @@ impl Source {
     }
 }
 
-/// How many spans there are of these requests.
+/// Returns the number of spans of these requests.
 pub fn count(batch: &[Arc<FinishedRequest>]) -> u64 {
     batch.iter().filter(|one| one.spans.is_some()).map(|one| 1 + one.tries.len() as u64).sum()
 }
 
-/// Those of one request, its own first, then its tries in the order in which they began.
+/// Spans of one request: its own first, then its tries in the order in which they began.
 fn spans(request: &FinishedRequest) -> Vec<Span> {
     let Some(of) = &request.spans else { return Vec::new() };
     let mut tries: Vec<&Try> = request.tries.iter().collect();
@@ -202,7 +202,7 @@ fn version(protocol: &str) -> &str {
     version.strip_suffix(".0").filter(|version| *version == "2").unwrap_or(version)
 }
 
-/// Of what the client wrote.
+/// Splits the host that the client wrote.
 fn host_and_port(host: &str) -> (&str, Option<u64>) {
     match host.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') => (name.trim_matches(['[', ']']), port.parse().ok()),

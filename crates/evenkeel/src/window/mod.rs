@@ -1,6 +1,7 @@
-//! What do operators see of the process, and what may they change? The answers to what the API asks.
+//! The process as its operators see and change it: answers to the API.
 
 pub mod native;
+pub mod past;
 pub mod shown;
 pub mod state;
 mod tapped;
@@ -35,13 +36,13 @@ pub struct Window {
     shown: Arc<Shown>,
     revisions: Revisions,
     started: SystemTime,
-    /// Where the main loop is asked for what only it can do.
+    /// Channel to the main loop, for what only that can do.
     asks: Asks,
     predictions: Predictions,
 }
 
 impl Window {
-    /// Of a process with these configurations.
+    /// Creates the window of a process with these configurations.
     pub fn new(shown: Arc<Shown>, revisions: Revisions, asks: Asks) -> Window {
         Window { shown, revisions, started: SystemTime::now(), asks, predictions: Predictions::default() }
     }

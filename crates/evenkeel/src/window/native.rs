@@ -5,7 +5,7 @@ use evenkeel_runtime::Ledger;
 use evenkeel_view::latencies::{FIRST, Latencies, SCHEMA};
 use evenkeel_view::timeline::{Counted, PoolCounted};
 
-/// What the native histogram of each endpoint is called, and what it means.
+/// Name and meaning of the native histogram of each endpoint.
 pub const NATIVE: (&str, &str) = (
     "evenkeel_endpoint_ttfb_seconds",
     "Time from the request head to the response head, of each endpoint that had some; a native histogram, for those who ask for \

@@ -1,4 +1,4 @@
-//! What does the admin listener show of a process that may not run yet?
+//! State that the admin shows of a process, which may not run yet.
 
 use super::native::native;
 use super::state;
@@ -15,35 +15,32 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::watch;
 
-/// What the admin listener shows.
+/// State that the admin shows. Each part is empty until it is there.
 #[derive(Default)]
 pub struct Shown {
     /// Empty until the workers run.
     pub registry: OnceLock<Registry>,
-    /// Asks the workers.
     pub looker: OnceLock<Arc<Looker>>,
-    /// As above.
     pub control: OnceLock<Control>,
-    /// The plan that runs.
+    /// Numbers of the plan that runs.
     pub running: OnceLock<watch::Receiver<Arc<Numbers>>>,
     /// The requests of all planes.
     pub ledger: OnceLock<Ledger>,
-    /// When certificates expire.
+    /// Expiry times of certificates.
     pub certificates: OnceLock<Arc<evenkeel_tls::store::Shown>>,
-    /// When new ones are ordered.
+    /// Times at which new certificates are ordered.
     pub issued: OnceLock<Arc<evenkeel_acme::issuer::Shown>>,
-    /// What resolvers asked.
+    /// Numbers of the queries of resolvers.
     pub answers: OnceLock<watch::Receiver<Arc<evenkeel_dns::metrics::Numbers>>>,
-    /// What happened of late.
     pub timeline: Timeline,
-    /// Whether every endpoint was checked once. One that a reload brings is no reason to be taken out of service.
+    /// True once every endpoint was checked. New endpoints of a reload do not make the process unready.
     checked: AtomicBool,
-    /// Whether it accepts no more.
+    /// True if the process accepts no more.
     pub draining: AtomicBool,
 }
 
 impl Shown {
-    /// Whether it is ready.
+    /// Returns the reasons why the process is not ready, if there are any.
     pub fn ready(&self) -> Ready {
         let is_checking = |control: &Control| {
             let checking = !self.checked.load(Relaxed) && control.is_checking_first();
@@ -59,19 +56,19 @@ impl Shown {
         Ready { reasons: reasons.into_iter().filter(|(holds, _)| *holds).map(|(_, text)| text.to_string()).collect() }
     }
 
-    /// All metrics as text.
+    /// Renders all metrics as text.
     pub fn metrics(&self) -> String {
         self.registry.get().map(render).unwrap_or_default()
     }
 
-    /// Those that text has no words for.
+    /// Returns the native histograms, which the text format cannot express.
     pub fn native(&self) -> Vec<Native> {
         let running = self.running.get().map(|running| running.borrow().clone());
         let wanted = running.is_some_and(|running| running.plan().telemetry.metrics.per_endpoint);
         self.ledger.get().filter(|_| wanted).map(native).unwrap_or_default()
     }
 
-    /// What has happened of late.
+    /// Returns the events of the process.
     pub fn events(&self) -> Events {
         self.control.get().map(|control| control.events().clone()).unwrap_or_default()
     }

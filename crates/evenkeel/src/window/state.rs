@@ -1,4 +1,4 @@
-//! What outlives this process of what operators want? Orders in a file, if `runtime.state` names one; and for the process that takes
+//! State that outlives this process: orders of operators in a file, if `runtime.state` names one; and for the process that takes
 //! over, orders and configuration in variables of its environment.
 
 use evenkeel_config::Disk;
@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
-/// What the process before has left, as JSON.
+/// Orders that the process before has left, as JSON.
 const VARIABLE: &str = "EVENKEEL_ORDERS";
 
 /// The configuration that the process before has applied, if its file says another, as JSON.
@@ -21,12 +21,12 @@ const MODE: u32 = 0o600;
 /// The kernel allows 128 KiB for one variable.
 const VARIABLE_MAX: usize = 100 * 1024;
 
-/// Orders that were kept.
+/// Orders of operators that were kept.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// The orders.
+    /// Orders by pool and endpoint.
     pub given: Given,
-    /// Why there are none, if the file has none that can be read: for the log and the events.
+    /// Reason why the orders of the file cannot be used, for the log and the events.
     pub lost: Option<String>,
 }
 
@@ -89,10 +89,10 @@ pub fn configuration() -> io::Result<Option<Handed>> {
     std::env::var(CONFIGURATION).ok().map(parse).transpose()
 }
 
-/// What is left to a process that is about to be started.
+/// State for a process that is about to be started.
 #[derive(Debug)]
 pub struct Left<'a> {
-    /// What operators want of endpoints.
+    /// Orders of operators for endpoints.
     pub orders: &'a Given,
     /// The configuration, if it is not what the file says.
     pub revision: Option<&'a Handed>,

@@ -1,4 +1,4 @@
-//! How are the requests told of that end now? As the workers tell them, in the words of the API.
+//! Requests as they end: records of workers, converted to the types of the API.
 
 use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::api::running::{Requests, Told};

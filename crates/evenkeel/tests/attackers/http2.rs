@@ -107,7 +107,7 @@ impl Shared {
         (id, receiver)
     }
 
-    /// Takes a request back.
+    /// Cancels a request, whose answer is dropped.
     pub fn cancel(&self, id: u32) {
         self.waiting.lock().expect("no thread panics").remove(&id);
         let _ = self.stream.lock().expect("no thread panics").write_all(&frame(RST_STREAM, 0, id, &CANCEL));

@@ -36,7 +36,7 @@ impl Scene {
         Scene::start_in(&[], name, workers, listener, more)
     }
 
-    /// The same, with more in its environment.
+    /// Starts a scene with more in its environment.
     #[track_caller]
     pub fn start_in(environment: &[(&str, &str)], name: &str, workers: usize, listener: &str, more: &str) -> Scene {
         let (folder, listen, admin) = (Folder::new(&format!("attackers-{name}")), address(), address());
@@ -69,7 +69,7 @@ impl Scene {
         self.innocent_of_admin_at("/livez", "ok")
     }
 
-    /// The same, of another page, which has this in it.
+    /// Starts an innocent client of another page of the admin, whose body contains this.
     pub fn innocent_of_admin_at(&self, path: &'static str, body: &'static str) -> Innocent {
         let admin = self.admin.clone();
         // It is asked by its own name, or refuses to answer.
@@ -162,7 +162,7 @@ impl Attack {
         Over(self)
     }
 
-    /// Hits so far.
+    /// Attacks that got through so far.
     pub fn hits(&self) -> u64 {
         self.blows.load(SeqCst)
     }

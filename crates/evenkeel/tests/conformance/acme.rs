@@ -1,4 +1,4 @@
-//! Does an authority issue certificates to evenkeel? Pebble, which Let's Encrypt is tested with, looks at it in both ways.
+//! Certificates from Pebble, the authority that Let's Encrypt is tested with, by both challenges.
 
 use crate::files::Certificate;
 use crate::support::{Adopted, Endpoint, Folder, Running, address, eventually, get, within};
@@ -12,14 +12,14 @@ use std::time::Duration;
 /// An authority and the name server that it asks. Killed when dropped.
 pub struct Authority {
     directory: String,
-    /// Where it is told what to say.
+    /// Address at which the test changes its records.
     management: String,
     pub ca: String,
     processes: Vec<Child>,
 }
 
 impl Authority {
-    /// One that looks at these ports of a name, and whose certificates are valid for so many seconds.
+    /// Starts one that looks at these ports of a name, and whose certificates are valid for so many seconds.
     pub fn start(
         folder: &Folder,
         listen: &str,
@@ -88,7 +88,7 @@ fn spawn(folder: &Folder, name: &str, addr: &str, command: &mut Command) -> Chil
     child
 }
 
-/// Where evenkeel listens and keeps what it has.
+/// Addresses of evenkeel, and the folder with its state.
 pub struct Setting {
     pub folder: Folder,
     endpoint: Endpoint,
@@ -146,7 +146,7 @@ impl Setting {
         shown.unwrap_or_else(|| panic!("no certificate: {}\n{}", running.said(), self.said_by_authority()))
     }
 
-    /// A file of its folder.
+    /// Path of a file in the folder of certificates.
     fn stored(&self, name: &str) -> PathBuf {
         let folders = fs::read_dir(self.folder.0.join("state/acme")).expect("it was made");
         let mut folders: Vec<_> = folders.map(|folder| folder.expect("an entry").path()).collect();

@@ -1,11 +1,11 @@
-//! Does the API do what its description says? Schemathesis makes requests of all kinds from the description, right and wrong, and
+//! The API and its description. Schemathesis makes requests of all kinds from the description, right and wrong, and
 //! compares the answers with it.
 
 use crate::support::{Folder, Running, address};
 use std::path::Path;
 use std::process::Command;
 
-/// What a schema cannot say: that another generation runs, and that a text is no configuration.
+/// Statuses that a schema cannot predict: another generation runs, or a text is not a configuration.
 const SETTINGS: &str = "[checks.positive_data_acceptance]\n\
                         expected-statuses = ['2xx', 401, 403, 404, 409, 412, 422, 428]\n";
 

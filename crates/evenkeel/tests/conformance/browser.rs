@@ -1,4 +1,4 @@
-//! Does the dashboard work in a browser? Chromium looks at every page of a running evenkeel with traffic, by day and by night, on a
+//! The dashboard in a browser. Chromium looks at every page of a running evenkeel with traffic, by day and by night, on a
 //! desk and on a phone; axe judges whether everyone can use them; and an endpoint is drained with two clicks.
 //!
 //! With `EVENKEEL_PICTURES=FOLDER` every look becomes a picture.

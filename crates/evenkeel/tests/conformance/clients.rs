@@ -1,4 +1,4 @@
-//! Which clients are there, what can each do, and how is it started?
+//! Clients of other projects: what each can do, and how it is started.
 
 use crate::doors::Door;
 use crate::files::{self, SOURCES};
@@ -10,32 +10,32 @@ use std::sync::OnceLock;
 /// each case.
 pub struct Client {
     pub name: &'static str,
-    /// Programs that it needs.
+    /// Programs that the client needs.
     pub needs: &'static [&'static str],
-    /// Whether `make setup` installs those.
+    /// True if `make setup` installs those.
     pub ordinary: bool,
     pub doors: &'static [Door],
     pub cases: &'static [Case],
     /// Its command, up to the arguments.
     pub command: fn() -> Command,
-    /// What it cannot do at a door, with any server.
+    /// Case that it cannot do at a door, with any server.
     pub cannot: Option<(Door, Case)>,
-    /// What it calls a door, if not as all others.
+    /// Its word for a door, if that differs from the word of all others.
     pub door: Option<&'static str>,
 }
 
-/// What a client is asked to do.
+/// Task that a client is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
-    /// Asks for a short text.
+    /// Requests a short text with GET.
     Get,
     /// Posts the whole content, with its length.
     Post,
     /// Posts the whole content without a length, and gets it back meanwhile.
     Echo,
-    /// The same with 100,000 bytes, by a client that reads when it has sent.
+    /// Posts 100,000 bytes, with a client that reads when it has sent.
     Small,
-    /// Asks twenty times.
+    /// Sends 20 requests over one connection.
     Kept,
     /// Sends a piece when it has got the one before back, fifty times.
     Stream,
@@ -60,7 +60,6 @@ impl Case {
 use Case::{Echo, Get, Kept, Post, Small, Stream, Trailers};
 use Door::{H1, H1Tls, H2, H2c};
 
-/// Every client.
 pub static ALL: &[Client] = &[
     Client {
         name: "curl",

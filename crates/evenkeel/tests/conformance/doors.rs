@@ -1,5 +1,4 @@
-//! Where do clients come in? A listener in clear and one over TLS for each endpoint, of an evenkeel, or of an HAProxy in its
-//! place.
+//! Doors for clients: a listener in clear and one over TLS for each endpoint, of an evenkeel, or of an HAProxy instead.
 
 use crate::endpoints::{self, Endpoint, Speaks};
 use crate::files::Certificate;
@@ -7,7 +6,7 @@ use crate::support::{Folder, Running, address, get};
 use std::fmt::Write as _;
 use std::process::{Child, Command};
 
-/// What a client speaks.
+/// Protocol that a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Door {
     H1,
@@ -19,7 +18,7 @@ pub enum Door {
 }
 
 impl Door {
-    /// As the clients' programs are told.
+    /// Word for it in the arguments of clients.
     pub fn word(self) -> &'static str {
         match self {
             Door::H1 => "h1",
@@ -29,7 +28,7 @@ impl Door {
         }
     }
 
-    /// As clients name the protocol.
+    /// Version of HTTP, as clients print it.
     pub fn version(self) -> &'static str {
         if matches!(self, Door::H1 | Door::H1Tls) { "1.1" } else { "2" }
     }
@@ -56,7 +55,7 @@ impl Doors {
     }
 }
 
-/// What is judged, with a pair of doors for each endpoint.
+/// Proxy under test, with a pair of doors for each endpoint.
 pub struct Subject {
     pub doors: Vec<Doors>,
     pub certificate: Certificate,
@@ -95,7 +94,7 @@ impl Subject {
         Some(count("plain") + count("tls"))
     }
 
-    /// What it said so far.
+    /// Log that the proxy has written so far.
     pub fn said(&self) -> String {
         match &self.program {
             Program::Evenkeel { running, .. } => running.said(),

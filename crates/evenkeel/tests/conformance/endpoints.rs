@@ -1,4 +1,4 @@
-//! Which servers are behind evenkeel? NGINX, Go and Node, each over HTTP/1 and over HTTP/2.
+//! Servers behind evenkeel: NGINX, Go and Node, each over HTTP/1 and over HTTP/2.
 
 use crate::files::{self, Certificate, SOURCES};
 use crate::support::{Folder, address, eventually};
@@ -6,7 +6,7 @@ use std::fs::File;
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
-/// What an endpoint speaks.
+/// Protocol that an endpoint speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speaks {
     H1,
@@ -21,15 +21,15 @@ pub struct Endpoint {
     pub name: &'static str,
     pub addr: String,
     pub speaks: Speaks,
-    /// Of its server, if it speaks TLS.
+    /// Certificate of the server, if it speaks TLS.
     pub certificate: Option<Certificate>,
-    /// Whether it answers while a request is under way, and passes trailers.
+    /// True if it answers while a request is under way, and passes trailers.
     pub streams: bool,
     processes: Vec<Child>,
 }
 
 impl Endpoint {
-    /// How it names the protocol of a request.
+    /// Name of the protocol of a request, as it prints it.
     pub fn seen(&self) -> &'static str {
         if self.speaks == Speaks::H1 { "HTTP/1.1" } else { "HTTP/2.0" }
     }

@@ -1,4 +1,4 @@
-//! What do both sides read? Certificates, content that is sent, and programs that are built from a source beside the tests.
+//! Files for both sides: certificates, content that is sent, and programs that are built from a source beside the tests.
 
 use crate::support::Folder;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ pub const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conformanc
 pub struct Certificate {
     pub cert: String,
     pub key: String,
-    /// Who signed it.
+    /// Path of the certificate of its authority.
     pub ca: String,
 }
 
@@ -47,9 +47,9 @@ impl Certificate {
 /// Content of which no two parts are alike, in a file.
 pub struct Content {
     pub path: String,
-    /// Of all of it.
+    /// Checksum of the whole content.
     pub sum: String,
-    /// Of its first 100,000 bytes.
+    /// Checksum of its first 100,000 bytes.
     pub small_sum: String,
 }
 
@@ -82,7 +82,7 @@ pub fn sum(path: &str) -> String {
     said.split(' ').next().unwrap_or_default().to_string()
 }
 
-/// What a command prints that must succeed.
+/// Runs a command, which has to succeed, and returns its output.
 #[track_caller]
 pub fn said(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}; `make setup` installs it"));

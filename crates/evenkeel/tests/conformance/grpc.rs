@@ -1,4 +1,4 @@
-//! Do the interoperability tests of gRPC pass through evenkeel, from grpc-go to grpc-go?
+//! The interoperability tests of gRPC through evenkeel, from grpc-go to grpc-go.
 
 use crate::doors::Subject;
 use crate::endpoints::{self, Endpoint, Speaks};

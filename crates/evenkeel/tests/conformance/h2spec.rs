@@ -1,4 +1,4 @@
-//! Does h2spec find a frame that evenkeel takes wrongly?
+//! h2spec looks for frames that evenkeel handles wrongly.
 
 use crate::doors::Subject;
 use crate::endpoints::{Endpoint, Speaks};
@@ -39,7 +39,7 @@ fn judge(tls: bool) {
     assert!(failed.is_empty(), "{} of {cases} cases failed:\n{}\n{}", failed.len(), failed.join("\n"), subject.said());
 }
 
-/// How many cases a report in JUnit's form has, and the names of those that failed, with what was expected and seen.
+/// Number of cases in a report in JUnit's form, and the names of those that failed, with what was expected and seen.
 fn read(report: &str) -> (usize, Vec<String>) {
     let mut cases = 0;
     let mut failed = Vec::new();

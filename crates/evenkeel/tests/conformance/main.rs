@@ -1,7 +1,7 @@
-//! Do clients and judges that others wrote find evenkeel's HTTP/1, HTTP/2, gRPC and TLS right? Real programs on both sides of a
+//! HTTP/1, HTTP/2, gRPC and TLS of evenkeel, judged by clients and tools of other projects. Real programs on both sides of a
 //! real evenkeel. What needs only the programs of `make setup` runs with every test, the rest in `make conformance`.
 //!
-//! With `EVENKEEL_CONFORMANCE_OF=haproxy` HAProxy stands in evenkeel's place: what fails there too is no fault of evenkeel.
+//! With `EVENKEEL_CONFORMANCE_OF=haproxy` HAProxy takes evenkeel's place: what fails there too is not a fault of evenkeel.
 
 mod acme;
 mod acme_patience;

@@ -1,4 +1,4 @@
-//! Do clients of every kind get their bytes through, at every door, to every endpoint?
+//! Clients of every kind, at every door, before every endpoint: each has to get its bytes through.
 
 use crate::clients::{ALL, Case, Client};
 use crate::doors::{Door, Subject};
@@ -33,7 +33,7 @@ fn every_client_gets_100_megabytes_through() {
     }
 }
 
-/// One client at one door before one endpoint.
+/// Combination of a client, a door and an endpoint.
 struct Combination<'a> {
     client: &'a Client,
     door: Door,

@@ -1,4 +1,4 @@
-//! Does a real Prometheus read the metrics, and do the alerts of `deploy` fire when they should?
+//! A real Prometheus reads the metrics, and the alerts of `deploy` fire when they should.
 
 use crate::support::{Endpoint, Folder, Running, address, eventually, get};
 use serde_json::Value;
@@ -39,7 +39,7 @@ fn promtool(words: &[&str], input: &str) {
     assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&said));
 }
 
-/// What Prometheus answers, once it does.
+/// Answer of Prometheus, once there is one.
 fn asked(prometheus: &str, path: &str) -> Option<Value> {
     let (status, body) = get(prometheus, path).ok()?;
     if status == 200 { serde_json::from_str(&body).ok() } else { None }

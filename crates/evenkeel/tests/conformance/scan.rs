@@ -1,4 +1,4 @@
-//! Does testssl.sh find a weakness in a listener with TLS as it is by default?
+//! testssl.sh looks for weaknesses of a listener with the defaults of TLS.
 
 use crate::doors::Subject;
 use crate::endpoints::{Endpoint, Speaks};
@@ -6,7 +6,7 @@ use crate::support::Folder;
 use serde_json::Value;
 use std::process::{Command, Stdio};
 
-/// What is said of the certificate, which the test itself made, and of the scan.
+/// Findings about the certificate, which the test itself made, and about the scan.
 const NOT_OURS: [&str; 7] = ["cert_", "cert<", "DNS_CAArecord", "OCSP_", "scanTime", "overall_grade", "engine_problem"];
 
 #[test]

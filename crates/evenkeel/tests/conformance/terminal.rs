@@ -1,4 +1,4 @@
-//! Do the commands that draw in a terminal work in one? tmux drives `status --watch` and `top` beside a running evenkeel with traffic.
+//! Commands that draw in a terminal: tmux drives `status --watch` and `top` beside a running evenkeel with traffic.
 
 use crate::support::{Endpoint, Folder, Running, address, eventually, get};
 use std::process::Command;

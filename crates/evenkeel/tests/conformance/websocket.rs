@@ -1,4 +1,4 @@
-//! Do WebSockets of HTTP/1 and HTTP/2 get through to endpoints of either, with the libraries wsproto and h2 on both sides?
+//! WebSockets of HTTP/1 and HTTP/2 to endpoints of either, with the libraries wsproto and h2 on both sides.
 
 use crate::doors::{Door, Subject};
 use crate::endpoints::{self, Endpoint, Speaks};

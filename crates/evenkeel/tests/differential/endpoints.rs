@@ -18,7 +18,7 @@ pub struct Endpoint {
     process: Child,
 }
 
-/// One of each kind.
+/// Starts an endpoint of each kind.
 pub fn all(folder: &Folder) -> Vec<Endpoint> {
     let start = |name, version: String, addr: String, command: &mut Command, log: PathBuf| {
         let out = File::create(folder.0.join(format!("{name}.out"))).expect("a file of ours");

@@ -1,4 +1,4 @@
-//! Do evenkeel and real servers agree about where requests begin and end? Hundreds of ambiguous messages go through
+//! Beginnings and ends of requests, about which evenkeel and real servers have to agree. Hundreds of ambiguous messages go through
 //! evenkeel to NGINX, HAProxy, Node and Go. None of them may see a request that evenkeel did not count, and no client may
 //! get the answer to another request. What came of each message is committed, so that a change shows.
 
@@ -148,16 +148,16 @@ fn unchunked(bytes: &[u8]) -> (Vec<u8>, usize) {
     }
 }
 
-/// One line of evenkeel's log.
+/// Line of evenkeel's access log.
 struct Line {
     /// Method and target; empty if it could not be read.
     request: String,
     status: u16,
-    /// Whether an endpoint was sent it, or a part of it.
+    /// True if it was sent to an endpoint, or a part of it.
     sent: bool,
 }
 
-/// What evenkeel counted, by client and listener.
+/// Requests that evenkeel counted, by client and listener.
 struct Counted(HashMap<(String, String), Vec<Line>>);
 
 impl Counted {
@@ -179,7 +179,7 @@ impl Counted {
     }
 }
 
-/// What an endpoint saw, by payload.
+/// Requests that an endpoint saw, by payload.
 struct Seen(Vec<Vec<String>>);
 
 impl Seen {

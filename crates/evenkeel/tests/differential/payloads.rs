@@ -1,7 +1,7 @@
-//! Which ambiguous messages are sent? Some base messages times all changes that apply to them, and known attacks as they
-//! are. Each request in them has a path of its own, so that whoever sees it can tell.
+//! Ambiguous messages: some base messages times all changes that apply to them, and known attacks as they are. Each request in
+//! them has a path of its own, by which it is recognised.
 
-/// What one connection sends.
+/// Bytes that a client sends over a connection.
 pub struct Payload {
     /// Unique, and the same in each run.
     pub name: String,
@@ -14,7 +14,7 @@ const HIDDEN: &str = "GET /@@@@/x HTTP/1.1\r\nHost: a\r\n\r\n";
 /// Stands for [`HIDDEN`].
 const MARK: &str = "<hidden>";
 
-/// What follows a base message on its connection.
+/// Request that follows a base message on its connection.
 const NEXT: &str = "GET /@@@@/b HTTP/1.1\r\nHost: a\r\n\r\n";
 
 const BASES: &[(&str, &str)] = &[
@@ -112,7 +112,7 @@ const CHANGES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The same, for [`GENERAL_BASES`] alone, as any message would do.
+/// Changes for [`GENERAL_BASES`] alone, as any message would do.
 const GENERAL: &[(&str, &[&str])] = &[
     (
         "POST ",

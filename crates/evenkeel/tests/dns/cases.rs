@@ -1,5 +1,5 @@
-//! What do the tools that administrators use make of our answers? One row for each question: who asks, what, and what must
-//! be (or, after `!`, must not be) in what it prints.
+//! Answers as the tools of administrators print them. A row for each question: the tool, its arguments, and texts that must be
+//! (or, after `!`, must not be) in its output.
 
 use evenkeel_peers::installed;
 use super::DnsSetup;

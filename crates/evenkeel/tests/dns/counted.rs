@@ -1,4 +1,4 @@
-//! Do operators see what answers name? The ledger of requests has the answers of each endpoint, and so have history and status.
+//! Counts of the endpoints that answers name, in the ledger of requests, the history and the status.
 
 use super::wellness::ask;
 use crate::support::{Folder, Running, address, eventually, get};

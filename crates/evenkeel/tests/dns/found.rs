@@ -1,4 +1,4 @@
-//! Do answers follow what discovery finds? Names of another name server, and a file that lists endpoints.
+//! Answers from discovered endpoints: names of another name server, and a file that lists endpoints.
 
 use super::wellness::ask;
 use crate::names::{A, Names, Says, v4};
@@ -22,7 +22,7 @@ fn file(folder: &Folder, names: &Names, listen: &str, pool: &str) -> String {
     )
 }
 
-/// The code of an answer.
+/// Response code of an answer.
 fn code(listen: &str, kind: &str) -> String {
     let (ip, port) = listen.rsplit_once(':').expect("an address with a port");
     let mut dig = Command::new("dig");

@@ -1,5 +1,5 @@
-//! Is every query answered, whatever happens meanwhile? Clients that ask again and again: by datagrams from ports that
-//! change, on TCP connections that stay, and on a new one for each query.
+//! Load of queries, all of which have to be answered: by datagrams from ports that change, on TCP connections that stay, and on a
+//! new one for each query.
 
 use crate::support::DEADLINE;
 use std::io::{Read, Write};
@@ -37,7 +37,7 @@ impl Load {
         load
     }
 
-    /// How many each kind has had.
+    /// Number of answers of each kind.
     pub fn counts(&self) -> [u64; 3] {
         self.answered.each_ref().map(|n| n.load(SeqCst))
     }
@@ -125,7 +125,7 @@ fn connect(listen: &str) -> Result<TcpStream, String> {
     Ok(stream)
 }
 
-/// One query on a connection.
+/// Sends a query over a connection, and reads the answer.
 pub fn ask(stream: &mut TcpStream, query: &[u8]) -> std::io::Result<Vec<u8>> {
     stream.write_all(&[&(query.len() as u16).to_be_bytes(), query].concat())?;
     let mut length = [0; 2];

@@ -1,5 +1,5 @@
-//! Does a resolver get the addresses of endpoints that are well? A whole evenkeel, asked by the tools and the resolver that
-//! are in use everywhere, and by clients that send what they should not.
+//! Zones of a whole evenkeel, asked by the tools and the resolver that are in use everywhere, and by clients that send what they
+//! should not.
 
 
 #[rustfmt::skip] // rows
@@ -17,7 +17,6 @@ use crate::support::{Folder, Running, address};
 /// An evenkeel that answers for a zone with all that a zone can have.
 struct DnsSetup {
     listen: String,
-    /// Where metrics are.
     admin: String,
     // Ends before its folder goes.
     running: Running,

@@ -1,4 +1,4 @@
-//! Does a resolver get along with it? Unbound, with a random case in its questions and names minimised on the way down.
+//! Unbound as the resolver, with a random case in its questions and names minimised on the way down.
 
 use super::DnsSetup;
 use crate::support::{Folder, address, eventually, text};
@@ -12,7 +12,7 @@ struct Unbound {
 }
 
 impl Unbound {
-    /// One that asks `server` for the zone.
+    /// Starts one that asks `server` for the zone.
     fn start(server: &str) -> Unbound {
         let (folder, listen) = (Folder::new("unbound"), address());
         let (ip, port) = listen.rsplit_once(':').expect("an address with a port");

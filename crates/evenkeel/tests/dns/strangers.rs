@@ -1,4 +1,4 @@
-//! What of messages that nobody should send, and of many at once? Each costs no more than itself.
+//! Messages that no client should send, and many at once: each costs no more than itself.
 
 use super::DnsSetup;
 use crate::support::{DEADLINE, get};

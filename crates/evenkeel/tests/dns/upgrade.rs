@@ -1,5 +1,5 @@
-//! Does another build take over without a query lost? And whatever else changes hands: sockets of the service manager,
-//! connections when it ends, all endpoints in one reload.
+//! Upgrades without a lost query, and other changes of hands: sockets of the service manager, connections when it ends, all
+//! endpoints in one reload.
 
 use super::load::{Load, addresses, ask, query};
 use crate::support::{Adopted, DEADLINE, Folder, Running, address, eventually, get};

@@ -1,5 +1,5 @@
-//! Do answers follow what is known of endpoints? One that ends is named no more, one that comes back is, and a reload
-//! replaces the zone without losing a query.
+//! Answers and the health of endpoints: one that ends is no longer named, one that comes back is, and a reload replaces the zone
+//! without losing a query.
 
 use crate::support::{Folder, Running, address, eventually, text};
 use evenkeel_peers::installed;
@@ -8,7 +8,6 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Between two checks.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The addresses of a name, in order; empty when there is no answer.

@@ -1,4 +1,4 @@
-//! Where does a link lead? To a page that is there, and to a heading in it.
+//! Links of pages: each leads to a page that is there, and to a heading in it.
 
 use super::page::{Page, root};
 

@@ -1,5 +1,4 @@
-//! Do the pages that users read hold? Their command blocks run as written, their links lead somewhere, and their scenarios are
-//! read.
+//! Pages that users read: their command blocks run as written, their links lead somewhere, and their scenarios are read.
 
 mod links;
 mod page;

@@ -1,9 +1,9 @@
-//! What is in a page? The Markdown files of the repository that users read, with their blocks of code.
+//! Pages: the Markdown files of the repository that users read, with their blocks of code.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The repository.
+/// Root folder of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -14,18 +14,18 @@ pub struct Page {
     pub text: String,
 }
 
-/// A fenced block.
+/// Fenced block of a page, as of commands.
 #[derive(Debug)]
 pub struct Block {
-    /// Page and line.
+    /// Page and line, for messages.
     pub place: String,
-    /// What follows the fence: the language, and more.
+    /// Text behind the fence: the language, and more.
     pub info: String,
     pub text: String,
 }
 
 impl Page {
-    /// Those at the root, and all under `docs`.
+    /// Reads the pages at the root, and all under `docs`.
     pub fn all() -> Vec<Page> {
         let mut pages = Vec::new();
         read("", false, &mut pages);

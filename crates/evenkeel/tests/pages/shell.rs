@@ -1,4 +1,4 @@
-//! What runs the commands of a page? One bash for all of them, in a folder of its own, at addresses of this process.
+//! Shell for the commands of a page: one bash for all of them, in a folder of its own, at addresses of this process.
 
 use super::page::Block;
 use crate::support::{Folder, address};
@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a page may take before the test fails: generous, since many tests may share few cores.
+/// Time that a page may take before the test fails: generous, since many tests may share few cores.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Functions in the place of what a reader does by hand, and of what would take long.
@@ -20,12 +20,12 @@ const PORTS: [&str; 4] = ["8080", "8081", "8082", "9900"];
 /// Folders of a system that is set up, as the pages have them; here they are in the page's folder.
 const SYSTEM_FOLDERS: [&str; 3] = ["/etc/evenkeel/", "/var/log/evenkeel/", "/run/evenkeel/"];
 
-/// One page's shell.
+/// Shell of a page, with its folder.
 pub struct Shell {
     page: String,
     served: bool,
     folder: Folder,
-    /// What stands in a page, and what runs here.
+    /// Addresses of a page, and those that replace them here.
     instead: Vec<(String, String)>,
 }
 
@@ -68,6 +68,7 @@ impl Shell {
             .current_dir(&self.folder.0)
             .env("EVENKEEL", env!("CARGO_BIN_EXE_evenkeel"))
             .env("NO_COLOR", "1")
+            .env("RUNTIME_DIRECTORY", self.folder.0.join("run/evenkeel"))
             .stdin(Stdio::null())
             .stdout(output())
             .stderr(output())

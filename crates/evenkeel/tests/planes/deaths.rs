@@ -1,4 +1,4 @@
-//! What do clients notice of endpoints that are killed, that hang, and that come back, while they keep asking?
+//! Endpoints that are killed, that hang, and that come back, as clients notice it while they keep asking.
 
 use super::in_each_plane;
 use super::plane::{Answer, Plane};
@@ -21,21 +21,21 @@ const POOL: &str = "balance = 'round_robin'\nlimits = { requests_per_endpoint = 
 /// The endpoint that fares badly.
 const BAD: usize = 2;
 
-/// What has happened to it.
+/// State of the endpoint that dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     AllWell,
     /// Nothing listens any more.
     Killed,
-    /// And evenkeel knows.
+    /// The endpoint is dead, and evenkeel knows.
     KnownDead,
-    /// It is started again.
+    /// The endpoint is started again.
     Starts,
     Revived,
-    /// It takes what comes, and says nothing.
+    /// The endpoint accepts connections, and does not answer.
     Hangs,
     KnownHung,
-    /// It goes on with what it has got meanwhile.
+    /// The endpoint continues with what it has received meanwhile.
     Wakes,
     GoesOn,
 }
@@ -82,13 +82,13 @@ impl Load {
         Load { phase, asked, over, asking, clients }
     }
 
-    /// From now on this is so.
+    /// Enters a phase, while questions are under way.
     fn enters(&self, phase: Phase) {
         self.phase.store(phase as usize, SeqCst);
         self.asked.store(0, SeqCst);
     }
 
-    /// The same, once all that began before has ended.
+    /// Enters a phase, once all questions that began before have ended.
     fn enters_anew(&self, phase: Phase) {
         let _none = self.asking.write().expect("no panic while held");
         self.enters(phase);

@@ -1,4 +1,4 @@
-//! Does every plane hold what the pool promises? Each scenario is a row, each plane a column: a whole evenkeel before real
+//! Promises of pools on every plane. Each scenario is a row, each plane a column: a whole evenkeel before real
 //! endpoints, asked as its clients ask.
 
 mod deaths;
@@ -28,7 +28,7 @@ fn sites() -> [Site; 3] {
     setup::addresses().map(Site::start)
 }
 
-/// One that balances the three by turns, with more keys for each of them and for the pool, once all are up.
+/// Sets up one that balances the three by turns, with more keys for each of them and for the pool, once all are up.
 fn by_turns(plane: &'static dyn Plane, sites: &[Site; 3], of: [&str; 3], more: &str) -> Setup {
     let addrs = sites.each_ref().map(|site| site.addr);
     let setup = Setup::start(plane, addrs, &pool(&addrs, "round_robin", of, more));

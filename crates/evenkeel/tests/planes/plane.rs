@@ -1,4 +1,4 @@
-//! What is the same for HTTP, TCP, UDP and DNS? A client asks once, and hears which endpoint it got, or that it gets none.
+//! Common interface of HTTP, TCP, UDP and DNS: a client asks once, and learns which endpoint it got, or that it gets none.
 
 use crate::support::DEADLINE;
 use evenkeel_balance::Algorithm;
@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// What became of a question.
+/// Outcome of a client's question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The endpoint at this address.
@@ -25,23 +25,22 @@ pub trait Plane: Sync {
     /// The lines of its listener.
     fn listener(&self) -> &'static str;
 
-    /// Whether its clients get to endpoints through evenkeel, so that there is something under way.
+    /// True if its clients reach endpoints through evenkeel, so that requests can be under way.
     fn forwards(&self) -> bool {
         true
     }
 
-    /// Whether it can be balanced by this.
+    /// True if it can be balanced by this algorithm.
     fn serves(&self, algorithm: &Algorithm) -> bool {
         !algorithm.needs.probes
     }
 
-    /// How it refuses when there is no endpoint.
+    /// Answer when there is no endpoint.
     fn refusal(&self) -> Answer {
         Answer::Refused
     }
 
-    /// One question of a client at `from`, to a listener at `to`. What may get lost is sent again until `patience` is
-    /// over.
+    /// Asks once, from `from` to a listener at `to`. A datagram, which may get lost, is sent again until `patience` is over.
     fn ask(&self, from: Ipv4Addr, to: SocketAddr, patience: Duration) -> Answer;
 }
 
@@ -151,7 +150,7 @@ fn session(from: Ipv4Addr, to: SocketAddr, patience: Duration, question: &[u8]) 
     String::from_utf8_lossy(&said).into_owned()
 }
 
-/// What a question by datagram is answered.
+/// Sends a question as a datagram, and returns the answer.
 fn datagram(from: Ipv4Addr, to: SocketAddr, patience: Duration, question: &[u8]) -> Option<Vec<u8>> {
     let socket = UdpSocket::bind((from, 0)).expect("loopback is a network");
     socket.connect(to).expect("it has an address");

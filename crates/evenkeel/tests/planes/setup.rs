@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
-/// What endpoints are called: their places in keyed tables are then the same in each run.
+/// Names of endpoints, so that their places in keyed tables are the same in each run.
 pub const NAMES: [&str; 3] = ["a", "b", "c"];
 
 /// Workers, and threads that answer DNS: each goes around by itself.
@@ -56,7 +56,7 @@ impl Setup {
         Setup { plane, addrs, listen, admin, running, folder, asked: AtomicU32::new(0) }
     }
 
-    /// Changes to another pool.
+    /// Reloads with another pool, and waits until it is in use.
     pub fn reload(&self, pool: &str) {
         let before = self.sum("evenkeel_config_generation ");
         self.folder.file("evenkeel.toml", &config(self.plane, self.listen, &self.admin, pool));
@@ -71,7 +71,7 @@ impl Setup {
         lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
     }
 
-    /// What an endpoint's series says.
+    /// Value of a series of an endpoint.
     pub fn of(&self, family: &str, endpoint: usize, more: &str) -> f64 {
         self.sum(&format!("{family}{{pool=\"web\",endpoint=\"{}\",{more}", NAMES[endpoint]))
     }
@@ -87,7 +87,7 @@ impl Setup {
         eventually(&what, || (self.is_up(endpoint) == up).then_some(()));
     }
 
-    /// What counts of an endpoint's weight now.
+    /// Effective weight of an endpoint.
     pub fn weight(&self, endpoint: usize) -> f64 {
         self.of("evenkeel_endpoint_weight", endpoint, "kind=\"effective\"")
     }
@@ -99,7 +99,7 @@ impl Setup {
         self.plane.ask(Ipv4Addr::new(127, 64 | high, low, 1), self.listen, patience)
     }
 
-    /// Who answers; it must be one of the endpoints.
+    /// Asks once, and returns the index of the endpoint that answers.
     #[track_caller]
     pub fn ask(&self) -> usize {
         let answer = self.ask_for(PATIENT);
@@ -110,7 +110,7 @@ impl Setup {
         self.addrs.iter().position(|addr| answer == Answer::Of(addr.ip()))
     }
 
-    /// How many of so many questions each endpoint gets.
+    /// Asks `n` times, and returns the number of questions that each endpoint got.
     #[track_caller]
     pub fn counts(&self, n: usize) -> [usize; 3] {
         let mut counts = [0; 3];

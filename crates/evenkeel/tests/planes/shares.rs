@@ -1,4 +1,4 @@
-//! Does each endpoint get its share? By weight under each algorithm that promises it, and by its ramp while it starts
+//! Shares of endpoints: by weight under each algorithm that promises it, and by its ramp while it starts
 //! slowly.
 //!
 //! The bound is that of the contract (`crates/balance/tests/every_algorithm/shares.rs`): five standard deviations of a draw
@@ -17,8 +17,8 @@ fn algorithms(plane: &'static dyn Plane) -> impl Iterator<Item = &'static Algori
     algorithms::ALL.iter().copied().filter(|a| a.promises.shares_when_idle && plane.serves(a))
 }
 
-/// How an algorithm is configured: a question may come before the end of the one before it is counted, which is to be no
-/// load to go elsewhere for.
+/// Configuration of an algorithm. A question may come before the end of the one before it is counted, and should not go
+/// elsewhere because of that load.
 fn balance(algorithm: &Algorithm) -> String {
     let has_bound = algorithm.params.iter().any(|param| param.name == "bound");
     let params = if has_bound { "bound = 10" } else { "" };
@@ -49,7 +49,7 @@ fn shares_follow_weights_under_each_algorithm() {
     });
 }
 
-/// How an endpoint comes to its ramp.
+/// Way in which an endpoint begins its ramp.
 type Comes = fn(&'static dyn Plane, &[Site; 3], balance: &str, ramp: &str) -> Setup;
 
 /// Its checks failed, and pass again.
@@ -65,7 +65,7 @@ fn recovers(plane: &'static dyn Plane, sites: &[Site; 3], balance: &str, ramp: &
     setup
 }
 
-/// It is in the next plan.
+/// The endpoint is new in the next plan.
 fn joins(plane: &'static dyn Plane, sites: &[Site; 3], balance: &str, ramp: &str) -> Setup {
     let addrs = sites.each_ref().map(|site| site.addr);
     sites[2].is(true);

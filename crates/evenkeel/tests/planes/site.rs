@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 
-/// One that serves until the tests end.
+/// Site that serves until the tests end.
 pub struct Site {
     pub addr: SocketAddr,
     well: Arc<AtomicBool>,
@@ -38,7 +38,7 @@ impl Site {
         site
     }
 
-    /// Whether its health check passes; it serves either way.
+    /// Has its health check pass or fail; it serves either way.
     pub fn is(&self, well: bool) {
         self.well.store(well, SeqCst);
     }
@@ -63,7 +63,7 @@ fn line(stream: &mut impl BufRead) -> Option<String> {
     (stream.read_line(&mut line).ok()? > 0).then_some(line)
 }
 
-/// Where a process is told to serve.
+/// Variable with the address at which a process has to serve.
 const AT: &str = "EVENKEEL_TEST_SITE";
 
 /// A site that can be killed and stopped. Killed when dropped.

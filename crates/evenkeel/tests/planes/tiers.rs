@@ -1,4 +1,4 @@
-//! Who may be asked at all? Tiers, endpoints that drain, and what is done when nobody is well.
+//! Endpoints that may be asked at all: tiers, draining, and pools without a healthy endpoint.
 
 use super::{by_turns, in_each_plane, pool, sites};
 use std::time::Duration;

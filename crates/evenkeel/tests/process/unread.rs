@@ -43,7 +43,7 @@ impl Drop for Unread {
     }
 }
 
-/// The value of a metric.
+/// Reads the value of a metric.
 fn metric(admin: &str, name: &str) -> u64 {
     let (_, metrics) = get(admin, "/metrics").expect("an answer");
     let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).unwrap_or_default();

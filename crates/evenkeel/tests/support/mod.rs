@@ -1,4 +1,4 @@
-//! What the tests share: evenkeel as a process, small servers behind it, and addresses that nobody else uses.
+//! Shared parts of the tests: evenkeel as a process, small servers behind it, and addresses that nobody else uses.
 // Each test uses a part of it.
 #![allow(dead_code)]
 
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long anything may take before a test fails: generous, since many tests may share few cores.
+/// Time that anything may take before a test fails: generous, since many tests may share few cores.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
 /// An address of its own, as text.
@@ -29,7 +29,7 @@ pub fn eventually<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     within(DEADLINE, look).unwrap_or_else(|| panic!("in {DEADLINE:?} there was not: {what}"))
 }
 
-/// What it sees until `deadline`, if anything.
+/// Looks until there is something or `deadline` is over.
 pub fn within<T>(deadline: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let began = Instant::now();
     loop {
@@ -49,7 +49,7 @@ pub fn evenkeel(arguments: &[&str]) -> Output {
     command(arguments).output().expect("evenkeel can be started")
 }
 
-/// The same; it ends with this code, and says these things. Its standard output.
+/// Runs a command that has to end with this code and to print these texts; its standard output.
 #[track_caller]
 pub fn ends(arguments: &[&str], code: i32, says: &[&str]) -> String {
     let output = evenkeel(arguments);
@@ -66,7 +66,15 @@ fn command(arguments: &[&str]) -> Command {
     let program = std::env::var_os("EVENKEEL_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_evenkeel").into());
     let mut command = Command::new(program);
     command.args(arguments).env("NO_COLOR", "1").stdin(Stdio::null());
+    in_own_folder(&mut command);
     command
+}
+
+/// Keeps the sockets of processes under test away from those of this machine, unless the test names a folder.
+fn in_own_folder(command: &mut Command) {
+    if command.get_envs().all(|(name, _)| name != "RUNTIME_DIRECTORY") {
+        command.env("RUNTIME_DIRECTORY", std::env::temp_dir().join("evenkeel-tests"));
+    }
 }
 
 pub fn text(bytes: &[u8]) -> String {
@@ -87,7 +95,7 @@ impl Running {
         Running::from(command(arguments))
     }
 
-    /// The same, with more in its environment.
+    /// Starts it with more in its environment.
     #[track_caller]
     pub fn start_in(environment: &[(&str, &str)], arguments: &[&str]) -> Running {
         let mut command = command(arguments);
@@ -95,17 +103,18 @@ impl Running {
         Running::from(command)
     }
 
-    /// The same, from any command that becomes an evenkeel.
+    /// Starts it from any command that becomes an evenkeel.
     #[track_caller]
     pub fn from(mut command: Command) -> Running {
         command.stdout(Stdio::null());
         Running::from_all_of(command)
     }
 
-    /// The same, with the standard output that it has.
+    /// Starts it from a command, with the standard output of that.
     #[track_caller]
     pub fn from_all_of(mut command: Command) -> Running {
         command.env("NO_COLOR", "1");
+        in_own_folder(&mut command);
         let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
         let said = Arc::new(Mutex::new(String::new()));
         let (stderr, into) = (child.stderr.take().expect("it is piped"), said.clone());
@@ -134,7 +143,6 @@ impl Running {
         Pid::from_raw(pid.split_whitespace().next()?.parse().ok()?)
     }
 
-    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -235,7 +243,7 @@ impl Endpoint {
         endpoint
     }
 
-    /// Requests that came in.
+    /// Number of requests that came in.
     pub fn began(&self) -> usize {
         self.began.load(SeqCst)
     }

@@ -148,7 +148,7 @@ impl Run {
         Ok(BufReader::new(stream))
     }
 
-    /// One more came through; whether to go on.
+    /// Counts one that came through; true if another is to follow.
     fn goes_on(&self, number: u64) -> bool {
         if number == 0 {
             self.begun.fetch_add(1, SeqCst);

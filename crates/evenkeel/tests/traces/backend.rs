@@ -42,7 +42,7 @@ impl Backend {
         backend
     }
 
-    /// One that always answers so, with an empty body.
+    /// Starts one that always answers with this status and an empty body.
     pub fn always(status: u16) -> Backend {
         Backend::start(move |_| Some(response(status)))
     }
@@ -57,7 +57,7 @@ impl Backend {
         Some(head.lines().skip(1).map(str::to_owned).collect())
     }
 
-    /// One field of that request.
+    /// Value of a field of that request.
     pub fn field(&self, path: &str, name: &str) -> Option<String> {
         let start = format!("{name}: ");
         self.fields(path)?.iter().find_map(|line| line.strip_prefix(&start).map(str::to_owned))

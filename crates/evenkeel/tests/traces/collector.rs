@@ -9,11 +9,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 
-/// What came so far.
+/// Requests that came so far.
 #[derive(Default)]
 struct Came {
     spans: Vec<Span>,
-    /// Heads of requests.
     heads: Vec<String>,
     resources: Vec<(String, Option<Value>)>,
 }
@@ -60,7 +59,7 @@ impl Collector {
         collector
     }
 
-    /// What it answers from now on.
+    /// Sets the status of its next answers.
     pub fn answers(&self, status: u16) {
         *self.status.lock().expect("no panic while held") = status;
     }

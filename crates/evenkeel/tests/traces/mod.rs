@@ -1,4 +1,4 @@
-//! Do spans say what became of requests, and do endpoints hear of the same ones? Seen by a collector that reads OTLP.
+//! Spans of requests, and the same ones in the requests to endpoints, as a collector that reads OTLP sees them.
 
 mod backend;
 mod collector;

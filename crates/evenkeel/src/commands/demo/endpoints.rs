@@ -1,4 +1,4 @@
-//! Who answers in the demo? Ten HTTP servers on one thread, each after a random time.
+//! Endpoints of the demo: ten HTTP servers on one thread, each of which answers after a random time.
 
 use crate::failure::Failure;
 use bytes::Bytes;
@@ -28,13 +28,13 @@ pub struct Endpoints {
     all: Vec<Arc<Endpoint>>,
 }
 
-/// One of them.
+/// Server that stands for an endpoint of the demo.
 pub struct Endpoint {
     /// Its name, which says how slow it is.
     pub name: String,
-    /// Its maximum.
+    /// Longest latency, milliseconds.
     pub max_ms: u64,
-    /// Where it listens.
+    /// Address on which it listens.
     pub addr: SocketAddr,
     seed: u64,
     asked: AtomicU64,
@@ -48,12 +48,12 @@ impl Endpoint {
         self.is_up.send_replace(false);
     }
 
-    /// Listens again.
+    /// Has it listen again after [`kill`](Self::kill).
     pub fn revive(&self) {
         self.is_up.send_replace(true);
     }
 
-    /// How long the n-th request takes. Counted, not drawn in turn: each algorithm meets the same endpoints.
+    /// Latency of the n-th request. Counted, not drawn in turn: each algorithm meets the same endpoints.
     fn latency(&self, n: u64) -> Duration {
         Duration::from_millis(mix(self.seed ^ mix(n)) % self.max_ms)
     }
@@ -95,12 +95,11 @@ impl Endpoints {
         Ok(Endpoints { all })
     }
 
-    /// All of them.
     pub fn all(&self) -> &[Arc<Endpoint>] {
         &self.all
     }
 
-    /// Starts counting again.
+    /// Starts counting from 0 again.
     pub fn reset(&self) {
         for endpoint in &self.all {
             endpoint.asked.store(0, Relaxed);

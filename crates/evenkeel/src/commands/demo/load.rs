@@ -1,5 +1,5 @@
-//! How is the demo loaded? By clients that keep their connection and ask again as soon as they are answered: a closed
-//! loop, so a slow answer also keeps its client from asking.
+//! Load of the demo: clients that keep their connection and send the next request as soon as they are answered. The loop is
+//! closed, so a slow answer also keeps its client from asking.
 
 use hdrhistogram::Histogram;
 use std::io;
@@ -17,7 +17,7 @@ pub const CLIENTS: usize = 50;
 /// Different values of the `x-user` field, for algorithms that go by a key.
 pub const USERS: u64 = 10_000;
 
-/// What the clients saw.
+/// Measurements of the clients.
 pub struct Seen {
     /// Microseconds from the request to the last byte of its answer; answers with status 200 only.
     pub latency_us: Histogram<u64>,
@@ -25,20 +25,20 @@ pub struct Seen {
     pub errors: u64,
     /// From the first request to the last answer.
     pub wall: Duration,
-    /// Whether the time was over before all requests were sent.
+    /// True if the time was over before all requests were sent.
     pub capped: bool,
 }
 
-/// How far the clients are.
+/// Progress of the clients together.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
     /// Requests that ended, well or not.
     pub done: u64,
-    /// Those among them that failed: another status than 200, or no answer.
+    /// Failed requests among them: another status than 200, or no answer.
     pub errors: u64,
 }
 
-/// What the clients share.
+/// State that the clients share.
 struct Shared {
     addr: SocketAddr,
     requests: u64,

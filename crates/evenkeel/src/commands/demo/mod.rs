@@ -1,5 +1,5 @@
-//! What difference does the algorithm make? Each one in turn, in this very proxy, in front of ten uneven endpoints and
-//! under the same load; then it stays up to be looked at.
+//! `evenkeel demo`: each algorithm in turn, in this very proxy, in front of ten uneven endpoints and under the same load. Then
+//! the proxy stays up to be looked at.
 //!
 //! 1. [`endpoints`]: ten servers that answer after a random time.
 //! 2. [`load`]: fifty clients that ask again as soon as they are answered.
@@ -33,7 +33,7 @@ const BUDGET: Duration = Duration::from_secs(50);
 /// The most for one algorithm: round robin needs 15 s for 10,500 requests.
 const TRIAL_MAX: Duration = Duration::from_secs(17);
 
-/// Where it listens afterwards, if the ports are free.
+/// Ports of the listener and of the admin afterwards, if they are free.
 const PORTS: [u16; 2] = [8080, 9900];
 
 /// Runs `evenkeel demo`.
@@ -55,7 +55,7 @@ pub fn demo(arguments: &Demo) -> Result<(), Failure> {
     stay(&endpoints)
 }
 
-/// What the demo can run: its endpoints answer no probes.
+/// Algorithms that the demo can run: its endpoints answer no probes.
 fn runnable() -> impl Iterator<Item = &'static Algorithm> {
     algorithms::ALL.iter().copied().filter(|a| !a.needs.probes)
 }

@@ -1,5 +1,5 @@
-//! What does a pool do when an endpoint dies? One of the ten is killed under load and revived, and each slice of time shows what
-//! it answered and what failed.
+//! Death of an endpoint: one of the ten is killed under load and revived. Each slice of time shows the answers of the endpoint
+//! and the failures of clients.
 
 use super::endpoints::Endpoints;
 use super::load::{self, CLIENTS, Progress};
@@ -10,23 +10,23 @@ use evenkeel_balance::state::State;
 use evenkeel_proxy::{Command, Server};
 use std::time::{Duration, Instant};
 
-/// How long it takes. The endpoint is dead in the second third.
+/// Time that it takes. The endpoint is dead in the second third.
 const LASTS: Duration = Duration::from_secs(6);
 
-/// One bar of the picture.
+/// Time of a bar of the picture.
 const SLICE: Duration = Duration::from_millis(200);
 
-/// Which endpoint: the first of those that take up to 10 ms.
+/// Index of the endpoint: the first of those that take up to 10 ms.
 const VICTIM: usize = 1;
 
 /// Checks that notice within the time that a viewer waits.
 const HEALTH: &str = "health = { http = '/', interval = '200ms', rise = 1 }\n";
 
-/// What happened.
+/// Measurements by slice of time.
 pub struct Outage {
     /// The name of the endpoint that was killed.
     pub victim: String,
-    /// What it answered in each slice.
+    /// Answers of the endpoint in each slice.
     pub answered: Vec<u64>,
     /// Requests of clients that failed in each slice.
     pub failed: Vec<u64>,

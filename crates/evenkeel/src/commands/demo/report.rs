@@ -78,7 +78,7 @@ pub fn table(trials: &[Trial]) -> String {
     out
 }
 
-/// Why they differ, and what this does not show. What an algorithm does is the registry's to say.
+/// Reasons for the differences, and what they do not show. The registry describes the algorithms themselves.
 fn reading(trials: &[Trial]) -> String {
     let named = |holds: &dyn Fn(&Trial) -> bool| {
         let names: Vec<&str> = trials.iter().filter(|t| holds(t)).map(|t| t.algorithm.name).collect();

@@ -1,4 +1,4 @@
-//! What is left on the screen at the end: bars, a verdict and an outage, within 80 columns and with room for the rest of 24 rows.
+//! Screen at the end of the demo: bars, a verdict and an outage, within 80 columns and with room for the rest of 24 rows.
 
 use super::outage::Outage;
 use super::report::percentile;
@@ -16,7 +16,7 @@ const DRAWN: [f64; 4] = [99.0, 95.0, 90.0, 50.0];
 /// An algorithm that sends one endpoint more than this share would overload a real server.
 const GREEDY: f64 = 0.9;
 
-/// The whole text.
+/// Returns the text of the screen.
 pub fn screen(trials: &[Trial], outage: &Outage) -> String {
     let mut out = String::new();
     let shown = DRAWN.into_iter().find(|&p| trials.iter().all(|t| percentile(t, p).is_some()));
@@ -64,7 +64,7 @@ fn row(out: &mut String, trial: &Trial, ms: f64, longest: f64) {
     let _ = writeln!(out, "  {:12} {bar:BAR$} {ms:>6.0} ms", trial.algorithm.name);
 }
 
-/// What the pool did when one of its endpoints died.
+/// Adds the behaviour of the pool when one of its endpoints died.
 fn answer(out: &mut String, outage: &Outage) {
     let most = outage.answered.iter().copied().max().unwrap_or(0).max(1);
     let height = |n: u64| match n {

@@ -1,4 +1,4 @@
-//! How does one algorithm do? A proxy of its own, fresh, between the clients and the endpoints.
+//! Trial of one algorithm: a fresh proxy between the clients and the endpoints.
 
 use super::endpoints::Endpoints;
 use super::load::{self, CLIENTS};
@@ -17,17 +17,17 @@ use std::time::Duration;
 /// Tries to find a port: another process may take one between our looking and our listening.
 const PORT_TRIES: usize = 20;
 
-/// What came of one algorithm.
+/// Results of one algorithm.
 pub struct Trial {
-    /// Its row in the registry.
+    /// Row of the algorithm in the registry.
     pub algorithm: &'static Algorithm,
-    /// What the clients saw.
+    /// Measurements of the clients.
     pub seen: load::Seen,
-    /// What each endpoint answered, as a part of all.
+    /// Share of each endpoint in the answers, 0 to 1.
     pub shares: Vec<f64>,
 }
 
-/// Runs it.
+/// Runs the trial of an algorithm.
 pub fn run(
     algorithm: &'static Algorithm,
     endpoints: &Endpoints,
@@ -110,7 +110,7 @@ pub fn plan(text: &str) -> Result<Plan, Failure> {
     outcome.plan.ok_or_else(Failure::config)
 }
 
-/// How far it is: a bar at a terminal, a line at the end elsewhere.
+/// Progress of a trial: a bar at a terminal, a line at the end elsewhere.
 struct Progress {
     name: &'static str,
     bar: Option<ProgressBar>,

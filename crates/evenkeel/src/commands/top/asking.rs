@@ -1,4 +1,4 @@
-//! How does the process say what is shown? Asked every second by a thread; another follows requests while they are looked at.
+//! Connection to the running process: a thread asks every second, and another follows requests while they are looked at.
 
 use super::model::Message;
 use super::order::Order;
@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// How often it is asked.
+/// Time between two questions.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Tells how the process is every second, and gives the orders that come in between.
@@ -45,7 +45,7 @@ fn seen(client: &Client) -> Result<(Status, History, Vec<Event>), Failure> {
     Ok((client.get("/v1/status")?, client.get("/v1/history")?, client.get("/v1/events")?))
 }
 
-/// In one line.
+/// The text of a failure on one line.
 fn said(failure: &Failure) -> String {
     let text = failure.text(false);
     let text = text.lines().next().unwrap_or_default();

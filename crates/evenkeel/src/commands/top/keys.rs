@@ -1,13 +1,12 @@
-//! What does a key do?
+//! Effects of keys on the model.
 
 use super::model::{Column, Entry, Model, Screen};
 use super::order::{Order, What};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// What is to be done beside showing something else.
+/// Effect of a key outside of the model.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wish {
-    /// Ends.
     Quit,
     /// Lets the shell have the terminal for a while.
     Suspend,

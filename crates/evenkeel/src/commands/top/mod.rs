@@ -1,8 +1,8 @@
-//! How is it doing, in a terminal? A page that follows, and keys that steer: `evenkeel top`.
+//! `evenkeel top`: pages in the terminal that follow a running process, and keys that change it.
 //!
-//! 1. [`model`]: what is shown; [`keys`]: what a key does; [`order`]: what may be ordered of an endpoint.
-//! 2. [`draw`]: how it looks.
-//! 3. [`asking`]: how the running process says it.
+//! 1. [`model`]: the state of the screen; [`keys`]: effects of keys; [`order`]: changes of an endpoint.
+//! 2. [`draw`]: pages and lines.
+//! 3. [`asking`]: threads that ask the process.
 
 mod asking;
 mod draw;
@@ -23,7 +23,7 @@ use std::io::{self, IsTerminal};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
-/// How long a key, or what the process says, waits at most until it is seen.
+/// Longest time until a key, or an answer of the process, takes effect.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Runs `evenkeel top`.

@@ -1,4 +1,4 @@
-//! What is shown? What the running process said last, and what the person before it has chosen.
+//! State of the screen: the last answers of the process, and the choices of the person in front of it.
 
 use super::order::Order;
 use evenkeel_view::history::{History, Span};
@@ -10,24 +10,23 @@ use std::time::Instant;
 /// Requests that are kept of a tap.
 const TAPPED: usize = 500;
 
-/// What the process says, or that it says nothing.
+/// News for the model, from the process or the terminal.
 #[derive(Debug)]
 pub enum Message {
-    /// How it is.
+    /// State of the process, the history of all requests, and new events.
     Seen(Box<Status>, History, Vec<Event>),
-    /// It does not answer, and why.
+    /// Reason why the process does not answer.
     Lost(String),
-    /// What became of an order.
+    /// Outcome of an order: good news, or bad.
     Done(Result<String, String>),
-    /// A request has ended.
+    /// A request that has ended.
     Tapped(Box<Tapped>),
-    /// So many came too fast.
+    /// Number of requests that came too fast.
     Dropped(u64),
     /// The terminal is taken away.
     End,
 }
 
-/// A page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Screen {
     #[default]
@@ -36,26 +35,26 @@ pub enum Screen {
     Tap,
 }
 
-/// What is typed, if it is not a command.
+/// Purpose of the keys that are typed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Entry {
-    /// Commands.
+    /// None: each key is a command.
     #[default]
     None,
-    /// What rows have to have.
+    /// Text that rows have to contain.
     Filter,
     /// The weight of the selected endpoint.
     Weight(String),
-    /// Whether this is meant.
+    /// Confirmation of an order.
     Confirm(Order),
     /// Any key ends the page that says what keys do.
     Help,
 }
 
-/// What rows are sorted by.
+/// Column by which rows are sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Column {
-    /// As the configuration has them.
+    /// Order of the configuration.
     #[default]
     Configured,
     Name,
@@ -80,7 +79,7 @@ impl Column {
         (Column::P99, "p99"),
     ];
 
-    /// What it is called.
+    /// Returns the column's title.
     pub fn name(self) -> &'static str {
         Column::ALL[self as usize].1
     }
@@ -89,9 +88,8 @@ impl Column {
 /// A row of the page of pools.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'m> {
-    /// Its pool.
     pub pool: &'m Pool,
-    /// None for the pool itself.
+    /// Endpoint of the row; `None` for that of the pool itself.
     pub endpoint: Option<&'m Endpoint>,
 }
 
@@ -99,7 +97,7 @@ pub struct Row<'m> {
 pub type Key = (String, Option<String>);
 
 impl Row<'_> {
-    /// What it is selected by.
+    /// Returns the key by which the row is selected.
     pub fn key(&self) -> Key {
         (self.pool.name.clone(), self.endpoint.map(|endpoint| endpoint.name.clone()))
     }
@@ -108,55 +106,54 @@ impl Row<'_> {
 /// Requests and failures a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rate {
-    /// Requests.
+    /// Requests per second.
     pub requests: f64,
-    /// Of these, those answered with 500 and above, or not at all.
+    /// Requests per second that were answered with 500 and above, or not at all.
     pub failed: f64,
 }
 
-/// All that is shown.
+/// State of the screen, and the data on it.
 #[derive(Debug, Default)]
 pub struct Model {
-    /// What was said last.
+    /// Latest status of the process.
     pub status: Option<Status>,
     /// The last quarter of an hour.
     pub spans: Vec<Span>,
-    /// The latest is the last.
+    /// Events, the latest at the end.
     pub events: Vec<Event>,
-    /// Why what is shown is old.
+    /// Reason why the data is old.
     pub lost: Option<String>,
-    /// Of each endpoint.
+    /// Rates of each endpoint, by pool and name.
     pub rates: HashMap<(String, String), Rate>,
-    /// When `rates` was counted.
+    /// Time at which `rates` was counted.
     counted: Option<Instant>,
-    /// The page.
     pub screen: Screen,
-    /// What is typed.
+    /// Text that is being typed.
     pub entry: Entry,
-    /// What became of the last order: good news, or bad.
+    /// Outcome of the last order: good news, or bad.
     pub said: Option<Result<String, String>>,
-    /// What rows have to have.
+    /// Text that rows have to contain.
     pub filter: String,
-    /// What rows are sorted by.
+    /// Column by which rows are sorted.
     pub column: Column,
     /// Pools whose endpoints are not shown.
     pub collapsed: HashSet<String>,
     /// The row that commands are about.
     pub selected: Option<Key>,
-    /// Whether all is shown of what is selected.
+    /// True if details of the selected row are shown.
     pub is_deep: bool,
-    /// The latest is the first.
+    /// Requests, the latest in front.
     pub tapped: VecDeque<Tapped>,
     /// Requests that came too fast.
     pub dropped: u64,
-    /// Whether the tap stands still.
+    /// True if the tap is paused.
     pub is_paused: bool,
-    /// Which request of those that are shown commands are about.
+    /// Index of the selected request among those that are shown.
     pub request: usize,
 }
 
 impl Model {
-    /// Takes what was said.
+    /// Takes over the data of a message.
     pub fn take(&mut self, message: Message, now: Instant) {
         match message {
             Message::Seen(status, history, events) => {
@@ -286,7 +283,7 @@ impl Model {
         self.selected = keys.into_iter().nth(at);
     }
 
-    /// What has left is not selected any more.
+    /// Moves the selection away from a row that has left.
     fn keep_selected(&mut self) {
         if self.position().is_none() {
             self.selected = self.rows().first().map(Row::key);

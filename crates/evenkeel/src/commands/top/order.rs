@@ -1,4 +1,4 @@
-//! What is ordered of an endpoint? What it says to the person who has to confirm it, and what to the API.
+//! Orders for an endpoint: their text for the person who confirms them, and their request to the API.
 
 use evenkeel_admin::api::endpoints::version;
 use evenkeel_view::words::escaped;
@@ -6,7 +6,7 @@ use evenkeel_view::{Endpoint, Pool};
 use hyper::Method;
 use serde_json::json;
 
-/// What shall be of an endpoint.
+/// Kind of the change of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     Drain,
@@ -36,7 +36,7 @@ impl Order {
         Order { pool: pool.name.clone(), endpoint: endpoint.name.clone(), version: version(endpoint), what }
     }
 
-    /// What will happen.
+    /// Returns the question to confirm.
     pub fn text(&self) -> String {
         let Order { pool, endpoint, .. } = self;
         match self.what {
@@ -53,7 +53,7 @@ impl Order {
         }
     }
 
-    /// How the API is asked: method, path, and JSON.
+    /// Returns the request to the API: method, path, and JSON.
     pub fn request(&self) -> (Method, String, Option<String>) {
         let path = format!("/v1/pools/{}/endpoints/{}", escaped(&self.pool), escaped(&self.endpoint));
         let patch = match self.what {

@@ -1,11 +1,10 @@
-//! In which colours is something said? Beside a sign and a word, never alone.
+//! Colours, which always accompany a sign or a word.
 
 use evenkeel_view::Endpoint;
 use evenkeel_view::words::Standing;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Span;
 
-/// Bad news.
 pub const BAD: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
 
 /// A state: a sign and a word, and a colour beside them.

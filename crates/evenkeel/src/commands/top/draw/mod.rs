@@ -1,4 +1,4 @@
-//! How does it look? A line on top says who it is, one at the bottom what may be done; a page is between them.
+//! Drawing: a line on top with the process, a page, and a line at the bottom with the keys.
 
 mod colours;
 mod overview;
@@ -15,7 +15,7 @@ use ratatui::style::{Modifier, Style, Stylize};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Block, Clear, Paragraph};
 
-/// Draws all of it.
+/// Draws the screen of a model.
 pub fn screen(frame: &mut Frame<'_>, model: &Model) {
     let [top, page, bottom] =
         Layout::vertical([Constraint::Length(2), Constraint::Fill(1), Constraint::Length(1)]).areas(frame.area());
@@ -42,7 +42,7 @@ fn head(frame: &mut Frame<'_>, model: &Model, area: Rect) {
     frame.render_widget(Text::from(vec![Line::from(tabs), Line::from(who(model))]), area);
 }
 
-/// Which process it is, and how.
+/// The process and its state.
 fn who(model: &Model) -> Vec<Span<'static>> {
     let Some(status) = &model.status else { return vec!["waiting for the first answer".dim()] };
     let up = ago(status.now_ms.saturating_sub(status.started_ms));
@@ -60,7 +60,7 @@ fn who(model: &Model) -> Vec<Span<'static>> {
     line
 }
 
-/// What is asked, what became of an order, or what may be done.
+/// A question, the outcome of an order, or the keys.
 fn foot(model: &Model) -> Line<'static> {
     match &model.entry {
         Entry::Confirm(order) => Line::from(vec![

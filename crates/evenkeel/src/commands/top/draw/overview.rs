@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 /// Seconds that the figures of now are of.
 const NOW: usize = 5;
 
-/// Draws the page.
+/// Draws the overview in an area.
 pub fn draw(frame: &mut Frame<'_>, model: &Model, area: Rect) {
     let [figures, curves, rest] =
         Layout::vertical([Constraint::Length(3), Constraint::Length(9), Constraint::Fill(1)]).areas(area);
@@ -72,7 +72,7 @@ fn curves(frame: &mut Frame<'_>, spans: &[Second], area: Rect) {
     }
 }
 
-/// How many are in which state, and each that is not up.
+/// Number of endpoints in each state, and each endpoint that is not up.
 fn states(status: &Status) -> Vec<Line<'static>> {
     let all = || status.pools.iter().flat_map(|pool| pool.endpoints.iter().map(move |one| (pool, one)));
     let mut counts = BTreeMap::<&str, usize>::new();

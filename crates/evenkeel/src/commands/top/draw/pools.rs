@@ -31,13 +31,13 @@ const WIDE: [usize; 5] = [2, 3, 6, 7, 8];
 /// The least width that has room for all of them.
 const ROOMY: u16 = 110;
 
-/// Of all columns those that are shown.
+/// Columns for which the area has room.
 fn shown<T>(all: impl Iterator<Item = T>, area: &Rect) -> impl Iterator<Item = T> {
     let has_room = area.width >= ROOMY;
     all.enumerate().filter(move |(at, _)| has_room || !WIDE.contains(at)).map(|(_, one)| one)
 }
 
-/// Draws the page.
+/// Draws the table of pools and endpoints in an area.
 pub fn draw(frame: &mut Frame<'_>, model: &Model, area: Rect) {
     let now_ms = model.status.as_ref().map_or(0, |status| status.now_ms);
     let selected = model.endpoint().filter(|_| model.is_deep);

@@ -10,7 +10,7 @@ use ratatui::style::{Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
 
-/// Draws the page.
+/// Draws the requests in an area.
 pub fn draw(frame: &mut Frame<'_>, model: &Model, area: Rect) {
     let requests = model.requests();
     let one = requests.get(model.request).filter(|_| model.is_deep);
@@ -47,7 +47,7 @@ pub fn draw(frame: &mut Frame<'_>, model: &Model, area: Rect) {
     }
 }
 
-/// Whether it goes on, and what is not seen.
+/// State of the tap, and the number of requests that are not visible.
 fn how(model: &Model, shown: usize) -> Vec<Span<'static>> {
     let mut line = vec![if model.is_paused { "stopped: space goes on".yellow() } else { "\u{25cf} live".green() }];
     line.push(format!("  {shown} requests").into());

@@ -1,0 +1,99 @@
+//! History and events of the process, left to the one that takes over in a file of memory. A successor of another version starts
+//! without them.
+
+use evenkeel_runtime::Events;
+use evenkeel_view::Event;
+use evenkeel_view::timeline::{Past as Requests, Timeline};
+use rustix::fs::{MemfdFlags, memfd_create};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+
+/// Version of the format. A change of a type in it makes it another one.
+const VERSION: u32 = 1;
+
+/// Largest file that is read. What is left is bounded by number, and about half as large.
+const BYTES_MAX: u64 = 16 << 20;
+
+/// History of a process, for the next one.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Past {
+    version: u32,
+    /// Sums of requests over time.
+    pub timeline: Requests,
+    /// The latest events, the oldest first.
+    pub events: Vec<Event>,
+}
+
+/// The version alone, as every version has it.
+#[derive(Deserialize)]
+struct Version {
+    version: u32,
+}
+
+/// Writes the history of this process to a file without a name. `None`, with a line in the log, if that fails.
+pub fn leave(timeline: &Timeline, events: &Events) -> Option<File> {
+    let past = Past { version: VERSION, timeline: timeline.past(), events: events.since(0) };
+    let left = write(&past);
+    left.inspect_err(|error| tracing::warn!(%error, "the history of requests is not handed over")).ok()
+}
+
+fn write(past: &Past) -> io::Result<File> {
+    let mut file = File::from(memfd_create("evenkeel-past", MemfdFlags::CLOEXEC)?);
+    file.write_all(&serde_json::to_vec(past)?)?;
+    file.rewind()?;
+    Ok(file)
+}
+
+/// Reads the history of the process before. `None`, with a line in the log, if it is not one of this version.
+pub fn read(file: File) -> Option<Past> {
+    let past = parse(file);
+    past.inspect_err(|why| tracing::warn!("the history of the process before is not used: {why}")).ok()
+}
+
+fn parse(file: File) -> Result<Past, String> {
+    let mut bytes = Vec::new();
+    file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(format!("it has more than {} MiB", BYTES_MAX >> 20));
+    }
+    let wrong = |error: serde_json::Error| format!("it cannot be read: {error}");
+    let Version { version } = serde_json::from_slice(&bytes).map_err(wrong)?;
+    if version != VERSION {
+        return Err(format!("it is of version {version}, and this build reads version {VERSION}"));
+    }
+    serde_json::from_slice(&bytes).map_err(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evenkeel_view::events::Kind;
+
+    fn file(text: &str) -> File {
+        let mut file = File::from(memfd_create("test", MemfdFlags::CLOEXEC).unwrap());
+        file.write_all(text.as_bytes()).unwrap();
+        file.rewind().unwrap();
+        file
+    }
+
+    #[test]
+    fn a_history_is_read_as_it_was_left_and_any_other_is_refused() {
+        let events = Events::default();
+        events.tell(Kind::Process, (None, None), "it serves".to_owned(), None);
+        let left = leave(&Timeline::default(), &events).unwrap();
+        let past = parse(left).unwrap();
+        assert_eq!(past.events[0].text, "it serves");
+        for (text, why) in [
+            ("", "cannot be read"),
+            ("{\"version\":2,\"spans\":[]}", "of version 2"),
+            ("{\"version\":1,\"timeline\":7}", "cannot be read"),
+            ("{}", "cannot be read"),
+        ] {
+            assert!(parse(file(text)).unwrap_err().contains(why), "{text}");
+        }
+        let large = file("");
+        large.set_len(BYTES_MAX + 1).unwrap();
+        assert!(parse(large).unwrap_err().contains("more than 16 MiB"));
+    }
+}
