@@ -101,7 +101,7 @@ impl Failure {
     pub fn socket(path: &Path, error: &io::Error) -> Failure {
         let (why, help) = match error.kind() {
             ErrorKind::AddrInUse => (
-                "another process listens there, or it is no socket".to_string(),
+                "another process listens there, or it is not a socket".to_string(),
                 Some("stop that process, or give admin.bind another path".to_string()),
             ),
             ErrorKind::NotFound => (

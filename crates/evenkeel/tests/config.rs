@@ -160,7 +160,7 @@ fn what_is_wrong_changes_nothing_and_is_said_with_its_place() {
         let (code, _, complaint) = setup.config(words);
         assert_eq!(code, Some(78), "{complaint}");
         assert!(complaint.contains("client_idel") && complaint.contains("unknown algorithm \"rondom\""), "{complaint}");
-        assert!(complaint.contains("evenkeel.toml:10:11") || complaint.contains("evenkeel.toml:1"), "{complaint}");
+        assert!(complaint.contains(&format!("--> {wrong}:")) && !complaint.contains("evenkeel.toml:"), "{complaint}");
     }
     let toml = "Content-Type: application/toml\r\n";
     let matching = format!("{toml}If-Match: \"0\"\r\n");

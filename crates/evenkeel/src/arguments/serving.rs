@@ -22,7 +22,7 @@ pub struct Run {
     pub endpoints: Vec<String>,
 
     /// The configuration file
-    #[arg(short, long, value_name = "FILE", conflicts_with = "endpoints")]
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["endpoints", "listen", "balance", "admin", "tls_self_signed"])]
     pub config: Option<PathBuf>,
 
     /// Address to listen on: IP:PORT, or :PORT for every address of this machine [default: :8080]
