@@ -130,12 +130,12 @@ fn log(client: &Client<'_>, began: Instant, error: &HandshakeError) {
     let timing = Timing { total_ns: core.clock.now().since(began), ..Timing::new(began) };
     let summary = Summary { timing, cause: side, ..Summary::default() };
     let taken = rules.named(client.listener, rules.unrouted());
-    let id = core.next_request_id();
+    let (id, reason) = (core.next_request_id(), error.to_string());
     let line = Line {
         client_port: client.peer.port,
         peer: peer.as_ref().map(AddressText::as_bytes),
         asked: &asked,
-        reason: Some(&error.to_string()),
+        reason: Some(&reason),
         ..Line::new("TLS", &id, client.peer.ip_text(), taken, summary)
     };
     log.add(&line, &core.clock);
