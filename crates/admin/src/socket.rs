@@ -1,4 +1,4 @@
-//! How is the Unix socket made? As a file whose mode decides which users may connect, and so may change things.
+//! The Unix socket: a file whose mode decides which users may connect, and so may change things.
 
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};

@@ -120,6 +120,11 @@ impl Scale {
         self.from + part.clamp(0.0, 1.0) * (self.to - self.from)
     }
 
+    /// True if equal lengths are equal differences.
+    pub(crate) fn is_linear(&self) -> bool {
+        !self.log
+    }
+
     /// Whether a value is between the ends.
     pub(crate) fn has(&self, x: f64) -> bool {
         (self.low..=self.high).contains(&x)

@@ -22,6 +22,8 @@ pub struct Node {
     pub text: String,
     /// Its page, if it has one.
     pub link: Option<String>,
+    /// Class of the box, for what is wrong with it; empty if nothing is.
+    pub tone: &'static str,
 }
 
 /// A band.
@@ -68,12 +70,15 @@ pub fn flow(label: &str, columns: &[Column], bands: &[Vec<Band>]) -> String {
             out_of[band.from] += wide;
             into[band.to] += wide;
             let middle = (x1 + x2) / 2.0;
-            let class = match band.errors {
-                e if e >= 0.05 => "bad",
-                e if e >= 0.001 => "warn",
-                _ => "fine",
-            };
-            let text = format!("{:.1}/s, {:.1} % errors", band.rate, band.errors * 100.0);
+            let class = grade(band.errors);
+            let (from, to) = (&columns[at].nodes[band.from].name, &columns[at + 1].nodes[band.to].name);
+            let text = format!(
+                "{} \u{2192} {}: {:.1}/s, {:.1} % errors",
+                escape(from),
+                escape(to),
+                band.rate,
+                band.errors * 100.0
+            );
             let (end1, end2) = (y1 + wide, y2 + wide);
             let _ = writeln!(
                 out,
@@ -86,22 +91,32 @@ pub fn flow(label: &str, columns: &[Column], bands: &[Vec<Band>]) -> String {
         let x = left(at);
         let _ = writeln!(out, "<text class=\"title\" x=\"{x:.1}\" y=\"14\">{}</text>", escape(&column.title));
         for ((node, top), height) in column.nodes.iter().zip(&tops[at]).zip(&heights[at]) {
-            let (name, text) = (escape(&shortened(&node.name)), escape(&node.text));
+            let (full, name, text) = (escape(&node.name), escape(&shortened(&node.name)), escape(&node.text));
+            let tone = node.tone;
             let drawn = format!(
-                "<rect class=\"node\" x=\"{x:.1}\" y=\"{top:.1}\" width=\"{BOX}\" height=\"{height:.1}\" rx=\"4\"/>\
-                 <text class=\"name\" x=\"{0:.1}\" y=\"{1:.1}\">{name}</text><text x=\"{0:.1}\" y=\"{2:.1}\">{text}</text>",
-                x + 8.0,
+                "<title>{full}: {text}</title><rect class=\"node {tone}\" x=\"{x:.1}\" y=\"{top:.1}\" width=\"{BOX}\" height=\"{height:.1}\" rx=\"4\"/>\
+                 <text class=\"name\" x=\"{0:.1}\" y=\"{1:.1}\">{name}</text><text class=\"rate {tone}\" x=\"{0:.1}\" y=\"{2:.1}\">{text}</text>",
+                x + 10.0,
                 top + 14.0,
                 top + 28.0
             );
             match &node.link {
                 Some(link) => _ = writeln!(out, "<a href=\"{}\">{drawn}</a>", escape(link)),
-                None => _ = writeln!(out, "{drawn}"),
+                None => _ = writeln!(out, "<g>{drawn}</g>"),
             }
         }
     }
     out.push_str("</svg>\n");
     out
+}
+
+/// Returns the grade of a share of errors, 0 to 1, as the classes of bands have it: `fine`, `warn` from 0.1 %, `bad` from 5 %.
+pub fn grade(errors: f64) -> &'static str {
+    match errors {
+        e if e >= 0.05 => "bad",
+        e if e >= 0.001 => "warn",
+        _ => "fine",
+    }
 }
 
 /// What goes through each box of a column: the more of what comes and what leaves.
@@ -139,7 +154,7 @@ mod tests {
     use super::*;
 
     fn column(names: &[&str]) -> Column {
-        let node = |name: &&str| Node { name: name.to_string(), text: "1/s".into(), link: None };
+        let node = |name: &&str| Node { name: name.to_string(), text: "1/s".into(), link: None, tone: "" };
         Column { title: "column".into(), nodes: names.iter().map(node).collect() }
     }
 
