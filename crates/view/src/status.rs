@@ -50,7 +50,7 @@ pub struct Listener {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Pool {
     pub name: String,
-    /// Algorithm that picks, with its parameters.
+    /// Name of the algorithm that picks.
     pub algorithm: String,
     /// True if so few endpoints are healthy that health is ignored.
     pub in_panic: bool,
