@@ -53,9 +53,12 @@ impl Axis {
             }
             Axis::Share => format!("{:.0} %", x * 100.0),
             Axis::Clock => clock(x),
-            Axis::Plain { .. } => {
+            Axis::Plain { name, .. } => {
                 let text = digits(x);
-                if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
+                let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+                // A unit is short enough for each label; a name is beside the axis.
+                let unit = if name.starts_with('/') { name } else { "" };
+                format!("{text}{unit}")
             }
         }
     }

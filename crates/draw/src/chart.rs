@@ -78,7 +78,7 @@ impl Chart {
         let x = Scale::of(&self.x, &xs, frame.left, frame.right);
         let y = Scale::of(&self.y, &ys, frame.bottom, frame.top);
         let mut out = format!(
-            "<figure><figcaption>{}</figcaption>\n<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{0}\"{1}>\n",
+            "<figure><figcaption>{}</figcaption>\n<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{0}\"{3}>\n",
             escape(&self.title),
             frame.width,
             frame.height,

@@ -54,17 +54,19 @@ pub fn shares(parts: &[Part], about: &str) -> String {
             "<g><title>{label}</title><rect class=\"back\" x=\"{:.1}\" width=\"{:.1}\" height=\"{HEIGHT}\"/>\
              <rect class=\"{}\" x=\"{0:.1}\" y=\"{:.1}\" width=\"{1:.1}\" height=\"{tall:.1}\"/>\
              <line class=\"fair\" x1=\"{0:.1}\" x2=\"{:.1}\" y1=\"{fair:.1}\" y2=\"{fair:.1}\"/></g>",
-            left + WIDTH * 0.06,
+            left,
             WIDTH * 0.88,
             part.class,
             HEIGHT - tall,
-            left + WIDTH * 0.94,
+            left + WIDTH * 0.88,
         )
     };
+    // A few bars would be as wide as a card; the room beside them stays empty.
+    let slots = parts.len().max(8) as f64;
     let bars: String = parts.iter().enumerate().map(bar).collect();
     format!(
         "<svg class=\"shares\" viewBox=\"0 -1 {:.0} {}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">{bars}</svg>",
-        parts.len() as f64 * WIDTH,
+        slots * WIDTH,
         HEIGHT + 2.0,
         escape(about)
     )

@@ -87,10 +87,10 @@ fn health(pool: &Pool) -> Markup {
     }
 }
 
-/// Shares of the endpoints beside their fair shares.
+/// Shares of the endpoints beside their fair shares; nothing for a single endpoint, which has all of them.
 fn fairness(pool: &Pool) -> Markup {
     let measured = pool.endpoints.iter().any(|endpoint| endpoint.share.is_some());
-    if !measured || pool.endpoints.len() > BARS {
+    if !measured || !(2..=BARS).contains(&pool.endpoints.len()) {
         return html! {};
     }
     let part = |endpoint: &Endpoint| Part {

@@ -75,7 +75,7 @@ fn facts(endpoint: &Endpoint, now_ms: u64) -> Markup {
             } }
             @if let Some(report) = &endpoint.report { dt { "Reports" } dd { (reported(report)) } }
             dt { "Failed" } dd { span.bad[endpoint.failed > 0] { (grouped(endpoint.failed)) } " of " (grouped(endpoint.requests)) " tries" }
-            dt { "Last check" } dd { @match &endpoint.check { Some(check) => { (checked(check, now_ms)) @if let Some(why) = &check.failure { ": " (why) } } None => { "none" } } }
+            dt { "Check" } dd { @match &endpoint.check { Some(check) => { (checked(check, now_ms)) @if let Some(why) = &check.failure { ": " (why) } } None => { "none" } } }
             @if let Some(given) = &endpoint.order { dt { "Operators" } dd { (order(given, None, now_ms)) } }
         }
     }

@@ -38,8 +38,7 @@ impl Passed {
 fn content(asked: &Asked) -> Markup {
     let status = asked.process.status();
     let [routes, pools, endpoints] = passed(asked, &status);
-    let all = routes.iter().chain(&endpoints);
-    let is_quiet = all.clone().all(|passed| passed.rate <= 0.0);
+    let is_quiet = routes.iter().chain(&endpoints).all(|passed| passed.rate <= 0.0);
     html! {
         h1 { "Flow" }
         (process(asked))

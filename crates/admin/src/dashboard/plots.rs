@@ -39,7 +39,7 @@ impl Range {
     /// Returns the spans of a history that end in this time.
     pub fn within(self, history: &History) -> History {
         let (from, until) = match (self, history.spans.last()) {
-            (Range::Part(from, until), _) => (from * 1000, until.saturating_mul(1000)),
+            (Range::Part(from, until), _) => (from.saturating_mul(1000), until.saturating_mul(1000)),
             (Range::Last(seconds), Some(last)) => (last.until_ms.saturating_sub(seconds * 1000) + 1, u64::MAX),
             (Range::Last(_), None) => (0, u64::MAX),
         };
@@ -60,7 +60,7 @@ impl Range {
                     a href={ (path) "?range=" (seconds) } aria-current=[(self == Range::Last(seconds)).then_some("true")] { (words) }
                 } }
                 @if let Range::Part(from, until) = self {
-                    span { (time_of_day(from * 1000)) " \u{2013} " (time_of_day(until.saturating_mul(1000))) " UTC" }
+                    span { (time_of_day(from.saturating_mul(1000))) " \u{2013} " (time_of_day(until.saturating_mul(1000))) " UTC" }
                     a href=(path) { "Back to now" }
                 } @else {
                     span.dim.pointer { "Drag in a plot to zoom in." }

@@ -98,7 +98,8 @@ pub async fn without_traffic(site: &Site, browser: &WebDriver) {
         let shown = run(browser, text).await;
         let shown = shown.as_str().expect("a text");
         assert!(shown.contains(words) && !shown.contains("NaN"), "{path}: {shown}");
-        let labels = run(browser, "return [...document.querySelectorAll('main svg text')].map((t) => t.textContent)").await;
+        let labels =
+            run(browser, "return [...document.querySelectorAll('main svg text')].map((t) => t.textContent)").await;
         assert!(!labels.to_string().contains("\"00:00\""), "{path}: {labels}");
     }
 }
@@ -170,7 +171,8 @@ pub async fn read(site: &Site, browser: &WebDriver) {
         assert!(row.contains(words), "{words}: {row}");
     }
     page(site, browser, "/ui/routes").await;
-    let row = "return [...document.querySelectorAll('tbody tr')].find((row) => row.innerText.startsWith('api')).innerText";
+    let row =
+        "return [...document.querySelectorAll('tbody tr')].find((row) => row.innerText.startsWith('api')).innerText";
     let row = run(browser, row).await.to_string();
     assert!(row.contains(" ms") && row.contains("/s"), "{row}");
     page(site, browser, "/ui/dns").await;
@@ -197,7 +199,12 @@ pub async fn explain(site: &Site, browser: &WebDriver) {
     let kept = run(browser, "return document.querySelector('select[name=sort]').value").await;
     assert_eq!(kept, "latest", "a filter keeps the order");
     page(site, browser, "/ui/explain?min_ms=100000").await;
-    until(browser, "words for nothing found", "return document.querySelector('.nothing')?.innerText.includes('fits the filter')").await;
+    until(
+        browser,
+        "words for nothing found",
+        "return document.querySelector('.nothing')?.innerText.includes('fits the filter')",
+    )
+    .await;
 }
 
 /// Points at a plot, and drags over a part of it.
@@ -209,7 +216,8 @@ pub async fn zoom(site: &Site, browser: &WebDriver) {
     let shown = "const tip = document.querySelector('.tip'); return !tip.hidden && /UTC/.test(tip.innerText) && /requests [0-9.]+\\/s/.test(tip.innerText)";
     browser.action_chain().move_to_element_center(&plot).perform().await.expect("a move");
     until(browser, "the value under the pointer", shown).await;
-    let crosses = "return document.querySelectorAll('.cross').length === document.querySelectorAll('svg[data-frame]').length";
+    let crosses =
+        "return document.querySelectorAll('.cross').length === document.querySelectorAll('svg[data-frame]').length";
     assert_eq!(run(browser, crosses).await, true, "each plot shows the moment");
     picture(browser, "hover").await;
     // It stays while the page follows what happens.
@@ -235,7 +243,8 @@ pub async fn zoom(site: &Site, browser: &WebDriver) {
     browser.find(By::LinkText("Back to now")).await.expect("a link").click().await.expect("a click");
     until(browser, "all of the time", "return location.search === ''").await;
     browser.find(By::LinkText("1 min")).await.expect("a link").click().await.expect("a click");
-    until(browser, "the last minute", "return document.querySelector('.ranges [aria-current]')?.innerText === '1 min'").await;
+    until(browser, "the last minute", "return document.querySelector('.ranges [aria-current]')?.innerText === '1 min'")
+        .await;
     assert!(length(&run(browser, ends).await) <= 60.0);
     assert_eq!(complaints(browser).await, Vec::<String>::new());
 }
