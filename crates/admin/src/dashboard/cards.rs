@@ -109,8 +109,8 @@ fn fairness(pool: &Pool) -> Markup {
 
 /// The endpoint that is farthest from its fair share, in words.
 fn unevenness(endpoints: &[Endpoint]) -> String {
-    let off = |endpoint: &Endpoint| Some((endpoint.share? - endpoint.fair_share, endpoint));
-    let farthest = endpoints.iter().filter_map(off).max_by(|(a, _), (b, _)| a.abs().total_cmp(&b.abs()));
+    let off = endpoints.iter().filter_map(|endpoint| Some((endpoint.share? - endpoint.fair_share, endpoint)));
+    let farthest = off.max_by(|(a, _), (b, _)| a.abs().total_cmp(&b.abs()));
     match farthest {
         Some((off, endpoint)) if off.abs() >= 0.01 => {
             let points = format!("{:.0}", off.abs() * 100.0);
