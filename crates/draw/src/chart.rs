@@ -33,6 +33,9 @@ impl Size {
     }
 }
 
+/// Width of the corner of a tile that has no label of the x axis.
+const CORNER: f64 = 30.0;
+
 /// A moment on the x axis at which something happened.
 pub struct Mark {
     /// Where.
@@ -179,7 +182,10 @@ impl Chart {
             let at = x.place(tick);
             let label = self.x.label(tick);
             let _ = writeln!(out, "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{top}\" y2=\"{bottom}\"/>");
-            let _ = writeln!(out, "<text class=\"middle\" x=\"{at:.1}\" y=\"{:.1}\">{label}</text>", bottom + 17.0);
+            // In the corner it would meet the lowest label of the other axis.
+            if self.size == Size::Report || at >= left + CORNER {
+                let _ = writeln!(out, "<text class=\"middle\" x=\"{at:.1}\" y=\"{:.1}\">{label}</text>", bottom + 17.0);
+            }
         }
     }
 

@@ -58,8 +58,10 @@ pub fn flow(label: &str, columns: &[Column], bands: &[Vec<Band>]) -> String {
     let left = |at: usize| at as f64 * (WIDTH - BOX) / columns.len().saturating_sub(1).max(1) as f64;
     let tops: Vec<Vec<f64>> = heights.iter().map(|heights| tops(heights)).collect();
     let label = escape(label);
-    let mut out =
-        format!("<svg class=\"flow\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"group\" aria-label=\"{label}\">\n");
+    let mut out = format!(
+        "<svg class=\"flow\" viewBox=\"-1 0 {} {height:.0}\" role=\"group\" aria-label=\"{label}\">\n",
+        WIDTH + 2.0
+    );
     for (at, bands) in bands.iter().enumerate() {
         // How much of each box has its bands already.
         let (mut out_of, mut into) = (tops[at].clone(), tops[at + 1].clone());

@@ -51,7 +51,8 @@ fn card(asked: &Asked, pool: &Pool) -> Markup {
     let in_flight: u64 = pool.endpoints.iter().map(|endpoint| u64::from(endpoint.in_flight)).sum();
     html! {
         section.card {
-            h3 { a href={ "/ui/pools#" (escaped(&pool.name)) } { (pool.name) } " " span.dim { (pool.algorithm) } }
+            h3 { a href={ "/ui/pools#" (escaped(&pool.name)) } { (pool.name) } }
+            p.dim { (pool.algorithm) }
             (health(pool))
             dl {
                 div { dt { "rate" } dd { (rate(figures.rate)) } }

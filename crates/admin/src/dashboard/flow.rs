@@ -48,7 +48,7 @@ fn content(asked: &Asked) -> Markup {
             p.dim { "Requests of the last five seconds, the busiest " (BOXES) " of each column. Endpoints are counted by tries: "
                 "retries and hedges widen their bands." }
         }
-        p.legend.dim { "Errors: " span.key.flow-fine {} "none" span.key.flow-warn {} "some" span.key.flow-bad {} "5 % and more" }
+        p.dim { "Errors: " span.key.flow-fine {} "none" span.key.flow-warn {} "some" span.key.flow-bad {} "5 % and more" }
         (drawing(&status, [&routes, &pools, &endpoints]))
         h2 { "In figures" }
         (figures(&routes, &pools, &endpoints))

@@ -58,7 +58,7 @@ fn content(asked: &Asked) -> Markup {
                 @if pool.in_panic { p.bad { "In panic: so few endpoints are healthy that health is ignored." } }
                 @if pool.waiting > 0 { p { (pool.waiting) " requests wait for a place." } }
                 @let shown = rows.len().min(left);
-                ({ left -= shown; endpoints(asked, pool, &rows[..shown], status.now_ms) })
+                div.aligned { ({ left -= shown; endpoints(asked, pool, &rows[..shown], status.now_ms) }) }
                 @if pool.endpoints.is_empty() { p.nothing { "This pool has no endpoints now." } }
                 @if shown < rows.len() { p.dim { "And " (grouped((rows.len() - shown) as u64)) " more: a filter finds them." } }
             }
