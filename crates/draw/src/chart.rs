@@ -178,13 +178,19 @@ impl Chart {
             let _ = writeln!(out, "<line class=\"grid\" x1=\"{left}\" x2=\"{right}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>");
             let _ = writeln!(out, "<text class=\"end\" x=\"{}\" y=\"{:.1}\">{label}</text>", left - 8.0, at + 4.0);
         }
-        for tick in x.ticks(7) {
+        for (index, tick) in x.ticks(7).into_iter().enumerate() {
             let at = x.place(tick);
             let label = self.x.label(tick);
             let _ = writeln!(out, "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{top}\" y2=\"{bottom}\"/>");
             // In the corner it would meet the lowest label of the other axis.
             if self.size == Size::Report || at >= left + CORNER {
-                let _ = writeln!(out, "<text class=\"middle\" x=\"{at:.1}\" y=\"{:.1}\">{label}</text>", bottom + 17.0);
+                // A narrow screen has room for every second label.
+                let odd = if self.size == Size::Tile && index % 2 == 1 { " odd" } else { "" };
+                let _ = writeln!(
+                    out,
+                    "<text class=\"middle{odd}\" x=\"{at:.1}\" y=\"{:.1}\">{label}</text>",
+                    bottom + 17.0
+                );
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::page::{Asked, Page};
 use super::shown::{percent, rate};
-use super::table::{Column, Row, table};
+use super::table::{Column, Row, compact};
 use evenkeel_view::served::{Record, Zone};
 use evenkeel_view::words::grouped;
 use evenkeel_view::{Pool, Status};
@@ -31,7 +31,7 @@ fn content(asked: &Asked) -> Markup {
             }
             @if zone.responses.is_empty() { p.nothing { "No queries yet." } }
             @else { (codes(zone)) }
-            (table("Names of the zone", RECORDS, zone.records.iter().map(|one| record(one, &status))))
+            (compact("Names of the zone", RECORDS, zone.records.iter().map(|one| record(one, &status))))
         }
     }
 }
@@ -46,7 +46,7 @@ fn codes(zone: &Zone) -> Markup {
             html! { (percent(part)) },
         ])
     });
-    table("Responses by code", CODES, rows)
+    compact("Responses by code", CODES, rows)
 }
 
 fn record(record: &Record, status: &Status) -> Row {

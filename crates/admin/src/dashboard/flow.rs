@@ -1,11 +1,11 @@
 //! Requests on their way from listeners by routes and pools to endpoints: bands as wide as their rate, coloured by errors.
 
 use super::page::{Asked, Page, process};
-use super::shown::{kind, page_of, percent, rate};
+use super::shown::{kind, or_dash, page_of, percent, rate};
 use super::table;
 use evenkeel_draw::flow::{Band, Column, Node, flow, grade};
 use evenkeel_view::words::Standing;
-use evenkeel_view::{Pool, Status};
+use evenkeel_view::{Endpoint, Pool, Status};
 use maud::{Markup, PreEscaped, html};
 use std::collections::HashMap;
 
@@ -15,6 +15,9 @@ pub static PAGE: Page = Page {
     content: |asked| Box::pin(async move { Ok(content(&asked)) }),
     is_live: true,
 };
+
+/// Rows of the table at most.
+const ROWS: usize = 300;
 
 /// Boxes of a column at most.
 const BOXES: usize = 24;
@@ -27,6 +30,8 @@ struct Passed {
     rate: f64,
     /// Errors a second, over the same time.
     errors: f64,
+    /// State of an endpoint that gets no share of requests, or a part of it.
+    state: Option<(Standing, String)>,
 }
 
 impl Passed {
@@ -51,7 +56,7 @@ fn content(asked: &Asked) -> Markup {
         p.dim { "Errors: " span.key.flow-fine {} "none" span.key.flow-warn {} "some" span.key.flow-bad {} "5 % and more" }
         (drawing(&status, [&routes, &pools, &endpoints]))
         h2 { "In figures" }
-        (figures(&routes, &pools, &endpoints))
+        (figures([&routes, &pools, &endpoints]))
     }
 }
 
@@ -94,8 +99,7 @@ fn node(status: &Status, sum: &Sum) -> Node {
     let Some((pool, endpoint)) = sum.name.split_once('\0') else {
         return Node { name: sum.name.clone(), text: figures, link: None, tone: graded };
     };
-    let of_pool = status.pools.iter().find(|known| known.name == pool);
-    let found = of_pool.and_then(|pool| pool.endpoints.iter().find(|known| known.name == endpoint));
+    let found = self::endpoint(status, &sum.name);
     let standing = found.map_or(Standing::Up, Standing::of);
     let (text, tone) = match (standing, found) {
         (Standing::Up, _) | (_, None) => (figures, graded),
@@ -125,22 +129,24 @@ fn passed(asked: &Asked, status: &Status) -> [Vec<Passed>; 3] {
         for at in &route.at {
             (rate, errors) = (rate + at.rate, errors + at.error_rate);
             let from = at.listener.clone();
-            routes.push(Passed { from, to: route.name.clone(), rate: at.rate, errors: at.error_rate });
+            routes.push(Passed { from, to: route.name.clone(), rate: at.rate, errors: at.error_rate, state: None });
         }
-        pools.push(Passed { from: route.name, to: route.pool, rate, errors });
+        pools.push(Passed { from: route.name, to: route.pool, rate, errors, state: None });
     }
     for pool in &status.pools {
-        endpoints.extend(pool.endpoints.iter().map(|endpoint| of_endpoint(asked, pool, &endpoint.name)));
+        endpoints.extend(pool.endpoints.iter().map(|endpoint| of_endpoint(asked, pool, endpoint)));
     }
     [routes, pools, endpoints]
 }
 
-fn of_endpoint(asked: &Asked, pool: &Pool, endpoint: &str) -> Passed {
-    let history = asked.process.history(Some((&pool.name, Some(endpoint))));
+fn of_endpoint(asked: &Asked, pool: &Pool, endpoint: &Endpoint) -> Passed {
+    let history = asked.process.history(Some((&pool.name, Some(&endpoint.name))));
     let last = history.and_then(|history| Some((f64::from(history.step_ms) / 1000.0, *history.spans.last()?)));
     let (rate, errors) = last
         .map_or((0.0, 0.0), |(seconds, span)| (f64::from(span.requests) / seconds, f64::from(span.errors) / seconds));
-    Passed { from: pool.name.clone(), to: format!("{}\0{endpoint}", pool.name), rate, errors }
+    let standing = Standing::of(endpoint);
+    let state = (standing != Standing::Up).then(|| (standing, endpoint.state.clone()));
+    Passed { from: pool.name.clone(), to: format!("{}\0{}", pool.name, endpoint.name), rate, errors, state }
 }
 
 /// Sum over what passes a box.
@@ -180,20 +186,28 @@ const COLUMNS: &[table::Column] = &[
     table::Column::number("Errors"),
 ];
 
-/// Draws the same as a table.
-fn figures(routes: &[Passed], pools: &[Passed], endpoints: &[Passed]) -> Markup {
-    let busy: Vec<&Passed> = routes.iter().chain(pools).chain(endpoints).filter(|passed| passed.rate > 0.0).collect();
-    let row = |passed: &&Passed| {
-        let errors = passed.share_of_errors();
+/// Draws the same as a table, with each endpoint that gets no share or a part of it.
+fn figures([routes, pools, endpoints]: [&[Passed]; 3]) -> Markup {
+    let all = routes.iter().chain(pools).chain(endpoints);
+    let shown = all.filter(|passed| passed.rate > 0.0 || passed.state.is_some()).take(ROWS);
+    let rows = shown.map(|passed| {
+        let errors = (passed.rate > 0.0).then(|| passed.share_of_errors());
         table::Row::from(vec![
             html! { (passed.from) },
-            html! { "\u{2192} " (passed.to.rsplit('\0').next().unwrap_or_default()) },
+            html! {
+                "\u{2192} " (passed.to.rsplit('\0').next().unwrap_or_default())
+                @if let Some((standing, word)) = &passed.state { " " span class={ "state " (kind(*standing)) } { (word) } }
+            },
             html! { (rate(passed.rate)) },
-            html! { span.bad[errors > 0.0] { (percent(errors)) } },
+            html! { span.bad[errors > Some(0.0)] { (or_dash(errors, percent)) } },
         ])
-    };
-    html! {
-        @if busy.is_empty() { p.nothing { "Nothing to count: no requests in the last five seconds." } }
-        @else { (table::table("Flow in figures", COLUMNS, busy.iter().map(row))) }
-    }
+    });
+    table::compact("Flow in figures", COLUMNS, rows)
+}
+
+/// Endpoint of a box, whose name has its pool before it.
+fn endpoint<'s>(status: &'s Status, name: &str) -> Option<&'s Endpoint> {
+    let (pool, endpoint) = name.split_once('\0')?;
+    let pool = status.pools.iter().find(|known| known.name == pool)?;
+    pool.endpoints.iter().find(|known| known.name == endpoint)
 }

@@ -2,7 +2,7 @@
 
 use super::page::{Content, Page};
 use super::shown::{or_dash, percent, percentile};
-use super::table::{Column, Row, table};
+use super::table::{Column, Row, compact};
 use evenkeel_draw::share::share;
 use evenkeel_view::shadows::{PoolShadows, Shadow};
 use evenkeel_view::words::grouped;
@@ -44,12 +44,12 @@ fn one(pool: &PoolShadows, shadow: &Shadow) -> Markup {
         h3 { (shadow.algorithm) " " span.dim {
             @if shadow.algorithm == pool.balance { "measured: it is the algorithm of the pool" } @else if shadow.exact { "exact: its picks do not depend on the requests before" } @else { "simulated" }
         } }
-        (table(&format!("Predictions for {} with {}", pool.pool, shadow.algorithm), FIGURES, [
+        (compact(&format!("Predictions for {} with {}", pool.pool, shadow.algorithm), FIGURES, [
             Row::from(vec![html! { "In flight at the endpoint before a pick" }, html! { (number(pool.met)) }, html! { (number(shadow.met)) }]),
             Row::from(vec![html! { "p99 to the first byte" }, html! { (ms(pool.p99_ns)) }, html! { (ms(shadow.p99_ns)) }]),
             Row::from(vec![html! { "Most picks of an endpoint for its weight (1 is even)" }, html! {}, html! { (number(shadow.peak)) }]),
         ]))
-        (table(&format!("Shares in {} with {}", pool.pool, shadow.algorithm), SHARES, shadow.endpoints.iter().map(|endpoint| {
+        (compact(&format!("Shares in {} with {}", pool.pool, shadow.algorithm), SHARES, shadow.endpoints.iter().map(|endpoint| {
             let drawn = |part: Option<f64>| html! { @match part {
                 Some(part) => { span.share { (PreEscaped(share(part, endpoint.fair, whole))) span { (percent(part)) } } }
                 None => { "\u{2013}" }

@@ -26,7 +26,8 @@ pub fn rate(per_second: f64) -> String {
 
 /// A number with up to three decimals.
 pub fn brief(x: f64) -> String {
-    if x.fract() == 0.0 { format!("{x}") } else { format!("{x:.3}") }
+    let text = format!("{x:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// A part of 1, in percent.

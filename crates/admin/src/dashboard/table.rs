@@ -39,8 +39,17 @@ impl From<Vec<Markup>> for Row {
 
 /// Draws a table; `about` describes its content for readers who do not see where it is.
 pub fn table(about: &str, columns: &[Column], rows: impl IntoIterator<Item = Row>) -> Markup {
+    draw(about, "wide", "stacks", columns, rows)
+}
+
+/// Draws a table of few and short columns, which stays a table on a narrow screen.
+pub fn compact(about: &str, columns: &[Column], rows: impl IntoIterator<Item = Row>) -> Markup {
+    draw(about, "wide compact", "", columns, rows)
+}
+
+fn draw(about: &str, place: &str, class: &str, columns: &[Column], rows: impl IntoIterator<Item = Row>) -> Markup {
     html! {
-        div.wide tabindex="0" role="region" aria-label=(about) { table.stacks {
+        div class=(place) tabindex="0" role="region" aria-label=(about) { table class=[(!class.is_empty()).then_some(class)] {
             thead { tr { @for column in columns { th.number[column.is_number] scope="col" { (column.label) } } } }
             tbody { @for row in rows { tr.marked[row.is_marked] id=[row.id.as_deref()] {
                 @for (at, (column, cell)) in columns.iter().zip(&row.cells).enumerate() {
