@@ -37,7 +37,7 @@ fn page(asked: &Asked) -> Result<Markup, Problem> {
         h1 { a href={ "/ui/pools#" (escaped(&pool.name)) } { (pool.name) } " / " (endpoint.name) }
         p { (state(endpoint)) " since " (since(endpoint.since_ms)) " (" (ago(status.now_ms.saturating_sub(endpoint.since_ms))) ")"
             @if let Some(reason) = &endpoint.reason { ": " span.why { (reason) } } }
-        @if asked.caller.may_change { p.buttons { (buttons(pool, endpoint)) (weigh(pool, endpoint)) } }
+        @if asked.caller.may_change { div.buttons { (buttons(pool, endpoint)) (weigh(pool, endpoint)) } }
         (facts(endpoint, status.now_ms))
         h2 { "Over time" }
         (range.choice(&path))

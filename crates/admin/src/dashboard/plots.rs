@@ -198,10 +198,7 @@ pub fn spread(history: &History) -> Markup {
         Column { from: until - step, until, cells }
     };
     let columns: Vec<Column> = history.spans.iter().zip(&history.spreads).map(column).collect();
-    PreEscaped(heatmap(
-        "Spread of latencies to the first byte: the darker, the more of that moment's responses",
-        &columns,
-    ))
+    PreEscaped(heatmap("Spread of latencies to the first byte: darker is more", &columns))
 }
 
 #[cfg(test)]

@@ -161,7 +161,7 @@ pub fn checked(check: &Check, now_ms: u64) -> Markup {
     let when = ago(now_ms.saturating_sub(check.at_ms));
     html! {
         @match &check.failure {
-            None => { "check passed " (when) " ago, " (milliseconds(check.took_ms)) }
+            None => { "checked " (when) " ago, " (milliseconds(check.took_ms)) }
             Some(why) => { span.bad title=(why) { "check failed" } " " (when) " ago" }
         }
     }
