@@ -7,7 +7,7 @@ use thirtyfour::prelude::*;
 
 /// Signs in and drains an endpoint with two clicks.
 pub async fn steer(site: &Site, browser: &WebDriver) {
-    in_light(browser, "light", 1400, 640).await;
+    in_light(browser, "light", 1280, 760).await;
     browser.goto(format!("http://anna:{TOKEN}@{}/sign-in", site.admin)).await.expect("a page");
     browser.goto(format!("http://{}/ui", site.admin)).await.expect("a page");
     picture(browser, "walk-dead").await;
