@@ -49,7 +49,7 @@ impl Axis {
             },
             Axis::Seconds { .. } => {
                 let text = seconds(x);
-                text.replace(".00", "").replace(".0 ", " ")
+                text.replace(".00", "").replace(".0 ", " ").replace(" us", " \u{b5}s")
             }
             Axis::Share => format!("{:.0} %", x * 100.0),
             Axis::Clock => clock(x),
@@ -137,7 +137,7 @@ impl Scale {
     pub(crate) fn ticks(&self, many: u32) -> Vec<f64> {
         if self.log {
             let all: Vec<f64> = steps(self.low, self.high);
-            if all.len() <= 12 {
+            if all.len() <= if many < 7 { 6 } else { 12 } {
                 return all;
             }
             // Many decades: only their starts, or some of these.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 const WIDTH: f64 = 1000.0;
 /// Of a box.
-const BOX: f64 = 150.0;
+const BOX: f64 = 170.0;
 const TOP: f64 = 26.0;
 /// Between boxes of a column.
 const GAP: f64 = 14.0;
@@ -142,12 +142,15 @@ fn tops(heights: &[f64]) -> Vec<f64> {
     heights.iter().map(place).collect()
 }
 
-/// As much of a name as fits into its box.
+/// As much of a name as fits into its box: of a long one the middle is left out, as its end has the port.
 fn shortened(name: &str) -> String {
     const MOST: usize = 20;
     match name.chars().count() {
         0..=MOST => name.to_string(),
-        _ => name.chars().take(MOST - 1).chain(['\u{2026}']).collect(),
+        length => {
+            let end = name.chars().skip(length - MOST / 2 + 1);
+            name.chars().take(MOST / 2).chain(['\u{2026}']).chain(end).collect()
+        }
     }
 }
 
@@ -175,6 +178,6 @@ mod tests {
     fn nothing_that_flows_is_no_fault() {
         let drawn = flow("a", &[column(&["web"]), column(&[])], &[vec![]]);
         assert!(drawn.contains("web") && !drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
-        assert_eq!(shortened("a-very-long-name-of-a-pool"), "a-very-long-name-of\u{2026}");
+        assert_eq!(shortened("a-very-long-name-of-a-pool"), "a-very-lon\u{2026}of-a-pool");
     }
 }

@@ -34,12 +34,12 @@ function timeAt(svg, part) {
   return from + part * (until - from);
 }
 
-// Two digits of durations, three of others: more are not known.
+// Two digits, or all before the point: more are not known.
 function written(text, unit) {
   const value = Number(text);
   if (!Number.isFinite(value)) return "\u2013";
-  if (unit !== "s") return (value >= 100 ? value.toFixed(0) : String(Number(value.toPrecision(3)))) + unit;
-  const [factor, name] = value >= 1 ? [1, "s"] : value >= 1e-4 ? [1e3, "ms"] : [1e6, "\u00b5s"];
+  if (unit !== "s") return (value >= 10 ? value.toFixed(0) : String(Number(value.toPrecision(2)))) + unit;
+  const [factor, name] = value >= 0.995 ? [1, "s"] : value >= 1e-4 ? [1e3, "ms"] : [1e6, "\u00b5s"];
   return `${Number((value * factor).toPrecision(2))} ${name}`;
 }
 
