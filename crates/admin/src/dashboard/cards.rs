@@ -114,9 +114,12 @@ fn unevenness(endpoints: &[Endpoint]) -> String {
     let farthest = off.max_by(|(a, _), (b, _)| a.abs().total_cmp(&b.abs()));
     match farthest {
         Some((off, endpoint)) if off.abs() >= 0.01 => {
-            let points = format!("{:.0}", off.abs() * 100.0);
+            let points = match (off.abs() * 100.0).round() {
+                1.0 => "1 point".to_owned(),
+                points => format!("{points} points"),
+            };
             let more = if off > 0.0 { "more" } else { "less" };
-            format!("{} has {points} points {more}.", endpoint.name)
+            format!("{} has {points} {more}.", endpoint.name)
         }
         _ => "All within one point.".to_owned(),
     }
@@ -136,6 +139,7 @@ mod tests {
         let endpoints = [endpoint("a", Some(0.52), 0.5), endpoint("b", Some(0.08), 0.25), endpoint("c", None, 0.25)];
         assert_eq!(unevenness(&endpoints), "b has 17 points less.");
         assert_eq!(unevenness(&endpoints[..1]), "a has 2 points more.");
+        assert_eq!(unevenness(&[endpoint("a", Some(0.49), 0.502)]), "a has 1 point less.");
         assert_eq!(unevenness(&[endpoint("a", Some(0.5), 0.5)]), "All within one point.");
     }
 

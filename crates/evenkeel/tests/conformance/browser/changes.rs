@@ -55,6 +55,7 @@ pub async fn steer(site: &Site, browser: &WebDriver) {
 
 /// Checks a wrong configuration and a right one, applies that, and rolls it back.
 pub async fn configure(site: &Site, browser: &WebDriver) {
+    in_light(browser, "light", 1280, 640).await;
     browser.goto(format!("http://{}/ui/config", site.admin)).await.expect("a page");
     let before = complaints(browser).await;
     let click = async |what: &str| {
