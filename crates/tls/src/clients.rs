@@ -115,8 +115,7 @@ pub fn make(settings: &Settings, challenges: &Arc<Challenges>, before: Before<'_
         };
         staples.extend(staple.clone());
         if let Some(facts) = facts {
-            let (issuer, names) = (facts.issuer, facts.names);
-            expiries.push(Expiry { name, names, issuer, not_after: facts.valid.1 });
+            expiries.push(Expiry { name, names: facts.names, issuer: facts.issuer, not_after: facts.valid.1 });
         }
         certificates.push((names, Certificate::new(certified, staple)));
     }
