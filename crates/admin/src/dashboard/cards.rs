@@ -114,12 +114,10 @@ fn unevenness(endpoints: &[Endpoint]) -> String {
     let farthest = off.max_by(|(a, _), (b, _)| a.abs().total_cmp(&b.abs()));
     match farthest {
         Some((off, endpoint)) if off.abs() >= 0.01 => {
-            let points = match (off.abs() * 100.0).round() {
-                1.0 => "1 point".to_owned(),
-                points => format!("{points} points"),
-            };
+            let points = (off.abs() * 100.0).round();
+            let unit = if points > 1.0 { "points" } else { "point" };
             let more = if off > 0.0 { "more" } else { "less" };
-            format!("{} has {points} {more}.", endpoint.name)
+            format!("{} has {points} {unit} {more}.", endpoint.name)
         }
         _ => "All within one point.".to_owned(),
     }
