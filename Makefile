@@ -47,7 +47,8 @@ pictures: ## Has a browser make pictures of every page of the dashboard: target/
 	@scripts/setup.sh conformance
 	EVENKEEL_REQUIRE_PEERS=1 EVENKEEL_PICTURES=$(CURDIR)/target/pictures $(TEST) --test conformance -- --include-ignored browser::
 	cp target/pictures/walk-*.png docs/pictures/
-	for page in overview flow pools; do cp target/pictures/$$page-light-1280.png docs/pictures/dashboard-$$page.png; done
+	for page in overview flow; do cp target/pictures/$$page-light-1280.png docs/pictures/dashboard-$$page.png; done
+	cp target/pictures/signed-in-pools-light-1280.png docs/pictures/dashboard-pools.png
 
 bless: ## Writes the pages that are generated anew, and shows what changed
 	@scripts/bless.sh

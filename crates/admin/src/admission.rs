@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 /// Time in which the request of a new connection should arrive.
 const UNDER_WAY: Duration = Duration::from_millis(100);
 
-/// Limits of one socket.
+/// Limits of one socket, for connections and streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Open connections, without those that carry a stream.
@@ -64,7 +64,7 @@ enum State {
     Queued(Instant),
     /// The answer is being computed.
     Working,
-    /// A stream, since then.
+    /// Start of the stream that it sends.
     Streaming(Instant),
 }
 
@@ -108,7 +108,7 @@ impl Admission {
         (connections.min(connections_per_address) / 2).clamp(1, 16)
     }
 
-    /// Counters of this socket.
+    /// Counters of this socket, for metrics.
     pub fn numbers(&self) -> &Arc<SocketNumbers> {
         &self.0.numbers
     }
@@ -174,7 +174,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Counters of the socket.
+    /// Counters of the socket, for metrics.
     pub fn numbers(&self) -> &SocketNumbers {
         self.admission.numbers()
     }
@@ -283,7 +283,7 @@ mod tests {
         Some(IpAddr::from([127, 0, 0, last]))
     }
 
-    /// True if it was replaced.
+    /// True if a newer connection has its place.
     fn is_replaced(place: &Place) -> bool {
         !place.admission.table().open.contains_key(&place.id)
     }

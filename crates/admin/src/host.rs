@@ -13,10 +13,10 @@ use axum::response::{IntoResponse, Response};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Names of this host.
+/// Names of this host that clients may use, and a counter of requests that use others.
 #[derive(Clone)]
 pub struct Hosts {
-    /// Names beside `localhost` and IP addresses.
+    /// Names in addition to `localhost` and IP addresses.
     pub names: Arc<[String]>,
     /// Counts requests for other hosts.
     pub numbers: Arc<SocketNumbers>,

@@ -1,13 +1,13 @@
-//! What is happening in this process? Metrics, health and changes over plain HTTP, on a thread of its own, so that slow
-//! or frequent clients never stop a worker.
+//! Metrics, health, the API and the dashboard over plain HTTP, on a thread of its own, so that slow or frequent clients never stop a
+//! worker.
 //!
-//! 1. [`pages`]: the answer at each path; [`exposition`]: in which format metrics are.
+//! 1. [`pages`]: the answer at each path; [`exposition`]: formats of metrics.
 //! 2. [`server`]: the listeners and their connections; [`admission`], [`stalled`] and [`numbers`]: their limits, and metrics of these;
 //!    [`host`]: names of this host; [`socket`]: the Unix socket, over which changes are made.
-//! 3. [`api`]: the same for programs, and more; [`dashboard`]: for people.
-//! 4. [`process`]: what the kernel knows of the process.
+//! 3. [`api`]: state and changes, for programs; [`dashboard`]: the same for people.
+//! 4. [`process`]: metrics that the kernel has of the process.
 //!
-//! Nothing in here knows what is measured: the binary passes in closures.
+//! Nothing in here measures anything: the binary passes in closures.
 #![forbid(unsafe_code)]
 
 pub mod admission;

@@ -1,4 +1,4 @@
-//! What does every client get that asks? Metrics, and whether the process is well.
+//! Pages for every client: metrics, liveness and readiness.
 
 use crate::api::json;
 use crate::exposition::{Format, Native};
@@ -12,30 +12,29 @@ use std::sync::Arc;
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// Whether new requests should be sent to this process.
+/// Readiness of the process for new requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ready {
-    /// Why not; empty = they should be.
+    /// Reasons against it; empty if it is ready.
     pub reasons: Vec<String>,
 }
 
-/// The page about it.
 #[derive(Serialize)]
 struct Shown {
     ready: bool,
     reasons: Vec<String>,
 }
 
-/// The sources of what the pages show. Called on the admin's own thread, once for each request.
+/// Sources of the pages. Called on the admin's own thread, once for each request.
 #[derive(Clone)]
 pub struct Pages {
-    /// Path of the metrics.
+    /// Path of the metrics, `/metrics` by default.
     pub metrics_path: String,
     /// All metrics, as OpenMetrics.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
-    /// Those that text has no words for.
+    /// Native histograms, which the text formats do not have.
     pub native: Arc<dyn Fn() -> Vec<Native> + Send + Sync>,
-    /// Whether the process is ready.
+    /// Returns the readiness of the process.
     pub ready: Arc<dyn Fn() -> Ready + Send + Sync>,
 }
 
@@ -46,7 +45,7 @@ impl fmt::Debug for Pages {
 }
 
 impl Pages {
-    /// The answer to a request with these header fields.
+    /// Answers a request with these header fields.
     pub fn answer(&self, method: &Method, path: &str, fields: &HeaderMap) -> Response<Body> {
         let known = [self.metrics_path.as_str(), "/livez", "/readyz"];
         if !known.contains(&path) {

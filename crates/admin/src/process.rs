@@ -1,5 +1,4 @@
-//! What does the kernel know of this process? The `process_*` metrics that Prometheus dashboards expect, from
-//! `/proc/self`; where there is none, there are no such metrics.
+//! The `process_*` metrics that Prometheus dashboards expect, from `/proc/self`. Without `/proc` there are no such metrics.
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};

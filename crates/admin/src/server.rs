@@ -37,7 +37,7 @@ const HEALTH: [&str; 2] = ["/livez", "/readyz"];
 /// should not wait for many.
 const EVENT_INTERVAL: u32 = 4;
 
-/// How long a client may take to send a request, and how long an idle connection is kept.
+/// Time that a client has to send a request, and for which an idle connection is kept.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Pause when a connection cannot be accepted, as when the process has run out of descriptors.
@@ -46,31 +46,31 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Least time between two log lines about it.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// How long answers that are under way may take when the process ends.
+/// Time that answers under way have when the process ends.
 const LAST_ANSWERS: Duration = Duration::from_millis(250);
 
 /// A running admin listener. Ends when dropped.
 #[derive(Debug)]
 pub struct Admin {
-    /// Gone when it is to end.
+    /// Dropped to end the thread.
     stage: Option<watch::Sender<Stage>>,
-    /// Hears that it accepts no more.
+    /// Signals that no more connections are accepted.
     left: Option<oneshot::Receiver<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What clients get.
+/// Stage of the listener's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// All are answered.
+    /// Every client gets its answers.
     Open,
-    /// Those that are here get their answers; others are for another process.
+    /// Open connections get their answers; new ones are left to another process.
     Leaving,
 }
 
 impl Admin {
-    /// Answers from `pages`, and by the API of `process`, at each of these sockets. `remote`: what the first demands of
-    /// its clients, and their limits; those of the second may do everything.
+    /// Answers from `pages`, and by the API of `process`, at each of these sockets. `remote` has the rules and limits for clients of the
+    /// first; clients of the second may do everything.
     ///
     /// # Errors
     /// No thread or event loop can be made.
@@ -135,7 +135,7 @@ impl Admin {
         Ok(Admin { stage: Some(stage), left: Some(left), thread: Some(thread) })
     }
 
-    /// Leaves new clients to another process with the same sockets; those that are here get their answers.
+    /// Leaves new clients to another process with the same sockets; open connections still get their answers.
     pub async fn leave(&mut self) {
         if let (Some(stage), Some(left)) = (&self.stage, self.left.take()) {
             let _ = stage.send(Stage::Leaving);
@@ -169,7 +169,7 @@ fn local(stream: UnixStream) -> io::Result<(UnixStream, Client)> {
     Ok((stream, Client::Local(user)))
 }
 
-/// Everything that is answered: metrics and health to all, and the API to those that may use it.
+/// Router of all paths: metrics and health for everyone, the API for clients that may use it.
 fn paths(pages: &Arc<Pages>, process: &api::Process, rules: Rules, admission: &Admission) -> Router {
     let pages_of_all = pages.clone();
     let hosts = match &rules {
@@ -227,7 +227,7 @@ async fn accept<S>(
         });
         batch += 1;
         if batch >= admission.batch() {
-            // Requests that are here already are read before newer connections may need the places.
+            // Requests that have arrived are read before newer connections may need the places.
             let _ = begun.await;
             batch = 0;
         }

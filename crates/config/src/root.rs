@@ -40,7 +40,12 @@ pub(crate) static ROOT: Table = Table {
             "Worker threads, shutdown, and the log of the process.",
             "its defaults",
         ),
-        table("admin", Kind::Table(&ADMIN), "Metrics, health and the admin API.", "a socket that commands find, and no HTTP"),
+        table(
+            "admin",
+            Kind::Table(&ADMIN),
+            "Metrics, health and the admin API.",
+            "a socket that commands find, and no HTTP",
+        ),
         table(
             "telemetry",
             Kind::Table(&TELEMETRY),

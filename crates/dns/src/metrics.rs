@@ -9,7 +9,7 @@ use evenkeel_runtime::Generation;
 use evenkeel_runtime::ledger::{Members, PlaneCounts, PoolCounts, Tally};
 use evenkeel_runtime::membership::Endpoints;
 use evenkeel_view::served::{Answered, Record, Zone};
-use evenkeel_view::timeline::Counts;
+use evenkeel_view::timeline::{Counts, RouteCounts, Timeline};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -24,6 +24,8 @@ use tokio::sync::watch;
 pub struct Numbers {
     listeners: BTreeMap<Arc<str>, Vec<Arc<ListenerStats>>>,
     pools: BTreeMap<Arc<str>, Vec<Arc<PoolStats>>>,
+    /// Names of zones by listener.
+    zone_names: HashMap<Arc<str>, Arc<str>>,
     /// Counters per endpoint, by pool.
     tallies: HashMap<Arc<str>, Tally<EndpointStats>>,
 }
@@ -35,6 +37,8 @@ impl Numbers {
         let mut numbers = Numbers::default();
         for listener in generation.plan.listeners.iter().filter(|l| l.mode == Mode::Dns) {
             numbers.listeners.insert(listener.name.clone(), stays(&before.listeners, &listener.name, workers));
+            let zone = listener.zone.iter().map(|zone| (listener.name.clone(), zone.name.to_string().into()));
+            numbers.zone_names.extend(zone);
             for record in listener.zone.iter().flat_map(|zone| &zone.records) {
                 numbers.pools.insert(record.pool.clone(), stays(&before.pools, &record.pool, workers));
                 let (pool, endpoints) = generation.pool(&record.pool).expect("a record's pool is in its plan");
@@ -49,10 +53,11 @@ impl Numbers {
     }
 
     /// Zones of the plan, with counts of queries and responses.
-    pub fn zones(&self, plan: &Plan) -> Vec<Zone> {
+    pub fn zones(&self, plan: &Plan, timeline: &Timeline) -> Vec<Zone> {
         let one = |listener: &Arc<plan::Listener>| {
             let zone = listener.zone.as_ref()?;
             let workers = || self.listeners.get(&listener.name).into_iter().flatten();
+            let passed = timeline.passed(&listener.name, &zone.name.to_string().into());
             let answered = |(at, (_, code)): (usize, &(_, &str))| {
                 let responses = workers().map(|worker| worker.responses[at].get()).sum();
                 Answered { code: (*code).to_owned(), responses }
@@ -63,6 +68,8 @@ impl Numbers {
                 listener: listener.name.to_string(),
                 name: zone.name.to_string(),
                 queries: workers().flat_map(|worker| &worker.queries).map(Counter::get).sum(),
+                rate: passed.per_second(passed.late.counts.requests),
+                error_rate: passed.per_second(passed.late.counts.errors),
                 responses: CODES.iter().enumerate().map(answered).filter(|of| of.responses > 0).collect(),
                 records: zone.records.iter().map(record).collect(),
             })
@@ -107,13 +114,27 @@ impl PlaneCounts for Counted {
 
     fn listeners(&self) -> Counts {
         let mut sum = Counts::default();
-        for worker in self.0.borrow().listeners.values().flatten() {
-            let requests = worker.queries.iter().map(Counter::get).sum();
-            let failed = CODES.iter().zip(&worker.responses).filter(|((code, _), _)| *code == OptRcode::SERVFAIL);
-            sum.add(Counts { requests, errors: failed.map(|(_, responses)| responses.get()).sum() });
-        }
+        self.0.borrow().listeners.values().flatten().for_each(|worker| sum.add(queries(worker)));
         sum
     }
+
+    fn routes(&self) -> HashMap<(Arc<str>, Arc<str>), RouteCounts> {
+        let numbers = self.0.borrow();
+        let of = |(listener, workers): (&Arc<str>, &Vec<Arc<ListenerStats>>)| {
+            let zone = numbers.zone_names.get(listener)?.clone();
+            let mut counts = Counts::default();
+            workers.iter().for_each(|worker| counts.add(queries(worker)));
+            (counts.requests > 0).then(|| ((listener.clone(), zone), RouteCounts { counts, ..RouteCounts::default() }))
+        };
+        numbers.listeners.iter().filter_map(of).collect()
+    }
+}
+
+/// Queries of a listener on one worker, and those answered with SERVFAIL.
+fn queries(worker: &ListenerStats) -> Counts {
+    let requests = worker.queries.iter().map(Counter::get).sum();
+    let failed = CODES.iter().zip(&worker.responses).filter(|((code, _), _)| *code == OptRcode::SERVFAIL);
+    Counts { requests, errors: failed.map(|(_, responses)| responses.get()).sum() }
 }
 
 fn stays<T: Default>(before: &BTreeMap<Arc<str>, Vec<Arc<T>>>, name: &Arc<str>, workers: usize) -> Vec<Arc<T>> {

@@ -48,13 +48,16 @@ impl Axis {
             },
             Axis::Seconds { .. } => {
                 let text = seconds(x);
-                text.replace(".00", "").replace(".0 ", " ")
+                text.replace(".00", "").replace(".0 ", " ").replace(" us", " \u{b5}s")
             }
             Axis::Share => format!("{:.0} %", x * 100.0),
             Axis::Clock => clock(x),
-            Axis::Plain { .. } => {
+            Axis::Plain { name, .. } => {
                 let text = digits(x);
-                if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
+                let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+                // A unit is short enough for each label; a name is beside the axis.
+                let unit = if name.starts_with('/') { name } else { "" };
+                format!("{text}{unit}")
             }
         }
     }
@@ -126,6 +129,11 @@ impl Scale {
         self.from + part.clamp(0.0, 1.0) * (self.to - self.from)
     }
 
+    /// True if equal lengths are equal differences.
+    pub(crate) fn is_linear(&self) -> bool {
+        !self.log
+    }
+
     /// True if a value is between the ends.
     pub(crate) fn has(&self, x: f64) -> bool {
         (self.low..=self.high).contains(&x)
@@ -135,7 +143,7 @@ impl Scale {
     pub(crate) fn ticks(&self, many: u32) -> Vec<f64> {
         if self.log {
             let all: Vec<f64> = steps(self.low, self.high);
-            if all.len() <= 12 {
+            if all.len() <= if many < 7 { 6 } else { 12 } {
                 return all;
             }
             // Many decades: only their starts, or some of those.

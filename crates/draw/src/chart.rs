@@ -33,6 +33,9 @@ impl Size {
     }
 }
 
+/// Width of the corner of a tile that has no label of the x axis.
+const CORNER: f64 = 30.0;
+
 /// An event to be marked on the x axis.
 pub struct Mark {
     /// Position, in units of the x axis.
@@ -78,12 +81,20 @@ impl Chart {
         let x = Scale::of(&self.x, &xs, frame.left, frame.right);
         let y = Scale::of(&self.y, &ys, frame.bottom, frame.top);
         let mut out = format!(
-            "<figure><figcaption>{}</figcaption>\n<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{0}\">\n",
+            "<figure><figcaption>{}</figcaption>\n<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{0}\"{3}>\n",
             escape(&self.title),
             frame.width,
-            frame.height
+            frame.height,
+            self.ends(&frame, &xs),
         );
+        if self.size == Size::Tile && ys.iter().all(|y| y.is_nan()) {
+            let (x, y) = ((frame.left + frame.right) / 2.0, (frame.top + frame.bottom) / 2.0);
+            let _ = writeln!(out, "<text class=\"middle nothing\" x=\"{x}\" y=\"{y}\">No requests in this time</text>");
+            out.push_str("</svg></figure>\n");
+            return out;
+        }
         self.grid(&mut out, &frame, &x, &y);
+        self.area(&mut out, &frame, &x, &y);
         if self.size == Size::Report {
             self.names(&mut out, &frame);
         }
@@ -106,11 +117,19 @@ impl Chart {
             let at = |(px, py): &(f64, f64)| format!("{:.1},{:.1} ", x.place(*px), y.place(*py));
             // With more lines than colours, the second round of colours is dashed, as references are.
             let dashed = if line.is_dashed || index >= 8 { " dashed" } else { "" };
+            if self.size == Size::Tile {
+                let (label, values) = (escape(&line.label), line.points.iter().map(|(_, y)| compact(*y)));
+                let values = values.collect::<Vec<_>>().join(" ");
+                let _ = writeln!(out, "<g data-label=\"{label}\" data-values=\"{values}\">");
+            }
             // An unknown value interrupts its line.
             for part in line.points.split(|(_, py)| py.is_nan()).filter(|part| !part.is_empty()) {
                 let points: String = part.iter().map(at).collect();
                 let class = format!("line{dashed} s{}", index % 8);
                 let _ = writeln!(out, "<polyline class=\"{class}\" points=\"{}\"/>", points.trim_end());
+            }
+            if self.size == Size::Tile {
+                out.push_str("</g>\n");
             }
         }
         out.push_str("</svg>\n<div class=\"legend\">");
@@ -119,6 +138,35 @@ impl Chart {
         }
         out.push_str("</div></figure>\n");
         out
+    }
+
+    /// Ends of a tile's x axis, of its points and of the picture, for scripts that show the value under a pointer.
+    fn ends(&self, frame: &Frame, xs: &[f64]) -> String {
+        if self.size != Size::Tile || xs.is_empty() {
+            return String::new();
+        }
+        let first = xs.iter().copied().fold(f64::INFINITY, f64::min);
+        let last = xs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let unit = match &self.y {
+            Axis::Seconds { .. } => "s",
+            Axis::Plain { name, .. } => name,
+            _ => "",
+        };
+        let (left, right, top, bottom) = (frame.left, frame.right, frame.top, frame.bottom);
+        format!(
+            " data-from=\"{first:.0}\" data-until=\"{last:.0}\" data-frame=\"{left} {right} {top} {bottom}\" data-unit=\"{}\" tabindex=\"0\"",
+            escape(unit)
+        )
+    }
+
+    /// Shade below the first line of a tile whose axis begins at zero.
+    fn area(&self, out: &mut String, frame: &Frame, x: &Scale, y: &Scale) {
+        let Some(line) = self.lines.first().filter(|_| self.size == Size::Tile && y.is_linear()) else { return };
+        let known: Vec<&(f64, f64)> = line.points.iter().filter(|(_, py)| !py.is_nan()).collect();
+        let (Some((first, _)), Some((last, _))) = (known.first(), known.last()) else { return };
+        let points: String = known.iter().map(|(px, py)| format!("{:.1},{:.1} ", x.place(*px), y.place(*py))).collect();
+        let (from, to, bottom) = (x.place(*first), x.place(*last), frame.bottom);
+        let _ = writeln!(out, "<polygon class=\"band f0\" points=\"{from:.1},{bottom} {points}{to:.1},{bottom}\"/>");
     }
 
     /// Draws the grid with its labels.
@@ -130,11 +178,20 @@ impl Chart {
             let _ = writeln!(out, "<line class=\"grid\" x1=\"{left}\" x2=\"{right}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>");
             let _ = writeln!(out, "<text class=\"end\" x=\"{}\" y=\"{:.1}\">{label}</text>", left - 8.0, at + 4.0);
         }
-        for tick in x.ticks(7) {
+        for (index, tick) in x.ticks(7).into_iter().enumerate() {
             let at = x.place(tick);
             let label = self.x.label(tick);
             let _ = writeln!(out, "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{top}\" y2=\"{bottom}\"/>");
-            let _ = writeln!(out, "<text class=\"middle\" x=\"{at:.1}\" y=\"{:.1}\">{label}</text>", bottom + 17.0);
+            // In the corner it would meet the lowest label of the other axis.
+            if self.size == Size::Report || at >= left + CORNER {
+                // A narrow screen has room for every second label.
+                let odd = if self.size == Size::Tile && index % 2 == 1 { " odd" } else { "" };
+                let _ = writeln!(
+                    out,
+                    "<text class=\"middle{odd}\" x=\"{at:.1}\" y=\"{:.1}\">{label}</text>",
+                    bottom + 17.0
+                );
+            }
         }
     }
 
@@ -145,5 +202,43 @@ impl Chart {
         let _ = writeln!(out, "<text class=\"middle\" x=\"{middle}\" y=\"{height}\">{name}</text>");
         let (middle, name) = ((frame.top + frame.bottom) / 2.0, escape(self.y.name()));
         let _ = writeln!(out, "<text class=\"middle\" transform=\"translate(13 {middle}) rotate(-90)\">{name}</text>");
+    }
+}
+
+/// A value in three digits; nothing for one that is not known.
+fn compact(value: f64) -> String {
+    if value.is_nan() {
+        return "-".into();
+    }
+    format!("{value:.2e}").parse::<f64>().unwrap_or(value).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tile(points: Vec<(f64, f64)>) -> String {
+        let line = Line { label: "p99".into(), points, band: Vec::new(), is_dashed: false };
+        let (x, y) = (Axis::Clock, Axis::Seconds { log: false });
+        Chart { title: "Latency".into(), x, y, lines: vec![line], marks: Vec::new(), size: Size::Tile }.svg()
+    }
+
+    #[test]
+    fn a_tile_has_its_values_for_a_pointer() {
+        let drawn = tile(vec![(1000.0, 0.004_687), (1005.0, f64::NAN), (1010.0, 1.5)]);
+        assert!(
+            drawn.contains("data-from=\"1000\" data-until=\"1010\"") && drawn.contains("data-unit=\"s\""),
+            "{drawn}"
+        );
+        assert!(drawn.contains("data-label=\"p99\" data-values=\"0.00469 - 1.5\""), "{drawn}");
+        assert!(!drawn.contains("NaN"), "{drawn}");
+    }
+
+    #[test]
+    fn a_tile_without_values_has_words_and_no_clock() {
+        for points in [Vec::new(), vec![(1000.0, f64::NAN)]] {
+            let drawn = tile(points);
+            assert!(drawn.contains("No requests in this time") && !drawn.contains("00:00"), "{drawn}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 const WIDTH: f64 = 1000.0;
 /// Width of a box in SVG units.
-const BOX: f64 = 150.0;
+const BOX: f64 = 170.0;
 const TOP: f64 = 26.0;
 /// Space between the boxes of a column.
 const GAP: f64 = 14.0;
@@ -22,6 +22,8 @@ pub struct Node {
     pub text: String,
     /// Address of its page, if it has one.
     pub link: Option<String>,
+    /// Class of the box, for what is wrong with it; empty if nothing is.
+    pub tone: &'static str,
 }
 
 /// A band between two boxes.
@@ -56,8 +58,10 @@ pub fn flow(label: &str, columns: &[Column], bands: &[Vec<Band>]) -> String {
     let left = |at: usize| at as f64 * (WIDTH - BOX) / columns.len().saturating_sub(1).max(1) as f64;
     let tops: Vec<Vec<f64>> = heights.iter().map(|heights| tops(heights)).collect();
     let label = escape(label);
-    let mut out =
-        format!("<svg class=\"flow\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"group\" aria-label=\"{label}\">\n");
+    let mut out = format!(
+        "<svg class=\"flow\" viewBox=\"-1 0 {} {height:.0}\" role=\"group\" aria-label=\"{label}\">\n",
+        WIDTH + 2.0
+    );
     for (at, bands) in bands.iter().enumerate() {
         // Positions in each box up to which its bands are drawn.
         let (mut out_of, mut into) = (tops[at].clone(), tops[at + 1].clone());
@@ -68,12 +72,15 @@ pub fn flow(label: &str, columns: &[Column], bands: &[Vec<Band>]) -> String {
             out_of[band.from] += wide;
             into[band.to] += wide;
             let middle = (x1 + x2) / 2.0;
-            let class = match band.errors {
-                e if e >= 0.05 => "bad",
-                e if e >= 0.001 => "warn",
-                _ => "fine",
-            };
-            let text = format!("{:.1}/s, {:.1} % errors", band.rate, band.errors * 100.0);
+            let class = grade(band.errors);
+            let (from, to) = (&columns[at].nodes[band.from].name, &columns[at + 1].nodes[band.to].name);
+            let text = format!(
+                "{} \u{2192} {}: {:.1}/s, {:.1} % errors",
+                escape(from),
+                escape(to),
+                band.rate,
+                band.errors * 100.0
+            );
             let (end1, end2) = (y1 + wide, y2 + wide);
             let _ = writeln!(
                 out,
@@ -86,22 +93,32 @@ pub fn flow(label: &str, columns: &[Column], bands: &[Vec<Band>]) -> String {
         let x = left(at);
         let _ = writeln!(out, "<text class=\"title\" x=\"{x:.1}\" y=\"14\">{}</text>", escape(&column.title));
         for ((node, top), height) in column.nodes.iter().zip(&tops[at]).zip(&heights[at]) {
-            let (name, text) = (escape(&shortened(&node.name)), escape(&node.text));
+            let (full, name, text) = (escape(&node.name), escape(&shortened(&node.name)), escape(&node.text));
+            let tone = node.tone;
             let drawn = format!(
-                "<rect class=\"node\" x=\"{x:.1}\" y=\"{top:.1}\" width=\"{BOX}\" height=\"{height:.1}\" rx=\"4\"/>\
-                 <text class=\"name\" x=\"{0:.1}\" y=\"{1:.1}\">{name}</text><text x=\"{0:.1}\" y=\"{2:.1}\">{text}</text>",
-                x + 8.0,
+                "<title>{full}: {text}</title><rect class=\"node {tone}\" x=\"{x:.1}\" y=\"{top:.1}\" width=\"{BOX}\" height=\"{height:.1}\" rx=\"4\"/>\
+                 <text class=\"name\" x=\"{0:.1}\" y=\"{1:.1}\">{name}</text><text class=\"rate {tone}\" x=\"{0:.1}\" y=\"{2:.1}\">{text}</text>",
+                x + 10.0,
                 top + 14.0,
                 top + 28.0
             );
             match &node.link {
                 Some(link) => _ = writeln!(out, "<a href=\"{}\">{drawn}</a>", escape(link)),
-                None => _ = writeln!(out, "{drawn}"),
+                None => _ = writeln!(out, "<g>{drawn}</g>"),
             }
         }
     }
     out.push_str("</svg>\n");
     out
+}
+
+/// Returns the grade of a share of errors, 0 to 1, as the classes of bands have it: `fine`, `warn` from 0.1 %, `bad` from 5 %.
+pub fn grade(errors: f64) -> &'static str {
+    match errors {
+        e if e >= 0.05 => "bad",
+        e if e >= 0.001 => "warn",
+        _ => "fine",
+    }
 }
 
 /// Returns the rate through each box of a column: the larger of what arrives and what leaves.
@@ -125,12 +142,15 @@ fn tops(heights: &[f64]) -> Vec<f64> {
     heights.iter().map(place).collect()
 }
 
-/// Shortens a name to fit into its box.
+/// Shortens a name to fit into its box. Leaves out the middle, as the port is at the end.
 fn shortened(name: &str) -> String {
     const MOST: usize = 20;
     match name.chars().count() {
         0..=MOST => name.to_string(),
-        _ => name.chars().take(MOST - 1).chain(['\u{2026}']).collect(),
+        length => {
+            let end = name.chars().skip(length - MOST / 2 + 1);
+            name.chars().take(MOST / 2).chain(['\u{2026}']).chain(end).collect()
+        }
     }
 }
 
@@ -139,7 +159,7 @@ mod tests {
     use super::*;
 
     fn column(names: &[&str]) -> Column {
-        let node = |name: &&str| Node { name: name.to_string(), text: "1/s".into(), link: None };
+        let node = |name: &&str| Node { name: name.to_string(), text: "1/s".into(), link: None, tone: "" };
         Column { title: "column".into(), nodes: names.iter().map(node).collect() }
     }
 
@@ -158,6 +178,6 @@ mod tests {
     fn nothing_that_flows_is_no_fault() {
         let drawn = flow("a", &[column(&["web"]), column(&[])], &[vec![]]);
         assert!(drawn.contains("web") && !drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
-        assert_eq!(shortened("a-very-long-name-of-a-pool"), "a-very-long-name-of\u{2026}");
+        assert_eq!(shortened("a-very-long-name-of-a-pool"), "a-very-lon\u{2026}of-a-pool");
     }
 }

@@ -1,6 +1,7 @@
 //! Heat maps of durations over time: a column per span of time, a row per step of durations, the darker the more.
 
 use crate::axis::{Axis, Scale};
+use crate::number::seconds;
 use crate::page::escape;
 use std::fmt::Write;
 
@@ -41,10 +42,12 @@ pub fn heatmap(title: &str, columns: &[Column]) -> String {
             let (top, bottom) = (y.place(*high), y.place(low.max(high / 2.0)));
             let _ = writeln!(
                 out,
-                "<rect class=\"h{}\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\"><title>{count} of {all}</title></rect>",
+                "<rect class=\"h{}\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\"><title>{count} of {all}: {} to {}</title></rect>",
                 depth as u32,
                 (right - left).max(0.5),
-                (bottom - top).max(0.5)
+                (bottom - top).max(0.5),
+                seconds(*low),
+                seconds(*high)
             );
         }
     }

@@ -21,7 +21,7 @@ pub fn spark(values: &[f64], label: &str) -> String {
     let lines: String = places.split(|(_, _, gap)| *gap).filter(|part| !part.is_empty()).map(line).collect();
     let label = escape(label);
     format!(
-        "<svg class=\"spark\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{label}\">{lines}</svg>"
+        "<svg class=\"spark\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{label}\"><title>{label}</title>{lines}</svg>"
     )
 }
 

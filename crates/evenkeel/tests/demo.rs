@@ -1,6 +1,6 @@
-//! The demo shows every algorithm that it can run, with shares that add up.
+//! The demo: every algorithm that it can run, with shares that add up, and a dashboard that shows its traffic.
 
-use crate::support::{evenkeel, text};
+use crate::support::{Running, evenkeel, eventually, get, text};
 
 const REQUESTS: u64 = 60;
 
@@ -55,4 +55,20 @@ fn details_have_the_table_and_its_reading() {
     let output = evenkeel(&["demo", "--once", "--details", "--requests", "50"]);
     let out = text(&output.stdout);
     assert!(out.contains("1000 ms\nrandom ") && out.contains("What it does not show."), "{out}");
+}
+
+#[test]
+fn the_dashboard_of_the_demo_shows_its_traffic() {
+    let running = Running::start(&["demo", "--requests", "20"]);
+    let printed = running.said();
+    let line = printed.lines().find(|line| line.contains("dashboard")).expect("it has a dashboard");
+    let admin = line.split("http://").nth(1).and_then(|rest| rest.split('/').next()).expect("an address").to_owned();
+    let has = |path: &'static str, words: &'static str| {
+        eventually(words, || get(&admin, path).ok()?.1.contains(words).then_some(()));
+    };
+    // All that it needs to have something on every page: rates, picks, and what other algorithms would do.
+    has("/ui", "aria-label=\"Shares of 10 endpoints");
+    has("/ui/flow", "class=\"flow-fine\"");
+    has("/ui/explain", "href=\"/ui/explain/");
+    has("/ui/shadows", "Share predicted");
 }

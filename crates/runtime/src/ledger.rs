@@ -6,7 +6,7 @@ use crate::generation::Generation;
 use crate::membership::Endpoints;
 use evenkeel_config::plan::Endpoint;
 use evenkeel_view::latencies::Latencies;
-use evenkeel_view::timeline::{Counted, Counts, OfLate, PoolCounted, Timeline};
+use evenkeel_view::timeline::{Counted, Counts, OfLate, PoolCounted, RouteCounts, Timeline};
 use evenkeel_view::{LatencyOfLate, Pool};
 use std::collections::HashMap;
 use std::fmt;
@@ -21,8 +21,8 @@ pub trait PlaneCounts: Send + Sync {
     /// Requests of its clients, of all listeners.
     fn listeners(&self) -> Counts;
 
-    /// Requests of each route that had some, by the names of listener and route.
-    fn routes(&self) -> HashMap<(Arc<str>, Arc<str>), Counts> {
+    /// Requests of each route that had some, by the names of listener and route; of a DNS listener, queries by the name of its zone.
+    fn routes(&self) -> HashMap<(Arc<str>, Arc<str>), RouteCounts> {
         HashMap::new()
     }
 }
@@ -170,7 +170,7 @@ impl Counted for Ledger {
         sum
     }
 
-    fn routes(&self) -> HashMap<(Arc<str>, Arc<str>), Counts> {
+    fn routes(&self) -> HashMap<(Arc<str>, Arc<str>), RouteCounts> {
         // A listener belongs to one plane.
         self.planes.iter().flat_map(|plane| plane.routes()).collect()
     }

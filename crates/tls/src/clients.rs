@@ -22,6 +22,10 @@ use std::sync::Arc;
 pub struct Expiry {
     /// First name of the certificate, or its file if it has none.
     pub name: String,
+    /// All names that the certificate is for, addresses as text.
+    pub names: Vec<String>,
+    /// Distinguished name of the issuer.
+    pub issuer: String,
     /// End of its validity, in seconds since 1970.
     pub not_after: i64,
 }
@@ -111,7 +115,7 @@ pub fn make(settings: &Settings, challenges: &Arc<Challenges>, before: Before<'_
         };
         staples.extend(staple.clone());
         if let Some(facts) = facts {
-            expiries.push(Expiry { name, not_after: facts.valid.1 });
+            expiries.push(Expiry { name, names: facts.names, issuer: facts.issuer, not_after: facts.valid.1 });
         }
         certificates.push((names, Certificate::new(certified, staple)));
     }

@@ -132,6 +132,14 @@ impl Shown {
         self.staples.read().unwrap_or_else(PoisonError::into_inner).get(listener).cloned().unwrap_or_default()
     }
 
+    /// Certificates of all listeners, each with the name of its listener.
+    pub fn served(&self) -> Vec<(Arc<str>, Expiry)> {
+        let expiries = self.expiries.read().unwrap_or_else(PoisonError::into_inner);
+        let all =
+            expiries.iter().flat_map(|(listener, all)| all.iter().map(move |one| (listener.clone(), one.clone())));
+        all.collect()
+    }
+
     /// Expiry of certificates by listener and name, in seconds since 1970. The earliest, if a name has several (RSA and
     /// ECDSA).
     pub fn expiries(&self) -> BTreeMap<(Arc<str>, String), i64> {
@@ -282,7 +290,7 @@ impl Shown {
     /// Warns of certificates that expire soon or have expired.
     fn warn(&self, now: i64) {
         self.warned.store(now, Relaxed);
-        for (listener, Expiry { name, not_after }) in self.expiring(now) {
+        for (listener, Expiry { name, not_after, .. }) in self.expiring(now) {
             let on = day(not_after);
             if not_after < now {
                 tracing::error!(%listener, name, "certificate expired on {on}: clients refuse to connect");

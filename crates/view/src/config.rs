@@ -26,7 +26,7 @@ pub struct Running {
     pub differs: bool,
 }
 
-/// The configuration that runs, as a file would say it.
+/// The configuration that runs, as a file would have it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Config {
     /// The configuration that this is.
@@ -53,7 +53,7 @@ pub struct Revision {
     pub changes: Vec<String>,
 }
 
-/// A configuration to run.
+/// Configuration to run, as clients of the API send it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Proposal {
@@ -74,9 +74,8 @@ pub struct Rollback {
 /// Request of an operator about the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// Reads the file again.
     Reload,
-    /// Applies this text in its place.
+    /// Applies this text instead.
     Apply(String),
     /// Checks this text: its differences to what runs, or its errors.
     Check(String),
@@ -99,13 +98,13 @@ pub struct Outcome {
     pub changes: Vec<String>,
     /// Listeners, routes and pools that are new.
     pub added: Vec<String>,
-    /// Parts that differ.
+    /// Listeners, routes and pools that differ.
     pub changed: Vec<String>,
-    /// Parts that are gone.
+    /// Listeners, routes and pools that are gone.
     pub removed: Vec<String>,
-    /// Keys that say something new, which only a restart or an upgrade would do.
+    /// Keys whose new values apply only after a restart or an upgrade.
     pub at_restart: Vec<String>,
-    /// The warnings.
+    /// Warnings about the configuration; it is applied all the same.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -116,14 +115,13 @@ pub struct Diagnostic {
     pub code: String,
     /// `error` or `warning`.
     pub severity: String,
-    /// Problem in words.
     pub message: String,
-    /// File of the place.
+    /// File of the place, as it was named.
     pub file: String,
     /// Line of the place, from 1; none if the file as a whole is meant.
     pub line: Option<usize>,
     /// Character of the line, from 1.
     pub col: Option<usize>,
-    /// Suggestion for a fix.
+    /// Suggestion how to fix it, if there is one.
     pub help: Option<String>,
 }

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Described {
-    /// GET, if it is left out.
+    /// Method; `GET` by default.
     #[serde(default)]
     pub method: Option<String>,
     /// `http://HOST/PATH`, `https://HOST/PATH`, or a path alone.
@@ -33,7 +33,7 @@ pub struct Described {
 #[expect(dead_code, reason = "only its schema is used")]
 struct FieldLine(String);
 
-/// An IP address.
+/// IP address of a client, without a port.
 #[derive(ToSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
@@ -49,13 +49,12 @@ enum IpText {
 /// A description, taken apart.
 #[derive(Clone, Debug)]
 pub struct Parts {
-    /// Target as sent.
     pub method: String,
     /// Host as a client would write it, with its port if it has one.
     pub host: String,
-    /// Path and query.
+    /// Path and query as a client would send them.
     pub target: String,
-    /// Names and values.
+    /// Header fields: names and values.
     pub fields: Vec<(String, String)>,
     /// Listener that it would come in at; the first one for HTTP by default.
     pub listener: Option<String>,
@@ -75,7 +74,7 @@ impl Described {
                 field.split_once(':').ok_or_else(|| format!("the field \"{field}\" is not NAME: VALUE"))?;
             Ok((name.trim().to_string(), value.trim().to_string()))
         };
-        let client = self.client.map(|ip| ip.parse().map_err(|_| format!("\"{ip}\" is no IP address")));
+        let client = self.client.map(|ip| ip.parse().map_err(|_| format!("\"{ip}\" is not an IP address")));
         Ok(Parts {
             method: self.method.unwrap_or_else(|| "GET".to_string()),
             host,

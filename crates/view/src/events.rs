@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// Subject of an event.
+/// Subject of an event, by which readers can filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An endpoint changed its state.
@@ -21,7 +21,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the word for it.
+    /// Returns the word that the API has for it.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Endpoint => "endpoint",
@@ -33,7 +33,7 @@ impl Kind {
     }
 }
 
-/// Something that happened.
+/// Change of an endpoint, a pool, the configuration or the process.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Event {
     /// Counts up, from 1.
@@ -46,7 +46,7 @@ pub struct Event {
     pub pool: Option<Arc<str>>,
     /// The endpoint of that pool.
     pub endpoint: Option<Arc<str>>,
-    /// Description in words.
+    /// Description of the change in words.
     pub text: String,
     /// Operator, signal or file that caused it.
     pub by: Option<String>,

@@ -8,13 +8,12 @@ use utoipa::ToSchema;
 pub struct History {
     /// Length of each span, milliseconds.
     pub step_ms: u32,
-    /// Spans, the oldest first.
     pub spans: Vec<Span>,
     /// Spread of latencies in each; of endpoints alone.
     pub spreads: Vec<Vec<Step>>,
 }
 
-/// Sums of a span of time.
+/// Sums over a span of time, and latencies within it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Span {
     /// End of the span, milliseconds since 1970.
@@ -40,6 +39,5 @@ pub struct Step {
     pub from_ms: f64,
     /// Upper bound, milliseconds; not in the step.
     pub until_ms: f64,
-    /// Number of responses.
     pub responses: u32,
 }

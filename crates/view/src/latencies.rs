@@ -3,7 +3,6 @@
 
 use std::array;
 
-/// Steps of an octave.
 const STEPS: i32 = 4;
 
 /// The schema of native histograms that has as many.
@@ -21,7 +20,7 @@ const PARTS: [u64; 3] = [0x3_06fe_0a31_b715, 0x6_a09e_667f_3bcd, 0xa_e89f_995a_d
 /// Counts by step, of one moment or of the time between two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Latencies {
-    /// Durations by step.
+    /// Number of durations in each step.
     pub steps: Box<[u64; BUCKETS]>,
     /// Sum of all durations, nanoseconds.
     pub sum_ns: u64,
@@ -63,13 +62,12 @@ impl Latencies {
         Latencies { steps: Box::new(steps), sum_ns: self.sum_ns.wrapping_sub(before.sum_ns) }
     }
 
-    /// Adds these.
     pub fn add(&mut self, more: &Latencies) {
         self.steps.iter_mut().zip(more.steps.iter()).for_each(|(sum, more)| *sum = sum.wrapping_add(*more));
         self.sum_ns = self.sum_ns.wrapping_add(more.sum_ns);
     }
 
-    /// Durations in all.
+    /// Returns the number of durations.
     pub fn count(&self) -> u64 {
         self.steps.iter().fold(0, |sum, n| sum.wrapping_add(*n))
     }

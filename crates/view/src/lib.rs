@@ -6,12 +6,13 @@
 //! 2. [`picks`]: why requests went where they went, and where one that is [`described`] would go; [`shadows`]: what other algorithms
 //!    would have done; [`tap`]: requests as they end; [`served`]: routes, certificates, zones.
 //! 3. [`config`]: configurations, and what became of them.
-//! 4. [`history`]: the last quarter of an hour, as a [`timeline`] keeps it of what planes count; [`latencies`].
+//! 4. [`history`]: the last quarter of an hour, as a [`timeline`] keeps it of what planes count; [`latencies`] and [`durations`].
 //! 5. [`words`] for states, times and names.
 #![forbid(unsafe_code)]
 
 pub mod config;
 pub mod described;
+pub mod durations;
 pub mod events;
 pub mod history;
 pub mod latencies;

@@ -22,7 +22,7 @@ pub struct Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Drain {
-    /// Sticky clients stay.
+    /// Sticky clients stay until they end.
     KeepSessions,
     /// They go elsewhere with their next request.
     Now,
@@ -42,7 +42,6 @@ pub enum Health {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Patch {
-    /// Mode in which it drains.
     #[serde(default, deserialize_with = "said")]
     #[schema(value_type = Option<Drain>)]
     pub drain: Option<Option<Drain>>,
@@ -50,7 +49,7 @@ pub struct Patch {
     #[serde(default, deserialize_with = "said_whole")]
     #[schema(value_type = Option<u32>, maximum = 65535)]
     pub weight: Option<Option<u32>>,
-    /// State that it counts as.
+    /// State that it counts as, whatever its checks find.
     #[serde(default, deserialize_with = "said")]
     #[schema(value_type = Option<Health>)]
     pub health: Option<Option<Health>>,

@@ -24,15 +24,12 @@ pub struct Explained {
     pub worker: u64,
     /// The listener it came in at.
     pub listener: Arc<str>,
-    /// The route that took it.
     pub route: Arc<str>,
-    /// The route's pool.
     pub pool: Arc<str>,
-    /// Method as sent.
     pub method: String,
     /// Host as the client wrote it.
     pub host: String,
-    /// Without the query.
+    /// Path of the request, without the query.
     pub path: String,
     /// Filters of its route that did something, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -43,9 +40,8 @@ pub struct Explained {
     pub queue_ns: u64,
     /// Status that the client got; 0 for none.
     pub status: u16,
-    /// Side that ended it.
+    /// Side that ended it; `normal` if it ended as it should.
     pub end: Cow<'static, str>,
-    /// Phase in which it ended.
     pub phase: Cow<'static, str>,
     /// Time from its head to its end, nanoseconds.
     pub total_ns: u64,
@@ -54,20 +50,17 @@ pub struct Explained {
 /// Effect of a filter on a request or its response.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FilterStep {
-    /// Name of the filter.
     pub name: Cow<'static, str>,
-    /// Effect in words.
     pub did: Cow<'static, str>,
 }
 
-/// Try of a request.
+/// Try of a request at one endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ExplainedTry {
     /// Start, from the request's head on, nanoseconds.
     pub at_ns: u64,
     /// `picked` by the algorithm, `waited` and then picked, the endpoint of its `session`, or a `hedge`.
     pub how: Cow<'static, str>,
-    /// Endpoint of the try.
     pub endpoint: Option<Arc<str>>,
     /// Explanation of the pick, unless a session decided.
     pub pick: Option<Pick>,
@@ -75,10 +68,10 @@ pub struct ExplainedTry {
     pub failed: Option<String>,
 }
 
-/// Pick of a pool.
+/// Explanation of one pick of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Pick {
-    /// Deciding step, in words.
+    /// Step of the algorithm that decided, in words.
     pub rule: Cow<'static, str>,
     /// Deciding step, for programs.
     pub by: Cow<'static, str>,
@@ -90,7 +83,7 @@ pub struct Pick {
     pub refused: Option<String>,
     /// Endpoints that were compared.
     pub candidates: Vec<Candidate>,
-    /// Candidates behind these.
+    /// Number of candidates that are not listed.
     pub unlisted: u64,
     /// Endpoints that could not be picked.
     pub excluded: Vec<Excluded>,
@@ -109,7 +102,6 @@ pub struct Pick {
 /// An endpoint that was compared.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Candidate {
-    /// Name of the endpoint.
     pub endpoint: Arc<str>,
     /// Requests in flight there before the pick.
     pub in_flight: u32,
@@ -137,7 +129,7 @@ pub struct Candidate {
 /// Requests in flight at an endpoint, by the one who counted them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Counted {
-    /// The worker that picks.
+    /// Requests of the worker that picks.
     pub here: u32,
     /// Requests of other workers of the process, as last read.
     pub siblings: u32,
@@ -161,7 +153,6 @@ impl fmt::Display for Counted {
 /// An endpoint that could not be picked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Excluded {
-    /// Name of the endpoint.
     pub endpoint: Arc<str>,
     /// Reason for which it was left out.
     pub reason: String,
@@ -170,7 +161,7 @@ pub struct Excluded {
 }
 
 impl Pick {
-    /// The explanation of a pick, with names for slots. `refused`: why there was none.
+    /// Explains a pick, with names for slots. `refused` is the reason if nothing was picked.
     pub fn new(why: &Explanation, refused: Option<NoPick>, name: impl Fn(Slot) -> Arc<str>) -> Pick {
         let candidate = |c: &explain::Candidate| Candidate {
             endpoint: name(c.slot),
@@ -231,29 +222,25 @@ pub struct WouldGo {
     pub routed: Routed,
     /// Pick that the pool would make now, by one of its workers.
     pub pick: Option<Pick>,
-    /// The worker that says so.
+    /// Number of the worker that predicted it.
     pub worker: Option<u64>,
 }
 
 /// Routing of a request at one listener.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Routed {
-    /// The listener.
     pub listener: Arc<str>,
     /// The route that takes it, if one does.
     pub route: Option<Arc<str>>,
-    /// Pool of that route.
     pub pool: Option<Arc<str>>,
     /// Routes in the order of the plan.
     pub routes: Vec<Considered>,
 }
 
-/// One route.
+/// Route that was considered for a request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Considered {
-    /// Name of the route.
     pub route: Arc<str>,
-    /// Pool of the route.
     pub pool: Arc<str>,
     /// True if it takes the request.
     pub taken: bool,
@@ -264,7 +251,6 @@ pub struct Considered {
 /// A pool whose next request is to be explained.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Armed {
-    /// The pool.
     pub pool: String,
     /// True if the next request will be explained.
     pub armed: bool,

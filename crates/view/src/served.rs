@@ -3,16 +3,14 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A route.
+/// Route with the requests that it took.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Route {
-    /// Name of the route.
     pub name: String,
     /// The hosts that it takes; any, if there are none.
     pub hosts: Vec<String>,
-    /// The paths that it takes.
+    /// Pattern of the paths that it takes.
     pub path: String,
-    /// Pool of its requests.
     pub pool: String,
     /// Requests by listener that it belongs to.
     pub at: Vec<Passed>,
@@ -21,7 +19,6 @@ pub struct Route {
 /// Requests from a listener by a route.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Passed {
-    /// The listener.
     pub listener: String,
     /// Requests, or sessions, so far.
     pub requests: u64,
@@ -31,6 +28,11 @@ pub struct Passed {
     pub rate: f64,
     /// Errors a second, of late.
     pub error_rate: f64,
+    /// Time from the head of a request to the end of its response on average, of late, milliseconds; of sessions their length.
+    pub mean_ms: Option<f64>,
+    /// Milliseconds that 99 of 100 requests did not exceed, of late: an end of a bucket of the metrics, so the real value may be less.
+    /// Absent if it is above the last bucket.
+    pub p99_ms: Option<f64>,
 }
 
 /// A certificate that clients are shown.
@@ -40,6 +42,10 @@ pub struct Certificate {
     pub listener: String,
     /// First name of the certificate, or its file.
     pub name: String,
+    /// All names that it is for, addresses as text.
+    pub names: Vec<String>,
+    /// Distinguished name of its issuer, as `CN=R11, O=Example`.
+    pub issuer: String,
     /// Expiry, milliseconds since 1970.
     pub not_after_ms: u64,
     /// Time when the next one is ordered, milliseconds since 1970, if an authority is asked for it.
@@ -51,29 +57,31 @@ pub struct Certificate {
 pub struct Zone {
     /// The listener that answers.
     pub listener: String,
-    /// Name of the zone.
     pub name: String,
-    /// Queries so far.
+    /// Queries so far, of all types.
     pub queries: u64,
-    /// Responses so far, by code; those that there were none of are left out.
+    /// Queries a second, of late.
+    pub rate: f64,
+    /// Queries a second that were answered with SERVFAIL, of late.
+    pub error_rate: f64,
+    /// Responses so far by code, without codes that were never sent.
     pub responses: Vec<Answered>,
     /// Records that it answers with endpoints.
     pub records: Vec<Record>,
 }
 
-/// Responses of one code.
+/// Number of responses with one code.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Answered {
     /// Code, as `NOERROR`.
     pub code: String,
-    /// Number of responses.
     pub responses: u64,
 }
 
 /// A name that stands for a pool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Record {
-    /// The name.
+    /// Name below that of the zone.
     pub name: String,
     /// The pool whose endpoints are named.
     pub pool: String,

@@ -3,10 +3,9 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// The shadows of one pool.
+/// Predictions of all shadows of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PoolShadows {
-    /// Name of the pool.
     pub pool: String,
     /// The algorithm that picks.
     pub balance: String,
@@ -47,12 +46,11 @@ pub struct Shadow {
 /// Shares of an endpoint, as picked and as the shadow would pick.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ShadowEndpoint {
-    /// Name of the endpoint.
     pub endpoint: String,
     /// The part of the requests that it got.
     pub real: f64,
     /// The part that it would get.
     pub shadow: Option<f64>,
-    /// Share by weight.
+    /// Part that its weight asks for.
     pub fair: f64,
 }

@@ -5,12 +5,10 @@ use crate::orders::Order;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// The process, in short.
+/// State of the process, with its listeners, pools and endpoints.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Status {
-    /// Version of evenkeel.
     pub version: String,
-    /// Id of the process.
     pub pid: u32,
     /// Start of the process, milliseconds since 1970.
     pub started_ms: u64,
@@ -20,7 +18,7 @@ pub struct Status {
     pub ready: bool,
     /// Reasons for which it is not ready.
     pub reasons: Vec<String>,
-    /// Event loops.
+    /// Number of workers, each with an event loop.
     pub workers: u32,
     /// The configuration that runs.
     pub config: Running,
@@ -30,10 +28,9 @@ pub struct Status {
     pub pools: Vec<Pool>,
 }
 
-/// A listener.
+/// Listener with its connections and bytes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Listener {
-    /// Name of the listener.
     pub name: String,
     /// Protocol: `http`, `tcp`, `udp` or `dns`.
     pub mode: String,
@@ -41,20 +38,19 @@ pub struct Listener {
     pub addresses: Vec<String>,
     /// Connections that are open.
     pub connections: u64,
-    /// Connections so far.
+    /// Connections that were accepted so far.
     pub accepted: u64,
-    /// Bytes from clients so far.
+    /// Bytes received from clients so far.
     pub bytes_in: u64,
-    /// Bytes to clients so far.
+    /// Bytes sent to clients so far.
     pub bytes_out: u64,
 }
 
-/// A pool.
+/// Pool with its algorithm and endpoints.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Pool {
-    /// Name of the pool.
     pub name: String,
-    /// Algorithm of the pool.
+    /// Name of the algorithm that picks.
     pub algorithm: String,
     /// True if so few endpoints are healthy that health is ignored.
     pub in_panic: bool,
@@ -64,10 +60,9 @@ pub struct Pool {
     pub endpoints: Vec<Endpoint>,
 }
 
-/// An endpoint of a pool.
+/// Endpoint of a pool, with its state and counts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Endpoint {
-    /// Name of the endpoint.
     pub name: String,
     /// Address, once that is known.
     pub address: Option<String>,
@@ -77,13 +72,11 @@ pub struct Endpoint {
     pub reason: Option<String>,
     /// Start of this state, milliseconds since 1970.
     pub since_ms: u64,
-    /// Weights of the endpoint.
     pub weight: Weights,
-    /// Tier of the endpoint.
+    /// Tier: endpoints of the lowest number get requests first.
     pub priority: u8,
-    /// Zone of the endpoint.
     pub zone: Option<String>,
-    /// Requests in flight.
+    /// Requests in flight at this moment.
     pub in_flight: u32,
     /// Tries so far, with those that got no connection; and answers of DNS that named it.
     pub requests: u64,
@@ -95,7 +88,7 @@ pub struct Endpoint {
     pub fair_share: f64,
     /// Times to the first byte of responses, of late.
     pub latency: Option<LatencyOfLate>,
-    /// Latest health check.
+    /// Latest health check, if there was one.
     pub check: Option<Check>,
     /// Load that it reports, if it does.
     pub report: Option<LoadReport>,
@@ -103,7 +96,7 @@ pub struct Endpoint {
     pub order: Option<Order>,
 }
 
-/// Weights of an endpoint.
+/// Weight of an endpoint as configured, and as it counts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Weights {
     /// Weight of the configuration.
@@ -115,7 +108,7 @@ pub struct Weights {
 /// Latencies of the last half minute to minute.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct LatencyOfLate {
-    /// Responses.
+    /// Number of responses that were measured.
     pub responses: u64,
     /// Half of them took at most so many milliseconds, to a fifth.
     pub p50_ms: f64,
@@ -136,12 +129,11 @@ pub struct LoadReport {
     pub utilization: Option<f64>,
 }
 
-/// A health check.
+/// Outcome of a health check.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Check {
     /// End of the check, milliseconds since 1970.
     pub at_ms: u64,
-    /// Duration, milliseconds.
     pub took_ms: f64,
     /// Reason of the failure, if it failed.
     pub failure: Option<String>,

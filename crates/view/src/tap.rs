@@ -8,22 +8,19 @@ use utoipa::{IntoParams, ToSchema};
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct Filter {
-    /// Part of them, at random.
+    /// Part of the requests, chosen at random.
     #[param(minimum = 0, maximum = 1)]
     pub sample: Option<f64>,
     /// Listener that they came in at.
     pub listener: Option<String>,
-    /// Route that took them.
     pub route: Option<String>,
-    /// Pool that they went to.
     pub pool: Option<String>,
     /// Endpoint that a try went to.
     pub endpoint: Option<String>,
-    /// Method of the request.
     pub method: Option<String>,
     /// Host of the request, with its port if clients send one.
     pub host: Option<String>,
-    /// Beginning of the path.
+    /// Prefix of the path, as `/api/`.
     pub path: Option<String>,
     /// Status of the answer, or a class: `503` or `5xx`; `0` for those that got none.
     #[param(pattern = "^([1-5]xx|[1-5][0-9][0-9]|0)$")]
@@ -39,7 +36,7 @@ pub struct Filter {
     pub wait_ms: Option<u32>,
 }
 
-/// The most requests that are told of at once.
+/// Largest number of requests in one response.
 const LIMIT_MAX: u32 = 10_000;
 
 /// The longest wait for them, milliseconds.
@@ -82,23 +79,19 @@ pub struct Tapped {
     pub listener: String,
     /// The route that took it; empty if none did.
     pub route: String,
-    /// The route's pool.
     pub pool: String,
-    /// The client's address.
+    /// Address of the client, without its port.
     pub client: String,
-    /// Protocol of the client.
     pub protocol: String,
-    /// Method as sent.
     pub method: String,
     /// Host as the client wrote it.
     pub host: String,
-    /// Path with the query.
     pub path: String,
     /// Status that the client got; 0 for none.
     pub status: u16,
-    /// Status of a gRPC call.
+    /// Status of a gRPC call, if it is one.
     pub grpc_status: Option<String>,
-    /// Bytes of its body.
+    /// Bytes of the request body.
     pub bytes_in: u64,
     /// Bytes of the response's body.
     pub bytes_out: u64,
@@ -110,9 +103,8 @@ pub struct Tapped {
     pub ttfb_ms: Option<f64>,
     /// Time from its head to its end, milliseconds.
     pub total_ms: f64,
-    /// Side that ended it.
+    /// Side that ended it; `normal` if it ended as it should.
     pub end: String,
-    /// Phase in which it ended.
     pub phase: String,
     /// Reason for which no response of an endpoint went to the client.
     pub reason: Option<String>,
@@ -120,14 +112,12 @@ pub struct Tapped {
     pub tries: Vec<TappedTry>,
 }
 
-/// Try of a request.
+/// Try of a request at one endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TappedTry {
-    /// Endpoint of the try.
     pub endpoint: String,
     /// Start, from the request's head on, milliseconds.
     pub at_ms: f64,
-    /// Duration, milliseconds.
     pub took_ms: f64,
     /// `answered`, or how it failed.
     pub end: String,

@@ -1,17 +1,18 @@
-//! Sums of what happened, by the second of all requests and by five seconds of each pool and endpoint, for a quarter of an hour:
-//! enough for a page that people look at when something is wrong. And latencies of the last half minute to minute.
+//! History of the last quarter of an hour, by the second for all requests and by five seconds for each pool and endpoint: enough for a
+//! page that people read when something is wrong. Also the latencies of the last half minute to minute.
 
 mod past;
 
 pub use past::Past;
 
+use crate::durations::Durations;
 use crate::history::{History, Span, Step};
 use crate::latencies::{Latencies, lower_ns, upper_ns};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Time between two counts.
+/// Time between two calls of [`Timeline::count`].
 pub const EVERY: Duration = Duration::from_secs(1);
 
 /// Seconds of which sums of all are kept.
@@ -29,17 +30,15 @@ const SPANS: usize = SECONDS / TOGETHER as usize;
 /// Endpoints of which spans are kept, those that had requests first: some ten megabytes. Of more, pools alone show their sums.
 const ENDPOINTS_MAX: usize = 1000;
 
-/// Requests.
+/// Requests, and errors among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Requests in all.
     pub requests: u64,
     /// Requests answered with 500 and above; of an endpoint, all that failed by its fault.
     pub errors: u64,
 }
 
 impl Counts {
-    /// Adds more.
     pub fn add(&mut self, more: Counts) {
         self.requests += more.requests;
         self.errors += more.errors;
@@ -54,10 +53,48 @@ impl Counts {
     }
 }
 
+/// Requests of a route at a listener, with their durations where those are measured.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RouteCounts {
+    /// Requests, and those that were errors.
+    pub counts: Counts,
+    /// Times from the head of a request to the end of its response.
+    pub durations: Durations,
+}
+
+impl RouteCounts {
+    fn since(&self, before: &RouteCounts) -> RouteCounts {
+        let durations = match self.counts.requests < before.counts.requests {
+            // It left and came back, so its durations count from zero, too.
+            true => self.durations.clone(),
+            false => self.durations.since(&before.durations),
+        };
+        RouteCounts { counts: self.counts.since(before.counts), durations }
+    }
+}
+
+/// Requests of a route at a listener, so far and of late.
+#[derive(Clone, Debug, Default)]
+pub struct RoutePassed {
+    /// Requests since the process started.
+    pub so_far: Counts,
+    /// Requests of the latest span.
+    pub late: RouteCounts,
+    /// Length of the latest span.
+    pub span: Duration,
+}
+
+impl RoutePassed {
+    /// Returns the rate a second of a count of the latest span.
+    pub fn per_second(&self, count: u64) -> f64 {
+        count as f64 / self.span.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+}
+
 /// Requests at an endpoint in some time.
 #[derive(Clone, Debug)]
 pub struct OfLate {
-    /// The requests.
+    /// Requests, and errors among them.
     pub counts: Counts,
     /// Times to the first byte of their responses, if they are measured.
     pub latencies: Latencies,
@@ -71,13 +108,12 @@ pub trait Counted {
     /// Requests of clients, of all listeners.
     fn listeners(&self) -> Counts;
 
-    /// Requests of each route that had some, by the names of listener and route.
-    fn routes(&self) -> HashMap<(Arc<str>, Arc<str>), Counts>;
+    /// Requests of each route that had some, by the names of listener and route; of a DNS listener, queries by the name of its zone.
+    fn routes(&self) -> HashMap<(Arc<str>, Arc<str>), RouteCounts>;
 }
 
 /// Requests of a pool counted until now. Endpoints are in the order in which the pool has them.
 pub trait PoolCounted {
-    /// The name of the pool.
     fn name(&self) -> &Arc<str>;
 
     /// The names of its endpoints.
@@ -133,8 +169,8 @@ struct Spans {
 
 #[derive(Default)]
 struct Route {
-    before: Counts,
-    now: Counts,
+    now: RouteCounts,
+    late: RouteCounts,
 }
 
 /// Spans of one pool or endpoint, and the one that is not over.
@@ -144,7 +180,7 @@ struct Ring {
     open: Open,
 }
 
-/// A span that is not over.
+/// Sums of a span that is not over.
 #[derive(Default)]
 struct Open {
     counts: Counts,
@@ -233,9 +269,9 @@ impl Timeline {
         push(&mut kept.all, all.close(now_ms, all_in_flight).0, SECONDS);
         if is_over {
             let before = std::mem::take(&mut kept.routes);
-            let route = |(names, now): ((Arc<str>, Arc<str>), Counts)| {
-                let before = before.get(&names).map_or(Counts::default(), |route| route.now);
-                (names, Route { before, now })
+            let route = |(names, now): ((Arc<str>, Arc<str>), RouteCounts)| {
+                let late = before.get(&names).map_or_else(|| now.clone(), |route| now.since(&route.now));
+                (names, Route { now, late })
             };
             kept.routes = now.routes().into_iter().map(route).collect();
             kept.forget(counted);
@@ -273,12 +309,12 @@ impl Timeline {
         }
     }
 
-    /// Returns the requests by a route from a listener: so far, of late, and how long ago that began.
-    pub fn passed(&self, listener: &Arc<str>, route: &Arc<str>) -> (Counts, Counts, Duration) {
+    /// Returns the requests of a route at a listener; of a zone, its queries.
+    pub fn passed(&self, listener: &Arc<str>, route: &Arc<str>) -> RoutePassed {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let route = kept.routes.get(&(listener.clone(), route.clone()));
-        let (now, late) = route.map(|route| (route.now, route.now.since(route.before))).unwrap_or_default();
-        (now, late, EVERY * TOGETHER as u32)
+        let (so_far, late) = route.map(|route| (route.now.counts, route.late.clone())).unwrap_or_default();
+        RoutePassed { so_far, late, span: EVERY * TOGETHER as u32 }
     }
 }
 
@@ -360,7 +396,7 @@ mod tests {
             Counts::default()
         }
 
-        fn routes(&self) -> HashMap<(Arc<str>, Arc<str>), Counts> {
+        fn routes(&self) -> HashMap<(Arc<str>, Arc<str>), RouteCounts> {
             HashMap::new()
         }
     }

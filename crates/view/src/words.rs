@@ -30,7 +30,7 @@ pub fn reason(state: State, order: Option<&Order>, check: Option<&Check>) -> Opt
     }
 }
 
-/// Grade of a state.
+/// Grade of a state, from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Gets its share of requests.
@@ -39,7 +39,7 @@ pub enum Standing {
     Partly,
     /// Gets none, as operators or the configuration want it.
     Out,
-    /// Gets none, and should.
+    /// Gets none, although it should.
     Down,
 }
 
@@ -75,7 +75,7 @@ pub fn ago(ms: u64) -> String {
     }
 }
 
-/// A duration in milliseconds or seconds, with as few digits as tell its length.
+/// A duration in milliseconds or seconds, with up to three digits.
 pub fn milliseconds(ms: f64) -> String {
     duration(ms, "")
 }
@@ -87,6 +87,83 @@ pub fn duration(ms: f64, gap: &str) -> String {
         ms if ms < 1000.0 => format!("{ms:.0}{gap}ms"),
         ms => format!("{:.1}{gap}s", ms / 1000.0),
     }
+}
+
+/// A percentile in two digits: more would be false, as it is known to a step of a fifth. `gap` is before the unit.
+pub fn percentile(ms: f64, gap: &str) -> String {
+    let rounded = two_digits(ms);
+    match rounded {
+        ms if ms <= 0.0 => format!("0{gap}ms"),
+        ms if ms < 0.1 => format!("{:.0}{gap}\u{b5}s", ms * 1000.0),
+        ms if ms < 1000.0 => format!("{ms}{gap}ms"),
+        ms if ms < 10_000.0 => format!("{:.1}{gap}s", ms / 1000.0),
+        ms => format!("{:.0}{gap}s", ms / 1000.0),
+    }
+}
+
+fn two_digits(x: f64) -> f64 {
+    // The formatter rounds in decimal, where a division would leave 0.30000000000000004.
+    format!("{x:.1e}").parse().unwrap_or(x)
+}
+
+/// A rate a second, without its unit: one decimal below 10, none above, as it is counted over a few seconds.
+pub fn rate(per_second: f64) -> String {
+    match per_second {
+        x if x <= 0.0 => "0".to_owned(),
+        x if x < 0.05 => "<0.1".to_owned(),
+        x if x < 9.95 => format!("{x:.1}"),
+        x if x < 9_999.5 => format!("{x:.0}"),
+        x if x < 999_500.0 => format!("{:.0}k", x / 1e3),
+        x => format!("{:.1}M", x / 1e6),
+    }
+}
+
+/// A part of 1 in percent, with one decimal where that is worth reading. Never 0 % or 100 % unless it is.
+pub fn percent(part: f64, gap: &str) -> String {
+    let percent = part * 100.0;
+    match percent {
+        x if x <= 0.0 => format!("0{gap}%"),
+        x if x < 0.05 => format!("<0.1{gap}%"),
+        x if x < 9.95 => format!("{x:.1}{gap}%"),
+        x if x < 99.0 || x >= 100.0 => format!("{x:.0}{gap}%"),
+        x => format!("{:.1}{gap}%", x.min(99.9)),
+    }
+}
+
+/// Bytes in the unit that suits them, powers of 1000: `950 B`, `12.3 kB`.
+pub fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
+    if count < 1000 {
+        return format!("{count} B");
+    }
+    let mut value = count as f64;
+    let mut unit = "B";
+    for next in UNITS {
+        if value < 999.5 {
+            break;
+        }
+        (value, unit) = (value / 1000.0, next);
+    }
+    if value < 9.995 {
+        format!("{value:.2} {unit}")
+    } else if value < 99.95 {
+        format!("{value:.1} {unit}")
+    } else {
+        format!("{value:.0} {unit}")
+    }
+}
+
+/// A count with a comma between thousands: `1,234,567`.
+pub fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut grouped = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
 }
 
 /// The time of day of a moment, milliseconds since 1970: `14:05:30`, UTC.
@@ -126,5 +203,19 @@ mod tests {
         assert_eq!([0.123, 12.6, 2500.0].map(milliseconds), ["0.12ms", "13ms", "2.5s"]);
         assert_eq!(time_of_day(1_700_000_000_000), "22:13:20");
         assert_eq!(escaped("a b/c:1"), "a%20b%2Fc:1");
+    }
+
+    #[test]
+    fn figures_have_no_more_digits_than_are_known() {
+        let times = [0.0, 0.0153, 0.123, 0.3, 4.687, 28.1, 123.4, 999.0, 2345.0, 12_345.0];
+        let shown = times.map(|ms| percentile(ms, " "));
+        let wanted = ["0 ms", "15 \u{b5}s", "0.12 ms", "0.3 ms", "4.7 ms", "28 ms", "120 ms", "1.0 s", "2.3 s", "12 s"];
+        assert_eq!(shown, wanted);
+        let rates = [0.0, 0.01, 0.4, 9.96, 171.6, 12_300.0, 4_560_000.0].map(rate);
+        assert_eq!(rates, ["0", "<0.1", "0.4", "10", "172", "12k", "4.6M"]);
+        let parts = [0.0, 0.0001, 0.0123, 0.125, 0.5, 0.9951, 0.9999, 1.0].map(|part| percent(part, " "));
+        assert_eq!(parts, ["0 %", "<0.1 %", "1.2 %", "12 %", "50 %", "99.5 %", "99.9 %", "100 %"]);
+        assert_eq!([0, 950, 1234, 12_345, 999_600].map(bytes), ["0 B", "950 B", "1.23 kB", "12.3 kB", "1.00 MB"]);
+        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
     }
 }

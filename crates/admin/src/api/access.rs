@@ -1,5 +1,5 @@
-//! Who asks, and may they? Over the Unix socket those users that the mode of its file lets in; over TCP those with a token, and no
-//! page of another site.
+//! Callers of the API and their rights. The mode of the Unix socket's file decides which users get in; over TCP a caller needs a token,
+//! and pages of other sites are refused.
 
 use super::problem::Problem;
 use super::waiting;
@@ -14,67 +14,65 @@ use base64::prelude::BASE64_STANDARD;
 use evenkeel_config::printable::is_hidden;
 use std::sync::Arc;
 
-/// Tokens, which clients over TCP send as `Authorization: Bearer TOKEN`, and browsers as the password of any user, whose name the
-/// event log says then.
+/// Tokens. Clients over TCP send one as `Authorization: Bearer TOKEN`, browsers as the password of any user, whose name the event log has
+/// then.
 #[derive(Clone, Default)]
 pub struct Tokens {
-    /// For reading; without one there is no need for it.
+    /// Token for reading; `None` lets everyone read.
     pub read: Option<Token>,
-    /// For reading and changing; without one nothing is changed over TCP.
+    /// Token for reading and changing; `None` refuses all changes over TCP.
     pub write: Option<Token>,
 }
 
-/// A secret.
+/// Secret of at least [`Token::MIN`] bytes, compared in constant time.
 #[derive(Clone)]
 pub struct Token(Arc<[u8]>);
 
 impl Token {
-    /// The least bytes of one: shorter ones can be guessed.
+    /// Least number of bytes: shorter tokens can be guessed.
     pub const MIN: usize = 16;
 
-    /// A token of these bytes, as a file has them; `None` if they are too few.
+    /// Makes a token of the content of a file; `None` if it is too short.
     pub fn new(text: &[u8]) -> Option<Token> {
         let text = text.trim_ascii();
         (text.len() >= Token::MIN).then(|| Token(text.into()))
     }
 
     /// Compares all bytes, whatever the first ones are.
-    fn is(&self, said: &[u8]) -> bool {
-        let differ = self.0.iter().zip(said).fold(0, |differ, (a, b)| differ | (a ^ b));
-        differ == 0 && self.0.len() == said.len()
+    fn is(&self, sent: &[u8]) -> bool {
+        let differ = self.0.iter().zip(sent).fold(0, |differ, (a, b)| differ | (a ^ b));
+        differ == 0 && self.0.len() == sent.len()
     }
 }
 
-/// What a listener demands of its clients.
+/// Conditions that clients of a listener meet before they get an answer.
 #[derive(Clone)]
 pub enum Rules {
-    /// Those of the Unix socket may do everything.
+    /// Rules of the Unix socket: its clients may do everything.
     Local,
-    /// Those of TCP need tokens, and have to name this host.
+    /// Rules of TCP: clients need tokens, and name this host.
     Remote {
-        /// Theirs.
         tokens: Tokens,
-        /// Names beside `localhost` and IP addresses by which this host may be called.
+        /// Names of this host, in addition to `localhost` and IP addresses.
         hosts: Arc<[String]>,
     },
 }
 
-/// Who asks.
+/// Client of the API or the dashboard, with its rights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// As events and logs say it.
+    /// Name of the caller in events and logs.
     pub name: String,
-    /// Whether it may change anything.
+    /// True if it may change things.
     pub may_change: bool,
-    /// Whether it could, with a token.
+    /// True if it could change things with a token.
     pub may_sign_in: bool,
 }
 
-/// Where browsers are asked for a token that may change things. At the root, so that they send it wherever they go.
+/// Path at which browsers are asked for a token that may change things. It is at the root, so that they send the token to every page.
 pub const SIGN_IN: &str = "/sign-in";
 
-/// Passes a request on with its [`Caller`], or returns why it is refused. Nothing that costs more than a look at the head comes
-/// before.
+/// Adds the [`Caller`] to a request and answers it, or refuses it. Nothing that costs more than reading the head is done before.
 pub async fn check(State(rules): State<Rules>, mut request: Request, next: Next) -> Response {
     let local = request.extensions().get::<LocalUser>().copied();
     let place = request.extensions().get::<Arc<Place>>().cloned();
@@ -126,12 +124,12 @@ fn caller(
     let kind = kind.split(';').next().unwrap_or_default().trim();
     let kinds = ["application/json", "application/merge-patch+json", "application/toml"];
     if changes && has_body && !kinds.contains(&kind) {
-        return Err(Problem::media_type(format!("Content-Type is to be one of {}", kinds.join(", "))));
+        return Err(Problem::media_type(format!("Content-Type must be one of {}", kinds.join(", "))));
     }
     Ok(caller)
 }
 
-/// What a browser says of the page that asks.
+/// Checks the fields by which browsers name the site of the page that sends a request.
 fn is_of_this_site(method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
     let is_other = |site: &axum::http::HeaderValue| site == "cross-site" || site == "same-site";
     let same = |origin: &axum::http::HeaderValue| {
@@ -139,7 +137,7 @@ fn is_of_this_site(method: &Method, headers: &HeaderMap) -> Result<(), Problem> 
         authority.is_some() && authority == headers.get(HOST).and_then(|host| host.to_str().ok())
     };
     // A link on another site leads here; what it leads to is not for that site's scripts.
-    let is = |name: &str, value: &str| headers.get(name).is_some_and(|said| said == value);
+    let is = |name: &str, value: &str| headers.get(name).is_some_and(|sent| sent == value);
     let is_link = *method == Method::GET && is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document");
     if !is_link && headers.get("sec-fetch-site").is_some_and(is_other)
         || headers.get(ORIGIN).is_some_and(|origin| !same(origin))
@@ -150,24 +148,24 @@ fn is_of_this_site(method: &Method, headers: &HeaderMap) -> Result<(), Problem> 
 }
 
 fn by_token(tokens: &Tokens, headers: &HeaderMap) -> Result<Caller, Problem> {
-    let said = headers.get(AUTHORIZATION).map(|field| field.as_bytes());
-    let Some(said) = said else {
+    let sent = headers.get(AUTHORIZATION).map(|field| field.as_bytes());
+    let Some(sent) = sent else {
         return match tokens.read {
             None => Ok(Caller { name: "anyone".into(), may_change: false, may_sign_in: tokens.write.is_some() }),
             Some(_) => Err(Problem::unauthorized("Authorization: Bearer TOKEN is needed")),
         };
     };
-    let by_name = said.strip_prefix(b"Basic ").and_then(|text| BASE64_STANDARD.decode(text.trim_ascii()).ok());
-    let (name, said) = match &by_name {
+    let by_name = sent.strip_prefix(b"Basic ").and_then(|text| BASE64_STANDARD.decode(text.trim_ascii()).ok());
+    let (name, sent) = match &by_name {
         Some(text) => {
             let colon = text.iter().position(|&byte| byte == b':').unwrap_or(text.len());
             (user(&text[..colon]), &text[(colon + 1).min(text.len())..])
         }
-        None => (None, said.strip_prefix(b"Bearer ").unwrap_or_default().trim_ascii()),
+        None => (None, sent.strip_prefix(b"Bearer ").unwrap_or_default().trim_ascii()),
     };
-    // Both are compared, so that the time does not tell which one it is not.
-    let writes = tokens.write.as_ref().is_some_and(|token| token.is(said));
-    let reads = tokens.read.as_ref().is_some_and(|token| token.is(said));
+    // Both are compared, so that the time does not depend on which one it is.
+    let writes = tokens.write.as_ref().is_some_and(|token| token.is(sent));
+    let reads = tokens.read.as_ref().is_some_and(|token| token.is(sent));
     match (writes, reads) {
         (true, _) => {
             let name = name.map_or("the write token".into(), |name| format!("{name}, with the write token"));
@@ -180,7 +178,7 @@ fn by_token(tokens: &Tokens, headers: &HeaderMap) -> Result<Caller, Problem> {
     }
 }
 
-/// What a person calls themselves, if that can be written into a log.
+/// Returns the name that a browser sent, if it can be written into a log.
 fn user(name: &[u8]) -> Option<String> {
     const MOST: usize = 40;
     let name = std::str::from_utf8(name).ok()?.trim();
@@ -201,7 +199,7 @@ mod tests {
         Rules::Remote { tokens, hosts: ["admin.example".to_string()].into() }
     }
 
-    /// The status that a client gets, 200 if it gets on.
+    /// Returns the status of a refusal, or 200 for a caller that is let in.
     fn asked(rules: &Rules, method: Method, fields: &[(&'static str, &str)]) -> u16 {
         let mut headers = HeaderMap::new();
         headers.insert(HOST, "127.0.0.1:9900".parse().unwrap());

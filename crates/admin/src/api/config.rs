@@ -1,4 +1,4 @@
-//! What runs, what ran before, and what shall run?
+//! The configuration that runs, those before it, and changes to another one.
 
 use super::access::Caller;
 use super::json::Json;
@@ -22,26 +22,26 @@ pub async fn config(State(process): State<Process>, Extension(caller): Extension
     ([(ETAG, tag(config.running.generation))], Json(config)).into_response()
 }
 
-/// A generation, as `ETag` has it.
+/// Generation in the form that `ETag` and `If-Match` have.
 #[derive(ToSchema)]
 #[schema(pattern = r#"^(\*|"[0-9]{1,9}")$"#)]
 #[expect(dead_code, reason = "only its schema is used")]
 pub struct Tag(String);
 
-/// What is to be done with a configuration.
+/// Options for a configuration that is sent.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct How {
-    /// Only says what would change, or everything that is wrong.
+    /// True to check the text only: the response has its differences, or all its errors.
     #[serde(default)]
     dry_run: bool,
 }
 
-/// Changes to another configuration, without loss: all of it or nothing. The file stays as it is.
+/// Applies a configuration without losing requests, as a whole or not at all. The file stays as it is.
 #[utoipa::path(post, path = "/v1/config", tag = "change", params(How,
-        ("If-Match" = Option<Tag>, Header, description = "The generation that it is to take the place of, or *; needed unless it is a dry run")),
-    request_body(content((String = "application/toml"), (Proposal = "application/json")), description = "The text"),
+        ("If-Match" = Option<Tag>, Header, description = "The generation to replace, or *; needed unless it is a dry run")),
+    request_body(content((String = "application/toml"), (Proposal = "application/json")), description = "The configuration"),
     responses((status = 200, body = Outcome), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn apply(
     State(process): State<Process>,
@@ -60,15 +60,15 @@ pub async fn apply(
     let wish = if dry_run { Wish::Check(text) } else { Wish::Apply(text) };
     let unless = unless(&headers)?;
     if !dry_run && unless.is_none() {
-        let detail = "If-Match with the generation that it is to take the place of is needed: the ETag of /v1/config";
+        let detail = "If-Match with the generation to replace is needed: the ETag of /v1/config";
         return Err(Problem::unconditional(detail));
     }
     process.configure(wish, unless.flatten(), &caller.name).await.map(Json)
 }
 
-/// Changes to an earlier configuration. The file stays as it is.
+/// Applies an earlier configuration again. The file stays as it is.
 #[utoipa::path(post, path = "/v1/config/rollback", tag = "change",
-    params(("If-Match" = Option<Tag>, Header, description = "The generation that is still to run")),
+    params(("If-Match" = Option<Tag>, Header, description = "The generation that runs; if another one does by now, nothing changes")),
     request_body(content = Rollback, content_type = "application/json"),
     responses((status = 200, body = Outcome), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn rollback(
@@ -86,7 +86,7 @@ pub async fn rollback(
 
 /// Writes the configuration that runs to the file that the process was started with.
 #[utoipa::path(post, path = "/v1/config/save", tag = "change",
-    params(("If-Match" = Option<Tag>, Header, description = "The generation that is still to run")),
+    params(("If-Match" = Option<Tag>, Header, description = "The generation that runs; if another one does by now, nothing changes")),
     responses((status = 200, body = Outcome), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn save(
     State(process): State<Process>,
@@ -96,7 +96,7 @@ pub async fn save(
     process.configure(Wish::Save, unless(&headers)?.flatten(), &caller.name).await.map(Json)
 }
 
-/// Reads the file that the process was started with again, and changes to what it says.
+/// Reads the file that the process was started with again, and applies it.
 #[utoipa::path(post, path = "/v1/reload", tag = "change",
     responses((status = 200, body = Outcome), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn reload(
@@ -106,33 +106,33 @@ pub async fn reload(
     process.configure(Wish::Reload, None, &caller.name).await.map(Json)
 }
 
-/// The configurations that ran of late, the latest first. The first one runs.
+/// The configurations that ran last, the latest first. The first one runs now.
 #[utoipa::path(get, path = "/v1/config/history", tag = "state", responses((status = 200, body = Vec<Revision>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn history(State(process): State<Process>) -> Json<Vec<Revision>> {
     Json(process.revisions())
 }
 
-/// One of them, as a file would say it.
-#[utoipa::path(get, path = "/v1/config/history/{generation}", tag = "state", params(("generation" = u64, Path, description = "Its number")),
+/// A configuration of the history, as a file would have it.
+#[utoipa::path(get, path = "/v1/config/history/{generation}", tag = "state", params(("generation" = u64, Path, description = "Number of the generation")),
     responses((status = 200, body = Config), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn revision(
     State(process): State<Process>,
     Extension(caller): Extension<Caller>,
     Path(generation): Path<String>,
 ) -> Result<Json<Config>, Problem> {
-    // Whatever is no number is not here either.
+    // A path that is not a number is not found either.
     let config = generation.parse().ok().and_then(|generation| process.revision(generation, caller.may_change));
     config.map(Json).ok_or_else(|| {
         Problem::not_found(format!("no generation {generation} is kept; /v1/config/history has those that are"))
     })
 }
 
-/// The version of a configuration.
+/// Returns the `ETag` of a generation.
 pub fn tag(generation: u64) -> String {
     format!("\"{generation}\"")
 }
 
-/// The generation that a client wants to replace: `Some(None)` for any.
+/// Returns the generation that a client wants to replace: `Some(None)` for any.
 fn unless(headers: &HeaderMap) -> Result<Option<Option<u64>>, Problem> {
     let Some(wanted) = headers.get(IF_MATCH) else { return Ok(None) };
     let wanted = wanted.to_str().unwrap_or_default().trim();

@@ -1,4 +1,4 @@
-//! What is the state of pools and endpoints, and what do operators want of them?
+//! State of pools and endpoints, and orders of operators for them.
 
 use super::access::Caller;
 use super::json::Json;
@@ -18,22 +18,22 @@ pub async fn status(State(process): State<Process>) -> Json<Status> {
     Json(process.status())
 }
 
-/// Every pool.
+/// Every pool, in the order of the configuration.
 #[utoipa::path(get, path = "/v1/pools", tag = "state", responses((status = 200, body = Vec<Pool>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn pools(State(process): State<Process>) -> Json<Vec<Pool>> {
     Json(process.status().pools)
 }
 
-/// One pool.
-#[utoipa::path(get, path = "/v1/pools/{pool}", tag = "state", params(("pool" = String, Path, description = "Its name")),
+/// A pool with its endpoints.
+#[utoipa::path(get, path = "/v1/pools/{pool}", tag = "state", params(("pool" = String, Path, description = "Name of the pool")),
     responses((status = 200, body = Pool), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn pool(State(process): State<Process>, Path(name): Path<String>) -> Result<Json<Pool>, Problem> {
     find_pool(&process, &name).map(Json)
 }
 
-/// One endpoint. `ETag` is the version of what operators want of it.
+/// An endpoint. `ETag` is the version of the operators' order for it.
 #[utoipa::path(get, path = "/v1/pools/{pool}/endpoints/{endpoint}", tag = "state",
-    params(("pool" = String, Path, description = "The name of its pool"), ("endpoint" = String, Path, description = "Its name")),
+    params(("pool" = String, Path, description = "Name of the pool"), ("endpoint" = String, Path, description = "Name of the endpoint")),
     responses((status = 200, body = Endpoint, headers(("etag" = String, description = "For If-Match"))), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn endpoint(
     State(process): State<Process>,
@@ -42,10 +42,10 @@ pub async fn endpoint(
     find(&process, &pool, &name).map(shown)
 }
 
-/// Changes what operators want of an endpoint: it counts until it is taken back, over reloads and upgrades.
+/// Gives an endpoint an order: drain, weight or health. It holds until it is taken back with null, over reloads and upgrades.
 #[utoipa::path(patch, path = "/v1/pools/{pool}/endpoints/{endpoint}", tag = "change",
-    params(("pool" = String, Path, description = "The name of its pool"), ("endpoint" = String, Path, description = "Its name"),
-        ("If-Match" = Option<String>, Header, description = "The version that it is to have still")),
+    params(("pool" = String, Path, description = "Name of the pool"), ("endpoint" = String, Path, description = "Name of the endpoint"),
+        ("If-Match" = Option<String>, Header, description = "The ETag that was read; if the order has changed since, nothing is done")),
     request_body(content = Patch, content_type = "application/merge-patch+json"),
     responses((status = 200, body = Endpoint), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn order(
@@ -67,7 +67,7 @@ pub async fn order(
 
 /// Ejects an endpoint for as long as outlier detection would.
 #[utoipa::path(post, path = "/v1/pools/{pool}/endpoints/{endpoint}/eject", tag = "change",
-    params(("pool" = String, Path, description = "The name of its pool"), ("endpoint" = String, Path, description = "Its name")),
+    params(("pool" = String, Path, description = "Name of the pool"), ("endpoint" = String, Path, description = "Name of the endpoint")),
     responses((status = 200, body = Endpoint), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn eject(
     State(process): State<Process>,
@@ -79,7 +79,7 @@ pub async fn eject(
 
 /// Ends the ejection of an endpoint.
 #[utoipa::path(post, path = "/v1/pools/{pool}/endpoints/{endpoint}/restore", tag = "change",
-    params(("pool" = String, Path, description = "The name of its pool"), ("endpoint" = String, Path, description = "Its name")),
+    params(("pool" = String, Path, description = "Name of the pool"), ("endpoint" = String, Path, description = "Name of the endpoint")),
     responses((status = 200, body = Endpoint), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn restore(
     State(process): State<Process>,
@@ -106,7 +106,7 @@ fn find(process: &Process, pool: &str, name: &str) -> Result<Endpoint, Problem> 
     })
 }
 
-/// The version of what can be changed of an endpoint.
+/// Returns the version of an endpoint's order, as `ETag` has it.
 pub fn version(endpoint: &Endpoint) -> String {
     let mut hasher = DefaultHasher::new();
     endpoint

@@ -1,4 +1,4 @@
-//! What happens? The latest events, and those to come, one after the other.
+//! The latest events, and events as they come.
 
 use super::json::{self, Json};
 use super::problem::Problem;
@@ -17,21 +17,21 @@ use std::task::{Context, Poll};
 use tokio::sync::watch;
 use utoipa::IntoParams;
 
-/// The largest number that JSON has for everyone.
+/// Largest whole number that every JSON parser keeps exact.
 const NUMBER_MAX: u64 = 1 << 53;
 
-/// Which events.
+/// Choice of events by their number.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct After {
-    /// Those after the event with this number.
+    /// Number of an event: only later ones are listed.
     #[serde(default)]
     #[param(maximum = 9007199254740992u64)]
     after: u64,
 }
 
-/// What has happened, the oldest first; as `text/event-stream` also what happens from now on.
+/// The latest events, the oldest first; as `text/event-stream` also those to come.
 #[utoipa::path(get, path = "/v1/events", tag = "state", params(After,
         ("Accept" = Option<String>, Header, description = "`text/event-stream` follows them")),
     responses((status = 200, content((Vec<Event> = "application/json"), (String = "text/event-stream"))), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
@@ -62,7 +62,7 @@ async fn changed(mut latest: watch::Receiver<u64>) -> Option<watch::Receiver<u64
 
 type Changed = Pin<Box<dyn Future<Output = Option<watch::Receiver<u64>>> + Send>>;
 
-/// Events as they come.
+/// Stream of events as they come, each sent once.
 struct Following {
     process: Process,
     /// The latest that was given.

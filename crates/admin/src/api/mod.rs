@@ -1,8 +1,8 @@
-//! What can programs ask of a running evenkeel, and what can they change? An HTTP API under `/v1`, and its description.
+//! HTTP API under `/v1`, by which programs read the state of a running evenkeel and change it, and its description.
 //!
 //! 1. [`access`]: callers and their rights; [`problem`]: error responses; [`waiting`]: bodies, streams and their limits.
 //! 2. [`json`]: the encoding of bodies, whose types are those of `view`; [`running`]: the process that answers.
-//! 3. [`config`], [`endpoints`], [`events`], [`history`], [`picks`], [`process`], [`served`], [`tap`]: what is at which path.
+//! 3. [`config`], [`endpoints`], [`events`], [`history`], [`picks`], [`process`], [`served`], [`tap`]: the paths.
 
 pub mod access;
 pub mod config;
@@ -36,15 +36,15 @@ use utoipa_axum::routes;
 #[openapi(
     info(
         title = "evenkeel",
-        description = "What a running evenkeel is doing, and what operators want of it. Over the Unix socket of `admin.bind` \
-                       without a token; over TCP changes need the token of `admin.http.write_token`. Errors are problems (RFC 9457).",
+        description = "State of a running evenkeel, and changes to it. The Unix socket of `admin.bind` needs no token; over TCP \
+                       changes need the token of `admin.http.write_token`. Errors are problem documents (RFC 9457).",
         license(name = "MIT OR Apache-2.0")
     ),
-    tags((name = "state", description = "What is"), (name = "change", description = "What shall be"))
+    tags((name = "state", description = "Reads state"), (name = "change", description = "Changes the process"))
 )]
 struct Described;
 
-/// All paths, and what they say of themselves.
+/// All paths with their descriptions.
 fn paths() -> OpenApiRouter<Process> {
     OpenApiRouter::with_openapi(Described::openapi())
         .routes(routes!(endpoints::status))
@@ -78,13 +78,13 @@ fn paths() -> OpenApiRouter<Process> {
         .routes(routes!(process::upgrade))
 }
 
-/// The description of the API, OpenAPI 3.1.
+/// Returns the description of the API, OpenAPI 3.1.
 pub fn description() -> Description {
     paths().into_openapi()
 }
 
-/// The API and the dashboard of this process, for clients under these rules. Requests carry the [`access::LocalUser`] as an
-/// extension, if there is one.
+/// Router of the API and the dashboard, for clients under these rules. A request over the Unix socket has its [`access::LocalUser`] as
+/// an extension.
 pub fn router(process: Process, rules: Rules, dashboard: Router) -> Router {
     let (router, description) = paths().split_for_parts();
     let description: Arc<str> = description.to_pretty_json().unwrap_or_default().into();
@@ -96,7 +96,7 @@ pub fn router(process: Process, rules: Rules, dashboard: Router) -> Router {
         .route(
             "/v1/{*path}",
             axum::routing::any(async |uri: Uri| {
-                Problem::not_found(format!("nothing is at {}; /v1/openapi.json says what there is", uri.path()))
+                Problem::not_found(format!("nothing is at {}; /v1/openapi.json lists the paths", uri.path()))
             }),
         )
         .merge(dashboard)

@@ -1,4 +1,4 @@
-//! Why do requests go where they go, where would one go, and what would other algorithms do?
+//! Explanations of picks, predictions for a request, and shadows.
 
 use super::json::Json;
 use super::problem::{Problem, body};
@@ -12,14 +12,14 @@ use evenkeel_view::shadows::PoolShadows;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-/// Which explanations.
+/// Choice of explanations by pool and number.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
-    /// Of this pool.
+    /// Pool of the requests; of all pools by default.
     pool: Option<String>,
-    /// At most so many.
+    /// Largest number of explanations, the latest ones.
     #[serde(default = "limit")]
     #[param(maximum = 10000)]
     limit: u32,
@@ -46,7 +46,7 @@ pub async fn explanations(
     process.explanations(pool, limit as usize).await.map(Json)
 }
 
-/// One of them.
+/// The explanation of one request, by its id.
 #[utoipa::path(get, path = "/v1/explanations/{id}", tag = "state",
     params(("id" = String, Path, description = "The request_id of the access log")),
     responses((status = 200, body = Explained), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
@@ -61,7 +61,7 @@ pub async fn next(State(process): State<Process>, Path(pool): Path<String>) -> R
     process.explain_next(pool).map(Json)
 }
 
-/// Which route a request would take, why the others do not take it, and what its pool would pick now. Nothing is sent.
+/// Predicts the route of a request, with the reasons why the others do not take it, and the pick of its pool. Nothing is sent.
 #[utoipa::path(post, path = "/v1/explain", tag = "state", request_body = Described,
     responses((status = 200, body = WouldGo), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn explain(State(process): State<Process>, bytes: Bytes) -> Result<Json<WouldGo>, Problem> {

@@ -1,4 +1,4 @@
-//! What does a client read that gets no answer? A problem (RFC 9457), in words and with a code for programs.
+//! Error responses: problem documents (RFC 9457), in words and with a code for programs.
 
 use super::json::Json;
 use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Why there is no answer, or nothing was changed.
+/// Error of a request: nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
     /// The status, as in the response.
@@ -18,7 +18,7 @@ pub struct Problem {
     pub code: String,
     /// The kind of problem, in a few words.
     pub title: String,
-    /// What is wrong this time, and what would be right.
+    /// Cause of this error, and the values that are allowed.
     pub detail: String,
     /// Everything that is wrong with a configuration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -34,68 +34,68 @@ impl Problem {
         Problem { status, code, title, detail, diagnostics: Vec::new() }
     }
 
-    /// What was asked for is not here.
+    /// Error 404: nothing has this name or path.
     pub fn not_found(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::NOT_FOUND, "not-found", "not found", detail)
     }
 
-    /// What was asked makes no sense.
+    /// Error 400: the request cannot be understood.
     pub fn malformed(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::BAD_REQUEST, "malformed", "malformed request", detail)
     }
 
-    /// What was asked is understood and cannot be done.
+    /// Error 409: the request is understood and cannot be done now.
     pub fn refused(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::CONFLICT, "refused", "nothing was changed", detail)
     }
 
-    /// The client has not said who it is.
+    /// Error 401: the client sent no token, or an unknown one.
     pub fn unauthorized(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "a token is needed", detail)
     }
 
-    /// The client may not.
+    /// Error 403: the client may not do this.
     pub fn forbidden(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::FORBIDDEN, "forbidden", "not allowed", detail)
     }
 
-    /// Something changed since the client looked.
+    /// Error 412: it has changed since the client read it.
     pub fn stale(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::PRECONDITION_FAILED, "stale", "it has changed meanwhile", detail)
     }
 
-    /// A change without saying of what.
+    /// Error 428: a change needs `If-Match`.
     pub fn unconditional(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::PRECONDITION_REQUIRED, "unconditional", "If-Match is needed", detail)
     }
 
-    /// A configuration is wrong: everything that is wrong with it, as text and one by one.
+    /// Error 422: a configuration is wrong. All its errors are in the text and in `diagnostics`.
     pub fn wrong_config(text: impl Into<String>, diagnostics: Vec<Diagnostic>) -> Problem {
         let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, WRONG_CONFIG, "the configuration is wrong", text);
         Problem { diagnostics, ..problem }
     }
 
-    /// The body is of another type.
+    /// Error 415: the body has a type that is not taken here.
     pub fn media_type(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "media-type", "unsupported media type", detail)
     }
 
-    /// The body is too large.
+    /// Error 413: the body is larger than its limit.
     pub fn too_large(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "the body is too large", detail)
     }
 
-    /// The body did not arrive in time.
+    /// Error 408: the body did not arrive in time.
     pub fn late(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::REQUEST_TIMEOUT, "late", "the body did not arrive in time", detail)
     }
 
-    /// The process is at a limit.
+    /// Error 503: the process is at one of its limits.
     pub fn busy(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "too many at once", detail)
     }
 
-    /// A method that is not here. `allowed`: those that are.
+    /// Error 405: the path has other methods, which `allowed` lists.
     pub fn method(method: &Method, allowed: &str) -> Problem {
         let detail = format!("there is {allowed} here, not {method}");
         Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", "method not allowed", detail)
@@ -116,21 +116,21 @@ impl IntoResponse for Problem {
     }
 }
 
-/// The same for a method that is not here, with the field that says which are.
+/// Response to a method that a path does not have, with `Allow`.
 pub fn wrong_method(method: &Method, allowed: &'static str) -> Response {
     let mut response = Problem::method(method, allowed).into_response();
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     response
 }
 
-/// A body that is a JSON object.
+/// Reads a body that is a JSON object.
 ///
 /// # Errors
-/// It is something else.
+/// The body is something else, or has unknown fields.
 pub fn body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     // A list would do for an object whose fields may all be left out.
     if bytes.trim_ascii_start().first() != Some(&b'{') {
-        return Err(Problem::malformed("the body is to be a JSON object"));
+        return Err(Problem::malformed("the body must be a JSON object"));
     }
     serde_json::from_slice(bytes).map_err(|error| Problem::malformed(format!("the body: {error}")))
 }

@@ -1,4 +1,4 @@
-//! What is asked of the process as a whole?
+//! Requests to the process as a whole: upgrade, and reopening its logs.
 
 use super::access::Caller;
 use super::json::Json;
@@ -7,7 +7,7 @@ use super::running::Process;
 use axum::Extension;
 use axum::extract::State;
 
-/// Starts the program again, in whose favour this process ends: an upgrade without loss.
+/// Starts the program anew and hands over to it: an upgrade that loses no request.
 #[utoipa::path(post, path = "/v1/upgrade", tag = "change", responses((status = 200, body = String, content_type = "application/json"), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn upgrade(
     State(process): State<Process>,

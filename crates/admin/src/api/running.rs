@@ -1,4 +1,4 @@
-//! What can the API ask of the process? The binary answers.
+//! Interface of the process that the API serves. The binary implements it.
 
 use super::problem::Problem;
 use evenkeel_view::config::{Config, Outcome, Revision, Wish};
@@ -16,96 +16,94 @@ use tokio::sync::watch;
 /// The process that is asked.
 pub type Process = Arc<dyn Running>;
 
-/// An answer that takes its time.
+/// Answer that waits for workers or for the main loop.
 pub type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Requests as they end.
+/// Stream of requests as they end.
 pub type Requests = Pin<Box<dyn Stream<Item = Told> + Send>>;
 
-/// What is told of requests.
+/// Item of a stream of requests.
 #[derive(Debug)]
 pub enum Told {
-    /// One has ended.
     Request(Box<Tapped>),
-    /// So many came too fast to be told of.
+    /// Number of requests that came too fast to be reported.
     Dropped(u64),
 }
 
 /// The process, as the API sees it. Called on the admin's own thread.
 pub trait Running: Send + Sync + 'static {
-    /// All of it, with its pools and endpoints.
+    /// Returns the state of the process, with its pools and endpoints.
     fn status(&self) -> Status;
 
-    /// Changes what operators want of an endpoint. `by`: who asks; `unless`: nothing is done if the endpoint's
-    /// [`version`](super::endpoints::version) is another by now.
+    /// Gives an endpoint an order in the name of `by`.
     ///
     /// # Errors
-    /// Why nothing was changed.
+    /// Nothing was changed, for the reason of the problem.
     fn order(&self, pool: &str, endpoint: &str, patch: Patch, by: &str) -> Result<Endpoint, Problem>;
 
     /// Ejects an endpoint for a while, or ends its ejection.
     ///
     /// # Errors
-    /// Why nothing was changed.
+    /// Nothing was changed, for the reason of the problem.
     fn eject(&self, pool: &str, endpoint: &str, out: bool, by: &str) -> Result<Endpoint, Problem>;
 
-    /// What has happened after the event with this number.
+    /// Returns the events after the one with this number.
     fn events(&self, after: u64) -> Vec<Event>;
 
-    /// The number of the latest event.
+    /// Follows the number of the latest event.
     fn latest_event(&self) -> watch::Receiver<u64>;
 
-    /// The last quarter of an hour: of all, of a pool, or of an endpoint of it. `None` if nothing is kept of it.
+    /// Returns the last quarter of an hour of everything, of a pool, or of an endpoint. `None` if nothing is kept of it.
     fn history(&self, of: Option<(&str, Option<&str>)>) -> Option<History>;
 
-    /// In the order of the configuration.
+    /// Returns the routes in the order of the configuration.
     fn routes(&self) -> Vec<Route>;
 
-    /// The one that expires first is the first.
+    /// Returns the certificates; the first one expires first.
     fn certificates(&self) -> Vec<Certificate>;
 
-    /// In the order of the configuration.
+    /// Returns the zones in the order of the configuration.
     fn zones(&self) -> Vec<Zone>;
 
-    /// The requests that are kept with the explanation of their picks, the latest first: of all pools or of one, so many at most.
+    /// Returns the requests that are kept with an explanation of their picks, the latest first: of all pools or of one, `limit` at most.
     fn explanations(&self, pool: Option<String>, limit: usize) -> Later<Result<Vec<Explained>, Problem>>;
 
-    /// One of them, by its id.
+    /// Returns the explanation of the request with this id.
     fn explanation(&self, id: String) -> Later<Result<Explained, Problem>>;
 
-    /// Has the next request of a pool explained.
+    /// Explains the next request of a pool.
     ///
     /// # Errors
-    /// There is no such pool.
+    /// No pool has this name.
     fn explain_next(&self, pool: String) -> Result<Armed, Problem>;
 
-    /// Where a request would go.
+    /// Returns the route and the endpoint that a request would get.
     fn would_go(&self, request: Described) -> Later<Result<WouldGo, Problem>>;
 
-    /// Predictions of the shadows of all pools, or of one.
+    /// Returns the predictions of the shadows of all pools, or of one.
     fn shadows(&self, pool: Option<String>) -> Later<Result<Vec<PoolShadows>, Problem>>;
 
-    /// The requests that end from now on.
+    /// Follows the requests that end from now on.
     ///
     /// # Errors
-    /// A name is unknown, or too many watch.
+    /// A name is unknown, or too many callers follow.
     fn tap(&self, filter: &Filter) -> Result<Requests, Problem>;
 
-    /// The configuration that runs. `whole`: as it was written, too.
+    /// Returns the configuration that runs; with `whole` also its text as it was written.
     fn config(&self, whole: bool) -> Config;
 
-    /// Those that ran of late, the latest first.
+    /// Returns the configurations that ran last, the latest first.
     fn revisions(&self) -> Vec<Revision>;
 
-    /// One of them.
+    /// Returns the configuration of a generation, if it is kept.
     fn revision(&self, generation: u64, whole: bool) -> Option<Config>;
 
-    /// Changes the configuration, or says why not. `unless`: nothing is done if another generation runs than this one.
+    /// Changes the configuration. Nothing is done if another generation than that of `unless` runs.
     fn configure(&self, wish: Wish, unless: Option<u64>, by: &str) -> Later<Result<Outcome, Problem>>;
 
-    /// Opens the logs again, or says why not.
+    /// Opens the logs again, as after they were moved away.
     fn reopen(&self, by: &str) -> Later<Result<String, Problem>>;
 
-    /// Starts the process that takes over, or says why not.
+    /// Starts the process that takes over.
     fn upgrade(&self, by: &str) -> Later<Result<String, Problem>>;
 }

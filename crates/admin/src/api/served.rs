@@ -1,4 +1,4 @@
-//! What is served, and by what? Routes, certificates and zones, with what came of them.
+//! Routes, certificates and zones, with their counts.
 
 use super::json::Json;
 use super::problem::Problem;

@@ -1,5 +1,5 @@
-//! Which requests end now? Those that a client of the API wants to see, one after the other: all of what is said of one is true
-//! of it. Requests never wait for who watches them.
+//! Requests as they end, for clients that follow them. Requests never wait for a client: those that it reads too slowly are dropped
+//! and counted.
 
 use super::json::{self, Json};
 use super::problem::Problem;
@@ -18,17 +18,17 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// The requests that are over by now or come in time.
+/// Collects the requests that end until the limit or the wait of the filter is reached.
 ///
 /// # Errors
-/// The filter is wrong, or too many watch.
+/// The filter is wrong, or too many clients follow requests.
 pub async fn collect(filter: &Filter, process: &Process) -> Result<Vec<Tapped>, Problem> {
     filter.check().map_err(Problem::malformed)?;
     let mut requests = process.tap(filter)?;
     let mut all = Vec::new();
     let limit = filter.limit.unwrap_or(100) as usize;
     let wait = Duration::from_millis(filter.wait_ms.unwrap_or(1000).into());
-    // Those that came before the time was over count.
+    // Requests that came before the time was over are returned.
     let _ = timeout(wait, async {
         while all.len() < limit {
             match poll_fn(|cx| requests.as_mut().poll_next(cx)).await {
@@ -42,8 +42,8 @@ pub async fn collect(filter: &Filter, process: &Process) -> Result<Vec<Tapped>, 
     Ok(all)
 }
 
-/// The requests that end within the next second, or, as `text/event-stream`, from now on: each as an event `request`; as an
-/// event `dropped` how many came too fast. Of those that end at the same time, some may be missing from one answer.
+/// Requests that end within the next second, or from now on as `text/event-stream`: an event `request` for each, and an event `dropped`
+/// with the number of those that came too fast.
 #[utoipa::path(get, path = "/v1/tap", tag = "state", params(Filter,
         ("Accept" = Option<String>, Header, description = "`text/event-stream` follows them")),
     responses((status = 200, content((Vec<Tapped> = "application/json"), (String = "text/event-stream"))), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
@@ -63,7 +63,7 @@ pub async fn tap(
     Ok(Sse::new(Following { requests: process.tap(&filter)?, left }).keep_alive(KeepAlive::default()).into_response())
 }
 
-/// Requests as they end.
+/// Stream of requests, until `left` of them were sent.
 struct Following {
     requests: Requests,
     left: u32,

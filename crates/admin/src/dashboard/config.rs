@@ -1,19 +1,20 @@
-//! Which configuration runs, how did it come, and what shall run in its place? A text is checked, with every error in its place, and
-//! applied; an earlier one is taken again.
+//! The configuration that runs, and those before it. A text is checked, with every error in its place, and applied; an earlier
+//! configuration is rolled back to.
 
 use super::page::{Asked, Content, Page};
 use super::shown::since;
+use super::table::{Column, Row, table};
 use crate::api::config::tag;
 use crate::api::problem::Problem;
 use evenkeel_view::config::{Config, Revision, Running};
 use evenkeel_view::words::ago;
 use maud::{Markup, PreEscaped, html};
 
-/// The page. Not followed: what was typed would be lost.
+/// The page does not follow what happens, or text that was typed would be lost.
 pub static PAGE: Page =
     Page { path: "/ui/config", name: "Config", content: |asked| ready(all(&asked)), is_live: false };
 
-/// An earlier configuration.
+/// Page of an earlier configuration.
 pub static ONE: Page = Page {
     path: "/ui/config/{generation}",
     name: "Configuration",
@@ -35,9 +36,9 @@ fn all(asked: &Asked) -> Result<Markup, Problem> {
         @if running.differs { (differs(&running, may)) }
         h2 { "Change it" }
         @if may {
-            p.dim { "All of it or nothing, and without loss. The file stays as it is until the configuration is saved to it." }
+            p.dim { "A change applies as a whole or not at all, and loses no request. The file stays as it is until the configuration is saved to it." }
         } @else {
-            p.dim { "To change it, sign in. Asterisks stand for secrets." }
+            p.dim { "Sign in to change it. Asterisks stand for secrets." }
         }
         form.config data-config data-match=(tag(running.generation)) {
             label for="text" { "TOML" }
@@ -53,14 +54,14 @@ fn all(asked: &Asked) -> Result<Markup, Problem> {
             div #outcome role="status" {}
         }
         @if source.as_deref().is_some_and(|source| source != text) {
-            details { summary { "All of it: with what is included, without what is as by default" } pre.text { (text) } }
+            details { summary { "The whole configuration, with included files and without defaults" } pre.text { (text) } }
         }
         h2 { "History" }
         (history(&asked.process.revisions(), &running, now_ms, may))
     })
 }
 
-/// Which one runs, and how it came.
+/// Generation that runs, and the origin of it.
 fn what(running: &Running, now_ms: u64) -> Markup {
     html! {
         "Generation " strong #generation { (running.generation) } " runs since " time { (since(running.since_ms)) } ", for "
@@ -76,38 +77,46 @@ fn differs(running: &Running, may: bool) -> Markup {
         p.warn #differs {
             @match &running.file {
                 Some(file) => {
-                    "It is not what " code { (file) } " said: a reload or a restart takes it back. "
+                    "It differs from " code { (file) } ": a reload or a restart goes back to the file. "
                     @if may {
                         button data-method="POST" data-path="/v1/config/save" data-match=(tag(running.generation)) data-asks="overwrite the file?"
                             data-again="" { "Save it to the file" }
                     }
                 }
-                None => { "It is in no file: a restart forgets it." }
+                None => { "It is not in a file, so a restart forgets it." }
             }
         }
     }
 }
 
+const COLUMNS: &[Column] = &[
+    Column::text("Generation"),
+    Column::text("Since"),
+    Column::text("How"),
+    Column::text("By"),
+    Column::text("Differences to the one before"),
+    Column::text("Again"),
+];
+
 fn history(revisions: &[Revision], running: &Running, now_ms: u64, may: bool) -> Markup {
-    html! {
-        div.wide tabindex="0" role="region" aria-label="Scrolls sideways" { table #history {
-            thead { tr { th.number scope="col" { "Generation" } th scope="col" { "Since" } th scope="col" { "How" } th scope="col" { "By" }
-                th scope="col" { "Differences to the one before" } th scope="col" { "Again" } } }
-            tbody { @for one in revisions { tr {
-                th.number scope="row" { a href={ "/ui/config/" (one.generation) } { (one.generation) } }
-                td { (ago(now_ms.saturating_sub(one.since_ms))) " ago" }
-                td { (one.how) }
-                td { (one.by) }
-                td { @for change in one.changes.iter().take(CHANGES) { (change) br; }
-                    @if one.changes.len() > CHANGES { "and " (one.changes.len() - CHANGES) " more" } }
-                td { @if one.generation == running.generation { "runs" } @else if may {
-                    button data-method="POST" data-path="/v1/config/rollback" data-body=(format!("{{\"generation\":{}}}", one.generation))
-                        data-match=(tag(running.generation)) data-asks=(format!("go back to {}?", one.generation)) data-again=""
-                        { "Roll back to " (one.generation) }
-                } }
-            } } }
-        } }
-    }
+    let row = |one: &Revision| {
+        Row::from(vec![
+            html! { a href={ "/ui/config/" (one.generation) } { (one.generation) } },
+            html! { (ago(now_ms.saturating_sub(one.since_ms))) " ago" },
+            html! { (one.how) },
+            html! { (one.by) },
+            html! { @if !one.changes.is_empty() { div.changes {
+                @for change in one.changes.iter().take(CHANGES) { (change) br; }
+                @if one.changes.len() > CHANGES { "and " (one.changes.len() - CHANGES) " more" }
+            } } },
+            html! { @if one.generation == running.generation { "runs now" } @else if may {
+                button data-method="POST" data-path="/v1/config/rollback" data-body=(format!("{{\"generation\":{}}}", one.generation))
+                    data-match=(tag(running.generation)) data-asks=(format!("go back to {}?", one.generation)) data-again=""
+                    { "Roll back to " (one.generation) }
+            } },
+        ])
+    };
+    table("Configurations", COLUMNS, revisions.iter().map(row))
 }
 
 /// Differences that are listed of one revision.
@@ -121,7 +130,7 @@ fn one(asked: &Asked) -> Result<Markup, Problem> {
     let now_ms = asked.process.status().now_ms;
     Ok(html! {
         h1 { "Configuration " (config.running.generation) }
-        p { a href="/ui/config" { "The one that runs, and all others" } }
+        p { a href="/ui/config" { "The configuration that runs, and all others" } }
         p { "Since " time { (since(config.running.since_ms)) } ", " (ago(now_ms.saturating_sub(config.running.since_ms))) " ago: "
             (config.running.how) " by " (config.running.by) "." }
         pre.text tabindex="0" { (config.source.as_deref().unwrap_or(&config.text)) }

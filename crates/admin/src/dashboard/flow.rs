@@ -1,13 +1,14 @@
-//! Where do requests come in, and where do they go? From listeners by routes and pools to endpoints, as wide as their rate.
+//! Requests on their way from listeners by routes and pools to endpoints: bands as wide as their rate, coloured by errors.
 
 use super::page::{Asked, Page, process};
-use super::shown::page_of;
-use evenkeel_draw::flow::{Band, Column, Node, flow};
-use evenkeel_draw::number::many;
-use evenkeel_view::{Pool, Status};
+use super::shown::{kind, or_dash, page_of, percent, rate};
+use super::table;
+use evenkeel_draw::flow::{Band, Column, Node, flow, grade};
+use evenkeel_view::words::Standing;
+use evenkeel_view::{Endpoint, Pool, Status};
 use maud::{Markup, PreEscaped, html};
+use std::collections::HashMap;
 
-/// The page.
 pub static PAGE: Page = Page {
     path: "/ui/flow",
     name: "Flow",
@@ -15,58 +16,112 @@ pub static PAGE: Page = Page {
     is_live: true,
 };
 
-/// Boxes of a column: the busiest.
+/// Rows of the table at most.
+const ROWS: usize = 300;
+
+/// Boxes of a column at most.
 const BOXES: usize = 24;
 
-/// What passes from one box to another.
+/// Requests from one box to another.
 struct Passed {
     from: String,
     to: String,
+    /// Requests a second, over the latest span.
     rate: f64,
+    /// Errors a second, over the same time.
     errors: f64,
+    /// State of an endpoint that gets no share of requests, or a part of it.
+    state: Option<(Standing, String)>,
+}
+
+impl Passed {
+    fn share_of_errors(&self) -> f64 {
+        if self.rate > 0.0 { self.errors / self.rate } else { 0.0 }
+    }
 }
 
 fn content(asked: &Asked) -> Markup {
     let status = asked.process.status();
     let [routes, pools, endpoints] = passed(asked, &status);
-    let names = |of: &dyn Fn(&Passed) -> &String, passed: &[Passed]| busiest(passed, of);
+    let is_quiet = routes.iter().chain(&endpoints).all(|passed| passed.rate <= 0.0);
+    html! {
+        h1 { "Flow" }
+        (process(asked))
+        @if is_quiet {
+            p.nothing { "No requests in the last five seconds. Bands appear here while requests pass." }
+        } @else {
+            p.dim { "Requests of the last five seconds, the busiest " (BOXES) " of each column. Endpoints are counted by tries: "
+                "retries and hedges widen their bands." }
+        }
+        p.dim { "Errors: " span.key.flow-fine {} "none" span.key.flow-warn {} "some" span.key.flow-bad {} "5 % and more" }
+        (drawing(&status, [&routes, &pools, &endpoints]))
+        h2 { "In figures" }
+        (figures([&routes, &pools, &endpoints]))
+    }
+}
+
+fn drawing(status: &Status, [routes, pools, endpoints]: [&[Passed]; 3]) -> Markup {
     let columns = [
-        ("Listeners", names(&|passed| &passed.from, &routes)),
-        ("Routes", names(&|passed| &passed.to, &routes)),
-        ("Pools", names(&|passed| &passed.to, &pools)),
-        ("Endpoints", names(&|passed| &passed.to, &endpoints)),
+        ("Listeners", busiest(routes, &|passed| &passed.from)),
+        ("Routes", busiest(routes, &|passed| &passed.to)),
+        ("Pools", busiest(pools, &|passed| &passed.to)),
+        ("Endpoints", busiest(endpoints, &|passed| &passed.to)),
     ];
-    let bands = [&routes, &pools, &endpoints].into_iter().enumerate().map(|(at, passed)| {
-        let place = |column: usize, name: &String| columns[column].1.iter().position(|(known, _)| known == name);
+    let bands = [routes, pools, endpoints].into_iter().enumerate().map(|(at, passed)| {
+        let place = |column: usize, name: &String| columns[column].1.iter().position(|known| known.name == *name);
         let band = |passed: &Passed| {
-            let errors = if passed.rate > 0.0 { passed.errors / passed.rate } else { 0.0 };
-            Some(Band { from: place(at, &passed.from)?, to: place(at + 1, &passed.to)?, rate: passed.rate, errors })
+            let (from, to) = (place(at, &passed.from)?, place(at + 1, &passed.to)?);
+            Some(Band { from, to, rate: passed.rate, errors: passed.share_of_errors() })
         };
         passed.iter().filter_map(band).collect::<Vec<_>>()
     });
     let bands: Vec<Vec<Band>> = bands.collect();
-    let node = |(name, rate): &(String, f64)| {
-        let (shown, link) = match name.split_once('\0') {
-            Some((pool, endpoint)) => (endpoint, Some(page_of(pool, endpoint))),
-            None => (name.as_str(), None),
-        };
-        Node { name: shown.to_owned(), text: format!("{}/s", many((rate * 10.0).round() / 10.0)), link }
-    };
     let columns: Vec<Column> = columns
         .iter()
-        .map(|(title, names)| Column { title: (*title).to_owned(), nodes: names.iter().map(node).collect() })
+        .map(|(title, sums)| Column {
+            title: (*title).to_owned(),
+            nodes: sums.iter().map(|sum| node(status, sum)).collect(),
+        })
         .collect();
+    let label = "Requests from listeners by routes and pools to endpoints";
     html! {
-        h1 { "Flow" }
-        (process(asked))
-        p.dim { "Of the last five seconds, the busiest " (BOXES) " of each. Endpoints are counted by tries: retries and hedges widen their bands. "
-            span.key.flow-fine {} "no errors " span.key.flow-warn {} "some " span.key.flow-bad {} "5 % and more" }
-        div.wide tabindex="0" role="region" aria-label="Scrolls sideways" { (PreEscaped(flow("Requests from listeners by routes and pools to endpoints", &columns, &bands))) }
-        (figures(&routes, &pools, &endpoints))
+        div.wide.drawn tabindex="0" role="region" aria-label="Flow of requests" { (PreEscaped(flow(label, &columns, &bands))) }
     }
 }
 
-/// Between listeners and routes, routes and pools, pools and endpoints.
+/// Box of a name. An endpoint that gets no share, or a part of it, has its state instead of nothing.
+fn node(status: &Status, sum: &Sum) -> Node {
+    let figures = match sum.errors {
+        errors if errors > 0.0 => format!("{}, {} errors", rate(sum.rate), percent(errors / sum.rate.max(errors))),
+        _ => rate(sum.rate),
+    };
+    let graded = if sum.errors > 0.0 { grade(sum.errors / sum.rate.max(sum.errors)) } else { "" };
+    let Some((pool, endpoint)) = sum.name.split_once('\0') else {
+        return Node { name: sum.name.clone(), text: figures, link: None, tone: graded };
+    };
+    let found = self::endpoint(status, &sum.name);
+    let standing = found.map_or(Standing::Up, Standing::of);
+    let (text, tone) = match (standing, found) {
+        (Standing::Up, _) | (_, None) => (figures, graded),
+        (_, Some(found)) if sum.rate > 0.0 => {
+            (format!("{} {}, {}", sign(standing), found.state, rate(sum.rate)), kind(standing))
+        }
+        (_, Some(found)) => (format!("{} {}", sign(standing), found.state), kind(standing)),
+    };
+    Node { name: endpoint.to_owned(), text, link: Some(page_of(pool, endpoint)), tone }
+}
+
+/// Sign of a state, for readers who do not see its colour.
+fn sign(standing: Standing) -> char {
+    match standing {
+        Standing::Up => '\u{25cf}',
+        Standing::Partly => '\u{25d0}',
+        Standing::Out => '\u{25cb}',
+        Standing::Down => '\u{2716}',
+    }
+}
+
+/// Requests between listeners and routes, routes and pools, pools and endpoints.
 fn passed(asked: &Asked, status: &Status) -> [Vec<Passed>; 3] {
     let (mut routes, mut pools, mut endpoints) = (Vec::new(), Vec::new(), Vec::new());
     for route in asked.process.routes() {
@@ -74,58 +129,85 @@ fn passed(asked: &Asked, status: &Status) -> [Vec<Passed>; 3] {
         for at in &route.at {
             (rate, errors) = (rate + at.rate, errors + at.error_rate);
             let from = at.listener.clone();
-            routes.push(Passed { from, to: route.name.clone(), rate: at.rate, errors: at.error_rate });
+            routes.push(Passed { from, to: route.name.clone(), rate: at.rate, errors: at.error_rate, state: None });
         }
-        pools.push(Passed { from: route.name, to: route.pool, rate, errors });
+        pools.push(Passed { from: route.name, to: route.pool, rate, errors, state: None });
     }
     for pool in &status.pools {
-        endpoints.extend(pool.endpoints.iter().map(|endpoint| of_endpoint(asked, pool, &endpoint.name)));
+        endpoints.extend(pool.endpoints.iter().map(|endpoint| of_endpoint(asked, pool, endpoint)));
     }
     [routes, pools, endpoints]
 }
 
-fn of_endpoint(asked: &Asked, pool: &Pool, endpoint: &str) -> Passed {
-    let history = asked.process.history(Some((&pool.name, Some(endpoint))));
+fn of_endpoint(asked: &Asked, pool: &Pool, endpoint: &Endpoint) -> Passed {
+    let history = asked.process.history(Some((&pool.name, Some(&endpoint.name))));
     let last = history.and_then(|history| Some((f64::from(history.step_ms) / 1000.0, *history.spans.last()?)));
     let (rate, errors) = last
         .map_or((0.0, 0.0), |(seconds, span)| (f64::from(span.requests) / seconds, f64::from(span.errors) / seconds));
-    Passed { from: pool.name.clone(), to: format!("{}\0{endpoint}", pool.name), rate, errors }
+    let standing = Standing::of(endpoint);
+    let state = (standing != Standing::Up).then(|| (standing, endpoint.state.clone()));
+    Passed { from: pool.name.clone(), to: format!("{}\0{}", pool.name, endpoint.name), rate, errors, state }
 }
 
-/// Each name once, with its rate; of too many, those with the most.
-fn busiest(passed: &[Passed], name: &dyn Fn(&Passed) -> &String) -> Vec<(String, f64)> {
-    let mut names = Vec::<(String, f64)>::new();
+/// Sum over what passes a box.
+struct Sum {
+    name: String,
+    rate: f64,
+    errors: f64,
+}
+
+/// Each name once, with its rate; of too many, the busiest.
+fn busiest(passed: &[Passed], name: &dyn Fn(&Passed) -> &String) -> Vec<Sum> {
+    let mut sums = Vec::<Sum>::new();
+    let mut known = HashMap::<&String, usize>::new();
     for one in passed {
-        match names.iter_mut().find(|(known, _)| known == name(one)) {
-            Some((_, rate)) => *rate += one.rate,
-            None => names.push((name(one).clone(), one.rate)),
-        }
+        let at = *known.entry(name(one)).or_insert_with(|| {
+            sums.push(Sum { name: name(one).clone(), rate: 0.0, errors: 0.0 });
+            sums.len() - 1
+        });
+        sums[at].rate += one.rate;
+        sums[at].errors += one.errors;
     }
-    if names.len() > BOXES {
-        let mut rates: Vec<f64> = names.iter().map(|(_, rate)| *rate).collect();
+    if sums.len() > BOXES {
+        let mut rates: Vec<f64> = sums.iter().map(|sum| sum.rate).collect();
         rates.sort_by(|a, b| b.total_cmp(a));
         // In the order of the configuration, so that boxes do not jump.
         let least = rates[BOXES - 1];
-        names.retain(|(_, rate)| *rate >= least);
-        names.truncate(BOXES);
+        sums.retain(|sum| sum.rate >= least);
+        sums.truncate(BOXES);
     }
-    names
+    sums
 }
 
-/// The same as a table.
-fn figures(routes: &[Passed], pools: &[Passed], endpoints: &[Passed]) -> Markup {
-    html! {
-        details {
-            summary { "The same as a table" }
-            div.wide tabindex="0" role="region" aria-label="Scrolls sideways" { table {
-                thead { tr { th scope="col" { "From" } th scope="col" { "To" } th.number scope="col" { "Requests/s" } th.number scope="col" { "Errors/s" } } }
-                tbody { @for passed in routes.iter().chain(pools).chain(endpoints).filter(|passed| passed.rate > 0.0) { tr {
-                    td { (passed.from) }
-                    td { (passed.to.rsplit('\0').next().unwrap_or_default()) }
-                    td.number { (format!("{:.1}", passed.rate)) }
-                    td.number { (format!("{:.1}", passed.errors)) }
-                } } }
-            } }
-        }
-    }
+const COLUMNS: &[table::Column] = &[
+    table::Column::text("From"),
+    table::Column::text("To"),
+    table::Column::number("Rate"),
+    table::Column::number("Errors"),
+];
+
+/// Draws the same as a table, with each endpoint that gets no share or a part of it.
+fn figures([routes, pools, endpoints]: [&[Passed]; 3]) -> Markup {
+    let all = routes.iter().chain(pools).chain(endpoints);
+    let shown = all.filter(|passed| passed.rate > 0.0 || passed.state.is_some()).take(ROWS);
+    let rows = shown.map(|passed| {
+        let errors = (passed.rate > 0.0).then(|| passed.share_of_errors());
+        table::Row::from(vec![
+            html! { (passed.from) },
+            html! {
+                "\u{2192} " (passed.to.rsplit('\0').next().unwrap_or_default())
+                @if let Some((standing, word)) = &passed.state { " " span class={ "state " (kind(*standing)) } { (word) } }
+            },
+            html! { (rate(passed.rate)) },
+            html! { span.bad[errors > Some(0.0)] { (or_dash(errors, percent)) } },
+        ])
+    });
+    table::compact("Flow in figures", COLUMNS, rows)
+}
+
+/// Endpoint of a box, whose name has its pool before it.
+fn endpoint<'s>(status: &'s Status, name: &str) -> Option<&'s Endpoint> {
+    let (pool, endpoint) = name.split_once('\0')?;
+    let pool = status.pools.iter().find(|known| known.name == pool)?;
+    pool.endpoints.iter().find(|known| known.name == endpoint)
 }

@@ -1,4 +1,4 @@
-//! What does every page have? A title, its place in the navigation, and who looks at it; what is within is its own.
+//! Parts that every page has: title, navigation, the name of the caller, and the headers of its response.
 
 use super::live::shown;
 use super::page::{Asked, Page};
@@ -8,11 +8,11 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
 
-/// Nothing from elsewhere, no script and no style within pages, and no page within another site's.
+/// Content policy: nothing from elsewhere, no script or style within pages, and no page in a frame of another site.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// A page with this content. `pages`: those of the navigation; `path`: what was asked for.
+/// Response with a page of this content. `pages` are those of the navigation, `path` is that of the request.
 pub fn whole(pages: &[&Page], page: &Page, asked: &Asked, path: &str, (status, content): (u16, Markup)) -> Response {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let text = shown(layout(pages, page, asked, path, content));
@@ -40,7 +40,7 @@ fn layout(pages: &[&Page], page: &Page, asked: &Asked, path: &str, content: Mark
                 @if page.is_live { noscript { meta http-equiv="refresh" content="5"; } }
             }
             body data-live[page.is_live] {
-                a.skip href="#content" { "To the content" }
+                a.skip href="#content" { "Skip to the content" }
                 header {
                     a.brand href="/ui" { "evenkeel" }
                     nav aria-label="Pages" {
@@ -53,26 +53,25 @@ fn layout(pages: &[&Page], page: &Page, asked: &Asked, path: &str, content: Mark
                 }
                 p #said role="status" {}
                 main #content tabindex="-1" { (content) }
-                footer { "What this instance has seen itself. The rest is at " a href="/v1/openapi.json" { "/v1" } "." }
+                footer { "Figures of this instance since it started. The same as JSON: " a href="/v1/openapi.json" { "the API" } "." }
             }
         }
     }
 }
 
-/// Who looks, and how to become one who may change things.
+/// Name of a caller who may change things, or a link to sign in.
 fn who(asked: &Asked) -> Markup {
     html! {
         span.who {
             @if asked.caller.may_change {
-                span { "Changes are made by " (asked.caller.name) }
+                span { "Signed in: " (asked.caller.name) }
             } @else if asked.caller.may_sign_in {
                 a href=(SIGN_IN) { "Sign in to change things" }
             } @else {
-                span { "Read only: " code { "admin.http.write_token" } " lets people change things" }
+                span { "Read only. " code { "admin.http.write_token" } " allows changes." }
             }
         }
     }
 }
 
-/// A keel that is even.
 const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Cpath d='M1 8h14l-3 5H4z' fill='%230072b2'/%3E%3Cpath d='M8 1v6' stroke='%230072b2' stroke-width='2'/%3E%3C/svg%3E";

@@ -1,4 +1,4 @@
-//! How does a page follow what happens? Its content is rendered every second, and sent where it has become another.
+//! Pages that follow what happens: their content is rendered every second, and sent if it has changed.
 
 use super::page::{Asked, Page};
 use crate::api::problem::Problem;
@@ -14,10 +14,10 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Interval, MissedTickBehavior, interval_at};
 
-/// How often a page is rendered for each that follows it.
+/// Time between two renderings for a client that follows a page.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// What a page shows now, and the status that says whether it is what was asked for.
+/// Renders the content of a page now, with the status of the response.
 pub async fn content(page: &Page, asked: &Asked) -> (u16, Markup) {
     match (page.content)(asked.clone()).await {
         Ok(content) => (200, content),
@@ -32,7 +32,7 @@ fn refused(problem: &Problem) -> Markup {
     }
 }
 
-/// A page as it is sent: no text of clients reorders what is beside it.
+/// Writes a page as it is sent: characters by which clients could reorder the text around theirs are escaped.
 pub fn shown(page: Markup) -> String {
     let text = page.into_string();
     match printable(&text, &['\n', '\r', '\t']) {
@@ -43,19 +43,19 @@ pub fn shown(page: Markup) -> String {
 
 type Rendered = Pin<Box<dyn Future<Output = String> + Send>>;
 
-/// A page that is followed.
+/// Stream of a page's content for a client that follows it.
 pub struct Following {
     page: &'static Page,
     asked: Asked,
     tick: Interval,
-    /// Under way.
+    /// Rendering that is under way.
     rendering: Option<Rendered>,
-    /// What was sent last.
+    /// Content that was sent last.
     last: String,
 }
 
 impl Following {
-    /// Sends what the page shows from the next second on.
+    /// Starts with the next second: the page that was loaded has the content of this one.
     pub fn new(page: &'static Page, asked: Asked) -> Following {
         let mut tick = interval_at(tokio::time::Instant::now() + EVERY, EVERY);
         tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -84,7 +84,7 @@ impl Stream for Following {
             self.rendering = None;
             if now != self.last {
                 self.last.clone_from(&now);
-                // A line feed would end the data; between tags it says as much as a space does.
+                // The event splits the data at line feeds.
                 return Poll::Ready(Some(Ok(Event::default().event("content").data(now))));
             }
         }

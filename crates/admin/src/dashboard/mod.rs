@@ -1,11 +1,12 @@
-//! What does a person see of a running evenkeel? Pages under `/ui`, rendered here, which need no script to be read; with script they
-//! follow what happens, second by second.
+//! Dashboard: pages under `/ui`, rendered here, which need no script to be read. With script they follow what happens, second by second.
 //!
-//! 1. [`page`]: what a page is; [`layout`]: what every page has; [`live`]: how one follows what happens.
-//! 2. [`overview`], [`flow`], [`pools`], [`endpoint`], [`routes`], [`tap`], [`explain`], [`shadows`], [`config`], [`certificates`], [`dns`]: the pages.
-//! 3. [`shown`]: how figures, times and states are written; [`json`]: what the API has as JSON alone; [`watching`]: what is
-//!    remembered of requests from second to second.
+//! 1. [`page`]: pages and requests for them; [`layout`]: parts that every page has; [`live`]: pages that follow what happens.
+//! 2. [`overview`], [`flow`], [`pools`], [`endpoint`], [`routes`], [`tap`], [`explain`], [`shadows`], [`config`], [`certificates`],
+//!    [`dns`]: the pages.
+//! 3. [`cards`], [`plots`], [`table`], [`shown`]: parts of pages, and figures, times and states as they are written.
+//! 4. [`watching`]: requests that are kept from second to second.
 
+mod cards;
 mod certificates;
 mod config;
 mod dns;
@@ -21,6 +22,7 @@ mod pools;
 mod routes;
 mod shadows;
 mod shown;
+mod table;
 mod tap;
 mod watching;
 
@@ -37,7 +39,7 @@ use page::{Asked, Page};
 use std::collections::HashMap;
 use watching::Watch;
 
-/// Every page, in the order of the navigation.
+/// Pages in the order of the navigation.
 static PAGES: &[&Page] = &[
     &overview::PAGE,
     &flow::PAGE,
@@ -51,10 +53,10 @@ static PAGES: &[&Page] = &[
     &dns::PAGE,
 ];
 
-/// Pages that others lead to.
+/// Pages that links of others lead to.
 static DEEPER: &[&Page] = &[&endpoint::PAGE, &explain::ONE, &config::ONE];
 
-/// The pages of this process.
+/// Router of the pages of this process.
 pub fn router(process: Process) -> Router {
     let add = |router: Router<Process>, page: &&'static Page| {
         let page = *page;
@@ -75,13 +77,13 @@ pub fn router(process: Process) -> Router {
         .with_state(process)
         .route("/", get(|| async { Redirect::to("/ui") }))
         .route("/ui/", get(|| async { Redirect::to("/ui") }))
-        // Those who may not change anything are asked for a token before they get here.
+        // A caller without a token that may change things is asked for one before it gets here.
         .route(SIGN_IN, get(|| async { Redirect::to("/ui") }))
         .route("/ui/style.css", get(|| file("text/css; charset=utf-8", STYLE)))
         .route("/ui/live.js", get(|| file("text/javascript; charset=utf-8", SCRIPT)))
 }
 
-/// Answers a request for a page: once, or, for `text/event-stream`, with its content of every second in which it is another.
+/// Answers a request for a page: once, or for `text/event-stream` with its content whenever that changes, once a second at most.
 async fn serve(page: &'static Page, asked: Asked, headers: &HeaderMap, path: &str) -> Response {
     let follows = headers.get(ACCEPT).is_some_and(|kinds| kinds.as_bytes().starts_with(b"text/event-stream"));
     if follows && page.is_live {
@@ -91,13 +93,14 @@ async fn serve(page: &'static Page, asked: Asked, headers: &HeaderMap, path: &st
     layout::whole(PAGES, page, &asked, path, content)
 }
 
-/// Colours and plots as in reports, and what a dashboard has beside them.
+/// Style: colours and plots as in reports, then the dashboard.
 const STYLE: &[&str] = &[evenkeel_draw::page::COLOURS, evenkeel_draw::page::STYLE, include_str!("assets/style.css")];
 
-/// What makes pages follow what happens, and buttons change things.
-const SCRIPT: &[&str] = &[include_str!("assets/live.js"), include_str!("assets/config.js")];
+/// Script that makes pages follow what happens, and buttons and plots work.
+const SCRIPT: &[&str] =
+    &[include_str!("assets/live.js"), include_str!("assets/config.js"), include_str!("assets/charts.js")];
 
-/// A file of the program. Another program has other ones at the same place, so it is asked for anew.
+/// File that is built in. Another version has another one at the same path, so browsers ask each time.
 async fn file(kind: &'static str, parts: &[&str]) -> impl IntoResponse + use<> {
     ([(CONTENT_TYPE, kind), (CACHE_CONTROL, "no-cache")], parts.concat())
 }

@@ -1,17 +1,16 @@
-//! How is it doing? The figures of now, those of the last quarter of an hour, and what happened.
+//! The first page: what is wrong, the figures of now, a card for each pool, the last quarter of an hour, and events.
 
+use super::cards::cards;
 use super::page::{Asked, Page, process};
-use super::plots::{self, Plot};
-use super::shown::{milliseconds, or_dash, page_of, percent, state};
+use super::plots::{self, Plot, Range, counts, per_second};
+use super::shown::{or_dash, page_of, percent, percentile, rate, state};
+use super::table::{Column, Row, table};
 use evenkeel_draw::axis::Axis;
-use evenkeel_draw::number::many;
 use evenkeel_view::history::{History, Span};
-use evenkeel_view::words::ago;
-use evenkeel_view::{Event, Status};
+use evenkeel_view::words::{ago, bytes, grouped};
+use evenkeel_view::{Event, Listener, Status};
 use maud::{Markup, html};
-use std::collections::BTreeMap;
 
-/// The first page.
 pub static PAGE: Page = Page {
     path: "/ui",
     name: "Overview",
@@ -19,38 +18,52 @@ pub static PAGE: Page = Page {
     is_live: true,
 };
 
-/// Events that are listed.
+/// Events, and endpoints that are not up, that are listed at most.
 const LISTED: usize = 20;
 
-/// Spans that the figures of now are of.
+/// Spans, of a second each, that the figures of now are of.
 const NOW: usize = 5;
 
 fn content(asked: &Asked) -> Markup {
     let status = asked.process.status();
     let history = asked.process.history(None).unwrap_or_default();
     let events = asked.process.events(0);
-    // Requests come and go; that a configuration or a state changed explains a bend.
-    let since = history.spans.first().map_or(0, |span| span.until_ms);
-    let marked: Vec<Event> =
-        events.iter().filter(|event| event.at_ms >= since && event.kind != "process").cloned().collect();
+    let range = Range::of(asked);
+    let shown = range.within(&history);
     html! {
         h1 { "Overview" }
         (process(asked))
-        (now(&history))
         (troubles(&status))
-        div.tiles {
-            (Plot { title: "Requests a second", axis: Axis::Plain { name: String::new(), log: false },
-                lines: &[("requests", plots::rate), ("errors", plots::errors)] }.draw(&history, &marked))
-            (Plot { title: "Errors a second", axis: Axis::Plain { name: String::new(), log: false },
-                lines: &[("answered with 500 and above", plots::errors)] }.draw(&history, &marked))
-            (Plot { title: "Latency to the first byte, from endpoints", axis: Axis::Seconds { log: true },
-                lines: &[("p50", plots::p50), ("p95", plots::p95), ("p99", plots::p99)] }.draw(&history, &marked))
-            (Plot { title: "In flight", axis: Axis::Plain { name: String::new(), log: false },
-                lines: &[("requests under way", plots::in_flight)] }.draw(&history, &marked))
+        (now(&history))
+        @if !status.pools.is_empty() {
+            h2 { "Pools" }
+            (cards(asked, &status.pools))
         }
-        p.dim { "Dashed: an event of the list below." }
+        h2 { "Over time" }
+        (range.choice("/ui"))
+        (plotted(&shown, &events))
+        h2 { "Events" }
+        (list(events.iter().rev().take(LISTED), status.now_ms))
+        h2 { "Listeners" }
         (listeners(&status))
-        (happened(&events, status.now_ms))
+    }
+}
+
+fn plotted(shown: &History, events: &[Event]) -> Markup {
+    // Requests come and go; that a configuration or a state changed explains a bend.
+    let since = shown.spans.first().map_or(u64::MAX, |span| span.until_ms);
+    let is_marked = |event: &&Event| event.at_ms >= since && event.kind != "process";
+    let marked: Vec<Event> = events.iter().filter(is_marked).cloned().collect();
+    html! {
+        div.tiles {
+            (Plot { title: "Requests", axis: per_second(), lines: &[("requests", plots::rate)] }.draw(shown, &marked))
+            (Plot { title: "Errors: answered with 500 and above", axis: per_second(),
+                lines: &[("errors", plots::errors)] }.draw(shown, &marked))
+            (Plot { title: "Latency to the first byte, from endpoints", axis: Axis::Seconds { log: true },
+                lines: &[("p50", plots::p50), ("p95", plots::p95), ("p99", plots::p99)] }.draw(shown, &marked))
+            (Plot { title: "Requests in flight", axis: counts(), lines: &[("in flight", plots::in_flight)] }.draw(shown, &marked))
+        }
+        @if !marked.is_empty() { p.dim { "Dashed: events of the list below." } }
     }
 }
 
@@ -59,40 +72,43 @@ fn now(history: &History) -> Markup {
     let last: &[Span] = &history.spans[history.spans.len().saturating_sub(NOW)..];
     let seconds = last.len().max(1) as f64 * f64::from(history.step_ms) / 1000.0;
     let (requests, errors) = last.iter().fold((0, 0), |sum, span| (sum.0 + span.requests, sum.1 + span.errors));
-    let part = if requests > 0 { f64::from(errors) / f64::from(requests) } else { 0.0 };
+    let failed = (requests > 0).then(|| f64::from(errors) / f64::from(requests));
     let worst = |of: fn(&Span) -> Option<f64>| last.iter().filter_map(of).max_by(f64::total_cmp);
     let figures = [
-        ("requests a second", many(f64::from(requests) / seconds.max(1.0))),
-        ("errors", percent(part)),
-        ("p50", or_dash(worst(|span| span.p50_ms), milliseconds)),
-        ("p95", or_dash(worst(|span| span.p95_ms), milliseconds)),
-        ("p99", or_dash(worst(|span| span.p99_ms), milliseconds)),
-        ("in flight", last.last().map_or(0, |span| span.in_flight).to_string()),
+        ("requests", rate(f64::from(requests) / seconds.max(1.0)), false),
+        ("errors", or_dash(failed, percent), errors > 0),
+        ("p50", or_dash(worst(|span| span.p50_ms), percentile), false),
+        ("p95", or_dash(worst(|span| span.p95_ms), percentile), false),
+        ("p99", or_dash(worst(|span| span.p99_ms), percentile), false),
+        ("in flight", grouped(u64::from(last.last().map_or(0, |span| span.in_flight))), false),
     ];
     html! {
         dl.figures {
-            @for (name, figure) in figures { div { dt { (name) } dd { (figure) } } }
+            @for (name, figure, is_bad) in figures { div { dt { (name) } dd.bad[is_bad] { (figure) } } }
+        }
+        @if history.spans.iter().all(|span| span.requests == 0) {
+            p.nothing { "No requests have come in yet. Figures appear here with the first ones." }
         }
     }
 }
 
-/// Endpoints by state, and each one that is not as it should be.
+/// Each endpoint that is not as it should be, and pools in panic.
 fn troubles(status: &Status) -> Markup {
     let all = status.pools.iter().flat_map(|pool| pool.endpoints.iter().map(move |endpoint| (pool, endpoint)));
-    let mut states = BTreeMap::<&str, usize>::new();
-    all.clone().for_each(|(_, endpoint)| *states.entry(&endpoint.state).or_default() += 1);
-    let mut not_up = all.filter(|(_, endpoint)| endpoint.state != "up").peekable();
+    let not_up: Vec<_> = all.filter(|(_, endpoint)| endpoint.state != "up").collect();
     html! {
-        p { "Endpoints: " @for (at, (state, count)) in states.iter().enumerate() { @if at > 0 { ", " } (count) " " (state) } "." }
-        @if not_up.peek().is_some() {
+        @if !not_up.is_empty() {
             ul.troubles {
-                @for (pool, endpoint) in not_up.take(LISTED) {
+                @for (pool, endpoint) in not_up.iter().take(LISTED) {
                     li {
                         (state(endpoint)) " "
                         a href=(page_of(&pool.name, &endpoint.name)) { (pool.name) " / " (endpoint.name) }
-                        " since " (ago(status.now_ms.saturating_sub(endpoint.since_ms)))
-                        @if let Some(reason) = &endpoint.reason { ": " (reason) }
+                        @if let Some(reason) = &endpoint.reason { " " (reason) }
+                        " " span.dim { "for " (ago(status.now_ms.saturating_sub(endpoint.since_ms))) }
                     }
+                }
+                @if not_up.len() > LISTED {
+                    li.dim { "and " (not_up.len() - LISTED) " more on " a href="/ui/pools" { "Pools" } }
                 }
             }
         }
@@ -103,33 +119,30 @@ fn troubles(status: &Status) -> Markup {
 }
 
 fn listeners(status: &Status) -> Markup {
-    html! {
-        h2 { "Listeners" }
-        div.wide tabindex="0" role="region" aria-label="Scrolls sideways" { table {
-            thead { tr { th scope="col" { "Listener" } th scope="col" { "Mode" } th scope="col" { "Addresses" }
-                th.number scope="col" { "Open" } th.number scope="col" { "Connections" }
-                th.number scope="col" { "Bytes in" } th.number scope="col" { "Bytes out" } } }
-            tbody { @for listener in &status.listeners { tr {
-                th scope="row" { (listener.name) }
-                td { (listener.mode) }
-                td { (listener.addresses.join(" ")) }
-                td.number { (listener.connections) }
-                td.number { (many(listener.accepted as f64)) }
-                td.number { (many(listener.bytes_in as f64)) }
-                td.number { (many(listener.bytes_out as f64)) }
-            } } }
-        } }
-    }
+    const COLUMNS: &[Column] = &[
+        Column::text("Listener"),
+        Column::text("Mode"),
+        Column::text("Addresses"),
+        Column::number("Open connections"),
+        Column::number("Connections so far"),
+        Column::number("Received"),
+        Column::number("Sent"),
+    ];
+    let row = |listener: &Listener| {
+        Row::from(vec![
+            html! { (listener.name) },
+            html! { (listener.mode) },
+            html! { (listener.addresses.join(" ")) },
+            html! { (grouped(listener.connections)) },
+            html! { (grouped(listener.accepted)) },
+            html! { (bytes(listener.bytes_in)) },
+            html! { (bytes(listener.bytes_out)) },
+        ])
+    };
+    table("Listeners", COLUMNS, status.listeners.iter().map(row))
 }
 
-fn happened(events: &[Event], now_ms: u64) -> Markup {
-    html! {
-        h2 { "Events" }
-        (list(events.iter().rev().take(LISTED), now_ms))
-    }
-}
-
-/// Events, as a list.
+/// Draws events as a list, in the order in which they come.
 pub fn list<'e>(events: impl Iterator<Item = &'e Event>, now_ms: u64) -> Markup {
     let mut events = events.peekable();
     html! {
@@ -138,13 +151,15 @@ pub fn list<'e>(events: impl Iterator<Item = &'e Event>, now_ms: u64) -> Markup 
             @for event in events { li {
                 time { (ago(now_ms.saturating_sub(event.at_ms))) " ago" } " "
                 span class={ "kind " (event.kind) } { (event.kind) } " "
-                @if let Some(pool) = &event.pool {
-                    @if let Some(endpoint) = &event.endpoint { a href=(page_of(pool, endpoint)) { (pool) " / " (endpoint) } }
-                    @else { (pool) }
-                    ": "
+                span {
+                    @if let Some(pool) = &event.pool {
+                        @if let Some(endpoint) = &event.endpoint { a href=(page_of(pool, endpoint)) { (pool) " / " (endpoint) } }
+                        @else { (pool) }
+                        ": "
+                    }
+                    (event.text)
+                    @if let Some(by) = &event.by { span.dim { ", by " (by) } }
                 }
-                (event.text)
-                @if let Some(by) = &event.by { ", by " (by) }
             } }
         } }
     }

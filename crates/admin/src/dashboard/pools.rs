@@ -1,15 +1,16 @@
-//! What is the state of every endpoint, why, and since when? A dense table for each pool, with what can be done about it.
+//! Every endpoint with its state and the reason for it, a table for each pool, and buttons that change them.
 
+use super::cards::Figures;
 use super::page::{Asked, Page, process};
 use super::plots::sparkline;
-use super::shown::{milliseconds, or_dash, order, page_of, percent, state, weight};
+use super::shown::{kind, milliseconds, or_dash, order, page_of, percent, percentile, rate, state, weight};
+use super::table::{Column, Row, table};
 use crate::api::endpoints::version;
 use evenkeel_draw::share::share;
-use evenkeel_view::words::{ago, escaped};
+use evenkeel_view::words::{Standing, ago, escaped, grouped};
 use evenkeel_view::{Check, Endpoint, Pool};
 use maud::{Markup, PreEscaped, html};
 
-/// The page.
 pub static PAGE: Page = Page {
     path: "/ui/pools",
     name: "Pools",
@@ -17,15 +18,16 @@ pub static PAGE: Page = Page {
     is_live: true,
 };
 
-/// Endpoints that are shown at once: a filter finds the others.
+/// Endpoints that are shown at once; a filter finds the others.
 const ROWS: usize = 300;
 
-/// What the rows can be sorted by, and how one that comes first compares.
+/// Order of rows: its name in the query, its label, and the figure by which the least comes first.
 type Sort = (&'static str, &'static str, fn(&Endpoint) -> f64);
 
 const SORTS: &[Sort] = &[
+    ("state", "State, worst first", |e| -f64::from(Standing::of(e) as u8)),
     ("in_flight", "In flight", |e| -f64::from(e.in_flight)),
-    ("p99", "p99", |e| e.latency.as_ref().map_or(0.0, |latency| -latency.p99_ms)),
+    ("p99", "p99, slowest first", |e| e.latency.as_ref().map_or(0.0, |latency| -latency.p99_ms)),
     ("share", "Share", |e| -e.share.unwrap_or_default()),
     ("failed", "Failed", |e| -(e.failed as f64)),
     ("since", "Since", |e| -(e.since_ms as f64)),
@@ -46,6 +48,9 @@ fn content(asked: &Asked) -> Markup {
             } }
             button { "Show" }
         }
+        @if status.pools.iter().all(|pool| rows(pool, &wanted, sort).is_empty()) && !wanted.is_empty() {
+            p.nothing { "No endpoint has \u{201c}" (wanted) "\u{201d} in its name, address, state or reason." }
+        }
         @for pool in &status.pools {
             @let rows = rows(pool, &wanted, sort);
             @if !rows.is_empty() || wanted.is_empty() {
@@ -53,8 +58,9 @@ fn content(asked: &Asked) -> Markup {
                 @if pool.in_panic { p.bad { "In panic: so few endpoints are healthy that health is ignored." } }
                 @if pool.waiting > 0 { p { (pool.waiting) " requests wait for a place." } }
                 @let shown = rows.len().min(left);
-                ({ left -= shown; table(asked, pool, &rows[..shown], status.now_ms) })
-                @if shown < rows.len() { p.dim { "And " (rows.len() - shown) " more: a filter finds them." } }
+                div.aligned { ({ left -= shown; endpoints(asked, pool, &rows[..shown], status.now_ms) }) }
+                @if pool.endpoints.is_empty() { p.nothing { "This pool has no endpoints now." } }
+                @if shown < rows.len() { p.dim { "And " (grouped((rows.len() - shown) as u64)) " more: a filter finds them." } }
             }
         }
     }
@@ -73,55 +79,95 @@ fn rows<'p>(pool: &'p Pool, wanted: &str, sort: Option<&str>) -> Vec<&'p Endpoin
     rows
 }
 
-fn table(asked: &Asked, pool: &Pool, rows: &[&Endpoint], now_ms: u64) -> Markup {
-    let whole = rows.iter().map(|e| e.share.unwrap_or_default().max(e.fair_share)).fold(0.0, f64::max);
+const COLUMNS: &[Column] = &[
+    Column::text("Endpoint"),
+    Column::text("State"),
+    Column::text("Share, mark: fair"),
+    Column::text("Rate, 5 min"),
+    Column::number("Failed"),
+    Column::number("p50"),
+    Column::number("p99"),
+    Column::number("In flight"),
+    Column::number("Weight"),
+];
+
+/// Columns for callers who may change endpoints.
+const STEERED: &[Column] = &[
+    Column::text("Endpoint"),
+    Column::text("State"),
+    Column::text("Share, mark: fair"),
+    Column::text("Rate, 5 min"),
+    Column::number("Failed"),
+    Column::number("p50"),
+    Column::number("p99"),
+    Column::number("In flight"),
+    Column::number("Weight"),
+    Column::text("Change"),
+];
+
+fn endpoints(asked: &Asked, pool: &Pool, rows: &[&Endpoint], now_ms: u64) -> Markup {
+    let largest = |whole: f64, one: &Endpoint| whole.max(one.share.unwrap_or_default()).max(one.fair_share);
+    let whole = pool.endpoints.iter().fold(0.0, largest);
+    let columns = if asked.caller.may_change { STEERED } else { COLUMNS };
+    let row = |endpoint: &&Endpoint| {
+        let mut cells = vec![
+            name(pool, endpoint, now_ms),
+            html! {
+                (state(endpoint)) " " span.dim { (ago(now_ms.saturating_sub(endpoint.since_ms))) }
+                @if let Some(check) = &endpoint.check { div.dim { (checked(check, now_ms)) } }
+            },
+            html! { span.share {
+                (PreEscaped(share(endpoint.share.unwrap_or_default(), endpoint.fair_share, whole)))
+                span { (or_dash(endpoint.share, percent)) }
+            } },
+            rated(asked, pool, endpoint),
+            html! { span.bad[endpoint.failed > 0] { (grouped(endpoint.failed)) } " of " (grouped(endpoint.requests)) },
+            html! { (or_dash(endpoint.latency.as_ref().map(|l| l.p50_ms), percentile)) },
+            html! { (or_dash(endpoint.latency.as_ref().map(|l| l.p99_ms), percentile)) },
+            html! { (grouped(u64::from(endpoint.in_flight))) },
+            html! { (weight(endpoint)) },
+        ];
+        if asked.caller.may_change {
+            cells.push(buttons(pool, endpoint));
+        }
+        Row { id: Some(format!("{}/{}", pool.name, endpoint.name)), cells, ..Row::default() }
+    };
+    table(&format!("Endpoints of pool {}", pool.name), columns, rows.iter().map(row))
+}
+
+/// Name and address of an endpoint, and below them why it is not up and what an operator ordered.
+fn name(pool: &Pool, endpoint: &Endpoint, now_ms: u64) -> Markup {
+    let address = endpoint.address.as_ref().filter(|address| **address != endpoint.name);
     html! {
-        div.wide tabindex="0" role="region" aria-label="Scrolls sideways" { table.pool {
-            thead { tr {
-                th scope="col" { "Endpoint" } th scope="col" { "State" } th.number scope="col" { "Since" }
-                th.number scope="col" { "Weight" } th scope="col" { "Share \u{b7} mark: fair" } th.number scope="col" { "In flight" }
-                th.number scope="col" { "p50" } th.number scope="col" { "p99" } th scope="col" { "Rate, 5 min" }
-                th.number scope="col" { "Failed" } th scope="col" { "Last check" } th scope="col" { "Why" }
-                @if asked.caller.may_change { th scope="col" { "Change" } }
-            } }
-            tbody { @for endpoint in rows { tr id={ (pool.name) "/" (endpoint.name) } {
-                th scope="row" {
-                    a href=(page_of(&pool.name, &endpoint.name)) { (endpoint.name) }
-                    @if let Some(address) = endpoint.address.as_ref().filter(|address| **address != endpoint.name) { " " span.dim { (address) } }
-                }
-                td { (state(endpoint)) }
-                td.number { (ago(now_ms.saturating_sub(endpoint.since_ms))) }
-                td.number { (weight(endpoint)) }
-                td.share { (PreEscaped(share(endpoint.share.unwrap_or_default(), endpoint.fair_share, whole)))
-                    span { (or_dash(endpoint.share, percent)) } }
-                td.number { (endpoint.in_flight) }
-                td.number { (or_dash(endpoint.latency.as_ref().map(|l| l.p50_ms), milliseconds)) }
-                td.number { (or_dash(endpoint.latency.as_ref().map(|l| l.p99_ms), milliseconds)) }
-                td { @if let Some(history) = asked.process.history(Some((&pool.name, Some(&endpoint.name)))) { (sparkline(&history)) } }
-                td.number { (endpoint.failed) " of " (endpoint.requests) }
-                td { @if let Some(check) = &endpoint.check { (checked(check, now_ms)) } @else { span.dim { "none" } } }
-                td.why {
-                    @if let Some(reason) = &endpoint.reason { (reason) }
-                    @if let Some(given) = &endpoint.order { " " span.dim { "(" (order(given, endpoint.reason.as_deref(), now_ms)) ")" } }
-                }
-                @if asked.caller.may_change { td { (buttons(pool, endpoint)) } }
-            } } }
-        } }
+        a href=(page_of(&pool.name, &endpoint.name)) { (endpoint.name) }
+        @if let Some(address) = address { " " span.dim { (address) } }
+        @if let Some(reason) = &endpoint.reason {
+            div class={ "why " (kind(Standing::of(endpoint))) } { (reason) }
+        }
+        @if let Some(given) = &endpoint.order { div.why.dim { (order(given, endpoint.reason.as_deref(), now_ms)) } }
     }
 }
 
-/// Its latest check.
+/// Rate of the last five seconds, and a line of the last five minutes.
+fn rated(asked: &Asked, pool: &Pool, endpoint: &Endpoint) -> Markup {
+    let Some(history) = asked.process.history(Some((&pool.name, Some(&endpoint.name)))) else {
+        return html! { span.dim { "no requests yet" } };
+    };
+    html! { span.rated { (sparkline(&history)) span { (rate(Figures::of(&history).rate)) } } }
+}
+
+/// Outcome of an endpoint's latest check.
 pub fn checked(check: &Check, now_ms: u64) -> Markup {
     let when = ago(now_ms.saturating_sub(check.at_ms));
     html! {
         @match &check.failure {
-            None => { span.good { "passed" } " " (when) " ago, " (milliseconds(check.took_ms)) }
-            Some(why) => { span.bad title=(why) { "failed" } " " (when) " ago" }
+            None => { "checked " (when) " ago, " (milliseconds(check.took_ms)) }
+            Some(why) => { span.bad title=(why) { "check failed" } " " (when) " ago" }
         }
     }
 }
 
-/// What can be done to an endpoint now.
+/// Buttons for the changes that an endpoint allows now.
 pub fn buttons(pool: &Pool, endpoint: &Endpoint) -> Markup {
     let (path, match_) =
         (format!("/v1/pools/{}/endpoints/{}", escaped(&pool.name), escaped(&endpoint.name)), version(endpoint));

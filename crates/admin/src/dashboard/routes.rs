@@ -1,17 +1,33 @@
-//! Which route takes a request? The routes with what passed by them, and a form that tries one.
+//! Routes with their rates and latencies, and a form that tries a request.
 
 use super::explain::pick;
 use super::page::{Asked, Content, Page};
+use super::shown::{or_dash, percent, percentile, rate};
+use super::table::{Column, Row, table};
 use crate::api::problem::Problem;
 use evenkeel_view::Described;
 use evenkeel_view::picks::WouldGo;
+use evenkeel_view::served::Route;
+use evenkeel_view::words::grouped;
 use maud::{Markup, html};
 
-/// The page. Not followed: what was typed would be lost.
+/// The page does not follow what happens, or text that was typed would be lost.
 pub static PAGE: Page = Page { path: "/ui/routes", name: "Routes", content, is_live: false };
 
 /// Routes that are listed at once.
 const ROWS: usize = 300;
+
+const COLUMNS: &[Column] = &[
+    Column::text("Route"),
+    Column::text("Pool"),
+    Column::text("Listener"),
+    Column::number("Rate"),
+    Column::number("Errors"),
+    Column::number("Mean"),
+    Column::number("p99"),
+    Column::number("Requests so far"),
+    Column::number("Errors so far"),
+];
 
 fn content(asked: Asked) -> Content {
     Box::pin(async move {
@@ -60,23 +76,33 @@ fn page(asked: &Asked, tried: Option<&Result<WouldGo, Problem>>) -> Markup {
             Some(Ok(would)) => { section #tried { (would_go(would)) } }
         }
         h2 { "All routes" }
-        div.wide tabindex="0" role="region" aria-label="Scrolls sideways" { table {
-            thead { tr { th scope="col" { "Route" } th scope="col" { "Hosts" } th scope="col" { "Path" } th scope="col" { "Pool" }
-                th scope="col" { "Listener" } th.number scope="col" { "Requests/s" } th.number scope="col" { "Requests" }
-                th.number scope="col" { "Errors" } } }
-            tbody { @for route in routes.iter().take(ROWS) { @for (at, passed) in route.at.iter().enumerate() { tr {
-                th scope="row" { @if at == 0 { (route.name) } }
-                td { @if at == 0 { @if route.hosts.is_empty() { span.dim { "any" } } (route.hosts.join(", ")) } }
-                td { @if at == 0 { code { (route.path) } } }
-                td { @if at == 0 { a href={ "/ui/pools?q=" (route.pool) } { (route.pool) } } }
-                td { (passed.listener) }
-                td.number { (format!("{:.1}", passed.rate)) }
-                td.number { (passed.requests) }
-                td.number { (passed.errors) }
-            } } } }
-        } }
+        p.dim { "Rates and times are of the last five seconds. A time ends with the response; p99 is an end of a bucket of the metrics." }
+        @if routes.is_empty() { p.nothing { "No route is configured." } }
+        @else { (table("Routes", COLUMNS, routes.iter().take(ROWS).flat_map(rows))) }
         @if routes.len() > ROWS { p.dim { "And " (routes.len() - ROWS) " more." } }
     }
+}
+
+/// A row for each listener that the route belongs to.
+fn rows(route: &Route) -> impl Iterator<Item = Row> {
+    route.at.iter().map(|passed| {
+        let errors = (passed.rate > 0.0).then(|| passed.error_rate / passed.rate);
+        Row::from(vec![
+            html! { (route.name) div.dim { @if route.hosts.is_empty() { "any host" } (route.hosts.join(", ")) " " code { (route.path) } } },
+            html! { a href={ "/ui/pools?q=" (route.pool) } { (route.pool) } },
+            html! { (passed.listener) },
+            html! { (rate(passed.rate)) },
+            html! { span.bad[errors > Some(0.0)] { (or_dash(errors, percent)) } },
+            html! { (or_dash(passed.mean_ms, percentile)) },
+            html! { @match (passed.mean_ms, passed.p99_ms) {
+                (None, _) => { "\u{2013}" }
+                (_, Some(ms)) => { "\u{2264} " (percentile(ms)) }
+                (_, None) => { "above all buckets" }
+            } },
+            html! { (grouped(passed.requests)) },
+            html! { span.bad[passed.errors > 0] { (grouped(passed.errors)) } },
+        ])
+    })
 }
 
 fn would_go(would: &WouldGo) -> Markup {

@@ -1,4 +1,4 @@
-//! How are figures, times and states written on pages?
+//! Figures, times and states as pages write them.
 
 use evenkeel_view::words::{self, Standing, ago, duration, escaped, time_of_day};
 use evenkeel_view::{Drain, Endpoint, Health, Order};
@@ -9,19 +9,30 @@ pub fn since(ms: u64) -> String {
     format!("{} UTC", time_of_day(ms))
 }
 
-/// Milliseconds with their unit.
+/// A duration that was measured, with its unit.
 pub fn milliseconds(ms: f64) -> String {
     duration(ms, " ")
 }
 
-/// A number, in short.
+/// A percentile of durations, with its unit.
+pub fn percentile(ms: f64) -> String {
+    words::percentile(ms, " ")
+}
+
+/// A rate with its unit: `172/s`.
+pub fn rate(per_second: f64) -> String {
+    format!("{}/s", words::rate(per_second))
+}
+
+/// A number with up to three decimals.
 pub fn brief(x: f64) -> String {
-    if x.fract() == 0.0 { format!("{x}") } else { format!("{x:.3}") }
+    let text = format!("{x:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// A part of 1, in percent.
 pub fn percent(part: f64) -> String {
-    format!("{:.1} %", part * 100.0)
+    words::percent(part, " ")
 }
 
 /// A figure, or a dash for none.
@@ -29,15 +40,19 @@ pub fn or_dash<T>(figure: Option<T>, written: impl Fn(T) -> String) -> String {
     figure.map_or_else(|| "\u{2013}".to_owned(), written)
 }
 
-/// A state: a word, and a colour for those who see it.
-pub fn state(endpoint: &Endpoint) -> Markup {
-    let kind = match Standing::of(endpoint) {
+/// Class of a grade of states, which gives it colour and sign.
+pub fn kind(standing: Standing) -> &'static str {
+    match standing {
         Standing::Up => "up",
         Standing::Partly => "partly",
         Standing::Out => "out",
         Standing::Down => "down",
-    };
-    html! { span class={ "state " (kind) } { (endpoint.state) } }
+    }
+}
+
+/// A state: a word, and a colour for those who see it.
+pub fn state(endpoint: &Endpoint) -> Markup {
+    html! { span class={ "state " (kind(Standing::of(endpoint))) } { (endpoint.state) } }
 }
 
 /// Weights, configured and effective.
@@ -45,7 +60,7 @@ pub fn weight(endpoint: &Endpoint) -> String {
     words::weight(endpoint, " \u{2192} ")
 }
 
-/// What operators want of an endpoint, in words. `reason`: what is said beside it; who it was is said once.
+/// Order of an operator for an endpoint, in words. `reason` is shown beside it: a name that ends it is not repeated.
 pub fn order(order: &Order, reason: Option<&str>, now_ms: u64) -> String {
     let drain = order.drain.map(|drain| match drain {
         Drain::KeepSessions => "drains, sticky clients stay".to_owned(),
@@ -62,7 +77,7 @@ pub fn order(order: &Order, reason: Option<&str>, now_ms: u64) -> String {
     format!("{}: {who}{} ago", what.join(", "), ago(now_ms.saturating_sub(order.at_ms)))
 }
 
-/// The page of an endpoint.
+/// Path of the page of an endpoint.
 pub fn page_of(pool: &str, endpoint: &str) -> String {
     format!("/ui/pools/{}/{}", escaped(pool), escaped(endpoint))
 }
@@ -75,7 +90,7 @@ mod tests {
     fn times_and_figures_have_units() {
         assert_eq!(since(1_700_000_000_000), "22:13:20 UTC");
         assert_eq!([0.123, 12.6, 2500.0].map(milliseconds), ["0.12 ms", "13 ms", "2.5 s"]);
-        assert_eq!((percent(0.125), or_dash(None, percent)), ("12.5 %".to_owned(), "\u{2013}".to_owned()));
+        assert_eq!((percent(0.125), or_dash(None, percent)), ("12 %".to_owned(), "\u{2013}".to_owned()));
         let weight = Order { weight: Some(0), by: "user root".into(), at_ms: 1000, ..Order::default() };
         assert_eq!(order(&weight, Some("answered 500"), 3000), "weight 0: by user root, 2s ago");
         assert_eq!(order(&weight, Some("weight set to 0 by user root"), 3000), "weight 0: 2s ago");

@@ -1,21 +1,21 @@
-//! Which requests end now? The latest of those that are asked for, with their phases and tries on one scale of time.
+//! Requests as they end: the latest that fit a filter, with their phases and tries on one scale of time.
 
 use super::page::{Asked, Content, Page};
 use super::shown::{milliseconds, page_of, since};
+use super::table::{Column, Row, table};
 use crate::api::problem::Problem;
 use evenkeel_draw::phases::{Phase, phases};
 use evenkeel_view::Status;
 use evenkeel_view::tap::{Filter, Tapped};
-use evenkeel_view::words::escaped;
+use evenkeel_view::words::{escaped, grouped};
 use maud::{Markup, PreEscaped, html};
 use std::str::FromStr;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// The page.
 pub static PAGE: Page = Page { path: "/ui/tap", name: "Tap", content, is_live: true };
 
-/// How long requests are waited for by those who do not follow them.
+/// Wait for requests of a caller that does not follow the page.
 const WAIT: Duration = Duration::from_millis(300);
 
 /// Names and colours of phases.
@@ -39,38 +39,46 @@ fn content(asked: Asked) -> Content {
             }
         };
         let longest = seen.latest.iter().map(|one| one.total_ms).fold(0.0, f64::max);
+        let columns = [
+            Column::text("Request"),
+            Column::text("Ended"),
+            Column::number("Status"),
+            Column::text("Endpoint"),
+            Column::number("Took"),
+            Column::text("Phases, and tries below"),
+            Column::text("Remarks"),
+        ];
         Ok(html! {
             h1 { "Tap" }
-            p.dim { "Requests as they end, the latest first: " @for (name, colour) in [QUEUE, CONNECT, FIRST_BYTE, BODY] {
-                span class={ "key k" (colour) } {} (name) } "; below, each try: " span.key.k6 {} "answered" span.key.k1 {} "failed" "." }
+            p.dim { "Requests as they end, the latest first, on a scale from 0 to " (milliseconds(longest)) ". Phases: "
+                @for (name, colour) in [QUEUE, CONNECT, FIRST_BYTE, BODY] { span class={ "key k" (colour) } {} (name) }
+                ". Tries: " span.key.k6 {} "answered" span.key.k1 {} "failed" "." }
             (form(&asked, &asked.process.status()))
-            @if seen.dropped > 0 { p.bad { (seen.dropped) " came too fast to be shown: sample a part of them." } }
-            @if seen.latest.is_empty() { p { "None has come yet." } }
-            @else { div.wide tabindex="0" role="region" aria-label="Scrolls sideways" { table {
-                thead { tr { th scope="col" { "Ended" } th.number scope="col" { "Status" } th scope="col" { "Request" } th scope="col" { "Endpoint" }
-                    th.number scope="col" { "Took" } th scope="col" { "0 to " (milliseconds(longest)) } th scope="col" { "Said" } } }
-                tbody { @for one in &seen.latest { (row(one, longest)) } }
-            } } }
+            @if seen.dropped > 0 {
+                p.warn { (grouped(seen.dropped)) " requests came too fast to be shown. A part below 1 shows fewer of them." }
+            }
+            @if seen.latest.is_empty() { p.nothing { "No request that fits has ended yet." } }
+            @else { (table("Requests", &columns, seen.latest.iter().map(|one| row(one, longest)))) }
         })
     })
 }
 
-fn row(one: &Tapped, longest: f64) -> Markup {
-    html! { tr {
-        td { (since(one.at_ms + one.total_ms as u64)) }
-        td.number.bad[one.status >= 500 || one.status == 0] { @if one.status == 0 { "\u{2013}" } @else { (one.status) } }
-        th scope="row" title={ "request " (one.request_id) " of " (one.client) } { (one.method) " " (one.host) (one.path) }
-        td { @match one.tries.last() {
+fn row(one: &Tapped, longest: f64) -> Row {
+    Row::from(vec![
+        html! { span title={ "request " (one.request_id) " of " (one.client) } { (one.method) " " (one.host) (one.path) } },
+        html! { (since(one.at_ms + one.total_ms as u64)) },
+        html! { span.bad[one.status >= 500 || one.status == 0] { @if one.status == 0 { "\u{2013}" } @else { (one.status) } } },
+        html! { @match one.tries.last() {
             Some(last) => { a href=(page_of(&one.pool, &last.endpoint)) { (one.pool) "/" (last.endpoint) } }
             None => { @if one.pool.is_empty() { "\u{2013}" } @else { (one.pool) } }
-        } }
-        td.number { (milliseconds(one.total_ms)) }
-        td { (PreEscaped(bars(one, longest))) }
-        td.why { (said(one)) }
-    } }
+        } },
+        html! { (milliseconds(one.total_ms)) },
+        html! { (PreEscaped(bars(one, longest))) },
+        html! { (remarks(one)) },
+    ])
 }
 
-/// Its phases and its tries.
+/// Draws the phases of a request and its tries.
 fn bars(one: &Tapped, longest: f64) -> String {
     let queue = one.queue_ms;
     let connect = queue + one.connect_ms.unwrap_or(0.0);
@@ -88,18 +96,18 @@ fn bars(one: &Tapped, longest: f64) -> String {
     phases(&shown, &tries.collect::<Vec<_>>(), longest, &label.collect::<Vec<_>>().join(", "))
 }
 
-/// What is said of it beside its times.
-fn said(one: &Tapped) -> String {
-    let mut said = Vec::new();
+/// Tries of a request that had several, and the reason why one did not end normally.
+fn remarks(one: &Tapped) -> String {
+    let mut remarks = Vec::new();
     if one.tries.len() > 1 {
         let tries = one.tries.iter().map(|tried| format!("{}: {}", tried.endpoint, tried.end));
-        said.push(tries.collect::<Vec<_>>().join(", "));
+        remarks.push(tries.collect::<Vec<_>>().join(", "));
     }
     if one.end != "normal" {
-        said.push(format!("ended by {} in {}", one.end, one.phase));
+        remarks.push(format!("ended by {} in {}", one.end, one.phase));
     }
-    said.extend(one.reason.clone());
-    said.join("; ")
+    remarks.extend(one.reason.clone());
+    remarks.join("; ")
 }
 
 fn filter(asked: &Asked) -> Result<Filter, Problem> {
@@ -133,8 +141,8 @@ fn form(asked: &Asked, status: &Status) -> Markup {
         label { "Status " input name="status" size="5" placeholder="5xx" value=(value("status")); }
         label { "Method " input name="method" size="6" value=(value("method")); }
         label { "Path begins with " input name="path" size="14" placeholder="/" value=(value("path")); }
-        label { "Milliseconds at least " input name="min_ms" size="5" value=(value("min_ms")); }
-        label { "Part " input name="sample" size="5" placeholder="1" value=(value("sample")); }
+        label { "At least, ms " input name="min_ms" size="5" value=(value("min_ms")); }
+        label { "Part shown " input name="sample" size="5" placeholder="1" value=(value("sample")); }
         button { "Show" }
         @if let Some(pool) = asked.value("pool") { a href={ "/ui/pools#" (escaped(pool)) } { "The pool" } }
     } }

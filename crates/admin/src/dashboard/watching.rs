@@ -1,4 +1,4 @@
-//! What does a page remember that follows requests? The tap that it opened, and the latest that came from it.
+//! State of a page that follows requests: the tap that it opened, and the latest requests from it.
 
 use crate::api::Process;
 use crate::api::problem::Problem;
@@ -9,13 +9,13 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
-/// Requests that are remembered.
+/// Latest requests that are kept and shown.
 const KEPT: usize = 50;
 
-/// Requests that are looked at in one go.
+/// Requests that are read at once, so that a busy tap does not hold the thread.
 const AT_ONCE: usize = 2000;
 
-/// What one looker follows, once the page was rendered for it.
+/// Tap of one client that follows a page, opened when that is rendered first.
 #[derive(Clone, Default)]
 pub struct Watch(Arc<Mutex<Option<Watching>>>);
 
@@ -25,20 +25,20 @@ struct Watching {
     dropped: u64,
 }
 
-/// What came.
+/// Requests that a tap has reported.
 #[derive(Default)]
 pub struct Seen {
-    /// The latest first.
+    /// Requests, the latest first.
     pub latest: Vec<Tapped>,
-    /// How many came too fast.
+    /// Number of requests that came too fast.
     pub dropped: u64,
 }
 
 impl Watch {
-    /// What has come, without waiting. Opens the tap if this is asked for the first time.
+    /// Returns the requests that have come, without waiting. The first call opens the tap.
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// The tap cannot be opened.
     pub async fn look(&self, process: &Process, filter: &Filter) -> Result<Seen, Problem> {
         if self.with(|watching| watching.is_none()) {
             filter.check().map_err(Problem::malformed)?;

@@ -1,5 +1,5 @@
-//! In which format are metrics shown? OpenMetrics 1.0 to those who ask for it, as Prometheus does, and its protocol buffers where it takes
-//! native histograms; to all others the text format of Prometheus, version 0.0.4, which every collector reads.
+//! Formats of metrics: OpenMetrics 1.0 for clients that ask for it, as Prometheus does, its protocol buffers for those that take native
+//! histograms, and for all others the text format of Prometheus, version 0.0.4, which every collector reads.
 
 mod protobuf;
 
@@ -7,7 +7,7 @@ pub use protobuf::{Native, Series};
 
 use std::fmt::Write;
 
-/// A format.
+/// Format of metrics, as `Accept` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// OpenMetrics 1.0.0.
@@ -19,7 +19,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The one that `Accept` likes best. Fields that say none of them, and none at all, get text.
+    /// Returns the format that `Accept` prefers. Text without the field, and if it has none of them.
     pub fn asked_for(accept: Option<&str>) -> Format {
         let (mut protobuf, mut open_metrics, mut text) = (0.0_f64, 0.0_f64, 0.0_f64);
         for range in accept.unwrap_or_default().split(',') {
@@ -53,7 +53,6 @@ impl Format {
         if open_metrics > 0.0 && open_metrics >= text { Format::OpenMetrics } else { Format::Text }
     }
 
-    /// Its media type.
     pub fn media_type(self) -> &'static str {
         match self {
             Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -64,7 +63,7 @@ impl Format {
         }
     }
 
-    /// Metrics in this format. `open_metrics`: the same as OpenMetrics; `native`: what only protocol buffers can say.
+    /// Writes metrics in this format. `open_metrics` has them as OpenMetrics, `native` the histograms of protocol buffers only.
     pub fn show(self, open_metrics: String, native: impl FnOnce() -> Vec<Native>) -> Vec<u8> {
         match self {
             Format::OpenMetrics => open_metrics.into_bytes(),
@@ -74,10 +73,10 @@ impl Format {
     }
 }
 
-/// Counters are called as their series are, and what the format has no word for is left out.
+/// Translates OpenMetrics to text 0.0.4: counters get the names of their series, and lines that it does not have are left out.
 fn text(open_metrics: &str) -> String {
     let mut out = String::with_capacity(open_metrics.len());
-    // What a name means comes before of what type it is.
+    // HELP comes before TYPE.
     let mut meaning = "";
     for line in open_metrics.lines() {
         let Some(comment) = line.strip_prefix("# ") else {

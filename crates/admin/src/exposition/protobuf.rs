@@ -1,27 +1,26 @@
-//! How are metrics said in the protocol buffers of Prometheus? The same as in text, and native histograms, which text has no words for.
-//! The messages are those of io.prometheus.client, with the fields that are used here.
+//! Metrics in the protocol buffers of Prometheus: those of the text format, and native histograms, which text does not have. The messages
+//! are those of io.prometheus.client, with the fields that are used here.
 
 use prost::Message;
 
 /// Histograms with steps by powers of a root of 2, each in one series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Native {
-    /// What it is called.
+    /// Name of the metric family.
     pub name: &'static str,
-    /// What it means.
     pub help: &'static str,
-    /// How fine the steps are: 2 to the power of it for an octave.
+    /// Fineness of the steps: 2 to the power of it for an octave.
     pub schema: i32,
-    /// What is at most this counts as zero.
+    /// Largest value that counts as zero.
     pub zero_threshold: f64,
-    /// One for each set of labels.
+    /// Series, one for each set of labels.
     pub series: Vec<Series>,
 }
 
-/// A native histogram.
+/// Native histogram of one set of labels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Names and values.
+    /// Labels with their values.
     pub labels: Vec<(&'static str, String)>,
     /// Everything that was observed, together.
     pub sum: f64,
@@ -74,7 +73,7 @@ struct Label {
     value: String,
 }
 
-/// That of gauges, counters and untyped ones.
+/// Value of a gauge, a counter or an untyped metric.
 #[derive(Clone, Copy, PartialEq, Message)]
 struct Value {
     #[prost(double, tag = "1")]
@@ -119,7 +118,7 @@ struct Span {
     length: u32,
 }
 
-/// What a text of version 0.0.4 says, and these beside it: each family with its length before it.
+/// Encodes the metrics of a text of version 0.0.4 and these histograms, each family with its length before it.
 pub fn encode(text: &str, native: &[Native]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     for family in families(text).into_iter().chain(native.iter().map(family)) {
@@ -154,7 +153,7 @@ fn families(text: &str) -> Vec<MetricFamily> {
     families
 }
 
-/// Adds what a line says to its family.
+/// Adds the sample of a line to its family.
 fn add(family: &mut MetricFamily, name: &str, mut label: Vec<Label>, value: f64) {
     let it = || Some(Value { value });
     match family.kind() {
@@ -198,7 +197,7 @@ fn sample(line: &str) -> Option<(&str, Vec<Label>, f64)> {
     Some((name, labels, number(rest.split_whitespace().next()?)?))
 }
 
-/// A value up to its mark, and what comes behind that.
+/// Returns a value up to its closing mark, and the text behind that.
 fn unquoted(text: &str) -> Option<(String, &str)> {
     let (mut value, mut escaped) = (String::new(), false);
     for (at, c) in text.char_indices() {

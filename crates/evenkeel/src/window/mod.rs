@@ -18,6 +18,7 @@ use evenkeel_runtime::control::Control;
 use evenkeel_runtime::membership::Endpoints;
 use evenkeel_runtime::orders::Change;
 use evenkeel_runtime::pool::Refused;
+use evenkeel_tls::clients::Expiry;
 use evenkeel_view::config::{self, Outcome, Wish};
 use evenkeel_view::history::History;
 use evenkeel_view::picks::{Armed, Explained, WouldGo};
@@ -173,21 +174,23 @@ impl Running for Window {
 
     fn certificates(&self) -> Vec<Certificate> {
         let ms = |seconds: i64| u64::try_from(seconds).unwrap_or_default() * 1000;
-        let expiries = self.shown.certificates.get().map(|certificates| certificates.expiries()).unwrap_or_default();
-        let one = |((listener, name), not_after): ((Arc<str>, String), i64)| Certificate {
+        let served = self.shown.certificates.get().map(|certificates| certificates.served()).unwrap_or_default();
+        let one = |(listener, expiry): (Arc<str>, Expiry)| Certificate {
             listener: listener.to_string(),
-            not_after_ms: ms(not_after),
-            renewed_ms: self.shown.issued.get().and_then(|issued| issued.due(&name)).map(ms),
-            name,
+            not_after_ms: ms(expiry.not_after),
+            renewed_ms: self.shown.issued.get().and_then(|issued| issued.due(&expiry.name)).map(ms),
+            name: expiry.name,
+            names: expiry.names,
+            issuer: expiry.issuer,
         };
-        let mut all: Vec<Certificate> = expiries.into_iter().map(one).collect();
-        all.sort_by_key(|certificate| certificate.not_after_ms);
+        let mut all: Vec<Certificate> = served.into_iter().map(one).collect();
+        all.sort_by(|a, b| (a.not_after_ms, &a.listener, &a.name).cmp(&(b.not_after_ms, &b.listener, &b.name)));
         all
     }
 
     fn zones(&self) -> Vec<Zone> {
         let numbers = self.shown.answers.get().map(|numbers| numbers.borrow().clone()).unwrap_or_default();
-        self.running().map(|(now, _)| numbers.zones(now.plan())).unwrap_or_default()
+        self.running().map(|(now, _)| numbers.zones(now.plan(), &self.shown.timeline)).unwrap_or_default()
     }
 
     fn explanations(&self, pool: Option<String>, limit: usize) -> Later<Result<Vec<Explained>, Problem>> {

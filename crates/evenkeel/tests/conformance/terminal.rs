@@ -116,10 +116,11 @@ fn status_and_top_are_driven_in_a_terminal() {
     terminal.tmux(&["resize-window", "-x", "80", "-y", "24"]);
     eventually("a page without some columns", || {
         let shown = terminal.screen();
-        (shown.contains("\u{2716} down") && shown.contains("cannot connect") && !shown.contains("FLYING")).then_some(())
+        (shown.contains("\u{2716} down") && shown.contains("cannot connect") && !shown.contains("IN FLIGHT"))
+            .then_some(())
     });
     terminal.tmux(&["resize-window", "-x", "140", "-y", "35"]);
-    terminal.shows("FLYING");
+    terminal.shows("IN FLIGHT");
     // An endpoint is found, looked at, drained once that is confirmed, and undrained.
     terminal.keys(&["/", "two", "Enter", "Down", "Enter"]);
     terminal.shows("last check  passed");

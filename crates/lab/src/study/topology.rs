@@ -4,7 +4,7 @@ use evenkeel_draw::flow::{Band, Column, Node, flow};
 
 /// A machine: its name, and the text below it.
 pub fn node(name: impl Into<String>, text: impl Into<String>) -> Node {
-    Node { name: name.into(), text: text.into(), link: None }
+    Node { name: name.into(), text: text.into(), link: None, tone: "" }
 }
 
 /// Machines that do the same.

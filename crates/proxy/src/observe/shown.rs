@@ -9,7 +9,7 @@ use evenkeel_runtime::ledger::{EndpointCounts, PlaneCounts, PoolCounts};
 use evenkeel_runtime::membership::Endpoints;
 use evenkeel_view::latencies::Latencies;
 use evenkeel_view::served::{Passed, Route};
-use evenkeel_view::timeline::{Counts, Timeline};
+use evenkeel_view::timeline::{Counts, RouteCounts, Timeline};
 use evenkeel_view::{Listener, LoadReport, Pool};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,12 +32,15 @@ impl PlaneCounts for Counted {
         sum
     }
 
-    fn routes(&self) -> HashMap<(Arc<str>, Arc<str>), Counts> {
-        let mut all = HashMap::<_, Counts>::new();
+    fn routes(&self) -> HashMap<(Arc<str>, Arc<str>), RouteCounts> {
+        let mut all = HashMap::<_, RouteCounts>::new();
         let numbers = self.0.borrow().clone();
         for (l, listener) in numbers.plan().listeners.iter().enumerate() {
             for (route, stats) in numbers.workers.iter().flat_map(|worker| worker.routes[l].named()) {
-                all.entry((listener.name.clone(), route)).or_default().add(of(&stats));
+                let sum = all.entry((listener.name.clone(), route)).or_default();
+                sum.counts.add(of(&stats));
+                let durations = stats.duration.iter().chain([&stats.session]);
+                durations.for_each(|histogram| histogram.add_to(&mut sum.durations));
             }
         }
         all
@@ -91,14 +94,15 @@ impl Numbers {
             false => route.listeners.contains(&listener.name),
         };
         let passed = |listener: &plan::Listener, route: &plan::Route| {
-            let (so_far, late, span) = timeline.passed(&listener.name, &route.name);
-            let a_second = |count: u64| count as f64 / span.as_secs_f64();
+            let passed = timeline.passed(&listener.name, &route.name);
             Passed {
                 listener: listener.name.to_string(),
-                requests: so_far.requests,
-                errors: so_far.errors,
-                rate: a_second(late.requests),
-                error_rate: a_second(late.errors),
+                requests: passed.so_far.requests,
+                errors: passed.so_far.errors,
+                rate: passed.per_second(passed.late.counts.requests),
+                error_rate: passed.per_second(passed.late.counts.errors),
+                mean_ms: passed.late.durations.mean_ms(),
+                p99_ms: passed.late.durations.within_ms(0.99),
             }
         };
         let one = |route: &plan::Route| {

@@ -12,6 +12,7 @@ use evenkeel_config::Plan;
 use evenkeel_config::plan::GrpcStatus;
 pub use evenkeel_net::counter::Counter;
 pub use evenkeel_net::tls::Cause as Unsecured;
+use evenkeel_view::durations::Durations;
 use evenkeel_wire::h2::{ErrorCode, Flood};
 use evenkeel_wire::orca::Report;
 use std::collections::{HashMap, HashSet};
@@ -39,6 +40,11 @@ impl Histogram {
         let bucket = self.bounds_ns.iter().position(|&b| ns <= b).unwrap_or(self.bounds_ns.len());
         self.buckets[bucket].add(1);
         self.sum_ns.add(ns);
+    }
+
+    /// Adds what was counted until now.
+    pub fn add_to(&self, sum: &mut Durations) {
+        sum.add(&self.bounds_ns, self.buckets.iter().map(Counter::get), self.sum_ns.get());
     }
 }
 

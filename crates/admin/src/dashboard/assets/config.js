@@ -9,7 +9,7 @@ function element(name, className, text) {
   return made;
 }
 
-// Numbers the lines, and marks those that something is said of.
+// Numbers the lines, and marks those with findings.
 function number(diagnostics) {
   const lines = editor.querySelector(".lines");
   const count = editor.elements.text.value.split("\n").length;
@@ -20,8 +20,8 @@ function number(diagnostics) {
   lines.scrollTop = editor.elements.text.scrollTop;
 }
 
-// Leads to a place in the text.
-function lead(line, col) {
+// Selects a place in the text.
+function select(line, col) {
   const { text } = editor.elements;
   const before = text.value.split("\n").slice(0, line - 1);
   const start = before.reduce((sum, one) => sum + one.length + 1, 0);
@@ -36,7 +36,7 @@ function finding({ code, severity, message, file, line, col, help }) {
   if (line) {
     const place = element("button", "place", `line ${line}`);
     place.type = "button";
-    place.addEventListener("click", () => lead(line, col));
+    place.addEventListener("click", () => select(line, col));
     item.append(place, " ");
   } else {
     item.append(`${file}: `);
@@ -46,7 +46,7 @@ function finding({ code, severity, message, file, line, col, help }) {
   return item;
 }
 
-function tell(isGood, title, changes, diagnostics) {
+function report(isGood, title, changes, diagnostics) {
   const outcome = document.getElementById("outcome");
   outcome.replaceChildren(element("p", isGood ? "good" : "bad", title));
   const list = (items) => {
@@ -69,14 +69,14 @@ async function propose(button) {
     response = await fetch(path, { method: "POST", headers, body: editor.elements.text.value });
     answer = await response.json();
   } catch (error) {
-    return tell(false, `Not done: ${error.message}`, [], []);
+    return report(false, `Not done: ${error.message}`, [], []);
   }
   const diagnostics = answer.diagnostics || [];
   if (!response.ok) {
-    return tell(false, diagnostics.length ? "The configuration is wrong; nothing was changed." : `Not done: ${answer.detail}`, [], diagnostics);
+    return report(false, diagnostics.length ? "The configuration is wrong; nothing was changed." : `Not done: ${answer.detail}`, [], diagnostics);
   }
   if (isCheck) {
-    return tell(true, answer.changes.length ? "It is right. It would change:" : "It is right, and changes nothing.", answer.changes, diagnostics);
+    return report(true, answer.changes.length ? "Valid. It would change:" : "Valid. It changes nothing.", answer.changes, diagnostics);
   }
   sessionStorage.setItem("applied", `Done: ${[answer.text, ...answer.changes].join("\n")}`);
   return location.reload();
@@ -97,7 +97,7 @@ if (editor) {
     if (!button || !isMeant(button)) return;
     propose(button);
   });
-  // What was said before the page was loaded again.
+  // The outcome of a change, after which the page was loaded again.
   const said = sessionStorage.getItem("applied");
   if (said) say(said);
   sessionStorage.removeItem("applied");

@@ -15,7 +15,7 @@ function morph(old, now) {
     if (old.data !== now.data) old.data = now.data;
     return;
   }
-  // What a person is about to do is not taken from them.
+  // A button that was clicked once and a field that is typed into stay as they are.
   if (old.dataset.asked || (old === document.activeElement && old.matches("input, select, textarea"))) return;
   for (const { name } of [...old.attributes]) {
     if (!now.hasAttribute(name) && !(name === "open" && old.matches("details"))) old.removeAttribute(name);
@@ -46,11 +46,12 @@ function show(now) {
   const main = document.getElementById("content");
   for (const { name, value } of main.attributes) now.setAttribute(name, value);
   morph(main, now);
+  point();
 }
 
 if (document.body.hasAttribute("data-live")) {
   follow();
-  // A page that nobody looks at asks for nothing.
+  // A hidden page asks for nothing.
   document.addEventListener("visibilitychange", () => {
     following.close();
     if (!document.hidden) follow();
@@ -74,7 +75,7 @@ async function change(method, path, body, match) {
   try {
     why = JSON.parse(text).detail;
   } catch {
-    // It is no problem document: its text says why.
+    // The response is not a problem document: its text has the reason.
   }
   say(`Not done: ${why}`, true);
   return undefined;

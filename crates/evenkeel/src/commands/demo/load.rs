@@ -14,6 +14,9 @@ use tokio::task::JoinSet;
 /// Clients, each with one request at a time.
 pub const CLIENTS: usize = 50;
 
+/// Pause of a client after a request without an answer.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// Different values of the `x-user` field, for algorithms that go by a key.
 pub const USERS: u64 = 10_000;
 
@@ -115,10 +118,12 @@ async fn client(shared: Arc<Shared>) -> Histogram<u64> {
             Ok(200) => latency_us.record(began.elapsed().as_micros() as u64).expect("it grows"),
             _ => drop(shared.errors.fetch_add(1, Relaxed)),
         }
+        shared.done.fetch_add(1, Relaxed);
         if status.is_err() {
             stream = None;
+            // A proxy that ends refuses each connection at once.
+            tokio::time::sleep(PAUSE).await;
         }
-        shared.done.fetch_add(1, Relaxed);
     }
     latency_us
 }

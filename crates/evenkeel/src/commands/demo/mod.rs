@@ -24,6 +24,7 @@ use endpoints::Endpoints;
 use evenkeel_balance::algorithms;
 use evenkeel_balance::picker::Algorithm;
 use load::CLIENTS;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 use trial::Trial;
 
@@ -32,6 +33,9 @@ const BUDGET: Duration = Duration::from_secs(50);
 
 /// The most for one algorithm: round robin needs 15 s for 10,500 requests.
 const TRIAL_MAX: Duration = Duration::from_secs(17);
+
+/// Clients that send requests while the demo stays up: some 200 a second, which no machine notices.
+const VISITORS: usize = 12;
 
 /// Ports of the listener and of the admin afterwards, if they are free.
 const PORTS: [u16; 2] = [8080, 9900];
@@ -77,11 +81,14 @@ fn compare(endpoints: &Endpoints, requests: u64) -> Result<Vec<Trial>, Failure> 
     Ok(trials)
 }
 
-/// Serves on, with the default algorithm, and says what to try.
+/// Keys that fill the pages of the dashboard: explanations of some requests, and what other algorithms would do.
+const SHOWN: &str = "shadow = ['round_robin', 'leastconn']\n[telemetry.explain]\nsample = 0.02\n";
+
+/// Serves with the default algorithm until it is ended, sends requests meanwhile, and prints what to try.
 fn stay(endpoints: &Endpoints) -> Result<(), Failure> {
     let [listen, admin] = PORTS.map(|port| trial::free_port(Some(port)).unwrap_or(port));
     let text = trial::config(endpoints, algorithms::default(), listen, Some(admin));
-    let plan = trial::plan(&text)?;
+    let plan = trial::plan(&format!("{text}{SHOWN}"))?;
     log::start(plan.runtime.log);
     eprintln!("\nStill serving. Your own endpoints go the same way: evenkeel run 127.0.0.1:8081 127.0.0.1:8082");
     run::serve(plan, Origin::Demo, None, Default::default(), |serving: &Serving| {
@@ -93,11 +100,19 @@ fn stay(endpoints: &Endpoints) -> Result<(), Failure> {
             .chain(plan.admin.iter().flat_map(|a| &a.http).map(|http| &http.bind));
         let urls: Vec<String> = addresses.map(|addr| greeting::url("http", *addr, "")).collect();
         let [web, admin] = &urls[..] else { return };
+        visit((Ipv4Addr::LOCALHOST, listen).into());
         let address = admin.trim_start_matches("http://");
         eprintln!(
-            "\nTry:\n  {admin}/ in a browser: what each endpoint gets, how long it takes, and why\n  \
+            "{VISITORS} clients keep sending requests, so that there is something to see.\n\nTry:\n  {admin}/ in a browser: what each endpoint gets, how long it takes, and why\n  \
              for i in 1 2 3 4 5 6; do curl -s {web}/; done\n  evenkeel top --admin {address}\n  \
              curl -s {admin}/metrics | grep upstream_requests_total\n"
         );
     })
+}
+
+/// Sends requests for as long as the process runs.
+fn visit(addr: SocketAddr) {
+    let forever = move || load::run(addr, VISITORS, u64::MAX, Duration::from_secs(u64::from(u32::MAX)), |_| {});
+    // Without a thread the demo still serves; only its dashboard stays empty.
+    let _ = std::thread::Builder::new().name("visitors".into()).spawn(forever);
 }

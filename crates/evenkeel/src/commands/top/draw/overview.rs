@@ -3,7 +3,7 @@
 use super::colours::{BAD, state};
 use crate::commands::top::model::Model;
 use evenkeel_view::history::Span as Second;
-use evenkeel_view::words::{ago, milliseconds};
+use evenkeel_view::words::{ago, percent, percentile, rate};
 use evenkeel_view::{Event, Status};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -12,7 +12,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Sparkline};
 use std::collections::BTreeMap;
 
-/// Seconds that the figures of now are of.
+/// Seconds over which the figures of now are summed.
 const NOW: usize = 5;
 
 /// Draws the overview in an area.
@@ -28,19 +28,19 @@ pub fn draw(frame: &mut Frame<'_>, model: &Model, area: Rect) {
     frame.render_widget(Paragraph::new(lines), rest);
 }
 
-/// Sums over the last seconds.
+/// Sums over the last [`NOW`] seconds.
 fn now(model: &Model) -> Vec<Line<'static>> {
     let last = &model.spans[model.spans.len().saturating_sub(NOW)..];
     let seconds = last.len().max(1) as f64;
     let (requests, errors) = last.iter().fold((0, 0), |sum, one| (sum.0 + one.requests, sum.1 + one.errors));
     let largest = |of: fn(&Second) -> Option<f64>| {
         let of = last.iter().filter_map(of).reduce(f64::max);
-        of.map_or("-".to_owned(), milliseconds)
+        of.map_or("-".to_owned(), |ms| percentile(ms, ""))
     };
-    let part = f64::from(errors) * 100.0 / f64::from(requests.max(1));
-    let failed = format!("{:.1} ({part:.1} %)", f64::from(errors) / seconds);
+    let part = f64::from(errors) / f64::from(requests.max(1));
+    let failed = format!("{} ({})", rate(f64::from(errors) / seconds), percent(part, " "));
     let figures: [(&str, Span<'static>); 5] = [
-        ("requests/s ", format!("{:.0}", f64::from(requests) / seconds).bold()),
+        ("requests/s ", rate(f64::from(requests) / seconds).bold()),
         ("errors/s ", if errors > 0 { Span::styled(failed, BAD) } else { failed.bold() }),
         ("p50 ", largest(|one| one.p50_ms).bold()),
         ("p99 ", largest(|one| one.p99_ms).bold()),
@@ -53,7 +53,7 @@ fn now(model: &Model) -> Vec<Line<'static>> {
 /// The last minutes, a second in each column.
 fn curves(frame: &mut Frame<'_>, spans: &[Second], area: Rect) {
     let rows = Layout::vertical([Constraint::Length(2); 4]).split(area);
-    for (name, row) in ["requests/s", "errors/s", "p99 \u{b5}s", "in flight"].into_iter().zip(rows.iter()) {
+    for (name, row) in ["requests/s", "errors/s", "p99", "in flight"].into_iter().zip(rows.iter()) {
         let [label, curve] = Layout::horizontal([Constraint::Length(22), Constraint::Fill(1)]).areas(*row);
         let shown = &spans[spans.len().saturating_sub(usize::from(curve.width))..];
         let of = |one: &Second| match name {
@@ -64,6 +64,7 @@ fn curves(frame: &mut Frame<'_>, spans: &[Second], area: Rect) {
         };
         let values: Vec<u64> = shown.iter().map(of).collect();
         let most = values.iter().max().copied().unwrap_or(0);
+        let most = if name == "p99" { percentile(most as f64 / 1000.0, "") } else { most.to_string() };
         frame.render_widget(
             Paragraph::new(vec![Line::from(name), Line::from(format!("  at most {most}")).dim()]),
             label,

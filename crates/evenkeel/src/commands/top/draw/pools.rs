@@ -2,7 +2,7 @@
 
 use super::colours::{BAD, state};
 use crate::commands::top::model::{Column, Model, Row as Shown};
-use evenkeel_view::words::{ago, milliseconds, weight};
+use evenkeel_view::words::{self, ago, grouped, milliseconds, percentile, weight};
 use evenkeel_view::{Endpoint, LatencyOfLate, Pool};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -19,11 +19,17 @@ const COLUMNS: [(&str, Constraint); 11] = [
     ("SHARE", Constraint::Length(9)),
     ("REQ/S", Constraint::Length(8)),
     ("ERR/S", Constraint::Length(7)),
-    ("FLYING", Constraint::Length(6)),
+    ("IN FLIGHT", Constraint::Length(9)),
     ("P50", Constraint::Length(7)),
     ("P99", Constraint::Length(7)),
     ("WHY", Constraint::Fill(2)),
 ];
+
+/// Blanks before the name of an endpoint.
+const INDENT: usize = 2;
+
+/// Least width of the column of names.
+const NAME_MIN: u16 = 16;
 
 /// Columns that are left out where there is no room for all.
 const WIDE: [usize; 5] = [2, 3, 6, 7, 8];
@@ -44,9 +50,10 @@ pub fn draw(frame: &mut Frame<'_>, model: &Model, area: Rect) {
     let [list, detail] =
         Layout::vertical([Constraint::Fill(1), Constraint::Length(if selected.is_some() { 10 } else { 0 })])
             .areas(area);
+    let named = name_width(model, area.width);
     let rows = model.rows().into_iter().map(|row| match row.endpoint {
         None => Row::new([Cell::from(of_pool(model, row.pool))]).style(Style::new().add_modifier(Modifier::BOLD)),
-        Some(endpoint) => Row::new(shown(cells(model, row.pool, endpoint, now_ms).into_iter(), &area)),
+        Some(endpoint) => Row::new(shown(cells(model, row.pool, endpoint, now_ms, named).into_iter(), &area)),
     });
     let sorted = match model.column {
         Column::Configured => String::new(),
@@ -57,7 +64,10 @@ pub fn draw(frame: &mut Frame<'_>, model: &Model, area: Rect) {
         name => name.to_owned(),
     });
     let header = Row::new(header);
-    let widths = shown(COLUMNS.iter().copied(), &area).map(|(_, width)| width);
+    let widths = shown(COLUMNS.iter().copied(), &area).map(|(name, width)| match name {
+        "ENDPOINT" => Constraint::Length(named),
+        _ => width,
+    });
     let table = Table::new(rows, widths)
         .header(header.style(Style::new().add_modifier(Modifier::DIM)))
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
@@ -74,21 +84,43 @@ fn of_pool(model: &Model, pool: &Pool) -> String {
     format!("{sign} {} ({}){panic}{waiting}", pool.name, pool.algorithm)
 }
 
-fn cells(model: &Model, pool: &Pool, one: &Endpoint, now_ms: u64) -> Vec<Cell<'static>> {
+/// Width of the column of names: the longest one with its port, and at most five sixteenths of the screen, so that the reason has room on 80 columns.
+fn name_width(model: &Model, width: u16) -> u16 {
+    let rows = model.rows();
+    let names = rows.iter().map(|row| match row.endpoint {
+        Some(endpoint) => endpoint.name.chars().count() + INDENT,
+        None => of_pool(model, row.pool).chars().count(),
+    });
+    let longest = u16::try_from(names.max().unwrap_or(0)).unwrap_or(u16::MAX);
+    longest.clamp(NAME_MIN, (width * 5 / 16).max(NAME_MIN))
+}
+
+/// A name in this many characters: of one that is longer the middle is left out, as its end has the port.
+fn fitted(name: &str, room: usize) -> String {
+    let length = name.chars().count();
+    if length <= room {
+        return name.to_owned();
+    }
+    let end = room.saturating_sub(1) * 2 / 3;
+    let start = room.saturating_sub(1 + end);
+    name.chars().take(start).chain(['\u{2026}']).chain(name.chars().skip(length - end)).collect()
+}
+
+fn cells(model: &Model, pool: &Pool, one: &Endpoint, now_ms: u64, named: u16) -> Vec<Cell<'static>> {
     let rate = model.rate(pool, one);
     let percent = |part: f64| format!("{:.0}", part * 100.0);
     let share = format!("{}/{}%", one.share.map_or("-".to_owned(), percent), percent(one.fair_share));
     let latency = |of: fn(&LatencyOfLate) -> f64| {
-        one.latency.as_ref().map_or("-".to_owned(), |latency| milliseconds(of(latency)))
+        one.latency.as_ref().map_or("-".to_owned(), |latency| percentile(of(latency), ""))
     };
-    let errors = format!("{:.1}", rate.failed);
+    let errors = words::rate(rate.failed);
     vec![
-        Cell::from(format!("  {}", one.name)),
+        Cell::from(format!("  {}", fitted(&one.name, usize::from(named).saturating_sub(INDENT)))),
         Cell::from(state(one)),
         ago(now_ms.saturating_sub(one.since_ms)).into(),
         weight(one, "\u{2192}").into(),
         share.into(),
-        format!("{:.1}", rate.requests).into(),
+        words::rate(rate.requests).into(),
         if rate.failed > 0.0 { Span::styled(errors, BAD).into() } else { errors.into() },
         one.in_flight.to_string().into(),
         latency(|latency| latency.p50_ms).into(),
@@ -129,12 +161,27 @@ fn all(model: &Model, pool: &Pool, one: &Endpoint, now_ms: u64) -> Vec<Line<'sta
         (
             "requests",
             format!(
-                "{}, of which {} failed; {:.1} and {:.1} a second",
-                one.requests, one.failed, rate.requests, rate.failed
+                "{}, of which {} failed; {} and {} a second",
+                grouped(one.requests),
+                grouped(one.failed),
+                words::rate(rate.requests),
+                words::rate(rate.failed)
             ),
         ),
     ];
     let mut lines = vec![Line::default(), Line::from(format!("{} of {}", one.name, pool.name)).bold()];
     lines.extend(facts.map(|(name, fact)| Line::from(vec![format!("{name:>12}  ").dim(), fact.into()])));
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_too_long_keeps_its_port() {
+        assert_eq!(fitted("10.0.0.1:8081", 14), "10.0.0.1:8081");
+        assert_eq!(fitted("shop-7.internal.example.com:8443", 18), "shop-7\u{2026}le.com:8443");
+        assert_eq!(fitted("abc", 1), "\u{2026}");
+    }
 }
