@@ -30,15 +30,12 @@ pub fn bar(part: f64, about: &str) -> String {
     )
 }
 
-/// Share of one endpoint.
 pub struct Part {
-    /// Name of the endpoint.
     pub name: String,
     /// Part of the requests that it got, 0 to 1.
     pub share: f64,
     /// Part that its weight asks for, 0 to 1.
     pub fair: f64,
-    /// Class of its bar.
     pub class: &'static str,
 }
 

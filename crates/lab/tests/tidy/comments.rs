@@ -1,4 +1,5 @@
-//! Do comments say what they have to: the question of a file, why unsafe code is sound, why something is unfinished?
+//! Rules for comments: how doc comments open, that they say more than a name, why unsafe code is sound, why something is
+//! unfinished.
 
 use crate::rule::{File, Finding, Rule};
 
@@ -11,10 +12,34 @@ pub static RULES: &[Rule] = &[
         broken_by: &[("crates/dns/src/a.rs", "let a = 1; // TODO: later\n")],
     },
     Rule {
-        name: "a source begins with the question it answers",
+        name: "a source begins with a statement of what it holds",
         check: head_comment,
-        kept_by: &[("crates/dns/src/a.rs", "//! What is asked?\n")],
-        broken_by: &[("crates/dns/src/a.rs", "use std::fmt;\n//! late\n")],
+        kept_by: &[("crates/dns/src/a.rs", "//! Queries, and the answers to them.\n")],
+        broken_by: &[("crates/dns/src/a.rs", "use std::fmt;\n//! Queries come late here.\n")],
+    },
+    Rule {
+        name: "a source does not begin with a question",
+        check: head_comment,
+        kept_by: &[("crates/dns/src/a.rs", "//! Queries. Is one malformed? Then FORMERR.\n")],
+        broken_by: &[("crates/dns/src/a.rs", "//! Queries: are they\n//! well formed?\n")],
+    },
+    Rule {
+        name: "a doc comment is a noun phrase or a verb in the third person",
+        check: doc_openings,
+        kept_by: &[(
+            "crates/dns/src/a.rs",
+            "/// Time of the query,\n/// which is late.\n/// It is in ns.\nfn f() {}\n// What comes\n",
+        )],
+        broken_by: &[("crates/dns/src/a.rs", "fn f() {}\n/// Whether a query is late.\nfn g() {}\n")],
+    },
+    Rule {
+        name: "a doc comment says more than the name",
+        check: doc_lengths,
+        kept_by: &[(
+            "crates/dns/src/a.rs",
+            "/// Seconds, 1 to 60.\nfn f() {}\n/// Also lists.\n#[arg(long)]\nlist: bool\n",
+        )],
+        broken_by: &[("crates/dns/src/a.rs", "/// The queries.\nfn queries() {}\n")],
     },
     Rule {
         name: "unsafe code says why it is sound",
@@ -45,8 +70,87 @@ fn unfinished_marks(files: &[File]) -> Vec<Finding> {
 fn head_comment(files: &[File]) -> Vec<Finding> {
     let sources =
         files.iter().filter(|file| file.is_rust() && file.path.starts_with("crates/") && file.path.contains("/src/"));
-    let headless = sources.filter(|file| !file.text.starts_with("//!"));
-    headless.map(|file| file.finding(1, "no `//!` at the top", "state what the file holds")).collect()
+    let faults = sources.filter_map(|file| {
+        let doc = doc_comments(file).next().filter(|doc| doc.line == 1 && doc.mark == '!');
+        match doc {
+            None => Some(file.finding(1, "no `//!` at the top", "state what the file holds")),
+            Some(doc) => {
+                let first = doc.text.split_inclusive(['.', '?', ':']).find(|part| !part.ends_with(':'));
+                let asks = first.is_some_and(|sentence| sentence.ends_with('?'));
+                asks.then(|| file.finding(1, "the file begins with a question", "state what it holds"))
+            }
+        }
+    });
+    faults.collect()
+}
+
+/// Words that open a headless clause: the reader has to guess what the comment is about.
+const HEADLESS: &[&str] = &[
+    "As", "How", "It", "Of", "One", "That", "Those", "What", "When", "Where", "Whether", "Which", "Who", "Whose", "Why",
+];
+
+fn doc_openings(files: &[File]) -> Vec<Finding> {
+    let instead = "a noun phrase, or a verb in the third person: \"True if\", \"Returns\", \"Limit of\"";
+    let is_headless = |doc: &DocComment| {
+        let first = doc.text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+        HEADLESS.contains(&first) || doc.text.starts_with("The same")
+    };
+    of_docs(files, |doc| is_headless(doc).then_some("a doc comment that opens a headless clause"), instead)
+}
+
+/// Length below which a doc comment only repeats a name, unless it has a number, a unit, code or a link.
+const SHORT: usize = 25;
+const UNITS: &[&str] = &["second", "byte", "percent", " per "];
+
+fn doc_lengths(files: &[File]) -> Vec<Finding> {
+    let instead = "a unit, a range, a reason, a source; or no comment";
+    let is_short = |doc: &DocComment| {
+        let says_more = doc.text.contains(|c: char| c.is_ascii_digit() || c == '`' || c == '[')
+            || UNITS.iter().any(|unit| doc.text.contains(unit));
+        !doc.is_help && !says_more && doc.text.chars().count() < SHORT
+    };
+    of_docs(files, |doc| is_short(doc).then_some("a doc comment that says no more than the name"), instead)
+}
+
+fn of_docs(files: &[File], fault: impl Fn(&DocComment) -> Option<&'static str>, instead: &'static str) -> Vec<Finding> {
+    let sources = files.iter().filter(|file| file.is_rust());
+    let found = sources.flat_map(|file| {
+        doc_comments(file).filter_map(|doc| Some(file.finding(doc.line, fault(&doc)?, instead))).collect::<Vec<_>>()
+    });
+    found.collect()
+}
+
+/// Consecutive lines of `///` or of `//!`, joined by spaces.
+struct DocComment {
+    line: usize,
+    mark: char,
+    text: String,
+    /// True for the help text of a command-line argument.
+    is_help: bool,
+}
+
+fn doc_comments(file: &File) -> impl Iterator<Item = DocComment> {
+    let mut docs: Vec<DocComment> = Vec::new();
+    let mut open = None;
+    for (line, text) in file.lines() {
+        let code = text.trim_start();
+        let comment = code.strip_prefix("//").filter(|rest| !rest.starts_with("//"));
+        let mark = comment.and_then(|rest| rest.chars().next()).filter(|mark| matches!(mark, '/' | '!'));
+        let text = comment.map_or("", |rest| rest.get(1..).unwrap_or_default().trim());
+        match (mark, docs.last_mut()) {
+            (Some(mark), Some(doc)) if open == Some(mark) => {
+                doc.text.push(' ');
+                doc.text.push_str(text);
+            }
+            (Some(mark), _) => docs.push(DocComment { line, mark, text: text.to_owned(), is_help: false }),
+            (None, Some(doc)) if open.is_some() => {
+                doc.is_help = code.starts_with("#[arg") || code.starts_with("#[command")
+            }
+            (None, _) => {}
+        }
+        open = mark;
+    }
+    docs.into_iter()
 }
 
 fn safety_comments(files: &[File]) -> Vec<Finding> {
