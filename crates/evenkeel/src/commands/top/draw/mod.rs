@@ -144,7 +144,7 @@ mod tests {
         let Message::Seen(mut status, history, events) = seen(1000) else { panic!("a status") };
         status.pools[0].endpoints[0].name = "10.100.200.30:8081".into();
         status.pools[0].endpoints[1].name = "[2001:db8:85a3::8a2e:370:7334]:8443".into();
-        let mut model = Model { screen: Screen::Pools, ..Model::default() };
+        let mut model = model(Screen::Pools);
         model.take(Message::Seen(status, history, events), Instant::now());
         let shown = drawn(&model, 80, 24);
         assert!(shown.contains("10.100.200.30:8081 "), "{shown}");
