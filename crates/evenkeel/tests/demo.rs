@@ -59,7 +59,7 @@ fn details_have_the_table_and_its_reading() {
 
 #[test]
 fn the_dashboard_of_the_demo_shows_its_traffic() {
-    let running = Running::start(&["demo", "--requests", "20"]);
+    let running = Running::start(&["demo", "--requests", "50"]);
     let printed = running.said();
     let line = printed.lines().find(|line| line.contains("dashboard")).expect("it has a dashboard");
     let admin = line.split("http://").nth(1).and_then(|rest| rest.split('/').next()).expect("an address").to_owned();

@@ -73,7 +73,10 @@ mod tests {
         let row = Row { id: Some("shop/one".into()), is_marked: true, cells };
         let drawn = table("Endpoints", COLUMNS, [row]).into_string();
         assert!(drawn.contains("aria-label=\"Endpoints\""), "{drawn}");
-        assert!(drawn.contains("<tr class=\"marked\" id=\"shop/one\"><th scope=\"row\">one</th>"), "{drawn}");
+        assert!(
+            drawn.contains("<tr class=\"marked\" id=\"shop/one\"><th class=\"\" scope=\"row\">one</th>"),
+            "{drawn}"
+        );
         assert!(drawn.contains("<td class=\"number\" data-label=\"Rate\">7</td><td class=\"empty\"></td>"), "{drawn}");
     }
 }
