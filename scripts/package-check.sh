@@ -45,11 +45,6 @@ answers() {
     echo "$1: answers at 8080"
 }
 
-# The command that tells that it serves.
-readiness() {
-    if "$packages/evenkeel" ready --help >/dev/null 2>&1; then echo ready; else echo status; fi
-}
-
 # The installed program, as the unit starts it: with the user and folders that systemd would have it have.
 serve_installed() {
     endpoint
@@ -58,7 +53,7 @@ serve_installed() {
     chroot --userspec=evenkeel:evenkeel "$root" /usr/bin/evenkeel run -c /etc/evenkeel/evenkeel.toml >"$work/log" 2>&1 &
     local evenkeel=$!
     answers "$1"
-    chroot --userspec=evenkeel:evenkeel "$root" /usr/bin/evenkeel "$(readiness)" >/dev/null || fail "$(readiness) fails"
+    chroot --userspec=evenkeel:evenkeel "$root" /usr/bin/evenkeel "$(readiness)" >/dev/null || fail "ready fails"
     chroot "$root" /usr/bin/evenkeel reload -c /etc/evenkeel/evenkeel.toml >/dev/null || fail "it does not reload"
     kill "$evenkeel"
     wait "$evenkeel" || fail "it ended with $?: $(cat "$work/log")"
@@ -127,10 +122,10 @@ serve_image() {
     endpoint
     "${podman[@]}" load --quiet --input "$packages/evenkeel-$version-image.tar"
     "${podman[@]}" run --detach --name evenkeel --network host --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 \
-        --health-cmd "[\"/usr/bin/evenkeel\", \"$(readiness)\"]" --health-interval disable \
+        --health-cmd "[\"/usr/bin/evenkeel\", \"ready\"]" --health-interval disable \
         "localhost/evenkeel:$version" >/dev/null
     answers image
-    "${podman[@]}" healthcheck run evenkeel || fail "$(readiness) fails"
+    "${podman[@]}" healthcheck run evenkeel || fail "ready fails"
     pid=$("${podman[@]}" inspect --format '{{.State.Pid}}' evenkeel)
     [ "$(stat -c %u "/proc/$pid")" = 65532 ] || fail "it does not run as 65532"
     "${podman[@]}" stop --time 20 evenkeel >/dev/null

@@ -38,6 +38,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(run) => run::run(&run),
         Command::Status(arguments) => status::status(&arguments),
+        Command::Ready(arguments) => status::ready(&arguments),
         Command::Top(arguments) => top::top(&arguments),
         Command::Drain(arguments) => steer::drain(&arguments),
         Command::Undrain(at) => steer::undrain(&at),

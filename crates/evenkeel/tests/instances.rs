@@ -5,6 +5,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 use std::fs;
 use std::io::Write;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -86,6 +87,23 @@ fn commands_find_the_process_that_runs_also_after_an_upgrade() {
     assert!(site.sockets().is_empty(), "it has removed its socket");
     let failed = site.fails(&["status"], 1);
     assert!(failed.contains("no evenkeel runs on this machine") && failed.contains("--admin HOST:PORT"), "{failed}");
+}
+
+#[test]
+fn ready_fails_while_the_process_drains() {
+    let (site, silent) = (Site::new("ready"), TcpListener::bind("127.0.0.1:0").expect("a port"));
+    let (listen, endpoint) = (address(), silent.local_addr().expect("an address").to_string());
+    let running = site.run(&[&endpoint, "--listen", &listen, "--admin", &address()]);
+    assert_eq!(site.does(&["ready"]), "ready\n");
+    let mut client = TcpStream::connect(&listen).expect("it listens");
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("it reads");
+    let _request = silent.accept().expect("the request arrives");
+    running.signal(Signal::TERM);
+    let failed = eventually("it drains", || {
+        let done = site.output(&["ready"]);
+        (done.status.code() == Some(1)).then(|| text(&done.stderr))
+    });
+    assert!(failed.contains("not ready: draining"), "{failed}");
 }
 
 #[test]

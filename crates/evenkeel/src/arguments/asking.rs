@@ -56,6 +56,14 @@ pub struct Status {
     pub place: Where,
 }
 
+/// Check that a running evenkeel is ready for clients, as health checks and scripts do
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 ready; 1 not ready, with the reasons, or no evenkeel can be asked.")]
+pub struct Ready {
+    #[command(flatten)]
+    pub place: Where,
+}
+
 /// Watch and change a running evenkeel in the terminal: overview, pools, live requests
 #[derive(Debug, Args)]
 #[command(

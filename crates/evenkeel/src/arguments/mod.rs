@@ -7,7 +7,7 @@ mod serving;
 mod steering;
 mod values;
 
-pub use asking::{At, Events, Explain, Shadow, Status, Tap, Top, Where};
+pub use asking::{At, Events, Explain, Ready, Shadow, Status, Tap, Top, Where};
 pub use configs::{Apply, Config, ConfigDiff, ConfigPage, ConfigShow, History, Rollback};
 pub use offline::{Algorithms, Replay, Sim};
 pub use serving::{Check, Demo, Run};
@@ -39,6 +39,7 @@ pub enum Command {
     Run(Run),
     Check(Check),
     Status(Status),
+    Ready(Ready),
     Top(Top),
     Drain(Drain),
     /// Let an endpoint, or all of a pool, get requests again after `drain`

@@ -1,6 +1,6 @@
-//! `evenkeel status`: the state of the pools, as a table for people or as the JSON of the API.
+//! `evenkeel status`, the state of the pools as a table for people or as the JSON of the API; and `evenkeel ready`.
 
-use crate::arguments::Status as Arguments;
+use crate::arguments::{Ready, Status as Arguments};
 use crate::commands::client::Client;
 use crate::failure::Failure;
 use crate::output::{print, print_as_it_is, table};
@@ -39,9 +39,19 @@ pub fn status(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
+/// Runs `evenkeel ready`.
+pub fn ready(arguments: &Ready) -> Result<(), Failure> {
+    let status: Status = Client::new(&arguments.place)?.get("/v1/status")?;
+    if status.ready { print("ready\n") } else { Err(Failure::running(not_ready(&status))) }
+}
+
+fn not_ready(status: &Status) -> String {
+    format!("not ready: {}", status.reasons.join(", "))
+}
+
 fn text(status: &Status) -> String {
     let Status { version, pid, started_ms, now_ms, config, .. } = status;
-    let ready = if status.ready { "ready".to_owned() } else { format!("not ready: {}", status.reasons.join(", ")) };
+    let ready = if status.ready { "ready".to_owned() } else { not_ready(status) };
     let up = ago(now_ms.saturating_sub(*started_ms));
     let mut text = format!("evenkeel {version}, process {pid}, up {up}, generation {}, {ready}\n", config.generation);
     if config.differs {
