@@ -167,13 +167,13 @@ const ROWS: &[Row] = &[
     row(
         "WEB allow = [\"10.0.0.0/8\"]\nAPP",
         ("EK0101", 3),
-        "evenkeel does not filter clients by address yet: let a firewall do it, bind to an inner address, or ask for certificates by client_auth in tls",
+        "evenkeel does not filter clients by address yet: use a firewall, bind to an internal address, or require client certificates with client_auth in tls",
         "WEB tls = { self_signed = true, client_auth = { ca = \"clients.pem\" } }\nAPP",
     ),
     row(
         "[[route]]\npool = \"app\"\ndeny = [\"192.0.2.0/24\"]\nWEB\nAPP",
         ("EK0101", 3),
-        "evenkeel does not filter clients by address yet: let a firewall do it, bind to an inner address",
+        "evenkeel does not filter clients by address yet: use a firewall, bind to an internal address",
         "[[route]]\npool = \"app\"\n[listener.web]\nbind = [\"127.0.0.1:80\"]\nAPP",
     ),
     row(

@@ -97,17 +97,12 @@ fn folders_and_files_of_logs_are_looked_at() {
     for path in ["/var/log/new.log", "new.log", "-", "stdout"] {
         says("log-good", &log(path), &machine, &[]);
     }
-    says(
-        "log-folder",
-        &log("/var/nope/a.log"),
-        &machine,
-        &["error[EK0212]: there is no folder /var/nope", "--elsewhere"],
-    );
-    says("log-file", &log("/var/log/a.log/b"), &machine, &["EK0212", "/var/log/a.log is no folder"]);
-    says("log-dir", &log("/var/log/dir"), &machine, &["/var/log/dir is no file that lines can be written to"]);
-    says("log-mine", &log("/var/log/a.log"), &machine, &["warning[EK0310]", "may not write to /var/log/a.log"]);
+    says("log-folder", &log("/var/nope/a.log"), &machine, &["error[EK0212]: no such folder: /var/nope", "--elsewhere"]);
+    says("log-file", &log("/var/log/a.log/b"), &machine, &["EK0212", "/var/log/a.log is not a folder"]);
+    says("log-dir", &log("/var/log/dir"), &machine, &["/var/log/dir is not a writable file"]);
+    says("log-mine", &log("/var/log/a.log"), &machine, &["warning[EK0310]", "cannot write to /var/log/a.log"]);
     let journal = "[runtime]\nworkers = 1\n[telemetry]\njournal = { path = '/var/nope/j', pool = 'p' }";
-    says("journal", &format!("{WEB}{journal}"), &machine, &["EK0212", "there is no folder /var/nope"]);
+    says("journal", &format!("{WEB}{journal}"), &machine, &["EK0212", "no such folder: /var/nope"]);
 }
 
 #[test]
@@ -117,12 +112,12 @@ fn the_folder_of_the_admins_socket_is_looked_at() {
     let socket = |path: &str| format!("{WEB}[admin]\nbind = 'unix:{path}'");
     says("socket-new", &socket("/run/new"), &machine, &[]);
     says("socket-old", &socket("/run/s"), &machine, &[]);
-    says("socket-file", &socket("/run/f"), &machine, &["EK0212", "/run/f is there, and no socket"]);
+    says("socket-file", &socket("/run/f"), &machine, &["EK0212", "/run/f exists and is not a socket"]);
     says(
         "socket-folder",
         &socket("/run/evenkeel/s"),
         &machine,
-        &["there is no folder /run/evenkeel", "RuntimeDirectory="],
+        &["no such folder: /run/evenkeel", "RuntimeDirectory="],
     );
 }
 
@@ -140,9 +135,14 @@ fn a_secret_is_read_and_measured() {
         )
     };
     says("secret-good", &sticky("/k/good"), &machine, &[]);
-    says("secret-short", &sticky("/k/short"), &machine, &["EK0212", "has 15 bytes; 16 are needed", "/dev/urandom"]);
-    says("secret-none", &sticky("/k/none"), &machine, &["EK0212", "cannot read /k/none: there is no such file"]);
-    says("secret-theirs", &sticky("/k/theirs"), &machine, &["warning[EK0310]", "may not read /k/theirs"]);
+    says(
+        "secret-short",
+        &sticky("/k/short"),
+        &machine,
+        &["EK0212", "has 15 bytes; at least 16 are required", "/dev/urandom"],
+    );
+    says("secret-none", &sticky("/k/none"), &machine, &["EK0212", "cannot read /k/none: no such file"]);
+    says("secret-theirs", &sticky("/k/theirs"), &machine, &["warning[EK0310]", "cannot read /k/theirs"]);
 }
 
 #[test]
@@ -153,12 +153,12 @@ fn what_a_collector_needs_is_read() {
         format!("{WEB}[telemetry.traces]\nendpoint = 'https://collector.test'\n{key} = '{path}'")
     };
     says("traces-good", &traces("headers_file", "/t/good"), &machine, &[]);
-    says("traces-none", &traces("ca", "/t/none"), &machine, &["EK0212", "cannot read /t/none: there is no such file"]);
+    says("traces-none", &traces("ca", "/t/none"), &machine, &["EK0212", "cannot read /t/none: no such file"]);
     says(
         "traces-theirs",
         &traces("headers_file", "/t/theirs"),
         &machine,
-        &["warning[EK0310]", "may not read /t/theirs"],
+        &["warning[EK0310]", "cannot read /t/theirs"],
     );
 }
 
@@ -174,9 +174,9 @@ fn error_pages_are_read_and_measured() {
     for owner in ["", "[[route]]\npool = 'p'\n"] {
         let page = |path: &str| format!("{WEB}{owner}error_pages = [{{ status = [503], file = '{path}' }}]");
         says("page-most", &page("/p/most"), &machine, &[]);
-        says("page-large", &page("/p/large"), &machine, &["EK0212", "has 262145 bytes; a page has 262144 at most"]);
-        says("page-none", &page("/p/none"), &machine, &["EK0212", "cannot read /p/none: there is no such file"]);
-        says("page-theirs", &page("/p/theirs"), &machine, &["warning[EK0310]", "may not read /p/theirs"]);
+        says("page-large", &page("/p/large"), &machine, &["EK0212", "has 262145 bytes; the limit is 262144"]);
+        says("page-none", &page("/p/none"), &machine, &["EK0212", "cannot read /p/none: no such file"]);
+        says("page-theirs", &page("/p/theirs"), &machine, &["warning[EK0310]", "cannot read /p/theirs"]);
     }
 }
 
@@ -211,5 +211,5 @@ fn this_machine_is_asked_without_disturbing_it() {
     let text = format!("[listener.web]\nbind = ['{bind}']");
     says("this", &text, &ThisMachine, &[]);
     let log = format!("{text}\n[telemetry]\naccess_log = {{ path = '/nowhere/of/evenkeel/a.log' }}");
-    says("this-log", &log, &ThisMachine, &["there is no folder /nowhere/of/evenkeel"]);
+    says("this-log", &log, &ThisMachine, &["no such folder: /nowhere/of/evenkeel"]);
 }

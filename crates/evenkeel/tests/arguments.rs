@@ -34,8 +34,8 @@ fn check_says_everything_that_is_wrong_at_once() {
 
 #[test]
 fn a_missing_file_is_a_wrong_configuration() {
-    ends(&["check", "nowhere.toml"], 78, &["cannot read nowhere.toml: there is no such file"]);
-    ends(&["run", "-c", "nowhere.toml"], 78, &["cannot read nowhere.toml: there is no such file"]);
+    ends(&["check", "nowhere.toml"], 78, &["cannot read nowhere.toml: no such file"]);
+    ends(&["run", "-c", "nowhere.toml"], 78, &["cannot read nowhere.toml: no such file"]);
     ends(&["check", "nowhere.toml", "--json"], 78, &["\"severity\": \"error\""]);
 }
 
@@ -74,14 +74,14 @@ fn an_access_log_that_cannot_be_opened_is_named() {
         ),
     );
     ends(&["run", "-c", &file], 1, &["access log: cannot open", "no such folder"]);
-    ends(&["check", &file], 78, &["error[EK0212]: there is no folder", "--elsewhere"]);
+    ends(&["check", &file], 78, &["error[EK0212]: no such folder", "--elsewhere"]);
     ends(&["check", &file, "--elsewhere"], 0, &["ok: 1 listener"]);
 }
 
 #[test]
 fn what_would_loop_does_not_start() {
     let listen = address();
-    ends(&["run", &listen, "--listen", &listen], 2, &["error[EK0213]", "itself: each request would come back"]);
+    ends(&["run", &listen, "--listen", &listen], 2, &["error[EK0213]", "itself: every request would loop"]);
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn commands_find_the_process_that_runs_also_after_an_upgrade() {
     running.ends();
     let successor = Adopted(site.pid());
     assert_eq!(site.sockets(), sockets, "the socket is the same");
-    assert!(site.does(&["events"]).contains("drained"), "events of the process before are kept");
+    assert!(site.does(&["events"]).contains("is draining"), "events of the process before are kept");
     site.does(&["undrain", "web"]);
     kill_process(successor.0, Signal::TERM).expect("it runs");
     eventually("it ends", || test_kill_process(successor.0).is_err().then_some(()));
@@ -255,7 +255,8 @@ fn an_error_in_an_applied_file_names_that_file() {
     let good = format!("[listener.web]\nbind = ['{listen}']\n[pool.web]\nendpoints = ['{}']\n", one.addr);
     site.typed_in.file("evenkeel.toml", &good);
     site.typed_in.file("bad.toml", &good.replace("[pool.web]", "[pool.web]\nbalance = 'rondom'"));
-    site.typed_in.file("warned.toml", &format!("{good}[pool.other]\nendpoints = ['{}']\n", one.addr));
+    site.typed_in
+        .file("warned.toml", &format!("{good}[[route]]\npool = 'web'\n[pool.other]\nendpoints = ['{}']\n", one.addr));
     let (by_file, admin) = (["-c", "evenkeel.toml"], address());
     let by_addresses: [&str; 5] = [&one.addr, "--listen", &listen, "--admin", &admin];
     for started in [&by_file[..], &by_addresses] {
@@ -263,15 +264,15 @@ fn an_error_in_an_applied_file_names_that_file() {
         let failed = site.fails(&["config", "apply", "bad.toml"], 78);
         assert!(failed.contains("--> bad.toml:4:11") && !failed.contains("(typed)"), "{failed}");
         let warned = site.does(&["config", "apply", "warned.toml", "--dry-run"]);
-        assert!(warned.contains("--> warned.toml:5"), "{warned}");
+        assert!(warned.contains("--> warned.toml:7"), "{warned}");
     }
 }
 
 #[test]
 fn patterns_take_several_endpoints_or_pools() {
-    let (one, site, listen) = (Endpoint::start("one"), Site::new("patterns"), address());
+    let (site, listen) = (Site::new("patterns"), address());
     let pool = |name: &str| {
-        let endpoints = [1, 2, 10].map(|n| format!("{{ name = '{name}-{n}', addr = '{}' }}", one.addr)).join(", ");
+        let endpoints = [1, 2, 10].map(|n| format!("{{ name = '{name}-{n}', addr = '{}' }}", address())).join(", ");
         format!("[pool.{name}]\nendpoints = [{endpoints}]\n")
     };
     let route = |pool: &str| format!("[[route]]\npool = '{pool}'\nmatch = {{ path = '/{pool}' }}\n");

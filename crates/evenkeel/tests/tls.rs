@@ -95,7 +95,7 @@ fn check_looks_at_certificates_and_elsewhere_does_not() {
              [pool.web]\nendpoints = ['127.0.0.1:8081']\ntls = {{ verify = false }}\n"
         ),
     );
-    let says = ["expires on", "self-signed", "has the name \"b.example\"", "EK0313", "4 warnings"];
+    let says = ["expires on", "self-signed", "covers \"b.example\"", "EK0313", "4 warnings"];
     ends(&["check", &file], 0, &says);
     std::fs::write(&key, "rubbish").expect("a file");
     ends(&["check", &file], 78, &["error[EK0214]", "has no private key"]);
@@ -128,7 +128,7 @@ fn files_that_change_are_taken_up_and_wrong_ones_are_told_of() {
     std::fs::copy(&new_cert, &cert).expect("a file");
     let said = |what: &str| eventually(what, || running.said().contains(what).then_some(()));
     said("does not match the certificate");
-    assert!(running.said().contains("tls of listener \"web\": the certificates of before stay in use"));
+    assert!(running.said().contains("tls of listener \"web\": keeping the previous certificates"));
     assert_eq!(trusting(&first).expect("the one of before"), "a");
     std::fs::copy(&new_key, &key).expect("a file");
     said("certificates reloaded");

@@ -225,8 +225,8 @@ impl Run {
         let here = self.balancer.loads().in_flight_total();
         if total != here {
             return Err(Why::NotComparable(format!(
-                "{total} requests were in flight in the pool, {here} of them by this journal: picks depend on counts \
-                 that others wrote, as the balancer of an earlier configuration does until its requests have ended"
+                "{total} requests were in flight in the pool, but only {here} of them are in this journal: picks depend on \
+                 counts written by others, such as the balancer of an earlier configuration until its requests have ended"
             )));
         }
         self.enqueue(way);

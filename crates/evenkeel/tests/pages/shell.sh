@@ -1,11 +1,25 @@
 # Before the blocks of a page. `pages/shell.rs` puts other addresses and folders into it, as into the blocks.
 
+# Endpoints among the arguments of `run` answer by the time a reader types it.
+await() {
+    local word before=
+    for word in "$@"; do
+        case $before$word in
+        -*) ;;
+        [0-9]*:[0-9]*) until curl -s -o /dev/null "http://$word/"; do sleep 0.02; done ;;
+        esac
+        case $word in --*) before=- ;; *) before= ;; esac
+    done
+}
+
 # A reader ends what runs in the foreground, and starts the next.
 serving=
 evenkeel() {
     case " $* " in
     *" run "*)
+        case " $* " in *" --print-config "*) ;; *) await "$@" ;; esac
         case " $* " in *" -c "* | *" --listen "*) ;; *) set -- "$@" --listen 127.0.0.1:8080 ;; esac
+        case " $* " in *" -c "* | *" --admin "*) ;; *) set -- "$@" --admin 127.0.0.1:9900 ;; esac
         case " $* " in *" --print-config "*) "$EVENKEEL" "$@"; return ;; esac
         if [ -n "$serving" ]; then
             kill "$serving"

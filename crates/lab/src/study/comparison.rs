@@ -265,7 +265,7 @@ mod tests {
         let both: Vec<Line> = lines.into_iter().chain([excused.clone()]).collect();
         assert!(said(both.clone()).contains("a); 1 of 3 cases"));
         assert!(said(vec![excused]).contains("every case"));
-        assert!(said(vec![line("d", None, 1.0, "It has no clocks.")]).contains("did not say it of two balancers, d"));
+        assert!(said(vec![line("d", None, 1.0, "It has no clocks.")]).contains("no prediction for two balancers, d"));
         let comparison: Comparison = both.into_iter().collect();
         assert_eq!(comparison.reasons(), ["It has no clocks. So it is for two balancers, c (p99)."]);
         assert_eq!(comparison.plots().len(), 1);
