@@ -1,12 +1,13 @@
 # Before the blocks of a page. `pages/shell.rs` puts other addresses and folders into it, as into the blocks.
 
-# Endpoints among the arguments of `run` answer by the time a reader types it.
+# Endpoints that the page has started answer by the time a reader types `run` with their addresses.
 await() {
     local word before=
+    [ -n "$(jobs -p)" ] || return 0
     for word in "$@"; do
         case $before$word in
         -*) ;;
-        [0-9]*:[0-9]*) until curl -s -o /dev/null "http://$word/"; do sleep 0.02; done ;;
+        [0-9]*:[0-9]*) curl -s -o /dev/null --retry 100 --retry-delay 1 --retry-connrefused --retry-max-time 60 "http://$word/" || true ;;
         esac
         case $word in --*) before=- ;; *) before= ;; esac
     done
