@@ -37,7 +37,6 @@ fn whole_frames(mut bytes: &[u8]) -> Vec<u8> {
     frames
 }
 
-/// Events of one side.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Heard {
     /// Heads, trailers, resets and so on, in order.

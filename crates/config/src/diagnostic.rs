@@ -5,7 +5,7 @@ use crate::code::{Code, Severity};
 use crate::masked::{masked_from, without_passwords};
 use crate::source::{Position, Sources, Span};
 
-/// Most findings of one reading that are shown; the rest is counted. Nobody reads more, and each takes some
+/// Most findings of one reading that are shown; the rest is counted. No reader needs more, and each takes some
 /// hundred times the memory of the text it is about.
 const SHOWN_MAX: usize = 100;
 

@@ -41,7 +41,7 @@ pub async fn ask(conf: &Conf, host: &str, kind: Rtype) -> Result<Reply, String> 
     Err(format!("{host}: {why}"))
 }
 
-/// Random id of a query, by a keyed hash with a fresh key: whoever can guess it could forge an answer. The
+/// Random id of a query, by a keyed hash with a fresh key: an attacker who can guess it could forge an answer. The
 /// port is random too, chosen by the kernel.
 fn random_id() -> u16 {
     RandomState::new().build_hasher().finish() as u16

@@ -94,7 +94,7 @@ pub async fn serve(base: Base, link: ControlLink<ZoneUpdate>) -> io::Result<()> 
             },
         }
     }
-    // Dropped, so that nobody waits for a plan to be applied.
+    // Dropped, so that no thread waits for a plan to be applied.
     drop(updates);
     worker.served.borrow_mut().values_mut().for_each(Served::leave);
     loop {

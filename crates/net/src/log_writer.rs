@@ -20,7 +20,7 @@ const BATCH: usize = 64 * 1024;
 /// Most batches that wait for the disk: 16 MiB. More are dropped and counted.
 const BATCHES_WAITING_MAX: usize = 256;
 
-/// Longest wait for unwritten lines at the end. A pipe that nobody reads, or a hung disk, delays neither a
+/// Longest wait for unwritten lines at the end. A pipe without a reader, or a hung disk, delays neither a
 /// reload nor the end of the process.
 const FINISH_MAX: Duration = Duration::from_secs(2);
 

@@ -87,7 +87,7 @@ fn faults_name_the_right_file() {
             c("9.key", &key),
             false,
             true,
-            "is not PEM",
+            "is not usable PEM",
         ),
         (c("10.pem", &format!("{cert}{old}")), c("10.key", &key), false, true, "out of order"),
     ] {
@@ -195,7 +195,7 @@ fn other_files_are_looked_at_too() {
     let file = |name: &str, text: &str| folder.file(name, text);
     for (n, (kind, text, what)) in [
         (TlsFile::Revoked, list(2900), ""),
-        (TlsFile::Revoked, list(2021), "W the list of revoked certificates in "),
+        (TlsFile::Revoked, list(2021), "W the revocation list in "),
         (TlsFile::Revoked, "rubbish".to_string(), "E "),
         (TlsFile::Authorities, made(|_| {}).0, ""),
         (TlsFile::Authorities, made(|params| params.subject_alt_names.clear()).0, "W certificate 1 in "),

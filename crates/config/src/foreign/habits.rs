@@ -90,9 +90,9 @@ const HABITS: &[Habit] = &[
     ("[pool.NAME]", "sticky", Seen::True, STICKY),
     ("[pool.NAME]", "sticky", Seen::Text, STICKY),
     ("[pool.NAME]", "sticky", Seen::False, "leave it out: without sticky, no cookie is set"),
-    ("[pool.NAME]", "retry", Seen::Number, "retry = { attempts = <2> }"),
-    ("[[route]]", "retry", Seen::Number, "retry = { attempts = <2> }"),
-    ("[defaults]", "retry", Seen::Number, "retry = { attempts = <2> }"),
+    ("[pool.NAME]", "retry", Seen::Number, "retry = { attempts = <2..=10> }"),
+    ("[[route]]", "retry", Seen::Number, "retry = { attempts = <2..=10> }"),
+    ("[defaults]", "retry", Seen::Number, "retry = { attempts = <2..=10> }"),
     (
         "[pool.NAME]",
         "retry",

@@ -12,8 +12,6 @@ pub(crate) use habits::habit;
 
 use crate::form::{Form, braced};
 use crate::printable::quote;
-use crate::root::ROOT;
-use crate::table::Kind;
 use crate::tree::{TableNode, Tree, quoted};
 use evenkeel_balance::algorithms;
 
@@ -117,7 +115,8 @@ fn find<'t>(rows: impl IntoIterator<Item = &'t words::Row>, word: &str) -> Optio
 }
 
 /// Replaces each example in `<` and `>` by the value seen, if that fits; `<KEY|EXAMPLE>` takes the value of
-/// `KEY` in `beside`. A number above the limit of its key becomes the limit, which is named.
+/// `KEY` in `beside`. A number above the limit in `<EXAMPLE..=LIMIT>`
+/// becomes the limit, which is named.
 fn filled(is: &str, value: &Tree, beside: &TableNode) -> String {
     let mut out = String::new();
     let mut rest = is;
@@ -130,12 +129,12 @@ fn filled(is: &str, value: &Tree, beside: &TableNode) -> String {
             Some((key, example)) => (beside.get(key).map_or(&Tree::Broken, |entry| &entry.node.tree), example),
             None => (value, example),
         };
+        let (example, most) = example.split_once("..=").map_or((example, None), |(one, most)| (one, Some(most)));
         let seen = if before.ends_with('[') { elements(value, example) } else { scalar(value, example) };
-        let above = seen.as_deref().and_then(|seen| Some((seen.parse::<u64>().ok()?, largest(before)?)));
-        let seen = match above.filter(|(seen, most)| seen > most) {
-            Some((_, most)) => {
+        let seen = match most.filter(|most| seen.as_deref().is_some_and(|seen| is_above(seen, most))) {
+            Some(most) => {
                 limit = Some(most);
-                Some(most.to_string())
+                Some(most.to_owned())
             }
             None => seen,
         };
@@ -149,12 +148,9 @@ fn filled(is: &str, value: &Tree, beside: &TableNode) -> String {
     }
 }
 
-/// The largest number that the key at the end of `before`, as `{ attempts = `, takes in any table.
-fn largest(before: &str) -> Option<u64> {
-    let key = before.trim_end().strip_suffix('=')?.trim_end();
-    let key = &key[key.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(0, |at| at + 1)..];
-    let rows = ROOT.walk().into_iter().filter_map(|table| table.key(key));
-    rows.filter_map(|row| if let Kind::Int { max, .. } = row.kind { Some(max) } else { None }).max()
+/// True if both are numbers, and the first is larger.
+fn is_above(seen: &str, most: &str) -> bool {
+    matches!((seen.parse::<u64>(), most.parse::<u64>()), (Ok(seen), Ok(most)) if seen > most)
 }
 
 /// Formats a value like the example, `None` if it cannot. Other proxies quote numbers and leave times

@@ -36,13 +36,13 @@ const INSECURE: &str = "tls = { verify = false }, which trusts any endpoint; tls
 const EJECT: &str = "outlier = { eject = <\"30s\"> }";
 const EJECT_AT_MOST: &str = "outlier = { eject_at_most = <0.3> }, a share of the pool";
 const RETRY_ON: &str = "retry = { on = [<\"connect\", \"reset\">] }";
-const ATTEMPTS: &str = "retry = { attempts = <2> }";
+const ATTEMPTS: &str = "retry = { attempts = <2..=10> }";
 const TRY_TIMEOUT: &str = "retry = { try_timeout = <\"2s\">, on = [\"connect\", \"reset\", \"timeout\"] }";
 
 /// Keys of retry settings, in any table.
 const OF_RETRY: &[Row] = &[
     ("retryon conditions when statuses codes proxynextupstream", "on = [<\"connect\", \"reset\">]"),
-    ("numretries retries maxretries count max limit tries proxynextupstreamtries", "attempts = <2>"),
+    ("numretries retries maxretries count max limit tries proxynextupstreamtries", "attempts = <2..=10>"),
     ("pertrytimeout timeout perattempttimeout attempttimeout", "try_timeout = <\"2s\">, with \"timeout\" in on"),
     (
         "retrybackoff baseinterval initialinterval interval",

@@ -91,7 +91,7 @@ pub struct Rollback {
     pub place: Where,
 }
 
-/// List the configurations that ran, the latest first: since when, how, by whom, and what changed
+/// List the configurations that ran, the latest first: since when, how, the user, and what changed
 #[derive(Debug, Args)]
 pub struct History {
     /// Print JSON, as the API returns it

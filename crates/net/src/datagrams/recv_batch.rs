@@ -255,7 +255,7 @@ mod tests {
         batch.ask_for_sender(true);
         for slot in 0..SLOTS {
             let heads = batch.heads.0.as_ptr();
-            // Does what the kernel does: writes bytes, name and length.
+            // SAFETY: as the kernel does, writes bytes, name and length to the buffers of the slot, which the batch owns.
             unsafe {
                 let message = &raw mut (*heads).messages[slot];
                 let part = (*message).msg_hdr.msg_iov;

@@ -199,7 +199,7 @@ fn a_malformed_response_is_a_502_and_its_connection_is_not_used_again() {
         ("HTTP/1.1 101 Switch\r\n\r\n", "a 101 that the client did not request"),
         (&many, "too many fields"),
         (&large, "the head is over the size limit"),
-        ("HTTP/1.1 200 OK\r\nContent-", "closed the connection within the head"),
+        ("HTTP/1.1 200 OK\r\nContent-", "closed the connection in the middle of the"),
         ("", "closed the connection without a response"),
     ] {
         let bytes = response.to_string();

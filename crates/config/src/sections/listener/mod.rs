@@ -90,7 +90,7 @@ table! {
             why: "",
         };
         /// Peers that must start each connection with a PROXY protocol header; all others must not. Empty =
-        /// nobody.
+        /// no peer.
         accept_proxy_protocol: Vec<Cidr> = Key {
             name: "accept_proxy_protocol",
             kind: Kind::List(&Kind::Text(Form::Network)),
@@ -99,7 +99,7 @@ table! {
                 version 1 or 2. The header is required from these networks and an error from all others.",
             why: "",
         };
-        /// Peers whose `X-Forwarded-For` and related fields are trusted. Empty = nobody.
+        /// Peers whose `X-Forwarded-For` and related fields are trusted. Empty = no peer.
         trusted_proxies: Vec<Cidr> = Key {
             name: "trusted_proxies",
             kind: Kind::List(&Kind::Text(Form::Network)),

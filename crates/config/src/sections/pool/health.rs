@@ -303,7 +303,7 @@ pub enum Check {
     },
     /// A login at MySQL or MariaDB, without a password.
     Mysql {
-        /// User whose login must succeed; `None` = `evenkeel`, for whom a denied login passes too.
+        /// User whose login must succeed; `None` = `evenkeel`, whose denied login passes too.
         user: Option<String>,
     },
     /// The start of a PostgreSQL session.
