@@ -10,7 +10,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use std::fmt;
 
-/// Labels of why no endpoint was picked, in the order of the counters.
+/// Labels of the reasons why no endpoint was picked, in the order of the counters.
 const NO_PICK_LABELS: [&str; 4] = ["empty", "all_tried", "all_full", "unchecked"];
 
 impl Shown<'_> {
