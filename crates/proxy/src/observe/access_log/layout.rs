@@ -66,8 +66,8 @@ impl Layout {
     }
 
     /// Appends the values kept of a request head.
-    #[inline(never)]
     /// `trace_id`: the trace that the request belongs to; without it, the one in the client's `traceparent` is kept.
+    #[inline(never)]
     pub fn keep(&self, request: &Request<'_, '_>, trace_id: Option<String>, out: &mut Vec<u8>) {
         let (mut trace, mut agent, mut referer) = (None, None, None);
         let bytes = request.fields.bytes;
