@@ -121,14 +121,14 @@ pub fn trailing(lines: &[u8]) -> Table {
     table
 }
 
-/// Delimiter of a body.
+/// Way in which the end of a body is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// Length stated in the head.
     Stated,
     /// Chunks; the last one ends the body and may have trailers.
     Chunks,
-    /// End of the connection.
+    /// End of the connection, which carries nothing afterwards.
     Close,
     /// End of one direction of the connection; the other may continue.
     Tunnel,

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tokio::sync::mpsc;
 
-/// Connections that a worker may have above the least loaded one, plus 1/16 of that one's, before it hands new ones
-/// over. Short connections rarely exceed this.
+/// Lead over the least loaded worker, in connections, from which a worker hands over new ones; 1/16 of that worker's
+/// count is added. Short connections rarely reach it.
 const SLACK: u64 = 4;
 
 /// An accepted connection on its way to another worker.

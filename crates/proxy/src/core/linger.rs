@@ -78,7 +78,7 @@ pub async fn delivered(transport: &Transport) {
 }
 
 /// Closes this side's half of the connection and waits until the peer closes its own. Bytes that arrive until then are
-/// discarded, without copying if the kernel can. `is_gone` is true once the listener has left the plan.
+/// discarded without copying them. `is_gone` is true once the listener has left the plan.
 pub async fn linger(
     transport: &Transport,
     timer: &Timer,
