@@ -63,7 +63,7 @@ pub enum Fault {
     NotHttp2,
     /// The endpoint sent a malformed response.
     Response(Reject),
-    /// The endpoint sent bytes on a kept connection that answer no request.
+    /// The endpoint sent bytes on an idle connection that answer no request.
     Stray,
     /// A tunnel ended otherwise than by both sides closing, through this cause.
     Tunnel(Cause),

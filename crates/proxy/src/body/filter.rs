@@ -33,6 +33,6 @@ pub trait BodyFilter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     Whole,
-    /// Input is left because `to` is full.
+    /// Output is left because `to` is full: `end` is called again.
     More,
 }

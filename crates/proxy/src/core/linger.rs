@@ -18,8 +18,9 @@ pub const LINGER: Duration = Duration::from_secs(2);
 /// Limits on lingering until the client closes.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
+    /// Longest time of lingering.
     pub time: Duration,
-    /// Longest time without a byte.
+    /// Longest time without a byte from the client.
     pub silence: Duration,
     /// Bytes that are discarded at most.
     bytes: u64,

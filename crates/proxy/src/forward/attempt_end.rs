@@ -24,7 +24,7 @@ pub struct Failed {
     pub failure: Option<Failure>,
     /// True if the endpoint has not processed the request.
     pub is_unprocessed: bool,
-    /// Response for the client if there is no retry; `None` if the client is gone.
+    /// Response for the client if there is no retry; `None` if the client is gone, or if a response had begun.
     pub reply: Option<Response>,
 }
 

@@ -21,7 +21,7 @@ pub struct Compiled {
     pub tcp: Option<TlsRoutes>,
     /// TLS with clients; `None` for plain listeners.
     pub tls: Option<ListenerTls>,
-    /// Answers for authorities, if they may ask by requests.
+    /// Answers to ACME challenges; `None` unless the plan uses HTTP-01.
     pub challenges: Option<Arc<Challenges>>,
     /// Limits of a request's head.
     pub limits: Limits,
@@ -35,7 +35,7 @@ pub struct Compiled {
 pub struct Prepared<'p> {
     /// TLS with clients, by listener.
     pub tls: &'p HashMap<Arc<str>, ListenerTls>,
-    /// Answers for authorities, if they may ask by requests.
+    /// Answers to ACME challenges; `None` unless the plan uses HTTP-01.
     pub challenges: Option<Arc<Challenges>>,
     /// Error pages of all listeners and routes.
     pub error_pages: Arc<ErrorPages>,

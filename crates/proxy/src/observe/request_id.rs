@@ -132,7 +132,7 @@ mod tests {
         assert!(made.iter().all(|id| text(id).len() == DIGITS && text(id) == id.to_string()));
         let RequestIds { origin, .. } = ids;
         assert_ne!(origin, others.origin);
-        // Neighbours differ in about half of 64 bits: in fewer than 12 or more than 52 once in a million.
+        // Neighbours differ in about half of 64 bits: outside of 9..56 with a probability of 6e-10 per pair.
         let numbers: Vec<u64> =
             made[..1000].iter().map(|id| if let RequestId::Made { number, .. } = id { *number } else { 0 }).collect();
         assert!(numbers.windows(2).all(|pair| (9..56).contains(&(pair[0] ^ pair[1]).count_ones())));

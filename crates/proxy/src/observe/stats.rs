@@ -143,7 +143,7 @@ pub struct ListenerStats {
     pub rejected: [Counter; REJECTED.len()],
     /// Connections that got their last response and are drained until their clients close.
     pub lingering: Counter,
-    /// Lingering connections whose clients did not close in time.
+    /// Lingering connections closed by this side: their clients did not close in time, or sent too much.
     pub linger_cut: Counter,
     /// Requests refused as malformed.
     pub malformed: Counter,
@@ -174,9 +174,9 @@ pub struct ListenerStats {
 /// Statistics of a listener's HTTP/2 connections.
 #[derive(Debug, Default)]
 pub struct Http2Stats {
-    /// Number of open connections.
+    /// Connections accepted so far.
     pub connections: Counter,
-    /// Number of requests on them.
+    /// Number of requests received over HTTP/2.
     pub streams: Counter,
     /// Streams reset by clients, by error code.
     pub resets_received: ByCode,
@@ -322,7 +322,7 @@ impl PoolStats {
         }
     }
 
-    /// Records the times of a request or a session that is over.
+    /// Records the times of a finished request or session.
     #[inline]
     pub fn record(&self, timing: &Timing) {
         self.duration.record(timing.total_ns);
@@ -365,6 +365,7 @@ pub struct EndpointStats {
 pub struct EndpointHttp2Stats {
     /// Number of open connections.
     pub connections: Counter,
+    /// Number of requests in flight over HTTP/2.
     pub streams: Counter,
     /// Streams reset by the endpoint, by error code ([`CODES`]).
     pub resets: [Counter; CODES.len()],

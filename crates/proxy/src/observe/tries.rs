@@ -57,7 +57,7 @@ pub struct Try {
     pub at_ns: u64,
     /// Duration of the try, in nanoseconds.
     pub took_ns: u64,
-    /// `answered`, or how it failed.
+    /// `answered`, or the failure in a word or two.
     pub end: Cow<'static, str>,
 }
 

@@ -45,7 +45,7 @@ pub enum Unwanted {
 
 impl<Q> Default for Outstanding<Q> {
     fn default() -> Outstanding<Q> {
-        // A nonce of 0 has a probability of 2^-54 in place 0, and then no question waits there.
+        // A placeholder: only a nonce of 0 would match it, in place 0, which gets a real nonce with the first question.
         let places = (0..PLACES).map(|_| Entry { nonce: 0, state: State::Late });
         Outstanding { places: places.collect(), asked: 0, decided: 0, random: RandomState::new() }
     }

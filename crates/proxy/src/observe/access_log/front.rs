@@ -11,7 +11,7 @@ pub struct Front {
     text: [u8; LEN],
     /// Seconds since 1970, as in the text.
     second: u64,
-    /// The first half of the id in the text.
+    /// The random half of the id, as in the text.
     origin: u64,
 }
 

@@ -31,7 +31,7 @@ pub(super) enum Kept {
     Trace,
     Agent,
     Referer,
-    /// First of the chosen request fields.
+    /// First of the configured request fields.
     Fields,
 }
 

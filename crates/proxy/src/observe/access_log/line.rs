@@ -19,7 +19,7 @@ pub struct Line<'a> {
     pub client: &'a [u8],
     /// The client's port; 0 if only a proxy knows it.
     pub client_port: u16,
-    /// The address that connected, if it is not the client's.
+    /// Address of the peer, if it is not the client but a proxy.
     pub peer: Option<&'a [u8]>,
     /// Names of the listener and the route.
     pub taken: &'a Names,

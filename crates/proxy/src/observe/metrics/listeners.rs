@@ -216,7 +216,7 @@ impl Shown<'_> {
         Ok(())
     }
 
-    /// Writes a counter for each listener and each value of a label; without a name there is no label.
+    /// Writes a counter for each listener and each value of a label; an empty name means no label.
     pub(super) fn by_listener(
         &self,
         encoder: &mut DescriptorEncoder<'_>,

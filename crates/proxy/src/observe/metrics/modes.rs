@@ -1,4 +1,4 @@
-//! Modes of metrics: listeners and pools have only the metrics that their mode can count.
+//! Selection of metrics by mode: listeners and pools have only those that their mode can count.
 
 use super::Shown;
 use evenkeel_config::plan::{Listener, Mode, Pool};

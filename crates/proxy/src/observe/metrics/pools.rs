@@ -63,7 +63,7 @@ impl Shown<'_> {
         self.by_pool(encoder, ("evenkeel_no_pick", help), forwards, ("reason", &NO_PICK_LABELS), |p, i| &p.no_pick[i])
     }
 
-    /// Writes a counter for each matching pool and each value of a label; without a name there is no label.
+    /// Writes a counter for each matching pool and each value of a label; an empty name means no label.
     pub(super) fn by_pool(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
