@@ -1,18 +1,17 @@
-//! evenkeel's proxying planes: HTTP, TCP, UDP. The folders have an order: each uses only
-//! those below it.
+//! evenkeel's proxying planes: HTTP, TCP and UDP. The modules are layered: each uses only those below it.
 //!
-//! 1. [`plan`]: a plan, the first or the next one, is prepared by the [`Proxy`] and applied to every worker in one go.
-//! 2. [`serve`]: the client's side of a connection, request after request; [`tcp`]: sessions whose bytes are not read; [`udp`]: flows
-//!    of datagrams.
-//! 3. [`forward`]: a request's way to an endpoint and back; [`pipeline`]: what is decided before, and the door of responses; [`record`]: how it went.
-//! 4. [`listener`]: by which rules clients are served that come in here, and who they are; [`filters`]: what requests and responses
+//! 1. [`plan`]: the [`Proxy`] prepares a plan, the first or the next one, and applies it to all workers at once.
+//! 2. [`serve`]: client connections with HTTP; [`tcp`]: sessions relayed as bytes; [`udp`]: flows of datagrams.
+//! 3. [`forward`]: forwarding of a request to an endpoint, and of its response; [`pipeline`]: the decisions before that,
+//!    and the last step of every response; [`record`]: progress and result of a request.
+//! 4. [`listener`]: listeners with their rules, routes, TLS and clients; [`filters`]: steps that requests and responses
 //!    pass.
-//! 5. [`load`]: how busy endpoints are, as they say, and what this process says of itself.
-//! 6. [`upstream`]: one pool as one worker sees it: a place at an endpoint, and a connection there.
-//! 7. [`http2`]: how a connection of HTTP/2 runs, on either side; [`body`]: what passes between both sides of a request.
-//! 8. [`core`]: what serving needs of its thread.
+//! 5. [`load`]: load reports of endpoints, and those of this process.
+//! 6. [`upstream`]: a pool on one worker: picks of endpoints, and connections to them.
+//! 7. [`http2`]: HTTP/2 connections, on either side; [`body`]: the interface between both sides of a request.
+//! 8. [`core`]: state of a worker that does not depend on the plan.
 //! 9. [`observe`]: counters, metrics, the access log.
-//! 10. [`peer`]: who the client is, and what it may use up.
+//! 10. [`peer`]: identity and limits of clients.
 
 mod body;
 mod core;

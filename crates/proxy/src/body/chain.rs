@@ -1,5 +1,5 @@
-//! The filters that one body passes, one after the other. At most a buffer waits before each of them, however much a filter makes of
-//! what it gets: what is not taken out of the chain keeps its sender from sending more.
+//! Chain of the filters of one body. At most one buffer waits in front of each filter, even if a filter multiplies its
+//! input: the sender is held back until the output was taken.
 
 use super::filter::{BodyFilter, Ended};
 use crate::body::fault::Unfit;
@@ -7,10 +7,10 @@ use crate::body::part::Part;
 use evenkeel_net::buffer::Buf;
 use evenkeel_wire::head::Table;
 
-/// The fault of a filter that takes nothing and gives nothing: it would be asked forever.
+/// Error for a filter that consumes nothing and produces nothing, as it would be called forever.
 const STUCK: Unfit = Unfit { status: 500, why: "a filter took nothing of the body" };
 
-/// The filters of one body. Parts are put in at the front, and taken out behind the last filter.
+/// Filters of one body. Parts are pushed at the front and pulled behind the last filter.
 pub struct BodyChain {
     links: Box<[Link]>,
     is_done: bool,
@@ -21,36 +21,36 @@ struct Link {
     waiting: Buf,
     /// The trailers, once the end of the body waits behind the data.
     end: Option<Table>,
-    /// True once the filter has said all.
+    /// True once the filter's `end` has returned [`Ended::Whole`].
     has_ended: bool,
 }
 
 impl BodyChain {
-    /// A body that passes these filters; `None` if there are none.
+    /// Creates a chain of these filters; `None` if there are none.
     pub fn new(filters: impl Iterator<Item = Box<dyn BodyFilter>>) -> Option<Box<BodyChain>> {
         let links: Box<[Link]> =
             filters.map(|filter| Link { filter, waiting: Buf::none(), end: None, has_ended: false }).collect();
         (!links.is_empty()).then(|| Box::new(BodyChain { links, is_done: false }))
     }
 
-    /// True if as many bytes go out as go in.
+    /// True if no filter changes the length of the body.
     pub fn keeps_length(&self) -> bool {
         self.links.iter().all(|link| link.filter.keeps_length())
     }
 
-    /// True if its end was taken out.
+    /// True once the end of the body was pulled.
     pub fn is_done(&self) -> bool {
         self.is_done
     }
 
-    /// Puts in a part. Data needs room: there is some whenever nothing is left to be taken out. The end needs none.
+    /// Pushes a part. Data may only be pushed after [`pull`](Self::pull) returned `None`; the end at any time.
     pub fn push(&mut self, part: Part) {
         if let [first, ..] = &mut *self.links {
             first.push(part);
         }
     }
 
-    /// Takes out the next part; `None` if more has to be put in first. Trailers are the end, too.
+    /// Pulls the next part; `None` if more has to be pushed first. Trailers are an end too.
     ///
     /// # Errors
     /// The body does not pass.
@@ -60,7 +60,7 @@ impl BodyChain {
         Ok(part)
     }
 
-    /// Passes a whole body.
+    /// Passes a complete body through the chain.
     ///
     /// # Errors
     /// The body does not pass.
@@ -70,7 +70,7 @@ impl BodyChain {
         while !self.is_done {
             match self.pull()? {
                 Some(Part::Data(buf)) => passed.extend_from_slice(buf.filled()),
-                // Its length is stated, so that no trailers can follow.
+                // The body is sent with its length, so trailers are dropped.
                 Some(_) => {}
                 None => self.push(pieces.next().map_or(Part::End, |piece| Part::Data(Buf::holding(piece)))),
             }
@@ -79,7 +79,7 @@ impl BodyChain {
     }
 }
 
-/// Takes the next part out behind the last of these filters.
+/// Pulls the next part behind the last of these filters.
 fn pull(links: &mut [Link]) -> Result<Option<Part>, Unfit> {
     let Some((link, before)) = links.split_last_mut() else { return Ok(None) };
     loop {
@@ -102,7 +102,7 @@ impl Link {
         }
     }
 
-    /// Passes what waits through the filter; `None` if that yields nothing.
+    /// Passes the waiting data, then the end, through the filter; `None` if that yields nothing.
     fn pull(&mut self) -> Result<Option<Part>, Unfit> {
         if self.waiting.is_empty() && self.end.is_none() {
             return Ok(None);
@@ -138,7 +138,7 @@ mod tests {
 
     const LOUD: Unfit = Unfit { status: 422, why: "loud" };
 
-    /// Sends each byte so many times, and behind them the number of those that came.
+    /// Repeats each byte `times` times, and appends the number of bytes received.
     struct Repeat {
         times: usize,
         came: usize,

@@ -1,4 +1,4 @@
-//! The client's side of a request: its deadline, its end, and the parts that it sends and takes.
+//! The client's side of a request: its deadline, its end, and the parts that it sends and receives.
 
 use crate::body::fault::Fault;
 use crate::body::part::Part;
@@ -12,51 +12,52 @@ use evenkeel_wire::http1::response::{RequestContext, Towards};
 use std::cell::Cell;
 use std::task::{Context, Poll};
 
-/// Client side of a request: its body, and the way of its response.
+/// Client side of a request: source of its body, and sink of its response.
 pub trait Downstream {
-    /// The request as a side that sends and takes parts.
+    /// The client's side while it sends and receives parts.
     type Parts<'p>: ClientParts
     where
         Self: 'p;
 
-    /// The request's one deadline, whatever it waits for: two requests of a connection have two.
+    /// Timer of the request, shared by all that it waits for. Concurrent requests of a connection have separate ones.
     fn timer(&self) -> &Timer;
 
-    /// Ready once the client can neither send nor take anything more. A client that only says that it sends no more may
-    /// still wait for its answer.
+    /// Ready once the client can neither send nor receive. A client that has only ended its sending half may still wait
+    /// for its response.
     fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// The connection, where it speaks HTTP/1 and the request has it to itself: then bytes can pass as they are.
+    /// The connection, if it is HTTP/1 and used by this request alone: then bytes can pass as they are.
     fn connection(&self) -> Option<&Transport> {
         None
     }
 
-    /// Begins to send and take parts. `body`: the rest of the request's body, of which `came` has arrived, perhaps with bytes
-    /// behind it.
+    /// Begins to relay in parts. `body` is the framing of the rest of the request body; `came` holds its bytes that
+    /// have arrived, possibly followed by bytes of the next request.
     fn parts<'p>(&'p self, flow: Flow<'p>, body: Body, came: Buf) -> Self::Parts<'p>;
 }
 
 /// The client's side of a request in parts.
 pub trait ClientParts {
-    /// The next part of the request's body; nothing is asked for behind its end. A part that is not taken keeps the client
-    /// from sending more than it may.
+    /// Takes the next part of the request body; must not be called after the end. Parts that are not taken hold the
+    /// client back.
     ///
     /// # Errors
     /// The client has left, or broke the framing of its body.
     fn poll_part(&self, cx: &mut Context<'_>) -> Poll<Result<Part, Fault>>;
 
-    /// Waits until the client takes another part of the response.
+    /// Waits until the client has room for another part of the response.
     ///
     /// # Errors
     /// The client has left.
     fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>>;
 
-    /// True if the client does not take what was sent last: what is read now would only be held beside it.
+    /// True if the client has not taken the last part: data read now would only add to the memory held.
     fn is_held_back(&self) -> bool {
         false
     }
 
-    /// Ready when nothing that was sent is held back on this side. Where many share a connection, that sends by itself.
+    /// Ready once nothing sent is held back on this side. Immediately ready where streams share a connection, which
+    /// flushes by itself.
     ///
     /// # Errors
     /// The client has left.
@@ -64,14 +65,14 @@ pub trait ClientParts {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends the head of a response; any number of interim ones (1xx) go before the final one. `ends`: nothing follows. Returns
-    /// the status that the client reads: protocols begin a tunnel with different ones.
+    /// Sends a response head; interim ones (1xx) may precede the final one. `ends`: neither body nor trailers follow.
+    /// Returns the status that the client sees: for tunnels it depends on the protocol (101 or 200).
     fn send_head(&self, status: u16, fields: Table, ends: bool) -> u16;
 
-    /// Sends a part of the response's body; there must be room for data.
+    /// Sends a part of the response body. Data needs room: see [`poll_room`](Self::poll_room).
     fn send(&self, part: Part);
 
-    /// The request has ended, and the parts that follow are those of a tunnel.
+    /// Begins a tunnel: the request has ended, and further parts belong to the tunnel.
     fn begin_tunnel(&self) {}
 
     /// Returns the unread rest of the connection, if it can carry requests after this one.
@@ -113,37 +114,37 @@ impl<P: ClientParts> ClientParts for &P {
     }
 }
 
-/// A request's connection when the request is over.
+/// State of a connection after a request.
 pub struct Rest {
     /// Framing state of the rest of the request's body.
     pub body: Body,
-    /// Bytes that have come and were not used.
+    /// Bytes that have arrived and were not used.
     pub behind: Buf,
     /// True if the connection can carry another request.
     pub keep_alive: bool,
 }
 
-/// The request, as far as the client's side has to know it.
+/// State of the request that the client's side needs.
 #[derive(Clone, Copy)]
 pub struct Flow<'p> {
     pub core: &'p Core,
     pub towards: Towards,
     pub asked: RequestContext,
-    /// True while more of the request's body is to come from the client.
+    /// True while more of the request body is to arrive.
     pub body_due: &'p Cell<bool>,
-    /// True once the listener has left.
+    /// True once the listener has left the plan.
     pub gone: &'p Cell<bool>,
-    /// Bytes from the client, without those of parts.
+    /// Bytes received from the client. The relay adds those of parts.
     pub bytes_in: &'p Cell<u64>,
 }
 
 impl Flow<'_> {
-    /// True if the client's connection is to end after the request.
+    /// True if the connection must close after the request.
     pub fn is_ending(&self) -> bool {
         self.core.command.get() != Command::Run || self.gone.get()
     }
 
-    /// Counts bytes from the client that belong to no part.
+    /// Counts bytes from the client that are in no part: framing.
     pub fn count_in(&self, n: usize) {
         self.bytes_in.set(self.bytes_in.get() + n as u64);
     }

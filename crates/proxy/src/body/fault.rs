@@ -17,7 +17,7 @@ fn code_name(code: u32) -> String {
     known.get(code as usize).map_or_else(|| format!("code {code}"), |name| name.to_ascii_uppercase())
 }
 
-/// The status of a call whose stream was reset with this code (doc/PROTOCOL-HTTP2.md of gRPC, "Errors").
+/// The gRPC status of a call whose stream was reset with this code (gRPC's doc/PROTOCOL-HTTP2.md, "Errors").
 fn of_reset(code: u32) -> Status {
     let is = |known: ErrorCode| code == known as u32;
     match code {
@@ -29,66 +29,66 @@ fn of_reset(code: u32) -> Status {
     }
 }
 
-/// A body that a filter does not let pass.
+/// Rejection of a body by a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfit {
-    /// The status of the answer to its request, if no response has begun.
+    /// Status of the response to the client, if none has begun.
     pub status: u16,
-    /// The reason, in a few words.
+    /// Reason in a few words, for the response and the log.
     pub why: &'static str,
 }
 
-/// Reason that a request ended early, once it was sent to an endpoint.
+/// Reason for the early end of a request, once it was assigned to an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The endpoint closed or reset the connection before the first byte of a response.
     NoResponse,
-    /// The endpoint ended TLS with this alert before the first byte of a response: with TLS 1.3 it says so behind the handshake
-    /// if it does not like the certificate that it was shown.
+    /// The endpoint ended TLS with this alert before the first byte of a response. With TLS 1.3, a rejected client
+    /// certificate shows only after the handshake.
     Alerted(u8),
     /// The endpoint closed or reset the connection within a response.
     CutShort,
-    /// The endpoint's connection ended before it looked at the request.
+    /// The endpoint's connection ended before it processed the request (GOAWAY with a lower stream id).
     Unseen,
-    /// The endpoint refused the stream of the request before it looked at it.
+    /// The endpoint refused the request's stream without processing it (REFUSED_STREAM).
     Declined {
-        /// True if the endpoint works on other requests, so that it only has no room for more.
+        /// True if the endpoint works on other requests: it is then only at a limit.
         is_running: bool,
     },
     /// The endpoint reset the stream of the request, with this code.
     StreamReset(u32),
-    /// The endpoint broke a rule of HTTP/2 on the stream of the request, so that this side has reset it.
+    /// The endpoint violated HTTP/2 on the request's stream, so this side reset it.
     Broken,
-    /// The endpoint was to speak HTTP/2, and does not.
+    /// The endpoint does not speak HTTP/2, which the pool requires.
     NotHttp2,
-    /// The endpoint broke the rules.
+    /// The endpoint sent a malformed response.
     Response(Reject),
-    /// The endpoint sent bytes on a kept connection that answer no request.
+    /// The endpoint sent bytes on an idle connection that answer no request.
     Stray,
-    /// A tunnel ended in another way than by the ends of both sides, for this cause.
+    /// A tunnel ended otherwise than by both sides closing, through this cause.
     Tunnel(Cause),
-    /// The client broke the rules within its body.
+    /// The client's body was malformed.
     Request(Reject),
-    /// A filter does not let a body pass.
+    /// A filter rejected a body.
     Unfit(Unfit),
     /// The client closed or reset its connection.
     ClientGone,
-    /// The endpoint did not send or take what was due in time.
+    /// The endpoint did not send or receive in time.
     TimedOut(Due),
-    /// Neither side sent anything for `timeouts.idle`, and either could have.
+    /// Neither side sent anything for `timeouts.idle`, though both could.
     Idle,
-    /// The deadline that the client of a gRPC call has set for it has passed.
+    /// The deadline that the client of a gRPC call had set (`grpc-timeout`) passed.
     CallExpired,
     /// The client did not send or read in time.
     ClientSlow,
-    /// Another endpoint, asked as well, was faster.
+    /// The other copy of a hedged request was answered first.
     Overtaken,
-    /// The endpoint answered with a status that is tried again.
+    /// The endpoint's response was discarded for a retry.
     Refused {
         status: u16,
-        /// gRPC status in the response, for calls that may be retried.
+        /// gRPC status of the response, for gRPC calls.
         grpc: Option<Status>,
-        /// Its outcome for the balancer.
+        /// Outcome for the balancer.
         outcome: Outcome,
         /// True if the connection can carry another request.
         reusable: bool,
@@ -97,14 +97,14 @@ pub enum Fault {
     },
 }
 
-/// The time within which an endpoint was to do something.
+/// Timeout that an endpoint exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// The time to the head of the response.
+    /// `timeouts.response`: time to the response head.
     Response,
-    /// The time between two pieces of the response.
+    /// `timeouts.idle`: time between two pieces of the response.
     Idle,
-    /// The time of the whole request.
+    /// `timeouts.request`: time of the whole request.
     Request,
 }
 
@@ -121,7 +121,7 @@ impl From<Unfit> for Response {
 }
 
 impl Fault {
-    /// The connection to an endpoint has ended before the first byte of a response.
+    /// Returns the fault for a connection that ended before the first byte of a response.
     #[cold]
     pub fn no_response(upstream: &Transport) -> Fault {
         upstream.as_tls().and_then(TlsStream::alert).map_or(Fault::NoResponse, Fault::Alerted)
@@ -160,7 +160,7 @@ impl Fault {
             Fault::Declined { .. } => Some(ErrorKind::Refused),
             Fault::Response(_) | Fault::Broken | Fault::Stray | Fault::NotHttp2 => Some(ErrorKind::Protocol),
             Fault::TimedOut(_) => Some(ErrorKind::Timeout),
-            // An endpoint that closes a connection in good order has done nothing wrong, and a client may set any deadline.
+            // Closing a connection gracefully is not an error, and a client may set any deadline.
             Fault::Unseen
             | Fault::Idle
             | Fault::CallExpired
@@ -178,9 +178,9 @@ impl Fault {
     pub fn outcome(self) -> Outcome {
         match (self, self.error_kind()) {
             (Fault::Refused { outcome, .. }, _) => outcome,
-            // A limit of the endpoint's own is not a failure.
+            // Being at its own limit is not a failure of the endpoint.
             (Fault::Declined { is_running: true }, _) => Outcome::Cancelled,
-            // Its request was answered long before.
+            // The request of a tunnel was answered before.
             (Fault::Tunnel(_), _) => Outcome::Success,
             (_, Some(_)) => Outcome::failed(FailureKind::Gateway),
             (_, None) => Outcome::Cancelled,
@@ -190,9 +190,9 @@ impl Fault {
     /// Failure as retry rules classify it; `None` for faults that no retry can fix.
     pub fn failure(self) -> Option<Failure> {
         match self {
-            // Nothing of a head was passed on, so a part of one is as good as none.
+            // No part of the head was forwarded, so a truncated head counts as none.
             Fault::NoResponse | Fault::Alerted(_) | Fault::CutShort | Fault::StreamReset(_) => Some(Failure::Reset),
-            // As if nothing had left (RFC 9113 section 8.7).
+            // The request was not processed and is safe to send again (RFC 9113 section 8.7).
             Fault::Unseen | Fault::Declined { .. } => Some(Failure::Connect),
             Fault::TimedOut(_) => Some(Failure::Timeout),
             Fault::Refused { grpc: Some(status), .. } => Some(Failure::Grpc(status.code())),
@@ -212,12 +212,12 @@ impl Fault {
         }
     }
 
-    /// True if the endpoint had the request and has done nothing for it.
+    /// True if the endpoint has not processed the request (RFC 9113 section 8.7).
     pub fn is_unprocessed(self) -> bool {
         matches!(self, Fault::Unseen | Fault::Declined { .. })
     }
 
-    /// The status of a gRPC call whose response had begun; `None` where its client takes none.
+    /// gRPC status for the client if the response had begun; `None` if the client gets none.
     pub fn call_status(self) -> Option<Status> {
         match self {
             Fault::TimedOut(Due::Request) | Fault::CallExpired => Some(Status::DeadlineExceeded),
@@ -238,7 +238,7 @@ impl Fault {
         }
     }
 
-    /// The status of the endpoint's response, 0 if there was none.
+    /// Status of the discarded response; 0 for all other faults.
     pub fn status(self) -> u16 {
         if let Fault::Refused { status, .. } = self { status } else { 0 }
     }
@@ -248,7 +248,8 @@ impl Fault {
         matches!(self.cause(), Cause::Endpoint | Cause::EndpointSlow)
     }
 
-    /// Status and text if the response has begun: for the log, and for the client of a gRPC call.
+    /// Status and text if the response had begun: for the log, and for the client of a gRPC call. `None` if there is
+    /// nothing to say.
     pub fn reply_within(self) -> Option<(u16, String)> {
         match self {
             Fault::CutShort => Some((502, "closed the connection in the middle of its response".into())),
@@ -262,7 +263,7 @@ impl Fault {
         }
     }
 
-    /// Status and text for the client, if no response has begun; `None`: it is gone.
+    /// Status and text for the client if no response has begun; `None` if the client gets none.
     pub fn reply(self) -> Option<(u16, String)> {
         match self {
             Fault::NoResponse => Some((502, "closed the connection without a response".into())),

@@ -1,4 +1,4 @@
-//! A filter of bodies: a step that the content of a request or of a response passes, piece by piece.
+//! Body filters: steps that the content of a request or a response passes, piece by piece.
 
 use crate::body::fault::Unfit;
 use evenkeel_net::buffer::Buf;
@@ -11,8 +11,9 @@ pub trait BodyFilter {
         false
     }
 
-    /// Takes bytes from the front of `from` and writes the bytes to forward instead into `to`, which is empty: as many as fit, or none
-    /// yet. Bytes left in `from` are passed again at the next call.
+    /// Consumes bytes from the front of `from` and writes the bytes to forward instead into `to`, which is empty: as
+    /// many as fit, or none yet. Bytes left in `from` are passed again at the next call. A call must consume or write
+    /// at least one byte.
     ///
     /// # Errors
     /// The body does not pass.
@@ -32,6 +33,6 @@ pub trait BodyFilter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     Whole,
-    /// Input is left because `to` is full.
+    /// Output is left because `to` is full: `end` is called again.
     More,
 }

@@ -1,4 +1,5 @@
-//! Framing of HTTP/1 for a side that passes parts: a [`Reader`] takes parts out of what comes, a [`Writer`] frames those that go.
+//! HTTP/1 framing for a side that relays parts: a [`Reader`] extracts parts from received bytes, a [`Writer`] frames
+//! parts to send.
 
 use crate::body::part::Part;
 use evenkeel_net::buffer::{Buf, CAPACITY};
@@ -10,36 +11,36 @@ use std::collections::VecDeque;
 use std::io;
 use std::task::{Context, Poll, ready};
 
-/// Bytes without data that may wait to be written before more is asked for: heads.
+/// Unwritten bytes without data (heads, chunk framing) up to which there is still room for data.
 const UNWRITTEN_MAX: usize = 4 * 1024;
 
-/// Parts out of the bytes of a connection.
+/// Extracts the parts of a message from a connection's bytes.
 pub struct Reader {
     /// Framing state of the rest of the body.
     pub body: Body,
     /// Bytes received and not yet parsed.
     pub came: Buf,
-    /// Parsed content, not yet taken.
+    /// Parsed content, not taken yet.
     content: Buf,
 }
 
-/// The fault of a body that does not continue.
+/// Reason why a body does not continue.
 pub enum Unread {
-    /// The sender has closed or reset the connection.
+    /// The sender closed or reset the connection.
     Closed,
     /// The framing is malformed.
     Malformed(Reject),
 }
 
 impl Reader {
-    /// A body of which `came` has arrived, perhaps with bytes behind it.
+    /// Creates a reader. `came` holds the bytes of the body that have arrived, possibly with bytes behind it.
     pub fn new(body: Body, came: Buf) -> Reader {
         let mut reader = Reader { body: Body::EMPTY, came, content: Buf::none() };
         reader.begin(body);
         reader
     }
 
-    /// Begins the body of another message, behind what was taken.
+    /// Begins the body of the next message on the connection.
     pub fn begin(&mut self, mut body: Body) {
         if let Body::Chunked(chunked) = &mut body {
             chunked.hold_trailers();
@@ -47,7 +48,7 @@ impl Reader {
         self.body = body;
     }
 
-    /// Takes what has come of the body out of its framing. Returns the number of bytes that were framing.
+    /// Parses the received bytes of the body. Returns how many of them were framing.
     ///
     /// # Errors
     /// The framing is malformed.
@@ -61,13 +62,13 @@ impl Reader {
         Ok(taken.used - taken.kept)
     }
 
-    /// True if all content was taken: nothing more has to be read.
+    /// True if all content was taken, and no more has to be read.
     pub fn is_done(&self) -> bool {
         self.content.is_empty() && self.body.is_done()
     }
 
-    /// The next part, read from `from` where nothing is here; nothing is asked for behind the end. `on_framing` gets the
-    /// number of bytes that were framing.
+    /// Takes the next part, reading from `from` if none is here; must not be called after the end. `on_framing` is
+    /// called with the number of bytes that were framing.
     ///
     /// # Errors
     /// The body does not continue.
@@ -85,7 +86,7 @@ impl Reader {
                 return Poll::Ready(Ok(self.end()));
             }
             if self.came.is_empty() {
-                // None is held while waiting.
+                // No buffer is held while waiting.
                 self.came = Buf::none();
                 let (n, buf) = ready!(from.poll_read_into(cx, Buf::take)).map_err(|_| Unread::Closed)?;
                 if n == 0 {
@@ -103,7 +104,7 @@ impl Reader {
         if table.is_empty() { Part::End } else { Part::Trailers(table) }
     }
 
-    /// Discards what has come of the body, whose content is not needed. True if that was all of it and nothing is behind it.
+    /// Discards the received content of the body. Returns true if that was all of it and no bytes are behind it.
     pub fn discard(&mut self) -> bool {
         let is_sound = self.body.is_done() || self.take().is_ok();
         self.content = Buf::none();
@@ -111,7 +112,7 @@ impl Reader {
     }
 }
 
-/// The fields of trailers that may be forwarded. `lines`: each with its end, up to an empty one.
+/// Returns those of the trailer fields that may be forwarded. `lines` end in CRLF each; the last one is empty.
 pub fn trailing(lines: &[u8]) -> Table {
     let mut all = Table::default();
     all.push_lines(lines);
@@ -120,36 +121,36 @@ pub fn trailing(lines: &[u8]) -> Table {
     table
 }
 
-/// Sign by which a reader finds the end of a body.
+/// Way in which the end of a body is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// The length is in the head.
+    /// Length stated in the head.
     Stated,
-    /// Ended by the last chunk, with trailers.
+    /// Chunks; the last one ends the body and may have trailers.
     Chunks,
-    /// The end of the connection.
+    /// End of the connection, which carries nothing afterwards.
     Close,
-    /// The end of one direction: the other may continue.
+    /// End of one direction of the connection; the other may continue.
     Tunnel,
 }
 
-/// Parts that become bytes of a connection.
+/// Frames parts and writes them to a connection.
 pub struct Writer {
     framing: Framing,
-    /// Framing that goes before the next data.
+    /// Heads and framing to be written before the next data.
     front: Vec<u8>,
     queue: VecDeque<Buf>,
-    /// True if the end was sent and only the connection shows it.
+    /// True if the end was sent, and remains to be shown by closing.
     ends: bool,
 }
 
 impl Writer {
-    /// A message whose head was written, or comes.
+    /// Creates a writer of a message whose head was written or is pushed next.
     pub fn new(framing: Framing) -> Writer {
         Writer { framing, front: Vec::new(), queue: VecDeque::new(), ends: false }
     }
 
-    /// Begins a body with this framing. Where only the connection shows its end, a cut must not look like one.
+    /// Begins a body with this framing. Where only the connection shows the end, a truncated body must end in a reset.
     pub fn begin(&mut self, framing: Framing, to: &Transport) {
         self.framing = framing;
         if matches!(framing, Framing::Close | Framing::Tunnel) {
@@ -157,12 +158,12 @@ impl Writer {
         }
     }
 
-    /// Adds bytes that are no data: a head, or framing.
+    /// Adds bytes other than data: a head, or framing.
     pub fn push(&mut self, bytes: &[u8]) {
         self.front.extend_from_slice(bytes);
     }
 
-    /// Adds a part. `takes_trailers`: the receiver has a use for trailers.
+    /// Adds a part. `takes_trailers` is true if the receiver accepts trailers; otherwise their fields are dropped.
     pub fn send(&mut self, part: Part, takes_trailers: bool) {
         match (part, self.framing) {
             (Part::Data(buf), framing) => self.send_data(buf, framing == Framing::Chunks),
@@ -172,17 +173,17 @@ impl Writer {
                     [name, b": ", value, b"\r\n"].into_iter().for_each(|bytes| self.push(bytes));
                 }
                 self.push(b"\r\n");
-                // The end was just stated.
+                // The end is complete: a following `Part::End` adds nothing.
                 self.framing = Framing::Stated;
             }
-            // Only chunks have a place for them.
+            // Only chunked bodies can carry trailers.
             (Part::Trailers(_), _) | (Part::End, Framing::Stated) => {}
             (Part::End, Framing::Chunks) => self.push(b"0\r\n\r\n"),
             (Part::End, Framing::Close | Framing::Tunnel) => self.ends = true,
         }
     }
 
-    /// All that was added and not written.
+    /// Returns the bytes that were added and not written.
     pub fn into_bytes(self) -> Vec<u8> {
         let mut bytes: Vec<u8> = self.queue.iter().flat_map(|buf| buf.filled()).copied().collect();
         bytes.extend_from_slice(&self.front);
@@ -204,7 +205,7 @@ impl Writer {
         }
     }
 
-    /// Waits until data has room: there is none behind other data.
+    /// Waits until there is room for data: none while other data waits.
     ///
     /// # Errors
     /// The errors of `send(2)`.

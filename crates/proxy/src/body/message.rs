@@ -1,4 +1,4 @@
-//! The body of a request that goes in parts, as far as it has come.
+//! Body of a request that is sent in parts, as far as it has arrived.
 
 use crate::body::part::Part;
 use evenkeel_net::buffer::{Buf, CAPACITY};
@@ -11,7 +11,7 @@ pub struct Message {
     pub content: Buf,
     /// Part of the body that arrived since and is kept for a retry.
     pub kept: Vec<u8>,
-    /// The fields behind its body, if that has come whole.
+    /// Trailer fields, if the body has arrived completely and has any.
     pub trailers: Option<Table>,
     /// True once the whole body has arrived.
     pub whole: bool,
@@ -25,12 +25,12 @@ impl Message {
         self.whole && self.content_len() == 0 && self.trailers.is_none()
     }
 
-    /// Bytes of its body that have come.
+    /// Bytes of the body that have arrived and are kept.
     pub fn content_len(&self) -> usize {
         self.content.len() + self.kept.len()
     }
 
-    /// Adds a part of it, if there are at most `max` bytes of its body then; whether that is so.
+    /// Keeps `part` for a later attempt. Returns false, keeping nothing, if the body would exceed `max` bytes.
     pub fn keep(&mut self, part: &Part, max: usize) -> bool {
         match part {
             Part::Data(buf) if self.content_len() + buf.len() > max => return false,
@@ -44,7 +44,7 @@ impl Message {
         true
     }
 
-    /// True if all of it leaves with the head: one part of data at most, for which a new stream has room.
+    /// True if the whole body can be sent with the head: at most one part of data, for which a new stream has room.
     pub fn goes_at_once(&self) -> bool {
         let is_one = self.content.is_empty() || self.kept.is_empty();
         self.whole && is_one && self.content_len() <= CAPACITY

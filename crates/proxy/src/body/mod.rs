@@ -1,6 +1,7 @@
-//! Interface between the two sides of a request: a [`message`]'s head and what is kept of it, the [`part`]s of its body, the
-//! [`response`] of this side's own, and the [`fault`] that ended it early. The client's side is a [`downstream`],
-//! the endpoint's an [`upstream`]; those of HTTP/1 share its [`framing`]. On its way a body may pass a [`chain`] of [`filter`]s.
+//! Interface between the two sides of a request: the kept body of a [`message`], the [`part`]s of a body, the proxy's
+//! own [`response`], and the [`fault`] that ends a request early. The client's side implements [`downstream`], the
+//! endpoint's [`upstream`]; for HTTP/1 both share its [`framing`]. On its way a body may pass a [`chain`] of
+//! [`filter`]s.
 
 pub mod chain;
 pub mod downstream;

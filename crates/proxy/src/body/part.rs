@@ -1,17 +1,17 @@
-//! Parts of a message body: data, and possibly trailer fields.
+//! Parts of a message body: data, trailer fields, the end.
 
 use evenkeel_net::buffer::Buf;
 use evenkeel_wire::head::Table;
 
 #[derive(Debug)]
 pub enum Part {
-    /// Some of its bytes, at least one.
+    /// Bytes of the body, at least one.
     Data(Buf),
-    /// Fields behind it; the end follows.
+    /// Trailer fields. No data follows.
     Trailers(Table),
     End,
 }
 
-/// The peer can neither send nor take anything more.
+/// The peer is gone: it can neither send nor receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gone;

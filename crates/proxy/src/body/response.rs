@@ -1,31 +1,31 @@
-//! A response of this side's own: an error, a redirect, a page, the answer to a challenge.
+//! Responses of the proxy itself: errors, redirects, pages, answers to ACME challenges.
 
 use evenkeel_wire::head::Table;
 use evenkeel_wire::http1::Reject;
 
-/// The type of a line of text.
+/// Media type of error responses without a page.
 pub const TEXT: &str = "text/plain; charset=utf-8";
 
-/// A response of this side's own.
+/// A response of the proxy itself.
 #[derive(Debug)]
 pub struct Response {
     /// HTTP status, 200 to 599.
     pub status: u16,
-    /// Fields besides the type and the length of the body.
+    /// Fields other than the type and the length of the body.
     pub fields: Table,
-    /// The body, or what is said in its place.
+    /// The body, or the reason from which it is made.
     pub content: Content,
 }
 
-/// Content of a response of this proxy's own.
+/// Content of a response of the proxy itself.
 #[derive(Debug)]
 pub enum Content {
-    /// The reason why no endpoint answers, for the log. The client sees a page, or a line with as much of the reason as its listener
-    /// gives away.
+    /// Reason why no endpoint answers, for the log. The client gets an error page, or a line with as much of the reason
+    /// as the listener discloses.
     Reason(String),
-    /// The rule that the request breaks: its connection ends behind the response. Else as a reason.
+    /// Rule that the request broke. Handled like `Reason`, but the connection closes after the response.
     Malformed(Reject),
-    /// The answer to a request for this side.
+    /// Response to a request that the proxy itself serves.
     Page {
         /// Value of `Content-Type`.
         media_type: &'static str,
@@ -34,17 +34,17 @@ pub enum Content {
 }
 
 impl Response {
-    /// The response to a request that no endpoint answers.
+    /// Creates the response to a request that no endpoint answers.
     pub fn new(status: u16, why: impl Into<String>) -> Response {
         Response { status, fields: Table::default(), content: Content::Reason(why.into()) }
     }
 
-    /// The answer to a request for this side.
+    /// Creates the 200 response to a request that the proxy itself serves.
     pub fn page(media_type: &'static str, body: Vec<u8>) -> Response {
         Response { status: 200, fields: Table::default(), content: Content::Page { media_type, body } }
     }
 
-    /// The response with one more field.
+    /// Returns the response with one more field.
     pub fn with(mut self, name: &str, value: &str) -> Response {
         self.fields.push(name.as_bytes(), value.as_bytes());
         self
@@ -59,7 +59,7 @@ impl Response {
         }
     }
 
-    /// Seconds after which asking again makes sense, if it states them.
+    /// Seconds in `Retry-After`, if the response has it as a number.
     pub fn retry_after(&self) -> Option<u64> {
         let (_, value) = self.fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(b"retry-after"))?;
         std::str::from_utf8(value).ok()?.parse().ok()

@@ -1,4 +1,4 @@
-//! The endpoint's side of a request in parts: it takes those of the request and sends those of the response.
+//! The endpoint's side of a request in parts: it receives those of the request and sends those of the response.
 
 use crate::body::fault::Fault;
 use crate::body::part::{Gone, Part};
@@ -10,74 +10,76 @@ use std::task::{Context, Poll};
 /// Head of an endpoint's response.
 #[derive(Debug)]
 pub struct Head {
-    /// 100 to 999.
+    /// HTTP status, 100 to 999.
     pub status: u16,
-    /// Its fields, without those of the connection.
+    /// Fields, without those of the connection.
     pub fields: Table,
     pub ends: bool,
-    /// The endpoint closes its connection behind the response.
+    /// True if the endpoint closes its connection after the response.
     pub closes: bool,
 }
 
-/// A connection to an endpoint when its response is over.
+/// State of a connection to an endpoint after a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// The connection can carry another request.
+    /// True if the connection can carry another request.
     pub reusable: bool,
-    /// Seconds for which the endpoint keeps it, if it states them.
+    /// Seconds for which the endpoint keeps the connection, if it states them.
     pub secs: Option<u32>,
 }
 
 /// The endpoint's side of a request.
 pub trait Upstream {
-    /// The connection, where it speaks HTTP/1 and the request has it to itself: the request's first bytes are written there.
+    /// The connection, if it is HTTP/1 and used by this request alone: the request's first bytes are written to it
+    /// directly.
     fn connection(&self) -> Option<&Transport> {
         None
     }
 
-    /// The next head of the response: interim ones, then the final one.
+    /// Takes the next response head: interim ones, then the final one.
     ///
     /// # Errors
-    /// None comes, or it is malformed.
+    /// The response does not arrive, or its head is malformed.
     fn poll_head(&self, cx: &mut Context<'_>) -> Poll<Result<Head, Fault>>;
 
-    /// The next part of the response's body; nothing is asked for behind its end.
+    /// Takes the next part of the response body; must not be called after the end.
     ///
     /// # Errors
     /// The body does not continue, or is malformed.
     fn poll_part(&self, cx: &mut Context<'_>) -> Poll<Result<Part, Fault>>;
 
-    /// True if all data of the response was taken, so that the next part needs no room.
+    /// True if all data of the response was taken, so that the next part is the end and needs no room.
     fn is_done(&self) -> bool {
         false
     }
 
-    /// Waits until the endpoint takes another part of the request.
+    /// Waits until the endpoint has room for another part of the request.
     ///
     /// # Errors
-    /// It takes no more. A response may have come all the same.
+    /// The endpoint accepts no more. It may have sent a response nevertheless.
     fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>>;
 
-    /// Sends a part of the request; there must be room for data.
+    /// Sends a part of the request. Data needs room: see [`poll_room`](Self::poll_room).
     fn send(&self, part: Part);
 
-    /// Ready when nothing that was sent is held back on this side. Where many share a connection, that sends by itself.
+    /// Ready once nothing sent is held back on this side. Immediately ready where streams share a connection, which
+    /// flushes by itself.
     ///
     /// # Errors
-    /// The endpoint takes no more.
+    /// The endpoint accepts no more.
     fn poll_flush(&self, _: &mut Context<'_>) -> Poll<Result<(), Gone>> {
         Poll::Ready(Ok(()))
     }
 
-    /// The request has ended, and the parts that follow are those of a tunnel.
+    /// Begins a tunnel: the request has ended, and further parts belong to the tunnel.
     fn begin_tunnel(&self) {}
 
-    /// The response is over, or what has come of its body is not needed.
+    /// Ends the response, discarding what has arrived of its body, and returns the state of the connection.
     fn kept(&self) -> Kept {
         Kept::default()
     }
 
-    /// The rule that the endpoint broke, if the response ended by that.
+    /// The rule that the endpoint broke, if this ended the response.
     fn broken(&self) -> Option<Malformed> {
         None
     }

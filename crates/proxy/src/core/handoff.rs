@@ -1,5 +1,6 @@
-//! Handoff of new connections between workers. The worker that accepted one serves it, unless it has many more than another: the kernel
-//! spreads clients by a hash, which is even over many short connections but not over some that stay.
+//! Handoff of new connections between workers. The worker that accepted a connection serves it, unless it has many more
+//! than another: the kernel distributes connections by a hash, which is even for many short ones but not for a few
+//! long-lived ones.
 
 use evenkeel_net::counter::Counter;
 use evenkeel_net::total::Total;
@@ -9,24 +10,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tokio::sync::mpsc;
 
-/// Lead over the least loaded worker from which a worker hands over, in connections; a sixteenth of its own is added.
-/// Below that, which short connections rarely leave, each is served where it was accepted.
+/// Lead over the least loaded worker, in connections, from which a worker hands over new ones; 1/16 of that worker's
+/// count is added. Short connections rarely reach it.
 const SLACK: u64 = 4;
 
 /// An accepted connection on its way to another worker.
 pub struct Handoff {
     pub fd: OwnedFd,
     pub peer: SocketAddr,
-    /// The name of its listener.
+    /// Name of the listener that accepted it.
     pub listener: Arc<str>,
-    /// The open connections of that listener: this one is among them.
+    /// Open connections of that listener, including this one.
     pub open: Arc<Total>,
-    /// The generation in which that was accepted: a worker that is behind has to wait for it.
+    /// Generation of the plan in which it was accepted: a worker with an older plan must wait for that one.
     pub generation: u64,
 }
 
 impl Handoff {
-    /// Counts the connection among these from now on, as a listener of the same name may have come since it was accepted.
+    /// Moves the connection to the count `open`: a new listener of the same name may have replaced the one that
+    /// accepted it.
     pub fn count_among(&self, open: &Arc<Total>) {
         if !Arc::ptr_eq(&self.open, open) {
             open.add();
@@ -35,25 +37,28 @@ impl Handoff {
     }
 }
 
-/// Connection counts and channels that workers share.
+/// Connection counts and handoff channels, shared by the workers.
 pub struct Peers {
     /// Open connections by worker.
     open: Box<[Open]>,
     doors: Vec<mpsc::UnboundedSender<Handoff>>,
 }
 
-/// Open connections of one worker, on a line of their own, as mostly that alone writes there.
+/// Open connections of one worker. Aligned to 128 bytes, so that the counters of two workers share no cache line.
 #[derive(Default)]
 #[repr(align(128))]
 struct Open {
-    /// Its own count. Wraps below zero when it closes connections that were handed to it.
+    /// Connections accepted here minus all closed here. Wraps below zero when handed-over connections close; only the
+    /// sum with `handed` is meaningful.
     own: Counter,
-    /// Connections handed to it, counted immediately by the sender: otherwise several workers would choose the same target.
+    /// Connections handed to this worker, counted by the sender before it sends: otherwise several workers would choose
+    /// the same target.
     handed: AtomicU64,
 }
 
 impl Open {
-    /// Relaxed, as the numbers stand for themselves.
+    /// Sum of both counts. Relaxed: no other data depends on it, and a slightly old value only affects the choice of a
+    /// worker.
     fn get(&self) -> u64 {
         self.own.get().wrapping_add(self.handed.load(Relaxed))
     }
@@ -65,7 +70,7 @@ impl Peers {
         Peers { open: doors.iter().map(|_| Open::default()).collect(), doors }
     }
 
-    /// A worker counts a connection of its own.
+    /// Counts a connection that the worker accepted.
     pub fn opened(&self, worker: usize) {
         self.open[worker].own.add(1);
     }
@@ -76,12 +81,12 @@ impl Peers {
         self.open(worker) == 0
     }
 
-    /// Open connections, and those on their way there.
+    /// Open connections of a worker, including those on their way to it.
     pub fn open(&self, worker: usize) -> u64 {
         self.open[worker].get()
     }
 
-    /// The worker that should rather serve another connection than `mine`.
+    /// Returns the least loaded worker, if it should serve a new connection instead of `mine`.
     pub fn less_loaded(&self, mine: usize) -> Option<usize> {
         let open = self.open(mine);
         if open < SLACK {
@@ -94,7 +99,7 @@ impl Peers {
     /// Hands a connection over.
     ///
     /// # Errors
-    /// With the connection: that worker takes none any more.
+    /// The other worker accepts no more connections; returns this one.
     pub fn hand(&self, to: usize, handed: Handoff) -> Result<(), Handoff> {
         self.open[to].handed.fetch_add(1, Relaxed);
         self.doors[to].send(handed).map_err(|refused| {

@@ -1,22 +1,24 @@
-//! Limit of the idle connections to endpoints that one worker keeps over all pools: those that were used last are kept.
+//! Limit of the idle connections to endpoints that one worker keeps, over all pools. The most recently used are kept.
 
 use evenkeel_balance::Instant;
 use std::cell::{Cell, RefCell};
 use std::rc::Weak;
 
-/// Share of the limit that is closed at once when it is reached, so that few connections that become idle cause a look at all.
+/// Part of the limit (1/16) that is closed in addition to the excess, so that the scan over all idle connections is
+/// rare.
 const CLOSED_SHARE: usize = 16;
 
-/// The idle connections to one endpoint.
+/// Holder of the idle connections to one endpoint.
 pub trait IdleHolder {
-    /// Calls `add` with the time since when each connection is idle.
+    /// Calls `add` with the time since which each connection has been idle.
     fn each_since(&self, add: &mut dyn FnMut(Instant));
 
-    /// Closes at most `most` connections that have been idle since `until` or longer. Returns their number.
+    /// Closes at most `most` of the connections that have been idle since `until` or earlier. Returns the number
+    /// closed.
     fn close_until(&self, until: Instant, most: usize) -> usize;
 }
 
-/// The limit, the number of idle connections, and who holds them.
+/// The limit, the number of idle connections, and their holders.
 pub struct IdleLimit {
     most: Cell<usize>,
     count: Cell<usize>,
@@ -30,16 +32,16 @@ impl Default for IdleLimit {
 }
 
 impl IdleLimit {
-    /// Sets the limit, for the next connection that becomes idle.
+    /// Sets the limit, and closes connections above it.
     pub fn set(&self, most: usize) {
         self.most.set(most);
         self.make_room();
     }
 
-    /// Adds a holder of idle connections, for as long as it exists.
+    /// Registers a holder of idle connections, until it is dropped.
     pub fn add_holder(&self, holder: Weak<dyn IdleHolder>) {
         let mut holders = self.holders.borrow_mut();
-        // Endpoints come and go: holders that are gone are removed when the list would grow.
+        // Dropped holders are removed only when the list would have to grow.
         if holders.len() == holders.capacity() {
             holders.retain(|holder| holder.strong_count() > 0);
         }
@@ -61,7 +63,7 @@ impl IdleLimit {
         self.count.set(self.count.get() - n);
     }
 
-    /// Closes the connections that have been idle for the longest time, if there are more than the limit.
+    /// If there are more connections than the limit, closes those that have been idle longest.
     #[cold]
     fn make_room(&self) {
         let most = self.most.get();

@@ -1,5 +1,5 @@
-//! The end of a connection whose last response has to arrive. Unread bytes would turn the close into a reset, in which a client may
-//! lose the response (RFC 9112 section 9.6), so they are read and discarded.
+//! Lingering close, so that the last response arrives. Unread bytes would turn the close into a reset, which may
+//! destroy the response before the client has read it (RFC 9112 section 9.6), so they are read and discarded.
 
 use super::{Command, Core};
 use crate::observe::stats::ListenerStats;
@@ -12,30 +12,32 @@ use std::pin::pin;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-/// Time for the client to take a piece of a last response, and for all of the lingering once this side ends.
+/// Time for the client to take a piece of a last response, and for the rest of the lingering once this side is ending.
 pub const LINGER: Duration = Duration::from_secs(2);
 
-/// Time and bytes that a client gets to end its side.
+/// Limits on lingering until the client closes.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
+    /// Longest time of lingering.
     pub time: Duration,
-    /// Longest time without a byte.
+    /// Longest time without a byte from the client.
     pub silence: Duration,
     /// Bytes that are discarded at most.
     bytes: u64,
 }
 
 impl Patience {
-    /// Patience with a client whose request was answered and that may still send all of it. Many write all of an upload before they
-    /// read, so a bound of bytes would cut off those that are fast. The times are NGINX's (`lingering_time`, `lingering_timeout`).
+    /// Limits for a client that may still send the rest of its answered request. Many clients write a whole upload
+    /// before they read, so a limit on bytes would cut off the fast ones. The times are the defaults of NGINX's
+    /// `lingering_time` and `lingering_timeout`.
     pub const UPLOAD: Patience =
         Patience { time: Duration::from_secs(30), silence: Duration::from_secs(5), bytes: u64::MAX };
 
-    /// Patience with a client that may have broken the rules of its connection on purpose.
+    /// Limits for a client that may have violated the protocol on purpose.
     pub const FAULT: Patience = Patience { time: LINGER, silence: LINGER, bytes: 256 * 1024 };
 }
 
-/// Counts a connection that lingers until it is dropped.
+/// Counts a connection as lingering until dropped.
 struct Lingering<'s>(&'s ListenerStats);
 
 impl<'s> Lingering<'s> {
@@ -51,8 +53,9 @@ impl Drop for Lingering<'_> {
     }
 }
 
-/// Waits until the client's kernel has all that was sent before a reset ends the connection, which discards the rest: no longer
-/// than [`LINGER`], and not for a client that has reset it. The kernel reports no such event, so it is asked less and less often.
+/// Waits until the peer's kernel has acknowledged all that was sent, before a reset that would discard the rest. Waits
+/// at most [`LINGER`], and not for a peer that has reset the connection. The kernel reports no such event, so it is
+/// polled, after 1 ms at first and doubled each time.
 #[cold]
 pub async fn delivered(transport: &Transport) {
     let waits = (0..).map(|n| Duration::from_millis(1 << n));
@@ -65,7 +68,7 @@ pub async fn delivered(transport: &Transport) {
         left -= wait;
         let mut over = pin!(alarm::sleep(wait));
         let is_reset = poll_fn(|cx| {
-            // Over TLS some of it may be sealed and not written yet.
+            // Over TLS, encrypted bytes may not have been written yet.
             let _ = transport.poll_flush(cx);
             if transport.poll_reset(cx).is_ready() { Poll::Ready(true) } else { over.as_mut().poll(cx).map(|()| false) }
         });
@@ -75,8 +78,8 @@ pub async fn delivered(transport: &Transport) {
     }
 }
 
-/// Ends this side's half, and waits until the peer has ended its own. Bytes that it sends until then are not even copied.
-/// `is_gone`: its listener has left.
+/// Closes this side's half of the connection and waits until the peer closes its own. Bytes that arrive until then are
+/// discarded without copying them. `is_gone` is true once the listener has left the plan.
 pub async fn linger(
     transport: &Transport,
     timer: &Timer,
@@ -97,7 +100,7 @@ pub async fn linger(
             last = timer.tick_after(LINGER).min(last);
             timer.set(last);
         }
-        // Over TLS some of the response may be sealed and not written yet.
+        // Over TLS, encrypted bytes of the response may not have been written yet.
         let _ = transport.poll_flush(cx);
         loop {
             match ready!(transport.poll_discard(cx)) {

@@ -1,6 +1,6 @@
-//! Thread state that serving needs: the clock, the timers, the log, scratch buffers, and the worker's command. All
-//! of it of one worker, so nothing is locked. [`idle_limit`] bounds the idle connections; [`linger`] ends a connection
-//! so that its last response arrives.
+//! State of a worker that does not depend on the plan: the clock, the timers, the log, scratch buffers, and the
+//! command. Used by one thread, so nothing is locked; [`handoff`] shares connection counts with the other workers.
+//! [`idle_limit`] bounds the idle connections; [`linger`] closes a connection so that its last response arrives.
 
 pub mod handoff;
 pub mod idle_limit;
@@ -22,7 +22,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// Small vectors that a worker keeps for the next request.
+/// Scratch vectors that a worker keeps for reuse.
 const SCRATCH_KEPT: usize = 64;
 
 /// State of a worker that does not depend on the plan.
@@ -32,23 +32,23 @@ pub struct Core {
     pub wheel: Rc<Wheel>,
     pub log: RefCell<Option<AccessLog>>,
     pub command: Cell<Command>,
-    /// Explanations: the requests to explain, and those kept.
+    /// Sampler of requests to explain, and the explanations kept.
     pub explanations: Explanations,
     pub taps: Taps,
     /// Rules for tracing, and the exporter.
     pub traces: Traces,
     scratch: RefCell<Vec<Vec<u8>>>,
-    /// For the head of a response at hand.
+    /// Memory for the fields of the response head being read.
     pub room: RefCell<Room>,
     rows: RefCell<Vec<Room>>,
     ids: RequestIds,
     /// State shared with the other workers.
     pub peers: Arc<Peers>,
-    /// The idle connections to endpoints.
+    /// Limit of idle connections to endpoints.
     pub idle: IdleLimit,
-    /// Notified when the last connection or flow has ended while the worker is to end too.
+    /// Notified when the last connection or flow ends while the worker is stopping.
     pub closed: Notify,
-    /// Flows of datagrams that have not ended.
+    /// Number of open UDP flows.
     flows: Cell<usize>,
 }
 
@@ -75,7 +75,7 @@ impl Core {
         }
     }
 
-    /// An empty vector with some room; to be given back.
+    /// Returns an empty vector with some capacity, to be passed to [`give_back`](Self::give_back) after use.
     pub fn scratch(&self) -> Vec<u8> {
         self.scratch.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(1024))
     }
@@ -88,7 +88,7 @@ impl Core {
         }
     }
 
-    /// Takes the memory of a vector back.
+    /// Like [`give_back`](Self::give_back), leaving an empty vector.
     #[inline]
     pub fn take_back(&self, vec: &mut Vec<u8>) {
         if vec.capacity() > 0 {
@@ -99,14 +99,15 @@ impl Core {
     #[inline]
     fn keep(&self, mut vec: Vec<u8>) {
         let mut scratch = self.scratch.borrow_mut();
-        // One that has grown large would keep its memory for ever.
+        // A vector that has grown large would keep its memory forever.
         if scratch.len() < SCRATCH_KEPT && vec.capacity() <= 16 * 1024 {
             vec.clear();
             scratch.push(vec);
         }
     }
 
-    /// Room for the fields of a request's head; to be given back.
+    /// Returns memory for the fields of a request head, to be passed to [`give_back_rows`](Self::give_back_rows) after
+    /// use.
     pub fn rows(&self) -> Room {
         self.rows.borrow_mut().pop().unwrap_or_default()
     }
@@ -124,24 +125,24 @@ impl Core {
         self.ids.make()
     }
 
-    /// A connection was accepted here.
+    /// Counts a connection accepted by this worker.
     pub fn connection_opened(&self) {
         self.peers.opened(self.index);
     }
 
-    /// Counts a closed connection; wakes the worker if it was the last one of a drain.
+    /// Counts a closed connection. Notifies `closed` if it was the last one and the worker is stopping.
     pub fn connection_closed(&self) {
         if self.peers.closed(self.index) && self.command.get() != Command::Run {
             self.closed.notify_one();
         }
     }
 
-    /// A flow of datagrams has begun here.
+    /// Counts a UDP flow that has begun on this worker.
     pub fn flow_opened(&self) {
         self.flows.set(self.flows.get() + 1);
     }
 
-    /// Counts an ended UDP flow; wakes the worker if it was the last one of a drain.
+    /// Counts an ended UDP flow. Notifies `closed` if it was the last one and the worker is stopping.
     pub fn flow_closed(&self) {
         self.flows.set(self.flows.get() - 1);
         if self.flows.get() == 0 && self.command.get() != Command::Run {
@@ -149,27 +150,27 @@ impl Core {
         }
     }
 
-    /// True if a flow has not ended.
+    /// True if the worker has open UDP flows.
     pub fn has_flows(&self) -> bool {
         self.flows.get() > 0
     }
 
-    /// True if lines of the log wait to be given to its writer.
+    /// True if log lines were not handed to the writer yet.
     pub fn holds_lines(&self) -> bool {
         self.log.borrow().as_ref().is_some_and(AccessLog::holds_lines)
     }
 
-    /// True if the worker has no open connection and no flow.
+    /// True if the worker has neither open connections nor UDP flows.
     pub fn serves_none(&self) -> bool {
         self.peers.open(self.index) == 0 && self.flows.get() == 0
     }
 
-    /// The worker that should serve another connection in this one's place, as it has clearly fewer.
+    /// Returns the worker that should serve a new connection instead of this one, if any has clearly fewer.
     pub fn less_loaded(&self) -> Option<usize> {
         self.peers.less_loaded(self.index)
     }
 
-    /// Gives the lines of the log so far to its writer.
+    /// Hands the log lines so far to the writer.
     pub fn flush_log(&self) {
         if let Some(log) = &mut *self.log.borrow_mut() {
             log.hand_over();

@@ -1,4 +1,4 @@
-//! The answer to an authority that looks whether a name of a certificate leads here (RFC 8555 section 8.3).
+//! Answers to HTTP-01 challenges of a certificate authority (RFC 8555 section 8.3).
 
 use super::exchange::Exchange;
 use super::filter::{Filter, RequestHead, Verdict};

@@ -1,4 +1,4 @@
-//! The client behind trusted proxies, by `X-Forwarded-*` and `Forwarded`.
+//! Filter that determines the client behind trusted proxies from `X-Forwarded-*` and `Forwarded`.
 
 use super::exchange::Exchange;
 use super::filter::{Filter, RequestHead, Verdict};

@@ -1,4 +1,4 @@
-//! A request and its response as filters see them: who sent it, where it goes, and what filters keep of it for each other.
+//! A request and its response as filters see them: its peer, its pool and endpoint, and the state that filters share.
 
 use crate::core::Core;
 use crate::load::load_report::Working;
@@ -15,36 +15,36 @@ use std::cell::{Cell, OnceCell};
 use std::net::IpAddr;
 use std::rc::Rc;
 
-/// A request and its response.
+/// A request and its response, as filters see them.
 pub struct Exchange<'c> {
-    /// The thread that serves it.
+    /// State of the worker that serves the request.
     pub(crate) core: &'c Core,
     /// Peer that sent the request.
     pub(crate) peer: &'c Peer<'c>,
-    /// Statistics of its listener.
+    /// Statistics of the listener.
     pub(crate) stats: &'c ListenerStats,
     pub(crate) timing: Cell<Timing>,
-    /// False if it cannot have passed a proxy before.
+    /// False if the request cannot have passed a proxy before.
     pub(crate) has_passed_proxies: bool,
     /// The origin of the request as trusted proxies state it.
     pub(crate) said: Option<Box<Origin>>,
     /// The client, if a trusted proxy sent the request for it.
     pub(crate) origin: Option<IpAddr>,
-    /// Pool of its route; `None` if no route matched.
+    /// Pool of the route; `None` if no route matched.
     pub(crate) pool: Option<&'c WorkerPool>,
     /// The endpoint that was picked.
     pub(crate) endpoint: Option<Rc<Endpoint>>,
-    /// The session of its client, where sessions are kept.
+    /// Session of the client, if the pool is sticky.
     pub(crate) session: Option<Session>,
-    /// Its place among the requests in flight through its listener, where that is reported.
+    /// Counts the request as in flight, if the listener reports its load.
     pub(crate) working: Option<Working<'c>>,
-    /// The trace that it belongs to, where traces are told of.
+    /// Trace of the request, if tracing is on.
     pub(crate) trace: Option<Box<Trace>>,
     pub(super) id: OnceCell<RequestId>,
 }
 
 impl<'c> Exchange<'c> {
-    /// A request whose head has just come.
+    /// Creates the exchange of a request whose head has just arrived.
     pub(crate) fn new(core: &'c Core, peer: &'c Peer<'c>, stats: &'c ListenerStats) -> Exchange<'c> {
         Exchange {
             core,
@@ -63,12 +63,12 @@ impl<'c> Exchange<'c> {
         }
     }
 
-    /// The name of the request in logs and traces.
+    /// Id of the request in logs and traces, generated at the first use unless a trusted proxy sent one.
     pub(crate) fn request_id(&self) -> &RequestId {
         self.id.get_or_init(|| self.core.next_request_id())
     }
 
-    /// The client's address, as far as trusted proxies know it.
+    /// The client's address: the one that trusted proxies report, or else the peer's.
     pub fn client(&self) -> IpAddr {
         self.origin.unwrap_or(self.peer.ip)
     }

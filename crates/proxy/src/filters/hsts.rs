@@ -1,5 +1,5 @@
-//! `Strict-Transport-Security`: browsers that have seen it come by TLS alone for so long. It is on every response over TLS, wherever
-//! it comes from (RFC 6797 section 7.1).
+//! `Strict-Transport-Security`: browsers that have received it use only TLS for the stated time. Added to every
+//! response over TLS, of endpoints and the proxy itself (RFC 6797 section 7.1).
 
 use super::exchange::Exchange;
 use super::filter::{Filter, ResponseHead};
@@ -15,7 +15,8 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
 
 impl Filter for Hsts {
     fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
-        // A client that was to speak TLS and did not gets its answer without.
+        // Not on responses in plain HTTP, such as the redirect or the error to a client that did not speak TLS (RFC
+        // 6797 section 7.2).
         if cx.peer.tls().is_some() {
             head.added.extend_from_slice(self.0.as_bytes());
         }

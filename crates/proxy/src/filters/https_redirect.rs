@@ -1,4 +1,4 @@
-//! The redirect of clients without TLS to the same place over TLS, at the port that is usual for it.
+//! Redirects plain HTTP requests to the same URL over HTTPS, at the default port.
 
 use super::exchange::Exchange;
 use super::filter::{Filter, RequestHead, Verdict};
@@ -23,7 +23,7 @@ impl Filter for Redirect {
 #[cold]
 fn redirect(host: &[u8], target: &str) -> Response {
     let host = String::from_utf8_lossy(host);
-    // Of an IPv6 address the brackets stay.
+    // An IPv6 address keeps its brackets.
     let name = host.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')).map_or(&*host, |(name, _)| name);
     if name.is_empty() || !target.starts_with('/') {
         return Response::new(400, "it requires TLS, and the request names no host");

@@ -1,4 +1,4 @@
-//! The filters that were built for a listener or for a route, one after the other.
+//! Chain of the filters that were built for a listener or a route.
 
 use super::exchange::Exchange;
 use super::filter::{Filter, RequestHead, ResponseHead, Verdict};
@@ -7,13 +7,13 @@ use crate::body::filter::BodyFilter;
 use evenkeel_wire::head::Request;
 use std::borrow::Cow;
 
-/// The filters of a listener, or those of a route, in the order of the table.
+/// Filters of a listener or of a route, in the order of the table.
 #[derive(Default)]
 pub struct Filters {
     all: Box<[(&'static Row, Box<dyn Filter>)]>,
-    /// The numbers of those that look at responses, the last one first.
+    /// Indices of the filters that inspect responses, last one first.
     of_responses: Box<[usize]>,
-    /// The numbers of those that look at bodies.
+    /// Indices of the filters that inspect bodies.
     of_bodies: Box<[usize]>,
 }
 
@@ -24,26 +24,27 @@ impl Filters {
         Filters { all, of_responses, of_bodies }
     }
 
-    /// True if some of them look at the content of bodies, which therefore passes in parts.
+    /// True if some filter inspects bodies, which then pass in parts.
     #[inline]
     pub fn look_at_bodies(&self) -> bool {
         !self.of_bodies.is_empty()
     }
 
-    /// True if some of them look at responses.
+    /// True if some filter inspects responses.
     #[inline]
     pub fn look_at_responses(&self) -> bool {
         !self.of_responses.is_empty()
     }
 
-    /// Has the request pass the filters from number `at` on, which is that of the next one then.
+    /// Passes the request through the filters from index `at` on. If one stops it, `at` becomes the index of the filter
+    /// after that one.
     #[inline]
     pub fn request<'c>(&'c self, at: &mut usize, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         let left = self.all.get(*at..).unwrap_or_default();
         for (passed, (_, filter)) in left.iter().enumerate() {
             let stopped = match filter.request(cx, head) {
                 Verdict::Next => continue,
-                // Taken apart, so that nothing is left of a verdict that would have to be dropped.
+                // Moved out variant by variant, so that no drop code is needed for `Next`.
                 Verdict::Answer(response) => Verdict::Answer(response),
                 Verdict::Wait(waiting) => Verdict::Wait(waiting),
             };
@@ -53,13 +54,13 @@ impl Filters {
         Verdict::Next
     }
 
-    /// Has the head of a response pass them, the last one first.
+    /// Passes the head of a response through the filters, last one first.
     #[inline]
     pub fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         self.of_responses.iter().for_each(|&at| self.all[at].1.response(cx, head));
     }
 
-    /// Filters for the body of a request, in order.
+    /// Returns the filters for the body of a request, in order.
     pub fn request_body(
         &self,
         cx: &Exchange<'_>,
@@ -68,7 +69,7 @@ impl Filters {
         self.of_bodies.iter().filter_map(move |&at| self.all[at].1.request_body(cx, request))
     }
 
-    /// Filters for the body of a response: the last one comes first.
+    /// Returns the filters for the body of a response, last one first.
     pub fn response_body(
         &self,
         cx: &Exchange<'_>,
@@ -77,7 +78,7 @@ impl Filters {
         self.of_bodies.iter().rev().filter_map(move |&at| self.all[at].1.response_body(cx, head))
     }
 
-    /// The name and the effect of each filter that had one.
+    /// Name and effect of each filter that had an effect.
     pub fn steps(&self, cx: &Exchange<'_>) -> impl Iterator<Item = (&'static str, Cow<'static, str>)> {
         let steps = self.all.iter().map(|(row, filter)| (row.name, filter.did(cx)));
         steps.filter(|(_, did)| !did.is_empty())

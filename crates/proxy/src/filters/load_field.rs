@@ -1,4 +1,4 @@
-//! The field that tells balancers in front how busy the listener is beside a request.
+//! Filter that counts requests as in flight, and reports the listener's load to balancers in front in a response field.
 
 use super::exchange::Exchange;
 use super::filter::{Filter, RequestHead, ResponseHead, Verdict};
@@ -22,7 +22,7 @@ impl Filter for Load {
     fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         let Some(working) = &cx.working else { return };
         let now = cx.core.clock.now();
-        // A protocol that takes over has no latency.
+        // A switch of protocols (101) is not a latency sample.
         if head.outcome == Some(Outcome::Success) && head.status != 101 {
             working.answered(now.since(cx.timing.get().began), now);
         }

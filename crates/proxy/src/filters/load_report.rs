@@ -1,4 +1,4 @@
-//! The page that tells balancers in front how busy the listener is. It needs no route, but has limits like any request.
+//! Page with the listener's load, for balancers in front. Needs no route, but the limits apply as to any request.
 
 use super::exchange::Exchange;
 use super::filter::{Filter, RequestHead, Verdict};

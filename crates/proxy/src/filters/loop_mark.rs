@@ -1,8 +1,8 @@
-//! The mark of requests that a listener has sent on by one of its routes. A request that has it already was sent on so before: an
-//! endpoint led it back, and it would go round until something runs out.
+//! Loop detection: marks requests that a listener forwards by a route. A request that has this mark already was
+//! forwarded so before: an endpoint leads back here, and the request would circulate until some resource is exhausted.
 //!
-//! The field is that of RFC 8586, which no server takes for anything else. `Via` says the same, but NGINX compresses no
-//! response to a request that has one (`gzip_proxied`), and other servers do likewise.
+//! The field is `CDN-Loop` (RFC 8586), which servers use for nothing else. `Via` would serve the purpose, but NGINX
+//! does not compress responses to requests that have it (`gzip_proxied`), and other servers behave alike.
 
 use super::exchange::Exchange;
 use super::filter::{Filter, RequestHead, Verdict};
@@ -12,8 +12,8 @@ use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_wire::head::Request;
 use evenkeel_wire::http1::fields::list;
 
-/// The mark of one listener and one of its routes, in one instance: two in a row have different ones, also with the same
-/// configuration, and so have two listeners of one instance that are in a row.
+/// Mark of one route at one listener of one instance. Two instances in a chain have different marks even with the same
+/// configuration, and so have two listeners of one instance.
 #[derive(Debug)]
 pub struct Mark {
     line: Box<str>,
@@ -23,7 +23,7 @@ const NAME: &str = "CDN-Loop";
 
 struct LoopMark {
     mark: Mark,
-    /// The answer to a request that has it, for the log.
+    /// Reason in the response to a marked request.
     why: Box<str>,
 }
 
@@ -50,18 +50,18 @@ impl Filter for LoopMark {
 }
 
 impl Mark {
-    /// The mark; the same for every worker, before and behind a reload and an upgrade.
+    /// Computes the mark. It is the same for all workers, and stays the same over reloads and upgrades.
     pub fn new(instance: u64, listener: &str, route: &str) -> Mark {
         let of = [instance.to_le_bytes().as_slice(), listener.as_bytes(), &[0], route.as_bytes()].concat();
         Mark { line: format!("{NAME}: evenkeel-{:016x}\r\n", stable_hash(&of)).into() }
     }
 
-    /// The field, with the end of its line.
+    /// The field line, ending in CRLF.
     pub fn line(&self) -> &[u8] {
         self.line.as_bytes()
     }
 
-    /// Returns true if a request has it.
+    /// Returns true if a request has this mark.
     pub fn is_on(&self, request: &Request<'_, '_>) -> bool {
         let mine = &self.line()[NAME.len() + 2..self.line.len() - 2];
         let named = |info: &[u8]| info.split(|b| *b == b';').next().is_some_and(|id| id.trim_ascii() == mine);

@@ -1,4 +1,4 @@
-//! The hops that OPTIONS and TRACE may still take (RFC 9110 section 7.6.2).
+//! `Max-Forwards` of OPTIONS and TRACE: decremented, and answered at zero (RFC 9110 section 7.6.2).
 
 use super::exchange::Exchange;
 use super::filter::{Filter, RequestHead, Verdict};
@@ -26,7 +26,7 @@ impl Filter for MaxForwards {
     }
 }
 
-/// The answer to a request that may not be forwarded once more: to TRACE what came, to OPTIONS nothing.
+/// Response to a request that must not be forwarded: for TRACE the request as received, for OPTIONS an empty body.
 #[cold]
 fn last_hop(request: &Request<'_, '_>) -> Response {
     let body = if request.method == "TRACE" { max_forwards::reflection(request) } else { Vec::new() };

@@ -1,7 +1,7 @@
-//! The filters of requests and responses: a file and a row of [`table::FILTERS`] each. Those of a listener look at every request,
-//! before it has a route, and at every response; those of a route at its requests, and at their responses.
+//! Filters of requests and responses; each has a file and a row of [`table::FILTERS`]. Filters of a listener see every
+//! request, before it has a route, and every response; those of a route see its requests and their responses.
 //!
-//! A filter that is not configured is not built. What one of them keeps of a request is in the [`exchange`].
+//! A filter that is not configured is not built. State that filters keep of a request is in the [`exchange`].
 
 mod acme_challenge;
 mod client;

@@ -1,4 +1,4 @@
-//! The limit on requests of one client address.
+//! Limit on the rate of requests of each client address.
 
 use super::exchange::Exchange;
 use super::filter::{Filter, RequestHead, Verdict};

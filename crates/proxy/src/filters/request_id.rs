@@ -1,4 +1,4 @@
-//! The id of a request: taken over from a trusted proxy or made here, and told to the endpoint and, if wanted, to the client.
+//! Request id: kept from a trusted proxy or generated, and sent to the endpoint and, if configured, to the client.
 
 use super::exchange::Exchange;
 use super::filter::{Filter, RequestHead, ResponseHead, Verdict};
@@ -25,7 +25,7 @@ impl Id {
 }
 
 impl Filter for Id {
-    /// No such field of a client goes on, unless a trusted proxy sent it.
+    /// Replaces the field, and lookalikes of it, by the request's id; only a trusted proxy's value is kept.
     fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         let field = &self.0.field;
         let taken = head.request.field(field).filter(|_| cx.peer.is_trusted).and_then(RequestId::take);
@@ -40,7 +40,7 @@ impl Filter for Id {
         Verdict::Next
     }
 
-    /// Sends the id with the final response only.
+    /// Adds the id to the final response, if configured.
     fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         if self.0.respond {
             head.fields.leave_out(&self.0.field);
@@ -54,7 +54,8 @@ impl Filter for Id {
     }
 }
 
-/// Returns true if a field is that one, or one that servers which make variables of fields take for it (`_` for `-`).
+/// Returns true if `name` is the field, or has `_` for `-`: servers that turn fields into variables (CGI) confuse the
+/// two.
 fn is_like(name: &[u8], field: &[u8]) -> bool {
     let alike = |(a, b): (&u8, &u8)| a.eq_ignore_ascii_case(b) || (*a == b'_' && *b == b'-');
     name.len() == field.len() && name.iter().zip(field).all(alike)

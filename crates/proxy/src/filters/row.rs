@@ -1,4 +1,4 @@
-//! A row of the table of filters, and what filters are built from.
+//! Row of the table of filters, and the input of their builders.
 
 use super::filter::Filter;
 use crate::load::load_report::Reporter;
@@ -12,24 +12,24 @@ use std::sync::Arc;
 pub struct Row {
     /// Name in explanations and in the reference.
     pub name: &'static str,
-    /// Stage at which requests pass it.
+    /// Stage at which requests pass the filter.
     pub stage: Stage,
-    /// The key that configures it; empty if it always is there.
+    /// Configuration key; empty if the filter is always built.
     pub key: &'static str,
     /// Summary for the reference, as a sentence.
     pub summary: &'static str,
     /// Parts of messages that it sees, in addition to request heads.
     pub looks_at: LooksAt,
-    /// Builds it; `None` where it is not configured.
+    /// Builds the filter; `None` if it is not configured.
     pub build: fn(&Build<'_>) -> Option<Box<dyn Filter>>,
 }
 
-/// The requests that pass a filter.
+/// Stage at which requests pass a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Each request of the listener, before its route is looked for; and each response.
+    /// Every request of the listener, before it is routed, and every response.
     Listener,
-    /// Each request of a route; and its response.
+    /// Every request of a route, and its response.
     Route,
 }
 
@@ -38,24 +38,24 @@ pub enum Stage {
 pub struct LooksAt {
     /// Heads of final responses.
     pub responses: bool,
-    /// The content of bodies: they pass in parts then.
+    /// Content of bodies, which then pass in parts.
     pub bodies: bool,
 }
 
 /// Configuration that filters are built from.
 pub struct Build<'b> {
     pub listener: &'b plan::Listener,
-    /// The client addresses that are trusted, and the limits of each other one.
+    /// Trusted client addresses, and the limits per other address.
     pub(crate) admission: &'b Arc<Admission>,
-    /// Answers for authorities that issue certificates.
+    /// Answers to ACME challenges, if HTTP-01 is used.
     pub(crate) challenges: Option<&'b Arc<Challenges>>,
-    /// The load of the listener, where that is reported.
+    /// Load reporter of the listener, if it reports.
     pub(crate) reporter: Option<&'b Rc<Reporter>>,
-    /// The route, for filters of one.
+    /// Route, for filters of [`Stage::Route`].
     pub route: Option<Route<'b>>,
 }
 
-/// The route that filters are built for.
+/// Route that filters are built for.
 pub struct Route<'b> {
     pub plan: &'b plan::Route,
     /// Pool of the route, as the worker has it.

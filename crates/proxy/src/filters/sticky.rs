@@ -1,4 +1,4 @@
-//! The session of a client: the endpoint where it was before, and the cookie that names it.
+//! Sticky sessions: finds the endpoint of a client's session, and sets the cookie that names it.
 
 use super::exchange::Exchange;
 use super::filter::{Filter, RequestHead, ResponseHead, Verdict};
@@ -17,7 +17,7 @@ impl Filter for Sessions {
         Verdict::Next
     }
 
-    /// Only the response of an endpoint tells where the session is.
+    /// Sets the cookie on responses of endpoints only.
     fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         if let (Some(session), Some(endpoint), Some(_)) = (&cx.session, &cx.endpoint, head.outcome)
             && let Some(cookie) = session.cookie_for(cx.core, endpoint)

@@ -1,4 +1,4 @@
-//! The table of filters: which there are, in which order, and by which keys they are configured.
+//! Table of all filters, with their order and their configuration keys.
 
 use super::list::Filters;
 use super::row::{Build, LooksAt, Row, Stage};
@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 const REQUESTS: LooksAt = LooksAt { responses: false, bodies: false };
 const RESPONSES: LooksAt = LooksAt { responses: true, bodies: false };
 
-/// Every filter, in the order in which requests pass them. Responses pass them in the other direction.
+/// All filters, in the order in which requests pass them. Responses pass them in reverse.
 pub static FILTERS: &[Row] = &[
     Row {
         name: "request_id",
@@ -122,8 +122,8 @@ pub static FILTERS: &[Row] = &[
 /// Filters of a program that embeds the proxy.
 static ADDED: OnceLock<&[Row]> = OnceLock::new();
 
-/// Adds filters of a program that embeds the proxy, behind those of the table. Returns false, and does nothing, if some were added
-/// before. Servers that run already do not see them.
+/// Adds filters of a program that embeds the proxy, behind those of the table. Returns false, and does nothing, if
+/// filters were added before. Filters that were built already are not affected.
 pub fn add(rows: &'static [Row]) -> bool {
     ADDED.set(rows).is_ok()
 }

@@ -1,5 +1,5 @@
-//! The trace of a request: that of its client, or one that begins here. Endpoints get its fields with each try, as each is a span of
-//! its own.
+//! Trace of a request: the client's, or a new one. Endpoints get its fields anew with each try, as each try has its own
+//! span.
 
 use super::exchange::Exchange;
 use super::filter::{Filter, RequestHead, Verdict};
@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 struct Traces;
 
-/// Traces are switched on and off for the whole process: where they are off, this is a branch.
+/// Always built: tracing is switched on and off for the whole process, and costs one branch while off.
 pub fn build(_: &Build<'_>) -> Option<Box<dyn Filter>> {
     Some(Box::new(Traces))
 }
@@ -33,7 +33,7 @@ impl Filter for Traces {
     }
 }
 
-/// Finds the trace. What a client says of one is replaced where there is something to add.
+/// Determines the trace. The client's fields are replaced, unless it decided not to sample and is believed.
 #[inline(never)]
 fn take(cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) {
     let Some((rules, drawn, seed)) = cx.core.traces.draw() else { return };
@@ -47,7 +47,7 @@ fn take(cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) {
         decided => decided,
     };
     if sampled == Sampled::No && came.sampled == Sampled::No {
-        // It was decided, and nothing is to be added.
+        // The client decided not to sample: its fields are forwarded unchanged.
         cx.trace = came.parent.map(|told| Trace::left_alone(told).into());
         return;
     }
@@ -61,9 +61,9 @@ fn take(cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) {
     cx.trace = Some(Box::new(Trace::new(told, parent, sampled, rules.formats.and(came.formats), seed)));
 }
 
-/// The trace that begins with a request: it has the request's id, unless a proxy in front has made that.
+/// Id of a new trace: the request id if it was generated here, else a generated one.
 fn new_trace(cx: &Exchange<'_>) -> u128 {
     let made = cx.request_id().number().or_else(|| cx.core.next_request_id().number());
-    // 0 would be none.
+    // A trace id of 0 is invalid.
     made.unwrap_or_default().max(1)
 }

@@ -1,4 +1,5 @@
-//! Attempt of a request at one endpoint: connecting, sending, reading the response. [`on_stream`] is the variant for HTTP/2.
+//! Attempt of a request at one endpoint over HTTP/1: connects, sends the request, relays the response. [`on_stream`] is
+//! the variant for HTTP/2.
 
 mod moves;
 mod on_stream;
@@ -23,11 +24,11 @@ use evenkeel_net::boxed::reused;
 use evenkeel_net::deadline::Elapsed;
 use std::pin::pin;
 
-/// Sends the request to one endpoint. If the endpoint closed an idle connection just when it was used, a new one is
-/// opened, provided that asking twice does no harm.
+/// Sends the request to one endpoint. If an idle connection turns out to be closed, a new one is opened; once the
+/// request was sent on it, only if the request is idempotent.
 ///
 /// # Errors
-/// How it failed.
+/// The failure, and the response for the client if there is no retry.
 pub async fn run<'r, D: Downstream>(
     client: &'r Client<'_>,
     down: &D,
@@ -55,7 +56,7 @@ pub async fn run<'r, D: Downstream>(
         let Acquired { mut transport, sent, connect_ns } =
             match acquired.map_err(|Elapsed| None).and_then(|acquired| acquired.map_err(Some)) {
                 Ok(acquired) => acquired,
-                // It had closed the idle connection, and took nothing: a new one will do.
+                // The endpoint had closed the idle connection and took nothing: open a new one.
                 Err(Some(_)) if is_reused => continue,
                 Err(error) => return Err(unreachable(pool, ticket, error).into()),
             };
@@ -71,7 +72,7 @@ pub async fn run<'r, D: Downstream>(
             && let Some(delay_ns) = tries.hedge_after(timer.left_ns(deadline))
         {
             out.let_go(true);
-            // Boxed, as only routes with hedging need room for it.
+            // Boxed: only routes with hedging need room for it.
             let first = UpstreamConn { ticket, transport };
             match Box::pin(hedge::race(&wanted, down, record, opened, out, tries, first, delay_ns)).await {
                 Ok(first) => UpstreamConn { ticket, transport } = first,
@@ -89,7 +90,7 @@ pub async fn run<'r, D: Downstream>(
                 let in_chunks = opened.is_length_open();
                 let up = H1Endpoint::new(&transport, core, opened.asked, relay.leniency(), in_chunks);
                 let up = &up;
-                // In memory of its own, as requests that pass as bytes need no room for it.
+                // In memory of its own: requests relayed as bytes need no room for it.
                 reused(|| relay.parts(down, up, &mut ticket, opened, out, repeatable)).await
             }
         };

@@ -1,4 +1,4 @@
-//! End of an attempt, for the pool, the endpoint and the balancer: answered, or failed.
+//! End of an attempt, answered or failed: updates the endpoint's statistics and the balancer.
 
 use crate::body::fault::Fault;
 use crate::body::response::Response;
@@ -16,19 +16,20 @@ use evenkeel_balance::retry::Failure;
 use evenkeel_balance::{Clock, Instant, Slot};
 use std::rc::Rc;
 
-/// Failed attempt, and what follows from it.
+/// Failed attempt and its consequences.
 pub struct Failed {
     /// Side that ended the attempt.
     pub cause: Cause,
     /// Failure as retry rules classify it, if a retry could help.
     pub failure: Option<Failure>,
-    /// True if the endpoint had the request and has done nothing for it.
+    /// True if the endpoint has not processed the request.
     pub is_unprocessed: bool,
-    /// Response for the client if there is no retry; `None` if the client is gone.
+    /// Response for the client if there is no retry; `None` if the client is gone, or if a response had begun.
     pub reply: Option<Response>,
 }
 
-/// Ends a request that an endpoint has answered. `tries`: those of its first copy, if that was answered.
+/// Ends an attempt that was answered. `tries` records the latency for the hedging delay; `None` if the second copy
+/// answered, as the race has recorded the first one's then.
 #[inline]
 pub fn answered(
     client: &Client<'_>,
@@ -51,7 +52,7 @@ pub fn answered(
     endpoint
 }
 
-/// Gives the balancer what came with a response about the endpoint's load, now that the request is over.
+/// Passes the load report of a response to the balancer, now that the request has ended.
 fn take_received(record: &Record<'_>, pool: &WorkerPool, slot: Slot, endpoint: &Rc<Endpoint>, now: Instant) {
     if let Some(received) = record.received.take() {
         pool.take_received(slot, endpoint, received, now);
@@ -69,10 +70,10 @@ impl From<Unreachable> for Failed {
     }
 }
 
-/// An endpoint that took the request and failed, or whose client did.
+/// Ends an attempt that failed after the endpoint had got the request, through the fault of either side.
 #[cold]
 pub fn failed(record: &Record<'_>, pool: &WorkerPool, ticket: InFlight<'_>, fault: Fault) -> Failed {
-    // A response that has begun cannot be taken back: closing tells the client that it is not whole.
+    // A response that has begun cannot be replaced: closing the connection shows the client that it is truncated.
     let begun = record.status.get() != 0 && record.phase.get() == Phase::Data;
     let (slot, now) = (ticket.slot(), ticket.now());
     let endpoint = give_up(ticket, fault);
@@ -94,7 +95,7 @@ pub fn failed(record: &Record<'_>, pool: &WorkerPool, ticket: InFlight<'_>, faul
     Failed { cause: fault.cause(), failure, is_unprocessed: !begun && fault.is_unprocessed(), reply }
 }
 
-/// Ends a request that an endpoint took, and counts how.
+/// Ends an attempt with a fault, and counts it at the endpoint.
 pub fn give_up(ticket: InFlight<'_>, fault: Fault) -> Rc<Endpoint> {
     let endpoint = ticket.endpoint.clone();
     ticket.end(fault.outcome());

@@ -22,7 +22,7 @@ use std::time::Duration;
 /// Sends the request, and relays the response of the endpoint that answers.
 ///
 /// # Errors
-/// What the client reads instead; `None` if it is gone, or a response had begun.
+/// The response for the client instead; `None` if it is gone, or if a response had begun.
 pub async fn send<'r, D: Downstream>(
     client: &'r Client<'_>,
     down: &D,
@@ -70,7 +70,7 @@ pub async fn send<'r, D: Downstream>(
         };
         record.note_try_failed(slot, failed.failure, failed.cause, failed.reply.as_ref());
         if failed.is_unprocessed && out.is_whole() && tries.has_other(opened.route.pool, slot) {
-            // The endpoint did nothing for it, so that another one costs neither an attempt nor a share of the budget.
+            // The endpoint has not processed the request, so another one costs neither an attempt nor retry budget.
             tries.tried.borrow_mut().push(slot);
             last = failed.reply;
             opened.route.pool.stats.retries.add(1);
@@ -97,7 +97,7 @@ pub async fn send<'r, D: Downstream>(
     }
 }
 
-/// True if the client of a gRPC call no longer waits. Such a short deadline needs an exact clock.
+/// True if the client's deadline of a gRPC call has passed. Short timeouts need an exact clock: the cached one lags.
 fn is_expired(client: &Client<'_>, record: &Record<'_>, opened: &Opened<'_>) -> bool {
     const SHORT: Duration = Duration::from_millis(100);
     let Some(limit) = opened.route.call_timeout else { return false };
@@ -105,7 +105,7 @@ fn is_expired(client: &Client<'_>, record: &Record<'_>, opened: &Opened<'_>) -> 
     now.since(record.timing.get().began) >= limit.as_nanos() as u64
 }
 
-/// The answer to a client whose request has no place: that of the try before, if there was one.
+/// Returns the response to a request for which no endpoint was found: that of the attempt before, if there was one.
 #[cold]
 fn unplaced(record: &Record<'_>, pool: &WorkerPool, none: NoPlace, last: Option<Response>) -> Option<Response> {
     let reply = none.count(pool).map(|why| Response::new(503, why));
@@ -127,7 +127,7 @@ fn decide<D: Downstream>(
     failed: &Failed,
 ) -> Option<Decision> {
     let failure = failed.failure?;
-    // A status was decided about while its response was at hand.
+    // For a status, the decision was made when its response arrived.
     if let Some(decision) = tries.take_decision() {
         return Some(if out.again() { decision } else { Decision::Stop(Stop::BodyGone) });
     }
@@ -137,7 +137,7 @@ fn decide<D: Downstream>(
     Some(tries.decide(at, failure, opened.idempotent, replayable, left_ns, client.core.clock.now()))
 }
 
-/// A place at an endpoint: where the session was, or a picked one.
+/// Picks an endpoint: that of the session at the first try, else by the algorithm.
 fn place<'r>(
     client: &'r Client<'_>,
     record: &Record<'_>,

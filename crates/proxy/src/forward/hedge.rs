@@ -1,5 +1,5 @@
-//! Hedging: sends a copy of the request to a second endpoint when the first takes longer than usual for the pool.
-//! A tick of the wheel is longer than most waits for a second copy, so those wait by alarms; only routes that hedge pay.
+//! Hedging: sends a copy of the request to a second endpoint if the first takes longer than usual. Most delays before
+//! the copy are shorter than a tick of the timer wheel, so they use alarms, which only routes with hedging pay for.
 
 use crate::body::downstream::Downstream;
 use crate::body::fault::{Due, Fault};
@@ -21,9 +21,9 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-/// Carrier of a copy of a request: sends it, and waits for the response.
+/// Connection or stream that carries a copy of a request.
 pub trait Lane: Sized {
-    /// Sends all of the request to the endpoint, and waits until that says something.
+    /// Sends all of the request to the endpoint, and waits until the response begins.
     async fn ask(
         wanted: &Wanted<'_>,
         record: &Record<'_>,
@@ -32,14 +32,15 @@ pub trait Lane: Sized {
         ticket: &InFlight<'_>,
     ) -> Result<Self, Lost>;
 
-    /// Waits until the other side has said something; `false` if it closed instead.
+    /// Waits until the response begins; `false` if the endpoint closed instead.
     async fn speaks(&self) -> bool;
 }
 
-/// The connection whose endpoint spoke first, or the only one left. `request` is all of the request, to be sent once more.
+/// Returns the connection whose endpoint answered first, or the only one left; if both were lost, the first, on which
+/// the relay finds the failure. `request` must hold all of the request.
 ///
 /// # Errors
-/// Neither spoke in time, or the client went away: then with the first connection.
+/// Neither endpoint answered in time, or the client is gone. Returned with the first connection.
 #[expect(clippy::too_many_arguments, reason = "all that a try has, and what it sends")]
 pub async fn race<'r, D: Downstream, L: Lane>(
     wanted: &Wanted<'r>,
@@ -60,7 +61,7 @@ pub async fn race<'r, D: Downstream, L: Lane>(
         Ok(None) => {}
         Err(_) => return Err((first, Fault::TimedOut(Due::Response))),
     }
-    // Before the pick, which counts as load and moves the algorithm on.
+    // The budget is checked before the pick, which counts as load and changes the algorithm's state.
     if !tries.hedge(clock.now()) {
         return Ok(first);
     }
@@ -84,7 +85,7 @@ pub async fn race<'r, D: Downstream, L: Lane>(
     let mut lost = LostConns::default();
     let racing = first_to_speak(wanted, down, record, opened, request, &first.transport, &second, &mut lost);
     let winner = timer.limit(pin!(racing)).await;
-    // It has left on both.
+    // The request was sent on both.
     request.let_go(true);
     let end = match winner {
         Ok(Winner::Second(transport)) => {
@@ -105,13 +106,13 @@ pub async fn race<'r, D: Downstream, L: Lane>(
     match lost.second {
         Some(Lost::Unreachable(error)) => drop(unreachable(pool, second, error)),
         Some(Lost::Closed) => drop(give_up(second, Fault::NoResponse)),
-        // The other was faster, or is as late and had more time.
+        // The first was faster, or neither answered: the second had less time, so it is not at fault.
         None => drop(give_up(second, Fault::Overtaken)),
     }
     end
 }
 
-/// The second connection goes on; the first is given up, or was lost before.
+/// Continues with the second connection and gives up the first, unless that was lost before.
 fn second_won<'r, L>(
     record: &mut Record<'_>,
     tries: &Tries<'r>,
@@ -141,14 +142,14 @@ pub enum Lost {
     Closed,
 }
 
-/// Connections that closed, or could not be reached.
+/// Copies that failed: the first closed; the second closed or got no connection.
 #[derive(Default)]
 struct LostConns {
     first: bool,
     second: Option<Lost>,
 }
 
-/// Listens to both until one speaks, or both are lost.
+/// Waits on both until one answers, both are lost or the client is gone.
 #[expect(clippy::too_many_arguments, reason = "as above")]
 async fn first_to_speak<D: Downstream, L: Lane>(
     wanted: &Wanted<'_>,
@@ -191,7 +192,7 @@ async fn first_to_speak<D: Downstream, L: Lane>(
 }
 
 impl Lane for Transport {
-    /// An idle connection that the endpoint has just closed is replaced.
+    /// Replaces an idle connection that the endpoint has just closed.
     async fn ask(
         wanted: &Wanted<'_>,
         record: &Record<'_>,

@@ -1,5 +1,5 @@
-//! A request's way to an endpoint and back. [`attempts`] send it to one endpoint after another, each of them an [`attempt`] (or two at
-//! once: [`hedge`]), and a [`relay`] passes request and response.
+//! Forwarding of a request. [`attempts`] tries one endpoint after another; each [`attempt`] sends the request to one
+//! endpoint (or to two: [`hedge`]), and a [`relay`] passes the request and the response.
 
 pub mod attempt;
 mod attempt_end;

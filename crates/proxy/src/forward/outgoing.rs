@@ -1,5 +1,5 @@
-//! A request on its way: its head, which is written for each try, the bytes of it that are still to be sent, and whether it could be
-//! sent once more.
+//! A request to be sent: its head, which is written anew for each attempt, the bytes that are still to be sent, and the
+//! parts that are kept for another attempt.
 
 use crate::body::message::Message;
 use crate::body::part::Part;
@@ -8,40 +8,41 @@ use evenkeel_net::buffer::Buf;
 use evenkeel_wire::endpoint_head::{Connection, EndpointHead, HeadParts, KeptHead};
 use evenkeel_wire::head::{Edits, Request};
 
-/// Bytes of a request that are kept so that it can be sent again on another connection.
+/// Bytes of a request that are kept for another attempt.
 pub const REPLAY_MAX: usize = 8 * 1024;
 
-/// A request, and whatever the client sent behind it.
+/// A request, and the bytes that the client sent behind it.
 pub struct Outgoing<'w> {
     core: &'w Core,
     head: Head<'w>,
     /// Changes to the client's fields, the same for each endpoint.
     pub outfit: Outfit<'w>,
-    /// Lines for the endpoint of the try at hand alone, each with its end.
+    /// Field lines for the current attempt only, each ending in CRLF.
     of_try: Vec<u8>,
-    /// The request as it goes to that endpoint in HTTP/1, unless it is in `buf`, where its body is.
+    /// The request in HTTP/1 for the current attempt, unless it was written into `buf` in front of its body.
     bytes: Vec<u8>,
-    /// The head for that endpoint, the framed body as far as it came with the client's head, and what came behind the request.
+    /// The head for the endpoint, the framed body as far as it arrived with the client's head, and the bytes behind the
+    /// request.
     buf: Buf,
     /// Bytes of the head at the front of `buf`.
     head_len: usize,
-    /// Bytes of the body behind them.
+    /// Bytes of the body behind the head.
     body_len: usize,
-    /// The body, once it was taken out of `buf` to be sent once more.
+    /// The body, once it was copied out of `buf` for another attempt, or if it was framed anew.
     body: Vec<u8>,
     /// Bytes that were sent on the current connection.
     sent: usize,
-    /// The body, if it goes in parts; as long as all is here that was taken of it from the client.
+    /// The body, if it is sent in parts, and as long as all that was read of it is kept.
     message: Option<Box<Message>>,
 }
 
 /// Head as the client sent it.
 pub enum Head<'w> {
-    /// Copied into a buffer of its own.
+    /// Copied into its own buffer.
     Kept(KeptHead),
-    /// In those that a protocol has decoded.
+    /// Borrowed from the memory into which the protocol decoded it.
     Came(HeadParts<'w>),
-    /// No head: not here yet, or let go of.
+    /// No head: not set yet, or released.
     Gone,
 }
 
@@ -52,18 +53,18 @@ pub struct Outfit<'w> {
     pub edits: Edits,
     /// `Connection` field for the endpoint.
     pub connection: Connection<'w>,
-    /// True if the endpoint takes messages in parts, as HTTP/2 does.
+    /// True if the endpoint gets the request in parts, as over HTTP/2.
     pub in_parts: bool,
     /// The scheme of the endpoint's connection.
     pub scheme: &'static str,
-    /// The length of the body in digits, where it goes in parts; empty if it was not stated.
+    /// Length of a body sent in parts, in decimal digits; empty if unknown.
     pub length: String,
     /// True if the client takes trailers.
     pub wants_trailers: bool,
 }
 
 impl<'w> Outgoing<'w> {
-    /// A request of which nothing is here yet. It is filled where it is, as it is large.
+    /// Creates an empty request. It is filled in place, as it is large.
     #[inline]
     pub fn new(core: &'w Core) -> Outgoing<'w> {
         Outgoing {
@@ -81,38 +82,38 @@ impl<'w> Outgoing<'w> {
         }
     }
 
-    /// Takes the head of the client.
+    /// Sets the head of the client's request.
     pub fn set_head(&mut self, head: Head<'w>) {
         self.head = head;
     }
 
-    /// The kept head as it was read, and what is said besides; `None` if none is kept.
+    /// The kept head as it was read, and the changes to it; `None` if none is kept.
     pub fn kept(&mut self) -> Option<(Request<'_, '_>, &mut Outfit<'w>)> {
         if let Head::Kept(head) = &mut self.head { Some((head.request(), &mut self.outfit)) } else { None }
     }
 
-    /// Takes the body, for an endpoint that takes bytes: it begins with the first `len` bytes of `buf`.
+    /// Sets the body, to be sent as bytes: its beginning is the first `len` bytes of `buf`.
     pub fn set_bytes(&mut self, buf: Buf, len: usize) {
         (self.buf, self.body_len) = (buf, len);
     }
 
-    /// Takes the body, framed anew, for an endpoint that takes bytes; `behind` is what came behind it.
+    /// Sets the body, framed anew, to be sent as bytes. `behind` holds the bytes behind the request.
     pub fn set_framed(&mut self, framed: Vec<u8>, behind: Buf) {
         (self.body, self.buf) = (framed, behind);
     }
 
-    /// Takes the body, for an endpoint that takes parts; `behind` is what came behind it.
+    /// Sets the body, to be sent in parts. `behind` holds the bytes behind the request.
     pub fn set_message(&mut self, message: Box<Message>, behind: Buf) {
         (self.message, self.buf) = (Some(message), behind);
     }
 
-    /// Begins a try, whose endpoint alone gets the lines that `write` appends.
+    /// Begins an attempt. `write` appends the field lines for this attempt only.
     pub fn begin_try(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         self.of_try.clear();
         write(&mut self.of_try);
     }
 
-    /// The head for the endpoint of the try at hand; `None` once it was let go of.
+    /// The head for the current attempt; `None` once it was released.
     #[inline(always)]
     pub fn endpoint_head(&self) -> Option<EndpointHead<'_>> {
         let head = match &self.head {
@@ -131,7 +132,8 @@ impl<'w> Outgoing<'w> {
         })
     }
 
-    /// Writes all of the request that is here for the endpoint of the try at hand, of whose connection nothing was used.
+    /// Writes the request, as far as it is here, for the current attempt, to be sent from the start on a fresh
+    /// connection.
     pub fn write(&mut self) {
         let mut bytes = std::mem::take(&mut self.bytes);
         if bytes.capacity() == 0 {
@@ -144,7 +146,7 @@ impl<'w> Outgoing<'w> {
             head.write(&mut bytes);
         }
         if self.body_len > 0 && self.buf.replace_front(0, &bytes) {
-            // In one piece with what came of its body.
+            // The head fits in front of the body: one piece to send.
             self.head_len = bytes.len();
             self.core.give_back(bytes);
             return;
@@ -154,13 +156,13 @@ impl<'w> Outgoing<'w> {
         self.bytes = bytes;
     }
 
-    /// The body, if it goes in parts, and is here.
+    /// The body, if it is sent in parts and is kept.
     pub fn message(&self) -> Option<&Message> {
         self.message.as_deref()
     }
 
-    /// A part of the body was taken from the client. It is kept with the message, which may have so many bytes of it then; else
-    /// the request cannot be sent once more. Whether it was.
+    /// Keeps a part of the body that was read from the client for another attempt. If the body then exceeds `most`
+    /// bytes, releases the request instead, and returns false.
     pub fn keep(&mut self, part: &Part, most: usize) -> bool {
         let is_kept = self.message.as_mut().is_some_and(|message| message.keep(part, most));
         if !is_kept {
@@ -170,34 +172,34 @@ impl<'w> Outgoing<'w> {
         is_kept
     }
 
-    /// The request as it was written; of one that was let go of, nothing.
+    /// The request as written; empty once it was released.
     pub fn request(&self) -> &[u8] {
         if self.head_len > 0 { &self.buf.filled()[..self.head_len + self.body_len] } else { &self.bytes }
     }
 
-    /// Bytes of the request that are still to be sent.
+    /// Written bytes of the request that are still to be sent.
     pub fn unsent(&self) -> &[u8] {
         &self.request()[self.sent..]
     }
 
-    /// `n` more bytes were sent.
+    /// Notes that `n` more bytes were sent.
     pub fn advance(&mut self, n: usize) {
         self.sent += n;
     }
 
-    /// True if nothing of it was sent on the current connection.
+    /// True if nothing was sent on the current connection; always true of a body in parts that is kept.
     pub fn is_whole(&self) -> bool {
         self.message.is_some() || (self.sent == 0 && !self.request().is_empty())
     }
 
-    /// True if it is small enough to keep a copy.
+    /// True if the request has at most [`REPLAY_MAX`] bytes, so that a copy may be kept.
     pub fn is_small(&self) -> bool {
         let content = self.message().map_or(0, Message::content_len);
         self.request().len().max(content) <= REPLAY_MAX
     }
 
-    /// Lets go of the bytes sent, but for small ones if `again`: while the endpoint thinks, most connections hold no
-    /// buffer, and the few in use stay in the cache.
+    /// Releases the memory of the bytes sent. With `again`, keeps the head and a copy of the body for another attempt.
+    /// So most connections hold no buffer while they wait for the endpoint, and the few in use stay in the cache.
     pub fn let_go(&mut self, again: bool) {
         if again && self.body_len > 0 {
             self.body = self.core.scratch();
@@ -213,24 +215,24 @@ impl<'w> Outgoing<'w> {
         }
     }
 
-    /// True if the whole request is still here, so that it can be sent once more.
+    /// True if the request is still kept, so that it can be sent again.
     pub fn again(&self) -> bool {
         self.message.is_some() || !matches!(self.head, Head::Gone)
     }
 
-    /// Puts bytes behind the request that the client sent behind it.
+    /// Puts back bytes that the client sent behind the request.
     pub fn put_behind(&mut self, buf: Buf) {
         if self.head_len + self.body_len == 0 {
             self.buf = buf;
         } else if !self.buf.extend(buf.filled()) {
-            // More than came with the request: it was sent.
+            // More than arrived with the request, so that was sent already.
             self.consume();
             self.forget();
             self.buf = buf;
         }
     }
 
-    /// Takes the bytes that came behind the request, to be put back.
+    /// Takes the bytes behind the request, to be put back later.
     pub fn take_behind(&mut self) -> Buf {
         match self.head_len + self.body_len {
             0 => self.buf.take_out(),
@@ -239,7 +241,7 @@ impl<'w> Outgoing<'w> {
         }
     }
 
-    /// Takes what the client sent behind the request, which is given up if not all of it was sent.
+    /// Takes the bytes that the client sent behind the request, and releases the request.
     pub fn take_rest(&mut self) -> Option<Buf> {
         self.consume();
         self.forget();
@@ -247,7 +249,7 @@ impl<'w> Outgoing<'w> {
         (!buf.is_empty()).then_some(buf)
     }
 
-    /// Takes the request out of the buffer.
+    /// Removes the request from the buffer.
     fn consume(&mut self) {
         self.buf.consume(self.head_len + self.body_len);
         (self.head_len, self.body_len, self.sent) = (0, 0, 0);

@@ -1,17 +1,17 @@
-//! Bytes received for a stream and not yet taken by its task, at most as many as its window. Small pieces share memory,
-//! so that a peer that sends single bytes makes this side hold little more than them.
+//! Bytes received for a stream and not yet taken by its task, bounded by the stream's window. Small pieces share
+//! memory, so that a peer that sends single bytes cannot make this side hold much more than these.
 
 use evenkeel_net::buffer::{Buf, CAPACITY};
 use std::collections::VecDeque;
 
-/// Pieces from here on get a buffer of their own.
+/// Bytes from which a piece gets a buffer of its own.
 const LARGE: usize = 8 * 1024;
 
-/// Data in the order in which it came.
+/// Received data, in the order of arrival.
 #[derive(Debug, Default)]
 pub struct Arrived {
     pieces: VecDeque<Piece>,
-    /// Bytes of flow control that it holds, including padding.
+    /// Bytes of the flow-control windows that it holds, including padding.
     flow: usize,
 }
 
@@ -22,7 +22,7 @@ enum Piece {
 }
 
 impl Arrived {
-    /// Adds bytes, which have taken `flow` of the windows.
+    /// Adds received bytes. `flow` is the part of the windows that they took, including padding.
     pub fn push(&mut self, bytes: &[u8], flow: usize) {
         self.flow += flow;
         if bytes.is_empty() {
@@ -45,13 +45,13 @@ impl Arrived {
         self.pieces.extend(bytes.chunks(CAPACITY).map(|chunk| Piece::Large(Buf::holding(chunk))));
     }
 
-    /// Takes out what is at the front, and what of the windows becomes free by that.
+    /// Takes the front piece. Returns it with the bytes of the windows that it frees.
     pub fn pop(&mut self) -> Option<(Buf, usize)> {
         let buf = match self.pieces.pop_front()? {
             Piece::Large(buf) => buf,
             Piece::Small(small) => Buf::holding(&small),
         };
-        // The padding goes with the last bytes: few send any.
+        // Padding is freed with the last piece: few peers send any.
         let freed = if self.pieces.is_empty() { self.flow } else { buf.len().min(self.flow) };
         self.flow -= freed;
         Some((buf, freed))
@@ -62,12 +62,12 @@ impl Arrived {
         if self.pieces.is_empty() { std::mem::take(&mut self.flow) } else { 0 }
     }
 
-    /// Pieces for which there is room.
+    /// Number of pieces for which memory is allocated.
     pub fn capacity(&self) -> usize {
         self.pieces.capacity()
     }
 
-    /// Drops all of it: what of the windows becomes free.
+    /// Drops all data. Returns the bytes of the windows that this frees.
     pub fn clear(&mut self) -> usize {
         self.pieces.clear();
         std::mem::take(&mut self.flow)

@@ -1,10 +1,10 @@
 //! HTTP/2 connections, for both sides. `evenkeel_wire::h2` parses and frames; this module does the I/O. A
-//! [`Session`](session::Session) is a connection with its [`stream`]s, each of which a task of its own has in hand; one more task
-//! reads and writes for all of them ([`turn`]). [`arrived`] holds what came and was not taken yet, a [part](crate::body::part) at a time is taken
-//! and sent.
+//! [`Session`](session::Session) is a connection with its [`stream`]s. Each stream is handled by its own task; one more
+//! task per connection reads and writes for all of them ([`turn`]). [`arrived`] holds received data until a stream's
+//! task takes it, one [part](crate::body::part) at a time.
 //!
-//! No side makes the other hold more than a window: what a peer sends counts as taken only when a stream's task has taken it, and
-//! a stream takes bytes to be sent only when those before them are on their way.
+//! Memory is bounded in both directions: received bytes are returned to the window only after the stream's task has
+//! taken them, and a stream accepts a part to send only once the one before it was framed.
 
 pub mod arrived;
 pub mod session;

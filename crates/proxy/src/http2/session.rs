@@ -1,5 +1,5 @@
-//! State shared by the streams of a connection: its transport, the protocol engine, and what each stream
-//! has received and has to send. All of it belongs to one worker.
+//! State shared by the streams of a connection: the transport, the protocol engine, and the data that each stream has
+//! received or has to send. Owned by one worker.
 
 use super::arrived::Arrived;
 use super::stream::StreamHandle;
@@ -13,10 +13,11 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Bytes that wait to be written, beyond which no stream adds to them.
+/// Bytes of unwritten output from which streams may not add more.
 pub(super) const BACKLOG_MAX: usize = 64 * 1024;
 
-/// Heads or pieces of data for which a stream that has ended keeps room: the first that a queue takes.
+/// Capacity up to which the queues of a stream keep their memory for the next stream in its slot: the first allocation
+/// of a queue.
 const QUEUED_KEPT: usize = 4;
 
 /// HTTP/2 connection of one worker.
@@ -24,9 +25,9 @@ pub struct Session {
     /// Transport of the connection, plain or TLS.
     pub transport: Transport,
     pub(super) state: RefCell<State>,
-    /// Bytes that came, and are less than a frame: a connection that waits holds no buffer.
+    /// Received bytes of an incomplete frame, copied here so that a waiting connection holds no buffer.
     pub(super) held: RefCell<Vec<u8>>,
-    /// There is more in `held` than the rest of a frame: its turn comes when others have had theirs.
+    /// True if `held` has complete frames, which are processed in the next turn, after other tasks had theirs.
     pub(super) is_behind: Cell<bool>,
 }
 
@@ -34,24 +35,24 @@ pub struct Session {
 pub(super) struct State {
     pub engine: Connection,
     pub streams: SlotTable<Stream>,
-    /// The streams that are open, by number.
+    /// Open streams, ordered by id.
     by_id: Vec<(StreamId, Key)>,
     /// Streams that may have something to send.
     pub ready: Vec<Key>,
-    /// Bytes of the engine's output that were written.
+    /// Bytes of the engine's output that were written already.
     pub written: usize,
-    /// The task that reads and writes.
+    /// Waker of the task that reads and writes.
     pub driver: Option<WakerSlot>,
     pub is_woken: bool,
-    /// The connection is no more.
+    /// True once the connection has ended.
     pub is_over: bool,
-    /// A stream waits until something was written.
+    /// True if a stream waits for the backlog to be written.
     pub is_short: bool,
-    /// Heads, pieces of data and trailers that have come.
+    /// Number of heads, pieces of data and trailers received.
     pub messages: u64,
-    /// The codes by which the peer has reset streams since this was last taken.
+    /// Error codes of the peer's stream resets since the last turn.
     pub resets: Vec<u32>,
-    /// Interim heads that were dropped since this was last taken.
+    /// Interim responses dropped since the last turn.
     pub interim_dropped: u64,
     /// Wakers to wake once the state is no longer borrowed.
     late: Vec<WakerSlot>,
@@ -61,16 +62,16 @@ pub(super) struct State {
 #[derive(Default)]
 pub(super) struct Stream {
     pub id: StreamId,
-    /// Heads of responses that came.
+    /// Response heads received and not yet taken.
     pub heads: VecDeque<Head>,
     /// Number of interim responses received.
     pub interim: u32,
     pub arrived: Arrived,
-    /// Bytes of the windows that are taken by the part that its task has in hand: free when the task takes the next part, so that
-    /// the task and this side together hold no more than a window.
+    /// Bytes of the windows held by the part that the task took last. Freed when it takes the next one, so that the
+    /// task and this queue together hold no more than a window.
     pub in_hand: usize,
     pub trailers: Option<Table>,
-    /// The peer sends nothing more.
+    /// True once the peer has sent END_STREAM.
     pub is_received: bool,
     pub pending: Buf,
     pub last: Last,
@@ -78,12 +79,12 @@ pub(super) struct Stream {
     pub is_sent: bool,
     /// True while it is in the list of streams with something to send.
     pub is_ready: bool,
-    /// Its task waits until it can send more.
+    /// True if the task waits until it can send more.
     pub wants_room: bool,
     pub lost: Option<Lost>,
-    /// The rule that the peer broke, if that ended the stream.
+    /// The rule that the peer broke, if this ended the stream.
     pub broken: Option<Malformed>,
-    /// Its task has let go of it.
+    /// True once the task has dropped its handle.
     pub is_released: bool,
     /// Urgency, 0 (first) to 7 (RFC 9218).
     pub urgency: u8,
@@ -91,7 +92,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Makes it one of which nothing is known. It keeps the room of queues, which nearly all streams need.
+    /// Resets a slot for the next stream. Small queues keep their memory, which nearly all streams need.
     pub fn reset(&mut self) {
         let (mut heads, mut arrived) = (std::mem::take(&mut self.heads), std::mem::take(&mut self.arrived));
         heads.clear();
@@ -105,7 +106,7 @@ impl Stream {
         *self = Stream { heads, arrived, ..Stream::default() };
     }
 
-    /// True if it has something to send.
+    /// True if the stream has data, trailers or its end to send.
     pub fn has_more(&self) -> bool {
         !self.pending.is_empty() || !matches!(self.last, Last::Open)
     }
@@ -125,18 +126,18 @@ pub(super) enum Last {
 /// Reason of a stream's early end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
-    /// The peer has reset it, with this code.
+    /// The peer reset the stream, with this code.
     Reset(u32),
-    /// The peer has broken a rule, so that this side has reset it.
+    /// The peer broke a rule, so this side reset the stream.
     Broken,
-    /// The peer has not looked at it: it may be sent again.
+    /// The peer has not processed the request: it is safe to send again (RFC 9113 section 8.7).
     Unseen,
-    /// Its connection has ended.
+    /// The connection ended, or this side reset the stream.
     Ended,
 }
 
 impl Session {
-    /// A connection whose engine has begun.
+    /// Creates a session. `held` has the bytes that were received already.
     pub fn new(transport: Transport, engine: Connection, held: Vec<u8>) -> Session {
         transport.send_at_once();
         let state = State {
@@ -157,7 +158,7 @@ impl Session {
         Session { transport, state: state.into(), held: held.into(), is_behind: Cell::new(false) }
     }
 
-    /// Changes the state, and then wakes.
+    /// Changes the state, then wakes the wakers that could not be woken while it was borrowed.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.borrow_mut();
         let changed = change(&mut state);
@@ -170,7 +171,7 @@ impl Session {
         changed
     }
 
-    /// Does something with the engine; what it has to say then is written soon.
+    /// Runs `work` with the engine, and wakes the driver to write its output.
     pub fn engine<T>(&self, work: impl FnOnce(&mut Connection) -> T) -> T {
         self.change(|state| {
             let done = work(&mut state.engine);
@@ -179,10 +180,10 @@ impl Session {
         })
     }
 
-    /// Begins a request with this head. `ends`: nothing follows.
+    /// Begins a request with this head. `ends`: neither body nor trailers follow.
     ///
     /// # Errors
-    /// The connection takes no more.
+    /// The connection accepts no more streams.
     pub fn open<'f>(
         self: &Rc<Session>,
         fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
@@ -198,26 +199,26 @@ impl Session {
         Ok(StreamHandle::new(self.clone(), key))
     }
 
-    /// True within an incomplete frame or head; DATA frames may arrive in parts.
+    /// True within an incomplete frame or head, except within a DATA frame, which is processed in parts.
     pub fn is_within_head(&self) -> bool {
         !self.held.borrow().is_empty() || self.state.borrow().engine.is_within_head()
     }
 
-    /// Heads, pieces of data and trailers that have come so far.
+    /// Number of heads, pieces of data and trailers received so far.
     pub fn messages(&self) -> u64 {
         self.state.borrow().messages
     }
 
-    /// Streams that are open, or have something to send.
+    /// Number of streams that are open or have something to send.
     pub fn streams(&self) -> usize {
         self.state.borrow().by_id.len()
     }
 
-    /// The connection is no more: its streams are told.
+    /// Ends the connection: marks all streams as lost and wakes their tasks.
     pub fn end(&self) {
         self.change(|state| {
             state.is_over = true;
-            // From the last one, as those that have no task are removed.
+            // In reverse, as `settle` removes streams without a task.
             for at in (0..state.count()).rev() {
                 let key = state.key(at);
                 state.lose(key, Lost::Ended);
@@ -228,7 +229,7 @@ impl Session {
 }
 
 impl State {
-    /// Adds a stream: numbers rise.
+    /// Adds a stream. Its id must be above all others, as `by_id` is sorted.
     pub fn add(&mut self, id: StreamId) -> Key {
         let (key, stream) = self.streams.occupy();
         (stream.id, stream.urgency) = (id, 3);
@@ -236,13 +237,13 @@ impl State {
         key
     }
 
-    /// The stream of that number, if it is open.
+    /// The stream with this id, if it is open.
     pub fn find(&self, id: StreamId) -> Option<Key> {
         let at = self.by_id.binary_search_by_key(&id, |(id, _)| *id).ok()?;
         Some(self.by_id[at].1)
     }
 
-    /// A stream that is open, or of which something holds on to the handle.
+    /// A stream that is open, or whose handle still exists.
     pub fn stream(&mut self, key: Key) -> &mut Stream {
         self.streams.at_mut(key.slot())
     }
@@ -251,12 +252,12 @@ impl State {
         self.by_id.len()
     }
 
-    /// The stream at this place among those that are open.
+    /// The open stream at this index, in the order of ids.
     pub fn key(&self, at: usize) -> Key {
         self.by_id[at].1
     }
 
-    /// A stream is over, and nothing holds on to it.
+    /// Removes a stream that has ended and has no handle.
     pub fn remove(&mut self, key: Key) {
         let stream = self.streams.at_mut(key.slot());
         let id = stream.id;
@@ -270,7 +271,7 @@ impl State {
             self.by_id.remove(at);
         }
         if self.by_id.is_empty() {
-            // It may wait for that.
+            // It may be waiting for the last stream to end.
             self.wake_driver();
         }
     }
@@ -280,13 +281,13 @@ impl State {
         if stream.lost.is_some() {
             return;
         }
-        // What came before can still be taken.
+        // Data received before can still be taken.
         stream.lost = Some(lost);
         stream.pending = Buf::none();
         self.wake(key);
     }
 
-    /// Ends a stream early, as the peer has broken a rule.
+    /// Ends a stream early because the peer broke a rule.
     #[cold]
     pub fn lose_broken(&mut self, key: Key, why: Malformed) {
         let stream = self.stream(key);
@@ -301,9 +302,10 @@ impl State {
         }
     }
 
-    /// Keeps the waker of a stream's task.
+    /// Stores the waker of a stream's task.
     pub fn note(&mut self, key: Key, waker: WakerSlot) {
-        // A waker of others must not be dropped here; one wake too many does no harm.
+        // Dropping a foreign waker may run its code, which must not happen while the state is borrowed. It is woken
+        // later instead; a spurious wake is harmless.
         if let Some(old @ WakerSlot::Other(_)) = self.streams.at_mut(key.slot()).waker.replace(waker) {
             self.late.push(old);
         }
@@ -318,7 +320,7 @@ impl State {
         }
     }
 
-    /// A stream has something to send.
+    /// Queues a stream that has something to send, and wakes the driver.
     pub fn make_ready(&mut self, key: Key) {
         if !std::mem::replace(&mut self.stream(key).is_ready, true) {
             self.ready.push(key);
@@ -326,7 +328,7 @@ impl State {
         self.wake_driver();
     }
 
-    /// Bytes that wait to be written.
+    /// Bytes of output that are not written yet.
     pub fn backlog(&mut self) -> usize {
         self.engine.output().len() - self.written
     }

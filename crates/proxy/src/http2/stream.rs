@@ -1,5 +1,5 @@
-//! Handle of a stream's task: takes received parts one at a time, and sends parts one at a time. Dropping the
-//! handle ends the stream.
+//! Handle of a stream, for its task: takes received parts and sends parts, one at a time. Dropping it resets the
+//! stream, unless the message to the peer is complete.
 
 use super::session::{BACKLOG_MAX, Last, Lost, Session, State};
 use crate::body::part::{Gone, Part};
@@ -21,7 +21,7 @@ impl StreamHandle {
         StreamHandle { session, key }
     }
 
-    /// Looks for something in the stream, and waits if it is not there.
+    /// Runs `look`; if it finds nothing, registers the task to be woken at the stream's next event.
     fn poll<T>(&self, cx: &Context<'_>, look: impl FnOnce(&mut State, Key) -> Option<T>) -> Poll<T> {
         let waker = WakerSlot::of(cx);
         self.session.change(|state| match look(state, self.key) {
@@ -37,12 +37,12 @@ impl StreamHandle {
         self.session.change(|state| state.stream(self.key).lost)
     }
 
-    /// The rule that the peer broke, if the stream ended by that.
+    /// The rule that the peer broke, if this ended the stream.
     pub fn broken(&self) -> Option<Malformed> {
         self.session.change(|state| state.stream(self.key).broken.clone())
     }
 
-    /// True if more may come: the peer has not ended its message, nor either side the stream.
+    /// True if more may arrive: the peer has not ended its message, and the stream was not ended early.
     pub fn is_receiving(&self) -> bool {
         self.session.change(|state| {
             let stream = state.stream(self.key);
@@ -50,12 +50,12 @@ impl StreamHandle {
         })
     }
 
-    /// Ready once the peer can neither send nor take anything more.
+    /// Ready once the stream was ended early, so that the peer can neither send nor receive.
     pub fn poll_gone(&self, cx: &Context<'_>) -> Poll<()> {
         self.poll(cx, |state, key| state.stream(key).lost.map(|_| ()))
     }
 
-    /// The next head of a response.
+    /// Takes the next response head.
     pub fn poll_head(&self, cx: &Context<'_>) -> Poll<Result<Head, Gone>> {
         self.poll(cx, |state, key| {
             let stream = state.stream(key);
@@ -63,7 +63,7 @@ impl StreamHandle {
         })
     }
 
-    /// Waits until there is a head of a response, without taking it; `false` if none comes.
+    /// Waits for a response head without taking it; `false` if the stream ended without one.
     pub fn poll_answered(&self, cx: &Context<'_>) -> Poll<bool> {
         self.poll(cx, |state, key| {
             let stream = state.stream(key);
@@ -71,8 +71,8 @@ impl StreamHandle {
         })
     }
 
-    /// The next part of what the peer sends; nothing is asked for behind its end. What is not taken keeps the peer from sending
-    /// more than its window.
+    /// Takes the next part from the peer; must not be called after the end. Parts that are not taken hold the peer back
+    /// by its window.
     pub fn poll_part(&self, cx: &Context<'_>) -> Poll<Result<Part, Gone>> {
         self.poll(cx, |state, key| {
             let stream = state.stream(key);
@@ -99,7 +99,7 @@ impl StreamHandle {
         })
     }
 
-    /// Waits until another part can be sent.
+    /// Waits until there is room to send another part.
     pub fn poll_room(&self, cx: &Context<'_>) -> Poll<Result<(), Gone>> {
         self.poll(cx, |state, key| {
             let has_room = state.backlog() < BACKLOG_MAX;
@@ -116,7 +116,7 @@ impl StreamHandle {
         })
     }
 
-    /// True if the last part is stuck: the peer's window is closed, or it does not read.
+    /// True if the last part is stuck: the peer's window is closed, or the connection's backlog is full.
     pub fn is_held_back(&self) -> bool {
         self.session.change(|state| {
             let stream = state.stream(self.key);
@@ -125,7 +125,7 @@ impl StreamHandle {
         })
     }
 
-    /// Sends a head of a response. `ends`: nothing follows.
+    /// Sends a response head. `ends`: neither body nor trailers follow.
     pub fn send_head<'f>(&self, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>, ends: bool) {
         self.session.change(|state| {
             let stream = state.stream(self.key);
@@ -139,7 +139,7 @@ impl StreamHandle {
         });
     }
 
-    /// Sends a part; there must be room.
+    /// Sends a part. Data needs room: see [`poll_room`](Self::poll_room).
     pub fn send(&self, part: Part) {
         self.session.change(|state| {
             let stream = state.stream(self.key);
@@ -147,7 +147,7 @@ impl StreamHandle {
                 return;
             }
             match part {
-                // Framed when the connection has its turn: by then it may be known that the end follows.
+                // Framed at the connection's turn: by then the end may be known, and needs no frame of its own.
                 Part::Data(buf) => {
                     stream.pending = buf;
                     return state.make_ready(self.key);
@@ -156,7 +156,7 @@ impl StreamHandle {
                 Part::End if matches!(stream.last, Last::Open) => stream.last = Last::End,
                 Part::End => {}
             }
-            // Most responses are whole by now, and hold a buffer no longer than need be.
+            // Most responses are complete at this point: framing them now frees their buffer.
             if state.backlog() < BACKLOG_MAX {
                 state.flush_stream(self.key);
             }
@@ -173,7 +173,7 @@ impl StreamHandle {
         self.session.change(|state| state.stream(self.key).urgency = urgency.min(7));
     }
 
-    /// Ready when all that was sent is on its way, as far as the peer's windows are concerned.
+    /// Ready once all that was sent fits into the peer's windows, or the stream has ended.
     pub fn poll_sent(&self, cx: &Context<'_>) -> Poll<()> {
         self.poll(cx, |state, key| {
             let stream = state.stream(key);
@@ -186,7 +186,8 @@ impl StreamHandle {
         })
     }
 
-    /// Ends a request's stream, early if it has not ended yet. Returns how it had ended, if early.
+    /// Ends the stream of a request; resets it (CANCEL) unless both sides are complete. Returns the reason if it had
+    /// been lost before.
     pub fn cancel(&self) -> Option<Lost> {
         self.session.change(|state| {
             let stream = state.stream(self.key);
@@ -198,7 +199,7 @@ impl StreamHandle {
         })
     }
 
-    /// Ends the stream before its end, so that the peer knows.
+    /// Resets the stream with this code.
     pub fn reset(&self, code: ErrorCode) {
         self.session.change(|state| state.reset(self.key, code));
     }
@@ -207,11 +208,11 @@ impl StreamHandle {
 impl State {
     fn reset(&mut self, key: Key, code: ErrorCode) {
         if self.stream(key).lost.is_none() {
-            // What it has said before goes first.
+            // Data sent before goes first.
             self.flush_stream(key);
             let id = self.stream(key).id;
             self.engine.reset(id, code);
-            // Its task takes no more of it.
+            // Its task takes no more data: return it to the window.
             let flow = self.stream(key).arrived.clear();
             self.engine.consumed(id, flow);
             self.lose(key, Lost::Ended);
@@ -219,11 +220,11 @@ impl State {
         }
     }
 
-    /// Ends a stream that its task has let go of, as far as it is to end now.
+    /// Removes a stream without a handle once it was sent completely or lost.
     pub fn settle(&mut self, key: Key) {
         let stream = self.stream(key);
         if stream.is_released && stream.lost.is_none() && stream.is_sent && !stream.is_received {
-            // The response is whole: the rest of the request is of no use (RFC 9113 section 8.1).
+            // The response is complete: the rest of the request is not needed (RFC 9113 section 8.1).
             self.reset(key, ErrorCode::NoError);
         }
         let stream = self.stream(key);
@@ -239,7 +240,7 @@ impl Drop for StreamHandle {
             let stream = state.stream(self.key);
             stream.is_released = true;
             if stream.lost.is_none() && !stream.is_sent && matches!(stream.last, Last::Open) {
-                // Its task has ended in the midst of it.
+                // The task ended before the message was complete.
                 state.reset(self.key, ErrorCode::InternalError);
             }
             state.settle(self.key);
@@ -247,7 +248,7 @@ impl Drop for StreamHandle {
     }
 }
 
-/// The fields of a head of a response with this status. `text`: room for it.
+/// Returns the fields of a response head, beginning with `:status`. `text` is memory for the digits of the status.
 pub fn with_status<'f>(
     status: u16,
     text: &'f mut [u8; 3],

@@ -1,6 +1,5 @@
-//! Turn of a connection's task. It writes everything pending at once, then reads, and gives
-//! each stream what has come for it. The streams that this wakes have their turns before its next one, so what they say leaves
-//! together.
+//! Turn of a connection's task: writes all pending output at once, then reads, and distributes received data to the
+//! streams. The tasks that this wakes run before its next turn, so that their output leaves together.
 
 use super::session::{BACKLOG_MAX, Last, Lost, Session, State};
 use super::stream::StreamHandle;
@@ -13,40 +12,40 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// After so many bytes the streams have their turns, and other connections theirs: a peer that floods this side is no reason
-/// for them to wait.
+/// Bytes read in a turn, before streams and other connections have theirs: a peer that floods this side must not make
+/// them wait.
 const TURN_BYTES: usize = 16 * 1024;
 
-/// Requests that begin at most in a turn, for the same reason.
+/// Requests begun in a turn, limited for the same reason.
 const REQUESTS_MAX: usize = 64;
 
-/// Most frames that are taken in a turn, for the same reason; a head costs as much as several. Heads that are discarded are not
-/// requests, but take the processor's time like these.
+/// Work done in a turn, in frames, limited for the same reason; a head counts as several. Heads that are discarded
+/// begin no request, but cost as much time.
 const WORK_MAX: u64 = 1100;
 
-/// Bytes of interim heads that a stream holds until its task takes them. A client that does not read must not make this side hold
-/// more, and the endpoint's connection cannot wait, as others share it: more is dropped. An interim response is a hint, the final
-/// one does not depend on it.
+/// Bytes of interim response heads that a stream holds until its task takes them; more are dropped. A client that does
+/// not read must not make this side hold more, and the endpoint's connection cannot wait, as other streams share it.
+/// Interim responses are hints: the final one does not depend on them.
 const INTERIM_HELD: usize = 16 * 1024;
 
-/// Room that a connection keeps for what it writes, while it has nothing to write.
+/// Bytes of the output buffer that an idle connection may keep.
 const OUTPUT_KEPT: usize = 1024;
 
-/// Rooms that a worker keeps for connections that have something to write.
+/// Output buffers that a worker keeps for reuse.
 const ROOMS_MAX: usize = 64;
 
 thread_local! {
-    /// Requests that have begun in this read.
+    /// Requests begun by the bytes being processed; kept for its memory.
     static BEGUN: Cell<Vec<(Key, Head)>> = const { Cell::new(Vec::new()) };
     static ROOMS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Takes the room of what was written: the few in use stay in the processor's cache.
+/// Returns a large output buffer for reuse, so that the few in use stay in the processor's cache.
 fn give_room_back(output: &mut Vec<u8>) {
     if output.capacity() > OUTPUT_KEPT {
         let room = std::mem::take(output);
         ROOMS.with_borrow_mut(|rooms| {
-            // One that has grown large would keep its memory for ever.
+            // A buffer that has grown too large would keep its memory forever.
             if rooms.len() < ROOMS_MAX && room.capacity() <= 4 * BACKLOG_MAX {
                 rooms.push(room);
             }
@@ -54,54 +53,54 @@ fn give_room_back(output: &mut Vec<u8>) {
     }
 }
 
-/// Room for parts of frames that a connection keeps.
+/// Bytes of memory for incomplete frames that an idle connection may keep.
 const HELD_KEPT: usize = 1024;
 
 #[derive(Debug)]
 pub enum Ended {
-    /// The peer has closed it, or it was lost.
+    /// The peer closed the connection, or it was lost.
     Closed,
-    /// The peer has broken the rules, and was told.
+    /// The peer violated the protocol. A GOAWAY with the error is in the output.
     Failed(ConnectionError),
 }
 
-/// Behaviour that differs between the client and the server side.
+/// Events of a connection that its two roles, client and server, handle differently.
 pub trait Role {
-    /// Handles the head of a new request. What happens to it is reported after everything received has been read.
+    /// Handles the head of a new request as it is read. Its outcome is reported once all received bytes were processed.
     fn on_begin(&self) {}
 
-    /// The peer has begun a request.
+    /// Handles a request of the peer.
     fn on_request(&self, stream: StreamHandle, head: Head);
 
     /// Counts received bytes.
     fn on_read(&self, bytes: usize);
 
-    /// The peer has begun a request, and has taken it back before its turn.
+    /// Handles a request that the peer reset within the same read.
     fn on_taken_back(&self, head: &Head) {
         let _ = head;
     }
 
-    /// The peer's request was refused for its head; the engine has answered it.
+    /// Handles a request that was refused because of its head; the engine has answered it.
     fn on_refused(&self, refused: Box<Refused>) {
         let _ = refused;
     }
 
-    /// The peer wastes too many streams: no more begin, and those that have begun are served.
+    /// Handles a flood by the peer: no more streams begin, and those that have begun are served.
     fn on_flooded(&self, flood: Flood) {
         let _ = flood;
     }
 
-    /// Interim responses were dropped, as the task of their stream takes none.
+    /// Counts interim responses that were dropped because their stream's task did not take them.
     fn on_interim_dropped(&self, count: u64) {
         let _ = count;
     }
 
-    /// The peer has answered a ping.
+    /// Handles the answer to a PING.
     fn on_pong(&self, payload: u64) {
         let _ = payload;
     }
 
-    /// A stream was reset, with this code: by the peer, or by this side.
+    /// Counts the reset of a stream, with this code, by the peer or by this side.
     fn on_reset(&self, by_peer: bool, code: u32) {
         let _ = (by_peer, code);
     }
@@ -109,19 +108,19 @@ pub trait Role {
     /// Handles a change of the peer's limits.
     fn on_limits(&self) {}
 
-    /// The peer takes no more requests: none above this stream, for the reason of this code.
+    /// Handles GOAWAY: the peer processes no streams above `last`. `code` is the reason.
     fn on_go_away(&self, last: StreamId, code: u32) {
         let _ = (last, code);
     }
 }
 
 impl Session {
-    /// Writes and reads as far as that goes.
+    /// Writes and reads until neither is possible or the turn is used up. Ready once the connection has ended.
     pub fn poll_turn(self: &Rc<Session>, cx: &mut Context<'_>, now: u64, role: &impl Role) -> Poll<Ended> {
         let waker = WakerSlot::of(cx);
         let before = {
             let mut state = self.state.borrow_mut();
-            // Whatever changes before the end of this turn is seen in it.
+            // No wake is needed for changes during this turn.
             state.is_woken = true;
             state.driver.replace(waker)
         };
@@ -146,7 +145,7 @@ impl Session {
                 Poll::Ready(Err(_)) => return Poll::Ready(Ended::Closed),
                 Poll::Pending => true,
             };
-            // A peer that takes no answers gets no more of them.
+            // A peer that does not read is not read from either.
             if is_blocked && self.state.borrow_mut().backlog() >= BACKLOG_MAX {
                 return Poll::Pending;
             }
@@ -168,15 +167,15 @@ impl Session {
                 break;
             }
         }
-        // The streams have their turns, then there is more to read.
+        // Continues after the streams and other tasks had their turns.
         budget::pause(cx);
         Poll::Pending
     }
 
-    /// Gives the streams what has come for them.
+    /// Processes received bytes: gives the streams their data, and reports new requests.
     ///
     /// # Errors
-    /// The peer has broken the rules; what it is told of that is in the output.
+    /// The peer violated the protocol. The GOAWAY for it is in the output.
     pub fn take_in(self: &Rc<Session>, bytes: &[u8], now: u64, role: &impl Role) -> Result<(), ConnectionError> {
         role.on_read(bytes.len());
         let mut begun = BEGUN.take();
@@ -194,7 +193,7 @@ impl Session {
         }
         BEGUN.set(begun);
         let at = taken?;
-        // Wakes what could not be woken before.
+        // Wakes the wakers that could not be woken while the state was borrowed.
         self.change(|_| ());
         let mut held = self.held.borrow_mut();
         held.clear();
@@ -205,8 +204,7 @@ impl Session {
         Ok(())
     }
 
-    /// Gives the streams what has come, up to the first bytes that are no whole frame, or that are too much for a turn; how many
-    /// bytes that were.
+    /// Processes complete frames, up to the limits of a turn. Returns the number of bytes used.
     fn take_frames(
         &self,
         bytes: &[u8],
@@ -252,7 +250,7 @@ impl Session {
         Ok(at)
     }
 
-    /// Writes what is to be written.
+    /// Writes all output. Pending while the transport accepts no more.
     pub fn poll_write(&self, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         loop {
             self.change(State::flush);
@@ -295,7 +293,7 @@ enum News {
 }
 
 impl State {
-    /// Gives a stream what has come for it. `bytes`: what the engine was given.
+    /// Applies an event to its stream. `bytes` are those that the engine was given.
     fn take_event(&mut self, event: Event, bytes: &[u8]) -> Option<News> {
         self.messages += u64::from(matches!(event, Event::Head { .. } | Event::Data { .. } | Event::Trailers { .. }));
         match event {
@@ -367,7 +365,7 @@ impl State {
                 }
             }
             Event::GoAway { last, code } => {
-                // From the last one, as each may be removed.
+                // In reverse, as `settle` may remove streams.
                 for at in (0..self.count()).rev() {
                     let key = self.key(at);
                     if self.stream(key).id > last {
@@ -383,7 +381,8 @@ impl State {
         None
     }
 
-    /// Keeps an interim head of a response, as far as a stream may hold them.
+    /// Queues an interim response head, unless the stream holds too many bytes of them. Resets the stream at more than
+    /// [`INTERIM_MAX`].
     #[cold]
     fn take_interim(&mut self, key: Key, head: Head) {
         let stream = self.stream(key);
@@ -403,7 +402,7 @@ impl State {
         self.wake(key);
     }
 
-    /// The engine, which is about to write: with room for that.
+    /// Returns the engine, with an output buffer to write to.
     #[inline]
     pub fn writer(&mut self) -> &mut Connection {
         if self.engine.output().capacity() == 0 {
@@ -412,7 +411,7 @@ impl State {
         &mut self.engine
     }
 
-    /// Frames what streams have to send, as far as windows allow, the most urgent first.
+    /// Frames the data of ready streams, the most urgent first, as far as the windows and the backlog allow.
     fn flush(&mut self) {
         if self.ready.is_empty() {
             return;
@@ -427,17 +426,17 @@ impl State {
                 left.push(key);
                 continue;
             }
-            // It may be over by now.
+            // The stream may have been removed by now.
             if let Some(stream) = self.streams.get_mut(key) {
                 stream.is_ready = false;
                 self.flush_stream(key);
             }
         }
-        // The room is used again.
+        // Keeps the vector's memory.
         self.ready = if left.is_empty() { ready } else { left };
     }
 
-    /// Frames what a stream has to send.
+    /// Frames a stream's data, then its end or trailers, as far as the windows allow.
     pub fn flush_stream(&mut self, key: Key) {
         self.writer();
         let State { engine, streams, .. } = self;
@@ -478,7 +477,7 @@ impl State {
         }
     }
 
-    /// Wakes the streams that wait until something was written.
+    /// Wakes the streams that wait for the backlog to be written.
     fn wake_roomless(&mut self) {
         if !std::mem::take(&mut self.is_short) {
             return;

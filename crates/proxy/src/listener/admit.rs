@@ -1,4 +1,5 @@
-//! May a client come in, and who is it? Asked once for each connection, before anything of it is served.
+//! Admission of client connections: reads the PROXY protocol header and checks the limits, once per connection, before
+//! its first request.
 
 use super::client::Client;
 use crate::observe::stats::Rejected;
@@ -10,17 +11,17 @@ use evenkeel_net::transport::Transport;
 use evenkeel_wire::proxy_protocol;
 use std::pin::pin;
 
-/// A client that may not come in, which was counted.
+/// A rejected client. The rejection was counted.
 pub struct Refused;
 
-/// A connection that did not begin as it had to.
+/// The required PROXY protocol header is missing or malformed.
 struct Unannounced;
 
-/// Finds out who a client is, and whether it may come in: with what it sent behind a header that says so. `place` is its
-/// own among the connections of its address, where those are limited.
+/// Identifies a client and admits it. Returns the bytes that arrived behind the PROXY protocol header, if any. `place`
+/// receives the connection's place among those of its address, if those are limited.
 ///
 /// # Errors
-/// It may not.
+/// The client is rejected.
 pub async fn admit(
     client: &mut Client<'_>,
     transport: &Transport,
@@ -30,7 +31,7 @@ pub async fn admit(
     let listener = client.listener;
     let mut held = None;
     if listener.peek().compiled.admission.is_announcing(client.peer.ip) {
-        // Boxed: it is over before the first request.
+        // Boxed: done before the first request, so connections need no room for it.
         match Box::pin(announced(client, transport, timer)).await {
             Ok(rest) => held = rest,
             Err(Unannounced) => return Err(reject(client, Rejected::ProxyProtocol)),
@@ -44,7 +45,7 @@ pub async fn admit(
     Ok(held)
 }
 
-/// Reads the PROXY protocol header that must come first; returns what came behind it.
+/// Reads the PROXY protocol header that must come first. Returns the bytes behind it, if any.
 async fn announced(client: &mut Client<'_>, transport: &Transport, timer: &Timer) -> Result<Option<Buf>, Unannounced> {
     let listener = client.listener;
     let mut partial: Vec<u8> = Vec::new();
@@ -69,7 +70,7 @@ async fn announced(client: &mut Client<'_>, transport: &Transport, timer: &Timer
     }
 }
 
-/// Closes without a word: a client that comes with too much is not worth more work.
+/// Counts a rejection. The connection is closed without a response: a client over its limits is not worth more work.
 fn reject(client: &Client<'_>, why: Rejected) -> Refused {
     client.listener.stats.rejected[why as usize].add(1);
     Refused

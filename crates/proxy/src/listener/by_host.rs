@@ -1,16 +1,16 @@
-//! Map from host patterns to values: the exact host first, then wildcards from the longest suffix. A lookup costs one probe for each
-//! label of the host, however many wildcards there are.
+//! Map from host patterns to values: exact hosts, and wildcards by suffix. A lookup tries the exact host, then the
+//! suffixes, longest first: one probe per label of the host, regardless of the number of wildcards.
 
 use evenkeel_config::plan::HostPattern;
 use std::collections::HashMap;
 
-/// Values by pattern of the host.
+/// Values by host pattern: an exact name or a wildcard.
 #[derive(Debug)]
 pub struct ByHost<T> {
     exact: HashMap<Box<[u8]>, T>,
-    /// By suffix (`.example.com`).
+    /// Values of wildcards, by suffix (`.example.com`).
     wildcard: HashMap<Box<[u8]>, T>,
-    /// Bytes of the longest suffix: a client cannot cause more work with a longer host.
+    /// Bytes of the longest suffix. Bounds the work that a client can cause with a long host.
     suffix_max: usize,
 }
 
@@ -26,7 +26,7 @@ impl<T> ByHost<T> {
         self.exact.is_empty() && self.wildcard.is_empty()
     }
 
-    /// The value of a pattern, which is made if there is none.
+    /// Returns the value of a pattern, inserting the default if there is none.
     pub fn entry(&mut self, host: &HostPattern) -> &mut T
     where
         T: Default,
@@ -40,7 +40,7 @@ impl<T> ByHost<T> {
         }
     }
 
-    /// Value stored for a pattern itself.
+    /// Value stored for exactly this pattern; no matching.
     pub fn get(&self, host: &HostPattern) -> Option<&T> {
         match host {
             HostPattern::Exact(host) => self.exact(host.as_bytes()),
@@ -53,7 +53,7 @@ impl<T> ByHost<T> {
         self.suffix_max
     }
 
-    /// The value of exactly this host.
+    /// Value stored for an exact host.
     pub fn exact(&self, host: &[u8]) -> Option<&T> {
         self.exact.get(host)
     }
@@ -63,9 +63,9 @@ impl<T> ByHost<T> {
         self.wildcard.get(suffix)
     }
 
-    /// The suffixes of a host of which one may be a wildcard's here, longest first.
+    /// Suffixes of a host that may be those of a wildcard here, longest first.
     pub fn suffixes<'h>(&self, host: &'h [u8]) -> impl Iterator<Item = &'h [u8]> {
-        // A wildcard takes at least one byte before its suffix.
+        // A wildcard requires at least one byte before its suffix.
         let from = host.len().saturating_sub(self.suffix_max).max(1);
         let host = host.get(from..).filter(|_| self.suffix_max > 0).unwrap_or_default();
         memchr::memchr_iter(b'.', host).map(move |at| &host[at..])
@@ -73,7 +73,7 @@ impl<T> ByHost<T> {
 }
 
 impl ByHost<Vec<usize>> {
-    /// Each pattern with its values.
+    /// Maps the indices of each pattern to a value.
     pub fn map<U>(&self, value: impl Fn(&[usize]) -> U) -> ByHost<U> {
         let each = |of: &HashMap<Box<[u8]>, Vec<usize>>| of.iter().map(|(k, v)| (k.clone(), value(v))).collect();
         ByHost { exact: each(&self.exact), wildcard: each(&self.wildcard), suffix_max: self.suffix_max }

@@ -11,9 +11,9 @@ use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::task::Poll;
 
-/// A client connection, whatever it speaks. Its socket is not seen here.
+/// A client connection, independent of its protocol. Does not own the transport.
 pub struct Client<'c> {
-    /// Thread state of its worker.
+    /// State of the worker that serves it.
     pub core: &'c Core,
     /// Listener that accepted it.
     pub listener: &'c Listener,
@@ -22,14 +22,15 @@ pub struct Client<'c> {
 }
 
 impl<'c> Client<'c> {
-    /// A client that has connected from `addr`.
+    /// Creates the state of a client that connected from `addr`.
     pub fn new(core: &'c Core, listener: &'c Listener, transport: &'c Transport, addr: SocketAddr) -> Client<'c> {
         let peer = Peer::new(addr, |ip| listener.peek().compiled.admission.is_trusted(ip), transport);
         Client { core, listener, peer }
     }
 
-    /// Reads more behind the bytes that came before: how many, 0 at the end, and all of them. `None` when there is no point in
-    /// waiting: this side ends, and nothing has come. What has was sent before the client could know.
+    /// Reads more bytes behind `partial`. Returns the number of new bytes, 0 at the end, and the buffer with all of
+    /// them. `None` if the connection failed, or if this side is ending and nothing of a request has arrived; bytes
+    /// that are already there are still read, as the client sent them before it could know.
     pub async fn read_after(&self, transport: &Transport, partial: &[u8]) -> Option<(usize, Buf)> {
         poll_fn(|cx| {
             let over = self.core.command.get() == Command::Drain || self.listener.gone.get();
@@ -42,12 +43,12 @@ impl<'c> Client<'c> {
         .await
     }
 
-    /// Ends its connection so that the last response arrives; see [`linger`].
+    /// Closes the connection so that the last response arrives; see [`linger`].
     pub async fn linger(&self, transport: &Transport, timer: &Timer, patience: Patience) {
         linger(transport, timer, patience, self.core, &self.listener.stats, &self.listener.gone).await;
     }
 
-    /// True if the connection ends after the current request, if any.
+    /// True if the connection ends after the current request: the worker is stopping, or the listener left the plan.
     pub fn is_ending(&self) -> bool {
         self.core.command.get() != Command::Run || self.listener.gone.get()
     }

@@ -1,4 +1,5 @@
-//! Values made from the section of a listener when its plan is prepared: what a request needs in another form than the key has.
+//! Values compiled from a listener's configuration when a plan is prepared: settings that requests need in another form
+//! than their key.
 
 use super::error_pages::ErrorPages;
 use super::route::Router;
@@ -13,35 +14,35 @@ use evenkeel_wire::http1::{FIELDS_MAX, Limits};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Values made from the plan of one listener, once for all workers.
+/// Values compiled from one listener's plan, once for all workers.
 pub struct Compiled {
     pub router: Router,
-    /// Router of sessions, where requests are not read.
+    /// Router of sessions, for listeners that do not read requests.
     pub tcp: Option<TlsRoutes>,
-    /// TLS with clients; `None` = it is not spoken.
+    /// TLS with clients; `None` for plain listeners.
     pub tls: Option<ListenerTls>,
-    /// Answers for authorities, if they may ask by requests.
+    /// Answers to ACME challenges; `None` unless the plan uses HTTP-01.
     pub challenges: Option<Arc<Challenges>>,
     /// Limits of a request's head.
     pub limits: Limits,
-    /// Client addresses that are trusted, and the limits of each other one.
+    /// Trusted client addresses, and the limits per other address.
     pub admission: Arc<Admission>,
-    /// Pages for answers of our own, of all listeners.
+    /// Error pages of all listeners and routes.
     pub error_pages: Arc<ErrorPages>,
 }
 
-/// Values that were prepared for all listeners of a plan.
+/// Values prepared for all listeners of a plan.
 pub struct Prepared<'p> {
     /// TLS with clients, by listener.
     pub tls: &'p HashMap<Arc<str>, ListenerTls>,
-    /// Answers for authorities, if they may ask by requests.
+    /// Answers to ACME challenges; `None` unless the plan uses HTTP-01.
     pub challenges: Option<Arc<Challenges>>,
-    /// Pages for answers of our own.
+    /// Error pages of all listeners and routes.
     pub error_pages: Arc<ErrorPages>,
 }
 
 impl Compiled {
-    /// Compiles every listener, in the order of the plan, like `shared`.
+    /// Compiles every listener. The result and `shared` are in the order of the plan.
     pub fn of_plan(plan: &Plan, prepared: &Prepared<'_>, shared: &[Shared]) -> Vec<Arc<Compiled>> {
         let (routers, tcp) = (Router::of_plan(plan), TlsRoutes::of_plan(plan));
         let routes = routers.into_iter().zip(tcp);

@@ -1,5 +1,5 @@
-//! Error pages, for clients that get no endpoint's response: one of the route, or else one of the listener. Mostly
-//! there is none, and it reads a line of text.
+//! Error pages for clients that get no endpoint's response: the route's page, or else the listener's. Without a page,
+//! the client gets a line of text.
 
 use crate::listener::route::RouteId;
 use evenkeel_config::Plan;
@@ -11,20 +11,20 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A page for some statuses.
+/// A page for a range of statuses.
 #[derive(Debug)]
 pub struct ErrorPage {
     statuses: RangeInclusive<u16>,
-    /// For `Content-Type`.
+    /// Value of `Content-Type`.
     pub media_type: Box<str>,
     pub body: Arc<[u8]>,
 }
 
 #[derive(Debug, Default)]
 pub struct ErrorPages {
-    /// By listener, those for fewer statuses first.
+    /// Pages by listener, those for fewer statuses first.
     listeners: HashMap<Arc<str>, Vec<ErrorPage>>,
-    /// Pages by route, likewise.
+    /// Pages by route, in the same order.
     routes: HashMap<RouteId, Vec<ErrorPage>>,
 }
 
@@ -32,7 +32,7 @@ impl ErrorPages {
     /// Reads the files of a plan, each once.
     ///
     /// # Errors
-    /// One cannot be read, or is too large.
+    /// A file cannot be read, or is larger than [`ERROR_PAGE_MAX`] bytes.
     pub fn read(plan: &Plan) -> Result<ErrorPages, (PathBuf, io::Error)> {
         let mut files = HashMap::new();
         let mut pages = ErrorPages::default();
@@ -45,7 +45,7 @@ impl ErrorPages {
         Ok(pages)
     }
 
-    /// Finds the page for a status.
+    /// Finds the page for a status: the route's before the listener's, the one for the fewest statuses first.
     pub fn find(&self, listener: &str, route: RouteId, status: u16) -> Option<&ErrorPage> {
         let owners = [self.routes.get(&route), self.listeners.get(listener)];
         owners.into_iter().flatten().find_map(|pages| pages.iter().find(|page| page.statuses.contains(&status)))

@@ -1,8 +1,8 @@
-//! Places for handshakes of TLS at one worker, shared by client addresses.
+//! Limit on concurrent TLS handshakes of one worker, shared fairly by client addresses.
 //!
-//! A client that stalls costs nothing but its place, so presence alone must not shut others out: once all places are taken, the
-//! address that has the most gives up its oldest one. Among equals, the oldest gives way to a newcomer if it has cost nothing, or
-//! if it stalls.
+//! A stalled client holds its place at no cost to itself, so holding places must not shut others out. Once all are
+//! taken, the address with the most places loses its oldest one to a newcomer, if that has at least two fewer.
+//! Otherwise the oldest place, of the newcomer's own address if it has any, is given up once it is `grace_ns` old.
 
 use crate::observe::stats::Counter;
 use crate::peer::per_address::Key;
@@ -13,20 +13,20 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
-/// Nanoseconds after which a handshake that is under way stalls: three round trips of a bad line. Its cost until then is not thrown
-/// away for a newcomer of the same standing.
+/// Nanoseconds after which a handshake in progress counts as stalled: three round trips on a bad line. Before that, the
+/// work spent on it is not thrown away for a newcomer with an equal claim.
 const GRACE_NS: u64 = 1_000_000_000;
 
 /// Limit on concurrent handshakes of one kind.
 pub struct Places {
     table: RefCell<Table>,
-    /// Nanoseconds for which a client keeps its place although one comes whose address has no more places than its own.
+    /// Nanoseconds for which a place is safe from newcomers with an equal claim.
     grace_ns: u64,
 }
 
 #[derive(Default)]
 struct Table {
-    /// Number of the next place. The oldest has the smallest.
+    /// Number of the next place. Numbers only grow: the oldest place has the smallest.
     next: u64,
     taken: BTreeMap<u64, Rc<Taken>>,
     by_address: HashMap<Key, BTreeSet<u64>>,
@@ -39,11 +39,11 @@ struct Taken {
     waker: RefCell<Option<Waker>>,
 }
 
-/// All places are taken, by clients that have a better claim to them.
+/// All places are taken, and none may be given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// A place, until it is dropped.
+/// A place, held until dropped.
 pub struct Place<'p> {
     places: &'p Places,
     number: u64,
@@ -52,20 +52,20 @@ pub struct Place<'p> {
 }
 
 impl Places {
-    /// Places of clients whose ClientHello has not come whole. They have cost nothing, so the newest come first.
+    /// Places for clients whose ClientHello is incomplete. They have cost nothing, so there is no grace: newcomers win.
     pub fn for_hellos() -> Places {
         Places { table: RefCell::default(), grace_ns: 0 }
     }
 
-    /// Places of clients from a whole ClientHello on.
+    /// Places for clients from a complete ClientHello on, with a grace of 1 s.
     pub fn for_handshakes() -> Places {
         Places { table: RefCell::default(), grace_ns: GRACE_NS }
     }
 
-    /// Takes one of `most` places for a client at this address. `count` counts it.
+    /// Takes one of `most` places for a client at this address. `count` is incremented until the place is dropped.
     ///
     /// # Errors
-    /// All are taken.
+    /// All are taken, and none may be given up.
     pub fn take<'p>(&'p self, ip: IpAddr, most: usize, now: Instant, count: &'p Counter) -> Result<Place<'p>, Full> {
         let key = Key::of(ip);
         if self.table.borrow().taken.len() >= most {
@@ -83,7 +83,7 @@ impl Places {
         Ok(Place { places: self, number, taken, count })
     }
 
-    /// The place that is given up for a newcomer, if one is.
+    /// Returns the number of the place to give up for a newcomer, if there is one.
     fn displaceable(&self, newcomer: Key, now: Instant) -> Option<u64> {
         let table = self.table.borrow();
         let own = table.by_address.get(&newcomer);
@@ -122,12 +122,12 @@ impl Table {
 }
 
 impl Place<'_> {
-    /// True if it was given to another client.
+    /// True if the place was given to another client.
     pub fn is_displaced(&self) -> bool {
         self.taken.displaced.get()
     }
 
-    /// Has the task woken when the place is given to another client.
+    /// Registers the task to be woken when the place is given to another client.
     pub fn watch(&self, cx: &Context<'_>) {
         let mut waker = self.taken.waker.borrow_mut();
         if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {

@@ -1,6 +1,6 @@
-//! A listener as one worker has it: its [`rules`], which are those of the plan and what is [`compiled`] from them, its routes
-//! ([`route`], [`tls_route`]), its [`client`]s, how they are [admitted](admit) and [`secure`]d by [`tls`], its own [`error_pages`],
-//! and its answers to load probes of balancers in front ([`probe_answers`]).
+//! A listener on one worker: its [`rules`], taken from the plan and [`compiled`] from it, its routes ([`route`],
+//! [`tls_route`]), its [`client`]s, their [admission](admit), TLS ([`secure`], [`tls`]), its own [`error_pages`], and
+//! its answers to load probes of balancers in front ([`probe_answers`]).
 
 pub mod admit;
 mod by_host;

@@ -25,8 +25,8 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// For the routes of a plan, of which `pools` has the pool of each. Retries of `before` that the plan says the same of
-    /// go on.
+    /// Creates the state for the routes of a plan. `pools` has the pool of each route. Retry state of `before` is kept
+    /// for routes whose retry settings did not change.
     pub fn new(planned: Arc<[plan::Route]>, pools: Box<[Rc<WorkerPool>]>, before: &Routes, workers: usize) -> Routes {
         let old = before.retries.iter().filter_map(OnceCell::get);
         let old: HashMap<&str, &Rc<Retries>> = old.map(|retries| (retries.route(), retries)).collect();
@@ -36,7 +36,7 @@ impl Routes {
         Routes { planned, pools, retries, workers }
     }
 
-    /// The pool that its requests go to.
+    /// Pool of a route; `None` if `route` is not one.
     pub fn pool(&self, route: RouteId) -> Option<&Rc<WorkerPool>> {
         self.pools.get(route)
     }
@@ -52,7 +52,7 @@ impl Routes {
     }
 }
 
-/// Routes that share an allocation.
+/// Number of routes per allocation.
 const BLOCK: usize = 64;
 
 /// Per-route state of a listener; the index after the last route is for requests that no route matched.
@@ -71,18 +71,18 @@ pub struct Noted {
     pub stats: Arc<RouteStats>,
     /// Names for the access log.
     pub named: Named,
-    /// Filters that its requests pass.
+    /// Filters of the route; empty for unmatched requests.
     pub filters: Filters,
 }
 
 impl PerRoute {
-    /// For so many routes of which no worker has noted anything by this plan.
+    /// Creates empty state for `routes` routes.
     pub fn new(routes: usize, stats: Arc<RouteTable>, instance: u64) -> PerRoute {
         let blocks = (0..=routes / BLOCK).map(|_| OnceCell::new()).collect();
         PerRoute { blocks, stats, instance }
     }
 
-    /// Returns the state of a route, created at its first use. `filters` builds the filters of a route.
+    /// Returns the state of a route, created at its first use. `filters` builds its filters.
     pub fn of(&self, id: RouteId, route: Option<&plan::Route>, filters: impl FnOnce() -> Filters) -> &Noted {
         let block = self.blocks[id / BLOCK].get_or_init(|| Box::new([const { OnceCell::new() }; BLOCK]));
         block[id % BLOCK].get_or_init(|| self.first(route, filters))

@@ -1,4 +1,4 @@
-//! Answers of a listener to UDP load probes, at its own addresses and ports, with a socket for each worker.
+//! Answers to UDP load probes at a listener's own addresses and ports, with one socket per worker.
 
 use crate::core::Core;
 use crate::listener::rules::Listener;
@@ -11,15 +11,15 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::rc::Rc;
 
-/// Opens a socket for each worker.
+/// Opens a UDP socket for each worker, all bound to `addr`.
 ///
 /// # Errors
-/// As `bind(2)`.
+/// Those of `socket(2)` and `bind(2)`.
 pub fn open(addr: SocketAddr, workers: usize) -> io::Result<Vec<UdpSocket>> {
     let socket = |_| -> io::Result<UdpSocket> {
         let kind = Type::DGRAM.nonblocking().cloexec();
         let socket = Socket::new(Domain::for_address(addr), kind, Some(Protocol::UDP))?;
-        // The kernel spreads those who ask over the workers, and a process that takes over binds beside this one.
+        // The kernel spreads senders over the workers, and during an upgrade the new process can bind too.
         socket.set_reuse_port(true)?;
         socket.bind(&addr.into())?;
         Ok(socket.into())
@@ -27,7 +27,7 @@ pub fn open(addr: SocketAddr, workers: usize) -> io::Result<Vec<UdpSocket>> {
     (0..workers).map(socket).collect()
 }
 
-/// A socket at which a worker answers probes, until dropped.
+/// A socket on which a worker answers probes, until dropped.
 pub struct Answering {
     /// Address that the socket is bound to.
     pub addr: SocketAddr,
@@ -42,7 +42,7 @@ impl Drop for Answering {
     }
 }
 
-/// Answers from now on. `None` if the kernel cannot watch the socket.
+/// Starts to answer probes. `None` if the socket cannot be polled.
 pub fn start(core: &Rc<Core>, addr: SocketAddr, listener: Rc<Listener>, socket: UdpSocket) -> Option<Answering> {
     let socket = match Source::new(socket) {
         Ok(socket) => socket,
@@ -57,19 +57,19 @@ pub fn start(core: &Rc<Core>, addr: SocketAddr, listener: Rc<Listener>, socket: 
 }
 
 async fn run(core: Rc<Core>, listener: Rc<RefCell<Rc<Listener>>>, socket: Source<UdpSocket>) {
-    // One byte more, so that a longer one does not look right.
+    // One byte more than a datagram has, so that a longer one is not mistaken for a valid one.
     let mut bytes = [0; datagram::LEN + 1];
     loop {
         socket.readable().await;
         match socket.recv_from(&mut bytes) {
             Ok((n, from)) => {
                 if let Some(answer) = answer(&core, &listener.borrow(), &bytes[..n]) {
-                    // One that cannot be sent is as good as lost on its way.
+                    // An answer that cannot be sent is treated as lost.
                     let _ = socket.send_to(&answer, from);
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => socket.note_empty(),
-            // What became of an answer; the next read says something else.
+            // An error about an earlier answer (ICMP). Reading cleared it, so the loop ends.
             Err(_) => {}
         }
     }

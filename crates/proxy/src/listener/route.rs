@@ -1,4 +1,5 @@
-//! Routing of requests by host, then path; the most specific wins, whatever the order in the configuration.
+//! Routing of requests by host, then by path. The most specific match wins; the order in the configuration does not
+//! matter.
 
 use super::by_host::ByHost;
 use evenkeel_config::Plan;
@@ -13,11 +14,11 @@ pub type RouteId = usize;
 /// The routes of one listener.
 #[derive(Debug)]
 pub struct Router {
-    /// The only route, if it takes every host and path: most sidecars have no other.
+    /// The only route, if it matches every host and path, as in most sidecars.
     sole: Option<RouteId>,
-    /// The hosts of routes that name the listener, each with all of its routes.
+    /// Hosts of routes that name this listener, each with all of the host's routes.
     own: Hosts,
-    /// All other hosts: one table for all listeners.
+    /// All other hosts; one table shared by all listeners.
     common: Arc<Hosts>,
 }
 
@@ -29,7 +30,7 @@ struct Hosts {
     any: Option<Paths>,
 }
 
-/// Routes by host while a router is built: routes that name the listener come first.
+/// Routes by host, while a router is built. Routes that name the listener come first.
 #[derive(Debug, Default)]
 struct Ids {
     named: ByHost<Vec<RouteId>>,
@@ -37,7 +38,7 @@ struct Ids {
 }
 
 impl Router {
-    /// A router for each listener, in the order of the plan. The plan has no two routes that are equally specific.
+    /// Builds a router for each listener, in the order of the plan. The plan must not have equally specific routes.
     pub fn of_plan(plan: &Plan) -> Vec<Router> {
         let mut naming: HashMap<&str, Vec<RouteId>> = HashMap::new();
         let mut naming_none = Vec::new();
@@ -54,7 +55,7 @@ impl Router {
         let (routers, none) = (Arc::new(common.hosts(plan)), Arc::<Hosts>::default());
         let router = |listener: &Arc<evenkeel_config::plan::Listener>| {
             let own = naming.get(&*listener.name).map_or(&[][..], Vec::as_slice);
-            // Only requests have routes that name no listener.
+            // Routes that name no listener apply to HTTP only.
             let is_http = listener.mode == Mode::Http;
             let others = if is_http { &naming_none[..] } else { &[] };
             let mut hosts = Ids::default();
@@ -72,8 +73,8 @@ impl Router {
         plan.listeners.iter().map(router).collect()
     }
 
-    /// The route for a request, or `None` when no route takes it. `host` as the client wrote it; `path` returns the path without
-    /// query, which not all listeners need.
+    /// Returns the route for a request; `None` if none matches. `host` is as the client wrote it. `path` returns the
+    /// path without the query; not called if the listener has a sole route.
     #[inline]
     pub fn find<'p>(&self, host: &[u8], path: impl FnOnce() -> &'p str) -> Option<RouteId> {
         self.sole.or_else(|| self.find_one(host, path()))
@@ -109,7 +110,7 @@ impl Ids {
         route.hosts.iter().for_each(|host| self.named.entry(host).push(id));
     }
 
-    /// Takes the routes of `common` for the hosts that are here already, behind those here. `hosts`: all of them, some more
+    /// Appends the routes of `common` for the hosts that are here already. `hosts` names all of these, possibly more
     /// than once.
     fn follow<'p>(&mut self, common: &Ids, hosts: impl Iterator<Item = &'p HostPattern>) {
         if !self.any.is_empty() {
@@ -128,11 +129,11 @@ impl Ids {
     }
 }
 
-/// The paths of routes of the same host, those first that win over others of the same path.
+/// Builds the paths of one host's routes. On equal paths the earlier of `ids` wins.
 fn paths(plan: &Plan, ids: &[RouteId]) -> Paths {
     let mut paths = Paths::new();
-    // What conflicts was inserted before. A rest takes nothing too, but a route to just that path wins: so it goes in
-    // behind all of them.
+    // Insertion fails on conflict, so earlier routes win. A trailing catch-all also matches an empty rest, but a route
+    // to exactly that path wins: those are inserted last.
     for &id in ids {
         let _ = paths.insert(plan.routes[id].path.to_string(), id);
     }
@@ -148,7 +149,7 @@ fn takes_all(route: &Route) -> bool {
     route.hosts.is_empty() && takes_any(&route.path)
 }
 
-/// True if every path matches: none was given, or just a rest (`/{*rest}`).
+/// True if every path matches: no pattern, or just a catch-all (`/{*rest}`).
 fn takes_any(path: &PathPattern) -> bool {
     match path {
         PathPattern::Any => true,
@@ -157,7 +158,7 @@ fn takes_any(path: &PathPattern) -> bool {
     }
 }
 
-/// Without port and final dot; an IPv6 address keeps its brackets.
+/// Strips the port and a final dot; an IPv6 address keeps its brackets.
 fn without_port(host: &[u8]) -> &[u8] {
     let from = memrchr(b']', host).unwrap_or(0);
     let host = memchr(b':', &host[from..]).map_or(host, |at| &host[..from + at]);
@@ -168,7 +169,7 @@ fn without_port(host: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
-    /// The names of the routes that these paths take on a listener.
+    /// The names of the routes that these paths match at a listener.
     fn found(plan: &Plan, listener: usize, paths: &[&str]) -> Vec<String> {
         let router = &Router::of_plan(plan)[listener];
         let name = |path: &&str| router.find(b"a", || path).map_or("-".into(), |id| plan.routes[id].name.to_string());

@@ -1,4 +1,5 @@
-//! Explanation of routing: the route that takes a request, and why the others do not. Requests themselves use the [`router`](super::route).
+//! Explanation of routing: the route that matches a request, and why the others do not. Requests themselves use the
+//! [`router`](super::route).
 
 use super::route::Router;
 use evenkeel_config::Plan;
@@ -6,11 +7,11 @@ use evenkeel_config::plan::{HostPattern, Mode, PathPattern, Route};
 use evenkeel_view::picks::{Considered, Routed};
 use std::sync::Arc;
 
-/// Explains the routing of this host (as a client writes it) and path at the named listener, or else at the first
-/// for HTTP.
+/// Explains how a request for `host` (as a client writes it) and `path` is routed at the named listener, or without a
+/// name at the first HTTP listener.
 ///
 /// # Errors
-/// There is no HTTP listener of this name.
+/// There is no such HTTP listener.
 pub fn explain(plan: &Plan, listener: Option<&str>, host: &str, path: &str) -> Result<Routed, String> {
     let http = || plan.listeners.iter().enumerate().filter(|(_, listener)| listener.mode == Mode::Http);
     let found = http().find(|(_, of)| listener.is_none_or(|name| *of.name == *name));
@@ -52,7 +53,7 @@ fn why(route: &Route, listener: &Arc<str>, host: &str, path: &str, is_taken: boo
     match taken {
         _ if is_taken => "host and path match, and no matching route is more specific".to_string(),
         Some(taken) => format!("it matches, but route \"{}\" is more specific", taken.name),
-        // The most specific host decides which paths are looked at.
+        // A more specific host matched first, and none of its paths did.
         None => "it matches, but a route with a more specific host owns that host's paths".to_string(),
     }
 }

@@ -1,5 +1,5 @@
-//! By which rules is a request served? Those of its listener at the moment its head was there: a request ends by the
-//! rules it began with, whatever the configuration says by then.
+//! Rules of a listener. A request is served by the rules that were in force when its head was complete, even if the
+//! configuration changes before its end.
 
 use super::compiled::Compiled;
 use super::handshakes::Places;
@@ -25,65 +25,66 @@ use std::sync::Arc;
 
 /// Listener of a worker. Its connections hold it while its rules change.
 pub struct Listener {
-    /// Its name, which makes it the same listener in the next plan.
+    /// Name, by which the next plan finds the same listener.
     pub name: Arc<str>,
     /// Open connections over all workers.
     pub open: Arc<Total>,
     /// Statistics of the listener, on this worker.
     pub stats: Arc<ListenerStats>,
-    /// True once it has left the plan: its connections end after their request.
+    /// True once the listener left the plan: its connections end after the current request.
     pub gone: Cell<bool>,
-    /// True once the time of those connections is over.
+    /// True once the drain time of those connections is over.
     pub cut: Cell<bool>,
     /// Clients whose ClientHello is incomplete.
     pub hellos: Places,
-    /// Handshakes of TLS that are under way, from a whole ClientHello on.
+    /// TLS handshakes in progress, from a complete ClientHello on.
     pub handshakes: Places,
     rules: RefCell<Rc<Rules>>,
 }
 
-/// Rules of one listener under one plan. A tunnel holds them for days, so nothing in them grows with the endpoints of the plan.
+/// Rules of one listener under one plan. A tunnel may hold them for days, so their size must not depend on the number
+/// of endpoints.
 pub struct Rules {
-    /// The listener as planned: a key that is used as it is needs no other place.
+    /// The listener's plan. Settings that need no compilation are read from here.
     pub plan: Arc<plan::Listener>,
-    /// Values made from the plan, once for all workers.
+    /// Values compiled from the plan, once for all workers.
     pub compiled: Arc<Compiled>,
     /// Counts shared by all workers.
     pub shared: Shared,
-    /// Tells balancers in front how busy the listener is.
+    /// Reports the listener's load to balancers in front.
     pub reporter: Option<Rc<Reporter>>,
-    /// Filters that every request passes, whatever its route.
+    /// Filters that every request passes, before it has a route.
     pub filters: Filters,
-    /// Asks endpoints for their load.
+    /// Probes endpoints for their load.
     pub prober: Rc<Prober>,
     /// Routes of the plan with their pools and retries, for all listeners of the worker.
     pub routes: Rc<Routes>,
-    /// Numbers and names of the routes here.
+    /// Statistics, names and filters of the routes at this listener.
     pub noted: PerRoute,
-    /// Counts this generation as still in use.
+    /// Keeps the generation counted as in use.
     pub _generation: Arc<()>,
 }
 
-/// Counts of one listener that all workers have in common, and all plans in which it is.
+/// Counts of one listener, shared by all workers and kept across plans.
 #[derive(Clone)]
 pub struct Shared {
     /// Number of open connections over all workers.
     pub open: Arc<Total>,
     /// Connections and requests of each client address.
     pub per_address: Arc<PerAddress>,
-    /// The load that is reported.
+    /// Load that the listener reports.
     pub load: Arc<SharedLoad>,
 }
 
 impl Shared {
-    /// Counts of a listener that is new, for so many workers.
+    /// Counts of a new listener, for `workers` workers.
     pub fn new(workers: usize) -> Shared {
         Shared { open: Arc::new(Total::new(workers)), per_address: Arc::default(), load: Arc::default() }
     }
 }
 
 impl Listener {
-    /// A listener that was not in the plan before.
+    /// Creates a listener that was not in the plan before.
     pub fn new(stats: Arc<ListenerStats>, rules: Rules) -> Listener {
         let (name, open) = (rules.plan.name.clone(), rules.shared.open.clone());
         let rules = RefCell::new(Rc::new(rules));
@@ -92,34 +93,34 @@ impl Listener {
         Listener { name, open, stats, gone, cut, hellos, handshakes, rules }
     }
 
-    /// The rules for a request that begins now.
+    /// Rules for a request that begins now.
     pub fn rules(&self) -> Rc<Rules> {
         self.rules.borrow().clone()
     }
 
-    /// The rules of this moment, not to be held while anything waits.
+    /// Current rules. Must not be held across an await: `change` would panic.
     pub fn peek(&self) -> Ref<'_, Rules> {
         Ref::map(self.rules.borrow(), |rules| &**rules)
     }
 
-    /// The listener as planned, not to be held while anything waits.
+    /// Current plan of the listener. Must not be held across an await, like [`peek`](Self::peek).
     pub fn plan(&self) -> Ref<'_, plan::Listener> {
         Ref::map(self.rules.borrow(), |rules| &*rules.plan)
     }
 
-    /// Values that a connection needs between two requests; holding all rules would keep pools that have left.
+    /// Values that a connection needs between two requests. Holding the rules instead would keep removed pools alive.
     pub fn limits(&self) -> (Limits, ListenerTimeouts) {
         let rules = self.peek();
         (rules.compiled.limits, rules.plan.timeouts)
     }
 
-    /// True if sessions are relayed without reading requests, and true if it terminates TLS.
+    /// Two flags: sessions are relayed without reading requests; the listener terminates TLS.
     pub fn is_tcp_is_tls(&self) -> (bool, bool) {
         let rules = self.peek();
         (rules.compiled.tcp.is_some(), rules.compiled.tls.is_some())
     }
 
-    /// Requests that begin from now on follow these.
+    /// Sets the rules for requests that begin from now on.
     pub fn change(&self, rules: Rules) {
         self.rules.replace(Rc::new(rules));
     }
@@ -132,13 +133,13 @@ impl Rules {
         compiled.tls.is_some() || compiled.tcp.as_ref().is_none_or(|routes| routes.by_hello())
     }
 
-    /// True if no request follows the one of this number, counted from 1, on its connection.
+    /// True if request number `served`, from 1, is the last one that its connection may carry.
     pub fn is_last(&self, served: u64) -> bool {
         let most = self.plan.limits.requests_per_connection;
         most != 0 && served >= most
     }
 
-    /// The pool of a route that the router has found.
+    /// Pool of a route that the router has found.
     pub fn pool(&self, route: RouteId) -> &WorkerPool {
         self.routes.pool(route).expect("a router has routes of its plan")
     }
@@ -148,12 +149,13 @@ impl Rules {
         self.routes.retries(route, core.index, &core.clock)
     }
 
-    /// The numbers of a route here, or those of requests that no route took.
+    /// Statistics of a route at this listener; for [`unrouted`](Self::unrouted), those of requests that no route
+    /// matched.
     pub fn stats(&self, route: RouteId) -> &RouteStats {
         &self.noted(route).stats
     }
 
-    /// The filters of a route; none for requests that no route took.
+    /// Filters of a route; none for requests that no route matched.
     pub fn filters_of(&self, route: RouteId) -> &Filters {
         &self.noted(route).filters
     }
@@ -178,13 +180,13 @@ impl Rules {
         table::build(Stage::Route, &build)
     }
 
-    /// The fields of the access log that tell a listener and its route.
+    /// Names of the listener and a route for the access log.
     pub fn named(&self, listener: &Listener, route: RouteId) -> &Names {
         let route_name = || self.routes.planned.get(route).map(|route| &*route.name);
         self.noted(route).named.taken(&listener.name, route_name)
     }
 
-    /// The index of the numbers of requests that no route took.
+    /// Index that stands for requests that no route matched.
     pub fn unrouted(&self) -> RouteId {
         self.routes.len()
     }

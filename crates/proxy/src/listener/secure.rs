@@ -1,4 +1,4 @@
-//! Handshakes of TLS with clients: in time, not too many at once, counted, and with a line in the access log if they fail.
+//! TLS handshakes with clients: with a timeout, limited in number, counted, and logged if they fail.
 
 use super::client::Client;
 use super::handshakes::{Full, Places};
@@ -18,11 +18,11 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-/// Shakes hands with a client, of which `early` came already.
+/// Performs the TLS handshake with a client. `early` holds the bytes that were already read.
 ///
 /// # Errors
-/// Why it failed, which was counted and logged; but a plain HTTP request, whose answer is logged, is not logged here. The
-/// connection is plain still.
+/// The reason of the failure, which was counted and logged. Not logged here: plain HTTP requests, whose response is
+/// logged, and clients that sent nothing. The connection is still plain.
 pub async fn secure<'t>(
     client: &Client<'_>,
     tls: &'t TlsStream,
@@ -53,14 +53,14 @@ async fn shake<'t, 'c>(
     early: Option<Buf>,
 ) -> Result<&'t Info, HandshakeError> {
     let compiled = client.listener.peek().compiled.clone();
-    // The next plan may have none for those that came before it.
+    // The plan may have changed since the client connected, to one without TLS.
     let Some(settings) = &compiled.tls else { return Err(HandshakeError::new(Cause::Internal)) };
     let (listener, ip) = (client.listener, client.peer.ip);
     let counts = &listener.stats.tls;
     let take = |places: &'c Places, most, count| {
         places.take(ip, most, client.core.clock.now(), count).map_err(|Full| HandshakeError::new(Cause::TooMany))
     };
-    // A client costs next to nothing before its ClientHello is whole, and a key exchange and a signature from there on.
+    // Until its ClientHello is complete, a client costs next to nothing; from then on, a key exchange and a signature.
     let place = RefCell::new(take(&listener.hellos, settings.hellos_max(), &counts.waiting)?);
     let begins = || {
         let begun = take(&listener.handshakes, settings.plan.handshakes, &counts.active)?;
@@ -91,7 +91,8 @@ async fn shake<'t, 'c>(
     }
 }
 
-/// Fields about the client's verified certificate, for endpoints and the access log.
+/// Builds the fields about the client's certificate, for endpoints and the access log. A certificate in `info` was
+/// verified.
 fn of_certificate(info: &Info) -> Note {
     let identity = info.peer_certificates.first().and_then(Identity::of);
     let verified = if identity.is_some() { "SUCCESS" } else { "NONE" };
@@ -112,7 +113,7 @@ fn of_certificate(info: &Info) -> Note {
     Note { fields: fields.into(), log: log.into() }
 }
 
-/// Writes a line for a handshake that failed.
+/// Writes an access-log line for a failed handshake.
 #[cold]
 fn log(client: &Client<'_>, began: Instant, error: &HandshakeError) {
     let core = client.core;

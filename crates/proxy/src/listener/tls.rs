@@ -1,32 +1,32 @@
-//! TLS of a listener: the configuration for handshakes, which may change from one to the next, and the limit on how many
-//! there may be at once.
+//! TLS of a listener: the configuration for handshakes, which may change between two of them, and the limits on how
+//! many may run at once.
 
 use evenkeel_config::plan;
 use rustls::ServerConfig;
 use std::fmt;
 use std::sync::Arc;
 
-/// Gives the configuration for the next handshake.
+/// Returns the configuration for the next handshake.
 pub type Current = dyn Fn() -> Arc<ServerConfig> + Send + Sync;
 
-/// Clients that may wait at one worker with part of a ClientHello at most, for each handshake that may be under way there. Each
-/// holds a socket and a task of some KiB, and the work of a handshake is still to come.
+/// Clients with an incomplete ClientHello that a worker admits, per handshake that it allows in progress. Each holds
+/// only a socket and a task of a few KiB, so more of them are affordable.
 const HELLOS: usize = 4;
 
 #[derive(Clone)]
 pub struct ListenerTls {
     current: Arc<Current>,
-    /// The keys of the listener's `tls`.
+    /// The listener's `tls` section.
     pub plan: plan::ListenerTls,
 }
 
 impl ListenerTls {
-    /// With whatever `current` gives when a client comes.
+    /// Creates the TLS settings. `current` is called for each handshake.
     pub fn new(current: Arc<Current>, plan: plan::ListenerTls) -> ListenerTls {
         ListenerTls { current, plan }
     }
 
-    /// Clients at one worker whose ClientHello has not come whole.
+    /// Limit per worker on clients with an incomplete ClientHello.
     pub fn hellos_max(&self) -> usize {
         self.plan.handshakes.saturating_mul(HELLOS)
     }

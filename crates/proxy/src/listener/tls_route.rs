@@ -1,5 +1,5 @@
-//! Routing of sessions: the listener's pool; or, for TLS that is passed through, a route for the
-//! server and the protocol that they ask for: the most specific, whatever the order in the configuration.
+//! Routing of sessions: to the listener's pool, or for TLS passthrough by the server name and the ALPN protocols of the
+//! ClientHello. The most specific match wins; the order in the configuration does not matter.
 
 use super::by_host::ByHost;
 use crate::listener::route::RouteId;
@@ -14,11 +14,11 @@ use std::sync::Arc;
 pub struct TlsRoutes {
     named: ByHost<Vec<ByAlpn>>,
     any: Vec<ByAlpn>,
-    /// To the listener's own pool.
+    /// Route to the listener's own pool, if it has one.
     own: Option<RouteId>,
 }
 
-/// A route and the protocols that it is for; none = any.
+/// A route and its ALPN protocols; an empty list matches any.
 #[derive(Debug)]
 struct ByAlpn {
     alpn: Vec<Box<[u8]>>,
@@ -26,7 +26,8 @@ struct ByAlpn {
 }
 
 impl TlsRoutes {
-    /// Builds the routers of all session listeners, in the order of the plan. The plan has no two equally specific routes.
+    /// Builds the routers, in the order of the listeners in the plan; `None` for those that are not TCP. The plan must
+    /// not have equally specific routes.
     pub fn of_plan(plan: &Plan) -> Vec<Option<TlsRoutes>> {
         let is_tcp = |listener: &&Arc<Listener>| listener.mode == Mode::Tcp;
         let tcp = plan.listeners.iter().filter(is_tcp);
@@ -60,7 +61,8 @@ impl TlsRoutes {
         !(self.named.is_empty() && self.any.is_empty())
     }
 
-    /// The route for a session, or `None` when no route takes it. `hello`: what the client asks for, if that could be read.
+    /// Returns the route for a session; `None` if none matches. `hello` is the client's ClientHello, if it could be
+    /// read.
     pub fn find(&self, hello: Option<&Hello>) -> Option<RouteId> {
         hello.and_then(|hello| self.asked(hello)).or(self.own)
     }

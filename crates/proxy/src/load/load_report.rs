@@ -1,6 +1,5 @@
-//! Load report of the application behind a listener, for balancers in front: the
-//! requests in flight through the listener, exactly, over all workers and those that wait; and what a request takes at
-//! that load.
+//! Load report of the application behind a listener, for balancers in front: the exact number of requests in flight
+//! through the listener, over all workers and including queued ones; and the latency of a request at that load.
 
 use evenkeel_balance::{Instant, LoadEstimate, LoadReport};
 use evenkeel_config::plan::ReportLoad;
@@ -12,40 +11,41 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::SystemTime;
 
-/// Load of a listener, shared by the workers. Relaxed throughout: no number depends on another.
+/// Load of a listener, shared by the workers. Relaxed throughout: the values are independent.
 #[derive(Debug)]
 pub struct SharedLoad {
     in_flight: AtomicU32,
-    /// The latest estimate of any worker, for one that has served nothing yet.
+    /// The latest estimate of any worker, in nanoseconds; used by workers that have served nothing yet.
     latency_ns: AtomicU64,
     stamp: AtomicU64,
 }
 
 impl Default for SharedLoad {
     fn default() -> SharedLoad {
-        // Of all that this process ever sends, each one more; and above what it sent before a restart, as long as that was
-        // less than a million a second. A number below 2^53, which a float has exactly, until the year 2255.
+        // Stamps increase by one per report. They start at the time in microseconds, so that they also increase over a
+        // restart, unless more than a million reports per second were sent. Below 2^53, exact in a float, until the
+        // year 2255.
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let stamp = AtomicU64::new(unix.as_micros() as u64);
         SharedLoad { in_flight: AtomicU32::new(0), latency_ns: AtomicU64::new(0), stamp }
     }
 }
 
-/// Reporting listener, as one worker sees it.
+/// Load reporter of a listener on one worker.
 #[derive(Debug)]
 pub struct Reporter {
     /// Configuration of the reports.
     pub plan: ReportLoad,
     shared: Arc<SharedLoad>,
-    /// Stays when the plan changes.
+    /// Latency estimate of this worker, kept across plans.
     estimate: Rc<RefCell<LoadEstimate>>,
 }
 
-/// A request in flight through a listener that reports, until dropped.
+/// Counts a request as in flight through a listener that reports, until dropped.
 #[derive(Debug)]
 pub struct Working<'r> {
     reporter: &'r Reporter,
-    /// Others in flight when it came.
+    /// Other requests in flight at its start.
     found: u32,
 }
 
@@ -65,7 +65,7 @@ impl Reporter {
         self.load_beside(0, now)
     }
 
-    /// The load without so many of the requests in flight.
+    /// Returns the load without `ending` of the requests in flight.
     fn load_beside(&self, ending: u32, now: Instant) -> LoadReport {
         let shared = &self.shared;
         let in_flight = shared.in_flight.load(Relaxed).saturating_sub(ending);
@@ -86,12 +86,12 @@ impl Working<'_> {
         self.reporter
     }
 
-    /// Notes that the application answered well, so long after the request came.
+    /// Records a successful response, `latency_ns` after the start of the request.
     pub fn answered(&self, latency_ns: u64, now: Instant) {
         self.reporter.estimate.borrow_mut().ended(self.found, latency_ns, now);
     }
 
-    /// The load beside this request, which is about to end.
+    /// Returns the load without this request, which is about to end.
     pub fn load(&self, now: Instant) -> LoadReport {
         self.reporter.load_beside(1, now)
     }
@@ -103,7 +103,7 @@ impl Drop for Working<'_> {
     }
 }
 
-/// Appends a header field with a report, and its line's end.
+/// Appends a header field with a report, ending in CRLF.
 pub fn write_field(load: &LoadReport, out: &mut Vec<u8>) {
     let LoadReport { in_flight, latency_ns, stamp } = load;
     // Writing to a vector cannot fail.
@@ -113,7 +113,7 @@ pub fn write_field(load: &LoadReport, out: &mut Vec<u8>) {
     );
 }
 
-/// The load as JSON for people.
+/// Formats the load as JSON, for people.
 pub fn json(load: &LoadReport) -> String {
     let LoadReport { in_flight, latency_ns, stamp } = load;
     format!("{{\"named_metrics\":{{\"in_flight\":{in_flight},\"{LATENCY}\":{latency_ns},\"{STAMP}\":{stamp}}}}}\n")

@@ -1,5 +1,5 @@
-//! Load of endpoints: [`reports`] reads it, [`probe`] requests it. What this process reports of itself is a
-//! [`load_report`].
+//! Load of endpoints, read from [`reports`] and requested by [`probe`]s; and the [`load_report`] of this process
+//! itself.
 
 pub mod load_report;
 pub mod probe;

@@ -1,5 +1,5 @@
-//! Load reports of endpoints: each is parsed, counted, shown, and given to the pool's balancer;
-//! an ignored one is counted too, without effect on its request.
+//! Load reports of endpoints: parsed, counted, shown, and passed to the pool's balancer. Ignored reports are counted
+//! too; they have no effect on their request.
 
 use crate::observe::dropped_report::Dropped;
 use crate::upstream::pool::{Endpoint, WorkerPool};
@@ -10,7 +10,7 @@ use evenkeel_wire::orca::{self, Form, Malformed, Report};
 use std::cell::Ref;
 use std::rc::Rc;
 
-/// Transport of a report: with a response, or as the answer to a probe.
+/// Transport of a report: with a response, or in the answer to a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Came {
     InBand(Form),
@@ -28,7 +28,7 @@ impl Came {
     }
 }
 
-/// A report whose request is still under way.
+/// A report whose request is still in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
     came: Came,
@@ -36,21 +36,21 @@ pub struct Received {
     at: Instant,
 }
 
-/// Maximum age of a report when its response ends.
+/// Maximum age of a report at the end of its response, in nanoseconds.
 const AGE_MAX_NS: u64 = 1_000_000_000;
 
 impl WorkerPool {
-    /// Rules for load reports in responses, if they are used. Not to be held while anything waits.
+    /// Rules for load reports in responses, if the pool uses them. Must not be held across an await.
     pub fn hears(&self) -> Option<Ref<'_, LoadReports>> {
         Ref::filter_map(self.plan(), |pool| pool.load_reports.as_ref().filter(|reports| reports.in_band)).ok()
     }
 
-    /// The report of a response's head.
+    /// Reads the report in the head of a response.
     pub fn hear(&self, reports: &LoadReports, fields: &Fields<'_, '_>, now: Instant) -> Option<Received> {
         self.read(reports, |name| fields.first(name), now)
     }
 
-    /// The report of trailers: lines of a body that was checked while it went by.
+    /// Reads the report in trailers, given as the lines of a body whose framing was checked.
     pub fn hear_trailers(&self, reports: &LoadReports, trailers: &[u8], now: Instant) -> Option<Received> {
         self.read(
             reports,
@@ -74,7 +74,8 @@ impl WorkerPool {
         }
     }
 
-    /// Takes what came with a response, when that has ended: as long as it runs both sides count it.
+    /// Applies the report of a response that has ended. Not earlier: until then, both the endpoint and this side count
+    /// the request.
     pub fn take_received(&self, slot: Slot, endpoint: &Rc<Endpoint>, received: Received, now: Instant) {
         let Received { came, report, at } = received;
         if now.since(at) > AGE_MAX_NS {
@@ -83,16 +84,16 @@ impl WorkerPool {
         self.take_report(slot, endpoint, came, &report, now);
     }
 
-    /// Takes a report of the endpoint that has, or had, this slot.
+    /// Applies a report of the endpoint that has, or had, this slot.
     pub fn take_report(&self, slot: Slot, endpoint: &Rc<Endpoint>, came: Came, report: &Report, now: Instant) {
         self.stats.reports[came.index()].add(1);
         endpoint.stats.reported.show(report, now);
-        // Casts saturate, and numbers that large are not believed.
+        // Casts saturate; the balancer refuses values that large.
         let whole = |x: Option<f64>| x.map_or(0, |x| x as u64);
         let Some(in_flight) = report.in_flight else { return self.drop_report(Dropped::UtilizationOnly) };
         let (latency_ns, stamp) = (whole(report.latency_ns), whole(report.stamp));
         let load = LoadReport { in_flight: in_flight.round() as u32, latency_ns, stamp };
-        // Another endpoint may have the slot by now.
+        // The slot may belong to another endpoint by now.
         let taken = match self.endpoints.has(slot, endpoint) {
             true => self.balancer.borrow_mut().report(slot, &load, now),
             false => Err(Refused::Gone),
@@ -102,7 +103,7 @@ impl WorkerPool {
         }
     }
 
-    /// Counts an answer to a probe that cannot be read.
+    /// Counts an answer to a probe whose report cannot be parsed.
     pub fn drop_malformed(&self, why: Malformed) {
         self.drop_report(Dropped::Malformed(why));
     }
@@ -113,7 +114,7 @@ impl WorkerPool {
     }
 }
 
-/// The fields of trailers, each with its name, its value and its line. They end in an empty line.
+/// Iterates over trailer fields as name, value and whole line; skips the empty line at the end.
 fn fields(trailers: &[u8]) -> impl Iterator<Item = (&[u8], &[u8], &[u8])> {
     trailers.split_inclusive(|b| *b == b'\n').filter_map(|line| {
         let colon = memchr::memchr(b':', line)?;
@@ -121,7 +122,7 @@ fn fields(trailers: &[u8]) -> impl Iterator<Item = (&[u8], &[u8], &[u8])> {
     })
 }
 
-/// Appends trailers, without load reports, and the empty line behind them.
+/// Appends the trailers without load reports, and the empty line behind them.
 pub fn strip(trailers: &[u8], out: &mut Vec<u8>) {
     fields(trailers).filter(|(name, ..)| !orca::is_field(name)).for_each(|(_, _, line)| out.extend_from_slice(line));
     out.extend_from_slice(b"\r\n");

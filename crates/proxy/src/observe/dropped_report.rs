@@ -10,9 +10,9 @@ pub enum Dropped {
     Malformed(Malformed),
     /// The report is not plausible.
     Refused(Refused),
-    /// Its response took so long that it is no news.
+    /// The response took so long that its report is out of date.
     Stale,
-    /// The report has a utilization but no requests in flight: it is shown, and not used.
+    /// The report has a utilization but no requests in flight: shown, but not used for balancing.
     UtilizationOnly,
 }
 
@@ -21,7 +21,7 @@ impl Dropped {
     const AFTER_REFUSED: usize = Dropped::AFTER_MALFORMED + Refused::ALL.len();
     pub const COUNT: usize = Dropped::AFTER_REFUSED + 2;
 
-    /// Its number among the counters.
+    /// Index of its counter, and of its name in [`names`](Self::names).
     pub fn index(self) -> usize {
         match self {
             Dropped::Malformed(why) => why as usize,
@@ -31,7 +31,7 @@ impl Dropped {
         }
     }
 
-    /// A word for each, in the order of the counters.
+    /// Labels of the metrics, in the order of the counters.
     pub fn names() -> [&'static str; Dropped::COUNT] {
         let others = ["stale", "utilization_only"];
         let names =

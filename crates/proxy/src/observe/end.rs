@@ -1,5 +1,5 @@
-//! End of requests: the side that ended one, and its phase. A row for each: the letters of the access log, the labels of the
-//! metrics and the reference page are generated from them.
+//! End of requests and sessions: the side that ended one, and the phase in which it ended. The letters of the access
+//! log, the labels of the metrics and the reference page are generated from these tables.
 
 macro_rules! answers {
     ($(#[$doc:meta])* $of:ident: $($name:ident $letter:literal $label:literal $text:literal,)*) => {
@@ -8,7 +8,7 @@ macro_rules! answers {
         pub enum $of { $(#[doc = $text] $name,)* }
 
         impl $of {
-            /// Every answer, in the order of their counters.
+            /// All variants, in the order of their counters.
             pub const ALL: &[$of] = &[$($of::$name,)*];
 
             /// Labels of the metrics, in the same order.

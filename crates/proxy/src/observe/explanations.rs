@@ -1,5 +1,5 @@
-//! Explanations of a worker: its own sampler of requests to explain, and a ring of those that it explained. Nothing is shared: other
-//! threads ask the worker.
+//! Explanations of a worker: a sampler of requests to explain, and a ring of the latest explanations. Owned by the
+//! worker: other threads ask it for them.
 
 use evenkeel_balance::Rng;
 use evenkeel_config::plan::Explain;
@@ -12,32 +12,32 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The field of a request that asks for an explanation.
+/// Request field that asks for an explanation; its value is the secret.
 pub const FIELD: &str = "evenkeel-explain";
 
-/// Most bytes of a worker's explanations.
+/// Bytes of a worker's explanations; beyond, the oldest are dropped.
 const BYTES_MAX: usize = 1 << 20;
 
-/// Most requests that are waited for at once.
+/// Requests to [`arm`](Explanations::arm) that may wait at once; more are ignored.
 const ARMED_MAX: usize = 64;
 
-/// A secret that is shorter could be guessed.
+/// Least bytes of the secret; a shorter one could be guessed.
 const TOKEN_MIN: usize = 16;
 
 /// Requests that a plan wants explained.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     sample: f64,
-    /// Number of explanations that a worker keeps.
+    /// Number of explanations that one worker keeps.
     keep: usize,
     token: Option<Arc<[u8]>>,
 }
 
 impl Wanted {
-    /// Builds the rules of a plan, for one of `workers` workers.
+    /// Reads the rules of a plan, for one of `workers` workers.
     ///
     /// # Errors
-    /// The file of the secret cannot be read, or the secret is too short.
+    /// The file with the secret cannot be read, or the secret is too short.
     pub fn read(plan: &Explain, workers: usize) -> Result<Wanted, (PathBuf, io::Error)> {
         let read = |path: &PathBuf| {
             let token = std::fs::read(path)?.trim_ascii().to_vec();
@@ -81,7 +81,7 @@ pub struct Explanations {
     /// Requests until the next sample.
     left: Cell<u64>,
     rng: RefCell<Rng>,
-    /// The pools whose next request is waited for, and whether another worker has had it.
+    /// Pools whose next request is to be explained, each with a flag that is set once any worker had it.
     armed: RefCell<Vec<(Arc<str>, Arc<AtomicBool>)>>,
     kept: RefCell<VecDeque<(Arc<Explained>, usize)>>,
     bytes: Cell<usize>,
@@ -107,7 +107,8 @@ impl Explanations {
         self.look();
     }
 
-    /// The next request of this pool is to be explained, unless another worker has had one.
+    /// Asks for an explanation of the pool's next request. `had` is shared by the workers: the first request at any of
+    /// them sets it.
     pub fn arm(&self, pool: Arc<str>, had: Arc<AtomicBool>) {
         let mut armed = self.armed.borrow_mut();
         armed.retain(|(_, had)| !had.load(Relaxed));
@@ -124,18 +125,19 @@ impl Explanations {
         self.on.set(planned || !self.armed.borrow().is_empty());
     }
 
-    /// Requests from one sample to the next, at random, so that requests that come in a rhythm are sampled too.
+    /// Number of requests from one sample to the next. Random, so that periodic traffic is sampled evenly.
     fn gap(&self) -> u64 {
         let sample = self.wanted.borrow().as_ref().map_or(0.0, |wanted| wanted.sample);
         if sample <= 0.0 {
             return u64::MAX;
         }
-        // Uniform from 1 to twice the mean less one.
+        // Uniform from 1 to 2 * mean - 1.
         let mean = (1.0 / sample).round().max(1.0) as u64;
         1 + self.rng.borrow_mut().below_u64(2 * mean - 1)
     }
 
-    /// The reason to explain a request for this pool, if there is one. The field with the secret is not forwarded.
+    /// Returns the reason to explain a request for this pool, if there is one. If the plan has a secret, the field is
+    /// not forwarded, even with a wrong value.
     #[inline]
     pub fn trigger(&self, request: &mut Request<'_, '_>, pool: &Arc<str>) -> Option<Trigger> {
         if self.on.get() { self.trigger_now(request, pool) } else { None }
@@ -156,7 +158,7 @@ impl Explanations {
         let wanted = self.wanted.borrow();
         let Some(token) = wanted.as_ref().and_then(|wanted| wanted.token.as_ref()) else { return false };
         let Some(given) = request.field(FIELD) else { return false };
-        // In the same time wherever they differ.
+        // Constant time for secrets of the right length: no early exit at the first difference.
         let same = given.len() == token.len() && given.iter().zip(&**token).fold(0, |or, (a, b)| or | (a ^ b)) == 0;
         request.fields.leave_out(FIELD);
         same
@@ -168,7 +170,7 @@ impl Explanations {
         }
         let mut is_next = false;
         self.armed.borrow_mut().retain(|(of, had)| {
-            // The others for this pool wait for its next request too, which this is.
+            // This request answers all that wait for this pool's next one.
             let claimed = *of == *pool && !had.swap(true, Relaxed);
             is_next |= claimed;
             !claimed && !had.load(Relaxed)
@@ -177,7 +179,7 @@ impl Explanations {
         is_next
     }
 
-    /// Keeps an explanation in the place of the oldest.
+    /// Keeps an explanation, and drops the oldest over the limits. The newest is always kept.
     pub fn keep(&self, explained: Explained) {
         let keep = self.wanted.borrow().as_ref().map_or(1, |wanted| wanted.keep);
         let mut kept = self.kept.borrow_mut();
@@ -220,7 +222,8 @@ mod tests {
         for (sample, requests) in [(1.0, 100), (0.01, 200_000), (0.3, 30_000)] {
             let explanations = explanations(sample, 1, None);
             let sampled = (0..requests).filter(|_| asks(&explanations, None).0 == Some(Trigger::Sample)).count();
-            // 0.3 is one of three. Gaps are uniform: their sd is below 0.58 of the mean, so 5 sd of n samples are 2.9 sqrt(n).
+            // 0.3 is rounded to one of three. Gaps are uniform: their sd is below 0.58 of the mean, so 5 sd of n
+            // samples are 2.9 sqrt(n).
             let want = f64::from(requests) / (1.0f64 / sample).round();
             let off = (sampled as f64 - want).abs();
             assert!(off <= if sample < 1.0 { 2.9 * want.sqrt() } else { 0.0 }, "{sample}: {sampled} of {requests}");

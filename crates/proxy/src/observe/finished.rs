@@ -1,4 +1,5 @@
-//! A request that is over, as other threads get it: taps and the exporter of spans. It begins with the head, and is filled in at the end.
+//! A finished request, as taps and the exporter of spans receive it. Created with the request head, completed at the
+//! end.
 
 use super::summary::Summary;
 use super::tries::Try;
@@ -6,24 +7,24 @@ use evenkeel_wire::head::Request;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Most bytes of method, host and path that are kept.
+/// Bytes kept of each of method, host and path.
 const TEXT_MAX: usize = 1024;
 
 #[derive(Clone, Debug, Default)]
 pub struct FinishedRequest {
     /// Request id as the access log writes it.
     pub request_id: String,
-    /// The trace that it belongs to, in digits, if that is known.
+    /// Id of its trace in hexadecimal digits, if known.
     pub trace_id: Option<String>,
-    /// Its spans, if it is recorded.
+    /// Its spans, if its trace is recorded.
     pub spans: Option<Spans>,
-    /// Time when its head was there, nanoseconds since 1970.
+    /// Time when its head was complete, in nanoseconds since 1970.
     pub at_ns: u64,
     /// The worker that served it.
     pub worker: usize,
-    /// The listener it came in at.
+    /// The listener that received it.
     pub listener: Arc<str>,
-    /// The route that took it; empty if none did.
+    /// The route that it matched; empty if none.
     pub route: Arc<str>,
     pub pool: Arc<str>,
     pub client: String,
@@ -34,14 +35,14 @@ pub struct FinishedRequest {
     pub path: String,
     /// Times, bytes, status and end.
     pub summary: Summary,
-    /// Reason for which no response of an endpoint went to the client.
+    /// Reason why the client did not get an endpoint's response.
     pub reason: Option<String>,
-    /// Tries in order of their ends; the last one's endpoint answered, or failed last.
+    /// Tries in the order in which they ended; the last one answered, or failed last.
     pub tries: Vec<Try>,
 }
 
 impl FinishedRequest {
-    /// A request whose head comes now.
+    /// Creates the record of a request whose head has just been read.
     #[cold]
     pub fn begin(request: &Request<'_, '_>) -> FinishedRequest {
         FinishedRequest {

@@ -1,11 +1,11 @@
-//! Times to the first byte at one endpoint, which one worker counts and any thread may read.
+//! Times to the first byte at one endpoint. One worker records them; any thread may read.
 
 use evenkeel_view::latencies::{BUCKETS, Latencies, bucket};
 use std::array;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Durations by step. One worker writes; made when the first is recorded.
+/// Durations by bucket. Allocated when the first one is recorded.
 #[derive(Debug, Default)]
 pub struct Latency(OnceLock<Box<Counts>>);
 
@@ -16,7 +16,7 @@ struct Counts {
 }
 
 impl Latency {
-    /// Counts one duration. Only the worker that it belongs to calls this.
+    /// Counts one duration. Only the owning worker may call this: a concurrent call could lose a count.
     #[inline]
     pub fn record(&self, ns: u64) {
         let zero = || AtomicU64::new(0);

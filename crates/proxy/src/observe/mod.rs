@@ -1,7 +1,8 @@
-//! Observation: counters ([`stats`]) of workers that [`metrics`] shows, lines of the [`access_log`], and who ended
-//! what ([`end`]). A request has its id there ([`request_id`]). A request, a session or a flow that is over has a [`summary`] with its
-//! [`timing`] and, if it is a request, [`tries`]. Explanations of requests are kept in [`explanations`]; [`taps`] and the exporter of
-//! [`traces`] get [`finished`] requests. What workers count under a plan are its [`numbers`]; how operators see them is [`shown`].
+//! Observation: counters of workers ([`stats`]), exported by [`metrics`], the [`access_log`], and the side that ended a
+//! request ([`end`]). [`request_id`] generates ids of requests. A finished request, session or flow has a [`summary`]
+//! with its [`timing`]; a request also has its [`tries`]. [`explanations`] keeps explained requests; [`taps`] and the
+//! exporter of [`traces`] receive [`finished`] requests. [`numbers`] holds the counters of all workers under one plan;
+//! [`shown`] sums them for operators.
 
 pub mod access_log;
 pub mod dropped_report;

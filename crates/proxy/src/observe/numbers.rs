@@ -1,5 +1,5 @@
-//! The numbers of the workers under the plan that runs. Replaced as a whole by those of the next plan; a pool that has other
-//! endpoints replaces its own.
+//! Statistics of the workers under the running plan. Replaced as a whole with the plan; when the endpoints of a pool
+//! change, only that pool's are replaced.
 
 use crate::observe::stats::{EndpointStats, WorkerStats};
 use evenkeel_config::Plan;
@@ -7,7 +7,7 @@ use evenkeel_runtime::Generation;
 use evenkeel_runtime::ledger::{self, Tally};
 use std::sync::Arc;
 
-/// The endpoints of a pool, and what each worker counts of them.
+/// The endpoints of a pool, with the counters of each worker for them.
 pub type Members = ledger::Members<EndpointStats>;
 
 /// Statistics of all workers under a plan.
@@ -21,14 +21,14 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// The first ones, of so many workers.
+    /// Creates the statistics for the first plan, for `workers` workers.
     pub fn first(generation: Arc<Generation>, workers: usize) -> Numbers {
         let tallies = generation.pools().map(|(_, endpoints)| Tally::first(endpoints, workers)).collect();
         let workers = (0..workers).map(|_| WorkerStats::new(&generation.plan, None).into()).collect();
         Numbers { generation, workers, tallies }
     }
 
-    /// Statistics for the next plan: what both plans name keeps its counts.
+    /// Creates the statistics for the next plan. Entries named in both plans keep their counts.
     pub fn next(&self, generation: Arc<Generation>) -> Numbers {
         let next = |w: &Arc<WorkerStats>| WorkerStats::new(&generation.plan, Some((self.plan(), &**w))).into();
         let workers: Vec<_> = self.workers.iter().map(next).collect();
@@ -59,7 +59,7 @@ impl Numbers {
         self.tallies.iter().map(Tally::members).collect()
     }
 
-    /// Gives a pool other endpoints.
+    /// Replaces the endpoints of a pool.
     pub(crate) fn change(&self, pool: usize, members: Arc<Members>) {
         self.tallies[pool].change(members);
     }

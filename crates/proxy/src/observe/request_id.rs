@@ -1,8 +1,9 @@
 //! Ids of requests, the same for the client, the endpoint, the log and every other record: 16 bytes that
 //! are generated here, or the id that a trusted proxy sent.
 //!
-//! Half of a made id is random and the worker's own, the other half its count of requests, scrambled by random keys: no id
-//! comes twice, and of one the next cannot be guessed. It is a name and no secret: nothing may be allowed for knowing one.
+//! Half of a generated id is random and fixed per worker, the other half is the worker's count of requests, scrambled
+//! with random keys: ids do not repeat, and the next one cannot be guessed from the last. An id is a name, not a
+//! secret: knowing one must not grant anything.
 
 use evenkeel_balance::rng::mix;
 use std::cell::Cell;
@@ -10,7 +11,7 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 
-/// Bytes of an id that is taken over.
+/// Longest id accepted from a proxy, in bytes.
 pub const TAKEN_MAX: usize = 128;
 
 /// Number of digits of a generated id.
@@ -30,13 +31,13 @@ pub enum RequestId {
 }
 
 impl RequestId {
-    /// The id that a proxy sent, if it can be one.
+    /// The id that a proxy sent; `None` unless it is 1 to [`TAKEN_MAX`] bytes of visible ASCII.
     pub fn take(value: &[u8]) -> Option<RequestId> {
         let fits = (1..=TAKEN_MAX).contains(&value.len()) && value.iter().all(u8::is_ascii_graphic);
         fits.then(|| RequestId::Taken(String::from_utf8_lossy(value).into()))
     }
 
-    /// A made one as a number, which can be that of a trace.
+    /// A generated id as a number, usable as a trace id; `None` for ids sent by a proxy.
     pub fn number(&self) -> Option<u128> {
         match self {
             RequestId::Made { origin, number } => Some(u128::from(*origin) << 64 | u128::from(*number)),
@@ -44,7 +45,7 @@ impl RequestId {
         }
     }
 
-    /// Appends it as text, in which nothing ends a header field or a line.
+    /// Appends the id as text. It has no spaces or control characters, so it is safe in a header field and a log line.
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
             RequestId::Made { origin, number } => {
@@ -77,7 +78,7 @@ pub struct RequestIds {
 }
 
 impl RequestIds {
-    /// With random keys of its own.
+    /// Creates a generator with random keys.
     pub fn random() -> RequestIds {
         let random = RandomState::new();
         let key = |n: u64| random.hash_one(n);
@@ -88,21 +89,21 @@ impl RequestIds {
     pub fn make(&self) -> RequestId {
         let count = self.count.get();
         self.count.set(count.wrapping_add(1));
-        // Each step can be undone, so two counts never become the same number.
+        // Each step is a bijection, so no two counts give the same number.
         let [first, second, third] = self.keys;
         let number = mix(mix(count ^ first) ^ second) ^ third;
         RequestId::Made { origin: self.origin, number }
     }
 }
 
-/// Writes a number in 16 digits.
+/// Writes a number as hexadecimal digits: 16 if `room` has 16 bytes.
 pub fn hex(room: &mut [u8], n: u64) {
     for (digits, byte) in room.as_chunks_mut().0.iter_mut().zip(n.to_be_bytes()) {
         *digits = HEX[usize::from(byte)];
     }
 }
 
-/// Each byte in two digits.
+/// Two hexadecimal digits for each byte value.
 const HEX: [[u8; 2]; 256] = {
     let (mut hex, mut i, digits) = ([[0; 2]; 256], 0, b"0123456789abcdef");
     while i < 256 {
@@ -131,7 +132,7 @@ mod tests {
         assert!(made.iter().all(|id| text(id).len() == DIGITS && text(id) == id.to_string()));
         let RequestIds { origin, .. } = ids;
         assert_ne!(origin, others.origin);
-        // Neighbours differ in about half of 64 bits: in fewer than 12 or more than 52 once in a million.
+        // Neighbours differ in about half of 64 bits: outside of 9..56 with a probability of 6e-10 per pair.
         let numbers: Vec<u64> =
             made[..1000].iter().map(|id| if let RequestId::Made { number, .. } = id { *number } else { 0 }).collect();
         assert!(numbers.windows(2).all(|pair| (9..56).contains(&(pair[0] ^ pair[1]).count_ones())));

@@ -7,12 +7,12 @@ use super::stats::{ByStatus, CLASSES, Histogram, METHODS, class};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The numbers of one route at one listener.
+/// Statistics of one route at one listener.
 #[derive(Debug)]
 pub struct RouteStats {
     /// Requests by method ([`METHODS`]) and status.
     pub requests: [ByStatus; METHODS.len()],
-    /// From the head of the request to the last byte of the response, by class.
+    /// Durations from the request head to the last byte of the response, by status class.
     pub duration: [Histogram; CLASSES],
     /// Durations of sessions from accept to end, where requests are not read.
     pub session: Histogram,
@@ -34,8 +34,8 @@ impl RouteStats {
     }
 }
 
-/// The numbers of the routes of one listener on one worker, by name: they stay from plan to plan. The worker takes the lock
-/// when a route of a plan gets its first request, and then keeps what it found; metrics take it to read.
+/// Statistics of the routes of one listener on one worker, by route name; kept across plans. The worker takes the lock
+/// at the first request of a route under a plan and caches the entry; metrics take it to read.
 #[derive(Debug)]
 pub struct RouteTable {
     bounds_ns: Arc<[u64]>,
@@ -54,7 +54,7 @@ impl RouteTable {
         &self.unrouted
     }
 
-    /// Statistics of a route, created at the first use.
+    /// Returns the statistics of a route, creating them at the first use.
     #[cold]
     pub fn of(&self, route: &Arc<str>) -> Arc<RouteStats> {
         let new = || Arc::new(RouteStats::new(&self.bounds_ns));
@@ -76,7 +76,7 @@ impl RouteTable {
         self.lock().iter().map(|(name, stats)| (name.clone(), stats.clone())).collect()
     }
 
-    /// Forgets the routes of other names.
+    /// Removes routes whose names are not in `names`.
     pub(super) fn retain(&self, names: &HashSet<&str>) {
         self.lock().retain(|name, _| names.contains(&**name));
     }

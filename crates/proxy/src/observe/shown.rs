@@ -1,4 +1,4 @@
-//! Numbers of the workers as operators see them: sums over the workers.
+//! Statistics as operators see them: sums over the workers.
 
 use super::numbers::{Members, Numbers};
 use super::route_stats::RouteStats;
@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// The proxy's part of the ledger: what workers count under whatever plan runs.
+/// The proxy's part of the ledger: the workers' counts under the running plan.
 pub struct Counted(pub watch::Receiver<Arc<Numbers>>);
 
 impl PlaneCounts for Counted {
@@ -47,15 +47,15 @@ impl PlaneCounts for Counted {
     }
 }
 
-/// Tries at an endpoint. Errors are the endpoint's own: what it answered with 500 and above, and what it refused, cut, or was late
-/// with. Clients that left, and connections that were upgraded and idle, are no failures of it.
+/// Counts of tries at an endpoint. Errors are the endpoint's own: statuses of 500 and above, refused and cut
+/// connections, and timeouts. Clients that left and upgraded connections that went idle are not errors of the endpoint.
 impl EndpointCounts for EndpointStats {
     fn counts(&self) -> Counts {
         let answered: u64 = self.requests.iter().map(|counter| counter.get()).sum();
-        // None of these has a class of status.
+        // None of these is in a status class of `requests`, so nothing is counted twice.
         let failed: u64 = self.errors.iter().map(|counter| counter.get()).sum();
         let errors = self.requests[4].get() + failed;
-        // Sessions that are not HTTP are not in `requests`.
+        // TCP sessions are not in `requests`, but their errors are counted.
         Counts { requests: (answered + self.unreached.get()).max(errors), errors }
     }
 
@@ -77,7 +77,8 @@ impl Numbers {
                 name: plan.name.to_string(),
                 mode: plan.mode.name().into(),
                 addresses: plan.bind.iter().map(ToString::to_string).collect(),
-                // Two threads count, so a sum may be of two moments.
+                // Wrapping: connections may be counted up and down by different workers, and the counters are not read
+                // at one instant.
                 connections: stats().fold(0u64, |sum, listener| sum.wrapping_add(listener.active.get())),
                 accepted: stats().map(|listener| listener.accepted.get()).sum(),
                 bytes_in: stats().map(|listener| listener.bytes_in.get()).sum(),
@@ -87,7 +88,7 @@ impl Numbers {
         self.plan().listeners.iter().enumerate().map(one).collect()
     }
 
-    /// The routes of the plan, with what passed by them.
+    /// The routes of the plan, with their traffic at each listener.
     pub fn shown_routes(&self, timeline: &Timeline) -> Vec<Route> {
         let belongs = |listener: &plan::Listener, route: &plan::Route| match route.listeners.is_empty() {
             true => listener.mode == Mode::Http,
@@ -118,14 +119,14 @@ impl Numbers {
         self.plan().routes.iter().map(one).collect()
     }
 
-    /// Adds to a pool, shown with these endpoints, what they reported of their load. `now`: by the clock of the workers.
+    /// Adds to a pool the latest load reports of its endpoints. `now` is on the workers' clock.
     pub fn add_reports(&self, pool: &mut Pool, endpoints: &Endpoints, now: Instant) {
         let Some(members) = self.tally(&pool.name).map(|tally| tally.over(endpoints)) else { return };
         pool.endpoints.iter_mut().enumerate().for_each(|(e, endpoint)| endpoint.report = report(&members, e, now));
     }
 }
 
-/// Returns the latest load report of an endpoint, to whichever worker. `now`: by the clock of the workers.
+/// Returns the latest load report of an endpoint to any worker. `now` is on the workers' clock.
 fn report(members: &Members, endpoint: usize, now: Instant) -> Option<LoadReport> {
     let reports = members.stats(endpoint).map(|stats| &stats.reported);
     let last = reports.max_by_key(|report| report.at_ns.get())?;

@@ -1,5 +1,5 @@
-//! Counters that one worker writes and any thread may read: a plain load and store each, on
-//! memory that no other worker writes.
+//! Counters that one worker writes and any thread may read. An increment is a plain load and store: no other worker
+//! writes to that memory.
 
 pub use super::dropped_report::Dropped;
 use super::flow_end::{FlowEnd, LostDatagram};
@@ -23,7 +23,7 @@ use std::sync::{Arc, OnceLock};
 #[derive(Debug)]
 pub struct Histogram {
     bounds_ns: Arc<[u64]>,
-    /// Counts per bucket, one more than bounds: the last has no upper bound.
+    /// Counts per bucket. There is one more bucket than bounds: the last has no upper bound.
     pub buckets: Box<[Counter]>,
     /// Sum of all durations, in nanoseconds.
     pub sum_ns: Counter,
@@ -42,13 +42,13 @@ impl Histogram {
         self.sum_ns.add(ns);
     }
 
-    /// Adds what was counted until now.
+    /// Adds the counts so far to `sum`.
     pub fn add_to(&self, sum: &mut Durations) {
         sum.add(&self.bounds_ns, self.buckets.iter().map(Counter::get), self.sum_ns.get());
     }
 }
 
-/// The methods that have a label of their own; others share `OTHER`, so that clients cannot make series up.
+/// Methods with their own label. All others share `OTHER`, so that clients cannot create series.
 pub const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "OTHER"];
 
 /// The index of a method in [`METHODS`].
@@ -59,7 +59,7 @@ pub fn method_index(method: &str) -> usize {
 /// Status classes `1xx` to `5xx`, then none: no response.
 pub const CLASSES: usize = 6;
 
-/// The class of a status: 0 for 1xx to 4 for 5xx, 5 for none.
+/// The class of a status: 0 for 1xx to 4 for 5xx, 5 for no response or a status outside 100 to 599.
 pub fn class(status: u16) -> usize {
     match status {
         100..=599 => usize::from(status / 100 - 1),
@@ -86,22 +86,22 @@ pub const ERROR_KINDS: [&str; 6] = ["connect", "reset", "timeout", "protocol", "
 pub enum Rejected {
     /// The listener is at its limit of connections.
     Connections,
-    /// The client's address has.
+    /// The client's address is at its limit of connections.
     PerAddress,
     /// The required PROXY protocol header is missing.
     ProxyProtocol,
-    /// No route takes what its ClientHello asks for, or it sent none.
+    /// No route matches the server name and protocols of the ClientHello, or the client sent none.
     NoRoute,
 }
 
 /// Labels of [`Rejected`], in its order.
 pub const REJECTED: [&str; 4] = ["connections", "connections_per_address", "proxy_protocol", "no_route"];
 
-/// The statuses with a counter of their own. One more counter is for all others: 0, where no response was sent, and what
-/// an endpoint may have made up.
+/// Statuses with their own counter. One more counter is for the rest: 0, where no response was sent, and statuses out
+/// of range.
 const STATUS: std::ops::Range<u16> = 100..600;
 
-/// Responses by status; made when the first is counted.
+/// Responses by status. Allocated when the first one is counted.
 #[derive(Debug, Default)]
 pub struct ByStatus(OnceLock<Box<[Counter]>>);
 
@@ -112,15 +112,15 @@ impl ByStatus {
         counters[index].add(1);
     }
 
-    /// Each status that was sent, with its number; 0 stands for none and for any that is no HTTP status.
+    /// Counts by status, without zeros. Status 0 stands for no response and for statuses outside 100 to 599.
     pub fn iter(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         let counters = self.0.get().into_iter().flatten();
         STATUS.chain([0]).zip(counters).map(|(status, c)| (status, c.get())).filter(|(_, n)| *n > 0)
     }
 }
 
-/// The numbers of one worker. All vectors follow the order of the plan; what has the same name in the next plan goes on
-/// counting there.
+/// Statistics of one worker. All vectors are in the order of the plan. Entries whose name is also in the next plan keep
+/// their counts.
 #[derive(Debug)]
 pub struct WorkerStats {
     pub listeners: Vec<Arc<ListenerStats>>,
@@ -128,11 +128,11 @@ pub struct WorkerStats {
     pub routes: Vec<Arc<RouteTable>>,
     pub pools: Vec<Arc<PoolStats>>,
     pub probing: Arc<ProbingStats>,
-    /// Access-log lines that were dropped: the disk was full, or too slow.
+    /// Access-log lines dropped because the disk was full or too slow.
     pub log_lines_dropped: Arc<AtomicU64>,
 }
 
-/// The numbers of one listener.
+/// Statistics of one listener on one worker.
 #[derive(Debug, Default)]
 pub struct ListenerStats {
     /// Number of accepted connections.
@@ -141,54 +141,54 @@ pub struct ListenerStats {
     pub active: Counter,
     /// Connections closed at once, by [`Rejected`].
     pub rejected: [Counter; REJECTED.len()],
-    /// Connections that have got their last response and are read until their clients close.
+    /// Connections that got their last response and are drained until their clients close.
     pub lingering: Counter,
-    /// Lingering connections whose clients did not close in time.
+    /// Lingering connections closed by this side: their clients did not close in time, or sent too much.
     pub linger_cut: Counter,
     /// Requests refused as malformed.
     pub malformed: Counter,
-    /// Requests over the rate of their address.
+    /// Requests rejected because their address exceeded its rate.
     pub rate_limited: Counter,
-    /// Requests that had come back.
+    /// Requests rejected as forwarding loops: they had passed this process before.
     pub loops: Counter,
     /// Values of `X-Forwarded-*` and `Forwarded` from trusted proxies that were malformed.
     pub forwarded_malformed: Counter,
-    /// Requests or sessions by who ended them ([`Cause`]).
+    /// Requests or sessions by the side that ended them ([`Cause`]).
     pub ends: [Counter; Cause::LABELS.len()],
-    /// Sessions that a side has reset, by [`RESET_BY`].
+    /// Sessions that ended in a reset, by the side that sent it ([`RESET_BY`]).
     pub resets: [Counter; RESET_BY.len()],
     pub bytes_in: Counter,
     pub bytes_out: Counter,
     /// Counters of TLS handshakes.
     pub tls: TlsStats,
-    /// Reports of the listener's own load, by [`GIVEN`].
+    /// Reports of the listener's own load, by transport ([`GIVEN`]).
     pub reports_given: [Counter; GIVEN.len()],
-    /// Datagrams that came to it and are no probes.
+    /// Datagrams to the listener that are not load probes.
     pub no_probes: Counter,
     /// Counters of HTTP/2 clients.
     pub http2: Http2Stats,
-    /// With `mode = "udp"`.
+    /// Counters of UDP flows, used with `mode = "udp"`.
     pub udp: UdpStats,
 }
 
-/// The numbers of a listener's connections that speak HTTP/2.
+/// Statistics of a listener's HTTP/2 connections.
 #[derive(Debug, Default)]
 pub struct Http2Stats {
-    /// Number of open connections.
+    /// Connections accepted so far.
     pub connections: Counter,
-    /// Number of requests on them.
+    /// Number of requests received over HTTP/2.
     pub streams: Counter,
-    /// Streams that a client has reset, by code.
+    /// Streams reset by clients, by error code.
     pub resets_received: ByCode,
-    /// Streams that this side has reset, by code.
+    /// Streams reset by this side, by error code.
     pub resets_sent: ByCode,
-    /// Connections that ended as their client has broken the rules, by the code that it was told.
+    /// Connections closed because the client violated HTTP/2, by the error code sent.
     pub errors: ByCode,
     /// Connections closed because of a flood, by [`Flood`].
     pub floods: [Counter; Flood::NAMES.len()],
 }
 
-/// Counters by code of an error of HTTP/2; one more is for codes that have no name.
+/// Counters by HTTP/2 error code; the last is for codes without a name.
 pub type ByCode = [Counter; CODES.len()];
 
 /// Labels of [`ByCode`], in its order.
@@ -202,28 +202,28 @@ pub const CODES: [&str; ErrorCode::NAMES.len() + 1] = {
     codes
 };
 
-/// The index of a code in [`CODES`].
+/// The index of a code in [`CODES`]; the last for codes without a name.
 pub fn code_index(code: u32) -> usize {
     usize::try_from(code).map_or(CODES.len() - 1, |code| code.min(CODES.len() - 1))
 }
 
-/// The numbers of a listener that speaks TLS.
+/// Statistics of a listener's TLS handshakes.
 #[derive(Debug, Default)]
 pub struct TlsStats {
-    /// Handshakes that came to their end, by [`SHAKEN`].
+    /// Completed handshakes, by kind ([`SHAKEN`]).
     pub shaken: [Counter; SHAKEN.len()],
-    /// Handshakes that failed, by [`Unsecured`].
+    /// Failed handshakes, by cause ([`Unsecured`]).
     pub failed: [Counter; Unsecured::LABELS.len()],
-    /// Clients whose ClientHello has not come whole.
+    /// Clients whose ClientHello is incomplete.
     pub waiting: Counter,
-    /// Handshakes that are under way, from a whole ClientHello on.
+    /// Handshakes in progress, counted from a complete ClientHello.
     pub active: Counter,
 }
 
-/// Kinds of handshakes, in the order of the counters: with certificates, or as an earlier session goes on.
+/// Kinds of handshakes, in the order of the counters: with certificates, or resuming an earlier session.
 pub const SHAKEN: [&str; 2] = ["full", "resumed"];
 
-/// The numbers of a listener that balances flows of datagrams.
+/// Statistics of a listener with `mode = "udp"`.
 #[derive(Debug, Default)]
 pub struct UdpStats {
     pub flows: Counter,
@@ -238,7 +238,7 @@ pub struct UdpStats {
     pub datagrams_out: Counter,
     pub bytes_in: Counter,
     pub bytes_out: Counter,
-    /// Datagrams of either side that went nowhere, by [`LostDatagram`].
+    /// Dropped datagrams of either side, by [`LostDatagram`].
     pub lost: [Counter; LostDatagram::LABELS.len()],
 }
 
@@ -251,30 +251,30 @@ pub const GIVEN: [&str; 3] = ["header", "udp", "http"];
 /// Statistics of a pool, on one worker.
 #[derive(Debug)]
 pub struct PoolStats {
-    /// Times to the last byte of the response.
+    /// Times from the start of a request or session to its end.
     pub duration: Histogram,
-    /// Times to the first byte of the response.
+    /// Times from the start of a request or session to the first byte from the endpoint.
     pub ttfb: Histogram,
-    /// To an established connection.
+    /// Times to establish a connection, where one had to be opened.
     pub connect: Histogram,
-    /// Requests that no endpoint could be picked for: empty, all tried, all full, unchecked.
+    /// Picks that found no endpoint: pool empty, all tried, all full, none checked yet.
     pub no_pick: [Counter; 4],
-    /// In the queue, for requests that waited.
+    /// Times in the queue, of requests that waited.
     pub queue_wait: Histogram,
-    /// Requests that waited in vain: the queue was full, its time was over.
+    /// Requests that left the queue without an endpoint, by [`QUEUE_REJECTED`].
     pub queue_rejected: [Counter; QUEUE_REJECTED.len()],
     pub retries: Counter,
-    /// Failures that got no further try, by [`evenkeel_balance::retry::Stop`].
+    /// Failures that were not retried, by [`evenkeel_balance::retry::Stop`].
     pub retries_refused: [Counter; 6],
-    /// Requests that a second endpoint was asked too.
+    /// Requests of which a copy was sent to a second endpoint.
     pub hedges: Counter,
-    /// Hedged requests that the second copy answered first.
+    /// Hedged requests whose second copy was answered first.
     pub hedges_won: Counter,
-    /// Load reports that could be read, by [`CAME`].
+    /// Valid load reports, by transport ([`CAME`]).
     pub reports: [Counter; CAME.len()],
-    /// Load reports that were not gone by, by [`Dropped`].
+    /// Load reports that were ignored, by reason ([`Dropped`]).
     pub reports_dropped: [Counter; Dropped::COUNT],
-    /// gRPC calls by how they ended, in the order of the codes.
+    /// gRPC calls by status, in the order of the codes.
     pub grpc: [Counter; GrpcStatus::NAMES.len()],
     /// Load probes requested by the algorithm, by result: [`PROBES`].
     pub probes: [Counter; PROBES.len()],
@@ -283,7 +283,7 @@ pub struct PoolStats {
 /// Transports of endpoints' load reports, in the order of the counters.
 pub const CAME: [&str; 5] = ["bin", "text", "json", "udp", "http"];
 
-/// Results of probes, in the order of the counters. Probes in progress are in none yet.
+/// Results of probes, in the order of the counters. Probes in progress are not counted yet.
 pub const PROBES: [&str; 6] = ["answered", "timeout", "unsent", "rate", "busy", "no_report"];
 
 /// Reasons to drop answers to UDP probes, in the order of the counters.
@@ -292,7 +292,7 @@ pub const ANSWERS_DROPPED: [&str; 5] = ["malformed", "unknown", "late", "repeate
 /// Cost of load probes on a worker, over all pools.
 #[derive(Debug, Default)]
 pub struct ProbingStats {
-    /// Nanoseconds spent on it.
+    /// Nanoseconds spent sending probes and reading answers.
     pub spent_ns: Counter,
     /// Answers dropped, by [`ANSWERS_DROPPED`].
     pub answers_dropped: [Counter; ANSWERS_DROPPED.len()],
@@ -322,7 +322,7 @@ impl PoolStats {
         }
     }
 
-    /// Records the times of a request or a session that is over.
+    /// Records the times of a finished request or session.
     #[inline]
     pub fn record(&self, timing: &Timing) {
         self.duration.record(timing.total_ns);
@@ -335,16 +335,16 @@ impl PoolStats {
     }
 }
 
-/// The numbers of one endpoint.
+/// Statistics of one endpoint on one worker.
 #[derive(Debug, Default)]
 pub struct EndpointStats {
-    /// Responses by status class.
+    /// Tries that have ended, by status class of the response; the last class is for tries without one.
     pub requests: [Counter; CLASSES],
-    /// To the first byte of the response.
+    /// Times to the first byte of the response.
     pub latency: Latency,
     /// Errors by [`ErrorKind`].
     pub errors: [Counter; ERROR_KINDS.len()],
-    /// Tries that got no connection, by the endpoint's fault: they are not in `requests`.
+    /// Tries that got no connection through the endpoint's fault. Not counted in `requests`.
     pub unreached: Counter,
     /// Number of requests in flight.
     pub active: Counter,
@@ -352,7 +352,7 @@ pub struct EndpointStats {
     pub connects: Counter,
     /// Number of idle connections kept.
     pub idle: Counter,
-    /// Idle connections that were closed as their worker had as many as it may.
+    /// Idle connections closed because their worker was at its limit.
     pub idle_closed: Counter,
     /// Counters of HTTP/2 to the endpoint.
     pub http2: EndpointHttp2Stats,
@@ -360,19 +360,20 @@ pub struct EndpointStats {
     pub reported: Reported,
 }
 
-/// The numbers of an endpoint that speaks HTTP/2.
+/// Statistics of an endpoint's HTTP/2 connections.
 #[derive(Debug, Default)]
 pub struct EndpointHttp2Stats {
     /// Number of open connections.
     pub connections: Counter,
+    /// Number of requests in flight over HTTP/2.
     pub streams: Counter,
-    /// Streams that it has reset, by [`CODES`].
+    /// Streams reset by the endpoint, by error code ([`CODES`]).
     pub resets: [Counter; CODES.len()],
-    /// Connections of which it said that it takes no more requests.
+    /// Connections on which the endpoint sent GOAWAY.
     pub go_aways: Counter,
-    /// Connections that ended as it gave no sign of life.
+    /// Connections closed because the endpoint did not answer PING.
     pub silent: Counter,
-    /// Interim responses that were dropped, as the client did not take those before them.
+    /// Interim responses dropped because the client had not read the earlier ones.
     pub interim_dropped: Counter,
 }
 
@@ -390,7 +391,7 @@ pub struct Reported {
 }
 
 impl Reported {
-    /// Takes what was said last; what was not said stays.
+    /// Stores the values of a report. Values that it does not have keep their last one.
     pub fn show(&self, report: &Report, now: Instant) {
         let set = |shown: &Counter, said: Option<f64>, scale: f64| {
             if let Some(said) = said {
@@ -405,8 +406,8 @@ impl Reported {
 }
 
 impl WorkerStats {
-    /// For a plan. What is in the plan `before` too goes on with its numbers, all else starts at zero. The buckets of both
-    /// plans are the same.
+    /// Creates the statistics for a plan. Listeners and pools that are also in the plan `before` keep their counts, all
+    /// others start at zero. Both plans must have the same buckets.
     pub fn new(plan: &Plan, before: Option<(&Plan, &WorkerStats)>) -> WorkerStats {
         let bounds: Arc<[u64]> = plan.telemetry.metrics.buckets.iter().map(|s| (s * 1e9) as u64).collect();
         let mut stats = WorkerStats {
@@ -422,7 +423,8 @@ impl WorkerStats {
             let old = before.and_then(|(_, old)| Some((*old_listeners.get(&*listener.name)?, old)));
             stats.listeners.push(old.map(|(at, old)| old.listeners[at].clone()).unwrap_or_default());
             let routes = old.map_or_else(|| RouteTable::new(&bounds).into(), |(at, old)| old.routes[at].clone());
-            // What left before this plan and comes back with it starts at zero. What leaves now may have requests.
+            // Routes that the plan before did not have start at zero if they come back. Routes that leave now are kept:
+            // they may still have requests.
             routes.retain(&old_routes);
             stats.routes.push(routes);
         }

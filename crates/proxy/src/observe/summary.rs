@@ -1,17 +1,18 @@
-//! Summary of a request, a session or a flow that is over: the part that counters, access log, taps, spans and explanations share.
+//! Summary of a finished request, session or flow: the part that counters, access log, taps, spans and explanations
+//! share.
 
 use super::end::{Cause, Phase};
 use super::timing::Timing;
 use evenkeel_wire::grpc::Status;
 
-/// Summary of a request, a session or a flow that is over.
+/// Summary of a finished request, session or flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Endpoints that were tried.
+    /// Number of tries; 0 if no endpoint was picked.
     pub tries: u32,
     /// Status of the response; 0 if none was sent.
     pub status: u16,
-    /// Status of a gRPC call, if it is one.
+    /// gRPC status, if the request is a gRPC call that has one.
     pub call_status: Option<Status>,
     pub bytes_in: u64,
     pub bytes_out: u64,
@@ -23,7 +24,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The two letters of its end, as the access log writes them.
+    /// The two letters of `term` in the access log: cause and phase.
     pub fn term(&self) -> [u8; 2] {
         [self.cause.letter(), self.phase.letter()]
     }

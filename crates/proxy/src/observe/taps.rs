@@ -1,4 +1,4 @@
-//! Taps of a worker: those that are open, and the requests that each is for. A request that no tap wants pays a branch.
+//! Taps of a worker: the open ones, and the filter of each. While none is open, a request costs one branch.
 
 use super::finished::FinishedRequest;
 use evenkeel_balance::Rng;
@@ -9,16 +9,17 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-/// Taps that may be open at once: more than clients of the admin over TCP may have streams, so that the Unix socket has some left.
+/// Taps that may be open at once: more than the streams allowed over the admin's TCP socket, so that the Unix socket
+/// always has some left.
 pub const OPEN_MAX: u64 = 24;
 
-/// Requests that wait for the reader of a tap; more are dropped.
+/// Requests that may wait for the reader of a tap; more are dropped.
 pub const WAITING_MAX: usize = 1024;
 
 /// Number of open taps in this process.
 static OPEN: AtomicU64 = AtomicU64::new(0);
 
-/// Requests that no reader took in time.
+/// Requests dropped because readers of taps were too slow.
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
 pub fn open() -> u64 {
@@ -30,7 +31,7 @@ pub fn dropped() -> u64 {
     DROPPED.load(Relaxed)
 }
 
-/// Room for one tap, until it is dropped.
+/// Place for one tap; freed on drop.
 #[derive(Debug)]
 pub struct Place(());
 
@@ -52,7 +53,7 @@ impl Drop for Place {
 pub enum Statuses {
     /// Statuses of this class, 1 to 5.
     Class(u16),
-    /// This one; 0 for requests that got none.
+    /// This status; 0 for requests without a response.
     Only(u16),
 }
 
@@ -65,7 +66,7 @@ impl Statuses {
     }
 }
 
-/// Requests that a tap shows: those that meet every condition that is set.
+/// Filter of a tap: it shows requests that meet every condition that is set.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     /// Share of the matching requests to take, at random; all by default.
@@ -77,7 +78,7 @@ pub struct Filter {
     pub endpoint: Option<String>,
     /// Method, compared exactly as sent.
     pub method: Option<String>,
-    /// Without regard to case, and with the port if the client sent it.
+    /// Host, compared without regard to case, with the port if the client sent it.
     pub host: Option<String>,
     pub path: Option<String>,
     pub status: Option<Statuses>,
@@ -86,7 +87,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// True if a request with this head may match.
+    /// True if a request with this head may match; the other conditions are checked at its end.
     fn may_have(&self, request: &Request<'_, '_>) -> bool {
         self.method.as_ref().is_none_or(|method| *request.method == **method)
             && self.host.as_ref().is_none_or(|host| request.host.eq_ignore_ascii_case(host.as_bytes()))
@@ -104,7 +105,7 @@ impl Filter {
     }
 }
 
-/// Open tap, as a worker sees it.
+/// An open tap, as a worker sees it.
 pub struct Open {
     /// Id, unique in this process.
     pub id: u64,
@@ -130,20 +131,21 @@ impl Taps {
         }
     }
 
-    /// Requests that end from now on are for this one too.
+    /// Opens a tap, for requests that begin from now on.
     pub fn open(&self, tap: Open) {
         self.open.borrow_mut().push(tap);
         self.is_open.set(true);
     }
 
-    /// Removes a tap whose reader is gone.
+    /// Closes the tap with this id, if it is open.
     pub fn close(&self, id: u64) {
         let mut open = self.open.borrow_mut();
         open.retain(|tap| tap.id != id);
         self.is_open.set(!open.is_empty());
     }
 
-    /// Ids of the taps that may want a request with this head, if any may.
+    /// Returns the ids of the taps that may want a request with this head; `None` if none does. Also draws for the taps
+    /// that sample.
     #[inline]
     pub fn wanting(&self, request: &Request<'_, '_>) -> Option<Vec<u64>> {
         if self.is_open.get() { self.wanting_now(request) } else { None }
@@ -158,10 +160,10 @@ impl Taps {
         (!ids.is_empty()).then_some(ids)
     }
 
-    /// A request is over. `ids`: the taps that may want it. Never waits for a reader.
+    /// Sends a request that has ended to those of the taps `ids` that it matches. Never waits for a reader.
     pub fn tell(&self, ids: &[u64], request: &Arc<FinishedRequest>) {
         for tap in self.open.borrow().iter().filter(|tap| ids.contains(&tap.id) && tap.filter.has(request)) {
-            // One whose reader is gone is about to be closed.
+            // `Closed` is not counted: the reader is gone, and the tap is about to be closed.
             if let Err(TrySendError::Full(_)) = tap.to.try_send(request.clone()) {
                 tap.dropped.fetch_add(1, Relaxed);
                 DROPPED.fetch_add(1, Relaxed);

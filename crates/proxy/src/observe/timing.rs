@@ -1,24 +1,24 @@
-//! Times of a request, a session or a flow: when it began, and how long its parts took.
+//! Times of a request, a session or a flow: its start, and the durations of its phases.
 
 use evenkeel_balance::Instant;
 
 /// Times of one request, session or flow. Durations in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timing {
-    /// Start; of a request, the moment when its whole head was there.
+    /// Start; for a request, the moment when its head was complete.
     pub began: Instant,
-    /// Wait for a place at an endpoint.
+    /// Time in the queue for an endpoint.
     pub queue_ns: u64,
-    /// Time until the connection to the endpoint was open, if one had to be opened.
+    /// Time to open the connection to the endpoint, if one had to be opened.
     pub connect_ns: Option<u64>,
-    /// Time from the start until the head of the response, or the first byte from the endpoint, was there.
+    /// Time from the start to the response head, or to the endpoint's first byte.
     pub ttfb_ns: Option<u64>,
     /// Time from the start to the end; 0 before that.
     pub total_ns: u64,
 }
 
 impl Timing {
-    /// Times of what begins now.
+    /// Times of a request, session or flow that starts at `began`.
     pub fn new(began: Instant) -> Timing {
         Timing { began, ..Timing::default() }
     }

@@ -1,5 +1,5 @@
-//! Traces: that of one request with its spans, and those of a worker, which has a sampler of its own and a queue to the thread that
-//! exports. A request never waits for that.
+//! Traces: the [`Trace`] of one request with its spans, and the [`Traces`] of a worker, with its own sampler and a
+//! queue to the exporting thread. A request never waits for the queue.
 
 use super::finished::FinishedRequest;
 use evenkeel_balance::Rng;
@@ -13,13 +13,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-/// Recorded requests that wait for the exporter; more are dropped.
+/// Recorded requests that may wait for the exporter; more are dropped.
 pub const WAITING_MAX: usize = 4096;
 
-/// Recorded requests that the exporter did not take in time.
+/// Recorded requests dropped because the queue to the exporter was full.
 static OVERRUN: AtomicU64 = AtomicU64::new(0);
 
-/// Number of recorded requests that were dropped, as the exporter did not take them in time.
+/// Number of recorded requests dropped because the queue to the exporter was full.
 pub fn overrun() -> u64 {
     OVERRUN.load(Relaxed)
 }
@@ -30,7 +30,7 @@ pub struct Rules {
     sample: f64,
     /// True if only trusted proxies may pass a trace context.
     pub trusted_only: bool,
-    /// Formats of the context for endpoints.
+    /// Formats of the trace context that endpoints get.
     pub formats: Formats,
 }
 
@@ -56,14 +56,14 @@ pub struct Traces {
 
 impl Default for Traces {
     fn default() -> Traces {
-        // Spans of two processes must differ.
+        // Seeded at random: span ids of two processes must differ.
         let rng = RefCell::new(Rng::new(RandomState::new().hash_one(0)));
         Traces { is_on: Cell::new(false), rules: RefCell::default(), rng }
     }
 }
 
 impl Traces {
-    /// Follows another plan. With the rules: where requests that are over go.
+    /// Applies the rules of another plan, with the queue for recorded requests; `None` switches tracing off.
     pub fn follow(&self, rules: Option<(Rules, mpsc::Sender<Arc<FinishedRequest>>)>) {
         self.is_on.set(rules.is_some());
         self.rules.replace(rules);
@@ -75,7 +75,8 @@ impl Traces {
         self.is_on.get()
     }
 
-    /// Draws for the next request: the rules of its trace, whether it is recorded if its client does not say, and something random.
+    /// Draws for the next request. Returns the rules, true if it is recorded unless its client decides, and a random
+    /// seed for its span ids. `None` if tracing is off.
     pub fn draw(&self) -> Option<(Ref<'_, Rules>, bool, u64)> {
         let rules = Ref::filter_map(self.rules.borrow(), |rules| rules.as_ref().map(|(rules, _)| rules)).ok()?;
         let mut rng = self.rng.borrow_mut();
@@ -83,7 +84,7 @@ impl Traces {
         Some((rules, drawn, rng.next_u64()))
     }
 
-    /// A recorded request is over.
+    /// Queues a recorded request that has ended for the exporter; drops it if the queue is full.
     pub fn tell(&self, request: &Arc<FinishedRequest>) {
         if let Some((_, to)) = &*self.rules.borrow()
             && let Err(TrySendError::Full(_)) = to.try_send(request.clone())
@@ -95,23 +96,23 @@ impl Traces {
 
 /// The trace of one request, and its spans.
 pub struct Trace {
-    /// The trace, and how endpoints are told of it; the span is that of the try.
+    /// Trace context for endpoints. [`write`](Self::write) replaces its span by that of the try.
     told: Span,
     parent: Option<u64>,
     sampled: Sampled,
-    /// Formats of the fields that are written; none if those of the client are forwarded as they came.
+    /// Formats of the fields that are written; none if the client's fields are forwarded unchanged.
     formats: Formats,
-    /// Random number of which the ids of spans are made.
+    /// Random seed of the span ids.
     seed: u64,
 }
 
 impl Trace {
-    /// A trace that endpoints get in these formats, below `parent` if there is one. `seed`: something random.
+    /// Creates a trace that endpoints get in these formats, below the span `parent` if there is one. `seed` is random.
     pub fn new(told: Span, parent: Option<u64>, sampled: Sampled, formats: Formats, seed: u64) -> Trace {
         Trace { told, parent, sampled, formats, seed }
     }
 
-    /// A trace that is not recorded, and whose fields go on as the client sent them.
+    /// Creates a trace that is not recorded. Its fields are forwarded as the client sent them.
     pub fn left_alone(told: Span) -> Trace {
         Trace { told, parent: None, sampled: Sampled::No, formats: Formats::default(), seed: 0 }
     }
@@ -136,13 +137,13 @@ impl Trace {
         matches!(self.sampled, Sampled::Yes | Sampled::Debug)
     }
 
-    /// The span of try number `number`; 0: that of the request.
+    /// Span id of try `number`, from 1; 0 gives the span of the request.
     pub fn span(&self, number: u32) -> u64 {
-        // Each number gives another one; 0 would be none.
+        // `mix` is a bijection, so ids of one request differ. An id of 0 is invalid in all formats.
         mix(self.seed ^ u64::from(number)).max(1)
     }
 
-    /// Appends the fields for the endpoint of try number `number`, each with the end of its line.
+    /// Appends the fields for the endpoint of try `number`, each ending in CRLF.
     pub fn write(&self, number: u32, lines: &mut Vec<u8>) {
         if self.formats != Formats::default() {
             let told = Span { span: self.span(number), ..self.told };

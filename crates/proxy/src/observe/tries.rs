@@ -1,4 +1,4 @@
-//! Tries of a request: how one began, and how it ended.
+//! Tries of a request: their start and their end.
 
 use super::end::Cause;
 use evenkeel_balance::Instant;
@@ -47,21 +47,21 @@ pub struct Try {
     pub endpoint: Arc<str>,
     /// Address of the endpoint, if it has one.
     pub addr: Option<SocketAddr>,
-    /// Its number among those of its request, from 1 on.
+    /// Number among the tries of the request, from 1.
     pub number: u32,
     /// Way in which its endpoint was found.
     pub how: How,
-    /// Its span, if the request belongs to a trace.
+    /// Span id of the try, if the request belongs to a trace.
     pub span: u64,
-    /// Time from the start of the request to its own, nanoseconds.
+    /// Time from the start of the request to the start of the try, in nanoseconds.
     pub at_ns: u64,
-    /// Time from its start to its end, nanoseconds.
+    /// Duration of the try, in nanoseconds.
     pub took_ns: u64,
-    /// `answered`, or how it failed.
+    /// `answered`, or the failure in a word or two.
     pub end: Cow<'static, str>,
 }
 
-/// Returns the failure of a try that `by` has ended, in a word or two.
+/// Returns a short text for the failure of a try that `by` ended; without a failure, the label of `by`.
 pub fn failure_text(failure: Option<Failure>, by: Cause) -> Cow<'static, str> {
     match failure {
         Some(Failure::Connect) if by == Cause::EndpointSlow => "connect timeout".into(),

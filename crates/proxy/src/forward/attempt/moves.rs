@@ -1,22 +1,24 @@
-//! Limits on moves of one try to another stream: of requests that the endpoint has not processed, and of those that it may have.
+//! Limits on repeating a request on other streams within one attempt: for requests that the endpoint has not processed,
+//! and for those that it may have.
 
 use crate::body::fault::Fault;
 use crate::upstream::stream::EndpointStream;
 
-/// Streams of a request that an endpoint may refuse, or leave unprocessed at the end of a connection, while it serves others.
-/// Others were served each time, so a request that reaches this has met an endpoint that does not want it.
+/// Streams of one request that an endpoint may refuse or leave unprocessed. Others were served meanwhile each time, so
+/// at this number the endpoint does not want this request.
 const UNPROCESSED_MAX: u32 = 100;
 
-/// The limit where the endpoint served no other meanwhile: with the pauses in between, reaching it takes more than a second.
+/// Limit on such streams in a row while the endpoint served no other request. With the pauses in between, reaching it
+/// takes more than a second.
 const IN_VAIN_MAX: u32 = 8;
 
-/// Connections that may be lost with a request that can be sent twice.
+/// Connections that may be lost with one idempotent request.
 const LOST_MAX: u32 = 3;
 
-/// The first pause where the endpoint serves no other. Each further one is twice that.
+/// First pause in nanoseconds while the endpoint serves no other request. Each further one is twice as long.
 const PAUSE_NS: u64 = 5_000_000;
 
-/// Moves of one try so far: how often it was sent after the first time.
+/// Moves of one attempt so far, by reason.
 #[derive(Debug, Default)]
 pub struct Moves {
     unprocessed: u32,
@@ -25,8 +27,9 @@ pub struct Moves {
 }
 
 impl Moves {
-    /// Returns the pause in nanoseconds after which the endpoint gets the request once more; `None` if it does not get it.
-    /// `may_repeat`: also if it may have processed it. `is_running`: it works on others. `has_other`: another endpoint can take it.
+    /// Returns the pause in nanoseconds after which the request is sent to the endpoint again; `None` if it is not.
+    /// `may_repeat`: a request that the endpoint may have processed can be repeated. `is_running`: the endpoint works
+    /// on other requests. `has_other`: another endpoint can take the request.
     pub fn after(
         &mut self,
         fault: Fault,

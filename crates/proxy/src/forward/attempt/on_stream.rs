@@ -1,4 +1,4 @@
-//! Attempt of a request on a stream of its own, on a connection shared with other requests.
+//! Attempt of a request at one endpoint over HTTP/2: a stream on a connection shared with other requests.
 
 use crate::body::downstream::Downstream;
 use crate::body::fault::Fault;
@@ -26,11 +26,11 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-/// Sends the request to one endpoint, which takes messages. A request that the endpoint has not processed waits for a place and
-/// goes to it again, unless another endpoint can take it; so does one whose connection was lost, where asking twice does no harm.
+/// Sends the request to one endpoint. A request that the endpoint has not processed is sent again after a pause, unless
+/// another endpoint can take it; so is an idempotent one whose reused connection was lost.
 ///
 /// # Errors
-/// How it failed.
+/// The failure, and the response for the client if there is no retry.
 pub async fn run<'r, D: Downstream>(
     client: &'r Client<'_>,
     down: &D,
@@ -78,7 +78,7 @@ pub async fn run<'r, D: Downstream>(
         let Some(pause_ns) = pause_ns.filter(|pause_ns| *pause_ns < left_ns && out.is_whole()) else {
             return Err(failed(record, pool, ticket, fault));
         };
-        // Its place is free for others.
+        // Frees the stream's place for others during the pause.
         drop(stream);
         if retries::pause(pause_ns, |cx| down.poll_gone(cx)).await.is_err() {
             return Err(failed(record, pool, ticket, Fault::ClientGone));
@@ -86,7 +86,8 @@ pub async fn run<'r, D: Downstream>(
     }
 }
 
-/// The stream whose endpoint answers: the first, or where the route hedges and that is late, the faster of two.
+/// Returns the stream whose endpoint answers: the first, or the faster of two if the route hedges and the first is
+/// late.
 async fn hedged<'r, D: Downstream>(
     wanted: &Wanted<'r>,
     down: &D,
@@ -102,39 +103,39 @@ async fn hedged<'r, D: Downstream>(
         && opened.idempotent
         && let Some(delay_ns) = tries.hedge_after(down.timer().left_ns(opened.route.deadline))
     {
-        // Boxed, as only routes with hedging need room for it.
+        // Boxed: only routes with hedging need room for it.
         let race = Box::pin(hedge::race(wanted, down, record, opened, out, tries, first, delay_ns)).await;
         return race.map_err(|(first, fault)| failed(record, wanted.pool, first.ticket, fault));
     }
     Ok(first)
 }
 
-/// Limits on the time that a request takes to begin at its endpoint.
+/// Limits on the time until a request has a stream at its endpoint.
 #[derive(Clone, Copy)]
 struct Limits {
     connect: Duration,
-    /// Longest wait for a place, where all connections have as many requests as they take.
+    /// Longest wait for a stream while all connections are at their limit of concurrent ones.
     place: Duration,
     deadline: u64,
 }
 
 impl Limits {
-    /// `was_there`: the endpoint has had the request, which then waits for a place as long as for a response.
+    /// `was_there`: the endpoint had the request before. Then it may wait for a stream as long as for a response.
     fn new(timeouts: RouteTimeouts, pool: &WorkerPool, was_there: bool, deadline: u64) -> Limits {
         let place = timeouts.response.filter(|_| was_there).unwrap_or_else(|| pool.queue_time());
         Limits { connect: timeouts.connect, place, deadline }
     }
 }
 
-/// Reason why a request has not begun.
+/// Reason why a request got no stream.
 enum NotBegun {
-    /// The client is gone, or not all that was taken from it is kept.
+    /// The client is gone, or not all of the request is kept.
     Fault(Fault),
-    /// There is no connection; without an error, none in time.
+    /// No connection or stream; without an error, none in time.
     Unreachable(Option<io::Error>),
 }
 
-/// Gets a stream on which the request has begun.
+/// Opens a stream and begins the request on it.
 async fn begin(
     wanted: &Wanted<'_>,
     down: &impl Downstream,

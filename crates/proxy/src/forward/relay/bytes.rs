@@ -1,4 +1,5 @@
-//! Relay of bytes between HTTP/1 and HTTP/1, as they came but for the heads; the rest of a large body goes by splice.
+//! Relay between HTTP/1 and HTTP/1: heads are rewritten, all other bytes pass unchanged. Large bodies of known length
+//! are spliced.
 
 use super::{Answered, Relay};
 use crate::body::fault::Fault;
@@ -21,34 +22,34 @@ use evenkeel_wire::http1::{Body, INTERIM_MAX, Reject, Response, Version};
 use std::pin::pin;
 use std::time::Duration;
 
-/// Wait for a response after which the client's connection is watched for a close. Watching costs the event loop a
-/// registration; most requests are long answered.
+/// Wait for a response after which the client's connection is watched for a close. Watching costs a registration at the
+/// event loop, and most requests are answered before that.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
 
-/// The head of a response that is ready to be sent.
+/// A response head, rewritten and ready to be sent.
 struct Ready {
     body: Body,
     answered: Answered,
     interim: bool,
     switch: bool,
-    /// The content alone for an HTTP/1.0 client, who knows no chunks.
+    /// `Content` for HTTP/1.0 clients, which cannot read chunks.
     keep: Keep,
     /// Bytes at the front of the buffer that go to the client.
     send: usize,
 }
 
 enum ResponseEnd<'s> {
-    /// Ended with its last byte.
+    /// The response ended with its last byte.
     Answered(Answered),
-    /// Switches protocols. Its head and the bytes after it are not sent yet.
+    /// The response switches protocols. Its head and the bytes behind it are not sent yet.
     Switched(Box<Duplex<'s>>),
 }
 
 impl Relay<'_, '_> {
-    /// Sends what is left of the request and relays the response.
+    /// Sends the rest of the request and relays the response.
     ///
     /// # Errors
-    /// What ended it early.
+    /// The fault that ended the exchange early.
     pub async fn bytes(
         &self,
         down: &Transport,
@@ -74,7 +75,7 @@ impl Relay<'_, '_> {
             }
         } else {
             self.allow(self.timeouts.response);
-            // Boxed, as most requests have come whole: they need not carry room for this.
+            // Boxed: most requests have arrived completely and need no room for it.
             let mut exchange = Box::pin(self.exchange_bytes(down, up, ticket, body, out, again));
             timer.limit(pin!(self.while_there(|cx| down.poll_reset(cx), exchange.as_mut()))).await
         };
@@ -84,7 +85,7 @@ impl Relay<'_, '_> {
         }
     }
 
-    /// Relays the request and the response at once.
+    /// Relays the request and the response concurrently.
     async fn exchange_bytes<'s>(
         &'s self,
         down: &'s Transport,
@@ -99,15 +100,16 @@ impl Relay<'_, '_> {
         let (mut ended, sent) = self.both_ways(upload.as_mut(), pin!(self.download_bytes(down, up, ticket))).await?;
         match &mut ended {
             _ if sent => {}
-            // Answered before it had all of the request: it would take the next one's bytes for the rest of this one's.
+            // The endpoint answered before it had all of the request: on this connection it would take the next request
+            // for the rest of this one.
             ResponseEnd::Answered(answered) => answered.reusable = false,
             ResponseEnd::Switched(duplex) => self.finish_request(upload, duplex).await?,
         }
         Ok(ended)
     }
 
-    /// Relays the request. An endpoint that stops reading may have answered already: that is for the other direction
-    /// to find, so it is no fault here.
+    /// Relays the request. A failed write is not a fault here: the endpoint may have answered already, which the other
+    /// direction finds out.
     async fn upload_bytes(
         &self,
         down: &Transport,
@@ -146,7 +148,7 @@ impl Relay<'_, '_> {
         Ok(())
     }
 
-    /// Relays the response: interim ones, the final one, its body.
+    /// Relays the interim responses, the final one and its body.
     async fn download_bytes<'s>(
         &'s self,
         down: &'s Transport,
@@ -198,17 +200,18 @@ impl Relay<'_, '_> {
         if switch {
             return Ok(ResponseEnd::Switched(self.switched(down, up, buf)));
         }
-        // Bytes behind the response belong to no request: the connection must not carry another one.
+        // Bytes behind the response answer no request: the connection must not be reused.
         answered.reusable &= send == buf.len();
         buf.truncate(send);
-        // Where only the close tells the client of the end, a cut must not look like one.
+        // Where the close of the connection marks the end of the body, a truncated body must end in a reset instead.
         let by_close = (keep == Keep::Content || *body == Body::UntilClose) && !body.is_done();
         if by_close {
             down.reset_on_close(true);
         }
         loop {
             if let Some(trailers) = self.trailers(body, keep) {
-                // They fit: they were taken out of this buffer, or are all that is in it, and half of one holds them.
+                // This always fits: they were taken out of this buffer, or are all that it holds, and are at most half
+                // a buffer.
                 let fits = buf.extend(&trailers);
                 self.client.core.give_back(trailers);
                 if !fits {
@@ -232,7 +235,7 @@ impl Relay<'_, '_> {
                     self.record.count_out(n);
                     self.allow(Some(self.timeouts.idle));
                 });
-                // Boxed, as most responses need no room for it.
+                // Boxed: most responses need no room for it.
                 Box::pin(spliced).await.map_err(|side| match side {
                     Side::From => Fault::CutShort,
                     Side::To => Fault::ClientGone,
@@ -256,13 +259,13 @@ impl Relay<'_, '_> {
         Ok(ResponseEnd::Answered(*answered))
     }
 
-    /// Reads a response's head and puts the one for the client in its place; `None` while not all of it is there. `here`:
-    /// the endpoint's slot.
+    /// Reads a response head and replaces it by the one for the client; `None` while it is incomplete. `here` is the
+    /// endpoint's slot.
     fn respond(&self, buf: &mut Buf, here: Slot) -> Result<Option<Ready>, Fault> {
         let core = self.client.core;
         let mut room = core.room.borrow_mut();
         let mut read = Response::read(buf.filled(), &mut room, self.asked, &RESPONSE_LIMITS);
-        // Changed where it is, as it is large.
+        // Changed in place, as it is large.
         let response = match &mut read {
             Ok(Some(response)) => response,
             Ok(None) => return Ok(None),
@@ -322,9 +325,10 @@ impl Relay<'_, '_> {
     }
 }
 
-/// True if a response that arrives before the whole request was sent means that the rest is not read. Then the
-/// connection ends behind it, and the client is told (RFC 9112 section 9.6). Where both go on together, it may well be kept.
-/// `came`: what is there of its body.
+/// True if a response that arrives before the whole request was sent means that the rest of it will not be read. Then
+/// the client's connection closes after the response, which announces that (RFC 9112 section 9.6). A successful
+/// response that is still incomplete may run in parallel with the request, and the connection is kept. `came` holds the
+/// bytes of its body so far.
 #[cold]
 fn is_refusal(status: u16, body: &Body, came: &[u8]) -> bool {
     let is_whole = match body {

@@ -1,4 +1,4 @@
-//! Decision about a response: it is forwarded, or thrown away, as another endpoint may do better.
+//! Decision about a response: forward it, or discard it and retry at another endpoint.
 
 use super::Relay;
 use crate::body::fault::Fault;
@@ -14,27 +14,27 @@ use evenkeel_wire::http1::chunked::Keep;
 use evenkeel_wire::http1::{Body, Reject};
 use evenkeel_wire::orca;
 
-/// Facts about a response that its fields do not state.
+/// Facts about a response in addition to its fields.
 pub(super) struct Known {
     pub(super) status: u16,
-    /// The endpoint closes its connection behind it.
+    /// The endpoint closes its connection after the response.
     pub(super) closes: bool,
-    /// A tunnel follows its head.
+    /// A tunnel follows the head.
     pub(super) switches: bool,
 }
 
 /// Decision about a response head.
 pub(super) enum Decision {
-    /// Forwards it; another response follows.
+    /// Forward it; another response follows.
     Interim,
     Retry(Refusal),
-    /// Forwards it with its body.
+    /// Forward it with its body.
     Final(Accepted),
-    /// Forwards it; a tunnel follows.
+    /// Forward it; a tunnel follows.
     Switch(Accepted),
 }
 
-/// A response that is thrown away.
+/// A response that is discarded for a retry.
 pub(super) struct Refusal {
     status: u16,
     grpc: Option<Status>,
@@ -42,7 +42,7 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// The fault that leads to another try. `kept`: the connection behind the response.
+    /// Returns the fault that leads to the retry. `kept` is the state of the connection after the response.
     pub(super) fn fault(self, kept: Kept) -> Fault {
         let Refusal { status, grpc, outcome } = self;
         Fault::Refused { status, grpc, outcome, reusable: kept.reusable, kept_secs: kept.secs }
@@ -53,17 +53,18 @@ impl Refusal {
 pub(super) struct Accepted {
     /// The outcome for the balancer, unless trailers state another.
     pub(super) outcome: Outcome,
-    /// Trailers may have a report of the endpoint's load.
+    /// True if trailers have to be searched for a load report.
     pub(super) hears_trailers: bool,
-    /// Result of the filters for it.
+    /// Result of the response filters.
     pub(super) filtered: Filtered,
 }
 
 impl Relay<'_, '_> {
-    /// Decides about a response from its head, whose fields are those for the client afterwards. `here`: the endpoint's slot.
+    /// Decides about a response from its head. If it is forwarded, changes `fields` to those for the client. `here` is
+    /// the endpoint's slot.
     ///
     /// # Errors
-    /// It is no response to this request.
+    /// The response is not one to this request: an unrequested 101, or a stray 408.
     #[inline]
     pub(super) fn decide(&self, known: Known, fields: &mut Fields<'_, '_>, here: Slot) -> Result<Decision, Fault> {
         let Known { status, closes, switches } = known;
@@ -98,15 +99,15 @@ impl Relay<'_, '_> {
         if self.record.call.get() == Call::Not { None } else { crate::record::grpc::status(fields.kept()) }
     }
 
-    /// Returns true if a 408 is taken for the end of a connection that was idle for too long: it crossed with this request,
-    /// which does no harm on another one.
+    /// True if a 408 with `Connection: close` is taken for a timeout of the idle connection that crossed with this
+    /// request: the connection was reused, and the idempotent request can be sent again on another one.
     #[cold]
     fn is_for_none(&self) -> bool {
         self.is_reused && self.tries.is_some_and(|(_, idempotent)| idempotent)
     }
 
-    /// Takes the report of the endpoint's load out of a final response, if the pool uses it: then true, as one may be in the
-    /// trailers, too.
+    /// Reads the load report of a final response, if the pool uses reports, and removes it unless it is passed on.
+    /// Returns true if trailers may have a report too.
     fn on_load(&self, fields: &mut Fields<'_, '_>) -> bool {
         let Some(pool) = self.record.pool else { return false };
         let reports = pool.hears();
@@ -114,7 +115,7 @@ impl Relay<'_, '_> {
             let received = pool.hear(reports, fields, self.client.core.clock.now());
             self.record.received.set(received);
         }
-        // Where this side tells its load, that is the one word: two reports would contradict each other.
+        // Where this side reports its own load, the endpoint's report is removed: two would contradict each other.
         let told = self.record.working.as_ref().is_some_and(|working| working.reporter().plan.header);
         if told || reports.as_ref().is_some_and(|reports| !reports.pass) {
             fields.leave_out(orca::FIELD_BIN);
@@ -123,7 +124,7 @@ impl Relay<'_, '_> {
         reports.is_some()
     }
 
-    /// Looks for a report in the trailers of a body that has just ended; what of them goes to the client.
+    /// Reads a load report in the trailers of a body that has just ended. Returns the trailer lines for the client.
     pub(super) fn trailers(&self, body: &mut Body, keep: Keep) -> Option<Vec<u8>> {
         let Body::Chunked(chunked) = body else { return None };
         let trailers = chunked.take_trailers()?;
@@ -145,7 +146,7 @@ impl Relay<'_, '_> {
         Some(kept)
     }
 
-    /// Takes the report out of trailers, if there was none before them.
+    /// Reads a load report in trailers, if the head had none, and removes it unless it is passed on.
     pub(super) fn on_trailers(&self, fields: &mut Fields<'_, '_>) {
         let Some(reports) = self.record.pool.and_then(|pool| Some((pool, pool.hears()?))) else { return };
         let (pool, reports) = reports;
@@ -158,8 +159,8 @@ impl Relay<'_, '_> {
         }
     }
 
-    /// True if a response with this failure is discarded for a retry. Only if another endpoint has room: a response that
-    /// was discarded cannot be forwarded when the retry finds no endpoint.
+    /// True if a response with this failure is discarded for a retry. Only if another endpoint has room, as a discarded
+    /// response cannot be forwarded if the retry finds no endpoint.
     #[cold]
     fn refuses(&self, failure: Failure, here: Slot) -> bool {
         let (Some((tries, idempotent)), Some(pool)) = (self.tries, self.record.pool) else { return false };
@@ -190,7 +191,7 @@ fn outcome(status: u16, fields: &Fields<'_, '_>) -> Outcome {
     Outcome::Failure { kind, retry_after_ns: seconds.map(|s| u64::from(s) * 1_000_000_000) }
 }
 
-/// The outcome of a gRPC call: that of the status of HTTP that says the same.
+/// The outcome of a gRPC call: that of the corresponding HTTP status.
 pub(super) fn call_outcome(status: Status) -> Outcome {
     let kind = FailureKind::of_status(grpc::to_http(status));
     kind.map_or(Outcome::Success, |kind| Outcome::Failure { kind, retry_after_ns: None })

@@ -1,8 +1,8 @@
-//! Relay between a client and an endpoint for one request. Both directions at once, each with back-pressure: a byte is read only
-//! when the one before it was written.
+//! Relay between a client and an endpoint for one request. Both directions run concurrently, each with back-pressure:
+//! more is read only when what was read before has been written.
 //!
-//! Between HTTP/1 on both sides bytes pass as they are ([`bytes`], [`tunnel`] after a switch of protocols), otherwise heads, data
-//! and trailers do ([`parts`]). The [`decision`] about a response is the same.
+//! With HTTP/1 on both sides, bytes pass as they are ([`bytes`], [`tunnel`] after a switch of protocols); otherwise the
+//! request and the response pass as heads, data and trailers ([`parts`]). Both share the [`decision`] about a response.
 
 mod bytes;
 mod decision;
@@ -43,24 +43,24 @@ pub struct Relay<'t, 'c> {
     asked: RequestContext,
     towards: Towards,
     timeouts: RouteTimeouts,
-    /// The tick by which all must be over.
+    /// Tick of the wheel by which the request must have ended.
     deadline: u64,
-    /// True if `deadline` is the one that the client of a gRPC call has set.
+    /// True if `deadline` was set by the client of a gRPC call (`grpc-timeout`).
     is_deadline_of_call: bool,
-    /// In how many directions the client is to send or to take something: if time runs out then, it is at fault. Else
-    /// clients that read slowly could make endpoints look bad.
+    /// Number of pending waits for the client to take bytes. A timeout while it is above 0 is the client's fault;
+    /// otherwise slow readers could make endpoints look bad.
     client_due: Cell<u8>,
-    /// True while more of the request's body is waited for.
+    /// True while waiting for more of the request body.
     awaits_body: Cell<bool>,
     /// True if more of the request's body will come from the client.
     body_due: Cell<bool>,
-    /// Retries, if a response may be discarded for one, and true if its method is idempotent.
+    /// Retry state, if a response may be discarded for a retry, and true if the request is idempotent.
     tries: Option<(&'t Tries<'t>, bool)>,
-    /// True once part of its body was sent that is not kept: there is no retry then.
+    /// True once a part of the request body was sent that is not kept: no retry is possible then.
     body_gone: Cell<bool>,
     /// True once all of the request has been sent.
     uploaded: Cell<bool>,
-    /// True once a tunnel has begun that passes in parts.
+    /// True once a tunnel in parts has begun.
     switched: Cell<bool>,
     /// True if one half of a tunnel has ended.
     half_closed: Cell<bool>,
@@ -75,14 +75,14 @@ pub struct Answered {
     pub reusable: bool,
     /// Seconds for which the endpoint keeps its connection, if it states them.
     pub kept_secs: Option<u32>,
-    /// True if the client's connection can.
+    /// True if the client's connection can carry another request.
     pub keep_alive: bool,
     /// The outcome for the balancer.
     pub outcome: Outcome,
 }
 
 impl Answered {
-    /// The end of a tunnel, which uses up both connections.
+    /// The end of a tunnel: neither connection can be reused.
     fn tunnelled() -> Answered {
         Answered { reusable: false, kept_secs: None, keep_alive: false, outcome: Outcome::Success }
     }
@@ -91,7 +91,7 @@ impl Answered {
 /// Timeouts and limits of an attempt.
 pub struct Terms<'t> {
     pub timeouts: RouteTimeouts,
-    /// Its tries, if a response may be thrown away for another one.
+    /// Retry state, if a response may be discarded for a retry.
     pub tries: Option<&'t Tries<'t>>,
     /// True if the connection has carried other requests before.
     pub is_reused: bool,
@@ -99,21 +99,22 @@ pub struct Terms<'t> {
 
 /// The form in which a request and its response pass.
 pub enum Shape<'d> {
-    /// Bytes, framed as they came, over the client's connection and one to an endpoint.
+    /// Bytes with their framing, from connection to connection. Holds the client's.
     Bytes(&'d Transport),
     /// Heads, data and trailers.
     Parts,
 }
 
 impl<'d> Shape<'d> {
-    /// The form for a request to an endpoint that speaks HTTP/1. `wants_body`: its content is looked at on the way.
+    /// Returns the form for a request to an HTTP/1 endpoint. `wants_body` is true if filters look at a body, which then
+    /// passes in parts.
     pub fn of<D: Downstream>(down: &'d D, wants_body: bool) -> Shape<'d> {
         down.connection().filter(|_| !wants_body).map_or(Shape::Parts, Shape::Bytes)
     }
 }
 
 impl<'t, 'c> Relay<'t, 'c> {
-    /// A request that has reached an endpoint.
+    /// Creates the relay of a request that has a connection or stream to its endpoint.
     pub fn new(
         client: &'t Client<'c>,
         timer: &'t Timer,
@@ -145,7 +146,7 @@ impl<'t, 'c> Relay<'t, 'c> {
 }
 
 impl Relay<'_, '_> {
-    /// The request, as far as the client's side has to know it.
+    /// The part of the request's state that the client's side needs.
     fn flow(&self) -> Flow<'_> {
         Flow {
             core: self.client.core,
@@ -157,13 +158,14 @@ impl Relay<'_, '_> {
         }
     }
 
-    /// The fault when time has run out.
+    /// Returns the fault for a timeout.
     #[cold]
     fn late(&self) -> Fault {
         let is_over = self.timer.left_ns(self.deadline) == Some(0);
         let (has_begun, awaits_body) = (self.record.phase.get() == Phase::Data, self.awaits_body.get());
         let is_call = self.record.call.get() != Call::Not;
-        // A side that sends nothing may have nothing to send: within a call, and once the response has begun.
+        // Silence may be legitimate on both sides: in a gRPC call or an upgraded connection after the response has
+        // begun, and while the request body is incomplete.
         let is_open = awaits_body || (has_begun && (is_call || self.asked.upgrade));
         match has_begun {
             _ if is_over && self.is_deadline_of_call => Fault::CallExpired,
@@ -184,7 +186,7 @@ impl Relay<'_, '_> {
         output
     }
 
-    /// Waits for the client; once a response is under way, for as long as a pause of it may last: `timeouts.response` is for the
+    /// Waits for the client. Once a response has begun, at most `timeouts.idle`: `timeouts.response` is for the
     /// endpoint, which has answered.
     async fn on_client<F: Future>(&self, mut future: Pin<&mut F>) -> F::Output {
         let mut waits = false;
@@ -205,8 +207,8 @@ impl Relay<'_, '_> {
         output
     }
 
-    /// Runs `future` until it ends or the client is gone. A client that only says that it sends no more gets its answer: many
-    /// close their half after the request, and the two cannot be told apart.
+    /// Runs `future` until it ends or the client is gone. Gone means that it can neither send nor receive: a client
+    /// that has only closed its sending half still gets its response, as many do so after the request.
     async fn while_there<T>(
         &self,
         poll_gone: impl Fn(&mut Context<'_>) -> Poll<()>,
@@ -221,7 +223,8 @@ impl Relay<'_, '_> {
         .await
     }
 
-    /// Relays the request and the response at once, until the response has ended: how, and whether the request has, too.
+    /// Relays the request and the response concurrently, until the response has ended. Returns its result, and true if
+    /// the request was sent completely.
     async fn both_ways<T>(
         &self,
         mut upload: Pin<&mut impl Future<Output = Result<(), Fault>>>,
@@ -238,19 +241,19 @@ impl Relay<'_, '_> {
             if polled.is_pending() && !download_first {
                 polled = download.as_mut().poll(cx);
             }
-            // One that is always ready uses up the turn: the other has the next.
+            // A direction that is always ready uses up the turn; then the other one goes first in the next.
             download_first = !download_first && budget::is_spent();
             polled
         });
         Ok((ended.await?, sent))
     }
 
-    /// Gives what is due next so much time.
+    /// Sets the timer to `time` from now, or to the request's deadline if that is earlier.
     fn allow(&self, time: Option<Duration>) {
         self.timer.set(self.due(time));
     }
 
-    /// Sets the timer to the silence that a tunnel may have.
+    /// Sets the timer to the silence that is allowed once the response has begun; less if half of a tunnel has ended.
     fn allow_silence(&self) {
         let RouteTimeouts { idle, half_closed, .. } = self.timeouts;
         self.allow(Some(if self.half_closed.get() { half_closed.min(idle) } else { idle }));
@@ -262,12 +265,13 @@ impl Relay<'_, '_> {
         self.allow_silence();
     }
 
-    /// The tick by which so much time is over, or the time for the whole.
+    /// The tick after `time` from now, or that of the request's deadline if it is earlier.
     fn due(&self, time: Option<Duration>) -> u64 {
         time.map_or(u64::MAX, |time| self.timer.tick_after(time)).min(self.deadline)
     }
 
-    /// Says what is due next, and how long that may take; once a response is under way, only that it goes on counts.
+    /// Sets the phase and its timeout. Once the response has begun, the phase stays and only the allowed silence is
+    /// renewed.
     fn expect(&self, phase: Phase, time: Option<Duration>) {
         if self.record.phase.get() == Phase::Data {
             return self.allow_silence();
@@ -276,11 +280,11 @@ impl Relay<'_, '_> {
         self.allow(time);
     }
 
-    /// Sends what is left of the request's first bytes. The endpoint may have answered already: that is for the other direction
-    /// to find.
+    /// Sends the rest of the request's first bytes. On an error the endpoint may have answered already, which the other
+    /// direction finds out.
     ///
     /// # Errors
-    /// The endpoint takes no more.
+    /// The endpoint accepts no more bytes.
     async fn send_head(&self, up: &Transport, out: &mut Outgoing<'_>) -> Result<(), Gone> {
         while !out.unsent().is_empty() {
             let n = up.write_some(out.unsent()).await.map_err(|_| Gone)?;
@@ -289,7 +293,7 @@ impl Relay<'_, '_> {
         Ok(())
     }
 
-    /// The head of the final response is there: from now on only its progress counts.
+    /// Notes that the head of the final response has arrived: from now on, `timeouts.idle` applies.
     fn begin_response(&self, ticket: &mut InFlight<'_>) {
         let now = self.client.core.clock.now();
         ticket.answered(now);

@@ -1,5 +1,5 @@
-//! Relay of a request in parts: heads, data and trailers, between any two protocols. A part is forwarded only when there is room
-//! for it: what is not taken keeps its sender from sending more.
+//! Relay of a request in parts (heads, data and trailers) between any two protocols. A part is taken from its sender
+//! only when the receiver has room for it, so that flow control holds the sender back.
 
 use super::{Answered, Relay};
 use crate::body::chain::BodyChain;
@@ -24,16 +24,16 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-/// Bytes of a call's body that are kept until a response begins. Most unary calls are smaller by far, and what is larger costs
-/// more to keep than another try brings.
+/// Bytes of a gRPC call's body that are kept for a retry until a response begins. Most unary calls are far smaller;
+/// keeping larger ones costs more than a retry is worth.
 const CALL_MAX: usize = 64 * 1024;
 
 impl Relay<'_, '_> {
-    /// Sends what is left of the request and relays the response, both ways at once. The head has left, or goes first. `again`: all of
-    /// the request is kept, so that it can be sent once more.
+    /// Sends the rest of the request and relays the response concurrently. The head was sent, or goes first. `again`:
+    /// all of the request is to be kept for another attempt.
     ///
     /// # Errors
-    /// What ended it early.
+    /// The fault that ended the exchange early.
     pub async fn parts<D: Downstream, U: Upstream>(
         &self,
         down: &D,
@@ -45,7 +45,7 @@ impl Relay<'_, '_> {
     ) -> Result<Answered, Fault> {
         let Opened { body, body_chain, .. } = opened;
         let mut left = match body {
-            // Nothing of a tunnel is there before the endpoint takes it.
+            // A tunnel has no bytes before the endpoint accepts it.
             Body::UntilClose if self.asked.upgrade => Body::EMPTY,
             Body::Length(left) => Body::Length(*left),
             Body::Chunked(chunked) if chunked.is_done() => Body::EMPTY,
@@ -55,7 +55,7 @@ impl Relay<'_, '_> {
         let mut rest = Rest { left: &mut left, chain: body_chain.as_deref_mut() };
         let done = self.both_sides(down, &side, up, ticket, &mut rest, out, again).await;
         if let Err(Fault::Broken) = done {
-            // Its record keeps the rule.
+            // The fault is `Copy` and cannot hold the rule: the record does.
             self.record.broken.set(up.broken());
         }
         let Some(rest) = side.into_rest() else {
@@ -87,7 +87,7 @@ impl Relay<'_, '_> {
                 self.half_close();
                 upload.await?;
             }
-            // One that has answered before it had all of the request would take the next one's bytes for the rest of it.
+            // An endpoint that answered before it had all of the request would take the next one for the rest of it.
             answered.reusable &= self.uploaded.get();
             Ok(answered)
         });
@@ -95,8 +95,8 @@ impl Relay<'_, '_> {
         done.unwrap_or_else(|_| Err(self.late()))
     }
 
-    /// Relays the request, and where a tunnel follows it, the client's half of that. An endpoint that takes no more of it may
-    /// have answered already: that is for the other direction to find, so it is no fault here.
+    /// Relays the request, and the client's half of a tunnel that follows it. A failed send is not a fault here: the
+    /// endpoint may have answered already, which the other direction finds out.
     async fn upload<P: ClientParts, U: Upstream>(
         &self,
         down: &P,
@@ -107,13 +107,13 @@ impl Relay<'_, '_> {
     ) -> Result<(), Fault> {
         let Ok(is_whole) = self.send_kept(up, out, again && rest.is_done()).await else { return Ok(()) };
         let mut rate = self.pace();
-        // A head and its tunnel are all that a stream carries.
+        // On a stream, a request for a tunnel has no body.
         let mut ends = is_whole || self.asked.upgrade && up.connection().is_none();
         // In HTTP/1 a length states the end.
         while !(ends || rest.is_done() && up.connection().is_some()) {
             let part = self.next_filtered(down, rest, &mut rate).await?;
             let most = match (self.record.phase.get(), self.record.call.get()) {
-                // Once a response has begun, there is no other try.
+                // Once a response has begun, there are no retries.
                 (Phase::Data, _) => 0,
                 (_, Call::Open) => CALL_MAX,
                 _ => REPLAY_MAX,
@@ -145,7 +145,8 @@ impl Relay<'_, '_> {
         Ok(())
     }
 
-    /// Sends what has come of the request, but for a head that has left; true if that is all of it. `again`: it can be sent once more.
+    /// Sends the parts of the request that have arrived, except a head that was sent. Returns true if these are all of
+    /// it. `again`: they are to be kept for another attempt.
     async fn send_kept<U: Upstream>(&self, up: &U, out: &mut Outgoing<'_>, again: bool) -> Result<bool, Gone> {
         if let Some(transport) = up.connection() {
             self.send_head(transport, out).await?;
@@ -161,7 +162,7 @@ impl Relay<'_, '_> {
         Ok(message.whole)
     }
 
-    /// Relays the response: interim ones, the final one, its body.
+    /// Relays the interim responses, the final one and its body.
     async fn download<P: ClientParts, U: Upstream>(
         &self,
         down: &P,
@@ -219,11 +220,11 @@ impl Relay<'_, '_> {
         self.record.count_out(fields.size());
         self.record.status.set(down.send_head(status, fields, ends));
         if self.asked.upgrade {
-            // The other direction begins now.
+            // Lets the upload see that the response has begun.
             yield_now().await;
         }
         let ended = if ends { Ok(None) } else { self.take_body(down, up, body_chain).await };
-        // The client gets as much as came of a response that is cut.
+        // Of a truncated response, the client gets the bytes that arrived.
         if ended.is_err() {
             self.allow(Some(self.timeouts.idle));
             self.room(down).await?;
@@ -234,7 +235,7 @@ impl Relay<'_, '_> {
         Ok(Answered { reusable, kept_secs: secs, keep_alive: true, outcome })
     }
 
-    /// Relays the body of the final response: how a call ended by what is behind it.
+    /// Relays the body of the final response. Returns the gRPC status in the trailers, if any.
     async fn take_body<P: ClientParts, U: Upstream>(
         &self,
         down: &P,
@@ -243,13 +244,13 @@ impl Relay<'_, '_> {
     ) -> Result<Option<Status>, Fault> {
         loop {
             if down.is_held_back() && !up.is_done() {
-                // The endpoint gets no room for more before the client takes what it has sent.
+                // The endpoint's window stays closed until the client has taken what was sent.
                 self.room(down).await?;
             }
             let part = match poll_fn(|cx| Poll::Ready(up.poll_part(cx))).await {
                 Poll::Ready(part) => part,
                 Poll::Pending => {
-                    // Nothing is there to go along with what waits.
+                    // No more data to coalesce with the data that waits.
                     self.flush(down).await?;
                     self.allow_silence();
                     poll_fn(|cx| up.poll_part(cx)).await
@@ -278,7 +279,7 @@ impl Relay<'_, '_> {
         }
     }
 
-    /// Sends a part of the response to the client, when there is room for it.
+    /// Sends a part of the response to the client, once there is room for it.
     async fn deliver<P: ClientParts>(&self, down: &P, part: Part) -> Result<(), Fault> {
         match part {
             Part::Data(buf) => {
@@ -286,7 +287,7 @@ impl Relay<'_, '_> {
                 self.record.count_out(buf.len());
                 down.send(Part::Data(buf));
             }
-            // They need no room, and leave with the data before them.
+            // Trailers need no room, and leave with the data before them.
             Part::Trailers(trailers) => {
                 down.send(Part::Trailers(trailers));
                 down.send(Part::End);
@@ -296,17 +297,18 @@ impl Relay<'_, '_> {
         Ok(())
     }
 
-    /// Waits until the client takes another part.
+    /// Waits until the client has room for another part.
     async fn room<P: ClientParts>(&self, down: &P) -> Result<(), Fault> {
         self.on_client(pin!(poll_fn(|cx| down.poll_room(cx)))).await
     }
 
-    /// Waits until the client has what was sent to it, as far as this is held back here.
+    /// Waits until nothing sent to the client is held back on this side.
     async fn flush<P: ClientParts>(&self, down: &P) -> Result<(), Fault> {
         self.on_client(pin!(poll_fn(|cx| down.poll_flush(cx)))).await
     }
 
-    /// The client's patience: that of `timeouts.client_body`, or of a gRPC call that of `timeouts.idle` between its messages.
+    /// Minimum rate of the request body: by `timeouts.client_body`; for gRPC calls, by the longer of that and
+    /// `timeouts.idle`, as messages may be far apart.
     fn pace(&self) -> MinRate {
         let body = self.record.rules.plan.timeouts.client_body;
         match self.record.call.get() {
@@ -315,7 +317,7 @@ impl Relay<'_, '_> {
         }
     }
 
-    /// The next part of the request for the endpoint: what the client sends, or what filters make of that.
+    /// Returns the next part of the request for the endpoint, after the body filters.
     async fn next_filtered<P: ClientParts>(
         &self,
         down: &P,
@@ -337,7 +339,7 @@ impl Relay<'_, '_> {
         }
     }
 
-    /// The next part of the request. `left`: the rest of its body, which it is taken from.
+    /// Returns the next part of the request from the client, and subtracts it from `left`, the rest of the body.
     async fn next_part<P: ClientParts>(&self, down: &P, left: &mut Body, rate: &mut MinRate) -> Result<Part, Fault> {
         self.expect(Phase::Request, Some(rate.left()));
         let clock = &self.client.core.clock;
@@ -351,7 +353,8 @@ impl Relay<'_, '_> {
         }
         self.record.count_in(len);
         if let Body::Length(left) = left {
-            // More or less than it said: the endpoint would take it for another request, or wait for ever.
+            // With more than the stated length, the endpoint would take the excess for another request; with less, it
+            // would wait forever.
             *left = left.checked_sub(len as u64).ok_or(Fault::Request(Reject::LengthMalformed))?;
             if ends && *left > 0 {
                 return Err(Fault::Request(Reject::LengthMalformed));
@@ -364,11 +367,11 @@ impl Relay<'_, '_> {
     }
 }
 
-/// The part of a request's body that the endpoint does not have yet.
+/// The rest of a request body that was not sent to the endpoint yet.
 struct Rest<'b> {
-    /// The rest that the client has not sent.
+    /// The rest that the client has not sent yet.
     left: &'b mut Body,
-    /// The filters that it passes, which may hold some of it.
+    /// Body filters, which may hold some of the body.
     chain: Option<&'b mut BodyChain>,
 }
 
@@ -378,7 +381,7 @@ impl Rest<'_> {
     }
 }
 
-/// Sends a part to the endpoint, when there is room for it.
+/// Sends a part to the endpoint, once there is room for it.
 async fn give<U: Upstream>(up: &U, part: Part) -> Result<(), Gone> {
     if let Part::Data(_) = part {
         poll_fn(|cx| up.poll_room(cx)).await?;

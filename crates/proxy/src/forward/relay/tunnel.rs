@@ -1,4 +1,4 @@
-//! A tunnel after a switch of protocols between HTTP/1 and HTTP/1: bytes pass both ways, whatever they mean.
+//! Tunnel after a switch of protocols, with HTTP/1 on both sides: bytes are relayed both ways unread.
 
 use super::{Answered, Relay};
 use crate::body::fault::Fault;
@@ -13,7 +13,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 impl Relay<'_, '_> {
-    /// Begins a tunnel. The answer to the switch of protocols is in `buf`.
+    /// Begins a tunnel. `buf` holds the 101 response, and the tunnel's bytes behind it.
     pub(super) fn switched<'s>(&'s self, down: &'s Transport, up: &'s Transport, buf: Buf) -> Box<Duplex<'s>> {
         up.send_at_once();
         self.allow(Some(self.timeouts.idle));
@@ -21,8 +21,8 @@ impl Relay<'_, '_> {
         Box::new(Duplex::switched(down, up, buf))
     }
 
-    /// Sends the rest of the request, behind which the protocol changes; the endpoint's half of the tunnel is open already
-    /// (RFC 9110 section 7.8).
+    /// Sends the rest of the request, after which the client's direction switches too; the endpoint's direction is
+    /// relayed already (RFC 9110 section 7.8).
     pub(super) async fn finish_request(
         &self,
         mut upload: Pin<&mut impl Future<Output = Result<(), Fault>>>,
@@ -30,7 +30,7 @@ impl Relay<'_, '_> {
     ) -> Result<(), Fault> {
         let (mut ended, mut upload_first) = (false, true);
         poll_fn(|cx| {
-            // Each way is first in every other turn: one that is always ready uses the turn up.
+            // The directions alternate in going first: one that is always ready uses up the turn.
             upload_first = !upload_first;
             if upload_first && let Poll::Ready(sent) = upload.as_mut().poll(cx) {
                 return Poll::Ready(sent);
@@ -44,10 +44,10 @@ impl Relay<'_, '_> {
         .await
     }
 
-    /// Relays bytes both ways until both have ended. `early`: what the client sent behind its request.
+    /// Relays bytes both ways until both have ended. `early` holds bytes that the client sent behind its request.
     ///
     /// # Errors
-    /// The tunnel ended in another way: then both connections end in a reset.
+    /// The tunnel ended in any other way. Then both connections end in a reset.
     pub(super) async fn tunnel(
         &self,
         down: &Transport,
@@ -74,13 +74,13 @@ impl Relay<'_, '_> {
             SessionEnd::Idle(Side::Endpoint) => Cause::EndpointSlow,
             SessionEnd::Cut => Cause::Proxy,
         };
-        // Any other end must not look like the end of the data.
+        // An early end must not look like the end of the data.
         up.reset_on_close(true);
         down.reset_on_close(true);
         Err(Fault::Tunnel(cause))
     }
 
-    /// Silence before the kernel probes the peers of a tunnel.
+    /// Silence after which the kernel probes the peers of a tunnel (TCP keep-alive).
     pub(super) fn keepalive(&self) -> Option<Duration> {
         self.record.pool.and_then(|pool| pool.plan().keepalive)
     }

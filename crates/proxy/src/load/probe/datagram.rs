@@ -1,9 +1,9 @@
-//! Wire format of UDP probes: a query of 40 bytes and an answer of the same length, so that an endpoint
-//! cannot be used to amplify traffic. The layout is in docs/reference/load-probe.md.
+//! Wire format of UDP probes. Questions and answers both have 40 bytes, so that an endpoint cannot be used to amplify
+//! traffic. The layout is in docs/reference/load-probe.md.
 
 use evenkeel_balance::LoadReport;
 
-/// Bytes of a question and of an answer.
+/// Length of a question and of an answer, in bytes.
 pub const LEN: usize = 40;
 
 const MAGIC: [u8; 4] = *b"EKLP";
@@ -13,9 +13,9 @@ const ANSWER: u8 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Datagram {
-    /// A question, with a number that the answer must carry.
+    /// A question, with the nonce that the answer must repeat.
     Question(u64),
-    /// The answer to the question with this number.
+    /// The answer to the question with this nonce.
     Answer(u64, LoadReport),
 }
 

@@ -1,5 +1,4 @@
-//! Probes over HTTP: a request for a path, on an idle connection or a new one. The
-//! report is in the response's fields, as in any response.
+//! Probes over HTTP: GET requests on an idle connection or a new one. The report is in the fields of the response.
 
 use super::{End, HTTP_MAX, Prober, Question};
 use crate::body::message::Message;
@@ -29,7 +28,7 @@ use std::rc::Rc;
 
 const LIMITS: Limits = Limits { head: evenkeel_net::buffer::CAPACITY, fields: FIELDS_MAX };
 
-/// Starts a probe, unless too many are under way.
+/// Starts a probe, unless [`HTTP_MAX`] are in progress.
 pub fn start(prober: &Rc<Prober>, question: Question) {
     let under_way = &prober.http;
     if under_way.get() >= HTTP_MAX {
@@ -58,7 +57,7 @@ async fn ask(core: &Core, question: &Question) -> io::Result<End> {
     let addr = endpoint.addr.ok_or(io::ErrorKind::AddrNotAvailable)?;
     let request = format!("GET {} HTTP/1.1\r\nHost: {addr}\r\nUser-Agent: evenkeel-probe\r\n\r\n", reports.path);
     if let Some(idle) = pool.take_idle(endpoint, core.clock.now()) {
-        // It may have been closed just now.
+        // The endpoint may have closed it just now; then a new one is opened.
         if let Ok(end) = ask_over(core, question, idle, request.as_bytes()).await {
             return Ok(end);
         }
@@ -122,7 +121,7 @@ async fn ask_by_message(core: &Core, question: &Question) -> io::Result<End> {
     }
 }
 
-/// Takes the fields of an answer.
+/// Applies the report in the fields of a response.
 fn on_fields(core: &Core, question: &Question, fields: &Fields<'_, '_>) -> End {
     let (Question { pool, slot, endpoint, .. }, reports) = (question, question.reports());
     match orca::read(|name| fields.first(name), &reports.in_flight) {
@@ -138,17 +137,17 @@ fn on_fields(core: &Core, question: &Question, fields: &Fields<'_, '_>) -> End {
     }
 }
 
-/// Takes the answer, if its head has come. Returns the end, true if the connection can carry another request, and the seconds for
-/// which it can, if they are known.
+/// Reads the response, if its head is complete. Returns the result, true if the connection can carry another request,
+/// and the seconds for which the endpoint keeps it, if it states them.
 fn on_bytes(core: &Core, question: &Question, buf: &mut Buf) -> io::Result<Option<(End, bool, Option<u32>)>> {
     let mut room = Room::new();
     let read = Response::read(buf.filled(), &mut room, RequestContext::default(), &LIMITS).map_err(io::Error::other)?;
-    // An endpoint that sends interim responses to a GET that asked for none is answered by the time limit.
+    // Interim responses are not skipped: an endpoint that sends one to this GET runs into the timeout.
     let Some(response) = read.filter(|response| !response.is_interim()) else { return Ok(None) };
     let end = on_fields(core, question, &response.fields);
     let (keep_alive, head_len, mut body) = (response.keep_alive, response.head_len(), response.body.clone());
     let kept_secs = response.kept_secs;
-    // A body that has not all come is not waited for.
+    // Does not wait for the rest of the body: the connection is then not reused.
     let whole = buf.take_body(head_len, &mut body, Keep::Framed).is_ok_and(|taken| head_len + taken.kept == buf.len());
     Ok(Some((end, keep_alive && whole && body.is_done(), kept_secs)))
 }

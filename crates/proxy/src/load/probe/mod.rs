@@ -1,6 +1,6 @@
-//! Load probes. They are asynchronous to requests: a request that makes the algorithm want to
-//! probe leaves a note and continues. This worker's prober sends the probes when the current requests have had
-//! their turn, and gives answers to the balancers of the same worker.
+//! Load probes. Requests do not wait for them: a request whose pick makes the algorithm want a probe queues it and
+//! continues. The worker's prober sends queued probes after the current batch of requests, and passes the answers to
+//! the balancers of the same worker.
 
 pub mod datagram;
 mod http;
@@ -24,13 +24,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// Questions that wait to be sent. A batch of requests leaves fewer.
+/// Questions that may wait to be sent; more than a batch of requests causes.
 const DUE_MAX: usize = 256;
 
-/// Probes over HTTP under way at once: each needs a connection.
+/// Concurrent probes over HTTP: each needs a connection or stream.
 const HTTP_MAX: usize = 32;
 
-/// Answers taken between two looks at what they cost.
+/// Answers read between two measurements of the time spent.
 const AT_ONCE: usize = 16;
 
 /// Result of a probe, in the order of [`PROBES`](crate::observe::stats::PROBES).
@@ -44,7 +44,7 @@ pub enum End {
     Rate,
     /// Too many probes are in progress.
     Busy,
-    /// The answer over HTTP has no report.
+    /// The response over HTTP has no report.
     NoReport,
 }
 
@@ -76,7 +76,7 @@ pub struct Prober {
     due: RefCell<VecDeque<Question>>,
     woken: Notify,
     outstanding: RefCell<Outstanding<(Question, SocketAddr)>>,
-    /// For IPv4 and for IPv6, each opened when it is needed first.
+    /// Sockets for IPv4 and IPv6, each opened at its first use.
     sockets: [OnceCell<Rc<Source<UdpSocket>>>; 2],
     http: Cell<usize>,
     stats: Arc<ProbingStats>,
@@ -96,7 +96,7 @@ impl Prober {
         }
     }
 
-    /// Notes which endpoints the algorithm of a pool wants to probe now. To be called after each start.
+    /// Queues the probes that the pool's algorithm wants now. To be called after each start of a request.
     pub fn after_start(&self, pool: &Rc<WorkerPool>) {
         if pool.plan().load_reports.as_ref().is_some_and(|reports| reports.probe != Probe::Off) {
             self.note(pool, self.core.clock.now());
@@ -121,7 +121,8 @@ impl Prober {
         }
     }
 
-    /// Gives up questions that were not answered in time. To be called now and then.
+    /// Ends UDP questions that were not answered in time. To be called periodically while
+    /// [`is_asking`](Self::is_asking).
     pub fn sweep(&self, now: Instant) {
         let mut outstanding = self.outstanding.borrow_mut();
         while let Some((question, _)) = outstanding.give_up(|(question, _)| question.is_over(now)) {
@@ -129,13 +130,13 @@ impl Prober {
         }
     }
 
-    /// True if a question may have to be given up.
+    /// True if UDP questions may be outstanding.
     pub fn is_asking(&self) -> bool {
         self.outstanding.borrow().any()
     }
 }
 
-/// Sends what is due, whenever something is. Never ends.
+/// Sends queued probes. Never ends.
 pub async fn run(prober: Rc<Prober>) {
     let clock = &prober.core.clock;
     loop {
@@ -170,7 +171,7 @@ fn send(prober: &Rc<Prober>, question: Question) {
     }
 }
 
-/// The socket for the family of an address.
+/// Returns the socket for the family of an address, opening it at the first use.
 fn socket(prober: &Rc<Prober>, addr: SocketAddr) -> io::Result<Rc<Source<UdpSocket>>> {
     let cell = &prober.sockets[usize::from(addr.is_ipv6())];
     if let Some(socket) = cell.get() {
@@ -184,9 +185,9 @@ fn socket(prober: &Rc<Prober>, addr: SocketAddr) -> io::Result<Rc<Source<UdpSock
     Ok(cell.get_or_init(|| socket).clone())
 }
 
-/// Takes answers. Ends only if the event loop does.
+/// Receives answers. Ends only with the event loop.
 async fn listen(prober: Rc<Prober>, socket: Rc<Source<UdpSocket>>) {
-    // One byte more, so that a longer one does not look right.
+    // One byte more than a datagram has, so that a longer one is not mistaken for a valid one.
     let mut bytes = [0; datagram::LEN + 1];
     loop {
         socket.readable().await;
@@ -198,7 +199,7 @@ async fn listen(prober: Rc<Prober>, socket: Rc<Source<UdpSocket>>) {
                     socket.note_empty();
                     break;
                 }
-                // An error that a datagram before this one met: the next read says something else.
+                // An error about an earlier datagram (ICMP). Reading cleared it, so the loop continues.
                 Err(_) => {}
             }
         }
@@ -210,10 +211,10 @@ fn on_answer(prober: &Prober, bytes: &[u8], from: SocketAddr) {
     let now = prober.core.clock.now();
     let (nonce, load) = match datagram::read(bytes) {
         Some(Datagram::Answer(nonce, load)) => (nonce, load),
-        // A question was not meant for us.
+        // Questions are not expected on this socket.
         Some(Datagram::Question(_)) | None => return prober.stats.answers_dropped[0].add(1),
     };
-    // Without the scope and the flow of IPv6, of which the kernel may tell more than was asked for.
+    // Compares without IPv6 scope and flow, which the kernel may fill in.
     let is_from = |asked: SocketAddr| (from.ip(), from.port()) == (asked.ip(), asked.port());
     let answered = prober.outstanding.borrow_mut().answer(nonce, |(_, asked)| is_from(*asked));
     match answered {

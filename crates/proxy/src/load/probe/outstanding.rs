@@ -1,20 +1,21 @@
-//! Outstanding probes: a table of fixed size, keyed by a number that cannot be guessed.
+//! Outstanding probes: a table of fixed size, keyed by nonces that cannot be guessed.
 //!
-//! Each place is used in turn, so the oldest question is always the next to be given up. What became of a question stays
-//! known until its place is needed: an answer that is late, or comes twice, is told from one that was made up.
+//! Places are used in turn, so the oldest question is always the next to time out. The result of a question stays known
+//! until its place is reused: late and repeated answers can be distinguished from forged ones.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
-/// Questions under way at once, of one worker.
+/// Places of the table: limit on outstanding questions of one worker. A power of two, as nonces have the place in their
+/// low bits.
 const PLACES: usize = 1024;
 
-/// The questions of a worker, each with what its asker needs to go on.
+/// The questions of a worker, each with the state to continue it.
 pub struct Outstanding<Q> {
     places: Box<[Entry<Q>]>,
-    /// Questions so far; the place of the next one is this modulo their number.
+    /// Number of questions so far. The next one has the place `asked % PLACES`.
     asked: u64,
-    /// Number of queries, from the first on, whose result is decided.
+    /// Number of questions, counted from the first, up to which all results are decided.
     decided: u64,
     random: RandomState,
 }
@@ -33,7 +34,7 @@ enum State<Q> {
 /// Reason to drop an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unwanted {
-    /// No known question has this number.
+    /// No known question has this nonce.
     Unknown,
     Late,
     /// The question was answered before.
@@ -44,14 +45,14 @@ pub enum Unwanted {
 
 impl<Q> Default for Outstanding<Q> {
     fn default() -> Outstanding<Q> {
-        // No nonce is 0 in its upper bits but by a chance of 2^-54, and then nothing waits here.
+        // A placeholder: only a nonce of 0 would match it, in place 0, which gets a real nonce with the first question.
         let places = (0..PLACES).map(|_| Entry { nonce: 0, state: State::Late });
         Outstanding { places: places.collect(), asked: 0, decided: 0, random: RandomState::new() }
     }
 }
 
 impl<Q> Outstanding<Q> {
-    /// Notes a question; the number to send with it, or the question if as many as may are under way.
+    /// Adds a question. Returns the nonce to send with it, or the question if the table is full.
     pub fn ask(&mut self, question: Q) -> Result<u64, Q> {
         let at = self.asked % PLACES as u64;
         let place = &mut self.places[at as usize];
@@ -65,7 +66,7 @@ impl<Q> Outstanding<Q> {
         Ok(place.nonce)
     }
 
-    /// Takes the question with this number, if `fits` says that the answer comes from the peer that was asked.
+    /// Takes the question with this nonce, if `fits` is true: the answer came from the address that was asked.
     pub fn answer(&mut self, nonce: u64, fits: impl FnOnce(&Q) -> bool) -> Result<Q, Unwanted> {
         let place = &mut self.places[(nonce % PLACES as u64) as usize];
         if place.nonce != nonce || self.asked == 0 {
@@ -83,12 +84,12 @@ impl<Q> Outstanding<Q> {
         }
     }
 
-    /// True if a question may wait.
+    /// True if a question may be outstanding.
     pub fn any(&self) -> bool {
         self.decided < self.asked
     }
 
-    /// The question that has waited longest, given up if `over` says so.
+    /// Takes the oldest outstanding question if `over` is true for it. Later answers to it count as late.
     pub fn give_up(&mut self, over: impl Fn(&Q) -> bool) -> Option<Q> {
         while self.decided < self.asked {
             let place = &mut self.places[(self.decided % PLACES as u64) as usize];

@@ -1,10 +1,10 @@
-//! Text with numbers, written from the end, as digits come last first: then nothing is counted, moved or asked
-//! room for. With `write!` a request takes 21 % more instructions.
+//! Text with numbers, written from its end, as digits are computed last first: no counting of digits, moving of text or
+//! checks of capacity. With `write!` a request takes 21 % more instructions.
 
-/// Room for the longest text.
+/// Bytes of room, enough for the longest text.
 const ROOM: usize = 224;
 
-/// Text that grows at its front. All there is to write has to fit into its room.
+/// Text that grows at its front. Panics if the text does not fit into its room.
 pub struct Backwards {
     room: [u8; ROOM],
     /// Offset of the first byte written.
@@ -16,7 +16,7 @@ impl Backwards {
         Backwards { room: [0; ROOM], at: ROOM }
     }
 
-    /// Makes room for another text.
+    /// Removes the text, to write another one.
     pub fn clear(&mut self) {
         self.at = ROOM;
     }
@@ -31,7 +31,7 @@ impl Backwards {
         self.room[self.at..end].copy_from_slice(text);
     }
 
-    /// A number in decimal digits.
+    /// Puts a number in front, in decimal digits.
     #[inline(never)]
     pub fn number(&mut self, mut n: u64) {
         let mut at = self.at;
@@ -46,12 +46,12 @@ impl Backwards {
         self.at = at;
     }
 
-    /// Milliseconds with three decimals.
+    /// Puts nanoseconds in front as milliseconds with three decimals, rounded down; `null` for `None`.
     #[inline(never)]
     pub fn millis(&mut self, ns: Option<u64>) {
         let Some(ns) = ns else { return self.put(b"null") };
         let us = ns / 1000;
-        // The decimals have a 1 before them, so that none of their zeros is left out, and the point takes its place.
+        // Adding 1000 keeps leading zeros of the decimals; the point then overwrites the 1.
         self.number(1000 + us % 1000);
         self.room[self.at] = b'.';
         self.number(us / 1000);

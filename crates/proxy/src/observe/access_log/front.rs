@@ -1,16 +1,17 @@
-//! The front of a line: as many bytes as that of nearly every other, of which only those that differ from the line before are written.
+//! The front of a line. It has a fixed length unless the id came from a proxy, so only the bytes that differ from the
+//! line before are rewritten.
 
 use super::quoted::quoted;
 use crate::observe::request_id::{RequestId, hex};
 use evenkeel_net::clock::civil;
 use std::ops::Range;
 
-/// The front of a line: when the request began, and its id.
+/// The front of a JSON line: the time when the request began, and its id.
 pub struct Front {
     text: [u8; LEN],
-    /// Since 1970, of the text.
+    /// Seconds since 1970, as in the text.
     second: u64,
-    /// The first half of the id in the text.
+    /// The random half of the id, as in the text.
     origin: u64,
 }
 
@@ -39,7 +40,7 @@ impl Default for Front {
 }
 
 impl Front {
-    /// Becomes that of another line.
+    /// Sets the time and the id.
     pub fn set(&mut self, unix_ms: u64, request_id: &RequestId) {
         let second = unix_ms / 1000;
         if second != self.second {
@@ -55,7 +56,7 @@ impl Front {
         }
     }
 
-    /// Appends the text, which ends where the client's address is to follow. `request_id`: the one that it was set to.
+    /// Appends the front; the client's address must follow. `request_id` must be the one passed to [`set`](Self::set).
     #[inline]
     pub fn write(&self, request_id: &RequestId, out: &mut Vec<u8>) {
         match request_id {
@@ -64,10 +65,10 @@ impl Front {
         }
     }
 
-    /// With an id that was not made here.
+    /// Writes the front with an id that a proxy sent.
     #[cold]
     fn write_taken(&self, id: &str, out: &mut Vec<u8>) {
-        // Its quotes are written with it.
+        // `quoted` writes the quotes too, so the text's own are left out.
         out.extend_from_slice(&self.text[..ORIGIN.start - 1]);
         quoted(out, id.as_bytes());
         out.extend_from_slice(&self.text[NUMBER.end + 1..]);
@@ -94,7 +95,7 @@ impl Front {
     }
 }
 
-/// The last digits of a number, as many as there is room for.
+/// Writes the last decimal digits of a number, as many as `room` holds.
 fn decimal(room: &mut [u8], mut n: u64) {
     for digit in room.iter_mut().rev() {
         *digit = b'0' + (n % 10) as u8;
@@ -121,8 +122,8 @@ mod tests {
         format!("{{\"ts\":\"{ts}\",\"req_id\":\"{id}\",\"client\":\"")
     }
 
-    /// Both ways over the ends of seconds, minutes, hours, days, months and years, as requests are logged at their end
-    /// but told by their beginning.
+    /// Steps in both directions over the ends of seconds, minutes, hours, days, months and years: requests are logged
+    /// at their end, with the time of their beginning.
     #[test]
     fn what_was_written_before_leaves_no_trace() {
         let times = [

@@ -1,28 +1,28 @@
-//! Layout of lines, and what is kept for it of a request's head and of its response's while their bytes are there: JSON, to be copied into
-//! the line; or values for a template, one a line, which no escaped value has an end of.
+//! Layout of lines, and the values that it keeps of request and response heads, as their bytes are gone when the line
+//! is written. Kept as JSON that is copied into the line, or for a template as one escaped value per line.
 
 use super::quoted::{self, quoted};
 use evenkeel_config::plan::{AccessLog, LineFormat, Part};
 use evenkeel_wire::head::{Fields, Request};
 use evenkeel_wire::trace_context;
 
-/// Bytes of one header field that are kept.
+/// Bytes kept of each header field.
 const VALUE_MAX: usize = 256;
 
 /// Layout of lines, for all workers.
 #[derive(Debug)]
 pub struct Layout {
-    /// Distinguishes what was kept by this plan from what was by another.
+    /// Distinguishes values kept under this plan from those kept under another.
     number: u64,
     /// `None` for JSON.
     pub(super) template: Option<Box<[Part]>>,
-    /// Names of the request's fields that are kept.
+    /// Names of request fields that are kept.
     request: Box<[String]>,
-    /// Names of response fields.
+    /// Names of response fields that are kept.
     response: Box<[String]>,
 }
 
-/// Position of each value among those kept of a request's head.
+/// Position of each value among those kept of a request head.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kept {
     Method,
@@ -31,11 +31,11 @@ pub(super) enum Kept {
     Trace,
     Agent,
     Referer,
-    /// First of the chosen request fields.
+    /// First of the configured request fields.
     Fields,
 }
 
-/// Before the values that a template needs: never the first byte of what is kept as JSON.
+/// First byte of values kept for a template. Values kept as JSON start with a comma.
 const VALUES: u8 = b'\n';
 const VALUES_FRONT: usize = 9;
 
@@ -65,9 +65,9 @@ impl Layout {
         !self.response.is_empty()
     }
 
-    /// Appends what is kept of a request's head.
+    /// Appends the values kept of a request head.
+    /// `trace_id`: the trace that the request belongs to; without it, the one in the client's `traceparent` is kept.
     #[inline(never)]
-    /// `trace_id`: the trace that it belongs to; without it, what the client says.
     pub fn keep(&self, request: &Request<'_, '_>, trace_id: Option<String>, out: &mut Vec<u8>) {
         let (mut trace, mut agent, mut referer) = (None, None, None);
         let bytes = request.fields.bytes;
@@ -114,7 +114,7 @@ impl Layout {
         }
     }
 
-    /// Keeps the values of a session, of which only the requested server name may be known.
+    /// Keeps the values of a session or handshake, of which only the requested server name may be known.
     pub fn keep_name(&self, host: Option<&str>, out: &mut Vec<u8>) {
         let Some(host) = host else { return };
         if self.template.is_some() {
@@ -125,7 +125,7 @@ impl Layout {
         out.extend_from_slice(b",\"path\":null,\"trace_id\":null");
     }
 
-    /// Appends what is kept of a response's head.
+    /// Appends the values kept of a response head.
     pub fn keep_response(&self, fields: &Fields<'_, '_>, out: &mut Vec<u8>) {
         match self.template {
             Some(_) => self.keep_values(self.response.iter().map(|name| fields.first(name).map(cut)), out),
@@ -142,12 +142,12 @@ impl Layout {
         }
     }
 
-    /// True if this can be copied into a JSON line unchanged.
+    /// True if `kept` can be copied into a JSON line unchanged.
     pub(super) fn is_json(kept: &[u8]) -> bool {
         kept.first() == Some(&b',')
     }
 
-    /// A value that was kept for a template, if it was for this one.
+    /// Value number `at` of those kept for this template; empty if another plan kept them.
     pub(super) fn value<'k>(&self, kept: &'k [u8], at: usize) -> &'k [u8] {
         let (front, values) = kept.split_at_checked(VALUES_FRONT).unwrap_or_default();
         if front.first() != Some(&VALUES) || front[1..] != self.number.to_le_bytes() {
@@ -156,25 +156,25 @@ impl Layout {
         values.split(|b| *b == b'\n').nth(at).unwrap_or_default()
     }
 
-    /// The value of a chosen field of the request.
+    /// The value of a configured request field; empty if there was none.
     pub(super) fn request_field<'k>(&self, kept: &'k [u8], name: &str) -> &'k [u8] {
         let at = self.request.iter().position(|other| other.eq_ignore_ascii_case(name));
         at.map_or(b"", |at| self.value(kept, Kept::Fields as usize + at))
     }
 
-    /// The value of a chosen field of the response.
+    /// The value of a configured response field; empty if there was none.
     pub(super) fn response_field<'k>(&self, kept: &'k [u8], name: &str) -> &'k [u8] {
         let at = self.response.iter().position(|other| other.eq_ignore_ascii_case(name));
         at.map_or(b"", |at| self.value(kept, at))
     }
 
-    /// The names of all of them: of the request, and of the response.
+    /// The names of all kept request fields, and of all kept response fields.
     pub(super) fn chosen(&self) -> (&[String], &[String]) {
         (&self.request, &self.response)
     }
 }
 
-/// Appends the chosen fields that there are, as an object.
+/// Appends those of the configured fields that the head has, as a JSON object.
 #[cold]
 fn keep_fields(key: &str, names: &[String], fields: &Fields<'_, '_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b",\"");

@@ -1,4 +1,4 @@
-//! A line and its fields, in JSON.
+//! A log line: its fields, and its JSON form.
 
 use super::backwards::Backwards;
 use super::front::Front;
@@ -11,7 +11,7 @@ use crate::observe::tries::Try;
 use evenkeel_net::tls::Info;
 use evenkeel_wire::grpc::Status;
 
-/// Fields of the line of a request, a session, a flow or a handshake.
+/// Fields of a line: a request, a session, a flow or a failed handshake.
 #[derive(Clone, Copy, Debug)]
 pub struct Line<'a> {
     pub request_id: &'a RequestId,
@@ -19,29 +19,29 @@ pub struct Line<'a> {
     pub client: &'a [u8],
     /// The client's port; 0 if only a proxy knows it.
     pub client_port: u16,
-    /// The address that connected, if it is not the client's.
+    /// Address of the peer, if it is not the client but a proxy.
     pub peer: Option<&'a [u8]>,
-    /// Names of its listener and route.
+    /// Names of the listener and the route.
     pub taken: &'a Names,
-    /// Names of its pool and endpoint; [`NOWHERE`] if it reached none.
+    /// Names of the pool and the endpoint; [`NOWHERE`] if none was reached.
     pub sent: &'a Names,
     pub proto: &'static str,
-    /// Result of its client's handshake; a line without one does not have the fields.
+    /// Result of the client's TLS handshake. Without one, the line lacks these fields.
     pub tls: Option<&'a Info>,
-    /// Fields of the request's head, as [`Layout::keep`] wrote them; empty if the head could not be read.
+    /// Values of the request head, as [`Layout::keep`] wrote them; empty if the head could not be read.
     pub asked: &'a [u8],
-    /// Fields of the response's head, as [`Layout::keep_response`] wrote them.
+    /// Values of the response head, as [`Layout::keep_response`] wrote them.
     pub answered: &'a [u8],
-    /// Tries, if there were several; other lines do not have the field.
+    /// Tries, if there were several. Otherwise empty, and the line lacks this field.
     pub attempts: &'a [Try],
     /// Times, bytes, status and end.
     pub summary: Summary,
-    /// Reason for which it got no response of an endpoint; a line without one does not have the field.
+    /// Reason why the client did not get an endpoint's response. Without one, the line lacks this field.
     pub reason: Option<&'a str>,
 }
 
 impl<'a> Line<'a> {
-    /// A line with only the fields that every one has.
+    /// Creates a line with only the fields that every line has.
     pub fn new(
         proto: &'static str,
         request_id: &'a RequestId,
@@ -66,7 +66,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Appends the line, in JSON, of which this is the front.
+    /// Appends the line in JSON. `front` must be set to its time and id.
     pub fn write(&self, front: &Front, out: &mut Vec<u8>) {
         front.write(self.request_id, out);
         out.extend_from_slice(self.client);
@@ -119,13 +119,13 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// True if it has no field that few have.
+    /// True if the line has none of the rare fields.
     fn is_usual(&self) -> bool {
         let is_call = self.summary.call_status.is_some();
         !is_call && self.reason.is_none() && self.answered.is_empty() && self.attempts.is_empty()
     }
 
-    /// The end of a line that has fields which few have.
+    /// Appends the end of a line with rare fields.
     fn write_rest(&self, out: &mut Vec<u8>) {
         out.push(b'"');
         if Layout::is_json(self.answered) {
@@ -157,7 +157,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// The fields of a connection over TLS.
+/// Appends the fields of a TLS connection.
 fn secured(out: &mut Vec<u8>, tls: &Info) {
     out.extend_from_slice(b",\"tls_version\":\"");
     out.extend_from_slice(tls.version.as_bytes());
@@ -216,7 +216,7 @@ mod tests {
         Line { sent: &SENT, asked, ..Line::new("HTTP/1.1", id, b"192.0.2.1", &TAKEN, USUAL) }
     }
 
-    /// With the front of second 0.
+    /// The JSON line, with the time 0 in its front.
     fn written(line: &Line<'_>) -> String {
         made(|out| line.write(&Front::default(), out))
     }

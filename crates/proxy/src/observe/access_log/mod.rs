@@ -1,6 +1,6 @@
-//! The access log: a line for each request, written into a batch of the worker's own as JSON ([`line`]) or by a [`template`]. A field has
-//! its name and its doc in `evenkeel_config`'s `LineValue`, its value in [`Line`] or in the [`summary`](super::summary), and is written
-//! by `line` and by `template`; fields of heads are kept by the [`layout`].
+//! The access log: a line for each request, written into the worker's own batch as JSON ([`line`]) or by a
+//! [`template`]. The name and the doc of a field are in `evenkeel_config`'s `LineValue`, its value is in [`Line`] or in
+//! the [`summary`](super::summary), and both `line` and `template` write it. The [`layout`] keeps the fields of heads.
 
 mod backwards;
 mod front;
@@ -28,7 +28,7 @@ pub struct AccessLog {
 }
 
 impl AccessLog {
-    /// Creates a log that writes lines to this batch.
+    /// Creates a log that writes lines to `batch`.
     pub fn new(batch: Batch, layout: Arc<Layout>) -> AccessLog {
         AccessLog { batch, front: Front::default(), layout }
     }
@@ -42,12 +42,12 @@ impl AccessLog {
         self.batch.add_with(|out| line.write(&self.front, out));
     }
 
-    /// True if there are lines that the writer does not have yet.
+    /// True if lines were not handed to the writer yet.
     pub fn holds_lines(&self) -> bool {
         self.batch.holds_lines()
     }
 
-    /// Gives the lines so far to the writer.
+    /// Hands the lines so far to the writer.
     pub fn hand_over(&mut self) {
         self.batch.hand_over();
     }
@@ -64,7 +64,7 @@ mod tests {
     use evenkeel_wire::head::{Request, Table};
     use proptest::prelude::*;
 
-    /// The line of a request of which all that others say is in `said`.
+    /// The line of a request. `said` has the values that clients and endpoints control.
     fn made(layout: &Layout, said: &[Vec<u8>; 6], names: &[String; 5], id: &RequestId) -> Vec<u8> {
         let [host, agent, referer, tenant, trace, cache] = said;
         let [method, target, route, endpoint, reason] = names;

@@ -1,15 +1,15 @@
-//! Names of listeners, routes, pools and endpoints. Two that many lines have beside each other are written for the first line, and then
-//! kept with what they are the names of.
+//! Names of listeners, routes, pools and endpoints. Pairs that many lines share are encoded for the first line, and
+//! cached beside the route or the endpoint.
 
 use super::quoted::quoted;
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
-/// Two names that many lines have beside each other, written once.
+/// Pair of names shared by many lines, encoded once.
 #[derive(Debug, Default)]
 pub struct Named(OnceCell<Box<Names>>);
 
-/// Two names as lines have them.
+/// Pair of names as a line needs them.
 #[derive(Debug)]
 pub struct Names {
     /// JSON fields, with the leading comma.
@@ -25,12 +25,12 @@ pub static NOWHERE: Names =
     Names { json: Cow::Borrowed(b",\"pool\":null,\"endpoint\":null"), first: None, second: None };
 
 impl Named {
-    /// A listener and a route of it.
+    /// Returns the names of a listener and a route. The arguments count at the first call only.
     pub fn taken<'a>(&self, listener: &str, route: impl FnOnce() -> Option<&'a str>) -> &Names {
         self.0.get_or_init(|| names([",\"listener\":", ",\"route\":"], listener, route()))
     }
 
-    /// A pool and an endpoint of it.
+    /// Returns the names of a pool and an endpoint. The arguments count at the first call only.
     pub fn sent(&self, pool: &str, endpoint: Option<&str>) -> &Names {
         self.0.get_or_init(|| names([",\"pool\":", ",\"endpoint\":"], pool, endpoint))
     }

@@ -1,4 +1,4 @@
-//! Text in a line, whatever bytes it has: in JSON in quotes, and escaped where it has to be.
+//! Escaping of arbitrary bytes for a log line: as a quoted JSON string, or for a line by a template.
 
 use evenkeel_config::printable::is_hidden;
 
@@ -22,7 +22,7 @@ const IS_PLAIN: [bool; 256] = {
     is_plain
 };
 
-/// Escapes for JSON. Bytes that are not UTF-8 are read as Latin-1, which never fails.
+/// Escapes for JSON. Bytes that are not UTF-8 are decoded as Latin-1, which cannot fail.
 #[cold]
 fn escaped(out: &mut Vec<u8>, text: &[u8]) {
     for chunk in text.utf8_chunks() {
@@ -37,15 +37,15 @@ fn escaped(out: &mut Vec<u8>, text: &[u8]) {
     }
 }
 
-/// Appends the escape of a character in four digits: hidden characters have no more.
+/// Appends the escape of a character in four digits. Hidden characters are all below U+10000.
 fn escape(out: &mut Vec<u8>, c: char) {
     let c = u32::from(c);
     out.extend_from_slice(b"\\u");
     out.extend([c >> 12 & 15, c >> 8 & 15, c >> 4 & 15, c & 15].map(|d| b"0123456789abcdef"[d as usize]));
 }
 
-/// Appends a text for a line that is no JSON, as NGINX does: whatever is not visible ASCII or a space, a quote or a backslash,
-/// as `\\x` and two digits. So nothing ends a line, or the quotes that a template sets.
+/// Appends text to a line that is not JSON, escaped as in NGINX: quotes, backslashes and all bytes but visible ASCII
+/// and spaces become `\xHH`. So text from clients cannot end the line, or quotes in the template.
 pub fn visible(out: &mut Vec<u8>, text: &[u8]) {
     for &b in text {
         if IS_PLAIN[usize::from(b)] {

@@ -1,4 +1,4 @@
-//! A line by a template: its texts, and the values of one request between them.
+//! Lines by a template: its literal texts with the values of one request between them.
 
 use super::layout::{Kept, Layout};
 use super::line::Line;
@@ -14,9 +14,9 @@ use std::fmt::Write;
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// Stands for what there is not.
+/// Written for a missing value.
 const NONE: &str = "-";
-/// Stands for an endpoint that there is not, with HAProxy.
+/// Written for a missing endpoint, as in HAProxy's log.
 const NO_SERVER: &str = "<NOSRV>";
 
 struct Out<'o> {
@@ -26,7 +26,7 @@ struct Out<'o> {
     text: &'o mut Vec<u8>,
 }
 
-/// Numbers are written as they are.
+/// Writes text without escaping.
 impl Write for Out<'_> {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         self.text.extend_from_slice(text.as_bytes());
@@ -49,7 +49,7 @@ pub(super) fn write(line: &Line<'_>, layout: &Layout, template: &[Part], unix_ms
 }
 
 impl Out<'_> {
-    /// Appends a text that may need escaping.
+    /// Appends text with escapes; [`NONE`] if there is none.
     fn foreign(&mut self, text: Option<&[u8]>) -> std::fmt::Result {
         match text.unwrap_or_default() {
             b"" => self.write_str(NONE),
@@ -60,7 +60,7 @@ impl Out<'_> {
         }
     }
 
-    /// Appends a text that was escaped when it was kept.
+    /// Appends text that was escaped when it was kept; [`NONE`] if there is none.
     fn kept(&mut self, text: &[u8]) -> std::fmt::Result {
         match text {
             b"" => self.write_str(NONE),
@@ -153,14 +153,14 @@ impl Out<'_> {
         (civil(second / 86_400), [second / 3600 % 24, second / 60 % 60, second % 60])
     }
 
-    /// Time in the format of Apache, NGINX and HAProxy.
+    /// Writes the time as in Apache, NGINX and HAProxy logs, without the zone.
     fn write_date(&mut self) -> std::fmt::Result {
         let ((year, month, day), [hour, minute, second]) = self.date();
         let month = MONTHS[(month as usize - 1) % MONTHS.len()];
         write!(self, "{day:02}/{month}/{year:04}:{hour:02}:{minute:02}:{second:02}")
     }
 
-    /// Backend and server: of a request that got to none, HAProxy names the frontend for the first.
+    /// Writes `backend/server`. For a request that reached no backend, HAProxy writes the frontend's name instead.
     fn write_server(&mut self) -> std::fmt::Result {
         let line = self.line;
         let pool = line.sent.first.as_ref().or(line.taken.first.as_ref());
@@ -172,8 +172,9 @@ impl Out<'_> {
         }
     }
 
-    /// To read the request, in the queue, to connect, to the head of the response from there, and in all; -1 for what was not
-    /// reached. The first is not known: a request begins when its head is there.
+    /// Writes HAProxy's five timers in milliseconds: reading the request, queue, connect, from there to the response
+    /// head, total. -1 for a phase that was not reached. The first is always 0: a request begins when its head is
+    /// complete.
     fn write_timers(&mut self) -> std::fmt::Result {
         let Summary { tries, timing, phase: at, .. } = self.line.summary;
         let ms = |ns: u64| ns / MILLISECOND_NS;
@@ -195,7 +196,8 @@ impl Out<'_> {
         write!(self, "{}", ms(timing.total_ns))
     }
 
-    /// `{a|b} ` for the fields of the request, and of the response, where some are chosen.
+    /// Writes `{a|b} ` for the configured request fields, and again for the response fields; nothing if none are
+    /// configured.
     fn write_captured(&mut self) -> std::fmt::Result {
         let (line, layout) = (self.line, self.layout);
         let (request, response) = layout.chosen();
@@ -205,7 +207,7 @@ impl Out<'_> {
             for (n, value) in values.into_iter().enumerate() {
                 self.write_str(if n == 0 { "{" } else { "|" })?;
                 for &b in value {
-                    // What would be taken for the end of a value.
+                    // These would be taken for the end of a value.
                     match b {
                         b'{' | b'|' | b'}' => write!(self, "\\x{b:02X}")?,
                         b => self.text.push(b),
@@ -217,7 +219,7 @@ impl Out<'_> {
         Ok(())
     }
 
-    /// `10.0.0.1:80=connect@1.234,10.0.0.2:80=answered@20.000`.
+    /// Writes the tries as `10.0.0.1:80=connect@1.234,10.0.0.2:80=answered@20.000`, with durations in milliseconds.
     fn write_attempts(&mut self) -> std::fmt::Result {
         let line = self.line;
         if line.attempts.is_empty() {

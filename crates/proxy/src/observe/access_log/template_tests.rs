@@ -1,4 +1,4 @@
-//! Do templates make the lines that they say, and those that others write?
+//! Tests of templates: own ones, and the formats of other servers.
 
 use super::super::layout::planned;
 use super::super::names::{NOWHERE, Named};

@@ -59,7 +59,7 @@ impl Shown<'_> {
         self.by_endpoint(encoder, family, speaks, label, |p, e, i| self.sum_of(p, e, |stats| counter(stats, i)))
     }
 
-    /// Writes a value for each endpoint that may speak HTTP/2.
+    /// Writes a value for each endpoint of HTTP pools whose protocol may be HTTP/2.
     fn of_http2(
         &self,
         encoder: &mut DescriptorEncoder<'_>,

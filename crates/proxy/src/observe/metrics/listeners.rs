@@ -16,12 +16,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// The route of requests that no route took.
+/// Route label of requests that no route matched.
 const NO_ROUTE: &str = "none";
 
 impl Shown<'_> {
-    /// Each listener that speaks this, with each of the routes that take its requests or sessions, [`NO_ROUTE`] too: their
-    /// names, and their numbers on the workers where they have had any.
+    /// Each matching listener with each of its routes and [`NO_ROUTE`]: the two names, and the statistics of the
+    /// workers on which the route had requests.
     fn routes(&self, speaks: Speaks) -> impl Iterator<Item = (&str, &str, Vec<Arc<RouteStats>>)> {
         let plan = self.plan;
         self.speaking(speaks).flat_map(move |(at, listener)| {
@@ -38,7 +38,7 @@ impl Shown<'_> {
         })
     }
 
-    /// Families with one counter for each listener that speaks this.
+    /// Writes families with one counter for each matching listener.
     fn counters(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
@@ -149,7 +149,7 @@ impl Shown<'_> {
         self.by_listener(encoder, ("evenkeel_http_ends", help), is_http, ("cause", &Cause::LABELS), |l| &l.ends)
     }
 
-    /// Metrics of connections, whatever their protocol.
+    /// Metrics of client connections, the same for HTTP and TCP.
     pub(super) fn connections(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         self.counters(
             encoder,
@@ -216,7 +216,7 @@ impl Shown<'_> {
         Ok(())
     }
 
-    /// Writes a counter for each listener and each value of a label; without a name there is no label.
+    /// Writes a counter for each listener and each value of a label; an empty name means no label.
     pub(super) fn by_listener(
         &self,
         encoder: &mut DescriptorEncoder<'_>,

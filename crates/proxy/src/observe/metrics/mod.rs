@@ -1,9 +1,8 @@
-//! Prometheus metrics of the workers: sums over all of them, written at each scrape; the workers
-//! only count.
+//! Prometheus metrics: sums over all workers, computed at each scrape; the workers only count.
 //!
-//! Every series is there from the start, at zero, so that a rate over its first event is right; only requests by method
-//! and status start with `GET` and `200` (for requests without a route, `404`) and show others once they occur. What a
-//! listener or a pool can never count, for what is spoken there, has no series.
+//! Every series exists from the start, at zero, so that a rate over its first event is correct. The exception is
+//! requests by method and status: they start with `GET` and `200` (`404` for requests without a route), and others
+//! appear once they occur. Listeners and pools have no series for events that their mode cannot have.
 
 mod endpoints;
 mod listeners;
@@ -41,7 +40,7 @@ pub struct Metrics {
     running: watch::Receiver<Arc<Numbers>>,
 }
 
-/// Values that exist once per process.
+/// Inputs of one scrape: the running plan and its statistics.
 struct Shown<'g> {
     plan: &'g Plan,
     /// Modes of the listeners that lead to each pool.
@@ -53,31 +52,32 @@ struct Shown<'g> {
 
 type Labels<'a> = Vec<(&'static str, &'a str)>;
 
-/// Name, help, and where in the numbers `S` its value is.
+/// Name, help, and accessor of the value in the statistics `S`.
 type Family<S, N> = (&'static str, &'static str, fn(&S) -> &N);
 
-/// Some endpoints of a pool that are shown as one: the index of the pool, the labels, the indices of the endpoints.
+/// Endpoints of a pool that share a series: index of the pool, labels, indices of the endpoints.
 type Row<'a> = (usize, Labels<'a>, Range<usize>);
 
 impl Metrics {
-    /// Metrics of whatever runs when they are asked for.
+    /// Creates metrics of whichever plan runs at the time of a scrape.
     pub fn new(running: watch::Receiver<Arc<Numbers>>) -> Metrics {
         Metrics { running }
     }
 }
 
 impl Shown<'_> {
-    /// The sum of one number over the workers. Wrapping: a number that went up here may go down there.
+    /// Sums one counter over the workers. Wrapping, as a gauge may be incremented by one worker and decremented by
+    /// another.
     fn sum<'w>(&'w self, counter: impl Fn(&'w WorkerStats) -> &'w Counter) -> u64 {
         self.workers.iter().fold(0, |sum, worker| sum.wrapping_add(counter(worker).get()))
     }
 
-    /// The sum of one number of an endpoint over the workers.
+    /// Sums one counter of an endpoint over the workers; wrapping, like [`sum`](Self::sum).
     fn sum_of(&self, pool: usize, endpoint: usize, counter: impl Fn(&EndpointStats) -> &Counter) -> u64 {
         self.members[pool].stats(endpoint).fold(0, |sum, stats| sum.wrapping_add(counter(stats).get()))
     }
 
-    /// The sum of the histograms of the workers that have one.
+    /// Writes the sum of the workers' histograms.
     fn histogram<'h>(
         &self,
         family: &mut MetricEncoder<'_>,
@@ -90,13 +90,13 @@ impl Shown<'_> {
         };
         let counts: Vec<(f64, u64)> =
             bounds.enumerate().map(|(i, bound)| (bound, added(|h, i| &h.buckets[i], i))).collect();
-        // The count is that of the buckets, so that a scrape is consistent in itself while workers go on counting.
+        // The count is the sum of the buckets read above: a scrape is consistent although workers keep counting.
         let count = counts.iter().map(|(_, n)| n).sum();
         let sum = added(|h, _| &h.sum_ns, 0) as f64 / 1e9;
         family.encode_family(labels)?.encode_histogram::<NoLabelSet>(sum, count, &counts, None)
     }
 
-    /// Each endpoint of the pools that are meant, or each pool with all of its endpoints if they are not told apart.
+    /// Rows of the matching pools: one per endpoint, or one per pool if `per_endpoint` is off.
     fn rows(&self, speaks: Speaks) -> Vec<Row<'_>> {
         let mut rows = Vec::new();
         for (p, pool) in self.pools_of(speaks) {
@@ -129,7 +129,7 @@ impl Shown<'_> {
         for (p, of, endpoints) in self.rows(speaks) {
             for (i, text) in values.iter().enumerate() {
                 let mut labels = of.clone();
-                // Without a name there is no label.
+                // An empty name means no label.
                 labels.extend((!label.is_empty()).then_some((label, *text)));
                 let mut said = endpoints.clone().filter_map(|e| value(p, e, i).into()).peekable();
                 if said.peek().is_none() && !endpoints.is_empty() {
@@ -147,7 +147,7 @@ impl Shown<'_> {
     }
 }
 
-/// No label but those of the pool or the endpoint.
+/// No label besides those of the pool and the endpoint.
 const NO_LABEL: (&str, &[&str]) = ("", &[""]);
 
 impl Collector for Metrics {

@@ -1,4 +1,4 @@
-//! Modes of metrics: listeners and pools have only the metrics that their mode can count.
+//! Selection of metrics by mode: listeners and pools have only those that their mode can count.
 
 use super::Shown;
 use evenkeel_config::plan::{Listener, Mode, Pool};
@@ -18,23 +18,23 @@ pub(super) fn is_udp(mode: Mode) -> bool {
     mode == Mode::Udp
 }
 
-/// Clients' connections are counted in the same way, whatever they say. DNS counts its own.
+/// Modes whose client connections are counted here. DNS counts its own.
 pub(super) fn is_proxied_tcp(mode: Mode) -> bool {
     is_http(mode) || is_tcp(mode)
 }
 
-/// Something is under way at an endpoint. DNS names endpoints, and never hears of an end.
+/// Modes that have requests in flight at endpoints. DNS only names endpoints and does not see requests end.
 pub(super) fn forwards(mode: Mode) -> bool {
     mode != Mode::Dns
 }
 
 impl Shown<'_> {
-    /// Each listener that is meant, with its index.
+    /// Listeners whose mode matches, with their indices.
     pub(super) fn speaking(&self, speaks: Speaks) -> impl Iterator<Item = (usize, &Arc<Listener>)> {
         self.plan.listeners.iter().enumerate().filter(move |(_, listener)| speaks(listener.mode))
     }
 
-    /// Each pool that a listener which is meant leads to, with its index. One that none leads to is for any.
+    /// Pools used by a listener whose mode matches, with their indices. A pool that no listener uses matches any mode.
     pub(super) fn pools_of(&self, speaks: Speaks) -> impl Iterator<Item = (usize, &Arc<Pool>)> {
         let is_meant = move |p: usize| self.modes[p].is_empty() || self.modes[p].iter().any(|mode| speaks(*mode));
         self.plan.pools.iter().enumerate().filter(move |(p, _)| is_meant(*p))

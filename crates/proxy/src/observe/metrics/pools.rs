@@ -10,7 +10,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use std::fmt;
 
-/// Labels of why no endpoint was picked, in the order of the counters.
+/// Labels of the reasons why no endpoint was picked, in the order of the counters.
 const NO_PICK_LABELS: [&str; 4] = ["empty", "all_tried", "all_full", "unchecked"];
 
 impl Shown<'_> {
@@ -63,7 +63,7 @@ impl Shown<'_> {
         self.by_pool(encoder, ("evenkeel_no_pick", help), forwards, ("reason", &NO_PICK_LABELS), |p, i| &p.no_pick[i])
     }
 
-    /// Writes a counter for each matching pool and each value of a label; without a name there is no label.
+    /// Writes a counter for each matching pool and each value of a label; an empty name means no label.
     pub(super) fn by_pool(
         &self,
         encoder: &mut DescriptorEncoder<'_>,

@@ -47,7 +47,8 @@ impl Shown<'_> {
         self.reported(encoder, ("evenkeel_endpoint_reported_utilization_ratio", help), 1e-6, |r| &r.utilization_ppm)
     }
 
-    /// Latest report of each endpoint, to any worker. Only with per-endpoint metrics: a sum over endpoints is meaningless.
+    /// Writes a value of each endpoint's latest report to any worker. Only with per-endpoint metrics: a sum over
+    /// endpoints is meaningless.
     fn reported(
         &self,
         encoder: &mut DescriptorEncoder<'_>,

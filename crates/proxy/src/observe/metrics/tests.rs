@@ -1,4 +1,4 @@
-//! Is every number where Prometheus looks for it?
+//! Tests of the exposition: names, labels and values of the series.
 
 use super::*;
 use evenkeel_runtime::{Control, Generation};
@@ -109,7 +109,7 @@ fn endpoints_are_summed_where_they_are_not_told_apart() {
     assert!(!text.contains("endpoint="), "{text}");
 }
 
-/// The names of the series with this label.
+/// The names of the series with the label `whose`.
 fn families<'t>(text: &'t str, whose: &str) -> std::collections::BTreeSet<&'t str> {
     text.lines().filter(|line| line.contains(whose)).filter_map(|line| Some(line.split_once('{')?.0)).collect()
 }
@@ -136,7 +136,7 @@ fn listeners_and_pools_have_the_families_of_their_mode_and_no_other() {
         for_dns = { balance = 'round_robin', endpoints = ['127.0.0.1:6'] }
     ";
     let text = of_plan(plan, |_| {});
-    // What each has, and what each is without.
+    // For each label: parts of names that must occur, and parts that must not.
     for (whose, has, lacks) in [
         ("listener=\"http\"", &["_http_", "_connections"][..], &["_tcp_", "_udp_"][..]),
         ("listener=\"tcp\"", &["_tcp_", "_connections"], &["_http_", "_udp_", "_load_"]),

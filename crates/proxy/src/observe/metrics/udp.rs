@@ -14,7 +14,7 @@ use std::fmt;
 type Labelled = (&'static str, &'static str, &'static str, &'static [&'static str], fn(&UdpStats, usize) -> &Counter);
 
 impl Shown<'_> {
-    /// Each listener for datagrams: its index and name.
+    /// UDP listeners, each with its index and name.
     fn of_datagrams(&self) -> impl Iterator<Item = (usize, &str)> {
         self.speaking(is_udp).map(|(i, l)| (i, &*l.name))
     }
