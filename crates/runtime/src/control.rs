@@ -133,13 +133,13 @@ impl Control {
         self.base.elapsed()
     }
 
-    /// Outcomes of requests require a decision on an endpoint of this pool.
+    /// Wakes the thread: outcomes of requests require a decision on an endpoint of this pool.
     #[cold]
     pub fn poke(&self, pool: &Arc<str>) {
         self.send(Event::Tripped(pool.clone()));
     }
 
-    /// A plan was applied: any pool, endpoint or check may have changed.
+    /// Wakes the thread: a plan was applied, so any pool, endpoint or check may have changed.
     pub fn changed(&self) {
         self.send(Event::Changed);
     }

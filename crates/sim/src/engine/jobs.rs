@@ -50,7 +50,7 @@ pub(super) struct Job {
     pub attempt: u16,
     pub answer: Answer,
     pub rest: Option<Box<Rest>>,
-    /// True after a timeout: nobody waits for its answer.
+    /// True after a timeout: its caller no longer waits for the answer.
     pub orphan: bool,
     pub measured: bool,
 }
