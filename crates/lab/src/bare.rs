@@ -1,6 +1,6 @@
-//! Lower bound of the cost of relaying a session: a relay not meant for real use, without timeouts, limits, checks or
-//! counts, which uses one endpoint after the other. It makes the calls that a session needs and spends next to nothing between
-//! them: so its cost is that of the kernel, and no proxy here can cost much less.
+//! Lower bound of the cost of relaying a session: a relay for comparison only, without timeouts, limits, checks or
+//! counts, which alternates between two endpoints. It makes only the system calls that a session needs, so its cost is
+//! that of the kernel, and no proxy here can cost much less.
 
 use crate::error::{Error, Result, While};
 use clap::{Arg, ArgMatches, Command, value_parser};
@@ -13,22 +13,22 @@ use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-/// The name of the hidden subcommand.
+/// Name of the hidden subcommand.
 pub const NAME: &str = "bare-relay";
 
-/// Bytes read at once. A read that brings so many is followed by splicing.
+/// Buffer size of a read. After a read that fills it, the relay switches to splicing.
 const READ: usize = 32 * 1024;
 
 /// Capacity of a pipe, in bytes.
 const PIPE: usize = 1024 * 1024;
 
-/// Fewer bytes at once are copied again.
+/// A splice of fewer bytes switches back to copying.
 const SPLICE_MIN: usize = 16 * 1024;
 
-/// The key of the listener's events. Events of a session have twice its place, plus the side, as their key.
+/// Key of the listener's events. The key of a session's events is twice its index plus the side.
 const LISTENER: u64 = u64::MAX;
 
-/// Adds the argument: a file with three ports of loopback, where it listens and where the endpoints do.
+/// Adds the argument: a file with three loopback ports, its own and those of two endpoints.
 pub fn arguments(command: Command) -> Command {
     command.arg(Arg::new("ports").required(true).value_parser(value_parser!(PathBuf)))
 }
@@ -53,7 +53,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
 fn listen_at(address: SocketAddr) -> Asked<OwnedFd> {
     let listener = socket()?;
     rustix::net::sockopt::set_socket_reuseaddr(&listener, true)?;
-    // Accepted sockets inherit it.
+    // Accepted sockets inherit the option.
     set_tcp_nodelay(&listener, true)?;
     rustix::net::bind(&listener, &address)?;
     rustix::net::listen(&listener, 4096)?;
@@ -98,26 +98,26 @@ fn relay(listener: &OwnedFd, endpoints: [SocketAddr; 2]) -> Asked<()> {
     }
 }
 
-/// The kernel's answer to a call.
+/// Result of a system call, with the bare `errno`.
 type Asked<T> = std::result::Result<T, Errno>;
 
 type Pipe = (OwnedFd, OwnedFd);
 
-/// A client and its endpoint, which are sides 0 and 1.
+/// Relayed session: side 0 is the client, side 1 the endpoint.
 struct Session {
     sockets: [OwnedFd; 2],
-    /// From each side to the other.
+    /// Direction from each side to the other.
     ways: [Way; 2],
 }
 
 #[derive(Default)]
 struct Way {
-    /// Bytes that were read and not yet written.
+    /// Bytes read but not yet written.
     bytes: Vec<u8>,
-    /// Bytes likewise, in a pipe, without passing through this process.
+    /// Pipe with spliced bytes that are not yet written, and their number.
     pages: Option<(Pipe, usize)>,
     is_bulk: bool,
-    /// True once the kernel reported that no more than the pending bytes will come.
+    /// True once the kernel has reported that the side sends no further bytes.
     is_closing: bool,
     is_over: bool,
 }
@@ -130,7 +130,7 @@ impl Session {
         };
         let endpoint = socket()?;
         if early > 0 {
-            // The acknowledgement that ends the handshake goes with the bytes.
+            // The ACK that completes the handshake is sent along with the bytes.
             rustix::net::sockopt::set_tcp_quickack(&endpoint, false)?;
         } else {
             set_tcp_nodelay(&endpoint, true)?;
@@ -148,7 +148,7 @@ impl Session {
         Ok(Session { sockets: [client, endpoint], ways })
     }
 
-    /// Does what can be done now that `side` has changed. Returns whether the session goes on.
+    /// Handles an event of `side`. Returns true if the session continues.
     fn go_on(&mut self, side: usize, flags: EventFlags, buffer: &mut [u8], pipes: &mut Vec<Pipe>) -> Asked<bool> {
         let ended = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
         if flags.contains(EventFlags::OUT) && self.ways[1 - side].is_held() {
@@ -161,7 +161,7 @@ impl Session {
         Ok(!self.ways.iter().all(|way| way.is_over))
     }
 
-    /// Moves what `side` has sent.
+    /// Relays what `side` has sent.
     fn pump(&mut self, side: usize, buffer: &mut [u8], pipes: &mut Vec<Pipe>) -> Asked<()> {
         let (from, to) = (&self.sockets[side], &self.sockets[1 - side]);
         let is_last = self.ways[1 - side].is_over;
@@ -189,7 +189,7 @@ impl Session {
                     read => read?.0,
                 };
                 way.is_bulk = n == READ;
-                // The end goes with the last bytes, in one packet.
+                // The FIN is sent with the last bytes, in one packet.
                 let ends = n > 0 && !way.is_bulk && way.is_closing;
                 let flags = if ends { SendFlags::NOSIGNAL | SendFlags::MORE } else { SendFlags::NOSIGNAL };
                 let sent = if n > 0 { send(to, &buffer[..n], flags)? } else { 0 };
@@ -215,7 +215,7 @@ impl Way {
         !self.bytes.is_empty() || self.pages.is_some()
     }
 
-    /// Writes what was read. Returns whether all of it was written.
+    /// Writes pending bytes. Returns true if all were written.
     fn drain(&mut self, to: &OwnedFd, pipes: &mut Vec<Pipe>) -> Asked<bool> {
         if !self.bytes.is_empty() {
             let n = send(to, &self.bytes, SendFlags::NOSIGNAL)?;
@@ -250,7 +250,7 @@ fn pipe() -> Asked<Pipe> {
     Ok(pipe)
 }
 
-/// Sends bytes. Returns how many were taken, which may be none.
+/// Sends bytes and returns how many were accepted, possibly 0.
 fn send(to: &OwnedFd, bytes: &[u8], flags: SendFlags) -> Asked<usize> {
     match rustix::net::send(to, bytes, flags) {
         Err(Errno::AGAIN) => Ok(0),
@@ -272,7 +272,7 @@ mod tests {
         let relay_address: SocketAddr =
             rustix::net::getsockname(&listener).expect("it listens").try_into().expect("an address");
         std::thread::spawn(move || relay(&listener, [endpoint_address; 2]));
-        // More than all buffers on the way hold, so that each side waits for the other; and hardly anything.
+        // More than all buffers on the way hold, so that each side waits for the other; then only a few bytes.
         for len in [24 << 20, 5] {
             let mut client = TcpStream::connect(relay_address).expect("it is let in");
             let said: Vec<u8> = (0_u32..).flat_map(|n| n.wrapping_mul(0x9e37_79b9).to_le_bytes()).take(len).collect();

@@ -1,5 +1,5 @@
-//! Certificates that the proxies serve: one per kind of key, made by openssl at the start, in the forms that the
-//! proxies read: certificate and key apart, and both in one file.
+//! Certificates that the proxies serve: one per kind of key, created by openssl at the start, as separate files and as
+//! one file, as different proxies need.
 
 use crate::child;
 use crate::error::{Error, Result, While};
@@ -7,7 +7,7 @@ use crate::scratch::Scratch;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A key and its certificate.
+/// Kind of key of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Certificate {
     /// ECDSA with P-256.
@@ -16,7 +16,7 @@ pub enum Certificate {
     Rsa2048,
 }
 
-/// All of them, until dropped.
+/// Certificates of all kinds; their files are removed when dropped.
 pub struct Certificates {
     p256: Files,
     rsa2048: Files,
@@ -34,10 +34,9 @@ pub struct Files {
 }
 
 impl Certificates {
-    /// Makes them.
+    /// Creates a certificate of each kind.
     ///
-    /// # Errors
-    /// If openssl is missing or refuses.
+    /// # Errors If openssl is missing or fails.
     pub fn make() -> Result<Certificates> {
         let folder = Scratch::new()?;
         let p256 = make(&folder, "p256", &["ec", "-pkeyopt", "ec_paramgen_curve:P-256"])?;

@@ -1,6 +1,6 @@
-//! Child processes of an experiment. The lab ends them whatever happens: a guard ends each on drop (so also on a
-//! panic and on Ctrl-C, which only sets a flag that every wait checks), and if the lab itself is killed, the kernel
-//! signals each child (`setpriv --pdeathsig`).
+//! Child processes of an experiment. The lab ends them in every case: a guard ends each on drop, also on a panic and on
+//! Ctrl-C, which only sets a flag that every wait checks; and if the lab itself is killed, the kernel signals each
+//! child (`setpriv --pdeathsig`).
 
 use crate::error::{Error, Result, While};
 use rustix::process::{Pid, Signal, kill_process};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 static INTERRUPTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// From now on, Ctrl-C and SIGTERM end the experiment at its next wait.
+/// Installs handlers, so that Ctrl-C and SIGTERM end the experiment at its next wait.
 ///
 /// # Errors
 /// If the system refuses the handlers.
@@ -29,7 +29,7 @@ pub fn watch_for_signals() -> Result<()> {
     Ok(())
 }
 
-/// Fails if the experiment is to end.
+/// Fails if the experiment was interrupted.
 ///
 /// # Errors
 /// `Interrupted`.
@@ -39,7 +39,7 @@ pub fn go_on() -> Result<()> {
     if interrupted { Err(Error::Interrupted) } else { Ok(()) }
 }
 
-/// Sleeps a little between two looks at something that has no event to wait for.
+/// Sleeps between two checks of a condition that has no event to wait for.
 ///
 /// # Errors
 /// `Interrupted`.
@@ -49,7 +49,7 @@ pub fn pause(time: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Finds a program where the tests find it.
+/// Finds a program in the same places as the tests.
 ///
 /// # Errors
 /// `Missing`.
@@ -58,15 +58,14 @@ pub fn find(program: &str) -> Result<String> {
     found.map(|path| path.display().to_string()).ok_or_else(|| Error::Missing(program.into()))
 }
 
-/// This program.
+/// Path of this program.
 ///
-/// # Errors
-/// If the system cannot say where it is.
+/// # Errors If the system does not know its path.
 pub fn this() -> Result<String> {
     env::current_exe().map(|lab| lab.display().to_string()).or_say(|| "cannot find this program".into())
 }
 
-/// The evenkeel to run: the one `given`, or the one beside this program.
+/// Path of the evenkeel to run: the `given` one, or the one beside this program.
 ///
 /// # Errors
 /// If it is not there.
@@ -83,10 +82,10 @@ pub fn find_evenkeel(given: Option<&Path>) -> Result<String> {
     )))
 }
 
-/// Time for a process to be ready.
+/// Maximum time for a process to get ready.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The words before a command that runs on a core.
+/// Command prefix that pins a process to a core.
 ///
 /// # Errors
 /// `Missing`.
@@ -94,7 +93,7 @@ pub fn on_core(core: usize) -> Result<Vec<String>> {
     on_cores(&[core])
 }
 
-/// The words before a command that runs on these cores.
+/// Command prefix that pins a process to these cores.
 ///
 /// # Errors
 /// `Missing`.
@@ -103,7 +102,7 @@ pub fn on_cores(cores: &[usize]) -> Result<Vec<String>> {
     Ok(vec![find("taskset")?, "-c".into(), cores.join(",")])
 }
 
-/// A process that runs until it is dropped.
+/// Process that is ended when this is dropped.
 pub struct Child {
     name: String,
     said: PathBuf,
@@ -111,9 +110,9 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts `command`, on `core` if given, with both of its outputs into the file `said`.
+    /// Starts `command`, on `core` if given, with stdout and stderr redirected to the file `said`.
     ///
-    /// Call it only from the main thread: a child gets its parent's death signal when the thread that started it ends.
+    /// Call it only from the main thread: a child gets the parent-death signal when the thread that started it ends.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -131,8 +130,7 @@ impl Child {
 
     /// Starts `command` as [`Child::spawn`] does, and waits until it is `ready`.
     ///
-    /// # Errors
-    /// If it cannot be started, or is not ready within ten seconds: with its last words.
+    /// # Errors If it cannot be started, or is not ready within [`PATIENCE`]; with the end of its output.
     pub fn start(
         name: &str,
         command: &[String],
@@ -145,10 +143,9 @@ impl Child {
         Ok(child)
     }
 
-    /// Waits until it is `ready`, which is asked with its process id and says why not.
+    /// Waits until `ready`, called with its process id, succeeds.
     ///
-    /// # Errors
-    /// With its last words if it ends, or is not ready in time.
+    /// # Errors If it ends or is not ready in time; with the end of its output.
     pub fn await_ready(&self, patience: Duration, ready: impl Fn(u32) -> Result<()>) -> Result<()> {
         let deadline = Instant::now() + patience;
         loop {
@@ -165,7 +162,7 @@ impl Child {
         }
     }
 
-    /// The end of what it said, for an error message.
+    /// End of its output, for an error message.
     pub fn last_words(&self) -> String {
         last_words(&self.said)
     }
@@ -181,8 +178,7 @@ impl Child {
 
     /// Waits until it has ended by itself.
     ///
-    /// # Errors
-    /// If it does not in this time, or the experiment is interrupted.
+    /// # Errors If it does not end in time, or the experiment is interrupted.
     pub fn ends(&self, within: Duration) -> Result<()> {
         let deadline = Instant::now() + within;
         while !self.has_ended() {
@@ -206,7 +202,7 @@ impl Child {
         Err(Error::Wrong(format!("{} did not end when interrupted", self.name)))
     }
 
-    /// Ends it as a crash would: at once, without a goodbye to its peers.
+    /// Kills it like a crash, without closing its connections gracefully.
     ///
     /// # Errors
     /// If it does not end within two seconds.
@@ -221,7 +217,7 @@ impl Child {
     /// Sends a signal to the process.
     pub fn signal(&self, signal: Signal) {
         if let Some(pid) = i32::try_from(self.pid()).ok().and_then(Pid::from_raw) {
-            // It may have ended meanwhile; until it is waited for, no other process can have its id.
+            // It may have ended meanwhile; until it is waited for, its id is not reused.
             let _ = kill_process(pid, signal);
         }
     }
@@ -240,7 +236,8 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // The second SIGTERM is for processes that drain on the first; SIGKILL would leave a master's workers behind.
+        // The second SIGTERM is for processes that drain on the first; SIGKILL would leave the workers of a master
+        // running.
         for (signal, patience) in [(Signal::TERM, 2), (Signal::TERM, 2), (Signal::KILL, 2)] {
             if self.has_ended() {
                 return;
@@ -254,8 +251,7 @@ impl Drop for Child {
     }
 }
 
-/// From now on, processes whose parent ended become children of the lab, so that it can wait for a process that
-/// replaces another.
+/// Makes the lab the parent of orphaned descendants, so that it can wait for a process that replaces another.
 ///
 /// # Errors
 /// If the system refuses it.
@@ -264,8 +260,7 @@ pub fn adopt_orphans() -> Result<()> {
     rustix::process::set_child_subreaper(Some(us)).or_say(|| "cannot adopt processes".into())
 }
 
-/// A process that a process of the lab started to replace itself. Ended on drop, whichever process is its parent by
-/// then.
+/// Process that a child of the lab started to replace itself. Killed on drop, whatever its parent is by then.
 pub struct Adopted(u32);
 
 impl Adopted {
@@ -278,7 +273,7 @@ impl Adopted {
 impl Drop for Adopted {
     fn drop(&mut self) {
         if let Some(pid) = i32::try_from(self.0).ok().and_then(Pid::from_raw) {
-            // It may have ended already. Once its old parent has ended, the lab can wait for it, and it dies at once.
+            // It may have ended already. Once its old parent has ended, the lab is its parent and can wait for it.
             let _ = kill_process(pid, Signal::KILL);
             let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
         }
@@ -293,7 +288,7 @@ pub struct Output {
     pub text: String,
 }
 
-/// Runs a program to its end, at most for `limit`.
+/// Runs a program to its end, for at most `limit`.
 ///
 /// # Errors
 /// If it cannot be started, takes longer, or the experiment is interrupted.
@@ -303,7 +298,7 @@ pub fn output(command: &[String], limit: Duration) -> Result<Output> {
     let spawned = spawned.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = spawned.spawn().or_say(|| format!("cannot start {name}"))?;
     let (out, err) = (process.stdout.take(), process.stderr.take());
-    // A process that prints more than a pipe holds waits for a reader, so both outputs are read while it runs.
+    // A process blocks when a pipe is full, so read both outputs while it runs.
     let readers = [out.map(|o| reader(Box::new(o))), err.map(|e| reader(Box::new(e)))];
     let guard = Child { name: name.clone(), said: PathBuf::new(), process: RefCell::new(process) };
     let deadline = Instant::now() + limit;
@@ -326,7 +321,7 @@ fn reader(mut pipe: Box<dyn Read + Send>) -> std::thread::JoinHandle<String> {
     })
 }
 
-/// `command` behind the small programs of util-linux that tie its life to the lab's and its threads to a core. Each
+/// Prefixes `command` with the util-linux programs that tie its life to the lab's and its threads to a core. Each
 /// replaces itself by the next, so the process id stays.
 fn guarded(command: &[String], core: Option<usize>) -> Result<Command> {
     let mut whole = Command::new(find("setpriv")?);
@@ -338,7 +333,7 @@ fn guarded(command: &[String], core: Option<usize>) -> Result<Command> {
     Ok(whole)
 }
 
-/// The end of what a process said, for an error message.
+/// Last 12 lines of a process's output, for an error message.
 pub fn last_words(said: &Path) -> String {
     let text = fs::read_to_string(said).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();

@@ -1,10 +1,10 @@
-//! Errors of experiments, with their fixes.
+//! Errors of experiments; their messages say how to fix them.
 
 use crate::requirements;
 use std::fmt;
 use std::io;
 
-/// The outcome of everything in the lab that can fail.
+/// Result of everything in the lab that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Reason why an experiment ended without a figure.
@@ -16,16 +16,16 @@ pub enum Error {
     NeedsRoot(&'static str),
     /// The system refused an operation, described by the text.
     Os(String, io::Error),
-    /// A process, a file or an option is not as it must be.
+    /// A process, file or option is wrong, described by the text.
     Wrong(String),
-    /// There is a figure, but it would mislead: errors under load, or another thing measured than was meant.
+    /// There is a figure, but it would mislead: errors under load, or something else was measured than intended.
     Refused(String),
     /// Interrupted by Ctrl-C or SIGTERM.
     Interrupted,
 }
 
 impl Error {
-    /// True if this machine lacks a requirement: the experiment did not fail, it cannot run here.
+    /// True if this machine lacks a requirement, so that the experiment cannot run here.
     pub fn cannot_run(&self) -> bool {
         matches!(self, Error::Missing(_) | Error::NeedsRoot(_))
     }
@@ -53,9 +53,9 @@ impl std::error::Error for Error {
     }
 }
 
-/// Adds what was being done to an error of the system.
+/// Adds to a system error what was being done.
 pub trait While<T> {
-    /// `doing` is called on failure only.
+    /// Converts the error; `doing` is called on failure only.
     fn or_say(self, doing: impl FnOnce() -> String) -> Result<T>;
 }
 

@@ -1,4 +1,4 @@
-//! Experiments as the command line sees them.
+//! Interface between experiments and the command line.
 
 use crate::error::Result;
 use clap::{ArgMatches, Command};

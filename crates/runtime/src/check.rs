@@ -1,6 +1,6 @@
-//! Health checks of endpoints. Each check opens a connection of its own and asks as a client would, so that it
-//! sees what a request would see; or it sends a datagram and reads the answer. A check ends its session as the
-//! protocol has it: many servers count a client that only closes as one that failed, and some lock it out.
+//! Health checks of endpoints. Each check opens a connection of its own, as a client does, so that it meets the same
+//! conditions as a request; or it sends a datagram and reads the answer. A check ends its session as the protocol
+//! requires: many servers count a client that just closes as failed, and some lock it out.
 
 mod dialogue;
 mod failure;
@@ -30,20 +30,19 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio_rustls::TlsConnector;
 
-/// Time that a server has to close its side after a check.
+/// Maximum time that a server gets to close its side after a check.
 const PARTING_MAX: Duration = Duration::from_secs(1);
 
-/// The head of a response may be as large as that of a relayed one.
+/// Limits of a response head: those of relayed responses.
 const LIMITS: Limits = Limits { head: evenkeel_net::buffer::CAPACITY, fields: FIELDS_MAX };
 
 /// Checks an endpoint once, within the check's timeout.
 ///
-/// # Errors
-/// The check did not pass.
+/// # Errors The reason why the check did not pass.
 #[expect(clippy::disallowed_methods, reason = "no worker runs checks, so there is no wheel")]
 pub async fn run(checkup: &Checkup) -> Result<(), Failure> {
     let Checkup { check, addr, announce, tls } = checkup;
-    // A listener for checks at a port of its own may not expect the header or the TLS that the traffic port expects.
+    // A separate port for checks may expect neither the PROXY header nor the TLS of the traffic port.
     let is_apart = check.port.is_some_and(|port| port != addr.port());
     let announce = announce.filter(|_| !is_apart);
     let tls = tls.as_ref().filter(|_| !is_apart);
@@ -94,12 +93,12 @@ async fn over(stream: &mut Box<dyn Carries>, check: &Check, addr: SocketAddr, is
         Check::Postgres { user, database } => postgres::ask(stream, user.as_deref(), database).await,
         Check::Redis => lines::redis(stream).await,
         Check::Smtp => lines::smtp(stream).await,
-        Check::Udp { .. } => Ok(()), // asked by a datagram
+        Check::Udp { .. } => Ok(()), // handled by `ask`
     }
 }
 
-/// Ends a connection in good order: sends the end of TLS (`close_notify`) and reads what still comes, as a close with unread data
-/// is a reset for the server. The verdict does not wait for it.
+/// Closes a connection gracefully: sends the end of TLS (`close_notify`) and reads the rest, as closing with unread
+/// data would reset the connection. The result of the check does not wait for it.
 #[expect(clippy::disallowed_methods, reason = "no worker runs checks, so there is no wheel")]
 async fn part(mut stream: Box<dyn Carries>) {
     let parting = async {
@@ -129,11 +128,11 @@ async fn http(stream: &mut Box<dyn Carries>, check: &Check, addr: SocketAddr) ->
     }
 }
 
-/// The configuration of TLS for a check: it offers the protocol that the check speaks, which need not be that of requests.
+/// TLS configuration of a check: offers the protocol of the check by ALPN, which may differ from that of requests.
 fn offering(check: &Check, towards: &Towards) -> Arc<ClientConfig> {
     let protocol: &[u8] = if matches!(check, Check::Grpc { .. }) { b"h2" } else { b"http/1.1" };
     let mut config = towards.config();
-    // One that offers none leaves HTTP/1.1 to be understood.
+    // Without ALPN, HTTP/1.1 is implied.
     let offers_none = config.alpn_protocols.is_empty() && protocol != b"h2";
     let is_named = matches!(check, Check::Http { .. } | Check::Grpc { .. });
     if !offers_none && is_named && config.alpn_protocols != [protocol] {
@@ -142,7 +141,7 @@ fn offering(check: &Check, towards: &Towards) -> Arc<ClientConfig> {
     config
 }
 
-/// Sends a datagram, and looks at the first answer. If nothing listens there, this fails at once.
+/// Sends a datagram and judges the first answer. Fails at once if the port is unreachable.
 async fn ask(addr: SocketAddr, send: &[u8], expect: Option<&[u8]>) -> Result<(), Failure> {
     let any: IpAddr = if addr.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0)).await.map_err(Failure::Connect)?;
@@ -160,7 +159,7 @@ fn is_expected(expect: &[RangeInclusive<u16>], status: u16) -> bool {
     expect.iter().any(|range| range.contains(&status))
 }
 
-/// The answer of an endpoint.
+/// Response of an endpoint to an HTTP check.
 struct Answer<'s> {
     stream: &'s mut Box<dyn Carries>,
     /// Bytes that were read and not yet consumed.
@@ -186,7 +185,7 @@ impl Answer<'_> {
         }
     }
 
-    /// Takes a head, if it is complete. Returns whether it is interim, its status, and its framing.
+    /// Consumes a head if it is complete. Returns true for an interim one, its status, and its framing.
     fn next_head(&mut self, asked: RequestContext) -> Result<Option<(bool, u16, Body)>, Failure> {
         let mut room = Room::new();
         let read = Response::read(&self.bytes, &mut room, asked, &LIMITS).map_err(Failure::Malformed)?;
@@ -197,7 +196,7 @@ impl Answer<'_> {
         Ok(Some(head))
     }
 
-    /// Returns true if the body has `text` in its first [`BODY_MAX`] bytes.
+    /// Returns true if `text` is within the first [`BODY_MAX`] bytes of the body.
     async fn body_has(&mut self, mut framing: Body, text: &[u8]) -> Result<bool, Failure> {
         let mut body = Vec::new();
         loop {

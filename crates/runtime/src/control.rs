@@ -1,5 +1,5 @@
-//! The control thread: health checks, ejections and their ends, ramps, limits. One thread does all this
-//! for the pools. It gives workers new sets, and workers wake it when a request has decided something.
+//! Control thread: health checks, ejections, slow start and concurrency limits of all pools. It publishes new endpoint
+//! sets to workers, and workers wake it when the outcome of a request requires a decision.
 #![expect(clippy::disallowed_types, reason = "workers get new sets, and never take the lock")]
 
 use crate::check;
@@ -24,7 +24,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, sleep_until};
 
-/// A handle that sends events to the control thread.
+/// Handle of the control thread: access to the pools, and events to it.
 #[derive(Clone, Debug)]
 pub struct Control {
     pools: Arc<Mutex<Pools>>,
@@ -36,11 +36,11 @@ pub struct Control {
 
 #[derive(Debug)]
 enum Event {
-    /// Requests have decided something about an endpoint of this pool.
+    /// Outcomes of requests require a decision on an endpoint of this pool.
     Tripped(Arc<str>),
-    /// Pools, endpoints or checks have changed.
+    /// A plan was applied: any pool, endpoint or check may have changed.
     Changed,
-    /// Pools that have other endpoints.
+    /// The endpoints of these pools have changed.
     Members(Vec<Arc<str>>),
     /// A check of an endpoint of this pool has ended.
     Checked(Arc<str>, EndpointId, Checked),
@@ -48,7 +48,7 @@ enum Event {
     Stop,
 }
 
-/// The control thread. Stops when dropped.
+/// Running control thread, which stops when this is dropped.
 #[derive(Debug)]
 pub struct Thread {
     control: Control,
@@ -56,10 +56,9 @@ pub struct Thread {
 }
 
 impl Control {
-    /// Starts the thread, with no pools yet. Time counts from `base`; `orders`: what operators want of endpoints.
+    /// Starts the thread, without pools. Time counts from `base`; `orders` are those of operators for endpoints.
     ///
-    /// # Errors
-    /// The thread or its event loop cannot be made.
+    /// # Errors The thread or its event loop cannot be created.
     pub fn start(base: Base, orders: Orders) -> io::Result<Thread> {
         let (inbox, receiver) = unbounded_channel();
         let control = Control::new(inbox, base, orders);
@@ -70,7 +69,7 @@ impl Control {
         Ok(Thread { control, thread: Some(thread) })
     }
 
-    /// The pools of a plan without a control thread: their state before anything has happened.
+    /// Creates the pools of a plan in their initial state, without a control thread.
     pub fn unattended(plan: &Plan, workers: usize) -> Control {
         let control = Control::new(unbounded_channel().0, Base::now(), Orders::default());
         for pool in &plan.pools {
@@ -97,14 +96,14 @@ impl Control {
         &self.events
     }
 
-    /// The pools by name. Hold the lock only briefly: the control thread needs it for all pools.
+    /// Locks the pools, by name. Hold the lock only briefly: the control thread needs it for all pools.
     pub fn pools(&self) -> MutexGuard<'_, Pools> {
-        // A change that a panic interrupted leaves at worst an old set.
+        // A change that a panic interrupted leaves an outdated set at worst.
         self.pools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The present state of the pools of a generation, in its order. While the plan changes, a pool may not exist yet: no
-    /// endpoint of it has a state then.
+    /// Current state of the pools of a generation, in the order of its plan. While the plan changes, a pool may not
+    /// exist yet; its endpoints then have no state.
     pub fn snapshot(&self, of: &Generation) -> Vec<PoolSnapshot> {
         let pools = self.pools();
         let one = |(plan, endpoints): (&Arc<plan::Pool>, Endpoints)| match pools.get(&plan.name) {
@@ -114,7 +113,7 @@ impl Control {
         of.pools().map(one).collect()
     }
 
-    /// A pool as operators see it, with these endpoints and without what planes count.
+    /// Pool as shown to operators, with these endpoints and without the counts of planes.
     pub fn shown(&self, plan: &plan::Pool, endpoints: &[plan::Endpoint]) -> evenkeel_view::Pool {
         self.pools().get(&plan.name).map_or_else(|| named(plan), |pool| pool.shown(plan, endpoints))
     }
@@ -124,34 +123,34 @@ impl Control {
         self.pools().values().any(|pool| pool.pool.states().any(|(_, state)| state == State::Unchecked))
     }
 
-    /// The instant that the clocks of all workers count from.
+    /// Instant from which all workers count time.
     pub fn base(&self) -> Base {
         self.base
     }
 
-    /// The time, as workers count it.
+    /// Current time since [`base`](Self::base), as workers count it.
     pub fn now(&self) -> Instant {
         self.base.elapsed()
     }
 
-    /// Requests have decided something about an endpoint of this pool.
+    /// Wakes the thread: outcomes of requests require a decision on an endpoint of this pool.
     #[cold]
     pub fn poke(&self, pool: &Arc<str>) {
         self.send(Event::Tripped(pool.clone()));
     }
 
-    /// Pools, endpoints or checks have changed.
+    /// Wakes the thread: a plan was applied, so any pool, endpoint or check may have changed.
     pub fn changed(&self) {
         self.send(Event::Changed);
     }
 
-    /// Reports that these pools have other endpoints.
+    /// Wakes the thread: the endpoints of these pools have changed.
     pub fn changed_pools(&self, names: Vec<Arc<str>>) {
         self.send(Event::Members(names));
     }
 
     fn send(&self, event: Event) {
-        // After the end of the thread no event matters.
+        // Events after the end of the thread do not matter.
         let _ = self.inbox.send(event);
     }
 }
@@ -168,21 +167,21 @@ impl Drop for Thread {
     fn drop(&mut self) {
         self.control.send(Event::Stop);
         if let Some(thread) = self.thread.take() {
-            // The thread has reported its own panic.
+            // The panic hook has reported a panic already.
             let _ = thread.join();
         }
     }
 }
 
-/// The state of the control thread. What it does for one pool costs nothing for the others.
+/// State of the control thread. The cost of an event depends on its pool alone, not on the number of pools.
 struct Watching {
     control: Control,
-    /// Tasks by pool and endpoint.
+    /// Checking tasks, by pool and endpoint.
     checkers: HashMap<Arc<str>, HashMap<EndpointId, Checker>>,
     dues: Dues,
 }
 
-/// Next due time of each pool.
+/// Next due time of each pool, in order of time.
 #[derive(Default)]
 struct Dues {
     of: HashMap<Arc<str>, Instant>,
@@ -190,7 +189,7 @@ struct Dues {
 }
 
 impl Dues {
-    /// Something is due then in a pool, or nothing.
+    /// Sets the due time of a pool; `None` if nothing is due.
     fn set(&mut self, pool: &Arc<str>, due: Option<Instant>) {
         if self.of.get(pool).copied() == due {
             return;
@@ -209,13 +208,13 @@ impl Dues {
         self.in_order.first().map(|(due, _)| *due)
     }
 
-    /// The pools in which something is due now.
+    /// Pools in which something is due at `now`.
     fn by(&self, now: Instant) -> Vec<Arc<str>> {
         self.in_order.iter().take_while(|(due, _)| *due <= now).map(|(_, pool)| pool.clone()).collect()
     }
 }
 
-/// The task that checks one endpoint.
+/// Task that checks one endpoint, aborted when dropped.
 struct Checker {
     checkup: Checkup,
     task: AbortHandle,
@@ -260,7 +259,7 @@ impl Watching {
         }
     }
 
-    /// Changes a pool, and notes when something is due there next.
+    /// Changes a pool, and updates its due time.
     fn with(&mut self, name: &Arc<str>, work: impl FnOnce(&mut SharedPool, Instant)) {
         let now = self.control.now();
         let mut pools = self.control.pools();
@@ -272,7 +271,7 @@ impl Watching {
         self.dues.set(name, due);
     }
 
-    /// Follows a change of every pool.
+    /// Applies [`look_at`](Self::look_at) to every pool, including those that are gone.
     fn look_at_all(&mut self) {
         let mut names: HashSet<Arc<str>> = self.control.pools().keys().cloned().collect();
         names.extend(self.checkers.keys().cloned());
@@ -280,7 +279,7 @@ impl Watching {
         names.iter().for_each(|name| self.look_at(name));
     }
 
-    /// Starts new checks of a pool, and ends those that are no longer configured; others go on undisturbed.
+    /// Starts new checks of a pool and ends those that are no longer configured; others continue undisturbed.
     fn look_at(&mut self, name: &Arc<str>) {
         let (due, wanted): (_, HashMap<EndpointId, Checkup>) = match self.control.pools().get(name) {
             Some(pool) => (pool.due(), pool.checkups().collect()),
@@ -302,9 +301,9 @@ impl Watching {
     }
 }
 
-/// Checks one endpoint for ever. The first check is at once: requests may wait for it.
+/// Checks one endpoint forever. The first check is immediate, as requests may wait for it.
 async fn check_again_and_again(control: Control, pool: Arc<str>, id: EndpointId, checkup: Checkup) {
-    // Seeded by the endpoint and the process, so that balancers that start together drift apart.
+    // Seeded by endpoint and process, so that the checks of balancers that start together drift apart.
     let mut rng = Rng::new(id.0 ^ u64::from(std::process::id()));
     loop {
         let began = tokio::time::Instant::now();

@@ -1,5 +1,4 @@
-//! The latest changes of endpoints, pools and configuration, and what operators did, for those who
-//! follow them.
+//! Latest events of this process: changes of endpoints, pools and configuration, and actions of operators.
 #![expect(clippy::disallowed_types, reason = "workers tell nothing here")]
 
 use evenkeel_view::Event;
@@ -10,14 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 use tokio::sync::watch;
 
-/// Events that are kept; older ones are forgotten.
+/// Maximum number of events that are kept; older ones are dropped.
 pub const KEPT_MAX: usize = 2000;
 
-/// The latest events of this process, shared by all that hold it.
+/// Latest events of this process, shared by all clones.
 #[derive(Clone, Debug)]
 pub struct Events {
     kept: Arc<Mutex<VecDeque<Event>>>,
-    /// The number of the latest.
+    /// Number of the latest event.
     latest: watch::Sender<u64>,
 }
 
@@ -32,7 +31,7 @@ impl Events {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an event that happens now. `about`: the pool, and the endpoint of it.
+    /// Adds an event with the current time. `about`: pool and endpoint concerned; `by`: the operator.
     pub fn tell(&self, kind: Kind, about: (Option<&Arc<str>>, Option<&Arc<str>>), text: String, by: Option<&str>) {
         let mut kept = self.kept();
         let id = *self.latest.borrow() + 1;
@@ -45,7 +44,7 @@ impl Events {
         self.latest.send_replace(id);
     }
 
-    /// Puts the events of the process before in front of those of this one, whose numbers continue theirs.
+    /// Prepends the events of the previous process; the numbers of this one's events continue theirs.
     pub fn restore(&self, before: Vec<Event>) {
         let mut kept = self.kept();
         let last = before.iter().map(|event| event.id).max().unwrap_or(0);
@@ -55,12 +54,12 @@ impl Events {
         self.latest.send_modify(|latest| *latest += last);
     }
 
-    /// Returns the events after the one of this number, the oldest first.
+    /// Returns the events after this number, oldest first.
     pub fn since(&self, id: u64) -> Vec<Event> {
         self.kept().iter().filter(|event| event.id > id).cloned().collect()
     }
 
-    /// Tells when there are more.
+    /// Subscribes to the number of the latest event.
     pub fn follow(&self) -> watch::Receiver<u64> {
         self.latest.subscribe()
     }

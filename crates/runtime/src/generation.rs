@@ -1,4 +1,4 @@
-//! A plan that runs, replaced as a whole by the next one, and what is new in that.
+//! Plan in use, replaced as a whole by the next one, and the differences between two plans.
 
 use crate::membership::{Endpoints, Found, Membership};
 use evenkeel_config::{Plan, plan};
@@ -6,27 +6,27 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-/// A plan that runs. The numbers of a plane are the plane's.
+/// Plan in use, with the current endpoints of its pools.
 #[derive(Debug)]
 pub struct Generation {
-    /// 0 at the start, and one more with each change.
+    /// Number of the plan: 0 at the start, incremented with each change.
     pub number: u64,
-    /// The plan, as it was wanted.
+    /// Plan as configured, with its own endpoints.
     pub plan: Arc<Plan>,
-    /// The endpoints that its pools have now.
+    /// Current endpoints of its pools.
     pub membership: Arc<Membership>,
     in_use: Arc<()>,
     older: Vec<Weak<()>>,
 }
 
 impl Generation {
-    /// The first one, with endpoints that were found.
+    /// Creates the first generation, with discovered endpoints.
     pub fn first(plan: Arc<Plan>, found: Found) -> Generation {
         let membership = Membership::new(&plan, found).into();
         Generation { number: 0, plan, membership, in_use: Arc::default(), older: Vec::new() }
     }
 
-    /// The one that follows, with endpoints that were found.
+    /// Creates the next generation, with discovered endpoints.
     pub fn next(&self, plan: Arc<Plan>, found: Found) -> Generation {
         let mut older = self.older.clone();
         older.push(Arc::downgrade(&self.in_use));
@@ -35,18 +35,18 @@ impl Generation {
         Generation { number: self.number + 1, plan, membership, in_use: Arc::default(), older }
     }
 
-    /// The pools, each with the endpoints that it has now.
+    /// Pools, each with its current endpoints.
     pub fn pools(&self) -> impl Iterator<Item = (&Arc<plan::Pool>, Endpoints)> {
         self.plan.pools.iter().enumerate().map(|(at, pool)| (pool, self.membership.endpoints(at)))
     }
 
-    /// A pool by its name, with the endpoints that it has now.
+    /// Pool by name, with its current endpoints.
     pub fn pool(&self, name: &str) -> Option<(&Arc<plan::Pool>, Endpoints)> {
         let at = self.membership.at(name)?;
         Some((&self.plan.pools[at], self.membership.endpoints(at)))
     }
 
-    /// The plan with the endpoints that its pools have now, for those who show both as one.
+    /// Copy of the plan with the current endpoints of its pools, for display.
     pub fn plan_as_found(&self) -> Plan {
         let mut plan = Plan::clone(&self.plan);
         for (at, pool) in plan.pools.iter_mut().enumerate() {
@@ -58,21 +58,21 @@ impl Generation {
         plan
     }
 
-    /// Held by the rules of this generation, and with them by every request that is served by them.
+    /// Marker of use, held by the rules of this generation and so by every request served under them.
     pub fn in_use(&self) -> Arc<()> {
         self.in_use.clone()
     }
 
-    /// Returns the number of earlier generations that have requests, or connections of listeners that left.
+    /// Returns the number of earlier generations that still have requests, or connections of removed listeners.
     pub fn draining(&self) -> u64 {
         self.older.iter().filter(|g| g.strong_count() > 0).count() as u64
     }
 }
 
-/// Difference between two plans: kind and name of each part.
+/// Differences between two plans: kind and name of each part that differs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// The generation that runs now.
+    /// Number of the new generation.
     pub generation: u64,
     /// Parts of the plan that are new.
     pub added: Vec<String>,
@@ -80,7 +80,7 @@ pub struct Summary {
     pub changed: Vec<String>,
     /// Parts of the plan that are gone.
     pub removed: Vec<String>,
-    /// Keys that say something new, which only a restart would do.
+    /// Keys whose new value takes effect only after a restart.
     pub at_restart: Vec<&'static str>,
 }
 
@@ -134,16 +134,17 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Restores the keys of the next plan that cannot change while the process runs; returns their names.
+/// Restores those keys of the next plan that cannot change while the process runs. Returns the names of those that
+/// differed.
 pub(crate) fn keep_until_restart(now: &Plan, next: &mut Plan) -> Vec<&'static str> {
     let mut kept = Vec::new();
     let mut keep = |key, differs: bool| kept.extend(differs.then_some(key));
-    // Counts are sharded by worker, and histograms keep the buckets that they have.
+    // Counters are sharded by worker, and histograms keep their buckets.
     keep("runtime.workers", next.runtime.workers != now.runtime.workers);
     keep("telemetry.metrics.buckets", next.telemetry.metrics.buckets != now.telemetry.metrics.buckets);
-    // The journal starts with its balancer: what that has learned before could not be recorded.
+    // A journal starts with its balancer: earlier state of the balancer could not be recorded.
     keep("telemetry.journal", next.telemetry.journal != now.telemetry.journal);
-    // These belong to the process around the planes, which sets them up once.
+    // These belong to the process around the planes, which reads them once at the start.
     keep("telemetry.metrics.path", next.telemetry.metrics.path != now.telemetry.metrics.path);
     keep("runtime.log", next.runtime.log != now.runtime.log);
     keep("admin", next.admin != now.admin);

@@ -1,4 +1,4 @@
-//! History of a pool and its endpoints: checks, changes of state and panic, for metrics and the log.
+//! History of a pool and its endpoints: checks, state changes and panic, for metrics and the log.
 
 use crate::events::Events;
 use evenkeel_balance::EndpointId;
@@ -25,14 +25,14 @@ pub struct EndpointHistory {
     pub addr: Address,
     /// Counts of each kind of event.
     pub counts: Counts,
-    /// The latest check, if there was one.
+    /// Latest check, if there was one.
     pub checked: Option<Check>,
-    /// Start of the present state, milliseconds since 1970.
+    /// Start of the current state, in milliseconds since 1970.
     pub since_ms: u64,
 }
 
 impl EndpointHistory {
-    /// Reason for which the latest check failed, if it did.
+    /// Reason why the latest check failed; `None` if it passed.
     pub fn failure(&self) -> Option<&str> {
         self.checked.as_ref()?.failure.as_deref()
     }
@@ -45,7 +45,7 @@ pub struct Counts {
     pub passed: u64,
     /// Number of checks that failed.
     pub failed: u64,
-    /// Duration of all checks together.
+    /// Total duration of all checks.
     pub checking: Duration,
     pub changes: u64,
     pub ejections: u64,
@@ -59,7 +59,7 @@ pub struct Checked {
 }
 
 impl History {
-    /// Switches to other endpoints of a pool. Those that stay keep their numbers.
+    /// Switches to other endpoints. Those that stay keep their counts.
     pub fn apply(&mut self, pool: &Arc<str>, endpoints: &[Endpoint]) {
         self.name = pool.clone();
         let mut before = std::mem::take(&mut self.endpoints);
@@ -89,12 +89,12 @@ impl History {
         self.endpoints.get(&id)
     }
 
-    /// Returns true if so few endpoints are healthy that health is ignored.
+    /// Returns true if so few endpoints are healthy that `panic.mode` applies.
     pub fn in_panic(&self) -> bool {
         self.in_panic
     }
 
-    /// Counts a check, and its duration.
+    /// Counts a check, and records it as the latest.
     pub fn on_check(&mut self, id: EndpointId, checked: &Checked) {
         let Some(endpoint) = self.endpoints.get_mut(&id) else { return };
         match &checked.result {
@@ -109,8 +109,8 @@ impl History {
         });
     }
 
-    /// Counts changes, logs and tells them. `states`: those of all endpoints, after the changes; `mode`: what the pool does in
-    /// a panic.
+    /// Counts state changes, logs them and adds them to the events. `states`: of all endpoints, after the changes;
+    /// `mode`: behaviour of the pool in a panic.
     pub fn record(
         &mut self,
         changes: &[Change],
@@ -154,10 +154,10 @@ impl History {
     }
 }
 
-/// Returns the line for the log when a pool begins to panic, or is over it.
+/// Returns the log line for the begin (`mode` is set) or end of a panic.
 fn panic_text(pool: &str, states: impl Iterator<Item = State>, mode: Option<PanicMode>) -> String {
     let (mut healthy, mut all) = (0, 0);
-    // Those that the configuration takes out of use are no reason to panic.
+    // Endpoints that are configured out of use do not count as unhealthy.
     for state in states.filter(|s| !matches!(s, State::Draining | State::Disabled | State::Unresolved)) {
         all += 1;
         healthy += usize::from(matches!(state, State::Up | State::Ramping));

@@ -1,5 +1,5 @@
-//! Output of a pool's journal: a batch and a writer thread, as for the access log. Where
-//! lines are lost because the disk is full or too slow, a line says so: without them, no later pick can be compared.
+//! Output of a pool's journal, through a batch and a writer thread as for the access log. If lines are lost because the
+//! disk is full or too slow, the journal records how many, as later picks cannot be reproduced without them.
 
 use evenkeel_balance::journal::Sink;
 use evenkeel_net::log_writer::{Batch, Writer};
@@ -8,12 +8,12 @@ use std::sync::Arc;
 /// Output of a balancer's journal.
 pub struct Journal {
     batch: Batch,
-    /// Lost lines that the journal has reported so far.
+    /// Lost lines that the journal has recorded so far.
     told: u64,
 }
 
 impl Journal {
-    /// A journal that `writer` writes.
+    /// Creates a journal that writes through `writer`.
     pub fn new(writer: &Writer) -> Journal {
         Journal { batch: writer.batch(Arc::default()), told: 0 }
     }

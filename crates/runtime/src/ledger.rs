@@ -1,5 +1,5 @@
-//! The ledger of requests per endpoint, over all planes, for history, dashboard and metrics. Planes count for themselves, each on
-//! its own threads; the ledger adds up when it is read, so that a request costs nothing for it.
+//! Ledger of requests per endpoint over all planes, for history, dashboard and metrics. Each plane counts on its own
+//! threads; the ledger adds up when read, so it costs requests nothing.
 #![expect(clippy::disallowed_types, reason = "workers never take the lock of a tally")]
 
 use crate::generation::Generation;
@@ -13,15 +13,16 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
-/// Counts of a plane, read whenever the ledger is.
+/// Counts of a plane, read by the [`Ledger`].
 pub trait PlaneCounts: Send + Sync {
-    /// The requests of a pool, in the order of these endpoints; `None` if none of its clients can get there.
+    /// Requests of a pool, in the order of these endpoints; `None` if no client of this plane can reach the pool.
     fn pool(&self, name: &str, endpoints: &Endpoints) -> Option<Arc<dyn PoolCounts>>;
 
-    /// Requests of its clients, of all listeners.
+    /// Requests of clients, over all listeners of the plane.
     fn listeners(&self) -> Counts;
 
-    /// Requests of each route that had some, by the names of listener and route; of a DNS listener, queries by the name of its zone.
+    /// Requests by names of listener and route, for routes that had any; for DNS listeners, queries by name of the
+    /// zone.
     fn routes(&self) -> HashMap<(Arc<str>, Arc<str>), RouteCounts> {
         HashMap::new()
     }
@@ -29,10 +30,11 @@ pub trait PlaneCounts: Send + Sync {
 
 /// Counts of one plane for the endpoints of a pool.
 pub trait PoolCounts: Send + Sync {
-    /// Requests at an endpoint, and those under way. Threads go on counting, so the latter may go below zero: they wrap.
+    /// Requests of an endpoint: totals, and those in flight. The latter wraps around zero, as threads count while it is
+    /// read.
     fn endpoint(&self, endpoint: usize) -> (Counts, u64);
 
-    /// Adds the times to the first byte of an endpoint's responses.
+    /// Adds the times to first byte of an endpoint's responses.
     fn add_latencies(&self, endpoint: usize, to: &mut Latencies);
 }
 
@@ -41,16 +43,16 @@ pub trait EndpointCounts: fmt::Debug + Default + Send + Sync + 'static {
     /// Returns the counts of requests so far.
     fn counts(&self) -> Counts;
 
-    /// Requests under way; wraps, as another worker may see the end of one.
+    /// Requests in flight; wraps around zero, as a request may end on another worker than it started on.
     fn in_flight(&self) -> u64 {
         0
     }
 
-    /// Adds the times to the first byte of responses.
+    /// Adds the times to first byte of responses.
     fn add_latencies(&self, _: &mut Latencies) {}
 }
 
-/// The endpoints of a pool, and what each worker of a plane counts of them.
+/// Endpoints of a pool, with the counts of each worker of a plane.
 #[derive(Debug)]
 pub struct Members<S> {
     pub endpoints: Endpoints,
@@ -64,7 +66,7 @@ impl<S: Default> Members<S> {
         Members { workers: (0..workers).map(|_| new()).collect(), endpoints }
     }
 
-    /// Returns the members that follow: endpoints that stay keep their counts.
+    /// Returns the members for other endpoints; those that stay keep their counts.
     pub fn next(&self, endpoints: Endpoints) -> Members<S> {
         let before: HashMap<&str, usize> = self.endpoints.iter().enumerate().map(|(e, it)| (&*it.name, e)).collect();
         let of = |worker: &Vec<Arc<S>>| {
@@ -95,17 +97,17 @@ impl<S: EndpointCounts> PoolCounts for Members<S> {
     }
 }
 
-/// Counts of a plane's workers for a pool, whose endpoints change while its plan stays.
+/// Counts of a plane's workers for a pool, whose endpoints may change under one plan.
 #[derive(Debug)]
 pub struct Tally<S>(Mutex<Arc<Members<S>>>);
 
 impl<S: Default> Tally<S> {
-    /// The first one of a pool, of so many workers.
+    /// Creates the counts of a new pool for this number of workers.
     pub fn first(endpoints: Endpoints, workers: usize) -> Tally<S> {
         Tally(Mutex::new(Arc::new(Members::first(endpoints, workers))))
     }
 
-    /// The one of the next plan: endpoints that stay go on counting.
+    /// Creates the counts for the next plan; endpoints that stay keep theirs.
     pub fn next(&self, endpoints: Endpoints) -> Tally<S> {
         Tally(Mutex::new(Arc::new(self.members().next(endpoints))))
     }
@@ -115,26 +117,26 @@ impl<S: Default> Tally<S> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The counts in the order of these endpoints, which are those of now but for the moment in which they change.
+    /// Counts in the order of these endpoints, which equal the current ones except while a change is applied.
     pub fn over(&self, endpoints: &Endpoints) -> Arc<Members<S>> {
         let members = self.members();
         if Arc::ptr_eq(&members.endpoints, endpoints) { members } else { Arc::new(members.next(endpoints.clone())) }
     }
 
-    /// Exchanges the endpoints for those that every worker knows now.
+    /// Switches to the endpoints that every worker knows now.
     pub fn change(&self, members: Arc<Members<S>>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = members;
     }
 }
 
-/// The requests of all planes.
+/// Requests over all planes.
 #[derive(Clone)]
 pub struct Ledger {
     running: watch::Receiver<Arc<Generation>>,
     planes: Arc<[Box<dyn PlaneCounts>]>,
 }
 
-/// The requests of one pool, of all planes.
+/// Requests of one pool over all planes.
 pub struct PoolLedger {
     name: Arc<str>,
     endpoints: Endpoints,
@@ -142,7 +144,7 @@ pub struct PoolLedger {
 }
 
 impl Ledger {
-    /// A ledger over planes, with the pools of whatever runs when it is read.
+    /// Creates a ledger over planes, for the pools of the generation that runs when it is read.
     pub fn new(
         running: watch::Receiver<Arc<Generation>>,
         planes: impl Iterator<Item = Box<dyn PlaneCounts>>,
@@ -150,7 +152,7 @@ impl Ledger {
         Ledger { running, planes: planes.collect() }
     }
 
-    /// The requests of a pool that has these endpoints.
+    /// Requests of a pool with these endpoints.
     pub fn pool(&self, name: &Arc<str>, endpoints: Endpoints) -> PoolLedger {
         let planes = self.planes.iter().filter_map(|plane| plane.pool(name, &endpoints)).collect();
         PoolLedger { name: name.clone(), endpoints, planes }
@@ -171,7 +173,7 @@ impl Counted for Ledger {
     }
 
     fn routes(&self) -> HashMap<(Arc<str>, Arc<str>), RouteCounts> {
-        // A listener belongs to one plane.
+        // A listener belongs to one plane, so keys do not collide.
         self.planes.iter().flat_map(|plane| plane.routes()).collect()
     }
 }
@@ -191,7 +193,7 @@ impl PoolCounted for PoolLedger {
             counts.add(more);
             in_flight = in_flight.wrapping_add(under_way);
         }
-        // Several threads count, so a sum may be of two moments.
+        // Threads count while the sum is built, so it may be off and even negative.
         (counts, u32::try_from(in_flight).unwrap_or(0))
     }
 
@@ -203,7 +205,7 @@ impl PoolCounted for PoolLedger {
 }
 
 impl PoolLedger {
-    /// Adds to the pool, as operators see it with the same endpoints, what planes counted of them.
+    /// Adds the counts of planes to a pool as shown to operators, which must have the same endpoints.
     pub fn add_to(&self, pool: &mut Pool, timeline: &Timeline) {
         let late = |e: usize, name: &str| {
             let (counts, _) = self.endpoint(e);
@@ -211,7 +213,7 @@ impl PoolLedger {
         };
         let all: Vec<_> = pool.endpoints.iter().enumerate().map(|(e, endpoint)| late(e, &endpoint.name)).collect();
         let responses: u64 = all.iter().map(|(_, late)| late.latencies.count()).sum();
-        // A plane that does not see responses, as DNS, counts requests.
+        // Without responses, as for DNS, shares are of requests.
         let part = |late: &OfLate| if responses > 0 { late.latencies.count() } else { late.counts.requests };
         let whole: u64 = all.iter().map(|(_, late)| part(late)).sum();
         for (endpoint, (counts, late)) in pool.endpoints.iter_mut().zip(&all) {

@@ -1,14 +1,16 @@
-//! The state that all planes share: the plan that runs, the pools, and what looks after them. Read the files in this order:
+//! State shared by all planes: the plan in use, the pools, and the thread that watches them. Read the files in this
+//! order:
 //!
-//! 1. [`runtime`]: a plan is prepared, installed and published in every [`plane`]; [`generation`]: a plan that runs, and what the
-//!    next one changes; [`lost`]: a worker that ended on its own.
-//! 2. [`membership`]: the endpoints that its pools have now; [`pool`]: from configured endpoints to the sets that workers pick from.
-//! 3. [`control`]: the thread that watches them; [`check`]: whether an endpoint is healthy.
-//! 4. [`orders`]: what operators want beside the configuration; [`events`]: what has happened of late.
-//! 5. [`history`]: what has happened to them, for metrics and logs; [`snapshot`]: their present state, for pages and
-//!    tools.
-//! 6. [`ledger`]: the requests that planes count, per endpoint; [`metrics`]: all of that for Prometheus; [`journal`]: what every
-//!    pick depended on.
+//! 1. [`runtime`]: prepares, installs and publishes a plan in every [`plane`]; [`generation`]: the plan in use, and its
+//! differences to the next one; [`lost`]: workers that ended unexpectedly.
+//! 2. [`membership`]: current endpoints of the pools; [`pool`]: from configured endpoints to the sets that workers pick
+//! from.
+//! 3. [`control`]: the thread that watches the pools; [`check`]: health checks.
+//! 4. [`orders`]: orders of operators beside the configuration; [`events`]: the latest events.
+//! 5. [`history`]: counts of checks and state changes, for metrics and logs; [`snapshot`]: current state, for pages and
+//! tools.
+//! 6. [`ledger`]: requests per endpoint over all planes; [`metrics`]: the state of plan and pools for Prometheus;
+//! [`journal`]: a record of the inputs of every pick.
 
 pub mod check;
 pub mod control;

@@ -1,5 +1,5 @@
-//! The end of a worker that was not told to end. The process ends then as well, at once and with an error, so that its supervisor
-//! starts another: what is left would go on with fewer sockets, unnoticed.
+//! Detection of workers that end without a command. The process then exits with an error, so that its supervisor
+//! restarts it: otherwise it would continue with fewer sockets, unnoticed.
 
 use crate::plane::Plane;
 use std::future::{Future, poll_fn};
@@ -9,10 +9,10 @@ use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Time between two looks at a thread that is about to end: threads can be joined, but not awaited.
+/// Polling interval for a thread that is about to end: threads can be joined, but not awaited.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Waits until a worker of any plane has ended; returns which one, and why. May be dropped and called again.
+/// Waits until a worker of any plane has ended, and returns its name and the reason. Cancel safe.
 pub async fn worker(planes: &mut [Box<dyn Plane>]) -> String {
     let mut ends: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
     ends.extend(planes.iter().map(|plane| Box::pin(plane.workers().ends()) as _));
@@ -30,7 +30,7 @@ pub async fn worker(planes: &mut [Box<dyn Plane>]) -> String {
     }
 }
 
-/// Returns the name of the worker that has ended, and the reason.
+/// Returns the name of an ended worker, and the reason, as a sentence.
 fn why(thread: JoinHandle<io::Result<()>>) -> String {
     let name = thread.thread().name().unwrap_or("a worker").to_string();
     match thread.join() {

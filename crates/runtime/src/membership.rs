@@ -1,5 +1,5 @@
-//! The endpoints that pools have now: those of the plan, or those that were found in their place. Changed pool by pool, so that a
-//! change costs what its pool costs, and no plan is copied for it.
+//! Current endpoints of pools: those of the plan, or discovered ones instead. They change pool by pool, so that the
+//! cost of a change depends on its pool alone, and no plan is copied.
 #![expect(clippy::disallowed_types, reason = "workers never take the lock of a list")]
 
 use evenkeel_config::Plan;
@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub type Endpoints = Arc<[Endpoint]>;
 
-/// Endpoints that were found, by pool.
+/// Discovered endpoints, by pool.
 pub type Found = Vec<(Arc<str>, Vec<Endpoint>)>;
 
-/// The endpoints of each pool of a plan.
+/// Current endpoints of each pool of a plan.
 #[derive(Debug)]
 pub struct Membership {
     at: HashMap<Arc<str>, usize>,
@@ -21,7 +21,7 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// The endpoints of a plan, but for pools that have others: those that were found.
+    /// Creates the membership of a plan, with `found` endpoints instead of planned ones where given.
     pub fn new(plan: &Plan, found: Found) -> Membership {
         let mut found: HashMap<Arc<str>, Vec<Endpoint>> = found.into_iter().collect();
         let endpoints = plan.pools.iter().map(|pool| {
@@ -32,17 +32,17 @@ impl Membership {
         Membership { at: plan.pools.iter().enumerate().map(|(at, pool)| (pool.name.clone(), at)).collect(), pools }
     }
 
-    /// The index of a pool in its plan.
+    /// Index of a pool in its plan.
     pub fn at(&self, pool: &str) -> Option<usize> {
         self.at.get(pool).copied()
     }
 
-    /// The endpoints of a pool, by its index.
+    /// Current endpoints of a pool, by its index.
     pub fn endpoints(&self, at: usize) -> Endpoints {
         self.pools[at].lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Gives a pool other endpoints.
+    /// Replaces the endpoints of a pool.
     pub(crate) fn change(&self, at: usize, endpoints: Endpoints) {
         *self.pools[at].lock().unwrap_or_else(PoisonError::into_inner) = endpoints;
     }

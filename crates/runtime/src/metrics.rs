@@ -1,5 +1,5 @@
-//! Metrics of what planes share: the plan that runs, and states, weights, checks, ejections and panic of the pools. They are read
-//! at each scrape.
+//! Metrics of the state that planes share: generation, and states, weights, checks, ejections and panic of pools.
+//! Collected at each scrape.
 
 use crate::control::Control;
 use crate::generation::Generation;
@@ -16,14 +16,14 @@ use std::fmt;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// The metrics of a runtime, to be registered without a prefix.
+/// Metrics of a runtime, to be registered without a prefix.
 #[derive(Debug)]
 pub struct Metrics {
     running: watch::Receiver<Arc<Generation>>,
     control: Control,
 }
 
-/// An endpoint, or all endpoints of a pool if they are not told apart.
+/// Group of endpoints with the same labels: a single one, or all of a pool if metrics are per pool.
 struct Row<'s> {
     labels: Labels<'s>,
     endpoints: &'s [EndpointSnapshot],
@@ -32,7 +32,7 @@ struct Row<'s> {
 type Labels<'s> = Vec<(&'static str, &'s str)>;
 
 impl Metrics {
-    /// Metrics of whatever runs when they are asked for, and of the pools as `control` knows them.
+    /// Creates metrics of the generation that runs at each scrape, and of the pools of `control`.
     pub fn new(running: watch::Receiver<Arc<Generation>>, control: Control) -> Metrics {
         Metrics { running, control }
     }

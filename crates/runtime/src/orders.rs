@@ -1,5 +1,5 @@
-//! Orders of operators for endpoints, beside the configuration. An order counts until it is taken back, over reloads, upgrades
-//! and, where a file keeps it, restarts.
+//! Orders of operators for endpoints, beside the configuration. An order applies until it is withdrawn, across reloads,
+//! upgrades and, if a file keeps it, restarts.
 #![expect(clippy::disallowed_types, reason = "the control side holds it, never a worker")]
 
 use evenkeel_balance::EndpointSpec;
@@ -9,41 +9,41 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Orders that are kept at most, over all pools: an endpoint that left is not forgotten, as it may come back.
+/// Maximum number of orders over all pools. Orders for endpoints that left are kept, as these may come back.
 pub const ORDERS_MAX: usize = 100_000;
 
-/// The largest weight, as in a configuration.
+/// Largest weight, as in a configuration.
 pub const WEIGHT_MAX: u32 = 65_535;
 
-/// Order for one endpoint, in place of its configuration and its health.
+/// Order for one endpoint, which overrides its configuration and health.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Order {
-    /// The endpoint gets no new requests.
+    /// Drains the endpoint: it gets no new requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<Drain>,
     /// Weight that replaces the configured one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
-    /// The endpoint counts as up or down, whatever its checks say.
+    /// Forces the endpoint up or down, regardless of its checks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,
     /// Operator who gave the latest order.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub by: String,
-    /// Time of the latest order, milliseconds since 1970.
+    /// Time of the latest order, in milliseconds since 1970.
     #[serde(default)]
     pub unix_ms: u64,
 }
 
-/// A change of an endpoint's order.
+/// Change of an endpoint's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Starts or stops draining.
     Drain(Option<Drain>),
-    /// Sets another weight, or takes it back.
+    /// Overrides the weight, or restores the configured one.
     Weight(Option<u32>),
-    /// Up or down, or what its checks say.
+    /// Forces the health, or follows the checks again.
     Health(Option<Health>),
     /// Clears every order for the endpoint.
     Clear,
@@ -64,7 +64,7 @@ impl Order {
         }
     }
 
-    /// An endpoint as its configuration and this order want it.
+    /// Applies the order to the specification from the configuration.
     pub fn applied_to(&self, spec: EndpointSpec) -> EndpointSpec {
         let forced = self.health.map(|health| match health {
             Health::Up => Forced::Up,
@@ -103,14 +103,14 @@ impl Orders {
         self.given().clone()
     }
 
-    /// Takes over what was kept.
+    /// Replaces all orders by kept ones; empty ones are dropped.
     pub fn set(&self, mut given: Given) {
         given.values_mut().for_each(|of_pool| of_pool.retain(|_, order| !order.is_empty()));
         given.retain(|_, of_pool| !of_pool.is_empty());
         *self.given() = given;
     }
 
-    /// Changes that of one endpoint. `false` if there are too many.
+    /// Changes the order for one endpoint. Returns `false` at the limit of [`ORDERS_MAX`].
     pub(crate) fn change(&self, pool: &str, endpoint: &str, change: Change, by: &str, unix_ms: u64) -> bool {
         let mut given = self.given();
         let is_known = given.get(pool).is_some_and(|of_pool| of_pool.contains_key(endpoint));

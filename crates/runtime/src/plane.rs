@@ -1,4 +1,4 @@
-//! The side of a plane that the runtime sees: how it prepares for a plan, installs it, and learns of endpoints.
+//! Interface between the runtime and a plane: preparing and installing a plan, and changing endpoints.
 
 use crate::control::Control;
 use crate::generation::Generation;
@@ -16,70 +16,69 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, MutexGuard};
 
-/// A way for clients to reach the endpoints of pools. The runtime calls it from one thread: for a plan, [`prepare`](Self::prepare),
-/// [`install`](Self::install) and [`applied`](Self::applied); for endpoints, [`endpoints`](Self::endpoints) and `applied`.
+/// Data plane by which clients reach the endpoints of pools. The runtime calls it from one thread: for a plan,
+/// [`prepare`](Self::prepare), [`install`](Self::install) and [`applied`](Self::applied); for endpoints,
+/// [`endpoints`](Self::endpoints) and `applied`.
 pub trait Plane: Send + Sync {
-    /// Does all that can fail for a plan, and changes nothing: what it returns may be dropped. `inherited`: sockets that came
-    /// with the process, to be taken before others are opened.
+    /// Does everything for a plan that can fail, without changing anything: the result may be dropped. `inherited`:
+    /// sockets passed to the process, to be used before new ones are opened.
     ///
-    /// # Errors
-    /// Every reason against the plan.
+    /// # Errors Every reason why the plan cannot run.
     fn prepare(&self, next: &Next<'_>, inherited: &mut Inherited) -> Result<Prepared, Vec<Diagnostic>>;
 
-    /// Sends every worker its part of the plan, to be installed in one step, and waits for nothing. Every endpoint of the plan
-    /// has its slot; no worker picks one that is new before all of them have installed the plan. Until then workers may pick
-    /// endpoints that leave with it.
+    /// Sends every worker its part of the plan, to be installed in one step, without waiting. Every endpoint of the
+    /// plan has a slot by now; no worker picks a new one before all workers have installed the plan. Until then workers
+    /// may pick endpoints that the plan removes.
     fn install(&mut self, prepared: Prepared, pools: &mut Pools, sending: &Sending<'_>);
 
-    /// Sends every worker the endpoints of pools that have others now, and waits for nothing. What holds for
-    /// [`install`](Self::install) holds here too.
+    /// Sends every worker the new endpoints of some pools, without waiting. The guarantees are those of
+    /// [`install`](Self::install).
     fn endpoints(&mut self, changes: &[Change<'_>], sending: &Sending<'_>);
 
-    /// Lets go of what was before: every worker of every plane has applied what was sent last, and may pick by it.
+    /// Releases the previous state: every worker of every plane has applied what was sent last, and may pick by it.
     fn applied(&mut self) {}
 
-    /// The threads of its workers.
+    /// Threads of the workers of this plane.
     fn workers(&self) -> &Threads;
 
-    /// The threads of its workers, to take one that has ended.
+    /// Threads of its workers, to take one that has ended.
     fn workers_mut(&mut self) -> &mut Threads;
 
-    /// Every listening socket with the name of its listener, for a process that takes over.
+    /// Listening sockets, each with the name of its listener, to hand over to a new process.
     fn sockets(&self) -> Vec<(String, ListenFd)>;
 
-    /// Returns the metrics, now and after later plans, to be registered without a prefix.
+    /// Returns the metrics, to be registered once and without a prefix; they follow later plans.
     fn collector(&self) -> Box<dyn Collector>;
 
-    /// Returns the plane's part of the ledger, now and after later plans.
+    /// Returns the plane's part of the ledger, which follows later plans.
     fn counts(&self) -> Box<dyn PlaneCounts>;
 
-    /// Open connections of its clients.
+    /// Number of open client connections.
     fn open(&self) -> u64 {
         0
     }
 
-    /// Opens the files of its logs again, as they were moved away.
+    /// Reopens its log files after they were rotated.
     ///
-    /// # Errors
-    /// A file cannot be opened; then its lines still go where they went.
+    /// # Errors A file cannot be opened; its lines still go to the old one.
     fn reopen(&self) -> Result<(), String> {
         Ok(())
     }
 
-    /// Waits until every worker has ended and what they wrote is kept.
+    /// Waits until every worker has ended and its logs are written.
     fn join(self: Box<Self>);
 }
 
-/// Result of a plane's `prepare`, to be given back to it.
+/// Result of a plane's `prepare`, to be passed to its `install`.
 pub struct Prepared(Box<dyn Any>);
 
 impl Prepared {
-    /// Wraps what the plane will need.
+    /// Wraps a value that the plane needs in `install`.
     pub fn new<T: 'static>(prepared: T) -> Prepared {
         Prepared(Box::new(prepared))
     }
 
-    /// Returns what the same plane has wrapped.
+    /// Returns the value that the same plane has wrapped.
     ///
     /// # Panics
     /// The value is of another type.
@@ -88,15 +87,15 @@ impl Prepared {
     }
 }
 
-/// A plan that is about to run.
+/// Plan that is about to run.
 pub struct Next<'n> {
-    /// The plan, and its number.
+    /// New generation: the plan and its number.
     pub generation: &'n Arc<Generation>,
-    /// The plan that runs; `None` at the start.
+    /// Plan in use; `None` at the start.
     pub before: Option<&'n Plan>,
     /// Control thread of the pools.
     pub control: &'n Control,
-    /// Pools that there were not.
+    /// Pools that the plan adds.
     pub(crate) new: &'n Pools,
 }
 
@@ -105,58 +104,58 @@ impl Next<'_> {
         &self.generation.plan
     }
 
-    /// The pools of the plan. Hold it only briefly: the control thread needs its lock for all pools.
+    /// Locks the pools of the plan. Hold it only briefly: the control thread needs the lock for all pools.
     pub fn pools(&self) -> NextPools<'_> {
         NextPools { known: self.control.pools(), new: self.new }
     }
 }
 
-/// The pools of a plan that is about to run.
+/// Pools of a plan that is about to run.
 pub struct NextPools<'p> {
     known: MutexGuard<'p, Pools>,
     new: &'p Pools,
 }
 
 impl NextPools<'_> {
-    /// The pool of this name, which is in the plan.
+    /// Pool by name, which must be in the plan.
     pub fn get(&self, name: &str) -> &SharedPool {
         self.known.get(name).or_else(|| self.new.get(name)).expect("every pool of the plan is known or new")
     }
 }
 
-/// Data that goes with everything that is sent to workers.
+/// Context of everything that is sent to workers.
 pub struct Sending<'s> {
     /// Generation that the workers will run.
     pub generation: &'s Arc<Generation>,
-    /// Waited for, once all planes have sent what is new.
+    /// Awaited by the runtime once all planes have sent their updates.
     pub applying: &'s Applying,
 }
 
-/// A pool that has other endpoints now.
+/// Change of the endpoints of a pool.
 #[derive(Clone, Copy)]
 pub struct Change<'c> {
     pub pool: &'c plan::Pool,
     /// Index of the pool in the plan.
     pub at: usize,
-    /// Endpoints that the pool has now.
+    /// New endpoints of the pool.
     pub endpoints: &'c Endpoints,
-    /// Pool that has the slots of these endpoints.
+    /// Pool with the slots of these endpoints.
     pub shared: &'c SharedPool,
 }
 
-/// A reason why a plan cannot run on this machine.
+/// Reason why a plan cannot run on this machine.
 #[derive(Debug)]
 pub enum Diagnostic {
     /// An address cannot be listened on.
     Listen(CannotListen),
-    /// The plan asks for what there is not.
+    /// The plan refers to something that does not exist.
     Plan(String),
-    /// The machine does not do its part.
+    /// The machine lacks a resource or capability.
     Machine { problem: String, help: Option<String> },
 }
 
 impl Diagnostic {
-    /// A problem with the machine that has no help.
+    /// Creates a problem with the machine without a help text.
     pub fn machine(problem: impl Into<String>) -> Diagnostic {
         Diagnostic::Machine { problem: problem.into(), help: None }
     }
@@ -171,7 +170,7 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Reasons for which a plan could not be started: all that stands in its way, in every plane.
+/// All reasons, of every plane, why a plan cannot be started.
 #[derive(Debug)]
 pub struct StartError(pub Vec<Diagnostic>);
 
@@ -190,7 +189,7 @@ impl fmt::Display for StartError {
 
 impl Error for StartError {}
 
-/// The reason of an error without the number that the standard library puts behind it.
+/// Text of an error in lower case, without the `(os error N)` that the standard library appends.
 pub fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();

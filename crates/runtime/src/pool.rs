@@ -1,5 +1,5 @@
-//! Pools, owned by the control side, which turns configured endpoints into sets, and gives each worker a
-//! balancer and what the worker keeps by slot. The results of checks and requests come together here.
+//! Pools of the control side: turn configured endpoints into sets, create the balancers of workers, and combine the
+//! results of checks and requests.
 
 use crate::events::Events;
 use crate::history::{Checked, History};
@@ -24,10 +24,10 @@ use std::time::SystemTime;
 
 pub type Pools = HashMap<Arc<str>, SharedPool>;
 
-/// A pool as all workers share it.
+/// Pool that all workers share.
 #[derive(Debug)]
 pub struct SharedPool {
-    /// The decisions: which endpoints may get a request.
+    /// State machine that decides which endpoints may get requests.
     pub pool: Pool,
     workers: u32,
     settings: Settings,
@@ -36,26 +36,26 @@ pub struct SharedPool {
     announce: Option<ProxyVersion>,
     tls: Option<Towards>,
     name: Arc<str>,
-    /// Plan of the endpoints that were published last.
+    /// Specifications of the endpoints that were published last.
     planned: Vec<(Arc<str>, EndpointSpec)>,
-    /// Plan of those that are reserved and not published yet.
+    /// Specifications of endpoints that are reserved but not yet published.
     reserved: Option<Vec<(Arc<str>, EndpointSpec)>>,
     orders: Orders,
     events: Events,
     /// History of the pool and its endpoints.
     history: History,
-    /// Time when something is due next.
+    /// Time at which the pool must be polled next.
     due: Option<Instant>,
 }
 
-/// Reason for which an operator's order changed nothing.
+/// Reason why an operator's order was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// The endpoint is unknown; these are known.
+    /// The endpoint is unknown; the list has the known ones.
     Unknown(Vec<Arc<str>>),
-    /// The endpoint is in that state already.
+    /// The endpoint already is in this state.
     Already(&'static str),
-    /// Too many orders are kept.
+    /// There are too many orders already.
     TooMany,
 }
 
@@ -65,14 +65,14 @@ pub struct Checkup {
     /// Question and timing of the check.
     pub check: Arc<HealthCheck>,
     pub addr: SocketAddr,
-    /// The header that the endpoint expects first on each connection.
+    /// Version of the PROXY header that the endpoint expects, if any.
     pub announce: Option<ProxyVersion>,
-    /// TLS settings and the name to verify, if the check uses TLS.
+    /// TLS settings and the name to verify; `None` without TLS.
     pub tls: Option<(Towards, ServerName<'static>)>,
 }
 
 impl SharedPool {
-    /// A pool without endpoints. `orders`: what operators want of them; `events`: where it tells what happens.
+    /// Creates a pool without endpoints. `orders` are those of operators; `events` gets its changes.
     pub fn new(workers: usize, orders: &Orders, events: &Events) -> SharedPool {
         let workers = workers as u32;
         SharedPool {
@@ -93,10 +93,9 @@ impl SharedPool {
         }
     }
 
-    /// A balancer for each worker, with a journal if there is a `writer` for it.
+    /// Creates a balancer for each worker, with a journal if `writer` is given.
     ///
-    /// # Errors
-    /// The algorithm refuses its parameters.
+    /// # Errors The algorithm rejects its parameters.
     pub fn balancers(&self, plan: &plan::Pool, writer: Option<&Writer>) -> Result<Vec<Balancer>, ParamError> {
         let seats = (0..self.workers).map(|worker| Seat { worker, workers: self.workers });
         let (algorithm, params, seed) = (plan.balance.algorithm, &plan.balance.params, seed(plan));
@@ -112,8 +111,8 @@ impl SharedPool {
         seats.map(balancer).collect()
     }
 
-    /// Gives the endpoints of a pool their slots: no worker may pick a new endpoint before it knows what is in the
-    /// slot.
+    /// Assigns slots to the endpoints of a pool without publishing them: no worker may pick a new endpoint before it
+    /// knows its slot.
     pub fn reserve(&mut self, plan: &plan::Pool, endpoints: &[plan::Endpoint]) {
         self.name = plan.name.clone();
         let planned: Vec<_> = endpoints.iter().map(|e| (e.name.clone(), spec(e, plan))).collect();
@@ -129,13 +128,13 @@ impl SharedPool {
         self.history.apply(&plan.name, endpoints);
     }
 
-    /// Has checks speak TLS, where requests do.
+    /// Sets TLS for checks, if requests use it.
     pub fn secure(&mut self, tls: Option<&Towards>) {
         self.tls = tls.cloned();
     }
 
-    /// Lets the workers pick the endpoints that were [reserved](Self::reserve), and no others, under the settings of
-    /// their plan.
+    /// Publishes the [reserved](Self::reserve) endpoints and the settings of their plan, so that workers pick these and
+    /// no others.
     pub fn publish(&mut self, now: Instant) {
         self.pool.queue().set_max(self.queue_max);
         self.pool.configure(self.settings, now);
@@ -146,7 +145,7 @@ impl SharedPool {
         self.record();
     }
 
-    /// The endpoints as their orders want them to be.
+    /// Specifications with the orders of operators applied.
     fn as_ordered(&self, planned: &[(Arc<str>, EndpointSpec)]) -> Vec<EndpointSpec> {
         let ordered = |(name, spec): &(Arc<str>, EndpointSpec)| match self.orders.of(&self.name, name) {
             Some(order) => order.applied_to(spec.clone()),
@@ -155,10 +154,9 @@ impl SharedPool {
         planned.iter().map(ordered).collect()
     }
 
-    /// Changes what an operator wants of an endpoint, and does it. `by`: who that is.
+    /// Changes the order for an endpoint and applies it. `by`: the operator.
     ///
-    /// # Errors
-    /// The order changes nothing.
+    /// # Errors The reason why nothing changed.
     pub fn order(&mut self, endpoint: &str, change: Change, by: &str, now: Instant) -> Result<(), Refused> {
         let name = self.name_of(endpoint)?;
         if !self.orders.change(&self.name, &name, change, by, unix_ms(SystemTime::now())) {
@@ -176,16 +174,15 @@ impl SharedPool {
             Change::Clear => "follows its configuration again".to_owned(),
         };
         self.note_order(&name, text, by);
-        // Not of those that are only reserved: workers may be about to learn of them.
+        // Without those that are only reserved: workers may not know them yet.
         self.due = self.pool.update(&self.as_ordered(&self.planned), now);
         self.record();
         Ok(())
     }
 
-    /// Takes an endpoint out of use for as long as an ejection lasts.
+    /// Ejects an endpoint for the usual time.
     ///
-    /// # Errors
-    /// The order changes nothing.
+    /// # Errors The reason why nothing changed.
     pub fn eject(&mut self, endpoint: &str, by: &str, now: Instant) -> Result<(), Refused> {
         let name = self.name_of(endpoint)?;
         self.due = self.pool.eject(EndpointId::of(&name), now).ok_or(Refused::Already("ejected"))?;
@@ -196,8 +193,7 @@ impl SharedPool {
 
     /// Ends the ejection or the probation of an endpoint.
     ///
-    /// # Errors
-    /// The order changes nothing.
+    /// # Errors The reason why nothing changed.
     pub fn restore(&mut self, endpoint: &str, by: &str, now: Instant) -> Result<(), Refused> {
         let name = self.name_of(endpoint)?;
         self.due = self.pool.restore(EndpointId::of(&name), now).ok_or(Refused::Already("not ejected"))?;
@@ -221,18 +217,18 @@ impl SharedPool {
         self.orders.of(&self.name, endpoint)
     }
 
-    /// Returns the time when something is due next.
+    /// Returns the time at which the pool must be polled next.
     pub fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Does everything that is due.
+    /// Does everything that is due at `now`.
     pub fn poll(&mut self, now: Instant) {
         self.due = self.pool.poll(now);
         self.record();
     }
 
-    /// Takes the result of a check.
+    /// Handles the result of a check.
     pub fn on_check(&mut self, id: EndpointId, checked: &Checked, now: Instant) {
         self.history.on_check(id, checked);
         self.due = self.pool.on_check(id, checked.result.is_ok(), now);
@@ -246,7 +242,7 @@ impl SharedPool {
         self.history.record(&changes, in_panic, states, mode, &self.events);
     }
 
-    /// The endpoints to check, and how.
+    /// Checks to run, by endpoint.
     pub fn checkups(&self) -> impl Iterator<Item = (EndpointId, Checkup)> + '_ {
         let used: HashSet<EndpointId> = self.pool.states().map(|(id, _)| id).collect();
         let endpoints = self.check.iter().flat_map(|check| self.history.endpoints().map(move |e| (check, e)));
@@ -264,34 +260,33 @@ impl SharedPool {
         &self.history
     }
 
-    /// The present state of an endpoint.
+    /// Current state of an endpoint.
     pub fn state_of(&self, name: &str) -> Option<State> {
         let wanted = EndpointId::of(name);
         self.pool.states().find(|(id, _)| *id == wanted).map(|(_, state)| state)
     }
 
-    /// A balancer for a worker of another plane, which picks and counts nothing.
+    /// Creates a balancer for a worker of a plane that picks but counts no requests, such as DNS.
     ///
-    /// # Errors
-    /// The algorithm refuses its parameters.
+    /// # Errors The algorithm rejects its parameters.
     pub fn balancer_for_answers(&self, plan: &plan::Pool, worker: u32) -> Result<Balancer, ParamError> {
-        // Never the only worker: it does not see what the workers here count.
+        // One worker more than there are: a balancer that is the only worker would ignore the counts of others.
         let seat = Seat { worker: worker % self.workers, workers: self.workers + 1 };
         self.pool.balancer(plan.balance.algorithm, &plan.balance.params, seat, seed(plan) ^ !0)
     }
 
-    /// The slot of an endpoint of a plan, once that is reserved.
+    /// Slot of an endpoint, once reserved.
     pub fn slot_of(&self, endpoint: &plan::Endpoint) -> Option<Slot> {
         self.pool.slot_of(EndpointId::of(&endpoint.name))
     }
 }
 
-/// The seed of a pool's balancers.
+/// Seed of a pool's balancers, different in each process.
 fn seed(plan: &plan::Pool) -> u64 {
     EndpointId::of(&plan.name).0 ^ u64::from(std::process::id())
 }
 
-/// The part of a plan that says how the pool watches its endpoints.
+/// Control settings of a pool from its plan.
 fn settings(plan: &plan::Pool) -> Settings {
     Settings {
         health: plan.health.as_ref().map(|health| health.machine),
@@ -304,18 +299,18 @@ fn settings(plan: &plan::Pool) -> Settings {
     }
 }
 
-/// The part of the endpoints for this instance: by the name in its plan, or that of the host.
+/// Subset of the endpoints for this instance, by its configured name or the host name.
 fn subset(plan: &plan::Subset) -> Subset {
     let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let instance = plan.instance.as_deref().map_or_else(host, str::to_string);
     Subset::named(plan.size, instance.trim())
 }
 
-/// The specification of one endpoint of a plan.
+/// Specification of one endpoint of a plan.
 fn spec(endpoint: &plan::Endpoint, plan: &plan::Pool) -> EndpointSpec {
     let spec = EndpointSpec::new(&endpoint.name)
         .weight(endpoint.weight.into())
-        // Without an address it would fail each request that it got.
+        // Without an address it would fail every request.
         .unresolved(address(&endpoint.addr).is_none())
         .priority(endpoint.priority)
         .drain(endpoint.drain)
@@ -326,7 +321,7 @@ fn spec(endpoint: &plan::Endpoint, plan: &plan::Pool) -> EndpointSpec {
     }
 }
 
-/// The address to connect to; `None` for a name that discovery has not resolved yet.
+/// Address to connect to; `None` for a name that discovery has not resolved yet.
 pub fn address(addr: &Address) -> Option<SocketAddr> {
     match addr {
         Address::Ip(addr) => Some(*addr),

@@ -1,5 +1,5 @@
-//! A plan that runs in every plane, and the next one that takes its place. What can fail comes first, in all planes, so that an
-//! error changes nothing; then every worker of every plane is given its part.
+//! Runtime of a plan in every plane, and its replacement by the next plan. Steps that can fail come first, in all
+//! planes, so that an error changes nothing; then every worker of every plane gets its part.
 
 use crate::control::{self, Control};
 use crate::generation::{Generation, Summary, keep_until_restart};
@@ -20,7 +20,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// The planes, and the state that they share.
+/// Planes and the state that they share.
 pub struct Runtime {
     running: watch::Sender<Arc<Generation>>,
     control: control::Thread,
@@ -28,23 +28,23 @@ pub struct Runtime {
     interrupt: Interrupt,
     /// Number of workers of each plane.
     workers: usize,
-    /// Identity of this evenkeel.
+    /// Identity of this evenkeel, see [`Runtime::instance`].
     instance: u64,
 }
 
 impl Runtime {
-    /// A runtime without planes, for this plan. `instance`: which evenkeel this is; `orders`: what operators want of endpoints.
+    /// Creates a runtime without planes for this plan. `instance`: its identity; `orders`: those of operators for
+    /// endpoints.
     ///
-    /// # Errors
-    /// The control thread cannot be made.
+    /// # Errors The control thread cannot be started.
     pub fn new(plan: Plan, instance: u64, orders: Orders) -> Result<Runtime, StartError> {
         Runtime::found(plan, Found::new(), instance, orders)
     }
 
-    /// Creates a runtime as [`new`](Self::new) does, where other endpoints were found for some pools than the plan lists.
+    /// Creates a runtime like [`new`](Self::new), with discovered endpoints for some pools instead of those in the
+    /// plan.
     ///
-    /// # Errors
-    /// The control thread cannot be made.
+    /// # Errors The control thread cannot be started.
     pub fn found(plan: Plan, found: Found, instance: u64, orders: Orders) -> Result<Runtime, StartError> {
         let workers = match plan.runtime.workers {
             plan::Workers::Auto => std::thread::available_parallelism().map_or(1, usize::from),
@@ -61,10 +61,10 @@ impl Runtime {
         })
     }
 
-    /// Has planes run the plan; when this returns, every listener accepts. `inherited`: sockets that came with the process.
+    /// Starts the plan in all planes; when this returns, every listener accepts. `inherited`: sockets passed to the
+    /// process.
     ///
-    /// # Errors
-    /// Every reason of every plane against it; then none of them serves.
+    /// # Errors Every reason of every plane why it cannot run; no plane serves then.
     pub fn start(&mut self, planes: Vec<Box<dyn Plane>>, inherited: &mut Inherited) -> Result<(), StartError> {
         self.planes = planes;
         let first = self.now();
@@ -72,19 +72,18 @@ impl Runtime {
         self.install(first, new, prepared)
     }
 
-    /// Changes to another plan while everything runs. What both plans name goes on: connections, requests, idle
-    /// connections to endpoints, counts. Requests that run end by the plan that they began with. When this returns,
-    /// every worker follows the new plan.
+    /// Replaces the plan while everything runs. Whatever both plans contain continues: connections, requests, idle
+    /// connections to endpoints, counts. Requests in flight finish under the plan that they began with. When this
+    /// returns, every worker uses the new plan.
     ///
-    /// Some keys stay as they were at the start; [`Summary::at_restart`] names those that the new plan changes.
+    /// Some keys cannot change until a restart; [`Summary::at_restart`] lists those that the new plan would change.
     ///
-    /// # Errors
-    /// Every reason of every plane against it; then nothing has changed in any of them.
+    /// # Errors Every reason of every plane why it cannot run; nothing has changed in any plane then.
     pub fn reload(&mut self, plan: Plan) -> Result<Summary, StartError> {
         self.reload_found(plan, Found::new())
     }
 
-    /// Reloads as [`reload`](Self::reload) does, where other endpoints were found for some pools than the plan lists.
+    /// Reloads like [`reload`](Self::reload), with discovered endpoints for some pools instead of those in the plan.
     ///
     /// # Errors
     /// The errors of [`reload`](Self::reload).
@@ -97,7 +96,7 @@ impl Runtime {
         Ok(Summary::new(&now.plan, &next.plan, next.number, at_restart))
     }
 
-    /// Has every plane do what can fail: the pools that are new, and what each plane has prepared.
+    /// Has every plane do what can fail. Returns the new pools, and the result of each plane.
     fn prepare(
         &self,
         next: &Arc<Generation>,
@@ -110,7 +109,7 @@ impl Runtime {
         for plane in &self.planes {
             match plane.prepare(&next, inherited) {
                 Ok(one) => prepared.push(one),
-                // Another plane may have found the same.
+                // Planes may report the same problem; duplicates are dropped below.
                 Err(more) => wrong.extend(more),
             }
         }
@@ -119,7 +118,7 @@ impl Runtime {
         if wrong.is_empty() { Ok((new, prepared)) } else { Err(StartError(wrong)) }
     }
 
-    /// The pools of a plan that there were not.
+    /// Creates the pools of a plan that do not exist yet.
     fn new_pools(&self, plan: &Plan) -> Pools {
         let known = self.control.pools();
         let new = plan.pools.iter().filter(|pool| !known.contains_key(&pool.name));
@@ -127,8 +126,8 @@ impl Runtime {
         new.map(|pool| (pool.name.clone(), shared())).collect()
     }
 
-    /// Completes the change: slots are reserved, then every worker of every plane is given its part, and only when all of
-    /// them use it, the endpoints in these slots can be picked.
+    /// Completes the change: reserves slots, sends every worker of every plane its part, and publishes the new
+    /// endpoints only once all workers have applied it.
     fn install(&mut self, next: Arc<Generation>, new: Pools, prepared: Vec<Prepared>) -> Result<(), StartError> {
         let plan = &next.plan;
         let (fresh, stay): (Vec<_>, Vec<_>) = plan.pools.iter().partition(|pool| new.contains_key(&pool.name));
@@ -145,7 +144,7 @@ impl Runtime {
         for (plane, prepared) in self.planes.iter_mut().zip(prepared) {
             plane.install(prepared, &mut pools, &Sending { generation: &next, applying: &applying });
         }
-        // Control goes on looking after the pools meanwhile.
+        // The control thread needs the pools meanwhile.
         drop(pools);
         let interrupted = |Interrupted| Diagnostic::machine("interrupted while a worker had not applied the plan");
         applying.wait(&self.interrupt).map_err(interrupted)?;
@@ -160,12 +159,11 @@ impl Runtime {
         Ok(())
     }
 
-    /// Applies other endpoints of some pools, by name, while everything else stays as it is: those that stay keep what
-    /// they have, those that left end with the requests that they have. When this returns, every worker knows them. Pools
-    /// that are not there, or have these endpoints already, cost nothing.
+    /// Replaces the endpoints of some pools, by name, and nothing else. Endpoints that stay keep their state; those
+    /// that leave finish their requests. When this returns, every worker knows the new endpoints. Pools that do not
+    /// exist, or have these endpoints already, are skipped.
     ///
-    /// # Errors
-    /// The wait for the workers was interrupted, as the process is to end.
+    /// # Errors The wait for the workers was interrupted because the process is ending.
     pub fn apply_endpoints(&mut self, found: Found) -> Result<(), Interrupted> {
         let now = self.now();
         let other = found.into_iter().filter_map(|(name, endpoints)| Some((now.membership.at(&name)?, endpoints)));
@@ -203,7 +201,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Every worker uses what was sent, and may pick by it.
+    /// Makes a generation the current one, after every worker has applied it.
     fn applied(&mut self, next: Arc<Generation>) {
         self.control.changed();
         self.planes.iter_mut().for_each(|plane| plane.applied());
@@ -215,7 +213,7 @@ impl Runtime {
         self.running.borrow().clone()
     }
 
-    /// Returns the generation that runs, now and later.
+    /// Returns a receiver of the generation that runs.
     pub fn running(&self) -> watch::Receiver<Arc<Generation>> {
         self.running.subscribe()
     }
@@ -224,67 +222,66 @@ impl Runtime {
         self.now().plan.clone()
     }
 
-    /// The control thread of the pools.
+    /// Handle of the control thread of the pools.
     pub fn control(&self) -> &Control {
         &self.control
     }
 
-    /// Workers that a plane has, if it has any.
+    /// Number of workers of each plane that has any.
     pub fn workers(&self) -> usize {
         self.workers
     }
 
-    /// Returns the identity that distinguishes it from any other evenkeel, but not from the process that takes over.
+    /// Returns the identity that distinguishes this evenkeel from others; a process that takes over inherits it.
     pub fn instance(&self) -> u64 {
         self.instance
     }
 
-    /// Interrupts waits for workers.
+    /// Returns a handle that interrupts waits for workers.
     pub fn interrupt(&self) -> Interrupt {
         self.interrupt.clone()
     }
 
-    /// The requests that all planes count.
+    /// Returns the ledger of requests over all planes.
     pub fn ledger(&self) -> Ledger {
         Ledger::new(self.running(), self.planes.iter().map(|plane| plane.counts()))
     }
 
-    /// The metrics of what planes share, and those of every plane.
+    /// Metrics of the shared state, and those of every plane.
     pub fn collectors(&self) -> impl Iterator<Item = Box<dyn Collector>> {
         let shared: Box<dyn Collector> = Box::new(Metrics::new(self.running(), Control::clone(&self.control)));
         std::iter::once(shared).chain(self.planes.iter().map(|plane| plane.collector()))
     }
 
-    /// Every listening socket with the name of its listener, for a process that takes over.
+    /// Listening sockets, each with the name of its listener, to hand over to a new process.
     pub fn sockets(&self) -> Vec<(String, ListenFd)> {
         self.planes.iter().flat_map(|plane| plane.sockets()).collect()
     }
 
-    /// Open connections of clients.
+    /// Number of open client connections.
     pub fn open(&self) -> u64 {
         self.planes.iter().map(|plane| plane.open()).sum()
     }
 
-    /// Opens the files of logs again, as they were moved away: lines go to new ones of their names.
+    /// Reopens log files after they were rotated, so that lines go to new files of the same names.
     ///
-    /// # Errors
-    /// A file cannot be opened; then its lines still go where they went.
+    /// # Errors A file cannot be opened; its lines still go to the old one.
     pub fn reopen(&self) -> Result<(), String> {
         self.planes.iter().try_for_each(|plane| plane.reopen())
     }
 
-    /// Returns the name of each worker, and a number that goes up between two calls if its event loop turns.
+    /// Returns the name of each worker, with a number that increases between two calls if its event loop is alive.
     pub fn beats(&self) -> impl Iterator<Item = (&str, u64)> {
         self.planes.iter().flat_map(|plane| plane.workers().beats())
     }
 
-    /// Tells the workers to drain or to stop.
+    /// Orders the workers to drain or to stop.
     pub fn command(&self, command: Command) {
         self.planes.iter().for_each(|plane| plane.workers().command(command));
     }
 
-    /// Waits until a worker has ended; returns which one, and why. Where nothing told it to end, it cannot be had back. May be
-    /// dropped and called again.
+    /// Waits until a worker has ended, and returns its name and the reason. A lost worker cannot be restarted. Cancel
+    /// safe.
     pub async fn worker_lost(&mut self) -> String {
         lost::worker(&mut self.planes).await
     }
@@ -294,7 +291,7 @@ impl Runtime {
         self.planes.iter().all(|plane| plane.workers().has_ended())
     }
 
-    /// The names of workers that have not ended.
+    /// Names of workers that have not ended.
     pub fn still_running(&self) -> impl Iterator<Item = &str> {
         self.planes.iter().flat_map(|plane| plane.workers().running())
     }

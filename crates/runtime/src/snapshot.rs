@@ -1,4 +1,5 @@
-//! State of a pool now, for metrics and as operators see it. A copy, so that the lock of the pools is held only while it is made.
+//! Current state of a pool, for metrics and operators. A copy, so that the lock of the pools is held only while it is
+//! made.
 
 use crate::history::Counts;
 use crate::pool::{SharedPool, address};
@@ -14,9 +15,9 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub struct PoolSnapshot {
     pub name: Arc<str>,
-    /// True if so few endpoints are healthy that health is ignored.
+    /// True if so few endpoints are healthy that `panic.mode` applies.
     pub in_panic: bool,
-    /// Requests that wait for a place at an endpoint.
+    /// Requests in the queue for an endpoint.
     pub waiting: u32,
     /// Endpoints, in the order of the pool.
     pub endpoints: Vec<EndpointSnapshot>,
@@ -25,20 +26,20 @@ pub struct PoolSnapshot {
 #[derive(Clone, Debug, Default)]
 pub struct EndpointSnapshot {
     pub name: Arc<str>,
-    /// State of the endpoint; `None` while the plan that names it is not in use yet.
+    /// State of the endpoint; `None` until its plan is in use.
     pub state: Option<State>,
-    /// The weight that counts now: 0 while it gets no requests, less than configured during slow start.
+    /// Effective weight: 0 while it gets no requests, less than configured during slow start.
     pub weight: f64,
-    /// The weight of its configuration.
+    /// Configured weight, without the order of an operator.
     pub weight_configured: u32,
-    /// Start of the present state, milliseconds since 1970.
+    /// Start of the current state, in milliseconds since 1970.
     pub since_ms: Option<u64>,
     /// Counts of each kind of event.
     pub counts: Counts,
 }
 
 impl PoolSnapshot {
-    /// A pool of a plan that is not in use yet, or no more.
+    /// Snapshot of a pool whose plan is not in use yet or no longer.
     pub fn unused(plan: &plan::Pool, endpoints: &[plan::Endpoint]) -> PoolSnapshot {
         let endpoint = |endpoint: &plan::Endpoint| EndpointSnapshot {
             name: endpoint.name.clone(),
@@ -54,7 +55,7 @@ impl PoolSnapshot {
 }
 
 impl SharedPool {
-    /// The present state of the pool, with these endpoints.
+    /// Current state of the pool, with these endpoints.
     pub fn snapshot(&self, plan: &plan::Pool, endpoints: &[plan::Endpoint]) -> PoolSnapshot {
         let (view, history) = (self.pool.view(), self.history());
         let states: HashMap<EndpointId, State> = self.pool.states().collect();
@@ -83,7 +84,7 @@ impl SharedPool {
         }
     }
 
-    /// The pool as operators see it, with these endpoints and without what planes count.
+    /// Pool as shown to operators, with these endpoints and without the counts of planes.
     pub fn shown(&self, plan: &plan::Pool, endpoints: &[plan::Endpoint]) -> Pool {
         let PoolSnapshot { in_panic, waiting, endpoints: snapshots, .. } = self.snapshot(plan, endpoints);
         let weights: f64 = snapshots.iter().map(|endpoint| endpoint.weight).sum();
@@ -112,7 +113,7 @@ impl SharedPool {
     }
 }
 
-/// A pool of which nothing is known yet.
+/// Pool with name and algorithm only, for one whose plan is not in use yet.
 pub fn named(plan: &plan::Pool) -> Pool {
     Pool { name: plan.name.to_string(), algorithm: plan.balance.algorithm.name.into(), ..Pool::default() }
 }

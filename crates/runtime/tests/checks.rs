@@ -1,4 +1,4 @@
-//! Endpoints are checked as their plan says, from the moment that they are in use until they leave.
+//! Health checks: endpoints are checked as planned, from when they are in use until they leave.
 
 use crate::plane::lock;
 use crate::setup::{Setup, endpoints, parse, wait_until};
@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// An endpoint that notes who connects.
+/// Endpoint that records the peers that connect.
 struct Endpoint {
     addr: SocketAddr,
     peers: Arc<Mutex<Vec<SocketAddr>>>,
@@ -31,7 +31,7 @@ impl Endpoint {
         lock(&self.peers).len()
     }
 
-    /// Connections up to now: also those that wait to be accepted.
+    /// Number of connections so far, including those that wait to be accepted.
     fn checks_so_far(&self) -> usize {
         let mine = TcpStream::connect(self.addr).and_then(|stream| stream.local_addr()).expect("it accepts");
         let mut at = None;
@@ -65,7 +65,7 @@ fn endpoints_are_checked_as_long_as_they_are_in_the_pool() {
     let found = endpoints(&[&second.addr.to_string()]);
     setup.runtime.apply_endpoints(vec![("web".into(), found)]).expect("nothing interrupts");
     wait_until("the one that came is up", || state(&setup, second.addr) == Some(State::Up));
-    let at_most = first.checks_so_far() + 1; // which may have been under way
+    let at_most = first.checks_so_far() + 1; // one may have been in progress
     let until = second.checks() + 3;
     wait_until("the other is checked", || second.checks() >= until);
     assert!(first.checks() <= at_most, "the one that left is not");

@@ -1,4 +1,4 @@
-//! Ends of a runtime: by a command, by a worker that ended on its own, or in the midst of a change.
+//! Ends of a runtime: by a command, by a worker that ended unexpectedly, or in the middle of a change.
 
 use crate::plane::lock;
 use crate::setup::{NAMES, Setup, WORKERS, plan, wait_until};
@@ -38,7 +38,7 @@ fn sockets_and_connections_are_those_of_all_planes() {
     let setup = start();
     let names: Vec<String> = setup.runtime.sockets().into_iter().map(|(name, _)| name).collect();
     assert_eq!((names, setup.runtime.open()), (vec!["a".to_owned(), "b".to_owned()], 4));
-    // And one of what they share.
+    // And one collector for the shared state.
     assert_eq!((setup.runtime.collectors().count(), setup.runtime.instance()), (3, 7));
 }
 
@@ -48,7 +48,7 @@ async fn a_worker_of_any_plane_that_ends_on_its_own_is_told_with_its_reason() {
         let mut setup = start();
         let seen = setup.planes[plane].clone();
         seen.breaks.store(true, SeqCst);
-        // A change does not wait for a worker that ends.
+        // A change does not wait for a worker that has ended.
         setup.runtime.reload(plan(&[("web", &NAMES[..3])], "")).expect("nothing fails");
         let mut lost = BTreeSet::new();
         for _ in 0..WORKERS {

@@ -1,4 +1,4 @@
-//! A plan that one plane cannot run changes nothing in any plane, and all that stands in its way is reported.
+//! Failed changes: a plan that one plane cannot run changes nothing in any plane, and all reasons are reported.
 
 use crate::plane::{Seen, lock};
 use crate::setup::{NAMES, Setup, plan};
@@ -29,7 +29,7 @@ fn a_plan_that_one_plane_refuses_changes_none_of_them() {
         assert_eq!(setup.can_pick("web"), NAMES[..2]);
         assert!(!setup.runtime.control().pools().contains_key("shop"), "no pool of it stays");
     }
-    // And the next good one is the next generation.
+    // The next good plan is the next generation.
     let summary = setup.runtime.reload(plan(&[("shop", &NAMES[..1]), ("web", &NAMES[1..3])], ""));
     assert_eq!(summary.expect("nothing fails").generation, 1);
     assert_eq!((setup.can_pick("web"), setup.can_pick("shop")), (NAMES[1..3].into(), NAMES[..1].into()));

@@ -1,11 +1,11 @@
-//! The ledger is one account of requests, whichever plane they came by, and however often plans and endpoints change.
+//! Ledger: counts cover all planes and survive changes of plans and endpoints.
 
 use crate::setup::{NAMES, Setup, endpoints, plan};
 use evenkeel_view::Pool;
 use evenkeel_view::timeline::{Counted, PoolCounted, Timeline};
 use std::sync::Arc;
 
-/// Requests of each endpoint of a pool, by all planes.
+/// Requests of each endpoint of a pool, over all planes.
 fn requests(setup: &Setup, pool: &str) -> Vec<u64> {
     let now = setup.runtime.now();
     let (plan, endpoints) = now.pool(pool).expect("it is in the plan");
@@ -47,7 +47,7 @@ fn counts_stay_with_their_endpoint_through_changes_of_endpoints_and_plans() {
 fn one_that_planes_do_not_know_yet_has_no_requests_and_moves_none() {
     let setup = Setup::start(plan(&[("web", &NAMES[..2])], ""));
     setup.planes[0].count("web", NAMES[1], 2);
-    // Endpoints of the moment in which planes have others than the membership.
+    // As during a change, when the endpoints of planes and membership differ.
     let next = endpoints(&[NAMES[3], NAMES[1]]);
     let pool = setup.runtime.ledger().pool(&"web".into(), next.into());
     assert_eq!([0, 1].map(|endpoint| pool.endpoint(endpoint).0.requests), [0, 2]);

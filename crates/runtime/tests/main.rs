@@ -1,8 +1,8 @@
-//! The contract of the runtime with its planes. Two planes, which exist here only, pick as real ones do and note what is asked of
-//! them: what holds for one of them holds for both. A file for each subject.
+//! Contract between the runtime and its planes, tested with two test planes that pick as real ones do and record their
+//! calls. One file per subject.
 //!
-//! All subjects are one binary, so that the crate and what tests share are linked once. One subject alone:
-//! `cargo test -p evenkeel-runtime --test all SUBJECT::`
+//! One binary, so that the crate and shared code are linked once. To run one subject: `cargo test -p evenkeel-runtime
+//! --test all SUBJECT::`
 #![expect(clippy::disallowed_types, reason = "tests look at what planes share")]
 
 mod checks;

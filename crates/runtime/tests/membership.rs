@@ -1,4 +1,4 @@
-//! A change of some endpoints touches their pools, and nothing else.
+//! Changes of endpoints affect their pools and nothing else.
 
 use crate::setup::{NAMES, Setup, endpoints, plan};
 use evenkeel_balance::EndpointId;

@@ -1,4 +1,4 @@
-//! Orders of operators count over plans and discovery, and never bring an endpoint before its time.
+//! Orders of operators survive changes of plans and endpoints, and never publish an endpoint early.
 
 use crate::plane::lock;
 use crate::setup::{NAMES, Setup, WORKERS, can_pick, endpoints, plan, wait_until};
@@ -22,7 +22,7 @@ fn an_order_stays_over_plans_and_found_endpoints() {
     assert_eq!(setup.can_pick("web"), [NAMES[0], NAMES[2], NAMES[3]]);
     setup.runtime.reload(plan(&[("web", &NAMES[..2])], "")).expect("nothing fails");
     assert_eq!(setup.can_pick("web"), NAMES[..1]);
-    // One that leaves and comes back is still meant.
+    // The order still applies to an endpoint that left and came back.
     setup.find("web", &NAMES[..1]);
     setup.find("web", &NAMES[..2]);
     assert_eq!(setup.can_pick("web"), NAMES[..1]);
@@ -36,7 +36,7 @@ fn orders_that_were_kept_count_from_the_first_plan_on() {
     let down = Order { health: Some(Health::Down), by: "test".into(), ..Order::default() };
     orders.set([("web".into(), [(NAMES[0].into(), down)].into())].into());
     let setup = Setup::with(plan(&[("web", &NAMES[..2])], ""), orders, |planes| {
-        // Counted when the first plan is sent.
+        // Filled only when the first plan is sent.
         assert!(planes.iter().all(|plane| lock(&plane.pickable).is_empty()));
     });
     let setup = setup.expect("nothing fails");
@@ -62,7 +62,7 @@ fn an_order_is_an_event_with_its_author() {
     assert_eq!((told.pool.as_deref(), told.endpoint.as_deref()), (Some("web"), Some(NAMES[0])));
 }
 
-/// Workers may still be about to apply the change: what it brings could be picked by one that does not know it.
+/// Regression guard: an order must not publish endpoints that are only reserved, as workers may not know them yet.
 #[test]
 fn an_order_while_workers_apply_a_change_counts_and_publishes_nothing_of_it() {
     let mut setup = Setup::start(plan(&[("web", &NAMES[..2])], ""));

@@ -1,4 +1,4 @@
-//! A plane of these tests. Each of its workers has a balancer of each pool, and knows the slots that it was told of.
+//! Plane of these tests. Each of its workers has a balancer for each pool, and knows the slots that it was sent.
 
 use evenkeel_balance::{Balancer, Instant, Request, Slot};
 use evenkeel_config::plan;
@@ -20,18 +20,18 @@ use std::{fmt, io};
 /// Calls of planes, in order.
 pub type Log = Arc<Mutex<Vec<String>>>;
 
-/// State of a plane that a test reads, and sets.
+/// State of a plane that tests read and set.
 #[derive(Debug)]
 pub struct Seen {
     pub name: &'static str,
     log: Log,
-    /// Reasons for which it refuses the next plan; empty: it does not.
+    /// Reasons for which it rejects the next plan; empty to accept it.
     pub refuses: Mutex<Vec<Diagnostic>>,
     /// While a test holds it, its workers apply nothing.
     pub gate: Mutex<()>,
     /// Endpoints that could be picked when its workers were sent something, by pool.
     pub pickable: Mutex<HashMap<String, usize>>,
-    /// Plans that it has prepared, and that were neither installed nor dropped.
+    /// Number of prepared plans that were neither installed nor dropped.
     pub prepared: AtomicUsize,
     /// True if its workers pick all the time.
     pub picks: AtomicBool,
@@ -61,7 +61,7 @@ impl Seen {
         })
     }
 
-    /// Counts requests at an endpoint, which its last worker served.
+    /// Counts requests at an endpoint, at the last worker.
     pub fn count(&self, pool: &str, endpoint: &str, requests: u64) {
         let members = lock(&self.tallies)[pool].members();
         let at = members.endpoints.iter().position(|of| *of.name == *endpoint).expect("it is in the pool");
@@ -72,7 +72,7 @@ impl Seen {
         lock(&self.log).push(format!("{} {what}", self.name));
     }
 
-    /// Notes how many endpoints of a pool can be picked now.
+    /// Records how many endpoints of a pool can be picked now.
     fn look(&self, pool: &SharedPool, name: &str) {
         lock(&self.pickable).insert(name.to_owned(), pool.pool.view().set.members().len());
     }
@@ -116,7 +116,7 @@ enum Update {
 }
 
 struct Ready {
-    /// Balancers by pool, then by worker; `None` where those that there are stay.
+    /// Balancers by pool, then by worker; `None` for pools whose balancers stay.
     balancers: Vec<Option<Vec<Balancer>>>,
     _counted: Counted,
 }
@@ -243,16 +243,16 @@ impl Collector for NoMetrics {
     }
 }
 
-/// The slots of endpoints, each of which has one.
+/// Slots of endpoints, all of which must be reserved.
 fn slots(pool: &SharedPool, endpoints: &[plan::Endpoint]) -> HashSet<Slot> {
     endpoints.iter().map(|endpoint| pool.slot_of(endpoint).expect("it is reserved")).collect()
 }
 
-/// A pool as a worker has it.
+/// State of a pool in a worker.
 struct Held {
     balancer: Balancer,
     known: HashSet<Slot>,
-    /// Endpoints that it knew before: they may be picked until the set without them is published.
+    /// Slots that it knew before, which may be picked until the set without them is published.
     leaving: HashSet<Slot>,
 }
 

@@ -1,4 +1,4 @@
-//! Order in which a plan is applied: no worker of any plane picks an endpoint that it does not know.
+//! Order of publication: no worker of any plane picks an endpoint that it does not know.
 
 use crate::plane::lock;
 use crate::setup::{NAMES, Setup, WORKERS, can_pick, endpoints, plan, wait_until};
@@ -7,7 +7,7 @@ use evenkeel_runtime::{Control, Orders, Runtime};
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 
-/// Ways to change the endpoints of the pool `web`: a plan, or what was found.
+/// Ways to change the endpoints of the pool `web`: by a plan or by discovery.
 const WAYS: [fn(&mut Runtime, &[&str]); 2] = [by_plan, by_discovery];
 
 fn by_plan(runtime: &mut Runtime, list: &[&str]) {
@@ -22,7 +22,8 @@ fn web(list: &[&str]) -> Plan {
     plan(&[("web", list)], "")
 }
 
-/// Calls of both planes and their workers, where `sent` stands for what they are sent.
+/// Checks the order of calls: those in `before`, then `sent` to both planes and applied by all workers, then the
+/// release.
 fn in_order(asked: &[String], before: &[&str], sent: &str) {
     let workers = 2 * WORKERS;
     let (first, rest) = asked.split_at(before.len());
@@ -45,7 +46,7 @@ fn every_plane_prepares_before_any_installs_and_lets_go_when_all_have_applied() 
     in_order(&setup.asked(), &[], "gets endpoints of web");
 }
 
-/// Runs a change in another thread while one plane's workers are held up, and shows the middle of it.
+/// Runs a change in another thread while one plane's workers are held up, and calls `middle` during it.
 fn held_up(way: fn(&mut Runtime, &[&str]), plane: usize, list: &'static [&'static str], middle: impl FnOnce(&Control)) {
     let mut setup = Setup::start(web(&NAMES[..2]));
     setup.asked();
@@ -110,7 +111,7 @@ fn no_worker_picks_what_it_does_not_know_whatever_changes() {
         planes.iter().for_each(|plane| plane.picks.store(true, SeqCst));
     })
     .expect("nothing fails");
-    // Every way from one list to another, so that slots are given up and taken again.
+    // Various transitions between lists, so that slots are freed and reused.
     let lists: [&[&str]; 5] = [&NAMES[..2], &NAMES[2..], &NAMES[1..3], &[], &NAMES];
     for round in 0..40 {
         let list = lists[(round * 3 + round / 5) % lists.len()];

@@ -1,4 +1,4 @@
-//! A runtime with two planes of these tests, `a` and `b`.
+//! Setup of a runtime with two test planes, `a` and `b`.
 
 use crate::plane::{Log, Seen, TestPlane, lock};
 use evenkeel_balance::EndpointId;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 pub const WORKERS: usize = 2;
 
-/// Longer than anything takes, even on a busy machine.
+/// Limit of all waits, generous enough for a busy machine.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 pub struct Setup {
@@ -25,7 +25,7 @@ impl Setup {
         Setup::with(plan, Orders::default(), |_| {}).expect("nothing fails")
     }
 
-    /// Starts a runtime with orders that were kept, and planes that `prepare` changes before they start.
+    /// Starts a runtime with kept orders, and with planes that `prepare` may adjust first.
     pub fn with(plan: Plan, orders: Orders, prepare: impl Fn(&[Arc<Seen>; 2])) -> Result<Setup, StartError> {
         let log = Log::default();
         let planes = ["a", "b"].map(|name| Seen::new(name, &log));
@@ -37,12 +37,12 @@ impl Setup {
         Ok(Setup { runtime, planes, log })
     }
 
-    /// Returns the calls of planes since the last call.
+    /// Returns the calls of planes since the last call of this.
     pub fn asked(&self) -> Vec<String> {
         std::mem::take(&mut *lock(&self.log))
     }
 
-    /// Changes the endpoints of a pool.
+    /// Replaces the endpoints of a pool, as discovery does.
     pub fn find(&mut self, pool: &str, list: &[&str]) {
         self.runtime.apply_endpoints(vec![(pool.into(), endpoints(list))]).expect("nothing interrupts");
     }
@@ -52,7 +52,7 @@ impl Setup {
     }
 }
 
-/// The endpoints of a pool that can be picked, of those that the tests name.
+/// Endpoints of [`NAMES`] that can be picked in a pool.
 pub fn can_pick(control: &Control, pool: &str) -> Vec<&'static str> {
     let pools = control.pools();
     let view = pools[pool].pool.view();
@@ -62,14 +62,14 @@ pub fn can_pick(control: &Control, pool: &str) -> Vec<&'static str> {
 
 pub const NAMES: [&str; 5] = ["10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1", "10.0.0.4:1", "10.0.0.5:1"];
 
-/// A plan with these pools, and more lines for each.
+/// Plan with these pools, and `more` lines in each pool's table.
 pub fn plan(pools: &[(&str, &[&str])], more: &str) -> Plan {
     let mut text = format!(
         "[runtime]\nworkers = {WORKERS}\n[listener.web]\nbind = ['127.0.0.1:1']\n[[route]]\npool = '{}'\n",
         pools[0].0
     );
     for (name, endpoints) in pools {
-        // No file can say that there are none: sources may find that.
+        // A file cannot configure an empty pool, only discovery can produce one.
         let listed = if endpoints.is_empty() { &NAMES[..1] } else { endpoints };
         let list = listed.iter().map(|endpoint| format!("'{endpoint}'")).collect::<Vec<_>>().join(", ");
         writeln!(text, "[pool.{name}]\nendpoints = [{list}]\n{more}").expect("a String takes everything");

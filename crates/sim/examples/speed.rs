@@ -1,4 +1,5 @@
-//! Speed of virtual time: events per second of CPU time, for the two loops that everything else is made of.
+//! Speed of the simulator in events per second of CPU time: with and without servers that share cores and answer
+//! probes.
 
 use evenkeel_sim::scenario::Balancing;
 use evenkeel_sim::scenario::{
@@ -31,7 +32,7 @@ fn rate(scenario: &Scenario, policy: &Policy, seed: u64) -> f64 {
     run.events as f64 * 1e9 / (processor_ns() - before) as f64
 }
 
-/// Time that this thread had a processor, nanoseconds.
+/// CPU time of this thread in nanoseconds, from `/proc/thread-self/schedstat`.
 fn processor_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux has it");
     text.split(' ').next().and_then(|ns| ns.parse().ok()).expect("it begins with the time on a processor")
@@ -51,7 +52,7 @@ fn scenario(servers: Vec<Server>, work: Work, balancing: Balancing, load: Load, 
     }
 }
 
-/// The loop of tower's demonstration: ten servers that serve any number at once, 50 users.
+/// The closed loop of tower's demonstration: ten servers that serve any number of requests at once, 50 users.
 fn unlimited() -> Scenario {
     let server = |i: usize| Server { serving: Serving::Unlimited, ..Server::new(&i.to_string()) };
     let work = Work::Uniform { min: 0, max: 99, step_ns: 1_000_000, late_ns: 1_000_000 };
@@ -60,7 +61,7 @@ fn unlimited() -> Scenario {
     Scenario { link_ns: 0, ..scenario }
 }
 
-/// A hundred servers whose capacity changes, under a hundred balancers that probe.
+/// A hundred servers of changing capacity, behind a hundred balancers that probe.
 fn fleet() -> Scenario {
     let capacity = Capacity::Antagonist { states: vec![(1.5, 0.25), (4.0, 0.5), (6.0, 0.25)], mean_ns: 2_000_000_000 };
     let server = |i: usize| Server {

@@ -1,4 +1,4 @@
-//! Built-in scenarios: one row each, a name and a file written like a user's own.
+//! Built-in scenarios: a table of names and of scenario files, written as a user would write them.
 
 /// A scenario that comes with the program.
 #[derive(Clone, Copy, Debug)]
@@ -10,7 +10,7 @@ pub struct Builtin {
 
 macro_rules! builtins {
     ($($name:literal)*) => {
-        /// Every one, in the order of lists.
+        /// All built-in scenarios, in the order in which they are listed.
         pub static ALL: &[Builtin] =
             &[$(Builtin { name: $name, text: include_str!(concat!("../scenarios/", $name, ".toml")) },)*];
     };

@@ -4,7 +4,7 @@ use crate::metric::Metric;
 use crate::scenario::{Policy, Scenario};
 use std::ops::Range;
 
-/// A scenario with its variations, and what is to be said of the results.
+/// Scenario with its variations, and the figures and claims to judge its results by.
 #[derive(Clone, Debug)]
 pub struct Experiment {
     pub name: String,
@@ -13,7 +13,7 @@ pub struct Experiment {
     pub source: Option<String>,
     /// Runs of each policy at each point.
     pub seeds: u32,
-    /// The figure by which the verdict ranks.
+    /// Metric by which the verdict ranks algorithms.
     pub rank: &'static Metric,
     pub points: Vec<Point>,
     /// Published figures to compare with.
@@ -21,15 +21,15 @@ pub struct Experiment {
     pub claims: Vec<Claim>,
 }
 
-/// Combination of the values that vary.
+/// Combination of the values that vary: one scenario.
 #[derive(Clone, Debug)]
 pub struct Point {
     /// Values that vary, as a label; empty if nothing varies.
     pub label: String,
-    /// The value of the only key that varies, if that is a number or a time (then in seconds).
+    /// Value of the key that varies, if there is only one and it is a number or a duration (in seconds).
     pub x: Option<f64>,
     pub scenario: Scenario,
-    /// Servers of the first service that are alike, by name.
+    /// Groups of equal servers of the first service, by name.
     pub groups: Vec<(String, Range<usize>)>,
     pub policies: Vec<Policy>,
 }
@@ -58,7 +58,7 @@ pub struct Cell {
     pub note: Option<String>,
 }
 
-/// A sentence that the results bear out, or not.
+/// Sentence that is judged by the results.
 #[derive(Clone, Debug)]
 pub struct Claim {
     pub says: String,
@@ -77,7 +77,7 @@ pub struct Claim {
 pub enum Figure {
     /// Metric of [`crate::metric`].
     Metric(&'static Metric),
-    /// The share of requests that a group of servers of the first service got.
+    /// Share of requests of a group of servers of the first service.
     Share(String),
 }
 
@@ -95,28 +95,28 @@ pub enum Side {
 /// Bound on a ratio or difference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
-    /// The interval lies at or below.
+    /// The whole interval is at or below.
     AtMost(f64),
-    /// The interval lies at or above.
+    /// The whole interval is at or above.
     AtLeast(f64),
-    /// The interval does not lie above.
+    /// The interval is not entirely above.
     NotAbove(f64),
-    /// The interval does not lie below.
+    /// The interval is not entirely below.
     NotBelow(f64),
     /// The 90 % interval lies within 1 plus or minus this: two one-sided tests at 5 %.
     Within(f64),
 }
 
 impl Experiment {
-    /// Tries these policies at every point.
+    /// Replaces the policies of every point.
     pub fn set_policies(&mut self, policies: &[Policy]) {
         self.points.iter_mut().for_each(|p| p.policies = policies.to_vec());
     }
 
-    /// Makes every run longer or shorter; the same share of it warms up.
+    /// Sets the number of requests of each run; the share that warms up stays the same.
     pub fn set_requests(&mut self, requests: u64) {
         for Point { scenario, .. } in &mut self.points {
-            // Without a number of requests there is no share: what `until` ends stays as it is.
+            // Runs that `until` ends have no number of requests, and stay as they are.
             if scenario.requests < u64::MAX {
                 let share = scenario.warm_up as f64 / scenario.requests as f64;
                 scenario.warm_up = (requests as f64 * share) as u64;

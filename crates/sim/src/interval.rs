@@ -1,6 +1,6 @@
 //! Student's confidence interval of a mean over seeds.
 
-/// A mean and its interval; without one (one seed alone) the half width is infinite.
+/// Mean with its confidence interval. The half width is infinite for a single value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     pub mean: f64,
@@ -29,7 +29,7 @@ impl Interval {
     }
 }
 
-/// Quantile of Student's t: standard errors to either side that hold this confidence, for `freedom` degrees of freedom.
+/// Two-sided quantile of Student's t for a confidence and degrees of freedom, by bisection.
 fn student(freedom: usize, confidence: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1e6);
     for _ in 0..100 {
@@ -39,14 +39,14 @@ fn student(freedom: usize, confidence: f64) -> f64 {
     high
 }
 
-/// The probability that Student's t is between -t and t. Source: Abramowitz and Stegun, 26.7.3 and 26.7.4.
+/// Probability that Student's t is between -t and t. Source: Abramowitz and Stegun, 26.7.3 and 26.7.4.
 fn within(t: f64, freedom: usize) -> f64 {
     let angle = (t / (freedom as f64).sqrt()).atan();
     let (sine, cosine) = angle.sin_cos();
     let odd = freedom % 2 == 1;
     let (mut term, mut sum) = if odd { (cosine, cosine) } else { (1.0, 1.0) };
     let mut k = if odd { 2.0 } else { 1.0 };
-    // Terms of the series below the degrees of freedom, each from the one before.
+    // Terms of the series, each computed from the one before.
     while k + 1.0 < freedom as f64 {
         term *= cosine * cosine * k / (k + 1.0);
         sum += term;

@@ -1,5 +1,4 @@
-//! Results as JSON: one value with everything, also by seed; identical for the same file, seeds and
-//! program.
+//! Results as one JSON value, also by seed. Identical for the same file, seeds and program version.
 
 use crate::experiment::{Experiment, Point};
 use crate::metric;
@@ -7,10 +6,10 @@ use crate::results::{Results, Row};
 use crate::{text, verdict};
 use serde_json::{Map, Value, json};
 
-/// The percentiles of all seeds together.
+/// Quantiles to report, over the latencies of all seeds.
 const PERCENTILES: [f64; 8] = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999];
 
-/// Everything. Times are in seconds, shares from 0 to 1; figures that mean nothing without a steady state are null.
+/// All results. Times are in seconds, shares from 0 to 1; figures that need a steady state are null without one.
 pub fn json(experiment: &Experiment, results: &Results) -> Value {
     let points = experiment.points.iter().zip(&results.points).map(|(point, rows)| one(experiment, point, rows));
     let published = experiment.published.iter().map(|published| {

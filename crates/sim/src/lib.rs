@@ -1,13 +1,13 @@
-//! Deterministic simulator: the balancing code that serves live traffic, in virtual time. Servers, load and delays are
-//! simulated, decisions are not. Read the files in this order:
+//! Deterministic simulator: runs the production balancing code in virtual time. Servers, load and delays are simulated,
+//! decisions are not. Read the modules in this order:
 //!
 //! 1. [`scenario`]: the simulated system as plain data; [`work`]: distributions of durations.
-//! 2. [`engine`]: the loop of events around production [`Balancer`](evenkeel_balance::Balancer)s.
+//! 2. [`engine`]: the event loop around production [`Balancer`](evenkeel_balance::Balancer)s.
 //! 3. [`run`]: the results.
-//! 4. [`file`](mod@file): scenarios as files, and [`experiment`]: what one asks for; [`builtin`] ones come along.
-//! 5. [`results`]: an experiment over seeds and cores; [`metric`], [`interval`] and [`verdict`]: what may be said of it.
-//! 6. [`shadow`]: requests of a running pool played again, with other algorithms.
-//! 7. [`text`], [`json`](mod@json) and [`report`]: how it is shown.
+//! 4. [`file`](mod@file): the reader of scenario files; [`experiment`]: its result; [`builtin`] scenarios.
+//! 5. [`results`]: runs of an experiment over seeds, on all cores; [`metric`], [`interval`] and [`verdict`] judge them.
+//! 6. [`shadow`]: requests of a running pool, replayed with other algorithms.
+//! 7. [`text`], [`json`](mod@json) and [`report`]: results as text, JSON and HTML.
 #![forbid(unsafe_code)]
 
 pub mod builtin;

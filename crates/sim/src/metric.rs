@@ -7,11 +7,11 @@ use crate::run::{Failure, Run, ServiceRun};
 pub struct Metric {
     pub name: &'static str,
     pub unit: Unit,
-    /// True if less is better; otherwise more is.
+    /// True if lower is better, otherwise higher.
     pub less_is_better: bool,
     /// True if it is meaningless without a steady state.
     pub settled: bool,
-    /// Its value of a run: seconds for times.
+    /// Computes the value from a run; times in seconds.
     pub of: fn(&Run) -> f64,
 }
 
@@ -27,7 +27,7 @@ pub enum Unit {
 
 macro_rules! metrics {
     ($($name:literal $unit:ident $less:literal $settled:literal $of:expr;)*) => {
-        /// Every figure, in the order of tables.
+        /// All metrics, in the order of their columns.
         pub static ALL: &[Metric] = &[$(Metric {
             name: $name, unit: Unit::$unit, less_is_better: $less, settled: $settled, of: $of,
         },)*];
@@ -35,12 +35,12 @@ macro_rules! metrics {
         /// Names of all metrics, in the order of [`ALL`].
         pub const NAMES: &[&str] = &[$($name),*];
 
-        /// Their names, and that of the share of a group of servers.
+        /// Names of all metrics, and `share`, that of a group of servers.
         pub const NAMES_AND_SHARE: &[&str] = &[$($name,)* "share"];
     };
 }
 
-// Name, unit, whether less is better, whether it needs a steady state, value.
+// Name, unit, less_is_better, settled, value.
 metrics! {
     "wall"       Time   true  false |r| r.wall_ns as f64 / 1e9;
     "mean"       Time   true  true  |r| r.mean_ns() / 1e9;
@@ -77,7 +77,7 @@ fn seconds(run: &Run, q: f64) -> f64 {
     run.quantile(q) as f64 / 1e9
 }
 
-/// The share of requests that failed, of these kinds.
+/// Share of requests with failures of these kinds.
 fn failed(run: &Run, kinds: &[usize]) -> f64 {
     let all = run.latency.len() + run.failed.iter().sum::<u64>();
     kinds.iter().map(|kind| run.failed[*kind]).sum::<u64>() as f64 / all.max(1) as f64
@@ -87,7 +87,8 @@ fn peaks(run: &Run) -> impl Iterator<Item = u32> {
     run.services.iter().flat_map(|s| &s.servers).map(|s| s.in_flight_max)
 }
 
-/// Jain, Chiu and Hawe 1984, of requests by capacity: 1 if each server has its due, 1 / n if one has all.
+/// Fairness index of requests over capacity (Jain, Chiu and Hawe 1984): 1 if each server gets its due, 1 / n if one
+/// gets all.
 fn jain(service: &ServiceRun) -> f64 {
     let unlimited = service.servers.iter().any(|s| s.capacity <= 0.0);
     let due = |s: &crate::run::ServerRun| s.requests as f64 / if unlimited { 1.0 } else { s.capacity };

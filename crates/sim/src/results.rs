@@ -1,5 +1,5 @@
-//! Results of an [`Experiment`], run with every policy at every point with every seed, over all cores, and the
-//! figures of each, which do not depend on how many those are.
+//! Results of an [`Experiment`]: every policy at every point with every seed, run on several threads. The figures do
+//! not depend on their number.
 
 use crate::engine::simulate;
 use crate::experiment::{Experiment, Figure, Point};
@@ -11,10 +11,10 @@ use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Confidence of all intervals that are shown.
+/// Confidence of all intervals shown.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// Tolerance of the check by Little's law, which is an identity: only rounding may make a difference.
+/// Tolerance of the check by Little's law, an identity here: only rounding may differ.
 const LITTLE_OFF_MAX: f64 = 0.001;
 
 /// The results of an experiment.
@@ -37,34 +37,34 @@ pub struct Row {
     pub latency: Histogram<u64>,
     /// True if each run settled, with less work offered than the capacity.
     pub steady: bool,
-    /// Work offered over what can be done; 0 for closed loops.
+    /// Offered work as a share of capacity; 0 for closed loops.
     pub offered: f64,
     /// Number of events of all seeds.
     pub events: u64,
-    /// By server of the first service: the most in flight at once, in any run.
+    /// By server of the first service: maximum in flight in any run.
     pub peaks: Vec<u32>,
-    /// Figures over time, of the first seed, by group of servers: requests a second, and the mean in flight at one server.
+    /// Time series of the first seed.
     pub over_time: OverTime,
 }
 
-/// Figures over time, by group of servers.
+/// Time series by group of servers, then by interval.
 #[derive(Clone, Debug, Default)]
 pub struct OverTime {
-    /// Seconds from one figure to the next.
+    /// Length of an interval in seconds.
     pub step: f64,
     /// Share of requests, 0 to 1.
     pub share: Vec<Vec<f64>>,
-    /// In flight at one server on average.
+    /// Mean requests in flight per server.
     pub in_flight: Vec<Vec<f64>>,
 }
 
-/// A run that contradicts itself: the simulator is wrong, and no figure of it can be trusted.
+/// A run that violates Little's law: the simulator is wrong, and none of its figures can be trusted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contradiction {
     pub at: String,
     pub policy: String,
     pub seed: u64,
-    /// Little's law: 1 if it holds.
+    /// Ratio of the two sides of Little's law; 1 if it holds.
     pub little: f64,
 }
 
@@ -114,17 +114,17 @@ impl Row {
         }
     }
 
-    /// By seed; `None` if a figure means nothing here, as a latency that grows without end.
+    /// Values by seed; `None` if the metric needs a steady state and there was none.
     pub fn values(&self, metric: &Metric) -> Option<&[f64]> {
         (self.steady || !metric.settled).then(|| self.figures[metric::index(metric)].as_slice())
     }
 
-    /// The mean over seeds with its interval.
+    /// Mean over seeds with its 95 % interval; `None` like [`Row::values`].
     pub fn interval(&self, metric: &Metric) -> Option<Interval> {
         self.values(metric).map(|values| Interval::of(values, CONFIDENCE))
     }
 
-    /// By seed, of whatever a claim is about.
+    /// Values by seed of the figure of a claim.
     pub fn figure(&self, point: &Point, figure: &Figure) -> Option<&[f64]> {
         match figure {
             Figure::Metric(metric) => self.values(metric),
@@ -161,11 +161,10 @@ impl OverTime {
 }
 
 impl Experiment {
-    /// Runs everything with `seeds` on `threads` threads. `progress` is told after each run how many are done, and of how
-    /// many.
+    /// Runs every policy at every point with `seeds`, on `threads` threads. `progress` is called after each run with
+    /// the number of runs done and in total.
     ///
-    /// # Errors
-    /// The first run that contradicts itself.
+    /// # Errors The first run that violates Little's law.
     pub fn run(
         &self,
         seeds: &[u64],
@@ -178,7 +177,7 @@ impl Experiment {
         }
         let all = rows.len() * seeds.len();
         let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        // Each run has its place, whichever thread does it.
+        // A slot for each run, so that the order of results does not depend on threads.
         let places: Vec<Mutex<Option<Run>>> = (0..all).map(|_| Mutex::new(None)).collect();
         std::thread::scope(|scope| {
             for _ in 0..threads.clamp(1, all.max(1)) {
@@ -212,7 +211,7 @@ impl Experiment {
         Ok(Results { seeds: seeds.to_vec(), points })
     }
 
-    /// The row of a point and policy, by their labels.
+    /// Point and row by the labels of point and policy.
     pub fn row<'r>(&self, results: &'r Results, at: &str, policy: &str) -> Option<(&Point, &'r Row)> {
         let at = self.points.iter().position(|point| point.label == at)?;
         let policy = self.points[at].policies.iter().position(|p| p.label == policy)?;

@@ -1,28 +1,29 @@
-//! Figures of a run with one seed, which merge over seeds.
+//! Results of a run with one seed.
 
 use hdrhistogram::Histogram;
 
-/// Results of one run. Times in nanoseconds of virtual time; only requests after the warm-up count.
+/// Results of one run, in nanoseconds of virtual time. Latencies and failures exclude the warm-up.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// From a client's request to its answer, those that were answered.
+    /// Latencies of successful client requests, in nanoseconds.
     pub latency: Histogram<u64>,
-    /// Exact sum of the latencies.
+    /// Exact sum of the latencies in nanoseconds.
     pub latency_sum_ns: u128,
-    /// Requests of clients that failed, by [`Failure`] as an index.
+    /// Failed client requests, indexed by [`Failure`].
     pub failed: [u64; 4],
-    /// From the first measured request to the last end.
+    /// Time from the first measured request to the last end.
     pub span_ns: u64,
-    /// From the start to the last end.
+    /// Time from the start to the last end.
     pub wall_ns: u64,
     pub services: Vec<ServiceRun>,
-    /// Most requests of clients that were under way at once.
+    /// Maximum client requests in flight at once.
     pub in_system_max: u64,
-    /// Little's law: the time average of requests under way, over rate times mean time. 1 but for rounding.
+    /// Ratio of the two sides of Little's law: mean requests in flight over rate times mean time. 1 up to rounding.
     pub little: f64,
-    /// Work offered over what the servers can do, of the busiest service; 0 for closed loops.
+    /// Offered work as a share of capacity, of the busiest service; 0 for closed loops.
     pub offered: f64,
-    /// True if the number of requests in progress settled. Otherwise a mean is meaningless.
+    /// True if less work was offered than the capacity, and requests in flight settled. Otherwise mean latencies are
+    /// meaningless.
     pub steady: bool,
     /// Number of events handled.
     pub events: u64,
@@ -45,9 +46,9 @@ pub enum Failure {
 pub struct ServiceRun {
     pub name: String,
     pub servers: Vec<ServerRun>,
-    /// Requests that it got, each try once.
+    /// Requests sent to it; each attempt counts.
     pub requests: u64,
-    /// Number of probes sent to it.
+    /// Probes sent to it, including lost ones.
     pub probes: u64,
     pub retries: u64,
     pub series: Series,
@@ -56,37 +57,37 @@ pub struct ServiceRun {
 #[derive(Clone, Debug, Default)]
 pub struct ServerRun {
     pub name: String,
-    /// Number of requests it got.
+    /// Number of requests that reached it.
     pub requests: u64,
     /// Maximum requests in flight.
     pub in_flight_max: u32,
-    /// Its mean capacity: cores times speed, as configured; 0 when unlimited.
+    /// Mean capacity, cores times speed, as configured; 0 if unlimited.
     pub capacity: f64,
 }
 
-/// Figures over time: equal intervals from the start. Without rows for a service of more than 1,024 servers.
+/// Time series in equal intervals from the start. Empty for services of more than 1,024 servers.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
-    /// The length of an interval.
+    /// Length of an interval in nanoseconds.
     pub step_ns: u64,
-    /// Requests that each server got, by server and interval.
+    /// Requests sent to a server, by server and interval.
     pub requests: Vec<Vec<u32>>,
-    /// The mean in flight at each server, by server and interval.
+    /// Requests in flight at a server at the end of an interval (the mean of merged ones), by server and interval.
     pub in_flight: Vec<Vec<f32>>,
 }
 
 impl Run {
-    /// The latency that a share `q` of requests does not pass, nanoseconds.
+    /// Quantile `q` (0 to 1) of the latencies, in nanoseconds.
     pub fn quantile(&self, q: f64) -> u64 {
         self.latency.value_at_quantile(q)
     }
 
-    /// The mean latency, nanoseconds.
+    /// Mean latency in nanoseconds; 0 without any.
     pub fn mean_ns(&self) -> f64 {
         self.latency_sum_ns as f64 / self.latency.len().max(1) as f64
     }
 
-    /// Answers per second, over the measured span.
+    /// Successful answers per second, over the measured span.
     pub fn throughput(&self) -> f64 {
         self.latency.len() as f64 * 1e9 / self.span_ns.max(1) as f64
     }

@@ -1,5 +1,5 @@
-//! The simulated system: services of servers, balancers in front of them, and clients. Plain data in nanoseconds and whole
-//! numbers; everything but the policy under test and the seed.
+//! Simulated system: services of servers, balancers in front of them, and clients. Plain data; everything but the
+//! policy under test and the seed.
 
 use crate::work::Work;
 use evenkeel_balance::params::Params;
@@ -7,10 +7,10 @@ use evenkeel_balance::picker::Algorithm;
 use evenkeel_balance::{control, retry};
 use std::sync::Arc;
 
-/// A system, and what is asked of it.
+/// System and load of a simulation.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// Clients call the first; steps of a service may call others.
+    /// Services. Clients call the first; its steps may call others.
     pub services: Vec<Service>,
     /// Cores of each machine that servers share; empty when each server has a machine of its own.
     pub machines: Vec<f64>,
@@ -20,9 +20,9 @@ pub struct Scenario {
     pub link_ns: u64,
     /// Number of client requests; `u64::MAX` if only `until_ns` ends the run.
     pub requests: u64,
-    /// Number of first requests that are not measured.
+    /// Number of requests, from the start, that are not measured.
     pub warm_up: u64,
-    /// Nothing happens later than this; `u64::MAX` if only `requests` ends it.
+    /// End of the run; `u64::MAX` if only `requests` ends it.
     pub until_ns: u64,
 }
 
@@ -40,12 +40,12 @@ pub enum Load {
         /// Mean requests per second.
         per_second: f64,
     },
-    /// Poisson at a rate that changes: a cycle of states, each held for an exponential time.
+    /// Markov-modulated Poisson process: a cycle of states, each held for an exponential time.
     Mmpp {
         /// Rate per second, and mean length in nanoseconds.
         states: Vec<(f64, u64)>,
     },
-    /// At these moments, ascending.
+    /// Arrivals at fixed times, ascending.
     Trace {
         /// Nanoseconds from the start.
         at_ns: Arc<[u64]>,
@@ -72,33 +72,33 @@ pub struct Service {
 pub enum Step {
     /// Work at the server itself.
     Work,
-    /// A request to another service (its index), and waiting for the answer without working.
+    /// Request to another service (its index); waits for the answer without working.
     Call(usize),
 }
 
 #[derive(Clone, Debug)]
 pub struct Server {
     pub name: String,
-    /// Its share of the load, as configured at the balancers.
+    /// Weight, as configured at the balancers.
     pub weight: u32,
-    /// The limit that balancers hold, requests; 0 = none.
+    /// Limit of requests in flight per balancer; 0 for none.
     pub in_flight_max: u32,
     /// Sharing of the server by overlapping requests.
     pub serving: Serving,
-    /// The machine (its index) whose cores it shares with other servers, of any service: what all want of them beyond what
-    /// there is, each gets less of, in proportion.
+    /// Index of a machine whose cores it shares with other servers of any service. If they want more cores than it has,
+    /// each gets proportionally less.
     pub machine: Option<usize>,
-    /// Instead of the service's.
+    /// Work of a request here; `None` for that of the service.
     pub work: Option<Work>,
-    /// Requests that it takes in at once, working or waiting for calls; 0 = any number.
+    /// Maximum requests in progress, working or waiting for calls; 0 for any number.
     pub threads: u32,
-    /// Requests that may wait for one of the `threads`; more are refused.
+    /// Maximum requests that wait for one of the `threads`; more are refused.
     pub backlog: u32,
-    /// Changes of its speed; factors multiply.
+    /// Processes that change its capacity; their factors multiply.
     pub capacity: Vec<Capacity>,
-    /// Bytes a second at which answers leave, one after another; 0 = at once.
+    /// Bytes per second at which answers leave, one after another; 0 for unlimited.
     pub bandwidth: f64,
-    /// Faults, each with its time.
+    /// Faults, each with its time span.
     pub faults: Vec<Fault>,
     pub joins_ns: u64,
     /// Time at which it leaves and gets no new requests; `u64::MAX` for never.
@@ -111,11 +111,11 @@ pub struct Server {
 pub enum Serving {
     /// No sharing: each request runs as if alone.
     Unlimited,
-    /// So many at once, the others wait in order of arrival.
+    /// At most one request per core; the others wait in order of arrival.
     Fifo { cores: u32 },
-    /// All at once: each gets an equal share of the cores, but never more than one.
+    /// Processor sharing: each request gets an equal share of the cores, at most one.
     Sharing {
-        /// Number of cores, also fractional.
+        /// Number of cores; may be fractional.
         cores: f64,
     },
 }
@@ -123,25 +123,25 @@ pub enum Serving {
 /// Change of a server's speed over time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Capacity {
-    /// Others use the machine: its cores are multiplied by a factor that is drawn anew after exponential times.
+    /// Other programs on the machine: its cores are multiplied by a factor that is redrawn after exponential times.
     Antagonist {
         /// Factors and their probabilities, which sum to 1.
         states: Vec<(f64, f64)>,
-        /// The mean time from one draw to the next.
+        /// Mean time between draws, in nanoseconds.
         mean_ns: u64,
     },
     /// Stalls at intervals (garbage collection, a CPU quota), during which all work is slowed by a factor.
     Stalls {
-        /// Pause from the end of a stall to the start of the next.
+        /// Time from the end of a stall to the start of the next.
         every: Work,
-        /// Duration of a stall, in nanoseconds.
+        /// Distribution of the duration of a stall.
         length: Work,
         /// Speed during a stall, 0 to 1.
         speed: f64,
     },
 }
 
-/// A fault of a server, for a while.
+/// Fault of a server, active from `from_ns` until before `until_ns`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub from_ns: u64,
@@ -175,9 +175,9 @@ pub struct Cold {
 pub struct Balancing {
     /// Policy used instead of the one under test.
     pub policy: Option<Policy>,
-    /// Deployment of the balancers.
+    /// Placement of the balancers.
     pub deployment: Deployment,
-    /// Workers of each balancer, on one pool; requests come to them at random.
+    /// Workers of each balancer, which share a pool; each request goes to one of them at random.
     pub workers: u32,
     /// Sources of load information.
     pub information: Information,
@@ -185,18 +185,18 @@ pub struct Balancing {
     pub lag_ns: u64,
     /// Health checks, ejection, slow start and the rest of the production control.
     pub control: control::Settings,
-    /// From one health check of a server to the next, for each balancer; 0 = none are sent.
+    /// Interval between health checks of a server by each balancer, in nanoseconds; 0 for no checks.
     pub check_every_ns: u64,
-    /// Requests that may wait when every server is at its limit, and for how long, nanoseconds.
+    /// Maximum requests that wait when every server is at its limit, and their timeout in nanoseconds.
     pub queue: (u32, u64),
     pub retry: Option<retry::Settings>,
-    /// Timeout of an attempt; `u64::MAX` for never.
+    /// Timeout of an attempt in nanoseconds; `u64::MAX` for none.
     pub timeout_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deployment {
-    /// Independent balancers, which share nothing; each request goes to one of them at random.
+    /// Independent balancers that share nothing; each request goes to one of them at random.
     Central { balancers: u32 },
     /// Sidecar: a balancer beside each calling server, or one for all clients.
     Sidecar,
@@ -209,15 +209,16 @@ pub struct Information {
     pub probes: bool,
     /// Share of probes that get lost, 0 to 1.
     pub probe_loss: f64,
-    /// Work of a server per probe.
+    /// Work of a server per probe, in nanoseconds.
     pub probe_work_ns: u64,
-    /// Work of a balancer per attempt, done by the calling server; a balancer beside no server has a processor of its own.
+    /// Work of a sidecar per attempt, in nanoseconds, done by the calling server. Other balancers have processors of
+    /// their own.
     pub balancer_work_ns: u64,
-    /// Work of a balancer per probe, likewise.
+    /// Work of a sidecar per probe, in nanoseconds.
     pub balancer_probe_work_ns: u64,
     /// True if each answer carries a load report.
     pub with_answers: bool,
-    /// Interval at which each balancer gets the load of every server; 0 for never.
+    /// Interval in nanoseconds at which each balancer gets the load of every server; 0 for never.
     pub board_ns: u64,
 }
 
@@ -233,20 +234,21 @@ pub struct Policy {
 pub enum Chooser {
     /// Algorithm of `evenkeel_balance`.
     Algorithm(&'static Algorithm, Params),
-    /// A yardstick that cannot exist, or a fault found elsewhere.
+    /// Yardstick that no real balancer can implement, or a flawed variant found in other proxies.
     Reference(Reference),
 }
 
-/// Yardsticks. They see the truth about all servers, without delay, or the board if there is one.
+/// Yardsticks. They see the true load of all servers without delay, or the board if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reference {
     /// Joins the shortest queue (fewest in flight), ties at random.
     ShortestQueue,
-    /// Draws so many distinct servers and takes the one with fewest in flight, ties at random.
+    /// Draws this many distinct servers and takes the one with the fewest in flight, ties at random.
     Draws(u32),
-    /// Draws with replacement, as some proxies do: of n servers the worst gets at least 1 / n^2 of two draws.
+    /// Draws with replacement, as some proxies do: with two draws, the worst of n servers still gets 1 / n^2.
     DrawsWithReplacement(u32),
-    /// All servers of a service are one with all their cores: no balancing can do better on average.
+    /// Single queue for all servers of a service, whose cores take from it when idle: no balancing does better on
+    /// average.
     CentralQueue,
 }
 

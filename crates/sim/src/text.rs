@@ -1,4 +1,4 @@
-//! Results as text: a table for each point, published figures beside simulated ones, claims, and verdicts.
+//! Results as text: a table for each point, published figures beside simulated ones, claims and verdicts.
 
 use crate::experiment::{Experiment, Point};
 use crate::metric::{self, Metric};
@@ -6,7 +6,7 @@ use crate::results::{Results, Row};
 use crate::verdict::{self, Verdict, shown, with_interval};
 use std::fmt::Write;
 
-/// Columns that every table has; the others only where they are not all 0.
+/// Columns of every table. Those of [`IF_ANY`] appear only if they are not all 0.
 const ALWAYS: [&str; 7] = ["mean", "p50", "p90", "p99", "p999", "throughput", "peak"];
 const IF_ANY: [&str; 7] = ["failed", "refused", "errors", "timed_out", "no_pick", "retries", "probes"];
 
@@ -42,7 +42,7 @@ pub fn text(experiment: &Experiment, results: &Results) -> String {
     out
 }
 
-/// The verdict of each point.
+/// Verdict of each point, one sentence each.
 pub fn sentences(experiment: &Experiment, results: &Results) -> Vec<String> {
     let one = |(point, rows): (&Point, &Vec<Row>)| {
         let best = verdict::best(experiment, point, rows);
@@ -61,7 +61,7 @@ fn columns(rows: &[Row]) -> Vec<&'static Metric> {
     metric::ALL.iter().filter(fits).filter(|m| !errors || m.name != "failed").collect()
 }
 
-/// A header and a row for each policy, with regret where there is a yardstick.
+/// Table of a point: a header and a row for each policy, with regret if there is a yardstick.
 pub fn table(point: &Point, rows: &[Row]) -> Vec<Vec<String>> {
     let columns = columns(rows);
     let yardsticks: Vec<&str> =
@@ -81,7 +81,7 @@ pub fn table(point: &Point, rows: &[Row]) -> Vec<Vec<String>> {
         }));
         table.push(line);
     }
-    // Said once for all latencies.
+    // Once per row instead of in every latency column.
     for line in table.iter_mut().skip(1) {
         let mut first = true;
         for cell in line.iter_mut().filter(|cell| *cell == "no steady state") {
@@ -93,7 +93,7 @@ pub fn table(point: &Point, rows: &[Row]) -> Vec<Vec<String>> {
     table
 }
 
-/// A header and a line for each published figure.
+/// Table of published figures: a header and a row for each.
 pub fn published(experiment: &Experiment, results: &Results) -> Vec<Vec<String>> {
     let many = experiment.points.len() > 1;
     let mut table = vec![["row", "figure", "published", "ours", "allowed", "verdict"].map(String::from).to_vec()];
@@ -118,7 +118,7 @@ pub fn published(experiment: &Experiment, results: &Results) -> Vec<Vec<String>>
     table
 }
 
-/// Columns in line: the first leans left, and so do words; figures lean right.
+/// Table with aligned columns: the first and those of words to the left, those of figures to the right.
 fn aligned(table: &[Vec<String>]) -> String {
     let columns = table.first().map_or(0, Vec::len);
     let width = |at: usize| table.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);

@@ -1,4 +1,5 @@
-//! Did it come out? Published figures, claims, and which algorithm is best, each by what the seeds can tell apart.
+//! Verdicts on published figures and claims, and the best algorithm of a point, as far as the seeds can distinguish
+//! them.
 
 use crate::experiment::{Bound, Cell, Claim, Experiment, Point, Side};
 use crate::interval::Interval;
@@ -11,9 +12,9 @@ use evenkeel_draw::number::{digits, scale_of_seconds};
 pub enum Verdict {
     /// Reproduced: the whole interval is within the bound.
     Holds,
-    /// Not reproduced: no part of the interval is.
+    /// Not reproduced: no part of the interval is within the bound.
     Fails,
-    /// Inconclusive: part of the interval is.
+    /// Inconclusive: part of the interval is within the bound.
     Open,
     /// Not judged; there is a note instead.
     Noted,
@@ -36,11 +37,11 @@ impl Verdict {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Judged {
     pub verdict: Verdict,
-    /// Interval of the ratio or difference.
+    /// Interval of the ratio or difference; `None` if it was not run or not steady.
     pub interval: Option<Interval>,
 }
 
-/// Judges a published figure by the mean over seeds.
+/// Judges a published figure by the mean over seeds; never [`Verdict::Open`].
 pub fn cell(cell: &Cell, row: Option<&Row>) -> Verdict {
     let Some(row) = row else { return Verdict::NotRun };
     if cell.note.is_some() {
@@ -65,10 +66,10 @@ pub fn claim(claim: &Claim, experiment: &Experiment, results: &Results) -> Judge
     let (Some(of), Some(to)) = (values(&claim.of), values(&claim.to)) else {
         return Judged { verdict: Verdict::NotRun, interval: None };
     };
-    // Without a steady state there is nothing that could hold.
+    // Without a steady state no claim holds.
     let (Some(of), Some(to)) = (of, to) else { return Judged { verdict: Verdict::Fails, interval: None } };
     let confidence = if matches!(claim.bound, Bound::Within(_)) { 0.9 } else { CONFIDENCE };
-    // Seed by seed, since both sides met the same load.
+    // Paired by seed, as both sides had the same load.
     let compared: Vec<f64> =
         of.iter().zip(&to).map(|(of, to)| if claim.difference { of - to } else { of / to }).collect();
     let interval = Interval::of(&compared, confidence);
@@ -119,7 +120,7 @@ pub fn best(experiment: &Experiment, point: &Point, rows: &[Row]) -> String {
     if others.is_empty() {
         return shown;
     }
-    // The same seeds met the same load: what differs is the algorithm.
+    // Paired by seed: the load is the same, only the algorithm differs.
     let close = others.iter().filter(|(_, theirs, _)| {
         let differences: Vec<f64> = theirs.iter().zip(*values).map(|(a, b)| a - b).collect();
         let difference = Interval::of(&differences, CONFIDENCE);
@@ -133,7 +134,7 @@ pub fn best(experiment: &Experiment, point: &Point, rows: &[Row]) -> String {
     }
 }
 
-/// Regret against a yardstick at the same point, relative: of the mean and of the 99th percentile.
+/// Relative regret against a yardstick at the same point: of the mean and of the 99th percentile.
 pub fn regret(point: &Point, rows: &[Row], policy: usize, yardstick: &str) -> Option<[f64; 2]> {
     let other = &rows[point.policies.iter().position(|p| p.label == yardstick)?];
     let over = |name: &str| {
@@ -143,7 +144,7 @@ pub fn regret(point: &Point, rows: &[Row], policy: usize, yardstick: &str) -> Op
     Some([over("mean")?, over("p99")?])
 }
 
-/// Difference of two sides as text: `0.25 [0.22, 0.28]`, or for a ratio near 1 a margin with the significant digits, two of
+/// Comparison of two sides as text: `0.25 [0.22, 0.28]`, or for a ratio near 1 a margin in per cent, to two digits of
 /// the half width: `+0.31 % [+0.22, +0.40]`.
 pub fn compared(interval: Interval, is_difference: bool) -> String {
     let (low, mean, high) = (interval.low(), interval.mean, interval.high());
@@ -156,18 +157,18 @@ pub fn compared(interval: Interval, is_difference: bool) -> String {
     format!("{:+.places$} % [{:+.places$}, {:+.places$}]", percent(mean), percent(low), percent(high))
 }
 
-/// `106 ms [101, 111]`.
+/// Mean with its interval as text: `106 ms [101, 111]`.
 pub fn with_interval(interval: Interval, metric: &Metric) -> String {
     let mean = shown(interval.mean, metric.unit);
     if !interval.half.is_finite() {
         return format!("{mean} (one seed)");
     }
-    // The ends in the unit of the mean.
+    // Both ends in the unit of the mean.
     let (scale, _) = scale(interval.mean, metric.unit);
     format!("{mean} [{}, {}]", digits(interval.low() * scale), digits(interval.high() * scale))
 }
 
-/// A value with its unit, three digits.
+/// Value with its unit, to three digits.
 pub fn shown(value: f64, unit: Unit) -> String {
     let (scale, name) = scale(value, unit);
     format!("{}{name}", digits(value * scale))
@@ -200,7 +201,7 @@ mod tests {
         assert_eq!(compared(interval(1.0, 0.01), true), "1.00 [0.99, 1.01]");
     }
 
-    /// An experiment of two algorithms whose mean latencies, by seed, are these.
+    /// Experiment of two algorithms with these mean latencies by seed.
     fn measured(first: &[f64], second: &[f64]) -> (Experiment, Results) {
         let text = "summary = 'x'\nalgorithms = ['random', 'leastconn']\nrequests = 10\nrank = 'mean'\nload.users = 1\n\
                     service.web.server = [{}]\n";

@@ -1,8 +1,8 @@
-//! Distributions of work and of pauses, in nanoseconds.
+//! Distributions of work and pauses, in nanoseconds.
 
 use evenkeel_balance::Rng;
 
-/// A distribution of lengths of time, nanoseconds.
+/// Distribution of durations, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Work {
     Constant(u64),
@@ -19,23 +19,23 @@ pub enum Work {
     Exponential {
         mean_ns: f64,
     },
-    /// Normal, drawn again until it is not below 0.
+    /// Normal distribution, redrawn until it is not below 0.
     TruncatedNormal {
-        /// The mean before it is truncated.
+        /// Mean before truncation, in nanoseconds.
         mean_ns: f64,
-        /// The standard deviation before it is truncated.
+        /// Standard deviation before truncation, in nanoseconds.
         sd_ns: f64,
     },
-    /// The exponential of a normal distribution.
+    /// Lognormal: exponential of a normal distribution.
     Lognormal {
         /// Mean of the distribution in nanoseconds.
         mean_ns: f64,
         /// Standard deviation of the logarithm.
         sigma: f64,
     },
-    /// Pareto between two bounds.
+    /// Pareto distribution between two bounds.
     BoundedPareto {
-        /// The exponent; the smaller, the heavier the tail.
+        /// Exponent; the smaller, the heavier the tail.
         alpha: f64,
         min_ns: f64,
         max_ns: f64,
@@ -89,19 +89,19 @@ impl Work {
     }
 }
 
-/// Exponentially distributed with this mean.
+/// Draws from the exponential distribution with this mean.
 pub(crate) fn exponential(mean: f64, rng: &mut Rng) -> f64 {
     -(1.0 - rng.unit()).ln() * mean
 }
 
-/// Draws from the standard normal distribution: Box and Muller 1958, the first of the pair, so that each draw takes two numbers
-/// and streams stay in step.
+/// Draws from the standard normal distribution: Box and Muller 1958. Uses only the first of the pair, so that each draw
+/// takes two numbers and streams stay in step.
 fn normal(rng: &mut Rng) -> f64 {
     let (radius, angle) = ((-2.0 * (1.0 - rng.unit()).ln()).sqrt(), std::f64::consts::TAU * rng.unit());
     radius * angle.cos()
 }
 
-/// The standard normal distribution function, by Simpson's rule: exact to 1e-9, and only means need it.
+/// Standard normal distribution function by Simpson's rule, to 1e-9. Slow, but only means need it.
 fn normal_share_below(z: f64) -> f64 {
     const STEPS: u32 = 2000;
     let density = |x: f64| (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
@@ -142,7 +142,7 @@ mod tests {
             let all: Vec<f64> = (0..draws).map(|_| work.draw(&mut rng) as f64).collect();
             let mean = all.iter().sum::<f64>() / f64::from(draws);
             let variance = all.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / f64::from(draws);
-            // 5 standard errors, and the nanosecond that rounding down loses.
+            // 5 standard errors, and 1 ns for rounding down.
             let slack = 5.0 * (variance / f64::from(draws)).sqrt() + 1.0;
             assert!((mean - work.mean_ns()).abs() <= slack, "{work:?}: {mean}, not {}", work.mean_ns());
         }

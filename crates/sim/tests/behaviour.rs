@@ -1,5 +1,5 @@
-//! Do the machines behave as said? One scenario for each thing that the engine simulates, small enough to be worked out
-//! by hand or compared with itself.
+//! Behaviour of the simulated machines: one scenario for each feature of the engine, small enough to be computed by
+//! hand or compared with a variant.
 
 use evenkeel_balance::{algorithms, control, health, outlier, retry, slow_start};
 use evenkeel_sim::run::Failure;
@@ -78,7 +78,7 @@ fn a_link_is_passed_twice_and_work_done_once() {
 
 #[test]
 fn calls_to_other_services_are_in_flight_without_work() {
-    // front: 10 ms, then back (10 ms) twice: 30 ms in all. Requests come every 11 ms, so it has three in flight.
+    // front: 10 ms, then back (10 ms) twice: 30 ms in total. Requests come every 11 ms, so it has three in flight.
     let mut front = service("front", servers(1));
     front.steps = vec![Step::Work, Step::Call(1), Step::Call(1)];
     let mut back = service("back", servers(3));
@@ -129,7 +129,7 @@ fn who_waits_in_the_queue_of_the_pool_goes_first_come_first_served() {
     let well = run(&s);
     assert_eq!((well.latency.len(), failed(&well, Failure::NoPick), ms(&well, 1.0)), (4, 1, 40));
     assert_eq!(well.services[0].servers[0].in_flight_max, 1);
-    // And no longer than they may.
+    // And no longer than the queue's timeout.
     s.services[0].balancing.queue = (3, 15 * MS);
     let impatient = run(&s);
     assert_eq!((impatient.latency.len(), failed(&impatient, Failure::NoPick)), (2, 3));
@@ -245,7 +245,7 @@ fn the_cold_are_slow() {
     s.load = Load::Closed { users: 1, think: Work::Constant(0) };
     let run = run(&s);
     assert_eq!((ms(&run, 0.0), ms(&run, 1.0)), (10, 20));
-    // Speed rises in a line from .5 to 1 in a second: .75 s of work are done in it.
+    // Speed rises linearly from 0.5 to 1 within a second: 0.75 s of work are done in it.
     let series = &run.services[0].series;
     let first: u32 = series.requests[0].iter().take((S / series.step_ns) as usize).sum();
     assert!((73..=77).contains(&first), "{first}");
@@ -274,7 +274,7 @@ fn probes_bring_news_cost_work_and_get_lost() {
 
 #[test]
 fn a_balancer_beside_a_caller_takes_its_work_from_that_caller() {
-    // front: 5 ms at 80 requests a second, 0.4 of a core; a balancer's 4 ms a request beside it make that 0.72.
+    // front: 5 ms at 80 requests per second is 0.4 of a core; with 4 ms per request of a sidecar it is 0.72.
     let with = |deployment, probes, information: Information| {
         let mut front = service("front", servers(1));
         (front.steps, front.work) = (vec![Step::Work, Step::Call(1)], Work::Constant(5 * MS));
@@ -298,7 +298,7 @@ fn a_balancer_beside_a_caller_takes_its_work_from_that_caller() {
 
 #[test]
 fn policies_share_the_workload() {
-    // With one server all policies do the same: what is random comes from the request, not from who picks.
+    // With one server all policies are equal: random draws depend on the request, not on the policy.
     let s = poisson(scenario(vec![service("a", servers(1))], 5_000), 80.0);
     let of = |algorithm| run_by(&s, algorithm).latency_sum_ns;
     let mut keyless = algorithms::ALL.iter().filter(|a| !a.needs.key);

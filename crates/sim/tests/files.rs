@@ -1,4 +1,4 @@
-//! Are scenario files read as their tables say? `make bless` writes their page anew.
+//! Reader of scenario files: systems, points and errors. `make bless` regenerates the reference page.
 
 use crate::committed::same_as_committed;
 use evenkeel_config::render_text;
@@ -51,7 +51,8 @@ fn a_system_is_what_its_file_says() {
     );
     assert_eq!(back.balancing.policy.as_ref().map(|p| p.label.as_str()), Some("random{draws=3}"));
     assert_eq!(back.balancing.retry.as_ref().map(|r| (r.attempts, r.on.timeout, r.on.connect)), Some((2, true, false)));
-    // Half of what the busiest can do: machine one, which two of three servers of 10 ms are on, is asked for 2/300 s each.
+    // Half of the capacity of the busiest resource: two of the three servers are on machine `one`, so each request
+    // takes two thirds of 10 ms there.
     let Load::Poisson { per_second } = scenario.load else { panic!("an open load") };
     assert!((evenkeel_sim::engine::offered(scenario) - 0.5).abs() < 1e-9, "{per_second}");
 }
@@ -87,7 +88,7 @@ fn wrong(text: &str, says: &[&str]) {
 #[test]
 fn what_cannot_be_is_said_with_its_place() {
     wrong("", &["the top level has no \"summary\"", "has no \"load\"", "has no \"service\""]);
-    // A share of nothing: found by fuzzing, where the only service was cut out.
+    // Regression, found by fuzzing: a share of the capacity of no service.
     wrong("summary = 'x'\nrequests = 10\nload.share = 0.5\n", &["has no \"service\""]);
     wrong(&VARIED.replace("requests = 10\n", ""), &["nothing ends a run"]);
     wrong(&VARIED.replace("users = 1", "share = 0.5"), &["\"share\" needs servers that have a limit"]);

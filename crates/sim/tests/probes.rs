@@ -1,5 +1,5 @@
-//! Are probes worth it? Twenty servers whose speed changes under them, ten or more balancers that know nothing of each
-//! other, 90 % load: each balancer sees a small part of what is in flight, and only probes tell the rest.
+//! Benefit of probes: twenty servers of changing speed, ten or more independent balancers, 90 % load. Each balancer
+//! sees only a small part of the requests in flight; probes show the rest.
 
 use evenkeel_balance::algorithms;
 use evenkeel_balance::params::Value;
@@ -13,8 +13,8 @@ const MS: u64 = 1_000_000;
 const SERVERS: usize = 20;
 const WORK_MS: f64 = 10.0;
 
-/// Speeds are redrawn twice a second, apart for each server, with mean 1. All twenty together have a sd of 5 %, so that the
-/// farm as a whole is overloaded for one part in fifty of the time.
+/// Speeds have a mean of 1 and are redrawn twice a second, independently for each server. The total of all twenty has a
+/// standard deviation of 5 %, so that the farm as a whole is overloaded for 2 % of the time.
 fn farm(balancers: u32, requests: u64) -> Scenario {
     let states = vec![(0.7, 0.25), (1.0, 0.5), (1.3, 0.25)];
     let server = |i: usize| Server {
@@ -57,7 +57,7 @@ fn probes_beat_what_each_balancer_sees_alone() {
             let [with, without] =
                 [row.name, "random"].map(|name| p99_ms(&Policy::named(name).unwrap(), 10, 60_000, seed));
             println!("{}, seed {seed}: p99 {with:.0} ms, random {without:.0} ms", row.name);
-            // Measured 0.51 to 0.59 over twenty seeds, sd 0.02: seven of them to the bound.
+            // Measured 0.51 to 0.59 over twenty seeds, standard deviation 0.02: the bound is seven of them away.
             assert!(with < 0.7 * without, "{}, seed {seed}: p99 {with:.0} ms, random {without:.0} ms", row.name);
         }
     }
@@ -78,7 +78,8 @@ fn leastconn_of_many_balancers_does_not_herd_where_endpoints_say_their_load() {
         println!(
             "seed {seed}: p99 {with:.0} ms, alone {without:.0} ms; of one balancer {one:.0} and {one_alone:.0} ms"
         );
-        // Asking all the time costs most of the events, so these runs are shorter. Measured 0.25 to 0.31 over eight seeds.
+        // Constant probing makes up most of the events, so these runs are shorter. Measured 0.25 to 0.31 over eight
+        // seeds.
         assert!(with < 0.5 * without, "seed {seed}: p99 {with:.0} ms, alone {without:.0} ms");
         assert_eq!(one, one_alone, "seed {seed}: one balancer knows by itself what is in flight");
     }

@@ -1,16 +1,16 @@
-//! Predictions against what would be. For every pair of algorithms, one picks and the other is predicted from what the
-//! workers remember; beside it the other one really picks. Each number that is given is right, and the rest is withheld
-//! with a reason.
+//! Predictions compared with runs. For every pair of algorithms, one picks and the other is predicted from the requests
+//! that the workers remember; then the other one runs on the same load. Every figure given must be right, and the rest
+//! withheld with a reason.
 
 use evenkeel_balance::algorithms;
 use evenkeel_sim::scenario::{Chooser, Policy, Scenario};
 use evenkeel_sim::shadow::{self, Known, Prediction, SHARE_WITHIN};
 use evenkeel_sim::{file, simulate, simulate_remembered};
 
-/// Requests of a run. All are remembered.
+/// Number of requests of a run, all of which are remembered.
 const REQUESTS: u64 = 20_000;
 
-/// Largest error of a p99: predictions agree on it to a fifth, and of 20,000 requests it is itself known to a tenth.
+/// Largest error of a p99: predictions agree on it to 20 %, and a run of 20,000 requests measures it to 10 %.
 const P99_WITHIN: f64 = 0.3;
 
 fn scenario(load: &str, service: &str) -> Scenario {
@@ -40,7 +40,7 @@ fn predict(scenario: &Scenario, real: &Policy, shadows: &[Policy], seed: u64) ->
     shadow::predict(&known, &shadows.iter().map(choice).collect::<Vec<_>>(), name)
 }
 
-/// Compares all pairs. Returns for how many shares and a p99 were given.
+/// Compares all pairs. Returns the number of pairs with predicted shares, and with a predicted p99.
 fn compare(label: &str, scenario: &Scenario) -> (usize, usize) {
     let policies = policies();
     let truth: Vec<_> = policies.iter().map(|policy| simulate(scenario, policy, 1)).collect();
@@ -81,8 +81,8 @@ fn compare(label: &str, scenario: &Scenario) -> (usize, usize) {
 const SLOW: &str = "server = [{ name = 'a', work.constant = '8ms' }, { name = 'b', work.constant = '8ms' }, \
                     { name = 'c', work.constant = '120ms' }]\nprobes = false\n";
 
-// Of 49 pairs each, seven of an algorithm beside itself, which is as measured. Beside `first` only algorithms that ignore the load can be
-// known.
+// 49 pairs each. In seven, an algorithm is paired with itself, and the prediction is the measurement. From a run of
+// `first`, only algorithms that ignore load can be predicted.
 #[test]
 fn every_pair_in_front_of_delays() {
     let (shares, p99) = compare("delays", &scenario("load.rate = 100", SLOW));

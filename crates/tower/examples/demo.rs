@@ -1,9 +1,9 @@
-//! tower's demonstration of 2017 (its change #76), live: ten uneven endpoints under tower's
-//! own balancer and under this one, with the same load.
+//! tower's demonstration of 2017 (its pull request 76), in real time: ten uneven endpoints behind tower's balancer and
+//! behind this one, under the same load.
 //!
-//! `cargo run --release -p evenkeel-tower --example demo -- [REQUESTS] [SUBJECT..]`, with 50,000 requests, 50 at a
-//! time, by default. An endpoint takes a whole number of ms below its maximum, whatever its load: so a balancer that
-//! sends all requests to the fastest would win here, and this figure alone shows little.
+//! `cargo run --release -p evenkeel-tower --example demo -- [REQUESTS] [SUBJECT..]`, sends 50,000 requests by default,
+//! 50 at a time. The latency of an endpoint is a random whole number of ms below its maximum, independent of load. A
+//! balancer that sent all requests to the fastest endpoint would win, so do not judge balancers by this figure alone.
 
 use evenkeel_tower::{Balance, Builder};
 use std::error::Error;
@@ -25,7 +25,7 @@ const CONCURRENCY: usize = 50;
 const DECAY: Duration = Duration::from_secs(10);
 const FIRST_GUESS: Duration = Duration::from_millis(30);
 
-/// The published figures: seconds, then ms at p50, p90, p95, p99 and p99.9.
+/// Published figures: seconds in total, then latency in ms at p50, p90, p95, p99 and p99.9.
 const PUBLISHED: [(&str, [u64; 6]); 2] =
     [("peak EWMA", [15, 5, 56, 78, 96, 105]), ("least loaded of two", [18, 5, 57, 80, 98, 857])];
 
@@ -62,7 +62,7 @@ fn ours(algorithm: &str) -> Balance<ServiceList<Vec<Endpoint>>, ()> {
     builder.build(ServiceList::new(endpoints().collect())).expect("it needs nothing of a request")
 }
 
-/// Sends all requests and prints a row.
+/// Sends all requests through a balancer and prints a row of results.
 async fn run<B>(name: &str, mut balance: B, requests: u64) -> Result<(), BoxError>
 where
     B: Service<(), Response = usize, Error = BoxError>,

@@ -1,5 +1,5 @@
-//! [`Balance`], the balancer as a tower service: discovers endpoints, keeps the ready ones, and asks a
-//! [`Balancer`](evenkeel_balance::Balancer) to pick among them.
+//! [`Balance`], the balancer as a tower service: discovers endpoints, tracks which are ready, and lets a
+//! [`Balancer`](evenkeel_balance::Balancer) pick among those.
 
 use crate::builder::{Builder, Closures};
 use crate::completion::{AtHead, Completion, InFlight};
@@ -17,9 +17,9 @@ use std::task::{Context, Poll};
 use tower::discover::{Change, Discover};
 use tower::{BoxError, Service};
 
-/// Balances requests over the services that `D` discovers, in the place of `tower::balance::p2c::Balance`.
+/// Balances requests over the services that `D` discovers. Replaces `tower::balance::p2c::Balance`.
 ///
-/// See the [crate's page](crate) for when it is ready, when it chooses, and what it counts.
+/// The [crate documentation](crate) describes when it is ready, when it picks, and how it counts.
 pub struct Balance<D: Discover, Req, C = AtHead> {
     discover: D,
     /// True once discovery has ended.
@@ -27,20 +27,20 @@ pub struct Balance<D: Discover, Req, C = AtHead> {
     closures: Closures<D::Key, Req>,
     completion: C,
 
-    /// The endpoints, each with its number in the order of discovery.
+    /// Discovered endpoints, each with its number in the order of discovery.
     listed: BTreeMap<EndpointId, (u64, EndpointSpec)>,
     discovered: u64,
     pool: Pool,
     balancer: Balancer,
     endpoints: Endpoints<D::Service>,
-    /// An endpoint that was seen to be ready since the last call, and so need not be asked again at the next.
+    /// Endpoint that `poll_ready` found to be ready, so that `call` need not poll it again.
     vouched: Option<Slot>,
 
     returns: Arc<Returns>,
-    /// By node of `returns`, the ticket of the request that has it.
+    /// Tickets of requests in flight, by their node in `returns`.
     tickets: Vec<Option<Ticket>>,
     nodes: SlotNumbers,
-    /// The last node that was taken.
+    /// Node that was taken last from `returns`, the head of its list.
     head: u32,
 }
 
@@ -51,8 +51,8 @@ where
     D::Service: Service<Req>,
     Req: 'static,
 {
-    /// With the default algorithm: two endpoints drawn at random, of which the one with fewer requests in flight gets
-    /// the request. [`Builder`] has the others.
+    /// Creates a balancer with the default algorithm: draws two endpoints at random and picks the one with fewer
+    /// requests in flight. See [`Builder`] for other algorithms.
     pub fn new(discover: D) -> Balance<D, Req> {
         let builder = Builder::of(algorithms::default());
         builder.build(discover).expect("the default algorithm needs no key and no reports")
@@ -109,7 +109,7 @@ impl<D: Discover, Req, C> Balance<D, Req, C> {
         self.balancer.loads().in_flight_total()
     }
 
-    /// Ends the requests at the balancer that ended since the last time.
+    /// Reports requests that have ended since the last call to the balancer.
     #[inline]
     fn settle(&mut self) {
         let (balancer, tickets, nodes) = (&mut self.balancer, &mut self.tickets, &mut self.nodes);
@@ -120,7 +120,7 @@ impl<D: Discover, Req, C> Balance<D, Req, C> {
                 ticket.answered(at);
             }
             if let Some(report) = ended.report {
-                // The balancer may drop a report; the request is well.
+                // A report that the balancer rejects does not affect the request.
                 let _dropped = balancer.report(ticket.slot(), &report, ended.at);
             }
             balancer.end(ticket, ended.outcome, ended.at);
@@ -138,19 +138,19 @@ impl<D: Discover, Req, C> Balance<D, Req, C> {
         InFlight::new(self.returns.clone(), node)
     }
 
-    /// Gives the balancer the present endpoints.
+    /// Updates the pool to the endpoints listed now.
     fn publish(&mut self) {
         let mut listed: Vec<_> = self.listed.values().collect();
         listed.sort_unstable_by_key(|(number, _)| *number);
         let specs: Vec<_> = listed.into_iter().map(|(_, spec)| spec.clone()).collect();
         let now = self.returns.now();
-        // Ends come first, so that the slots of endpoints that left are free again.
+        // Settle first, so that the slots of endpoints that left are free again.
         self.settle();
         self.pool.update(&specs, now);
         self.balancer.refresh(now);
     }
 
-    /// Drops an endpoint that failed.
+    /// Removes an endpoint that failed.
     #[cold]
     fn drop_failed(&mut self, slot: Slot) {
         if let Some(id) = self.endpoints.remove(slot) {
@@ -166,7 +166,8 @@ where
     D::Error: Into<BoxError>,
     D::Service: Service<Req>,
 {
-    /// Takes all that was discovered at once: a pool of thousands is listed once.
+    /// Applies all pending changes of discovery with one update of the pool, so that thousands of endpoints do not cost
+    /// thousands of updates.
     fn follow(&mut self, cx: &mut Context<'_>) -> Result<(), DiscoverError> {
         let (mut changed, mut failed) = (false, None);
         let mut arrivals: BTreeMap<EndpointId, D::Service> = BTreeMap::new();
@@ -205,7 +206,7 @@ where
         failed.map_or(Ok(()), Err)
     }
 
-    /// Polls an endpoint and returns true if it is ready. Drops it if it failed.
+    /// Polls an endpoint and returns true if it is ready. Removes it if it failed.
     #[inline]
     fn check(&mut self, slot: Slot) -> bool {
         match self.endpoints.poll(slot) {
@@ -217,8 +218,8 @@ where
         }
     }
 
-    /// Returns true if some endpoint is ready now. Polls all that are new, were called or woke up; if none of them is ready, polls
-    /// those that were ready before, one by one, until one is: they may have failed since.
+    /// Returns true if an endpoint is ready now. Polls all that are new, were called or woke up. If none of them is
+    /// ready, polls those that were ready before until one still is, as they may have failed since.
     #[inline]
     fn vouch(&mut self) -> bool {
         self.vouched = None;
@@ -234,7 +235,7 @@ where
         true
     }
 
-    /// The endpoint for a request, counted there; `None` if none is ready.
+    /// Picks an endpoint and counts the request there; `None` if none is ready.
     #[inline]
     fn pick(&mut self, request: &Req, now: Instant) -> Option<Ticket> {
         let key = self.closures.key.as_ref().map(|key| key(request));
@@ -243,7 +244,7 @@ where
             let ticket =
                 self.balancer.start(&Request { key, tried: self.endpoints.unready(), beyond: false }, now).ok()?;
             let slot = ticket.slot();
-            // Each round that does not end has one endpoint less to choose from.
+            // Terminates: each further round has one endpoint less to pick from.
             if vouched == Some(slot) || self.check(slot) {
                 return Some(ticket);
             }
@@ -272,15 +273,15 @@ where
             return Poll::Ready(Ok(()));
         }
         if !self.endpoints.wait(cx.waker()) {
-            // An endpoint woke meanwhile. It is not asked at once: it may wake itself each time, to let other tasks
-            // run.
+            // An endpoint woke up meanwhile. Do not poll it right now: it may wake itself each time to yield to other
+            // tasks.
             cx.waker().wake_by_ref();
         }
         Poll::Pending
     }
 
-    /// Sends the request to the endpoint that the algorithm chooses among those that are ready. If none is, for
-    /// instance because `poll_ready` was not called, the response is the error [`Unready`](crate::Unready).
+    /// Sends the request to the endpoint that the algorithm picks among the ready ones. If none is ready, for instance
+    /// because `poll_ready` was not called, the future resolves to [`Unready`](crate::Unready).
     fn call(&mut self, request: Req) -> Self::Future {
         let now = self.returns.now();
         self.settle();

@@ -1,4 +1,4 @@
-//! [`Builder`] of a balancer: the algorithm's name, its parameters, and closures that describe endpoints and requests.
+//! [`Builder`] of a balancer: algorithm, parameters, and closures that describe endpoints and requests.
 
 use crate::balance::Balance;
 use crate::clock::{SystemClock, Timing};
@@ -12,7 +12,7 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use tower::Service;
 use tower::discover::Discover;
 
-/// Makes a [`Balance`] with any algorithm of the registry.
+/// Builds a [`Balance`] with any algorithm of the registry.
 ///
 /// ```
 /// use evenkeel_tower::Builder;
@@ -34,14 +34,14 @@ pub struct Builder<K, Req, C = AtHead> {
     seed: Option<u64>,
 }
 
-/// The closures that describe endpoints and requests.
+/// Closures that describe endpoints and requests.
 pub(crate) struct Closures<K, Req> {
     id: Ask<K, EndpointId>,
     weight: Option<Ask<K, u32>>,
     pub(crate) key: Option<Ask<Req, u64>>,
 }
 
-/// A closure that answers a question about a key or a request.
+/// Closure from a discovery key or a request to one of its properties.
 type Ask<Of, Answer> = Box<dyn Fn(&Of) -> Answer + Send + Sync>;
 
 impl<K, Req> Closures<K, Req> {
@@ -52,10 +52,9 @@ impl<K, Req> Closures<K, Req> {
 }
 
 impl<K: Hash + 'static, Req> Builder<K, Req> {
-    /// A builder with the algorithm of this name or alias, and its parameters at their defaults.
+    /// Creates a builder for the algorithm of this name or alias, with default parameters.
     ///
-    /// # Errors
-    /// There is no such algorithm; the text lists all names.
+    /// # Errors [`BuildError::UnknownAlgorithm`], whose text lists all names.
     pub fn new(algorithm: &str) -> Result<Builder<K, Req>, BuildError> {
         let found = algorithms::find(algorithm).ok_or_else(|| BuildError::UnknownAlgorithm(algorithm.to_string()));
         Ok(Builder::of(found?))
@@ -69,11 +68,11 @@ impl<K: Hash + 'static, Req> Builder<K, Req> {
 }
 
 impl<K, Req, C> Builder<K, Req, C> {
-    /// Sets a parameter of the algorithm: a `Duration`, a `u64` or an `f64`, as the
-    /// [reference](https://github.com/evenkeel/evenkeel/blob/main/docs/reference/algorithms.md) says.
+    /// Sets a parameter of the algorithm: a `Duration`, a `u64` or an `f64`. See the
+    /// [reference](https://github.com/evenkeel/evenkeel/blob/main/docs/reference/algorithms.md).
     ///
-    /// # Errors
-    /// The algorithm has no such parameter, or not with this value; the text says what is allowed.
+    /// # Errors [`BuildError::Param`] if the algorithm has no such parameter or does not allow the value; the text
+    /// lists what is allowed.
     pub fn set(mut self, name: &str, value: impl Into<Value>) -> Result<Builder<K, Req, C>, BuildError> {
         let value = value.into();
         if let Value::Text(_) = value {
@@ -84,52 +83,51 @@ impl<K, Req, C> Builder<K, Req, C> {
         Ok(self)
     }
 
-    /// Sets the hash of a request's key, for algorithms that send equal keys to the same endpoint.
-    /// [`stable_hash`] is the same in every process.
+    /// Sets the hash of a request's key, for algorithms that send equal keys to the same endpoint. [`stable_hash`]
+    /// gives the same hash in every process.
     pub fn key(mut self, key: impl Fn(&Req) -> u64 + Send + Sync + 'static) -> Builder<K, Req, C> {
         self.closures.key = Some(Box::new(key));
         self
     }
 
-    /// Sets an endpoint's share of the load relative to others, from 1; by default all have 1. 0 counts as 1: to keep
-    /// requests away from an endpoint, remove it from discovery.
+    /// Sets an endpoint's weight, its share of the load relative to others. The default is 1, and 0 counts as 1: to
+    /// keep requests away from an endpoint, remove it from discovery.
     pub fn weight(mut self, weight: impl Fn(&K) -> u32 + Send + Sync + 'static) -> Builder<K, Req, C> {
         self.closures.weight = Some(Box::new(weight));
         self
     }
 
-    /// Sets an endpoint's identity: keys with the same identity are the same endpoint. By default it is the hash of the
-    /// key, equal in all processes of one program. Where programs of different builds must send a key to the same
-    /// endpoint, give `EndpointId::of` of its name.
+    /// Sets an endpoint's identity: keys with equal identities are the same endpoint. The default is a hash of the key,
+    /// equal in all processes of one build. If different builds must agree on the endpoint of a request's key, use
+    /// `EndpointId::of` with the endpoint's name.
     pub fn id(mut self, id: impl Fn(&K) -> EndpointId + Send + Sync + 'static) -> Builder<K, Req, C> {
         self.closures.id = Box::new(id);
         self
     }
 
-    /// Sets how and when requests end: a [`Completion`], or a closure `Fn(&Result<Response, Error>) -> Outcome`. By
-    /// default [`AtHead`].
+    /// Sets when and how requests end: a [`Completion`], or a closure `Fn(&Result<Response, Error>) -> Outcome`. The
+    /// default is [`AtHead`].
     pub fn completion<New>(self, completion: New) -> Builder<K, Req, New> {
         let Builder { algorithm, params, closures, completion: _, clock, seed } = self;
         Builder { algorithm, params, closures, completion, clock, seed }
     }
 
-    /// Sets the clock that times requests, instead of the system's monotonic clock: for tests in virtual time.
+    /// Sets the clock that times requests, for tests in virtual time. The default is [`SystemClock`].
     pub fn clock(mut self, clock: impl Clock + Send + Sync + 'static) -> Builder<K, Req, C> {
         self.clock = Some(Box::new(clock));
         self
     }
 
-    /// Sets the seed of the random draws, for picks that can be repeated. By default it differs each time, as balancers
-    /// with the same draws would send their requests to the same endpoints at once.
+    /// Sets the seed of the random draws, for reproducible picks. By default each balancer gets a different one, as
+    /// balancers with equal draws would send their requests to the same endpoints at once.
     pub fn seed(mut self, seed: u64) -> Builder<K, Req, C> {
         self.seed = Some(seed);
         self
     }
 
-    /// Returns the balancer over the endpoints that `discover` gives.
+    /// Builds the balancer over the endpoints that `discover` yields.
     ///
-    /// # Errors
-    /// The algorithm lacks what it needs, or refuses a parameter.
+    /// # Errors The algorithm needs a key or load reports that are not set, or rejects a combination of parameters.
     pub fn build<D>(self, discover: D) -> Result<Balance<D, Req, C>, BuildError>
     where
         D: Discover<Key = K>,
@@ -146,7 +144,8 @@ impl<K, Req, C> Builder<K, Req, C> {
         let pool = Pool::new(1);
         let seed = seed.unwrap_or_else(|| RandomState::new().build_hasher().finish());
         let balancer = pool.balancer(algorithm, &params, Seat::default(), seed)?;
-        // Reading the clock takes longer than most picks, so only algorithms that use it pay for it.
+        // Reading the clock takes longer than most picks, so it is read only for algorithms that use latencies or
+        // reports.
         let timed = algorithm.needs.latency || algorithm.needs.probes;
         let timing = match clock {
             _ if !timed => Timing::Untimed,
@@ -157,14 +156,14 @@ impl<K, Req, C> Builder<K, Req, C> {
     }
 }
 
-/// The identity of a key by default.
+/// Default identity of an endpoint: the stable hash of its key.
 fn hashed(key: &impl Hash) -> EndpointId {
     let mut bytes = Bytes(Vec::new());
     key.hash(&mut bytes);
     EndpointId(bytes.finish())
 }
 
-/// Collects the bytes that a key hashes, for the one hash that all processes agree on.
+/// Collects the bytes that a key feeds to its hasher, so that [`stable_hash`] can hash them.
 struct Bytes(Vec<u8>);
 
 impl Hasher for Bytes {

@@ -1,10 +1,9 @@
-//! Clock of a tower stack: the system's monotonic clock, unless another is given.
+//! Clock of a balancer: the system's monotonic clock, unless another is given.
 
 use evenkeel_balance::{Clock, Instant};
 
-/// The system's monotonic clock, from the moment this was made. Where the processor's cycle counter is reliable, it is
-/// read directly, at half the cost; the first clock of a process then takes some milliseconds, at most 200, to learn
-/// its rate.
+/// System's monotonic clock, counted from its creation. Reads the processor's cycle counter directly where that is
+/// reliable, at half the cost. The first clock of a process then takes up to 200 ms to calibrate the counter.
 #[derive(Clone, Debug)]
 pub struct SystemClock {
     clock: quanta::Clock,
@@ -12,7 +11,7 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// Starts at 0 now.
+    /// Creates a clock that shows 0 now.
     pub fn new() -> SystemClock {
         let clock = quanta::Clock::new();
         SystemClock { start: clock.raw(), clock }
@@ -25,13 +24,13 @@ impl Default for SystemClock {
     }
 }
 
-/// The clock that times requests.
+/// Clock that times requests.
 pub(crate) enum Timing {
-    /// Nothing: every moment is 0.
+    /// No clock: every moment is 0.
     Untimed,
-    /// The usual clock, read without a call through a table.
+    /// The default clock, read without dynamic dispatch.
     System(SystemClock),
-    /// A clock that the user gave.
+    /// Clock given to the [`Builder`](crate::Builder).
     Given(Box<dyn Clock + Send + Sync>),
 }
 
@@ -49,7 +48,7 @@ impl Timing {
 impl Clock for SystemClock {
     #[inline]
     fn now(&self) -> Instant {
-        // Not below 0 where another core's counter is a cycle behind.
+        // Saturates at 0 if the counter of another core is a cycle behind.
         Instant(self.clock.delta_as_nanos(self.start, self.clock.raw()))
     }
 }

@@ -1,14 +1,14 @@
-//! End and outcome of a request. [`Completion`] decides both; [`InFlight`] is the request's count at its
-//! endpoint, which ends when it is dropped.
+//! End and outcome of a request. [`Completion`] decides both; [`InFlight`] counts a request at its endpoint until
+//! dropped.
 
 use crate::returns::{Ended, Returns};
 use evenkeel_balance::{FailureKind, LoadReport, Outcome};
 use std::sync::Arc;
 
-/// Decides how and when a request ends, by the result of its service: `Result<T, E>`.
+/// Decides when and with which outcome a request ends, from the `Result<T, E>` of its service.
 ///
-/// A closure `Fn(&Result<T, E>) -> Outcome` is one, for requests that are over when the service has answered. Write an
-/// implementation where the response goes on after that, as a stream of bytes does:
+/// A closure `Fn(&Result<T, E>) -> Outcome` implements it for requests that end when the service has answered.
+/// Implement it yourself if a response continues after that, as a stream of bytes does:
 ///
 /// ```
 /// use evenkeel_tower::{Completion, InFlight, Outcome};
@@ -34,10 +34,10 @@ pub trait Completion<T, E>: Clone {
     /// Response that the balancer's caller gets.
     type Output;
 
-    /// True if [`report`](Self::report) may return reports. Otherwise algorithms that need reports are refused.
+    /// True if [`report`](Self::report) may return reports. Otherwise algorithms that need reports are rejected.
     const REPORTS: bool = false;
 
-    /// The request's outcome. By default an error is a failure, and a response is not.
+    /// Outcome of the request. By default, an error is a failure and any response a success.
     fn outcome(&self, result: &Result<T, E>) -> Outcome {
         if result.is_ok() { Outcome::Success } else { Outcome::failed(FailureKind::Gateway) }
     }
@@ -51,7 +51,7 @@ pub trait Completion<T, E>: Clone {
     fn complete(&self, in_flight: InFlight, response: T) -> Self::Output;
 }
 
-/// A request is over when its service has answered; an error is a failure, and a response is not.
+/// Ends a request when its service has answered; an error is a failure and any response a success.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AtHead;
 
@@ -78,8 +78,8 @@ impl<T, E, F: Fn(&Result<T, E>) -> Outcome + Clone> Completion<T, E> for F {
     }
 }
 
-/// A request in flight: counted at its endpoint until this is dropped. Dropped before its service has answered, the
-/// request counts as cancelled. May be dropped on any thread, also after its balancer.
+/// Guard of a request in flight: counts it at its endpoint until dropped. If dropped before the service has answered,
+/// the request counts as cancelled. May be dropped on any thread, also after its balancer.
 #[must_use = "a request counts as ended when this is dropped"]
 pub struct InFlight {
     returns: Arc<Returns>,
@@ -89,11 +89,11 @@ pub struct InFlight {
 
 #[derive(Clone, Copy, Debug)]
 enum Stage {
-    /// Its service has not answered.
+    /// The service has not answered.
     Waiting,
-    /// Its outcome is noted, its end is not.
+    /// The service has answered; the request is still in flight.
     Answered,
-    /// Outcome and end are noted.
+    /// The request has ended, at the time of its answer.
     Over,
 }
 
@@ -103,7 +103,7 @@ impl InFlight {
         InFlight { returns, node, stage: Stage::Waiting }
     }
 
-    /// Notes that the service answered just now. The latency that algorithms see ends here.
+    /// Notes that the service answered just now, which ends the latency that algorithms see.
     #[inline]
     pub(crate) fn answered(&mut self, outcome: Outcome, report: Option<LoadReport>) {
         let now = self.returns.now();
@@ -111,12 +111,12 @@ impl InFlight {
         self.stage = Stage::Answered;
     }
 
-    /// Replaces the outcome: a body that breaks off is a failure, or cancelled, whatever the head said.
+    /// Replaces the outcome, for instance if a body breaks off after a head that was a success.
     pub fn set_outcome(&mut self, outcome: Outcome) {
         self.returns.note_outcome(self.node, outcome);
     }
 
-    /// Ends the request as of the moment its service answered. Cheaper than a drop, which reads the clock again.
+    /// Ends the request as of the time at which its service answered. Cheaper than a drop, which reads the clock again.
     #[inline]
     pub fn end_with_head(mut self) {
         self.stage = Stage::Over;

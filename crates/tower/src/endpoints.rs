@@ -1,5 +1,4 @@
-//! Endpoints and their readiness: services by slot, each polled until it is ready, and again after each
-//! request. An endpoint that fails is removed.
+//! Endpoints and their readiness: services by slot, each polled until it is ready, and again after each request.
 
 use crate::wakes::Wakes;
 use evenkeel_balance::{EndpointId, Slot};
@@ -15,7 +14,7 @@ pub(crate) struct Endpoints<S> {
     /// Endpoints to poll next: new, called, or woken.
     due: Vec<Slot>,
     wakes: Wakes,
-    /// The index in `by_slot` where the next search for an endpoint that is still ready begins.
+    /// Index in `by_slot` at which the next search for a ready endpoint begins.
     from: usize,
 }
 
@@ -23,10 +22,10 @@ struct Endpoint<S> {
     id: EndpointId,
     slot: Slot,
     service: S,
-    /// The service that replaces `service` once it is ready.
+    /// Service that replaces `service` once it is ready.
     successor: Option<S>,
     waker: Waker,
-    /// Its place in `unready`; `None` when it is ready.
+    /// Its index in `unready`; `None` if it is ready.
     unready_at: Option<u32>,
 }
 
@@ -40,7 +39,7 @@ impl<S> Endpoints<S> {
         self.len
     }
 
-    /// The endpoints that may get no request now.
+    /// Endpoints that must not get a request now.
     #[inline]
     pub(crate) fn unready(&self) -> &[Slot] {
         &self.unready
@@ -50,12 +49,12 @@ impl<S> Endpoints<S> {
         self.len - self.unready.len()
     }
 
-    /// Arranges that `waker` is woken when there is something to poll; `false` if there is already.
+    /// Registers `waker` to be woken when an endpoint wakes up. Returns `false` if one already has.
     pub(crate) fn wait(&self, waker: &Waker) -> bool {
         self.wakes.wait(waker)
     }
 
-    /// Adds an endpoint. If it exists already and is ready, its old service goes on until the new one is ready.
+    /// Adds an endpoint. If it exists and is ready, its old service stays in use until the new one is ready.
     pub(crate) fn insert(&mut self, id: EndpointId, slot: Slot, service: S) {
         if self.by_slot.len() <= slot.index() {
             self.by_slot.resize_with(slot.index() + 1, || None);
@@ -73,7 +72,7 @@ impl<S> Endpoints<S> {
         }
     }
 
-    /// Removes an endpoint, if it is there; returns its identity.
+    /// Removes an endpoint if it exists, and returns its identity.
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<EndpointId> {
         self.admit(slot);
         let removed = self.by_slot.get_mut(slot.index())?.take()?;
@@ -101,7 +100,7 @@ impl<S> Endpoints<S> {
         }
     }
 
-    /// Sends a request to an endpoint, which then is not ready until it is polled again.
+    /// Sends a request to an endpoint, which is then unready until polled again.
     #[inline]
     pub(crate) fn call<Req>(&mut self, slot: Slot, request: Req) -> S::Future
     where
@@ -117,10 +116,9 @@ impl<S> Endpoints<S> {
         future
     }
 
-    /// Polls an endpoint and returns whether it is ready.
+    /// Polls an endpoint and returns true if it is ready.
     ///
-    /// # Errors
-    /// It failed, and cannot be used any more.
+    /// # Errors The service failed and cannot be used any more.
     #[inline]
     pub(crate) fn poll<Req>(&mut self, slot: Slot) -> Result<bool, S::Error>
     where
@@ -132,10 +130,10 @@ impl<S> Endpoints<S> {
             match successor.poll_ready(&mut cx) {
                 Poll::Ready(Ok(())) => {
                     endpoint.service = endpoint.successor.take().expect("it was just polled");
-                    self.admit(slot); // the old one may not have been ready any more
+                    self.admit(slot); // the old service may have become unready
                     return Ok(true);
                 }
-                Poll::Ready(Err(_)) => endpoint.successor = None, // the old one goes on
+                Poll::Ready(Err(_)) => endpoint.successor = None, // the old service stays
                 Poll::Pending => {}
             }
         }
@@ -146,7 +144,7 @@ impl<S> Endpoints<S> {
         Ok(ready)
     }
 
-    /// The next endpoint to poll.
+    /// Next endpoint to poll: new, called or woken.
     #[inline]
     pub(crate) fn next_due(&mut self) -> Option<Slot> {
         let (by_slot, due) = (&self.by_slot, &mut self.due);
@@ -154,7 +152,7 @@ impl<S> Endpoints<S> {
         self.due.pop()
     }
 
-    /// An endpoint that was ready when it was last polled, another one each time.
+    /// Endpoint that was ready when last polled, in turn over all such endpoints.
     pub(crate) fn next_ready(&mut self) -> Option<Slot> {
         if self.ready_len() == 0 {
             return None;

@@ -1,20 +1,21 @@
-//! Errors of the balancer itself: it cannot be built, or a call finds no endpoint ready.
+//! Errors of the balancer itself, as opposed to those of endpoints.
 
 use evenkeel_balance::algorithms;
 use evenkeel_balance::params::ParamError;
 use std::fmt;
 use tower::BoxError;
 
-/// Error of a [`Builder`](crate::Builder) that cannot build a balancer.
+/// Reason why a [`Builder`](crate::Builder) cannot build a balancer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BuildError {
     /// No algorithm has this name.
     UnknownAlgorithm(String),
-    /// The algorithm does not have this parameter, or does not allow its value.
+    /// The algorithm has no such parameter, or does not allow its value.
     Param(ParamError),
-    /// The algorithm of this name needs a key of each request.
+    /// The algorithm of this name needs [`Builder::key`](crate::Builder::key).
     NeedsKey(&'static str),
-    /// The algorithm of this name needs the load that endpoints report.
+    /// The algorithm of this name needs load reports of endpoints, but
+    /// [`Completion::REPORTS`](crate::Completion::REPORTS) is false.
     NeedsReports(&'static str),
 }
 
@@ -46,7 +47,7 @@ impl From<ParamError> for BuildError {
     }
 }
 
-/// The source of endpoints failed.
+/// Error of `poll_ready`: the source of endpoints failed.
 #[derive(Debug)]
 pub struct DiscoverError(pub(crate) BoxError);
 
@@ -62,7 +63,7 @@ impl std::error::Error for DiscoverError {
     }
 }
 
-/// A call found no endpoint that is ready.
+/// Error of a call that found no ready endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unready;
 

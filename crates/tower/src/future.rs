@@ -1,4 +1,4 @@
-//! Response future: the service's own future, with the request's count at its endpoint.
+//! Response future: the future of the picked service, with the guard that counts the request.
 
 use crate::completion::{Completion, InFlight};
 use crate::error::Unready;
@@ -9,11 +9,11 @@ use std::task::{Context, Poll, ready};
 use tower::BoxError;
 
 pin_project! {
-    /// The response future of [`Balance`](crate::Balance). Dropped before the response, the request counts as
+    /// Response future of [`Balance`](crate::Balance). If it is dropped before the response, the request counts as
     /// cancelled.
     #[derive(Debug)]
     pub struct ResponseFuture<F, C> {
-        // `None` when no endpoint was ready.
+        // `None` if no endpoint was ready.
         #[pin]
         future: Option<F>,
         in_flight: Option<InFlight>,

@@ -1,9 +1,9 @@
-//! evenkeel's balancing algorithms inside a tower stack: [`Balance`] takes the place of `tower::balance::p2c::Balance`,
-//! over the same [`Discover`](tower::discover::Discover), and runs the code that evenkeel's proxy runs.
+//! evenkeel's balancing algorithms inside a tower stack: [`Balance`] replaces `tower::balance::p2c::Balance`, takes the
+//! same [`Discover`](tower::discover::Discover), and runs the same code as evenkeel's proxy.
 //!
-//! # From tower's balancer to this one
+//! # Migrating from tower's balancer
 //!
-//! Before: each service is wrapped in a load.
+//! Before: each service is wrapped in a load metric.
 //!
 //! ```
 //! use std::time::Duration;
@@ -23,7 +23,7 @@
 //! # });
 //! ```
 //!
-//! After: the services as they are, and an algorithm by its name.
+//! After: plain services, and an algorithm by name.
 //!
 //! ```
 //! use evenkeel_tower::Builder;
@@ -38,33 +38,33 @@
 //! # });
 //! ```
 //!
-//! [`Balance::new`] replaces `PendingRequests`, and needs no name. A load's completion becomes a [`Completion`], which
-//! also says which responses are failures: an endpoint that fails at once is not a fast one.
+//! [`Balance::new`] replaces `PendingRequests`. The completion of a load metric becomes a [`Completion`], which also
+//! classifies responses as failures, so that an endpoint that fails at once is not taken for a fast one.
 //!
-//! # When it is ready, and when it chooses
+//! # Readiness and picks
 //!
-//! `poll_ready` takes what was discovered, polls the endpoints that are new, were called or woke up, and is ready when
-//! one endpoint was seen to be ready during this very call. An endpoint that fails is dropped, as in tower, until it is
-//! discovered again.
+//! `poll_ready` applies changes of discovery, polls the endpoints that are new, were called or woke up, and is ready if
+//! at least one endpoint was found to be ready during this call. As in tower, an endpoint that fails is removed until
+//! it is discovered again.
 //!
-//! The choice is made in `call`, among the endpoints that are ready, and not before: only then the request and its key
-//! are known, and the loads are as new as possible. A caller that asks early and calls late neither holds an endpoint
-//! meanwhile nor spoils its latency. The chosen endpoint is polled once more right before it gets the request; if it
-//! failed since, another one is chosen.
+//! `call` picks among the ready endpoints. Only then are the request and its key known and the loads current, and a
+//! caller that waits between `poll_ready` and `call` neither reserves an endpoint nor distorts its latency. The picked
+//! endpoint is polled again right before it gets the request; if it has failed, another one is picked.
 //!
-//! # What it counts
+//! # Requests in flight and latency
 //!
 //! A request is in flight from its `call` until its [`InFlight`] is dropped: with the head of the response, with the
-//! last byte if a [`Completion`] says so, or with the response future, which counts as cancelled. Latency is the time
-//! to the head. Endpoints are known by their key: one that is replaced, or that comes back while requests are out,
-//! keeps what is known of it.
+//! last byte if a [`Completion`] keeps it that long, or with a response future that is dropped early, which counts as
+//! cancelled. Latency is the time to the head. Endpoints are identified by their key: one that is replaced, or that
+//! returns while it has requests in flight, keeps its counts and estimates.
 //!
 //! # Threads
 //!
 //! A `Balance` belongs to one task and is not `Clone`, like tower's: put a
-//! [`Buffer`](https://docs.rs/tower/latest/tower/buffer/) in front to share one. That balances better than one for each
-//! thread, as each sees only its own requests. Responses may go to any thread; their ends come back without a lock. The
-//! clock is read twice per request for algorithms that use latencies, and never for the others.
+//! [`Buffer`](https://docs.rs/tower/latest/tower/buffer/) in front to share it. A shared one balances better than one
+//! per thread, each of which sees only its own requests. Responses may be used on any thread; their ends are reported
+//! back without a lock. The clock is read twice per request for algorithms that use latencies or load reports, and
+//! never for others.
 
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]

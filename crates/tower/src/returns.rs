@@ -1,10 +1,10 @@
-//! Return path of request ends to the balancer. Responses are polled and dropped by any task on any thread, while
-//! the balancer belongs to one task: the end of a request is written into its node, the node is put at the end of a list, and
-//! the balancer takes what is in the list before its next pick.
+//! Return path of request ends to the balancer. Responses are polled and dropped by any task on any thread, while the
+//! balancer belongs to one task. So the end of a request is written into its node, the node is appended to a list, and
+//! the balancer drains the list before its next pick.
 //!
-//! No lock: the list is Vyukov's queue of many producers and one consumer, linked by number. A producer swaps one number;
-//! the consumer only reads, and leaves the last node behind as the head of the list. No allocation per request: nodes
-//! are used again, and are as many as requests were ever in flight at once, and one.
+//! Lock-free: the list is Vyukov's queue for many producers and one consumer, linked by node numbers. A producer swaps
+//! one number; the consumer only reads, and leaves the last node in place as the head of the list. No allocation per
+//! request: nodes are reused, and there is one more than the maximum of requests in flight so far.
 
 use crate::clock::Timing;
 use evenkeel_balance::{FailureKind, Instant, LoadReport, Outcome};
@@ -21,19 +21,19 @@ pub(crate) struct Ended {
     pub(crate) report: Option<LoadReport>,
 }
 
-/// Sending side: where ends are written, and their clock.
+/// List of ended requests with its nodes, and the clock.
 pub(crate) struct Returns {
     newest: Newest,
-    /// Each twice as long as the one before, so that nodes never move.
+    /// Chunks of nodes, each twice as long as the one before, so that nodes never move.
     chunks: [OnceLock<Box<[Node]>>; CHUNKS],
     timing: Timing,
 }
 
-/// The node at the end of the list, on a line of its own: every end writes it.
+/// Node at the end of the list. On a cache line of its own, as every end of a request writes it.
 #[repr(align(128))]
 struct Newest(AtomicU32);
 
-/// The node of one request. Written where the request ends, read by the balancer once it is in the list.
+/// Node of one request. Written where the request ends, read by the balancer once it is in the list.
 #[derive(Default)]
 #[repr(align(64))]
 struct Node {
@@ -47,16 +47,16 @@ struct Node {
     stamp: AtomicU64,
 }
 
-/// The head of a new list, which no request has.
+/// Head of a new list, which belongs to no request.
 pub(crate) const HEAD: u32 = 0;
 
 const CHUNKS: usize = 26;
 const FIRST: u32 = 64;
-/// After the last node; also a time, a number of requests and a Retry-After that is not there.
+/// Number that ends the list; also stands for an absent report.
 const NONE: u32 = u32::MAX;
 const NEVER: u64 = u64::MAX;
 
-/// Outcomes as they are written; numbers above are kinds of failures.
+/// Encoded outcomes; larger numbers are kinds of failures.
 const CANCELLED: u32 = 0;
 const SUCCESS: u32 = 1;
 
@@ -73,7 +73,7 @@ impl Returns {
         self.timing.now()
     }
 
-    /// Writes what became of this node's request, as far as it is known, and that no node follows it.
+    /// Writes the state of this node's request so far, and marks the node as the last of a list.
     #[inline]
     pub(crate) fn note(&self, number: u32, ended: &Ended) {
         let node = self.node(number);
@@ -81,28 +81,28 @@ impl Returns {
         node.write(ended);
     }
 
-    /// Replaces the outcome that was noted.
+    /// Replaces the outcome written by [`note`](Self::note).
     pub(crate) fn note_outcome(&self, number: u32, outcome: Outcome) {
         self.node(number).write_outcome(outcome);
     }
 
-    /// Replaces the end that was noted.
+    /// Replaces the time of the end written by [`note`](Self::note).
     pub(crate) fn note_end(&self, number: u32, at: Instant) {
         self.node(number).at.store(at.0, Ordering::Relaxed);
     }
 
-    /// Gives a node back with what was noted. To be called once for each time it is given out, after [`note`](Self::note).
+    /// Appends a node to the list. To be called once per request, after [`note`](Self::note).
     #[inline]
     pub(crate) fn give_back(&self, number: u32) {
-        // Release: the next producer writes `next` of this node after `note` did. Acquire: this one writes after the previous
-        // one's `note`.
+        // Release: the next producer's store to `next` of this node comes after that of `note`. Acquire: so does this
+        // one's store to the previous node.
         let before = self.newest.0.swap(number, Ordering::AcqRel);
-        // Release: a consumer that finds this number here finds what was noted.
+        // Release: a consumer that reads this number also sees what `note` wrote.
         self.node(before).next.store(number, Ordering::Release);
     }
 
-    /// Calls `each` with every node that was given back since the last time, in that order. `head` is the last one that was
-    /// taken, at first [`HEAD`]; each time `each` is called, the one that was head before is free again, its second argument.
+    /// Calls `each` with every node that was given back since the last call, in order. `head` is the node taken last,
+    /// at first [`HEAD`]. The second argument of `each` is the previous head, which is now free.
     #[inline]
     pub(crate) fn take(&self, head: &mut u32, mut each: impl FnMut(u32, u32, Ended)) {
         let mut last = self.node(*head);
@@ -127,7 +127,7 @@ impl Returns {
     }
 }
 
-// Relaxed throughout: the list hands a node over as a whole.
+// Relaxed throughout: the release and acquire operations of the list order all fields of a node.
 impl Node {
     #[inline]
     fn write(&self, ended: &Ended) {
@@ -207,7 +207,7 @@ mod tests {
         returns.give_back(number);
     }
 
-    /// All that there is, by node, and the nodes that are free after that.
+    /// Ends taken, by node, and the nodes that became free.
     fn taken(returns: &Returns, head: &mut u32) -> (BTreeMap<u32, Ended>, Vec<u32>) {
         let (mut all, mut free) = (BTreeMap::new(), Vec::new());
         returns.take(head, |number, freed, ended| {
@@ -226,7 +226,7 @@ mod tests {
         let mut all: Vec<Ended> = kinds.iter().map(|&kind| ended(Outcome::failed(kind), 1)).collect();
         all.extend([ended(Outcome::Cancelled, 2), ended(Outcome::Success, 3)]);
         all.push(Ended { outcome: busy, answered: Some(Instant(7)), at: Instant(8), report: Some(report) });
-        // Each node several times with something else, so that nothing of one use is left in the next.
+        // Each node is used several times with different content, to find remains of an earlier use.
         for _ in 0..5 {
             let given: BTreeMap<u32, Ended> = free.iter().copied().zip(all.iter().copied()).collect();
             free.iter().for_each(|number| give_back(&returns, *number, &given[number]));

@@ -1,8 +1,8 @@
-//! Wake-ups of endpoints. Each is polled with a waker of its own, so that one that becomes ready among a thousand
-//! that are not costs one poll.
+//! Wake-ups of endpoints. Each endpoint is polled with a waker of its own, so that one of a thousand that becomes ready
+//! costs one poll.
 //!
-//! A waker sets its endpoint's bit. The task that polls the balancer is woken only if it waits, so a balancer that is
-//! ready takes no lock.
+//! A waker sets its endpoint's bit, and wakes the task that polls the balancer if that waits. A balancer that is ready
+//! takes no lock.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,17 +13,17 @@ const WORD: usize = u64::BITS as usize;
 /// Wake-up bits of all slots.
 #[derive(Default)]
 pub(crate) struct Wakes {
-    /// Each word is shared with its wakers, so that slots can be added at any time.
+    /// Words of 64 bits, each shared with its wakers, so that slots can be added at any time.
     words: Vec<Arc<AtomicU64>>,
     task: Arc<Task>,
 }
 
-/// The task that polls the balancer.
+/// Task that polls the balancer.
 #[derive(Default)]
 struct Task {
-    /// True if a bit was set since the last look.
+    /// True if a bit was set since they were last taken.
     any: AtomicBool,
-    /// The task's waker, while it waits.
+    /// Waker of the task while it waits.
     waiting: Mutex<Option<Waker>>,
 }
 
@@ -39,7 +39,8 @@ impl Wake for Bit {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Release, twice: a task that sees the flag finds the bit, and one that sees the bit finds what it was set for.
+        // Release, twice: a task that sees the flag also sees the bit, and one that sees the bit also sees what
+        // happened before the wake-up.
         self.word.fetch_or(self.mask, Ordering::Release);
         self.task.any.store(true, Ordering::Release);
         // The lock orders this with `wait`: either the waker is here already, or `wait` sees the flag.
@@ -51,7 +52,7 @@ impl Wake for Bit {
 }
 
 impl Wakes {
-    /// A waker that sets this slot's bit.
+    /// Creates a waker that sets this slot's bit.
     pub(crate) fn waker(&mut self, slot: usize) -> Waker {
         while self.words.len() <= slot / WORD {
             self.words.push(Arc::default());
@@ -60,7 +61,7 @@ impl Wakes {
         Waker::from(Arc::new(Bit { word, mask: 1 << (slot % WORD), task }))
     }
 
-    /// Calls `woken` with each slot whose bit was set since the last time, and clears them.
+    /// Calls `woken` with each slot whose bit was set since the last call, and clears the bits.
     #[inline]
     pub(crate) fn take(&self, woken: impl FnMut(usize)) {
         if self.task.any.load(Ordering::Relaxed) {
@@ -70,7 +71,7 @@ impl Wakes {
 
     #[cold]
     fn take_bits(&self, mut woken: impl FnMut(usize)) {
-        // The flag first: a bit that is set during the search raises it again.
+        // Clear the flag first: a bit that is set during the scan sets it again.
         self.task.any.swap(false, Ordering::Acquire);
         for (i, word) in self.words.iter().enumerate() {
             let mut bits = word.swap(0, Ordering::Acquire);
@@ -81,7 +82,7 @@ impl Wakes {
         }
     }
 
-    /// Arranges that the next bit wakes `waker`; `false` if one is set already.
+    /// Registers `waker` to be woken by the next bit. Returns `false` if one is already set.
     pub(crate) fn wait(&self, waker: &Waker) -> bool {
         let mut waiting = self.task.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if !waiting.as_ref().is_some_and(|old| old.will_wake(waker)) {
@@ -156,7 +157,7 @@ mod tests {
                     }
                 });
             }
-            // Parks only while a wake is still to come: one that is lost would leave it parked for ever.
+            // Parks only while wakes are still to come; a lost one would leave it parked forever.
             while woken.load(Ordering::Relaxed) < 3000 {
                 wakes.take(|_| ());
                 if woken.load(Ordering::Relaxed) < 3000 && wakes.wait(&task) {

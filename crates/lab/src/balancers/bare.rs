@@ -1,4 +1,4 @@
-//! A setup for the least relay that a session can have. It is the lab's own (`bare.rs` of the crate), to compare the others with.
+//! Setup of the lab's own minimal relay (`bare.rs` of the crate), the lower bound for the others.
 
 use super::kind::{Cannot, Kind, Reload, Site, Written, counts_nothing};
 use super::setup::Front;

@@ -1,5 +1,5 @@
-//! A setup in Envoy's words. Where it is to reload, it reads listeners and clusters from files that it watches: a file that takes the
-//! place of another is a reload.
+//! Setup as an Envoy configuration. If it has to reload, it reads listeners and clusters from files that it watches:
+//! replacing a file is a reload.
 
 use super::kind::{Able, Cannot, Kind, Reload, Site, Written};
 use super::setup::{Algorithm, Back, Care, Front, Lasts, Listener, Pool, Reuse, Route};
@@ -15,7 +15,7 @@ pub const KIND: Kind = Kind {
     program: "envoy",
     version_flag: "--version",
     files,
-    // No second process that could take over.
+    // Hot restart is off, as no second process takes over.
     arguments: |site, config| {
         let workers = site.setup.workers.to_string();
         ["-c", config, "--concurrency", &workers, "--disable-hot-restart", "-l", "warning"].map(String::from).to_vec()
@@ -23,7 +23,7 @@ pub const KIND: Kind = Kind {
     forks: false,
     logs_to_socket: false,
     reload: Reload::Files,
-    // Its hot restart takes a parent that the lab would have to be.
+    // Its hot restart needs a parent process, which the lab is not.
     upgrades: false,
     generation: |site, _| told(site, "cluster_manager.cds.update_success"),
     retries: |site| told(site, "upstream_rq_retry"),
@@ -65,18 +65,18 @@ fn address(at: SocketAddr) -> Value {
     json!({"socket_address": {"address": at.ip().to_string(), "port_value": at.port()}})
 }
 
-/// The type that a part of the configuration says it has.
+/// Adds its type to a part of the configuration.
 fn typed(name: &str, mut value: Value) -> Value {
     value["@type"] = format!("type.googleapis.com/envoy.{name}").into();
     value
 }
 
-/// A part that is known by its name, with its typed configuration.
+/// Named extension with its typed configuration.
 fn part(name: &str, of: &str, config: Value) -> Value {
     json!({"name": name, "typed_config": typed(&format!("extensions.{of}"), config)})
 }
 
-/// A time in seconds, with a fraction if need be.
+/// Duration in seconds, with a fraction if needed.
 fn seconds(time: Duration) -> String {
     format!("{}s", time.as_secs_f64())
 }
@@ -120,7 +120,7 @@ fn requests(site: &Site, listener: &Listener) -> Able<Value> {
         Ok(json!({"name": host.unwrap_or("all"), "domains": [host.unwrap_or("*")], "routes": of}))
     };
     let hosts = routes.iter().filter(|route| route.host.is_some()).map(|route| route.host).chain([None]);
-    // No ids of requests, and no counts for each route where nothing reads them: at its best.
+    // No request ids, and no per-route statistics unless they are read: its fastest setup.
     let router = json!({"dynamic_stats": setup.admin.is_some(), "suppress_envoy_headers": true});
     let mut manager = json!({
         "stat_prefix": listener.name,
@@ -151,11 +151,11 @@ fn requests(site: &Site, listener: &Listener) -> Able<Value> {
     Ok(part("envoy.filters.network.http_connection_manager", name, manager))
 }
 
-/// A route, or two: a retry knows no methods, so POST has one of its own where there are retries.
+/// Splits a route if it has retries: retry policies cannot distinguish methods, so POST gets a route of its own.
 fn routes(site: &Site, route: &Route) -> Able<Vec<Value>> {
     let pool = site.pool(route.pool)?;
     let plain = json!({"match": {"prefix": route.path}, "route": {"cluster": pool.name, "timeout": "0s"}});
-    // Streams have no end, so no time for a try.
+    // Streams do not end, so they get no timeout per attempt.
     if pool.care != Care::Full || route.lasts != Lasts::Usual {
         return Ok(vec![plain]);
     }
@@ -217,7 +217,7 @@ fn cluster(site: &Site, pool: &Pool) -> Able<Value> {
     match pool.algorithm {
         Algorithm::Usual => {}
         Algorithm::RoundRobin => cluster["lb_policy"] = "ROUND_ROBIN".into(),
-        // Of as many draws as there are endpoints; it has nothing nearer.
+        // With as many draws as endpoints, the nearest that it has.
         Algorithm::LeastConn => {
             cluster["lb_policy"] = "LEAST_REQUEST".into();
             cluster["least_request_lb_config"] = json!({"choice_count": endpoints.len().max(2)});
@@ -270,9 +270,9 @@ fn full(cluster: &mut Value) {
     });
 }
 
-/// The sum of the counters whose names end so.
+/// Sum of all counters whose names end with `counter`.
 fn told(site: &Site, counter: &str) -> Result<u64> {
-    // It takes no HTTP/1.0. What it says comes in one chunk, as it is short.
+    // It does not accept HTTP/1.0. The response is short, so it is a single chunk.
     let doing = || "cannot ask Envoy for its counters".to_owned();
     let mut stream = http::connect(site.admin()?)?;
     let ask = format!("GET /stats?filter={counter}$ HTTP/1.1\r\nHost: lab.test\r\nConnection: close\r\n\r\n");

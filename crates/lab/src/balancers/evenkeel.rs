@@ -1,4 +1,4 @@
-//! A setup in evenkeel's words.
+//! Setup as an evenkeel configuration.
 
 use super::kind::{Kind, Reload, Site, Text, time};
 use super::setup::{Algorithm, Back, Care, Front, Lasts, Listener, Pool, Reuse, Route, Zone};
@@ -43,7 +43,7 @@ fn config(site: &Site) -> Text {
     for listener in &setup.listeners {
         text += &self::listener(site, listener)?;
     }
-    // A try ends with the head of its response, so streams need no routes of their own.
+    // An attempt ends with the head of its response, so streams need no routes of their own.
     setup.routes.iter().filter(|route| route.lasts == Lasts::Usual).for_each(|of| text += &route(site, of));
     setup.pools.iter().for_each(|of| text += &pool(of, setup.reuse));
     Ok(text)
@@ -86,7 +86,7 @@ fn route(site: &Site, Route { host, path, pool, .. }: &Route) -> String {
         (None, true) => format!("path = \"{path}{{*rest}}\""),
         (None, false) => format!("prefix = \"{path}\""),
     };
-    // Those with a pool of their own need no routes.
+    // Listeners with a pool of their own have no routes.
     let all = &site.setup.listeners;
     let open: Vec<_> = all.iter().filter(|of| of.pool.is_none()).map(|of| format!("\"{}\"", of.name)).collect();
     if open.len() < all.len() {
@@ -138,7 +138,7 @@ slow_start = { window = "3s" }
 outlier = { consecutive_connect = 3, consecutive_gateway = 3, consecutive_5xx = 3, eject = "5s", eject_at_most = 0.5, interval = "2s", latency = { factor = 3.0, min_requests = 20 } }
 "#;
 
-/// The sum of a metric's series.
+/// Sum over all series of a metric.
 fn told(site: &Site, metric: &str) -> Result<u64> {
     let text = http::get(&mut http::connect(site.admin()?)?, "/metrics", "1.1")?;
     parse(&String::from_utf8_lossy(&text), metric)

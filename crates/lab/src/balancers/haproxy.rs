@@ -1,4 +1,5 @@
-//! A setup in HAProxy's words, with and without splicing, which helps it with large bodies and costs it a little with small ones.
+//! Setup as an HAProxy configuration, with and without splicing, which helps with large bodies and costs a little with
+//! small ones.
 
 use super::kind::{Cannot, Kind, Reload, Site, Text, newest_worker, time};
 use super::setup::{Algorithm, Back, Care, Front, Lasts, Listener, Pool, Reuse};
@@ -36,7 +37,7 @@ pub const SPLICING: Kind = Kind {
     ..KIND
 };
 
-/// Lines of a backend that lives with broken endpoints.
+/// Lines of a backend that handles broken endpoints.
 const FULL: &str = "  timeout check 300ms
   timeout tunnel 1h
   retries 3
@@ -52,7 +53,7 @@ fn config(site: &Site, splice: &str) -> Text {
     let mode = if is(Front::Tcp) { "tcp" } else { "http" };
     let streams = if setup.reuse == Reuse::Many { "  tune.h2.max-concurrent-streams 256\n" } else { "" };
     let (log, ring) = logging(site);
-    // It has no default for these.
+    // HAProxy has no defaults for these timeouts.
     let usual = if is(Front::Tcp) { times.idle } else { Duration::from_secs(60) };
     let server = times.response.unwrap_or(usual);
     let connect = times.connect.or(times.response).unwrap_or(Duration::from_secs(5));
@@ -62,10 +63,10 @@ fn config(site: &Site, splice: &str) -> Text {
         Reuse::Always | Reuse::Many => "  http-reuse always\n",
         Reuse::Never => "  option httpclose\n",
     };
-    // The limit may need more files than the process gets, as it will not use them all. Measured to be its best under the loads of
-    // `protocol_cost`: defer-accept 56 -> 39 us where clients close; splice-response 587 -> 423 us for 1 MB and 44 -> 35 for 64 kB
-    // (splice-auto: 519 and 48). Sessions of TLS resume by tickets, on by default. Without its cache of sessions
-    // (`tune.ssl.cachesize 0`) handshakes cost the same.
+    // `no strict-limits`: maxconn may need more files than the process gets, as not all are used. Measured to be
+    // fastest under the loads of `protocol_cost`: defer-accept 56 -> 39 us where clients close; splice-response 587 ->
+    // 423 us for 1 MB and 44 -> 35 for 64 kB (splice-auto: 519 and 48). TLS sessions resume by tickets, on by default.
+    // Without its session cache (`tune.ssl.cachesize 0`) handshakes cost the same.
     let mut text = format!(
         "global\n  nbthread {}\n  no strict-limits\n  maxconn {}\n{streams}{ring}defaults\n  mode {mode}\n  timeout connect {}\n  \
          timeout client {}\n  timeout server {}\n{splice}{reuse}{log}{}",
@@ -88,8 +89,8 @@ fn config(site: &Site, splice: &str) -> Text {
     Ok(text)
 }
 
-/// A ring sent over TCP is its cheapest log here, and loses no line: +3 us, against +8 over UDP, while a datagram socket of the file
-/// system lost half of the lines.
+/// Access log through a ring over TCP: the cheapest way without losses (+3 us per request; +8 over UDP; a Unix datagram
+/// socket lost half of the lines).
 fn logging(site: &Site) -> (&'static str, String) {
     if !site.setup.logs {
         return ("", String::new());
@@ -125,7 +126,7 @@ fn frontend(site: &Site, listeners: &[Listener]) -> Text {
     if let Some(pool) = listeners[0].pool {
         return Ok(text + &format!("  default_backend {pool}\n"));
     }
-    // `timeout tunnel` is for streams that upgrade; others keep the timeouts of every request.
+    // `timeout tunnel` covers upgraded streams; there are no other timeouts per route.
     for route in site.setup.routes.iter().filter(|route| route.lasts == Lasts::Usual) {
         text += &match (route.host, route.path) {
             (None, "/") => format!("  default_backend {}\n", route.pool),
@@ -149,7 +150,7 @@ fn backend(pool: &Pool, reuse: Reuse) -> Text {
     let (care, servers) = match pool.care {
         Care::Usual => ("", ""),
         Care::None => ("  retries 0\n", ""),
-        // Checks and a limit, as evenkeel has them.
+        // Checks and a limit like evenkeel's.
         Care::Checked => ("", " check inter 2s maxconn 10000"),
         Care::Full => {
             (FULL, " check inter 500ms fall 2 rise 2 slowstart 3s observe layer7 error-limit 3 on-error mark-down")
@@ -166,12 +167,12 @@ fn backend(pool: &Pool, reuse: Reuse) -> Text {
 }
 
 fn retries(site: &Site) -> Result<u64> {
-    // Its statistics carry no length over HTTP/1.0, so they are read to the end of the connection.
+    // Its statistics over HTTP/1.0 have no length, so read to the end of the connection.
     let text = http::read_all(&mut http::connect(site.admin()?)?, "/stats;csv")?;
     parse(&text).ok_or_else(|| Error::Wrong(format!("HAProxy returned unknown statistics:\n{text}")))
 }
 
-/// The column `wretr` of the rows `app,BACKEND` and `grpc,BACKEND`.
+/// Sum of the column `wretr` over the rows `app,BACKEND` and `grpc,BACKEND`.
 fn parse(text: &str) -> Option<u64> {
     let header = text.lines().find_map(|line| line.strip_prefix("# "))?;
     let column = header.split(',').position(|name| name == "wretr")?;

@@ -1,4 +1,4 @@
-//! The row of a balancer: what the lab knows of a program to set it up, to run it, and to ask it how it is.
+//! Kind of a balancer: how to configure, run, reload and query a program.
 
 use super::setup::{Listener, Pool, Setup};
 use crate::certificates::Files;
@@ -13,46 +13,46 @@ use std::time::Duration;
 pub struct Kind {
     /// Name in `--against`.
     pub name: &'static str,
-    /// The program to be searched for.
+    /// Name of the program to find.
     pub(super) program: &'static str,
-    /// The option that prints its version.
+    /// Option that prints its version.
     pub(super) version_flag: &'static str,
-    /// Its files by name. The first is that of its command line.
+    /// Writes its files, by name. The first is passed on the command line.
     pub(super) files: fn(&Site) -> Written,
-    /// Its command line, without the program.
+    /// Builds its command line, without the program.
     pub(super) arguments: fn(&Site, config: &str) -> Vec<String>,
     /// True if its workers are children of the process that was started.
     pub(super) forks: bool,
     /// True if it can only log to a socket.
     pub(super) logs_to_socket: bool,
-    /// The way to have it read its configuration again.
+    /// Way to make it reload its configuration.
     pub reload: Reload,
     /// True if SIGUSR2 replaces the binary by a child of the process, which then ends.
     pub upgrades: bool,
-    /// A number that changes when a new configuration is at work.
+    /// Reads a number that changes when a new configuration is in use.
     pub(super) generation: fn(&Site, pid: u32) -> Result<u64>,
     /// Reads the number of retries so far.
     pub(super) retries: fn(&Site) -> Result<u64>,
-    /// Its settings against broken endpoints, and why, for reports.
+    /// Description for reports of its settings against broken endpoints.
     pub settings: &'static str,
 }
 
-/// The way to have a process use a configuration that was written anew.
+/// Way to make a process use a new configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reload {
-    /// By a signal to the process that was started.
+    /// Signal to the process that was started.
     Signal(Signal),
     /// The process watches its files.
     Files,
 }
 
-/// The place for which a setup is written down.
+/// Context in which a setup is written as files.
 pub(super) struct Site<'s> {
-    /// A folder of its own, for whatever it writes.
+    /// Folder of this process, for its files.
     pub folder: &'s Path,
     /// Setup that the balancer has to run.
     pub setup: &'s Setup,
-    /// The port to which programs that write no files send lines of the access log.
+    /// TCP port for access log lines of programs that do not log to files.
     pub log_port: u16,
 }
 
@@ -62,17 +62,17 @@ impl Site<'_> {
         self.folder.join(name)
     }
 
-    /// The file of the access log.
+    /// Path of the access log in its own folder.
     pub fn log(&self) -> PathBuf {
         self.file("access.log")
     }
 
-    /// Listeners that go together: all those that have no pool of their own, if they follow each other, or one that has.
+    /// Groups of listeners: consecutive ones without a pool of their own together, and each with a pool alone.
     pub fn fronts(&self) -> impl Iterator<Item = &[Listener]> {
         self.setup.listeners.chunk_by(|one, next| one.pool.is_none() && next.pool.is_none())
     }
 
-    /// The certificate of listeners with TLS.
+    /// Certificate of listeners with TLS.
     pub fn certificate(&self) -> Able<&Files> {
         self.setup.certificate.as_ref().ok_or(Cannot("the file has no certificate"))
     }
@@ -82,19 +82,19 @@ impl Site<'_> {
         self.setup.pools.iter().find(|pool| pool.name == name).ok_or(Cannot("a route leads to no pool"))
     }
 
-    /// The port for its statistics.
+    /// Loopback port of its statistics.
     pub fn admin(&self) -> Result<u16> {
         self.setup.admin.ok_or_else(|| Error::Wrong("it has no port for its statistics".into()))
     }
 }
 
-/// Files by name, or why there are none.
+/// Files by name, or the reason why there are none.
 pub(super) type Written = Able<Vec<(&'static str, String)>>;
 
 /// Part of a configuration file, or the reason why there is none.
 pub(super) type Text = Able<String>;
 
-/// Something that a balancer can do, or why it cannot.
+/// Result of writing a setup: something, or the reason why the balancer cannot run it.
 pub(super) type Able<T> = std::result::Result<T, Cannot>;
 
 /// Reason why a balancer cannot run a setup.
@@ -113,18 +113,18 @@ impl From<Cannot> for Error {
     }
 }
 
-/// For balancers that reload by starting a worker: the newest worker's process id, as ids ascend.
+/// Generation of balancers that reload by starting a worker: the highest process id of a worker, as ids ascend.
 pub(super) fn newest_worker(_: &Site, master: u32) -> Result<u64> {
     let newest = procfs::children_of(master).into_iter().max();
     newest.map(u64::from).ok_or_else(|| Error::Wrong(format!("process {master} has no worker")))
 }
 
-/// For balancers that neither reload nor count.
+/// Error of balancers that neither reload nor count.
 pub(super) fn counts_nothing() -> Error {
     Error::Wrong("it counts nothing".into())
 }
 
-/// A time as configurations have it, in whole seconds or in milliseconds.
+/// Duration as configurations write it: in whole seconds or in milliseconds.
 pub(super) fn time(time: Duration) -> String {
     match time.subsec_millis() {
         0 => format!("{}s", time.as_secs()),

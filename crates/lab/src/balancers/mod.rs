@@ -1,5 +1,6 @@
-//! The balancers that the lab compares: one row of [`KINDS`] and one file each, which writes a [`Setup`] down in the words of the program,
-//! runs it, makes it reload, and reads what it says of itself. Experiments say what a balancer is to do, never how a program is told.
+//! Balancers that the lab compares: a row of [`KINDS`] and a file each, which writes a [`Setup`] as the program's
+//! configuration, and runs, reloads and queries it. Experiments describe the task of a balancer, never the
+//! configuration of a program.
 
 mod bare;
 mod envoy;
@@ -29,19 +30,19 @@ pub use kind::Reload;
 pub use nginx::STREAM_MODULE;
 pub use setup::{Algorithm, Back, Care, Front, Lasts, Listener, Pool, Reuse, Route, Setup, Timeouts, Zone};
 
-/// Every kind, in the order of the tables.
+/// All kinds, in the order of tables.
 pub static KINDS: &[Kind] = &[evenkeel::KIND, haproxy::KIND, haproxy::SPLICING, nginx::KIND, envoy::KIND, bare::KIND];
 
-/// The name of the one that the others are beside.
+/// Name of the balancer that the others are compared with.
 pub const OURS: &str = evenkeel::KIND.name;
 
-/// The usual ones beside it.
+/// Usual balancers to compare it with.
 pub const RIVALS: [&str; 3] = ["haproxy", "nginx", "envoy"];
 
-/// The name of the HAProxy that `HAPROXY_BIN` in the environment names, by a command.
+/// Name of another HAProxy, whose command is in the environment variable `HAPROXY_BIN`.
 pub const OTHER: &str = "haproxy-other";
 
-/// A balancer of this machine.
+/// Balancer program on this machine.
 pub struct Balancer {
     pub name: &'static str,
     /// Row of its kind; two programs may share one.
@@ -50,8 +51,8 @@ pub struct Balancer {
     command: Vec<String>,
 }
 
-/// The balancers of an experiment: evenkeel, and those that are wanted of the `known` ones. One that is not installed is left out, and
-/// named on standard error.
+/// Finds the balancers of an experiment: evenkeel, and those of the `known` ones that the options ask for. One that is
+/// not installed is left out, with a message on standard error.
 ///
 /// # Errors
 /// If one is unknown, or evenkeel is missing.
@@ -81,7 +82,7 @@ pub fn find(options: &Options, known: &[&str]) -> Result<(Vec<Balancer>, Version
     Ok((found, versions))
 }
 
-/// evenkeel alone: the one that is given, or the one beside this program.
+/// Finds evenkeel: the given one, or the one beside this program.
 ///
 /// # Errors
 /// If it is missing.
@@ -98,7 +99,7 @@ impl Kind {
         }
     }
 
-    /// Writes its files, and returns the path of that of the command line. Each takes the place of the one before as a whole.
+    /// Writes its files, each atomically, and returns the path of the one for the command line.
     fn write(&self, site: &Site) -> Result<String> {
         let files = (self.files)(site)?;
         for (name, text) in &files {
@@ -110,7 +111,7 @@ impl Kind {
     }
 }
 
-/// The files of a kind, one after the other.
+/// Concatenated files of a kind.
 #[cfg(test)]
 pub fn written(kind: &str, setup: &Setup) -> std::result::Result<String, kind::Cannot> {
     let kind = KINDS.iter().find(|known| known.name == kind).expect("a row of KINDS");
@@ -124,7 +125,7 @@ impl Balancer {
         Ok(Balancer { name, kind, version, command })
     }
 
-    /// Its name with its version.
+    /// Name and version of the balancer.
     pub fn named_version(&self) -> (String, String) {
         (self.name.to_owned(), self.version.clone())
     }
@@ -134,20 +135,18 @@ impl Balancer {
         self.command.last().map_or("", String::as_str)
     }
 
-    /// Starts it and waits until it listens. `at`: what stands before a command that runs where it shall.
+    /// Starts it and waits until it listens. `at`: command prefix, for a core or a namespace.
     ///
-    /// # Errors
-    /// If it cannot do this, or does not listen.
+    /// # Errors If it cannot run this setup, or does not listen.
     pub fn start(&self, at: Vec<String>, setup: Setup) -> Result<Running> {
         let running = self.spawn(at, setup)?;
         running.await_listening(PATIENCE)?;
         Ok(running)
     }
 
-    /// Starts it, to be waited for later.
+    /// Starts it without waiting.
     ///
-    /// # Errors
-    /// If it cannot do this, or cannot be started.
+    /// # Errors If it cannot run this setup, or cannot be started.
     pub fn spawn(&self, mut at: Vec<String>, setup: Setup) -> Result<Running> {
         let folder = Scratch::new()?;
         let sink = (setup.logs && self.kind.logs_to_socket).then(Sink::open).transpose()?;
@@ -160,7 +159,7 @@ impl Balancer {
     }
 }
 
-/// A balancer that runs, until dropped.
+/// Running balancer, stopped when dropped.
 pub struct Running {
     pub name: &'static str,
     pub kind: &'static Kind,
@@ -176,40 +175,39 @@ impl Running {
         Site { folder: self.folder.path(), setup: &self.setup, log_port }
     }
 
-    /// The setup as it was written last.
+    /// Setup as it was written last.
     pub fn setup(&self) -> &Setup {
         &self.setup
     }
 
-    /// The port of its first listener.
+    /// Port of its first listener.
     pub fn port(&self) -> u16 {
         self.setup.listeners[0].bind.port()
     }
 
-    /// The process that was started.
+    /// Process id of the process that was started.
     pub fn pid(&self) -> u32 {
         self.process.pid()
     }
 
-    /// The processes that carry requests.
+    /// Process ids of the processes that carry requests.
     pub fn pids(&self) -> Vec<u32> {
         if self.kind.forks { procfs::children_of(self.pid()) } else { vec![self.pid()] }
     }
 
-    /// The folder for its files, and for those of its clients.
+    /// Folder for its files, and for those of its clients.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The end of what it said, for an error message.
+    /// End of its output, for an error message.
     pub fn last_words(&self) -> String {
         self.process.last_words()
     }
 
-    /// Waits until it listens everywhere, and has a worker.
+    /// Waits until all listeners listen and it has a worker.
     ///
-    /// # Errors
-    /// With its last words if it does not.
+    /// # Errors With the end of its output if it does not in time.
     pub fn await_listening(&self, patience: Duration) -> Result<()> {
         self.process.await_ready(patience, |pid| {
             for Listener { bind, front, .. } in &self.setup.listeners {
@@ -219,15 +217,14 @@ impl Running {
         })
     }
 
-    /// Waits until a request is answered: checks of endpoints may have to come first.
+    /// Waits until a request is answered, which may have to wait for health checks.
     ///
-    /// # Errors
-    /// With its last words if none is.
+    /// # Errors With the end of its output if none is in time.
     pub fn await_answer(&self) -> Result<()> {
         self.process.await_ready(PATIENCE, |_| http::get(&mut http::connect(self.port())?, "/health", "1.1").map(drop))
     }
 
-    /// Retries so far.
+    /// Number of retries so far.
     ///
     /// # Errors
     /// If its statistics cannot be read.
@@ -235,7 +232,7 @@ impl Running {
         (self.kind.retries)(&self.site())
     }
 
-    /// A number that changes when a new configuration is at work.
+    /// Number that changes when a new configuration is in use.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -243,7 +240,7 @@ impl Running {
         (self.kind.generation)(&self.site(), self.pid())
     }
 
-    /// Writes its configuration anew, with a change.
+    /// Rewrites its configuration, with a change.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -252,7 +249,7 @@ impl Running {
         self.kind.write(&self.site()).map(drop)
     }
 
-    /// Makes it use what was written.
+    /// Makes it load the written configuration.
     pub fn reload(&self) {
         match self.kind.reload {
             Reload::Signal(signal) => self.signal(signal),
@@ -260,12 +257,12 @@ impl Running {
         }
     }
 
-    /// Sends the process that was started a signal.
+    /// Sends a signal to the process that was started.
     pub fn signal(&self, signal: Signal) {
         self.process.signal(signal);
     }
 
-    /// Ends it, so that buffered lines are written, and returns the number of lines in its access log.
+    /// Stops it, so that buffered lines are written, and returns the number of lines in its access log.
     pub fn stop_and_count_log(self) -> u64 {
         let log = self.site().log();
         drop(self.process);

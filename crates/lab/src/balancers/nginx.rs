@@ -1,4 +1,4 @@
-//! A setup in NGINX's words.
+//! Setup as an NGINX configuration.
 
 use super::kind::{Able, Cannot, Kind, Reload, Site, Text, newest_worker, time};
 use super::setup::{Algorithm, Back, Care, Front, Lasts, Listener, Pool, Reuse, Route};
@@ -16,7 +16,7 @@ pub const KIND: Kind = Kind {
     forks: true,
     logs_to_socket: false,
     reload: Reload::Signal(Signal::HUP),
-    // NGINX can, but ignores the signal in the foreground, where the lab runs it.
+    // NGINX can, but ignores the signal when it runs in the foreground, as it does here.
     upgrades: false,
     generation: newest_worker,
     retries,
@@ -40,7 +40,7 @@ fn config(site: &Site) -> Text {
         ));
     }
     let servers = site.fronts().map(|of| server(site, of)).collect::<Able<String>>()?;
-    // Frames of 16 kB instead of 8 cost the same or a little less under the loads of `protocol_cost`.
+    // Frames of 16 kB instead of 8 kB cost the same or slightly less under the loads of `protocol_cost`.
     let streams = "  http2_max_concurrent_streams 256;\n  http2_chunk_size 16k;\n";
     Ok(format!(
         "{process}http {{\n{}{}{}  keepalive_timeout {};\n  keepalive_requests 1000000000;\n{}{}{upstreams}{servers}}}\n",
@@ -55,12 +55,12 @@ fn config(site: &Site) -> Text {
 
 const UPGRADES: &str = "  map $http_upgrade $connection_for {\n    default upgrade;\n    '' '';\n  }\n";
 
-/// True if there are such requests.
+/// True if any route has requests of this length.
 fn has(site: &Site, lasts: Lasts) -> bool {
     site.setup.routes.iter().any(|route| route.lasts == lasts)
 }
 
-/// The access log. NGINX counts no retries, so where they are asked for it logs the endpoints of each request.
+/// Access log. NGINX does not count retries, so if they are needed it logs the endpoints of each request.
 fn log(site: &Site) -> String {
     let file = site.log();
     match site.setup {
@@ -82,7 +82,7 @@ fn upstream(site: &Site, pool: &Pool) -> Text {
         Algorithm::PeakEwma => return Err(Cannot("it has no Peak EWMA")),
         Algorithm::Prequal => return Err(Cannot("it has no Prequal")),
     };
-    // Workers balance each by itself, unless a zone shares what they know.
+    // Each worker balances by itself, unless a zone shares state.
     let zone = if site.setup.workers > 1 { format!("    zone {} 1m;\n", pool.name) } else { String::new() };
     let care = match pool.care {
         Care::Usual | Care::Checked => "",
@@ -106,7 +106,7 @@ fn sessions(site: &Site, Listener { bind, front, pool, .. }: &Listener) -> Strin
     format!("  server {{\n    listen {bind} {how};\n    proxy_pass {pool};\n    proxy_timeout {idle};\n{buffer}  }}\n")
 }
 
-/// The servers of listeners: one for all hosts, then one for each that has a route.
+/// Server blocks of listeners: one for all hosts, then one per host with a route.
 fn server(site: &Site, listeners: &[Listener]) -> Text {
     let whole = listeners[0].pool.map(|pool| Route::new("/", pool));
     let routes: Vec<&Route> = site.setup.routes.iter().filter(|_| whole.is_none()).chain(&whole).collect();
@@ -133,7 +133,7 @@ fn server(site: &Site, listeners: &[Listener]) -> Text {
     std::iter::once(one(&listens, None)).chain(named).collect()
 }
 
-/// Sessions resume by tickets, on by default; a cache beside them would only cost.
+/// TLS settings. Sessions resume by tickets, on by default; a session cache would only add cost.
 fn tls(site: &Site) -> Text {
     let files = site.certificate()?;
     let (certificate, key) = (files.certificate.display(), files.key.display());
@@ -145,7 +145,7 @@ fn tls(site: &Site) -> Text {
 fn location(site: &Site, route: &Route) -> Text {
     let (setup, pool) = (site.setup, site.pool(route.pool)?);
     if route.lasts == Lasts::Long {
-        // It takes an upload to its end before it asks an endpoint.
+        // NGINX buffers an upload before it connects to an endpoint.
         return Ok(String::new());
     }
     let connection = match setup.reuse {
@@ -166,7 +166,7 @@ fn location(site: &Site, route: &Route) -> Text {
     lines.extend(setup.timeouts.connect.map(|of| format!("{what}_connect_timeout {}", time(of))));
     lines.extend(match route.lasts {
         Lasts::Usual => setup.timeouts.response.map(|of| format!("{what}_read_timeout {}", time(of))),
-        // A request may have no end for as long as its stream lasts.
+        // The request body of a stream lasts as long as the stream.
         _ => Some(format!("client_body_timeout 1h;\n      {what}_read_timeout 1h;\n      {what}_send_timeout 1h")),
     });
     lines.extend(match pool.care {
@@ -180,8 +180,9 @@ fn location(site: &Site, route: &Route) -> Text {
     Ok(format!("    location {} {{\n      {};\n    }}\n", route.path, lines.join(";\n      ")))
 }
 
-/// More buffers cost more under the loads of `protocol_cost`: 1 MB took 850 us through 32 of them and 430 through 8. Without a file to
-/// spill to, a slow client slows the endpoint and spares the disk. `deferred`: 52 -> 41 us where clients close.
+/// Buffer settings. More buffers cost more under the loads of `protocol_cost`: 1 MB took 850 us with 32 of them and 430
+/// us with 8. Without a temporary file, a slow client slows the endpoint instead of filling the disk. `deferred`: 52 ->
+/// 41 us where clients close.
 const BUFFERS: &str = "proxy_buffers 8 32k;\n      proxy_busy_buffers_size 64k;\n      proxy_max_temp_file_size 0";
 
 fn retries(site: &Site) -> Result<u64> {
@@ -189,7 +190,7 @@ fn retries(site: &Site) -> Result<u64> {
     Ok(parse(&fs::read_to_string(&log).or_say(|| format!("cannot read {}", log.display()))?))
 }
 
-/// Counts retries from the log, as NGINX counts none: it logs every endpoint that a request was sent to: `a, b` is one.
+/// Counts retries in the log, which has every endpoint of a request: `a, b` is one retry.
 fn parse(log: &str) -> u64 {
     log.matches(", ").count() as u64
 }

@@ -1,38 +1,38 @@
-//! The description of a case, alike for every balancer: an experiment fills in a [`Setup`], and each program's file writes it down in
-//! the words of that program.
+//! Setup of a balancer, independent of the program: an experiment fills in a [`Setup`], and each kind writes it as a
+//! configuration of its program.
 
 use crate::certificates::Files;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// The task of a balancer. Whatever is left out is as the program has it.
+/// Task of a balancer. Settings that are left out have the program's defaults.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Threads, or processes, that carry requests.
+    /// Number of threads or processes that carry requests.
     pub workers: usize,
-    /// Connections of clients at once, at most.
+    /// Maximum concurrent client connections.
     pub connections: u32,
-    /// Listeners, each with an address.
+    /// Listeners, each with one address.
     pub listeners: Vec<Listener>,
-    /// Routes of all listeners that have no pool of their own.
+    /// Routes of all listeners without a pool of their own.
     pub routes: Vec<Route>,
     /// Pools with their endpoints.
     pub pools: Vec<Pool>,
-    /// The certificate of listeners with TLS.
+    /// Certificate of listeners with TLS.
     pub certificate: Option<Files>,
-    /// Times after which it gives up.
+    /// Timeouts; `None` for the program's defaults.
     pub timeouts: Timeouts,
-    /// Idle connections to endpoints, of all pools.
+    /// Reuse of connections to endpoints, in all pools.
     pub reuse: Reuse,
-    /// The port of loopback for its statistics.
+    /// Loopback port of its statistics; `None` for no statistics.
     pub admin: Option<u16>,
-    /// A line in the access log for each request.
+    /// True to log every request.
     pub logs: bool,
-    /// Buffers and sockets as they cost least under the loads of `protocol_cost`.
+    /// True for the buffer and socket settings that cost least under the loads of `protocol_cost`.
     pub tuned: bool,
-    /// Runs as its service does, so that its configuration can be replaced.
+    /// True to run it so that its configuration can be reloaded.
     pub reloads: bool,
-    /// Lines that a publication has in HAProxy's `defaults` beside these.
+    /// Further lines of HAProxy's `defaults`, from a publication that is reproduced.
     pub published: &'static str,
 }
 
@@ -57,7 +57,8 @@ impl Default for Setup {
 }
 
 impl Setup {
-    /// A setup in which the algorithm alone decides: connections are kept, and there are neither checks nor retries nor ejections.
+    /// Creates a setup in which the algorithm alone decides: connections are reused, and there are no checks, retries
+    /// or ejections.
     pub fn of_algorithm(algorithm: Algorithm, endpoints: &[SocketAddr], bind: SocketAddr) -> Setup {
         let pool = Pool { name: "app", endpoints: endpoints.to_vec(), algorithm, care: Care::None, ..Pool::default() };
         Setup {
@@ -70,27 +71,27 @@ impl Setup {
     }
 }
 
-/// An address at which clients connect.
+/// Listening address, with protocol and pool.
 #[derive(Clone, Debug)]
 pub struct Listener {
-    /// Its name, which a pool may have too.
+    /// Name, which may equal that of a pool.
     pub name: &'static str,
     pub bind: SocketAddr,
-    /// The protocol of its clients.
+    /// Protocol between clients and the listener.
     pub front: Front,
-    /// The pool of all its requests. Without one its routes lead on.
+    /// Pool of all its requests; `None` if routes decide.
     pub pool: Option<&'static str>,
-    /// Reports the load of its endpoint to clients.
+    /// True to report the load of its endpoint to clients.
     pub reports_load: bool,
 }
 
 impl Listener {
-    /// A listener whose requests go by the routes.
+    /// Creates a listener whose requests follow the routes.
     pub fn new(name: &'static str, bind: SocketAddr, front: Front) -> Listener {
         Listener { name, bind, front, pool: None, reports_load: false }
     }
 
-    /// A listener whose requests all go to a pool.
+    /// Creates a listener whose requests all go to one pool.
     pub fn to(pool: &'static str, name: &'static str, bind: SocketAddr, front: Front) -> Listener {
         Listener { pool: Some(pool), ..Listener::new(name, bind, front) }
     }
@@ -101,24 +102,24 @@ impl Listener {
 pub enum Front {
     /// HTTP/1.1 without TLS.
     Http1,
-    /// HTTP/2 without TLS, from the first byte.
+    /// HTTP/2 without TLS, with prior knowledge.
     H2c,
     /// HTTP/1.1 over TLS.
     Https,
-    /// HTTP/2 over TLS, and HTTP/1.1 for those who do not offer it.
+    /// HTTP/2 over TLS, or HTTP/1.1 for clients that do not offer it.
     H2,
-    /// Sessions that are passed on without being parsed.
+    /// TCP sessions, relayed without parsing.
     Tcp,
     Udp,
-    /// Queries of DNS, which are answered with addresses of endpoints.
+    /// DNS queries, answered with addresses of endpoints.
     Dns(Zone),
 }
 
-/// A zone that has the endpoints at the name `www`.
+/// DNS zone with the endpoints at the name `www`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zone {
     pub name: &'static str,
-    /// Time for which an answer may be remembered.
+    /// TTL of answers, such as `5s`.
     pub ttl: Option<&'static str>,
     /// Number of addresses in an answer.
     pub answers: u32,
@@ -131,19 +132,19 @@ impl Front {
     }
 }
 
-/// Requests that go to a pool.
+/// Requests that go to one pool.
 #[derive(Clone, Debug)]
 pub struct Route {
-    /// Their host, without port.
+    /// Host of the requests, without port; `None` for all.
     pub host: Option<&'static str>,
     pub path: &'static str,
     pub pool: &'static str,
-    /// Length of such a request.
+    /// Duration of such a request.
     pub lasts: Lasts,
 }
 
 impl Route {
-    /// A route for paths that begin so.
+    /// Creates a route for paths with this prefix.
     pub const fn new(path: &'static str, pool: &'static str) -> Route {
         Route { host: None, path, pool, lasts: Lasts::Usual }
     }
@@ -151,41 +152,41 @@ impl Route {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lasts {
-    /// Less than a try may take.
+    /// Shorter than the timeout of an attempt.
     Usual,
-    /// A body may take longer than a try.
+    /// A body may take longer than the timeout of an attempt.
     Long,
-    /// There is no end: messages go both ways, with pauses.
+    /// Endless: messages go both ways, with pauses.
     Endless,
 }
 
-/// Endpoints that do the same.
+/// Interchangeable endpoints.
 #[derive(Clone, Debug, Default)]
 pub struct Pool {
     pub name: &'static str,
     pub endpoints: Vec<SocketAddr>,
-    /// The weight of each endpoint.
+    /// Weight of each endpoint; `None` for the default.
     pub weight: Option<u32>,
-    /// The choice of one of them.
+    /// Algorithm that picks one of them.
     pub algorithm: Algorithm,
     /// Protocol between the balancer and the endpoints.
     pub back: Back,
-    /// Treatment of those that fail.
+    /// Treatment of endpoints that fail.
     pub care: Care,
-    /// Endpoints tell their load, over UDP.
+    /// True if endpoints report their load over UDP.
     pub shares_load: bool,
 }
 
-/// Algorithms, as publications call them.
+/// Algorithms that several balancers have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Algorithm {
     RoundRobin,
-    /// The one with the fewest requests in flight.
+    /// Picks the endpoint with the fewest requests in flight.
     LeastConn,
-    /// The better of two random ones, by requests in flight.
+    /// Picks the better of two random ones, by requests in flight.
     Random,
     OneDraw,
-    /// The better of two random ones, by Peak EWMA.
+    /// Picks the better of two random ones, by Peak EWMA.
     PeakEwma,
     Prequal,
     #[default]
@@ -193,7 +194,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// Algorithms of all balancers.
+    /// Algorithms that all balancers have.
     pub const ALL: [Algorithm; 3] = [Algorithm::RoundRobin, Algorithm::LeastConn, Algorithm::Random];
 
     /// Name of the algorithm in tables.
@@ -210,7 +211,7 @@ impl Algorithm {
     }
 }
 
-/// The protocol of endpoints.
+/// Protocol between the balancer and its endpoints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Back {
     /// HTTP/1.1.
@@ -218,7 +219,7 @@ pub enum Back {
     Http1,
     /// HTTP/2 without TLS.
     H2c,
-    /// HTTP/2 without TLS, with calls of gRPC, whose status comes in the trailers.
+    /// HTTP/2 without TLS, with gRPC calls, whose status is in the trailers.
     Grpc,
 }
 
@@ -227,37 +228,38 @@ pub enum Back {
 pub enum Care {
     #[default]
     Usual,
-    /// Nothing: neither checks nor retries nor ejections, so that the algorithm alone decides.
+    /// No checks, retries or ejections, so that the algorithm alone decides.
     None,
-    /// Checks by connecting, each 2 s; at most 10,000 requests at once to each.
+    /// TCP checks every 2 s; at most 10,000 requests in flight per endpoint.
     Checked,
-    /// The best that the program can do: checks of `/health`, ejections, retries elsewhere, a slow start; see `settings` of its row.
+    /// Best that the program can do: checks of `/health`, ejections, retries elsewhere, slow start; see `settings` of
+    /// its kind.
     Full,
 }
 
-/// Idle connections to endpoints.
+/// Reuse of connections to endpoints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reuse {
     Usual,
-    /// They are kept, and any request may have them.
+    /// Connections are kept, and any request may use them.
     #[default]
     Always,
-    /// Enough are kept for 16 clients with 32 streams each, and clients may open so many streams.
+    /// Enough connections are kept for 16 clients with 32 streams each, and clients may open that many streams.
     Many,
-    /// A new one for each request.
+    /// A new connection for each request.
     Never,
 }
 
-/// Times after which a balancer gives up.
+/// Timeouts of a balancer; `None` for its default.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
-    /// For a connection to an endpoint.
+    /// Maximum time to connect to an endpoint.
     pub connect: Option<Duration>,
-    /// For an endpoint's answer.
+    /// Maximum time for an endpoint's response.
     pub response: Option<Duration>,
-    /// For a client's head, and for more of its body.
+    /// Maximum time for a client's head, and between parts of its body.
     pub client: Option<Duration>,
-    /// For the next request on a connection, or the next bytes of a session.
+    /// Maximum time until the next request on a connection, or the next bytes of a session.
     pub idle: Duration,
 }
 

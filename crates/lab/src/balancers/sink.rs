@@ -21,10 +21,9 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Opens one.
+    /// Opens a port and starts its reader.
     ///
-    /// # Errors
-    /// If the system refuses it.
+    /// # Errors If the system refuses a port.
     pub fn open() -> Result<Sink> {
         let doing = || "cannot open a port for log lines".to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").or_say(doing)?;
@@ -39,14 +38,14 @@ impl Sink {
                     Ok((stream, _)) => lines += read(stream, &seen),
                     // Relaxed: nothing but the flag passes between the threads.
                     Err(_) if seen.load(Ordering::Relaxed) => return lines,
-                    Err(_) => std::thread::sleep(GLANCE), // a listener has no timeout to wait with
+                    Err(_) => std::thread::sleep(GLANCE), // accept has no timeout
                 }
             }
         });
         Ok(Sink { port, closing, reader: Some(reader) })
     }
 
-    /// Closes it, once nothing waits to be read, and gives the number of lines that came.
+    /// Closes it once everything is read, and returns the number of lines received.
     pub fn close(mut self) -> u64 {
         self.end()
     }

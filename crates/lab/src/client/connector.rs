@@ -32,10 +32,9 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// To a balancer that serves there.
+    /// Creates a connector to the balancer at these ports.
     ///
-    /// # Errors
-    /// If there are no clients of TLS.
+    /// # Errors If a TLS client cannot be configured.
     pub fn new(ports: Ports) -> Outcome<Connector> {
         let http1 = tls::config(Version::Tls13, true)?;
         let mut http2 = ClientConfig::clone(&*http1);

@@ -1,5 +1,5 @@
-//! HTTP/2 client: requests, gRPC calls and gRPC streams on connections of another
-//! implementation than evenkeel's.
+//! HTTP/2 client: requests, gRPC calls and gRPC streams. Uses an implementation other than evenkeel's, so that they do
+//! not share bugs.
 
 use crate::endpoint::http2::{STREAM, message};
 use crate::endpoint::{Ask, Id};
@@ -11,10 +11,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 type Outcome<T> = Result<T, String>;
 
-/// Bytes of the message that streams carry.
+/// Size of a message on streams, in bytes.
 const MESSAGE: usize = 100;
 
-/// A connection, shared by its clones.
+/// Connection, shared by its clones.
 #[derive(Clone)]
 pub struct Connection(SendRequest<Bytes>);
 
@@ -28,7 +28,7 @@ pub struct Whole {
 /// Reason why there is no complete answer.
 #[derive(Debug)]
 pub enum Failed {
-    /// The peer had announced that it takes no more requests: nothing was sent.
+    /// The peer had sent GOAWAY without an error: the request was not sent.
     Announced,
     /// No response head arrived.
     NoAnswer(h2::Error),
@@ -46,21 +46,20 @@ impl Failed {
 }
 
 impl Connection {
-    /// Over a connected stream.
+    /// Opens a connection over a connected stream.
     ///
     /// # Errors
     /// What the client saw, if the other side does not speak HTTP/2.
     pub async fn open(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Outcome<Connection> {
         let (client, connection) = h2::client::handshake(stream).await.map_err(|error| saw("connect", &error))?;
-        // It runs until the last clone and the last stream are gone.
+        // The task runs until the last clone and the last stream are dropped.
         tokio::spawn(connection);
         Ok(Connection(client))
     }
 
-    /// Returns true if it takes further requests; false once the peer announced that it will end the connection.
+    /// Returns true if it accepts further requests, false after a GOAWAY without an error.
     ///
-    /// # Errors
-    /// If it ended without an announcement.
+    /// # Errors If it ended without such a GOAWAY.
     pub async fn takes_more(&self) -> Outcome<bool> {
         match self.0.clone().ready().await {
             Ok(_) => Ok(true),
@@ -69,13 +68,12 @@ impl Connection {
         }
     }
 
-    /// Asks for what the endpoints answer to this number. Sets `begun` once the head is there, for callers that do not wait for
-    /// the end.
+    /// Sends the request of this id and reads the response. Sets `begun` once the head has arrived, for callers that do
+    /// not wait for the end.
     ///
-    /// # Errors
-    /// If it does not come.
+    /// # Errors If there is no complete response.
     pub async fn exchange(self, id: Id, ask: Ask, begun: &mut bool) -> Result<Whole, Failed> {
-        // Endpoints take no body whose length they are not told.
+        // The lab's endpoints need the length of a body.
         let (request, content) = match ask {
             Ask::Get => (Request::get(uri(&id.path())), None),
             Ask::Post => {
@@ -105,10 +103,9 @@ impl Connection {
         Ok(Whole { status: head.status.as_u16(), grpc, body: whole.freeze() })
     }
 
-    /// Opens a stream of gRPC.
+    /// Opens a gRPC stream.
     ///
-    /// # Errors
-    /// If it is refused.
+    /// # Errors If the stream is refused.
     pub async fn call(self) -> Outcome<Call> {
         let request = call(STREAM).body(()).expect("its parts are right");
         let failed = |error: h2::Error| saw("refused", &error);
@@ -123,7 +120,7 @@ fn announces_end(error: &h2::Error) -> bool {
     error.is_go_away() && error.reason() == Some(Reason::NO_ERROR)
 }
 
-/// A stream of gRPC on which each message comes back.
+/// gRPC stream on which each message is echoed.
 pub struct Call {
     send: SendStream<Bytes>,
     body: RecvStream,
@@ -131,10 +128,9 @@ pub struct Call {
 }
 
 impl Call {
-    /// Sends a message and waits until it is back.
+    /// Sends a message and waits for its echo.
     ///
-    /// # Errors
-    /// If the stream is dropped.
+    /// # Errors If the stream ends, or another message comes back.
     pub async fn echo(&mut self) -> Outcome<()> {
         let message = message(&crate::origin::content(MESSAGE));
         self.send.send_data(message.clone().into(), false).map_err(|error| saw("dropped", &error))?;
@@ -148,8 +144,7 @@ impl Call {
 
     /// Ends the stream, and waits for its status.
     ///
-    /// # Errors
-    /// If that is not of success.
+    /// # Errors If the status is not 0.
     pub async fn end(mut self) -> Outcome<()> {
         self.send.send_data(Bytes::new(), true).map_err(|error| saw("dropped", &error))?;
         while part(&mut self.body).await.map_err(|error| saw("cut", &error))?.is_some() {}

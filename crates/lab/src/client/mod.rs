@@ -1,4 +1,4 @@
-//! Requests of a client and their results: a complete answer, a part of one, or none.
+//! HTTP/1.1 requests of a client and their answers: complete, cut or missing.
 
 pub mod connector;
 pub mod http2;
@@ -15,11 +15,11 @@ pub enum Answer {
         /// True if the connection can carry another request.
         reusable: bool,
     },
-    /// The head, and then less than it promised.
+    /// A head, then fewer bytes than its length.
     Cut,
 }
 
-/// A GET. `last`: the client will close after it, and announces that.
+/// Bytes of a GET. `last` adds `Connection: close`.
 pub fn get(path: &str, last: bool) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nHost: lab.test\r\n{}\r\n", closing(last)).into_bytes()
 }
@@ -30,7 +30,7 @@ pub fn post(path: &str, body: &[u8], last: bool) -> Vec<u8> {
     bytes
 }
 
-/// The head of a POST whose body follows.
+/// Head of a POST whose body follows.
 pub fn post_head(path: &str, length: usize, last: bool) -> String {
     format!("POST {path} HTTP/1.1\r\nHost: lab.test\r\nContent-Length: {length}\r\n{}\r\n", closing(last))
 }
@@ -39,24 +39,23 @@ fn closing(last: bool) -> &'static str {
     if last { "Connection: close\r\n" } else { "" }
 }
 
-/// Sends a request and reads the answer. Sets `begun` once the head is there, for callers that do not wait for the end.
+/// Sends a request and reads the answer. Sets `begun` once the head has arrived, for callers that do not wait for the
+/// end.
 ///
-/// # Errors
-/// If there is no whole head of an answer.
+/// # Errors If the head of the answer is incomplete or malformed.
 pub async fn exchange(wire: &mut Wire, request: &[u8], begun: &mut bool) -> Result<Answer> {
     wire.send(request).await?;
     answer(wire, begun).await
 }
 
-/// Reads the answer to what was sent.
+/// Reads the answer to a request that was sent.
 ///
-/// # Errors
-/// If there is no whole head of an answer.
+/// # Errors If the head of the answer is incomplete or malformed.
 pub async fn answer(wire: &mut Wire, begun: &mut bool) -> Result<Answer> {
     let head = wire.head().await?.ok_or(ErrorKind::UnexpectedEof)?;
     *begun = true;
     let status = head.status().ok_or(ErrorKind::InvalidData)?;
-    // The lab's endpoints always send the length, and so do error pages; an answer without it is from elsewhere.
+    // The lab's endpoints and the balancers' error pages always have a length.
     let length = head.length().ok_or(ErrorKind::InvalidData)?;
     Ok(match wire.exactly(length).await {
         Ok(body) => Answer::Whole { status, body, reusable: !head.closes() },

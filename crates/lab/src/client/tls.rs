@@ -1,4 +1,4 @@
-//! Clients of TLS. They believe every certificate, which spares them the work that is not measured.
+//! TLS clients. They accept every certificate, as verification is not measured.
 
 use crate::error::{Error, Result};
 use crate::http;
@@ -27,16 +27,15 @@ impl Version {
     }
 }
 
-/// A connection over TLS that blocks.
+/// Blocking TLS connection of a client.
 pub type Tls = StreamOwned<ClientConnection, TcpStream>;
 
-/// Configuration of TLS clients: the key exchange that every rival has, and the suites in OpenSSL's order.
+/// Configuration of TLS clients, with the key exchange that every rival supports and cipher suites in OpenSSL's order.
 ///
-/// # Errors
-/// If the library does not know the version.
+/// # Errors If the library does not support the version.
 pub fn config(version: Version, resumes: bool) -> Result<Arc<ClientConfig>> {
     let mut provider = aws_lc_rs::default_provider();
-    // The first is what is used: the second only allows certificates of its curve in TLS 1.2.
+    // The first is used for key exchange; the second allows certificates on its curve in TLS 1.2.
     provider.kx_groups = vec![aws_lc_rs::kx_group::X25519, aws_lc_rs::kx_group::SECP256R1];
     let schemes = provider.signature_verification_algorithms.supported_schemes();
     let builder = ClientConfig::builder_with_provider(Arc::new(provider)).with_protocol_versions(&[version.row()]);
@@ -47,10 +46,9 @@ pub fn config(version: Version, resumes: bool) -> Result<Arc<ClientConfig>> {
     Ok(Arc::new(config))
 }
 
-/// A connection to a port of this machine. The handshake comes with the first bytes.
+/// Connects to a port of this machine. The handshake takes place with the first bytes.
 ///
-/// # Errors
-/// If no process listens.
+/// # Errors If nothing listens on the port.
 pub fn connect(port: u16, config: &Arc<ClientConfig>) -> Result<Tls> {
     let name = ServerName::try_from("lab.test").expect("it is a name");
     let tls = ClientConnection::new(Arc::clone(config), name);

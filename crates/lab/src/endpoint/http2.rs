@@ -1,5 +1,5 @@
-//! HTTP/2 side of an endpoint, in each mode: the same work as over HTTP/1.1, gRPC calls, and streams on which
-//! each message is echoed. By another implementation than evenkeel's.
+//! HTTP/2 side of an endpoint, in each mode: the same work as over HTTP/1.1, gRPC calls, and streams on which each
+//! message is echoed. Uses an implementation other than evenkeel's.
 
 use super::mode::{BEFORE_RESET, Dial, Mode, work};
 use super::request::{Arrival, Id, Saw};
@@ -17,12 +17,12 @@ use tokio::time::sleep;
 pub const PREFACE: &[u8] = b"PRI";
 /// gRPC method that echoes each message immediately.
 pub const STREAM: &str = "/lab.Echo/Stream";
-/// The endpoint has no time for the call: clients may ask elsewhere.
+/// gRPC status UNAVAILABLE (14): clients may retry elsewhere.
 const UNAVAILABLE: &str = "14";
 /// gRPC status INTERNAL (13).
 const INTERNAL: &str = "13";
 
-/// A message as gRPC frames it: not compressed, its length, and itself.
+/// Frames an uncompressed gRPC message: flag, length, content.
 pub fn message(content: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0];
     bytes.extend_from_slice(&(content.len() as u32).to_be_bytes());
@@ -33,23 +33,23 @@ pub fn message(content: &[u8]) -> Vec<u8> {
 /// Handle by which a request can abort its connection.
 type Line = Arc<OnceLock<AbortHandle>>;
 
-/// Answers on one connection until the client leaves.
+/// Serves one connection until the client leaves.
 pub(super) async fn serve(stream: TcpStream, dial: Arc<Dial>, saw: Saw) {
-    // From here on the connection ends with an RST, whatever ends it: the endpoint never ends one that is well.
+    // From here on every close sends an RST: the endpoint never closes a healthy connection.
     if stream.set_nodelay(true).and(stream.set_zero_linger()).is_err() {
         return;
     }
     let line = Line::default();
     let theirs = Arc::clone(&line);
     let served = tokio::spawn(async move {
-        // A client that is gone needs no answer.
+        // The client has gone: nothing to do.
         let Ok(mut connection) = builder().handshake::<_, Bytes>(stream).await else { return };
         while let Some(Ok((request, respond))) = connection.accept().await {
             let asked = Asked { dial: Arc::clone(&dial), saw: Arc::clone(&saw), line: Arc::clone(&theirs) };
             tokio::spawn(asked.answer(request, respond));
         }
     });
-    // Nothing has run since: both are of one thread.
+    // The task has not run yet, as both are on one thread.
     line.get_or_init(|| served.abort_handle());
 }
 
@@ -68,7 +68,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// A stream that ends early is its client's choice.
+    /// Answers a request; `None` if the stream ends early.
     async fn answer(self, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) -> Option<()> {
         let (path, method) = (request.uri().path().to_owned(), request.method().clone());
         let id = Id::of_path(&path);
@@ -99,7 +99,7 @@ impl Asked {
         match (mode.status(), calls) {
             _ if !right => return respond.send_response(head(400), true).ok().map(drop),
             (Some(status), false) => return respond.send_response(head(status), true).ok().map(drop),
-            // A client of gRPC learns it from a head alone.
+            // A response without a body, as gRPC allows for errors.
             (Some(503), true) => return respond.send_response(told(UNAVAILABLE), true).ok().map(drop),
             (Some(_), true) => return respond.send_response(told(INTERNAL), true).ok().map(drop),
             (None, _) => sleep(work(id.number, mode)).await,
@@ -123,13 +123,13 @@ impl Asked {
         if calls { send.send_trailers(status("0")).ok() } else { Some(()) }
     }
 
-    /// Ends the connection, with all of its requests.
+    /// Aborts the connection with all of its requests.
     fn reset(&self) -> Option<()> {
         self.line.get().map(AbortHandle::abort)
     }
 }
 
-/// The whole body of a request.
+/// Reads the whole body of a request.
 pub async fn whole(mut body: RecvStream) -> Option<BytesMut> {
     let mut whole = BytesMut::new();
     while let Some(part) = body.data().await {
@@ -140,14 +140,15 @@ pub async fn whole(mut body: RecvStream) -> Option<BytesMut> {
     Some(whole)
 }
 
-/// Sends each part back as it comes.
+/// Echoes each part as it arrives.
 async fn echo(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) -> Option<()> {
     let mut body = request.into_body();
     let mut send = respond.send_response(grpc(), false).ok()?;
     while let Some(part) = body.data().await {
         let part = part.ok()?;
         body.flow_control().release_capacity(part.len()).ok()?;
-        // The end of a stream comes as an empty part. Sent back, two of them in a row are a flood to Envoy, which then ends the connection.
+        // The end of a stream arrives as an empty part. Echoed, two in a row count as a flood in Envoy, which then
+        // closes the connection.
         if !part.is_empty() {
             send.send_data(part, false).ok()?;
         }
@@ -161,21 +162,21 @@ fn head(status: u16) -> Response<()> {
     head
 }
 
-/// The head of an answer of gRPC.
+/// Head of a gRPC response, with status 200.
 pub fn grpc() -> Response<()> {
     let mut head = head(200);
     head.headers_mut().insert("content-type", HeaderValue::from_static("application/grpc"));
     head
 }
 
-/// An answer of gRPC that is its status alone.
+/// gRPC response that consists of its status alone.
 fn told(code: &'static str) -> Response<()> {
     let mut head = grpc();
     head.headers_mut().extend(status(code));
     head
 }
 
-/// The trailers of an answer of gRPC.
+/// Trailers of a gRPC response.
 pub fn status(code: &'static str) -> HeaderMap {
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", HeaderValue::from_static(code));
@@ -193,7 +194,7 @@ mod tests {
 
     const ID: Id = Id { balancer: 0, number: 7 };
 
-    /// A connection to an endpoint in this mode.
+    /// Connects to an endpoint in this mode.
     async fn connected(mode: Mode, saw: Saw) -> TcpStream {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("ports are to be had");
         let address = listener.local_addr().expect("it listens");
@@ -252,7 +253,7 @@ mod tests {
     fn the_end_of_a_stream_brings_its_status_and_no_empty_part() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let sent = runtime.block_on(async {
-            // What the endpoint sends is kept, as a client passes over empty parts.
+            // Keep the bytes that the endpoint sends, as a client ignores empty parts.
             let (mut from_endpoint, mut to_endpoint) = connected(Mode::Well, Arc::new(|_| ())).await.into_split();
             let (client, between) = tokio::io::duplex(1 << 16);
             let (mut from_client, mut to_client) = tokio::io::split(between);
@@ -273,7 +274,7 @@ mod tests {
             call.end().await.expect("it ends well");
             kept.await.expect("it does not panic")
         });
-        // RFC 9113, 4.1: three bytes of length, type, flags, stream. DATA is type 0, and the only flag here is that of the end.
+        // RFC 9113, 4.1: three bytes of length, type, flags, stream. DATA is type 0.
         let (mut rest, mut parts) = (&sent[..], Vec::new());
         while let Some((head, more)) = rest.split_at_checked(9) {
             let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);

@@ -4,17 +4,17 @@ use crate::rng::Rng;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-/// The pause before a response is cut: long enough that a proxy has passed on what came before.
+/// Pause before a response is cut: long enough for a proxy to have relayed the part before.
 pub(super) const BEFORE_RESET: Duration = Duration::from_millis(20);
 
-/// Mode of an endpoint: its way with requests.
+/// Mode of an endpoint: how it treats requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Answers in about 10 ms.
     Well,
-    /// Ten times slower. Health checks too.
+    /// Takes ten times as long, also for health checks.
     Slow,
-    /// Accepts, reads, and never answers.
+    /// Accepts and reads, but never answers.
     Hang,
     /// Resets each connection as soon as it is accepted.
     ResetAccept,
@@ -64,12 +64,12 @@ impl Mode {
     }
 }
 
-/// The mode that an endpoint is in, as its connections share it.
+/// Current mode of an endpoint, shared by its connections.
 #[derive(Debug, Default)]
 pub(super) struct Dial(AtomicU8);
 
 impl Dial {
-    // Relaxed: nothing but the mode passes between connections, and they share a thread.
+    // Relaxed: the mode guards no other data, and connections share a thread.
     pub(super) fn set(&self, mode: Mode) {
         let row = Mode::ALL.iter().position(|(known, _)| *known == mode).unwrap_or(0);
         self.0.store(row as u8, Ordering::Relaxed);
@@ -80,7 +80,7 @@ impl Dial {
     }
 }
 
-/// Time that the endpoint works on a request: 8 to 12 ms, ten times that when slow, the same for the same number.
+/// Time that the endpoint works on a request: 8 to 12 ms by its number, ten times that when slow.
 pub(super) fn work(number: usize, mode: Mode) -> Duration {
     let well = Duration::from_millis(8) + Duration::from_millis(4).mul_f64(Rng::new(number as u64).unit());
     if mode == Mode::Slow { well * 10 } else { well }

@@ -22,7 +22,7 @@ pub fn arguments(command: Command) -> Command {
     command.arg(address("serve")).arg(address("orders"))
 }
 
-/// Runs an endpoint until it is killed. Each request of the load is a line on standard output.
+/// Runs an endpoint until it is killed. Prints a line for each request of the load.
 ///
 /// # Errors
 /// If it cannot listen.
@@ -41,7 +41,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     })
 }
 
-/// An endpoint in a process of its own, until dropped. Use it from the main thread, as `Child::spawn` says.
+/// Endpoint in a process of its own, ended when dropped. Use it from the main thread only, see `Child::spawn`.
 pub struct Endpoint {
     pub address: SocketAddr,
     orders: SocketAddr,
@@ -52,15 +52,14 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Starts the endpoint of this number, with a loopback address of its own: no outgoing connection can take its port
-    /// while it is dead. Writes into `folder`.
+    /// Starts the endpoint of this number on a loopback address of its own, so that no outgoing connection takes its
+    /// port while it is dead. Writes into `folder`.
     ///
-    /// # Errors
-    /// If it does not come up.
+    /// # Errors If it does not start.
     pub fn start(number: u8, folder: &Path) -> Result<Endpoint> {
         let [.., high, low] = std::process::id().to_be_bytes();
         let ip = Ipv4Addr::new(127, high | 1, low, number.saturating_add(11));
-        // Both are held until both are known, or they might be the same.
+        // Both ports are held until both are known, or they might be equal.
         let held = (origin::listen_anywhere(ip)?, origin::listen_anywhere(ip)?);
         let (address, orders) = (held.0.1, held.1.1);
         drop(held);
@@ -79,10 +78,9 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Puts it into a mode.
+    /// Switches the endpoint to a mode.
     ///
-    /// # Errors
-    /// If it does not obey.
+    /// # Errors If it does not respond.
     pub fn set(&self, mode: Mode) -> Result<()> {
         let path = format!("/{}", mode.name());
         http::get(&mut http::connect_to(self.orders)?, &path, "1.1").map(drop)
@@ -90,13 +88,12 @@ impl Endpoint {
 
     /// Kills it: its connections are reset, and new ones refused.
     ///
-    /// # Errors
-    /// If it does not die.
+    /// # Errors If it does not end.
     pub fn kill(&mut self) -> Result<()> {
         self.process.take().map_or(Ok(()), |process| process.crash())
     }
 
-    /// Stops it as a debugger would: the kernel goes on accepting for it, and no thread reads.
+    /// Stops it like a debugger: the kernel still accepts connections, but no thread reads.
     pub fn stop(&mut self) {
         if let Some(process) = &self.process {
             process.signal(Signal::STOP);
@@ -106,8 +103,7 @@ impl Endpoint {
 
     /// Makes it healthy again, whatever its state.
     ///
-    /// # Errors
-    /// If it cannot be started or does not obey.
+    /// # Errors If it cannot be started or does not respond.
     pub fn revive(&mut self) -> Result<()> {
         match &self.process {
             None => return self.spawn(),
@@ -117,7 +113,7 @@ impl Endpoint {
         self.set(Mode::Well)
     }
 
-    /// Every request of the load that reached it so far, in all its lives.
+    /// Requests of the load that have reached it so far, over all restarts.
     ///
     /// # Errors
     /// If its output cannot be read, or shows that it failed by itself.
@@ -137,7 +133,7 @@ impl Endpoint {
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        // A stopped process would not see the signal to end.
+        // A stopped process would not handle SIGTERM.
         if let Some(process) = self.process.as_ref().filter(|_| self.stopped) {
             process.signal(Signal::CONT);
         }

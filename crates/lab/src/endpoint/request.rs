@@ -1,4 +1,4 @@
-//! Requests of the load: which they are, what they carry, and the line that an endpoint writes of each.
+//! Requests of the load: ids, bodies, and the line that an endpoint prints for each.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ pub enum Ask {
     Call,
 }
 
-/// A request of the load, as named in its path: which balancer it goes through, and its number there.
+/// Id of a request of the load, part of its path: the balancer that it goes through, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id {
     pub balancer: usize,
-    /// Number at its balancer, from 0: the same number is the same request at each.
+    /// Number at its balancer, from 0. Equal numbers are the same request at different balancers.
     pub number: usize,
 }
 
@@ -26,7 +26,7 @@ impl Id {
         format!("/item/{}/{}", self.balancer, self.number)
     }
 
-    /// The path of the same as a call of gRPC.
+    /// Path of the same request as a gRPC call.
     pub fn call_path(self) -> String {
         format!("{}{}/{}", Id::CALLS, self.balancer, self.number)
     }
@@ -37,12 +37,12 @@ impl Id {
         Some(Id { balancer: balancer.parse().ok()?, number: number.parse().ok()? })
     }
 
-    /// The answer to it: 8 KiB that no other request has.
+    /// Body of the answer: 8 KiB, unique to the request.
     pub fn answer(self) -> Vec<u8> {
         self.text("answer", 8 * 1024)
     }
 
-    /// The body that it posts: 600 bytes that no other request has.
+    /// Body of a POST: 600 bytes, unique to the request.
     pub fn posted(self) -> Vec<u8> {
         self.text("posted", 600)
     }
@@ -53,7 +53,7 @@ impl Id {
     }
 }
 
-/// A request that reached an endpoint.
+/// Arrival of a request at an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// Time when its head had been read, on the clock of `clock::now_ns`.
@@ -74,7 +74,7 @@ impl Arrival {
     }
 }
 
-/// Called with each request of the load.
+/// Callback for each request of the load.
 pub type Saw = Arc<dyn Fn(Arrival) + Send + Sync>;
 
 #[cfg(test)]

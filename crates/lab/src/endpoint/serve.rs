@@ -13,14 +13,14 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
-/// Downloads come in pieces of this size, with a pause between, so that they last.
+/// Downloads are sent in pieces of this size, with pauses in between, so that they last.
 const PIECE: usize = 64 * 1024;
 const BETWEEN_PIECES: Duration = Duration::from_millis(10);
 
 /// Accepts connections forever.
 pub async fn serve(listener: TcpListener, dial: Arc<Dial>, saw: Saw) {
     loop {
-        // A connection that was gone before it was accepted does not count.
+        // The connection was gone before it was accepted.
         let Ok((stream, _)) = listener.accept().await else { continue };
         if dial.mode() == Mode::ResetAccept {
             if let Ok(wire) = Wire::new(stream) {
@@ -32,7 +32,7 @@ pub async fn serve(listener: TcpListener, dial: Arc<Dial>, saw: Saw) {
         tokio::spawn(async move {
             match speaks_http2(&stream).await {
                 Ok(true) => http2::serve(stream, dial, saw).await,
-                // The client reports how it ended.
+                // Errors are ignored here; the client reports them.
                 Ok(false) => drop(connection(Wire::new(stream)?, &dial, &saw).await),
                 Err(error) => return Err(error),
             }
@@ -49,7 +49,7 @@ async fn speaks_http2(stream: &TcpStream) -> Result<bool> {
         if known == first.len() || known == 0 || first[..known] != http2::PREFACE[..known] {
             return Ok(first == http2::PREFACE);
         }
-        // There is no event for more of it.
+        // Peeking has no event for further bytes.
         sleep(Duration::from_millis(1)).await;
     }
 }
@@ -115,7 +115,7 @@ async fn work_on(wire: &mut Wire, id: Id, mode: Mode) -> Result<bool> {
     Ok(!kept)
 }
 
-/// `/download/SIZE` and `/upload`, both with the content that every part of the lab knows.
+/// Answers `/download/SIZE` and `/upload`, both with the content of [`origin::content`].
 async fn other(wire: &mut Wire, head: &Head, path: &str, posted: &[u8]) -> Result<()> {
     if let Some(size) = path.strip_prefix("/download/").and_then(|size| size.parse().ok()) {
         wire.send(head_of(200, size).as_bytes()).await?;
@@ -129,7 +129,7 @@ async fn other(wire: &mut Wire, head: &Head, path: &str, posted: &[u8]) -> Resul
     wire.send(&answer(if uploaded { 200 } else { 404 }, b"")).await
 }
 
-/// A WebSocket on which each text comes back.
+/// Serves a WebSocket on which each text is echoed.
 async fn echo(mut wire: Wire) -> Result<()> {
     wire.send(websocket::response().as_bytes()).await?;
     loop {
@@ -155,11 +155,11 @@ fn answer(status: u16, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Takes orders: `GET /NAME` puts the endpoint into the mode of that name.
+/// Serves commands: `GET /NAME` switches the endpoint to the mode of that name.
 pub async fn obey(listener: TcpListener, dial: Arc<Dial>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
-        // The client that sends the order waits for the answer, and asks again if there is none.
+        // The sender of the command waits for the answer and repeats it if there is none.
         drop(order(stream, &dial).await);
     }
 }
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn a_reset_on_accept_shows_no_request_to_the_endpoint() {
         let (answer, seen) = in_mode(Mode::ResetAccept, get);
-        // The reset may meet the request on its way out or the wait for the answer.
+        // The reset may arrive while the request is sent or while the client waits for the answer.
         let kind = answer.err().map(|error| error.kind());
         assert!(matches!(kind, Some(ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)), "{kind:?}");
         assert_eq!(seen, []);

@@ -3,7 +3,7 @@
 use crate::wire::Wire;
 use std::io::{Error, ErrorKind, Result};
 
-/// The nonce of the RFC's example (1.3): a fixed one needs no SHA-1 here, and proxies pass on any.
+/// Nonce of the RFC's example (1.3): a fixed one avoids SHA-1 here, and proxies relay any.
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 
@@ -35,8 +35,8 @@ pub fn opens(head: &crate::http::Head) -> bool {
     head.status() == Some(101) && head.field("sec-websocket-accept") == Some(ACCEPT)
 }
 
-/// A frame of text from the client, masked as it must be (5.3), or from the endpoint, unmasked. At most `PAYLOAD_MAX`
-/// bytes of the payload are sent.
+/// Text frame: masked from a client, as required (5.3), unmasked from an endpoint. The payload is truncated to
+/// `PAYLOAD_MAX` bytes.
 pub fn frame(payload: &[u8], mask: Option<[u8; 4]>) -> Vec<u8> {
     let payload = &payload[..payload.len().min(PAYLOAD_MAX)];
     let mut bytes = vec![TEXT, payload.len() as u8];
@@ -51,7 +51,7 @@ pub fn frame(payload: &[u8], mask: Option<[u8; 4]>) -> Vec<u8> {
     bytes
 }
 
-/// The payload of the next frame.
+/// Reads the payload of the next frame.
 ///
 /// # Errors
 /// If the stream ends, or holds anything but short text frames.

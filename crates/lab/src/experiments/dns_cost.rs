@@ -1,5 +1,4 @@
-//! CPU cost of a DNS answer: evenkeel, Knot DNS and NSD answer the same questions of the
-//! same generator, in turn.
+//! CPU cost of a DNS answer: evenkeel, Knot DNS and NSD answer the same queries of the same generator, in turn.
 
 use crate::balancers::{self, Algorithm, Balancer, Front, Listener, Pool, Setup, Zone};
 use crate::child::{self, Child};
@@ -38,17 +37,17 @@ What a second worker adds, dns-scaling shows.",
 struct Arguments {
     #[command(flatten)]
     study: Options,
-    /// Seconds of each run; without it 3, with --quick 1, with --full 8.
+    /// Duration of a run in seconds. Defaults to 3, with --quick to 1, with --full to 8.
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=60))]
     seconds: Option<u64>,
 }
 
-/// A server beside evenkeel.
+/// DNS server to compare evenkeel with.
 struct Server {
     name: &'static str,
     program: &'static str,
     version_flag: &'static str,
-    /// Its command. The folder has the zone and may get a file; the port is its own.
+    /// Builds its command. The folder has the zone file, and may get a configuration.
     command: fn(folder: &Scratch, port: u16) -> Result<Vec<String>>,
 }
 
@@ -62,7 +61,7 @@ const ZONE: &str = "$TTL 5\n@ SOA ns1 hostmaster 1 3600 600 86400 5\n@ NS ns1\nn
 
 const QUESTIONS: &str = "www.gslb.example.com A\nnothing.gslb.example.com A\nwww.gslb.example.com A\n";
 
-/// An evenkeel that answers for the zone with so many workers.
+/// Setup of evenkeel for the zone, with this number of workers.
 pub(super) fn setup(workers: usize, port: u16) -> Setup {
     let zone = Zone { name: "gslb.example.com", ttl: None, answers: 2 };
     let endpoints = [1, 2, 3].map(|last| SocketAddr::from(([10, 0, 0, last], 80))).to_vec();
@@ -111,7 +110,7 @@ static QUERIES: Case = Case {
     )],
 };
 
-/// Fixture of the measurement.
+/// State of the measurement.
 struct Costs {
     evenkeel: Balancer,
     servers: Vec<&'static Server>,
@@ -160,7 +159,7 @@ impl Bench for Costs {
         Ok(())
     }
 
-    /// Measures a server that is started for this run.
+    /// Starts a server and measures one run of it.
     fn measure(&self, _: usize, server: usize, (): &mut ()) -> Result<Run> {
         let folder = Scratch::new()?;
         let questions = folder.write("questions", QUESTIONS)?;
@@ -178,7 +177,7 @@ impl Bench for Costs {
                 (process.pid(), Box::new(process))
             }
         };
-        // Servers that fork have forked once they answer.
+        // Once they answer, servers that fork have done so.
         ask(&self.dnsperf, &questions, port, 1)?;
         let pids: Vec<u32> = [vec![pid], family(pid)].concat();
         pids.iter().try_for_each(|&pid| self.cores.hold(pid))?;
@@ -197,14 +196,14 @@ impl Bench for Costs {
     }
 }
 
-/// The children of a process, and theirs.
+/// All descendants of a process.
 fn family(of: u32) -> Vec<u32> {
     let children = procfs::children_of(of);
     let below: Vec<u32> = children.iter().flat_map(|&child| family(child)).collect();
     [children, below].concat()
 }
 
-/// Lets the generator ask. Returns how many answers there were.
+/// Runs dnsperf and returns the number of answers.
 fn ask(dnsperf: &str, questions: &Path, port: u16, seconds: u64) -> Result<u64> {
     let (port, time, file) = (port.to_string(), seconds.to_string(), questions.display().to_string());
     let command = words(&[dnsperf, "-s", "127.0.0.1", "-p", &port, "-d", &file, "-l", &time, "-c", "8", "-q", "200"]);
@@ -212,7 +211,7 @@ fn ask(dnsperf: &str, questions: &Path, port: u16, seconds: u64) -> Result<u64> 
     completed(&said).filter(|n| *n > 0).ok_or_else(|| Error::Wrong(format!("dnsperf got no answers: {said}")))
 }
 
-/// The number behind "Queries completed:".
+/// Parses the number after "Queries completed:".
 fn completed(said: &str) -> Option<u64> {
     let rest = said.split_once("Queries completed:")?.1;
     rest.split_whitespace().next()?.parse().ok()

@@ -1,5 +1,5 @@
-//! Does a second DNS worker answer as much as the first? On a machine where the workers have all cores, so that no
-//! generator may run beside them.
+//! DNS scaling experiment: answers per second of two workers and of one, on a machine whose cores the workers need, so
+//! that no generator may run at the same time.
 
 use super::dns_cost;
 use crate::balancers::{self, Balancer, Running};
@@ -36,26 +36,26 @@ the kernel; it does not show more than two, network cards, or the small batches 
 const TWICE: Claim =
     Claim::ours("Two DNS workers on two cores answer at least 1.7 times as many queries a second as one");
 
-/// A run takes a quarter of a second: there is time for many in a round.
+/// Runs per round; each takes a quarter of a second.
 const EACH_ROUND: usize = 4;
 
-/// Clients, whose ports the kernel spreads over the workers' sockets by a hash: with so many, evenly enough.
+/// Number of clients: enough that the kernel's hash of their ports spreads them evenly over the workers' sockets.
 const CLIENTS: usize = 256;
 
-/// Queries of each that wait: for each worker less than its socket holds.
+/// Queries per client that wait, in total less than the sockets hold.
 const EACH: usize = 32;
 
-/// Time to answer them all in, with much to spare. Nothing else may run in it.
+/// Time to answer them all, with a large margin, during which the lab sleeps.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// A server and its clients.
+/// Running evenkeel and its connected clients.
 struct Asked {
     process: Running,
     clients: Vec<UdpSocket>,
 }
 
 impl Asked {
-    /// With a worker on each of these cores.
+    /// Starts evenkeel with one worker per core, on these cores.
     fn start(evenkeel: &Balancer, cores: &[usize]) -> Result<Asked> {
         let to = http::local(origin::free_ports()?[0]);
         let process = evenkeel.start(child::on_cores(cores)?, dns_cost::setup(cores.len(), to.port()))?;
@@ -67,10 +67,10 @@ impl Asked {
         Ok(Asked { process, clients })
     }
 
-    /// Answers for each second that the busiest worker was busy.
+    /// Measures answers per second of CPU time of the busiest worker.
     fn rate(&self, query: &[u8]) -> Result<f64> {
         self.process.signal(Signal::STOP);
-        // What was running has stopped.
+        // Time for running threads to stop.
         std::thread::sleep(Duration::from_millis(2));
         for client in &self.clients {
             for _ in 0..EACH {
@@ -90,7 +90,7 @@ impl Asked {
         Ok(answered as f64 / busiest.as_secs_f64())
     }
 
-    /// Takes the answers that have come, and returns how many.
+    /// Reads the answers that have arrived, and returns their number.
     fn take(&self) -> usize {
         let mut answer = [0; 512];
         let mut came = 0;
@@ -116,7 +116,7 @@ fn run(options: &Options) -> Result<()> {
         return Err(Error::Wrong("two cores are needed, one for each worker".into()));
     };
     let query = query("www.gslb.example.com");
-    // All that run at once would run beside each other: one server is idle while the other is asked.
+    // Both servers run, but one is idle while the other is measured.
     let asked = [Asked::start(&evenkeel, &[two])?, Asked::start(&evenkeel, &[one, two])?];
     let names = ["1 worker", "2 workers"].map(str::to_owned);
     let rounds = Rounds::run(&names, options.rounds() * EACH_ROUND, |at, _| asked[at].rate(&query))?;
@@ -124,7 +124,7 @@ fn run(options: &Options) -> Result<()> {
     study::present(&found(&names, [&rates(0), &rates(1)], versions), options)
 }
 
-/// `rates`: answers a second, of one worker and of two.
+/// Report. `rates`: answers per second of one worker and of two.
 fn found(names: &[String; 2], rates: [&[f64]; 2], versions: Versions) -> Found {
     let ratio = Interval::of_ratios(rates[1], rates[0]);
     let header = ["", "answers/s"].map(str::to_owned).to_vec();
@@ -153,7 +153,7 @@ fn found(names: &[String; 2], rates: [&[f64]; 2], versions: Versions) -> Found {
     }
 }
 
-/// A query for the addresses of a name.
+/// DNS query for the A records of a name.
 fn query(name: &str) -> Vec<u8> {
     let mut query = vec![0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     for label in name.split('.') {

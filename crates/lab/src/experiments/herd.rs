@@ -1,5 +1,5 @@
-//! Herd experiment, the loss of balancers that know nothing of each other: one, four and sixteen of them in front of the same endpoints, whose speed
-//! changes, with each one's own knowledge and with shared load; and the simulator's prediction.
+//! Herd experiment, the loss from independent balancers: one, four and sixteen of them in front of the same endpoints
+//! of changing speed, with local knowledge and with shared load; and the simulator's prediction.
 
 use crate::balancers::{self, Algorithm, Running};
 use crate::child::{self, Child};
@@ -47,16 +47,16 @@ const PLACES: usize = 2;
 const COUNTS: [usize; 3] = [1, 4, 16];
 const RATE: f64 = 660.0;
 const WORK_US: f64 = 10_000.0;
-/// Thousandths of the usual time: drawn from these alike.
+/// Factors of the usual time, in thousandths, drawn uniformly.
 const SLOW: [u64; 4] = [1000, 1000, 2000, 4000];
-/// Seconds from one change to the next, on average.
+/// Mean seconds between changes of an endpoint.
 const CHANGES: f64 = 2.0;
 const WARM_UP: f64 = 1.0;
 /// Scenario of the same system.
 const SCENARIO: &str = include_str!("../../scenarios/herd.toml");
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A way to balance: its name, the algorithm and whether load is shared, and what the simulator calls it.
+/// Way of balancing: name, algorithm, true if load is shared, and the policy in the simulator.
 struct Way {
     name: &'static str,
     pool: (Algorithm, bool),
@@ -70,7 +70,7 @@ const WAYS: [Way; 5] = [
     Way { name: "shared load", pool: (Algorithm::LeastConn, true), simulated: "leastconn" },
     Way { name: "shared load, prequal", pool: (Algorithm::Prequal, true), simulated: "prequal" },
 ];
-/// The ways from here on share load.
+/// Index of the first of [`WAYS`] that shares load.
 const SHARED: usize = 3;
 
 const GAIN: [Claim; 2] = [
@@ -87,7 +87,7 @@ const CENTRAL: [Claim; 2] = [
 fn run(options: &Options) -> Result<()> {
     let evenkeel = balancers::find_evenkeel(options.evenkeel.as_deref())?;
     let versions = vec![evenkeel.named_version()];
-    // Tails need many requests, and many changes of speed.
+    // Tails need many requests and many changes of speed.
     let seconds = if options.quick { 1.0 } else { options.seconds() as f64 * 3.0 };
     let prediction = Prediction::of(evenkeel.program(), SCENARIO, (RATE * (seconds + WARM_UP)) as u64, SEEDS)?;
     let folder = Scratch::new()?;
@@ -105,7 +105,7 @@ fn run(options: &Options) -> Result<()> {
         .collect();
     let rounds = Rounds::run(&names, options.rounds(), |at, round| {
         let (count, way) = (COUNTS[at / WAYS.len()], &WAYS[at % WAYS.len()]);
-        // All ways of a round meet the same.
+        // All ways of a round have the same load and changes.
         let seed = round as u64;
         let start = |_| sidecars::in_front(&evenkeel, &sidecars, way.pool);
         let balancers = (0..count).map(start).collect::<Result<Vec<_>>>()?;
@@ -133,14 +133,14 @@ fn run(options: &Options) -> Result<()> {
     study::present_beside(&measured.found(versions), &measured.beside(&prediction), options)
 }
 
-/// An endpoint becomes slower or faster.
+/// Change of an endpoint's speed.
 struct Change {
     at: Duration,
     endpoint: usize,
     slow: u64,
 }
 
-/// All changes of a run, in their order; the first of each endpoint is at the begin.
+/// All changes of a run, in order of time; each endpoint's first is at the start.
 fn changes(seed: u64, seconds: f64) -> Vec<Change> {
     let mut rng = Rng::new(seed ^ 0x6865_7264);
     let mut changes = Vec::new();
@@ -168,19 +168,19 @@ impl Measured<'_> {
         Spread::of(&self.runs(count, way, share)).map_or(f64::INFINITY, |of| of.median)
     }
 
-    /// The one with the lowest p99 of some ways.
+    /// Index of the way with the lowest p99 within a range.
     fn best(&self, count: usize, of: std::ops::Range<usize>) -> usize {
         let least = of.min_by(|a, b| self.median(count, *a, 0.99).total_cmp(&self.median(count, *b, 0.99)));
         least.unwrap_or(0)
     }
 
-    /// The best way that shares load over the best that does not.
+    /// Finding: p99 of the best way with shared load over that of the best without.
     fn gain(&self, claim: Claim, count: usize) -> Finding {
         let (shared, local) = (self.best(count, SHARED..WAYS.len()), self.best(count, 0..SHARED));
         self.p99(claim, (count, shared), (count, local), 0.7)
     }
 
-    /// The best way that shares load over the best of one balancer that sees all requests.
+    /// Finding: p99 of the best way with shared load over that of a single balancer that sees all requests.
     fn central(&self, claim: Claim, count: usize, most: f64) -> Finding {
         self.p99(claim, (count, self.best(count, SHARED..WAYS.len())), (0, self.best(0, 0..WAYS.len())), most)
     }
@@ -288,7 +288,7 @@ mod tests {
             one.iter().map(key).eq(same.iter().map(key)) && !one.iter().map(key).eq(changes(4, 10.0).iter().map(key))
         );
         assert!(one[..ENDPOINTS].iter().all(|change| change.at.is_zero()));
-        // 8 endpoints, 5 changes each on average after the first; 5 sd are 32.
+        // 8 endpoints with 100 changes each on average in 200 s; 5 standard deviations are 141.
         let later = changes(5, 10.0 * 20.0).len() - ENDPOINTS;
         assert!(later.abs_diff(800) < 145, "{later}");
     }

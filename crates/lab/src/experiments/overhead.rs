@@ -1,5 +1,5 @@
-//! Overhead experiment, the latency that a balancer adds: beside the same requests without one, at the same moments, while the
-//! endpoint has little to do, half of what it can, and nearly all.
+//! Overhead experiment, the latency that a balancer adds: compared with the same requests without one, at 10, 50 and 90
+//! % of the endpoint's capacity.
 
 use crate::balancers::{self, Algorithm, Balancer, OTHER, Running, Setup};
 use crate::child;
@@ -105,14 +105,14 @@ fn run(options: &Options) -> Result<()> {
     study::present_beside(&measured.found(versions), &measured.beside(&prediction), options)
 }
 
-/// Requests a second that the endpoint can take.
+/// Measures the endpoint's capacity in requests per second.
 fn capacity(endpoint: SocketAddr, folder: &Path) -> Result<f64> {
-    // More than enough to keep it busy: one is at work, the others wait.
+    // More clients than needed to keep it busy: one request is served, the others wait.
     let plan = Plan::closed(vec![format!("{endpoint}/{WORK_US}")], 8, 1000);
     Ok(plan.start(Vec::new(), &folder.join("load"))?.end(PATIENCE)?.rate)
 }
 
-/// Seconds that a request takes which meets no other, in the middle of three runs.
+/// Measures the latency in seconds of a request that meets no other: median of three runs.
 fn alone(endpoint: SocketAddr, capacity: f64, folder: &Path) -> Result<f64> {
     let plan = Plan::open(vec![format!("{endpoint}/{WORK_US}")], ALONE * capacity, 1.0, WARM_UP);
     let once = |_| Ok(plan.start(Vec::new(), &folder.join("load"))?.end(PATIENCE)?.quantile(0.5) / 1e3);
@@ -120,12 +120,12 @@ fn alone(endpoint: SocketAddr, capacity: f64, folder: &Path) -> Result<f64> {
     Ok(Spread::of(&runs).map_or(0.0, |of| of.median))
 }
 
-/// Simulates it. What a request takes beyond its work is on the way, there and back.
+/// Simulates the endpoint. The latency beyond the work is attributed to the link, half each way.
 fn predict(evenkeel: &Balancer, options: &Options, capacity: f64, alone: f64) -> Result<Prediction> {
     let work = 1.0 / capacity;
     let scenario = with(SCENARIO, "service.endpoint", "work", &time(work));
     let scenario = with(&scenario, "", "link", &time((alone - work) / 2.0));
-    // As many as at the middle one of the loads.
+    // As many requests as a run at the middle load.
     let requests = LOADS[1] * capacity * (options.seconds() as f64 + WARM_UP);
     Prediction::of(evenkeel.program(), &scenario, requests as u64, SEEDS)
 }
@@ -139,7 +139,7 @@ struct Measured<'m> {
 }
 
 impl Measured<'_> {
-    /// Milliseconds within which a share of the answers was there, by round.
+    /// Latency quantile in milliseconds, by round.
     fn runs(&self, load: usize, way: usize, share: f64) -> Vec<f64> {
         self.rounds.figures(load * self.ways.len() + way, |run| run.load.quantile(share))
     }
@@ -150,7 +150,7 @@ impl Measured<'_> {
         with.iter().zip(without).map(|(with, without)| (with - without) * 1e3).collect()
     }
 
-    /// Compares the prediction for the endpoint alone.
+    /// Compares the prediction with the measurements without a balancer.
     fn beside(&self, prediction: &Prediction) -> Comparison {
         let case = |(load, part): (usize, &f64)| {
             let name = format!("{:.0} %", part * 100.0);

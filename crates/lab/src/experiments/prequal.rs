@@ -1,5 +1,5 @@
-//! Does Prequal find the machines that have time? Its published claim, live: endpoints whose neighbours take half of their machine, on and
-//! off, with and without overload.
+//! Prequal experiment, its published claim: endpoints whose neighbours use their machine on and off, with and without
+//! overload.
 
 use crate::balancers::{self, Algorithm, Running};
 use crate::child::Child;
@@ -50,10 +50,10 @@ const WARM_UP: f64 = 1.0;
 const SCENARIO: &str = include_str!("../../scenarios/prequal.toml");
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Requests a second, and what the simulator calls it.
+/// Requests per second, and the name of the point in the scenario.
 const LOADS: [(f64, &str); 2] = [(110.0, "without overload"), (180.0, "near overload")];
 
-/// Its name, the algorithm and whether load is shared, and what the simulator calls it.
+/// Name, algorithm, true if load is shared, and the policy in the scenario.
 const WAYS: [(&str, (Algorithm, bool), &str); 5] = [
     ("round robin", (Algorithm::RoundRobin, false), "round_robin"),
     ("two choices", (Algorithm::Random, false), "random"),
@@ -84,7 +84,7 @@ fn run(options: &Options) -> Result<()> {
     let versions = vec![evenkeel.named_version()];
     let seconds = if options.quick { 1.0 } else { options.seconds() as f64 * 4.0 };
     let requests = |(rate, _): &(f64, &str)| (rate * (seconds + WARM_UP)) as u64;
-    // Each load has as many as it sends in that time.
+    // As many requests as a live run of each load.
     let simulated = LOADS.iter().map(|load| Prediction::of(evenkeel.program(), SCENARIO, requests(load), SEEDS));
     let predictions = simulated.collect::<Result<Vec<_>>>()?;
     let folder = Scratch::new()?;
@@ -102,7 +102,7 @@ fn run(options: &Options) -> Result<()> {
         LOADS.iter().flat_map(|(_, load)| WAYS.iter().map(move |(way, ..)| format!("{way}, {load}"))).collect();
     let rounds = Rounds::run(&names, options.rounds(), |at, round| {
         let ((rate, _), (_, pool, _)) = (LOADS[at / WAYS.len()], WAYS[at % WAYS.len()]);
-        // All ways of a round meet the same.
+        // All ways of a round have the same load and neighbours.
         let seed = round as u64;
         let start = |_| sidecars::in_front(&evenkeel, &sidecars, pool);
         let balancers = (0..BALANCERS).map(start).collect::<Result<Vec<_>>>()?;
@@ -224,7 +224,7 @@ mod tests {
             assert!(
                 matches!(service.balancing.deployment, Deployment::Central { balancers } if balancers as usize == BALANCERS)
             );
-            // To half a millisecond.
+            // Expected to 0.5 ms.
             assert!((service.work.mean_ns() - WORK_US * 1e3 / PART).abs() < 5e5);
             let labels: Vec<&str> = point.policies.iter().map(|policy| policy.label.as_str()).collect();
             assert!(WAYS.iter().all(|(.., simulated)| labels.contains(simulated)), "{labels:?}");

@@ -11,16 +11,17 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
 
-/// Limit of the time that a change of the network may take.
+/// Maximum time for a change of the network.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Bytes that a limited link lets through at once: some packets.
+/// Burst of a limited link in bytes: several packets.
 const BURST: u32 = 16 * 1024;
 
-/// Bytes that wait at a limited link before one is lost: more than all connections of an experiment have under way.
+/// Queue of a limited link in bytes: more than all connections of an experiment have in flight, so that nothing is
+/// lost.
 const WAITING: u32 = 16 * 1024 * 1024;
 
-/// A hub with hosts around it, until dropped.
+/// Hub with hosts around it, removed when dropped.
 pub struct Network {
     ip: String,
     tc: String,
@@ -29,7 +30,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// A hub with so many hosts.
+    /// Creates a hub with this number of hosts.
     ///
     /// # Errors
     /// It is not allowed, or a program is missing.
@@ -60,12 +61,12 @@ impl Network {
         Ok(network)
     }
 
-    /// Words to prefix to a command that runs on a host; 0 is the hub.
+    /// Command prefix that runs a program on a host; 0 is the hub.
     pub fn at(&self, host: usize) -> Vec<String> {
         vec![self.ip.clone(), "netns".into(), "exec".into(), self.names[host].clone()]
     }
 
-    /// Limits what a host sends, bytes a second; without a limit as fast as it goes.
+    /// Limits the rate at which a host sends, in bytes per second; `None` removes the limit.
     ///
     /// # Errors
     /// The system refuses it.
@@ -73,7 +74,7 @@ impl Network {
         self.limit(host, "eth0", rate)
     }
 
-    /// Limits the rate towards the host, in bits per second; `None` removes the limit.
+    /// Limits the rate towards a host, in bytes per second; `None` removes the limit.
     ///
     /// # Errors
     /// The system refuses it.
@@ -103,7 +104,7 @@ impl Network {
         self.sent(host, "eth0")
     }
 
-    /// Bytes that a host was sent so far.
+    /// Bytes sent to a host so far.
     ///
     /// # Errors
     /// They cannot be read.
@@ -136,7 +137,7 @@ impl Network {
 impl Drop for Network {
     fn drop(&mut self) {
         for name in &self.names {
-            // Its links and their limits go with it. Also when interrupted: so not by `child::output`, which gives up then.
+            // Removes its links and limits, too. Not by `child::output`, which fails after an interrupt.
             let removed = std::process::Command::new(&self.ip).args(["netns", "del", name]).status();
             if !removed.is_ok_and(|status| status.success()) {
                 eprintln!("warning: the network namespace {name} is not removed");
@@ -150,12 +151,12 @@ pub fn address(host: usize) -> Ipv4Addr {
     Ipv4Addr::new(198, 18, u8::try_from(host).unwrap_or(u8::MAX), 2)
 }
 
-/// The address of the hub, as a host sees it.
+/// Address of the hub on the link to a host.
 pub fn gateway(host: usize) -> String {
     format!("198.18.{host}.1")
 }
 
-/// Removes the namespaces of labs that run no more.
+/// Removes the namespaces of labs that no longer run.
 ///
 /// # Errors
 /// One cannot be removed.
@@ -167,7 +168,7 @@ pub fn sweep() -> Result<()> {
     Ok(())
 }
 
-/// Checks that a process listens at a port, wherever its network is. `protocol`: tcp or udp.
+/// Checks that a process listens on a port, in whichever namespace. `protocol`: `tcp` or `udp`.
 ///
 /// # Errors
 /// If it does not.

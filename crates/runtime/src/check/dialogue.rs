@@ -1,10 +1,10 @@
-//! Exchange on a connection with configured bytes: those to send, to expect, and to send at the end.
+//! TCP check with configured bytes: to send, to expect, and to send at the end.
 
 use super::failure::Failure;
 use super::stream::{BODY_MAX, Carries, send};
 use tokio::io::AsyncReadExt;
 
-/// Sends the first bytes, reads until the expected ones have come, and sends the last.
+/// Sends the first bytes, reads until the expected ones have arrived, and sends the last.
 pub(super) async fn ask(
     stream: &mut Box<dyn Carries>,
     first: Option<&[u8]>,
@@ -19,13 +19,13 @@ pub(super) async fn ask(
         None => Ok(()),
     };
     if let Some(quit) = quit {
-        // The verdict does not depend on it.
+        // The result does not depend on it.
         let _ = send(stream, quit).await;
     }
     heard
 }
 
-/// Reads until `expect` has come.
+/// Reads until `expect` has arrived; fails after [`BODY_MAX`] bytes.
 async fn hear(stream: &mut Box<dyn Carries>, expect: &[u8]) -> Result<(), Failure> {
     let mut heard = Vec::new();
     while memchr::memmem::find(&heard, expect).is_none() {

@@ -1,15 +1,15 @@
-//! Reasons why an endpoint did not pass its check, for the log and the history of the pool.
+//! Reasons why an endpoint did not pass a check, for the log and the history of the pool.
 
 use evenkeel_wire::grpc::Status as GrpcStatus;
 use evenkeel_wire::http1::Reject;
 use std::fmt::{self, Display, Formatter};
 use std::io;
 
-/// The reason why an endpoint did not pass.
+/// Reason why an endpoint did not pass a check.
 #[derive(Debug)]
 pub enum Failure {
     Connect(io::Error),
-    /// No TLS, or not that of the endpoint.
+    /// The TLS handshake failed, or the certificate is not valid for the endpoint.
     Tls(io::Error),
     /// The answer was not complete in time.
     Timeout,
@@ -17,13 +17,13 @@ pub enum Failure {
     Closed,
     /// The answer is not an HTTP/1 response.
     Malformed(Reject),
-    /// A status that is not expected.
+    /// The response has a status other than the expected ones.
     Status(u16),
-    /// A body without the text that is expected.
+    /// The body of the response lacks the expected text.
     Body,
-    /// A datagram without the bytes that are expected.
+    /// The answer lacks the expected bytes, or has a line that is too long.
     Answer,
-    /// The server refused, with this text.
+    /// The server refused with this text.
     Says(String),
     /// The answer does not follow this protocol.
     NotSpoken(&'static str),
@@ -31,9 +31,9 @@ pub enum Failure {
     NotHttp2(&'static str),
     /// The server reset the stream of the call, with this code.
     StreamReset(u32),
-    /// The gRPC call ended with this status, for this reason.
+    /// The gRPC call ended with this status and message.
     Call(GrpcStatus, String),
-    /// The service is in this state instead of serving.
+    /// The gRPC service reports this state instead of `SERVING`.
     NotServing(&'static str),
 }
 

@@ -1,5 +1,5 @@
 //! Health check of a gRPC server: one call of `grpc.health.v1.Health/Check` over HTTP/2 (doc/health-checking.md of
-//! gRPC). The messages have one field each, so they are read and written here.
+//! gRPC). The messages have one field each, so they are encoded and decoded here.
 
 use super::failure::Failure;
 use super::stream::{BODY_MAX, Carries};
@@ -10,10 +10,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const PATH: &[u8] = b"/grpc.health.v1.Health/Check";
 
-/// Bytes before each message: whether it is compressed, and its length.
+/// Bytes before each message: compression flag (1) and length (4).
 const PREFIX: usize = 5;
 
-/// A call as long as a check is too short to earn anything: time does not go on in it.
+/// Time of the HTTP/2 engine, constant: a check is too short for limits that depend on time.
 const NOW: u64 = 0;
 
 /// State of the response so far.
@@ -24,7 +24,7 @@ struct Answer {
     ended: Option<(Status, String)>,
 }
 
-/// Asks about `service`, or about the server as a whole if that is empty.
+/// Checks `service`, or the server as a whole if that is empty.
 pub(super) async fn ask(
     stream: &mut Box<dyn Carries>,
     service: &str,
@@ -45,14 +45,14 @@ pub(super) async fn ask(
     let id = engine.open(fields.into_iter(), false).map_err(|_| Failure::Closed)?;
     engine.send_data(id, &request(service), true);
     let answer = exchange(stream, &mut engine, id).await?;
-    // What it makes of the end does not matter any more.
+    // The call has ended, so errors no longer matter.
     engine.go_away(ErrorCode::NoError);
     let _ = stream.write_all(engine.output()).await;
     let _ = stream.flush().await;
     judge(answer)
 }
 
-/// Sends what is to be sent, and reads until the call has ended.
+/// Sends pending output and reads until the call has ended.
 async fn exchange(stream: &mut Box<dyn Carries>, engine: &mut Connection, id: StreamId) -> Result<Answer, Failure> {
     let (mut bytes, mut answer) = (Vec::new(), Answer::default());
     loop {
@@ -104,7 +104,7 @@ async fn exchange(stream: &mut Box<dyn Carries>, engine: &mut Connection, id: St
     }
 }
 
-/// Returns the end of the call that these fields state.
+/// Status and message of the call from a trailer section, or from a head that ends it.
 fn end(fields: &Table) -> Option<(Status, String)> {
     let first = |name: &str| fields.iter().find(|(field, _)| *field == name.as_bytes()).map(|(_, value)| value);
     let status = grpc::status(first(grpc::STATUS)?);
@@ -128,7 +128,7 @@ fn judge(answer: Answer) -> Result<(), Failure> {
     }
 }
 
-/// `HealthCheckRequest { string service = 1; }`, with its prefix.
+/// Encoded `HealthCheckRequest { string service = 1; }` with its prefix.
 fn request(service: &str) -> Vec<u8> {
     let mut message = Vec::with_capacity(service.len() + 16);
     if !service.is_empty() {
@@ -147,7 +147,7 @@ fn request(service: &str) -> Vec<u8> {
     framed
 }
 
-/// `HealthCheckResponse { ServingStatus status = 1; }`: the number of the state, which is 0 if it is not there. `None`: malformed.
+/// Status number of a `HealthCheckResponse { ServingStatus status = 1; }`, 0 if absent; `None` if it is malformed.
 fn state(framed: &[u8]) -> Option<u64> {
     let (prefix, mut message) = framed.split_at_checked(PREFIX)?;
     let length = u32::from_be_bytes(prefix[1..].try_into().ok()?);
@@ -159,7 +159,7 @@ fn state(framed: &[u8]) -> Option<u64> {
         let key = varint(&mut message)?;
         match (key >> 3, key & 7) {
             (1, 0) => state = varint(&mut message)?,
-            // Fields that later versions may add are passed over.
+            // Skip fields that later versions may add.
             (_, 0) => _ = varint(&mut message)?,
             (_, 1) => message = message.get(8..)?,
             (_, 2) => {
@@ -213,7 +213,7 @@ mod tests {
         ] {
             assert_eq!(state(&framed(message)), read, "{message:?}");
         }
-        // Compressed, and cut off.
+        // Compressed, then truncated.
         assert_eq!(state(&[1, 0, 0, 0, 2, 8, 1]), None);
         assert_eq!(state(&[0, 0, 0, 0, 2, 8]), None);
         assert_eq!(state(&[0, 0]), None);

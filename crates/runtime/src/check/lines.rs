@@ -1,16 +1,16 @@
-//! Checks of servers with line-based protocols: Redis and mail servers. Each is sent what any client may send, and `QUIT` at the
-//! end.
+//! Checks of servers with line-based protocols: Redis and mail servers. Each check sends only what any client may send,
+//! and `QUIT` at the end.
 
 use super::failure::Failure;
 use super::stream::{BODY_MAX, Carries, send, text};
 use tokio::io::AsyncReadExt;
 
-/// `PING` at Redis. A server that wants a password first serves too; one that loads its data or has lost its master does
-/// not.
+/// Sends `PING` to Redis. A server that asks for a password passes; one that is loading data or has lost its master
+/// fails.
 pub(super) async fn redis(stream: &mut Box<dyn Carries>) -> Result<(), Failure> {
     send(stream, b"PING\r\n").await?;
     let line = Lines::of(stream).next().await?;
-    // The verdict does not depend on it.
+    // The result does not depend on it.
     let _ = send(stream, b"QUIT\r\n").await;
     match line.as_slice() {
         b"+PONG" => Ok(()),
@@ -20,14 +20,14 @@ pub(super) async fn redis(stream: &mut Box<dyn Carries>) -> Result<(), Failure> 
     }
 }
 
-/// Greeting, `EHLO` and `QUIT` at a mail server.
+/// Reads the greeting of a mail server, and sends `EHLO` and `QUIT`.
 pub(super) async fn smtp(stream: &mut Box<dyn Carries>) -> Result<(), Failure> {
     let mut greeted = reply(stream, b"220").await;
     if greeted.is_ok() {
         send(stream, b"EHLO localhost\r\n").await?;
         greeted = reply(stream, b"250").await;
     }
-    // The verdict does not depend on it.
+    // The result does not depend on it.
     let _ = send(stream, b"QUIT\r\n").await;
     greeted
 }
@@ -47,7 +47,8 @@ async fn reply(stream: &mut Box<dyn Carries>, code: &[u8]) -> Result<(), Failure
     }
 }
 
-/// Lines of a server. It waits after its last line, so nothing of the next answer is lost.
+/// Reader of the lines of one reply. A server sends nothing after the last line until asked, so dropping the buffer
+/// loses nothing.
 struct Lines<'s> {
     stream: &'s mut Box<dyn Carries>,
     bytes: Vec<u8>,
@@ -59,7 +60,7 @@ impl<'s> Lines<'s> {
         Lines { stream, bytes: Vec::new(), used: 0 }
     }
 
-    /// The next line, without its end.
+    /// Reads the next line, without its line end.
     async fn next(&mut self) -> Result<Vec<u8>, Failure> {
         loop {
             if let Some(end) = memchr::memchr(b'\n', &self.bytes[self.used..]) {

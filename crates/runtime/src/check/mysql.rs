@@ -1,25 +1,24 @@
-//! Check of MySQL and MariaDB: reads the greeting, logs in without a password and quits. A client that closes before it has logged
-//! in counts against its host (`sum_connect_errors`), which is locked out after `max_connect_errors`; a login that is denied does
-//! not count.
-//! Source: "Connection Phase" of MySQL's protocol documentation (version 4.1 and later).
+//! Check of MySQL and MariaDB: reads the greeting, logs in without a password and quits. A client that closes before
+//! login counts against its host (`sum_connect_errors`), which is locked out after `max_connect_errors`; a denied login
+//! does not count. Source: "Connection Phase" of MySQL's protocol documentation (version 4.1 and later).
 
 use super::failure::Failure;
 use super::stream::{BODY_MAX, Carries, exactly, send, text};
 
 /// Capabilities of the check's client: `LONG_PASSWORD`, `PROTOCOL_41`, `SECURE_CONNECTION` and `PLUGIN_AUTH`.
 const CAPABILITIES: u32 = 0x1 | 0x200 | 0x8000 | 0x8_0000;
-/// `utf8`.
+/// Number of the character set `utf8`.
 const CHARACTER_SET: u8 = 33;
 const PACKET_MAX: u32 = 1 << 24;
 const COM_QUIT: u8 = 1;
 
-/// The user that logs in if none is configured. It need not exist.
+/// User of the login if none is configured. Need not exist.
 const USER: &str = "evenkeel";
 
-/// The client cannot use the method by which this user logs in: the server works all the same.
+/// Error code: the client does not support the authentication method of this user. The server itself works.
 const NOT_SUPPORTED_AUTH_MODE: u16 = 1251;
 
-/// Most messages of the server to one login: switches to another method, and data of methods.
+/// Maximum messages of the server during one login: method switches and method data.
 const STEPS_MAX: usize = 8;
 
 struct Packet {
@@ -27,7 +26,7 @@ struct Packet {
     payload: Vec<u8>,
 }
 
-/// Logs in and quits. A `user` that is configured must be let in.
+/// Logs in and quits. A configured `user` must be accepted; without one, a denied login passes.
 pub(super) async fn ask(stream: &mut Box<dyn Carries>, user: Option<&str>) -> Result<(), Failure> {
     let greeting = receive(stream).await?;
     match greeting.payload.first() {
@@ -40,19 +39,19 @@ pub(super) async fn ask(stream: &mut Box<dyn Carries>, user: Option<&str>) -> Re
         let answer = receive(stream).await?;
         match answer.payload.first() {
             Some(0) => {
-                // The verdict does not depend on it.
+                // The result does not depend on it.
                 let _ = transmit(stream, 0, &[COM_QUIT]).await;
                 return Ok(());
             }
             Some(0xff) => {
                 let (code, state, why) = refusal(&answer.payload);
-                // Class 28: the login is denied.
+                // SQLSTATE class 28: invalid authorization.
                 let is_denied = state.starts_with(b"28") || code == NOT_SUPPORTED_AUTH_MODE;
                 return if user.is_none() && is_denied { Ok(()) } else { Err(why) };
             }
-            // Another method of logging in: none of them has anything to send for an empty password.
+            // Switch to another authentication method: all of them send nothing for an empty password.
             Some(0xfe) => transmit(stream, answer.number.wrapping_add(1), &[]).await?,
-            // Data of a method, such as the request for the whole password: there is none.
+            // `caching_sha2_password` asks for the full password: send the empty one.
             Some(1) if answer.payload.get(1) == Some(&4) => {
                 transmit(stream, answer.number.wrapping_add(1), &[0]).await?;
             }
@@ -63,19 +62,19 @@ pub(super) async fn ask(stream: &mut Box<dyn Carries>, user: Option<&str>) -> Re
     Err(Failure::NotSpoken("MySQL"))
 }
 
-/// `HandshakeResponse41` with an empty password.
+/// Encoded `HandshakeResponse41` with an empty password.
 fn login(user: &str) -> Vec<u8> {
     let mut payload = CAPABILITIES.to_le_bytes().to_vec();
     payload.extend_from_slice(&PACKET_MAX.to_le_bytes());
     payload.push(CHARACTER_SET);
     payload.extend_from_slice(&[0; 23]);
     payload.extend_from_slice(user.as_bytes());
-    payload.extend_from_slice(&[0, 0]); // the end of the name, and the length of no password
+    payload.extend_from_slice(&[0, 0]); // end of the user name, length of the empty password
     payload.extend_from_slice(b"mysql_native_password\0");
     payload
 }
 
-/// Code, state (may be missing) and text of an error packet.
+/// Code, SQLSTATE (may be missing) and text of an error packet.
 fn refusal(payload: &[u8]) -> (u16, Vec<u8>, Failure) {
     let code = payload.get(1..3).map_or(0, |code| u16::from_le_bytes([code[0], code[1]]));
     let rest = payload.get(3..).unwrap_or_default();

@@ -1,12 +1,12 @@
-//! The connection of a check, and how it is read and written.
+//! Connection of a check, with functions to read and write it.
 
 use super::failure::Failure;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Bytes of a body that are searched for the expected text.
+/// Maximum bytes of an answer that are searched or parsed.
 pub(super) const BODY_MAX: usize = 64 * 1024;
 
-/// Bytes of a server's text that are reported.
+/// Maximum bytes of a server's text in a report.
 const TEXT_MAX: usize = 200;
 
 pub(super) async fn send(stream: &mut Box<dyn Carries>, bytes: &[u8]) -> Result<(), Failure> {
@@ -21,12 +21,12 @@ pub(super) async fn exactly(stream: &mut Box<dyn Carries>, len: usize) -> Result
     Ok(bytes)
 }
 
-/// The text of a server, fit for a line of a log.
+/// Text of a server, truncated and escaped to fit a log line.
 pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(TEXT_MAX)]).escape_debug().to_string()
 }
 
-/// The connection of a check.
+/// Connection of a check: TCP, or TLS over it.
 pub(super) trait Carries: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Carries for T {}

@@ -4,16 +4,16 @@ use crate::scenario::Load;
 use crate::work::exponential;
 use evenkeel_balance::Rng;
 
-/// The stream of arrivals. Draws from its own generator, so that every policy sees the same ones; in a closed loop those
-/// depend on the answers.
+/// Stream of arrivals. Has its own random generator, so that every policy sees the same arrivals; only those of a
+/// closed loop depend on the answers.
 pub(super) struct Arrivals {
     load: Load,
     rng: Rng,
     made: u64,
-    /// The moment of the latest arrival of an open stream, with the part of a nanosecond that events drop: at a million a
-    /// second the half that is lost on average would be a rate 0.05 % too high.
+    /// Time of the latest arrival of an open stream, in nanoseconds with a fraction. Events have whole nanoseconds: if
+    /// the fraction were dropped at each of a million arrivals a second, the rate would be 0.05 % too high.
     latest: f64,
-    /// The state of an MMPP, and until when it lasts.
+    /// Current state of an MMPP, and the time at which it ends.
     phase: usize,
     phase_ends: f64,
 }
@@ -28,7 +28,7 @@ impl Arrivals {
         arrivals
     }
 
-    /// The moments at which requests come first.
+    /// Appends the times of the first arrivals: one per user of a closed loop, otherwise one.
     pub fn first(&mut self, at: &mut Vec<u64>) {
         match &self.load {
             Load::Closed { users, .. } => at.extend((0..*users).map(|_| 0)),
@@ -36,7 +36,7 @@ impl Arrivals {
         }
     }
 
-    /// After an arrival: the next one of an open stream.
+    /// Time of the next arrival of an open stream; `None` for a closed loop and at the end of a trace.
     pub fn next(&mut self) -> Option<u64> {
         self.made += 1;
         match &self.load {
@@ -44,7 +44,8 @@ impl Arrivals {
             Load::Trace { at_ns } => return at_ns.get(self.made as usize - 1).copied(),
             Load::Poisson { per_second } => self.latest += exponential(1e9 / per_second, &mut self.rng),
             Load::Mmpp { states } => loop {
-                // Memoryless: what is left of a gap when the state changes is drawn anew at the new rate.
+                // Exponential gaps are memoryless: when the state changes, the rest of a gap is drawn anew at the new
+                // rate.
                 let (rate, _) = states[self.phase];
                 let gap = if rate > 0.0 { exponential(1e9 / rate, &mut self.rng) } else { f64::INFINITY };
                 if self.latest + gap < self.phase_ends {
@@ -59,7 +60,7 @@ impl Arrivals {
         Some(self.latest as u64)
     }
 
-    /// After an answer at `now`: the next request of the user who got it.
+    /// Time of the next request of a user who got an answer at `now`; `None` for an open stream.
     pub fn after_answer(&mut self, now: u64) -> Option<u64> {
         match &self.load {
             Load::Closed { think, .. } => Some(now + think.draw(&mut self.rng)),
@@ -68,7 +69,8 @@ impl Arrivals {
     }
 }
 
-/// Requests a second on average; `None` for a closed loop, which follows the answers.
+/// Mean requests per second. `None` for a closed loop, whose rate depends on the answers, and for traces of less than
+/// two moments.
 pub(super) fn rate(load: &Load) -> Option<f64> {
     match load {
         Load::Closed { .. } => None,

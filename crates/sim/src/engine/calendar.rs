@@ -1,41 +1,41 @@
-//! Event queue in order of time; ties in order of insertion.
+//! Event queue, ordered by time; events at the same time come in order of insertion.
 
 use std::collections::VecDeque;
 
-/// Events. Numbers are indices into the world's arrays.
+/// Simulated event. The numbers are indices into the arrays of [`World`](super::world::World).
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
-    /// A client's request, from the stream of arrivals or a user who has thought.
+    /// A client sends a request.
     Arrive,
     /// A request reaches its server.
     AtServer(u32),
-    /// The work of a request is done that shares nothing with others.
+    /// A request that runs as if alone has done its work.
     Done(u32),
-    /// The work of some request at a server may be done.
+    /// A request at this server may have done its work. Ignored if the server has been rescheduled since.
     Depart(u32),
     /// An answer reaches the sender of the request.
     Answered(u32),
-    /// A try has taken too long, if it is still the try of this number.
+    /// Timeout of an attempt. Ignored if the request is no longer at the attempt of this number.
     TimedOut(u32, u16),
     /// Retry of a job after its back-off.
     Again(u32),
-    /// A request has waited too long in the queue of a pool, if it still waits.
+    /// Timeout of a request in the queue of a pool. Ignored if it no longer waits.
     WaitedLong(u32, u16),
-    /// A message of a probe: question or answer.
+    /// A probe reaches its server, or its answer reaches the balancer.
     Probe(u32),
-    /// A server's capacity changes: its number, and which of its processes.
+    /// A server's capacity changes: its index, and that of the process in its `capacity`.
     Capacity(u32, u16),
-    /// Every balancer of a service is told the load of its servers.
+    /// Every balancer of a service gets load reports of all its servers.
     Board(u16),
-    /// A pool has something to decide.
+    /// A pool asked to be polled at this time.
     Poll(u32),
-    /// A pool learns which servers there are.
+    /// A pool learns of servers that joined or left.
     Members(u32),
     /// A pool checks its servers.
     Check(u32),
     /// The result of a check: which pool, which server of its service.
     Checked(u32, u16),
-    /// Figures over time are noted.
+    /// The time series get a sample.
     Sample,
 }
 
@@ -52,26 +52,26 @@ impl Entry {
     }
 }
 
-/// Bits of a digit of time, and digits of a moment.
+/// Times are numbers of [`DIGITS`] digits of this many bits.
 const BITS: u32 = 6;
 const DIGITS: u32 = u64::BITS.div_ceil(BITS);
 const SLOTS: usize = 1 << BITS;
 
-/// Everything that is going to happen. No heap: with 10,000 requests under way a quarter of a run went into keeping it.
-/// An event waits in the slot of the highest digit in which its time differs from `base`, and comes down to a lower one
-/// when the base reaches that slot, a few times at most. Each slot is in the order of entry, and stays so on the way down.
+/// Future events, as a radix queue: a binary heap took a quarter of the CPU time at 10,000 requests in flight. An event
+/// waits in the slot of the highest digit in which its time differs from `base`, and moves to a lower digit when `base`
+/// reaches that slot, at most once per digit. Each slot keeps the order of insertion, also when its events move down.
 pub(crate) struct Calendar {
-    /// Nothing is earlier; and nothing but what is under way is earlier than `from`.
+    /// Lower bounds: no event is earlier than `base`, and none but those in `under_way` is earlier than `from`.
     base: u64,
     from: u64,
-    /// Entries at `base` itself.
+    /// Entries whose time is `base`.
     due: VecDeque<Entry>,
-    /// By digit, the lowest first, and its value.
+    /// Slot by digit, lowest first, and by the digit's value.
     slots: Vec<Vec<Entry>>,
-    /// By digit, the slots that hold something; and the digits that have such.
+    /// Bit sets: by digit, its slots that are not empty; and the digits with such slots.
     used: [u64; DIGITS as usize],
     digits: u16,
-    /// Messages on the links. Every link takes equally long, so this is in order without sorting.
+    /// Messages on links. All links have the same delay, so they arrive in the order in which they were sent.
     under_way: VecDeque<Entry>,
     sequence: u64,
 }
@@ -92,14 +92,14 @@ impl Default for Calendar {
 }
 
 impl Calendar {
-    /// Enters an event, now or later.
+    /// Inserts an event at a time not before the current one.
     #[inline]
     pub fn at(&mut self, at: u64, event: Event) {
         self.sequence += 1;
         self.put(Entry { at, sequence: self.sequence, event });
     }
 
-    /// Enters an event one way from now.
+    /// Inserts the arrival of a message sent now; `at` is now plus the delay of a link.
     #[inline]
     pub fn send(&mut self, at: u64, event: Event) {
         self.sequence += 1;
@@ -146,7 +146,7 @@ impl Calendar {
             self.base = from;
             let mut entries = std::mem::take(&mut self.slots[slot]);
             entries.drain(..).for_each(|entry| self.put(entry));
-            self.slots[slot] = entries; // its room is used again
+            self.slots[slot] = entries; // keeps the allocation
         }
     }
 
@@ -190,11 +190,11 @@ mod tests {
     fn events_come_in_order_whatever_lies_between_them() {
         for seed in 0..200 {
             let (mut rng, mut calendar) = (Rng::new(seed), Calendar::default());
-            // What is to come, by time and order of entry; and the number of the next.
+            // Expected events, by time and order of insertion; the number of the next one; the current time.
             let (mut want, mut entered, mut now) = (BTreeSet::new(), 0, 0u64);
             let way = 1 << rng.below(20);
             for _ in 0..2000 {
-                // Grows and shrinks; steps of nothing up to 52 days.
+                // Grows or shrinks with the seed; delays from 0 to 2^52 ns (52 days).
                 if rng.below(1000) < 500 + seed as u32 {
                     let sent = rng.below(3) == 0;
                     let longest = 1 << rng.below(53);

@@ -1,5 +1,5 @@
-//! Entry of requests into a service: a [`Dispatcher`] is one balancer, that is one pool and its workers as in a process of
-//! production, or a yardstick that needs neither.
+//! Balancers in front of a service: a [`Dispatcher`] is one production pool with its workers. Under a yardstick, which
+//! picks by itself, it has no workers.
 
 use crate::scenario::{Balancing, Chooser, Policy, Service};
 use evenkeel_balance::budget::Budget;
@@ -11,15 +11,15 @@ pub(super) struct Dispatcher {
     pub service: u16,
     pub pool: Pool,
     pub balancers: Vec<Balancer>,
-    /// The server in its service, by slot.
+    /// Index of the server within its service, by slot of the pool.
     pub server_at: Vec<u32>,
     /// Time at which the pool is polled next; `u64::MAX` for never.
     pub poll_at: u64,
     pub budget: Option<Budget>,
     pub rng: Rng,
-    /// The share of requests, probes lost and the like: one for each kind of chance.
+    /// Generator that decides which probes get lost; apart from `rng`, so that losses do not shift other draws.
     pub losses: Rng,
-    /// Delay before it learns of membership changes.
+    /// Delay until it learns of membership changes, in nanoseconds.
     pub lag_ns: u64,
 }
 
@@ -56,7 +56,7 @@ impl Dispatcher {
         dispatcher
     }
 
-    /// Takes up the servers as they are at `now`; when to poll next.
+    /// Updates the pool to the servers present at `now`. Returns the time at which to poll it next.
     pub fn learn(&mut self, service: &Service, now: u64) -> Option<u64> {
         let mut specs = Vec::new();
         for server in service.servers.iter().filter(|s| s.joins_ns <= now && now < s.leaves_ns) {

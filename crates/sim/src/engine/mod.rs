@@ -1,9 +1,9 @@
-//! Event loop around production balancers, in virtual time.
+//! Event loop around the production balancers, in virtual time.
 //!
-//! A decision is never made here: picks, waiting, retries, health, ejection and slow start are `evenkeel_balance`, called
-//! as the proxy calls it, with the moment and the seed passed in. Here are the machines: [`server`]s that work, links that
-//! take time, clients that come ([`arrivals`]), and what they see ([`tally`]). Policies share the workload: arrivals, work
-//! and capacities have generators of their own, and what is random about a request hangs on its number alone.
+//! Picks, queues, retries, health, ejection and slow start are those of `evenkeel_balance`, called as the proxy calls
+//! it, with time and seed passed in. This module simulates the rest: [`server`]s, links with a delay, clients
+//! ([`arrivals`]), and their measurements ([`tally`]). All policies see the same workload: arrivals, work and
+//! capacities have generators of their own, and random choices for a request depend on its number alone.
 
 mod arrivals;
 pub(crate) mod calendar;
@@ -25,12 +25,13 @@ use crate::scenario::{Policy, Scenario};
 use evenkeel_balance::Balancer;
 use evenkeel_balance::recent::Recent;
 
-/// Runs a scenario under a policy. The same seed gives the same run, whatever else runs.
+/// Runs a scenario under a policy. Deterministic: the same arguments give the same run.
 pub fn simulate(scenario: &Scenario, policy: &Policy, seed: u64) -> Run {
     world::World::new(scenario, policy, seed).run()
 }
 
-/// Like [`simulate`]; also returns what the workers of every balancer remember at the end, in the order of balancers.
+/// Like [`simulate`]; also returns the latest requests that each worker remembers at the end, in the order of
+/// balancers.
 pub fn simulate_remembered(scenario: &Scenario, policy: &Policy, seed: u64) -> (Run, Vec<Recent>) {
     let mut world = world::World::new(scenario, policy, seed);
     for dispatcher in &mut world.dispatchers {

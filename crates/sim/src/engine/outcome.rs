@@ -46,7 +46,7 @@ impl World<'_> {
     }
 }
 
-/// The mean of what a server can do: seconds of work in a second. 0 when there is no bound.
+/// Mean capacity of a server, in seconds of work per second; 0 if unlimited.
 fn capacity(server: &scenario::Server) -> f64 {
     let cores = match server.serving {
         Serving::Unlimited => return 0.0,
@@ -67,7 +67,7 @@ fn capacity(server: &scenario::Server) -> f64 {
 fn visits(scenario: &Scenario) -> Vec<f64> {
     let mut visits = vec![0.0; scenario.services.len()];
     let mut open = vec![0usize];
-    // Call graphs are trees of a few services: their reader refuses circles.
+    // Call graphs are small and acyclic: the reader of scenario files rejects cycles.
     while let Some(at) = open.pop() {
         visits[at] += 1.0;
         open.extend(
@@ -77,13 +77,13 @@ fn visits(scenario: &Scenario) -> Vec<f64> {
     visits
 }
 
-/// Work that clients ask for over what the servers can do, of the busiest service; 0 for closed loops, and where nothing
-/// is bounded.
+/// Offered work as a share of capacity, at the busiest service or over the shared machines, whichever is higher. 0 for
+/// closed loops, and where no capacity is limited.
 pub fn offered(scenario: &Scenario) -> f64 {
     let Some(rate) = arrivals::rate(&scenario.load) else { return 0.0 };
     let of = |(service, visits): (&scenario::Service, f64)| {
         let works = service.steps.iter().filter(|s| **s == Step::Work).count() as f64;
-        // Requests a second that a server can do by its work, not by its name.
+        // Requests per second that a server can do, with its own work if it has one.
         let can = |s: &scenario::Server| capacity(s) / (s.work.unwrap_or(service.work).mean_ns() / 1e9 * works);
         let all: f64 = service.servers.iter().map(can).sum();
         let bounded = service.servers.iter().all(|s| s.serving != Serving::Unlimited);
@@ -91,7 +91,7 @@ pub fn offered(scenario: &Scenario) -> f64 {
     };
     let visits = visits(scenario);
     let by_service = scenario.services.iter().zip(visits.iter().copied()).map(of).fold(0.0, f64::max);
-    // Machines are shared by all services: what they are asked for in all, if requests are spread evenly.
+    // Machines are shared by all services: total work on them over total cores, if requests are spread evenly.
     let cores: f64 = scenario.machines.iter().sum();
     let asked = |(service, visits): (&scenario::Service, &f64)| {
         let works = service.steps.iter().filter(|s| **s == Step::Work).count() as f64;

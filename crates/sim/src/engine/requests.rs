@@ -1,4 +1,4 @@
-//! Life of a request: from a client or server through a balancer's pick to a server and back, with retries.
+//! Course of a request: from a client or server through a balancer to a server and back, with retries.
 
 use super::calendar::Event;
 use super::jobs::{Answer, CLIENT};
@@ -13,7 +13,7 @@ use evenkeel_balance::{Instant, Outcome, Request};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 
-/// Wakes a request that waits in the queue of a pool.
+/// Waker of a request in the queue of a pool: notes the job for [`World::wake`].
 struct Bell {
     woken: Arc<Mutex<Vec<u32>>>,
     job: u32,
@@ -25,7 +25,7 @@ impl Wake for Bell {
     }
 }
 
-/// Uniform over `0..n`, from one number.
+/// Number in `0..n`, uniform over seeds.
 fn among(seed: u64, n: usize) -> usize {
     ((u128::from(mix(seed)) * n as u128) >> 64) as usize
 }
@@ -68,7 +68,7 @@ impl World<'_> {
         self.pick(index);
     }
 
-    /// Picks a server for a try, and sends it there.
+    /// Picks a server for an attempt and sends the request there, or queues or fails it.
     pub fn pick(&mut self, index: u32) {
         let job = self.jobs.get(index);
         let service = usize::from(job.service);
@@ -92,7 +92,7 @@ impl World<'_> {
         }
     }
 
-    /// A balancer beside a caller takes processor time for a try, and for the probes that it led to.
+    /// Charges the work of a sidecar for an attempt, and for the probes that followed it, to the caller's server.
     fn work_of_balancer(&mut self, parent: u32, service: usize, probes: u32) {
         let Balancing { deployment, information, .. } = &self.scenario.services[service].balancing;
         let work_ns = information.balancer_work_ns + information.balancer_probe_work_ns * u64::from(probes);
@@ -133,7 +133,7 @@ impl World<'_> {
         }
     }
 
-    /// Sends a try to its server.
+    /// Sends an attempt to its server.
     fn go(&mut self, index: u32, server: u32) {
         let job = self.jobs.get(index);
         job.server = server;
@@ -162,8 +162,8 @@ impl World<'_> {
         self.end_try(index, answer);
     }
 
-    /// No client waits any longer for an answer to this try: the request goes on as another job, and this one is only what
-    /// is left of it at its server.
+    /// Handles the timeout of an attempt: the request continues as a new job, and the old one remains as an orphan
+    /// until its server is done with it.
     pub fn timed_out(&mut self, index: u32, attempt: u16) {
         let job = self.jobs.get(index);
         if job.attempt != attempt || job.orphan || job.ticket.is_none() {
@@ -172,7 +172,7 @@ impl World<'_> {
         let (parent, service, seed, began, measured) = (job.parent, job.service, job.seed, job.began, job.measured);
         let (dispatcher, worker, server) = (job.dispatcher, job.worker, job.server);
         let (ticket, mut rest) = (job.ticket.take(), job.rest.take());
-        rest.iter_mut().for_each(|rest| rest.report = None); // it comes too late
+        rest.iter_mut().for_each(|rest| rest.report = None); // a report after a timeout is too late
         job.orphan = true;
         let other = self.jobs.add(parent, service, seed, began, measured);
         let job = self.jobs.get(other);
@@ -181,7 +181,7 @@ impl World<'_> {
         self.end_try(other, Answer::Bad(Failure::TimedOut));
     }
 
-    /// A try has ended: the balancer is told, and perhaps asked for another.
+    /// Ends an attempt: reports the outcome to the balancer, and schedules a retry or ends the request.
     fn end_try(&mut self, index: u32, answer: Answer) {
         let now = Instant(self.now);
         let job = self.jobs.get(index);
@@ -201,7 +201,7 @@ impl World<'_> {
         }
         if let Some(report) = report {
             let dispatcher = &mut self.dispatchers[at];
-            // What is refused is dropped, as in production.
+            // Rejected reports are dropped, as in production.
             let _ = dispatcher.balancers[self.jobs.get(index).worker as usize].report(slot, &report, now);
         }
         self.wake();
@@ -227,7 +227,7 @@ impl World<'_> {
         self.ended(index, answer);
     }
 
-    /// A request has ended, well or not: its client goes on.
+    /// Ends a request, successful or not: records it for a client, or continues the job that called.
     fn ended(&mut self, index: u32, answer: Answer) {
         let job = self.jobs.get(index);
         let (parent, began, measured) = (job.parent, job.began, job.measured);
@@ -246,7 +246,7 @@ impl World<'_> {
         self.next_step(parent);
     }
 
-    /// Waits in the queue of the pool.
+    /// Puts a request into the queue of its pool; fails it if that is full.
     fn wait(&mut self, index: u32) {
         let job = self.jobs.get(index);
         let (at, attempt, service) = (job.dispatcher as usize, job.attempt, usize::from(job.service));
@@ -284,7 +284,7 @@ impl World<'_> {
         }
     }
 
-    /// Lets those try that were woken.
+    /// Lets woken requests try to start.
     pub fn wake(&mut self) {
         while !self.waits.is_empty() {
             let Some(index) = self.woken.lock().unwrap_or_else(PoisonError::into_inner).pop() else { return };
@@ -292,7 +292,7 @@ impl World<'_> {
         }
     }
 
-    /// A request has waited too long in the queue.
+    /// Fails a request that has waited too long in the queue.
     pub fn waited_long(&mut self, index: u32, attempt: u16) {
         if self.jobs.get(index).attempt == attempt && self.waits.remove(&index).is_some() {
             self.ended(index, Answer::Bad(Failure::NoPick));
@@ -300,14 +300,14 @@ impl World<'_> {
         }
     }
 
-    /// Lets those go that wait in the central queue, as far as there are idle cores.
+    /// Starts requests from the central queue while there are idle cores.
     pub fn serve_central(&mut self, service: usize) {
         while self.groups[service].reference == Some(Reference::CentralQueue) {
             let Some(index) = self.groups[service].central.pop_front() else { return };
             let before = self.groups[service].central.len();
             self.pick_by_truth(index, service, Reference::CentralQueue);
             if self.groups[service].central.len() > before {
-                // None is idle: it is the first again.
+                // No core is idle: back to the head of the queue.
                 self.groups[service].central.rotate_right(1);
                 return;
             }

@@ -1,6 +1,6 @@
-//! A server in virtual time of its own. All requests in service progress at
-//! the same rate, so that each is done when the server's own clock reaches the moment it was given at its start
-//! (processor sharing by virtual work, and first come first served as its case of few at a time).
+//! Server, simulated by virtual work. All requests in service progress at the same rate, so each is done when the
+//! server's own clock reaches a value that is fixed at its start. First come, first served is the case in which at most
+//! as many as there are cores are in service.
 
 use crate::scenario::{self, Serving};
 use crate::work::Work;
@@ -8,10 +8,10 @@ use evenkeel_balance::LoadEstimate;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Work without a request: a probe's.
+/// Stands for work that belongs to no request: that of a probe, or of a balancer beside the server.
 pub(super) const NO_REQUEST: u32 = u32::MAX;
 
-/// Done when the server's clock shows `due`.
+/// Work in service, done when the server's clock reaches `due`.
 #[derive(Clone, Copy, PartialEq)]
 struct Served {
     due: f64,
@@ -28,7 +28,7 @@ impl PartialOrd for Served {
 }
 
 impl Ord for Served {
-    /// The first to be done is the greatest.
+    /// Reversed: the earliest is the greatest, as [`BinaryHeap`] is a max-heap.
     #[inline]
     fn cmp(&self, other: &Served) -> Ordering {
         other.due.total_cmp(&self.due).then(other.sequence.cmp(&self.sequence))
@@ -37,18 +37,18 @@ impl Ord for Served {
 
 pub(crate) struct Server<'s> {
     pub spec: &'s scenario::Server,
-    /// Its service, and its number there.
+    /// Index of its service, and its own index there.
     pub service: u16,
     pub number: u16,
     /// Work that each request requires.
     pub work: Work,
     serving: Serving,
     shares_nothing: bool,
-    /// Its own clock: work that each served request got, nanoseconds.
+    /// Virtual clock: work that a request in service since the start would have got, in nanoseconds.
     clock: f64,
     /// Time of the last clock update.
     at: u64,
-    /// Work that each served request gets in a nanosecond.
+    /// Work per nanosecond that each request in service gets.
     rate: f64,
     served: BinaryHeap<Served>,
     sequence: u32,
@@ -56,27 +56,27 @@ pub(crate) struct Server<'s> {
     waiting: VecDeque<(u32, f64)>,
     /// Time of its next calendar entry; `u64::MAX` for none.
     pub next_at: u64,
-    /// By process of its capacity: the factor of its cores, and that of its speed.
+    /// Current factors of its cores and of its speed, by process of its capacity.
     pub factors: Vec<(f64, f64)>,
     pub warmth: f64,
-    /// The share of what it wants that its machine gives it.
+    /// Share of the wanted cores that its machine grants, 0 to 1.
     pub given: f64,
-    /// Requests that have come and are not done.
+    /// Requests that have arrived and are not done.
     pub in_flight: u32,
-    /// Requests that hold a thread, and those that wait for one.
+    /// Number of requests that hold a thread; those that wait for one.
     pub threads_used: u32,
     pub backlog: VecDeque<u32>,
-    /// Time at which its outgoing link is free again.
+    /// Time at which its outgoing link is free.
     pub link_free_at: u64,
     /// Estimate of its own load, which it reports.
     pub estimate: LoadEstimate,
-    /// Requests that got to it; most in flight.
+    /// Requests received; maximum in flight.
     pub requests: u64,
     pub in_flight_max: u32,
 }
 
 impl<'s> Server<'s> {
-    /// Creates a server whose requests require `usual` work unless it has a work of its own.
+    /// Creates a server; its requests take `usual` work unless its spec has its own.
     pub fn new(of: &'s scenario::Server, service: u16, number: u16, usual: Work) -> Server<'s> {
         let mut server = Server {
             spec: of,
@@ -135,7 +135,7 @@ impl<'s> Server<'s> {
         };
     }
 
-    /// Cores that it would use if it had its machine for itself.
+    /// Cores that it would use if it had its machine to itself.
     pub fn wants(&self) -> f64 {
         let busy = self.served.len() as f64;
         let cores = match self.serving {
@@ -166,10 +166,10 @@ impl<'s> Server<'s> {
         self.served.push(Served { due: self.clock + work_ns, sequence: self.sequence, job });
     }
 
-    /// The next job whose work is done by `now`, until none is.
+    /// Removes and returns a job whose work is done by `now`; `None` when there are no more.
     pub fn take_done(&mut self, now: u64) -> Option<u32> {
         self.advance(now);
-        // A tenth of a nanosecond: the calendar has whole ones, the clock has rounding.
+        // A tolerance of 0.1 ns: the calendar has whole nanoseconds, and the clock rounding errors.
         let done = self.served.peek().is_some_and(|s| s.due <= self.clock + 0.1);
         let job = if done { self.served.pop().map(|s| s.job) } else { None };
         if job.is_some() {
@@ -188,14 +188,14 @@ impl<'s> Server<'s> {
         (self.rate > 0.0).then(|| self.at.saturating_add((left / self.rate).ceil() as u64))
     }
 
-    /// Takes a change of its capacity.
+    /// Applies a change of capacity at `now`.
     pub fn on_capacity(&mut self, now: u64, change: impl FnOnce(&mut Server<'s>)) {
         self.advance(now);
         change(self);
         self.set_rate();
     }
 
-    /// True if another request would be served immediately and at full speed.
+    /// True if another request would be served at once and at full speed. `coming`: requests in flight or on their way.
     pub fn has_idle_core(&self, coming: u32) -> bool {
         let busy = f64::from(self.in_flight.max(coming));
         match self.serving {
@@ -210,7 +210,7 @@ impl<'s> Server<'s> {
 mod tests {
     use super::*;
 
-    /// Runs until all is done; (job, when).
+    /// Runs until all work is done. Returns each job with its end time.
     fn run(serving: Serving, work: &[(u64, f64)]) -> Vec<(u32, u64)> {
         let of = scenario::Server { serving, ..scenario::Server::new("s") };
         let mut s = Server::new(&of, 0, 0, Work::Constant(0));
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn shared_equally_but_never_more_than_a_core_each() {
-        // Two on one core: each at half speed from 10 on. The first has 10 left then and is done at 30.
+        // Two on one core: each at half speed from 10 on. The first has 10 left by then, and is done at 30.
         let got = run(Serving::Sharing { cores: 1.0 }, &[(0, 20.0), (10, 20.0)]);
         assert_eq!(got, [(0, 30), (1, 40)]);
         let got = run(Serving::Sharing { cores: 2.0 }, &[(0, 20.0), (10, 20.0)]);

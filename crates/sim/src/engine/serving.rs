@@ -16,7 +16,7 @@ impl World<'_> {
         self.servers[server as usize].spec.faults.iter().find(|f| f.from_ns <= now && now < f.until_ns).map(|f| f.mode)
     }
 
-    /// A request reaches its server.
+    /// Handles the arrival of a request at its server.
     pub fn at_server(&mut self, index: u32) {
         let (now, at) = (self.now, self.jobs.get(index).server);
         let fault = self.fault(at);
@@ -55,7 +55,7 @@ impl World<'_> {
         self.take_step(index);
     }
 
-    /// Does the next step, or answers.
+    /// Starts the current step, or answers after the last one or a failure.
     fn take_step(&mut self, index: u32) {
         let job = self.jobs.get(index);
         let (service, seed, began, measured) =
@@ -81,8 +81,7 @@ impl World<'_> {
         }
     }
 
-    /// Reschedules a server after its set of requests changed, so that the calendar visits it when its next work is done; also those
-    /// that share its machine.
+    /// Reschedules a server, and those that share its machine, after its requests or capacity changed.
     pub fn look_again(&mut self, at: u32) {
         if let Some(machine) = self.machine_of[at as usize] {
             return self.share_machine(machine);
@@ -92,14 +91,14 @@ impl World<'_> {
 
     fn look_at(&mut self, at: u32) {
         let server = &mut self.servers[at as usize];
-        // If it is done later than the calendar looks, then it looks twice: cheaper than to take the first out.
+        // An entry that turns out too early stays and causes one more look: cheaper than removing it.
         if let Some(done_at) = server.done_at().filter(|&done_at| done_at < server.next_at) {
             server.next_at = done_at;
             self.calendar.at(done_at, Event::Depart(at));
         }
     }
 
-    /// Shares the cores of a machine anew.
+    /// Distributes the cores of a machine anew among its servers.
     fn share_machine(&mut self, machine: usize) {
         let cores = self.scenario.machines[machine];
         let wanted: f64 = self.machines[machine].iter().map(|&at| self.servers[at as usize].wants()).sum();
@@ -114,10 +113,10 @@ impl World<'_> {
         }
     }
 
-    /// Some work may be done at a server.
+    /// Completes the work that is done at a server by now.
     pub fn depart(&mut self, at: u32) {
         if self.servers[at as usize].next_at != self.now {
-            return; // it was to be done earlier by then
+            return; // superseded by an earlier entry
         }
         self.servers[at as usize].next_at = u64::MAX;
         while let Some(index) = self.servers[at as usize].take_done(self.now) {
@@ -128,7 +127,8 @@ impl World<'_> {
         self.look_again(at);
     }
 
-    /// All steps are done, or one failed: a thread is free, and the answer leaves.
+    /// Ends an execution after its last step or a failure: sends the answer, and gives its thread to the next in the
+    /// backlog.
     fn finish(&mut self, index: u32) {
         let now = self.now;
         let job = self.jobs.get(index);
@@ -159,7 +159,7 @@ impl World<'_> {
         self.serve_central(service);
     }
 
-    /// An answer leaves at `at`.
+    /// Sends an answer that leaves the server at `at`.
     fn answer_at(&mut self, index: u32, at: u64) {
         let link_ns = self.scenario.link_ns;
         if at > self.now {
@@ -175,11 +175,11 @@ impl World<'_> {
     pub fn load_of(&mut self, at: u32) -> LoadReport {
         let (now, server) = (Instant(self.now), &mut self.servers[at as usize]);
         let latency_ns = server.estimate.latency_ns(server.in_flight, now);
-        // A clock that starts at 1, as 0 means none; two reports of one moment are not news to each other.
+        // No stamp: each report is sent once, so none is taken for a repetition.
         LoadReport { in_flight: server.in_flight, latency_ns, stamp: 0 }
     }
 
-    /// Asks as many servers for their load as the algorithm wants. Returns how many.
+    /// Sends the probes that the algorithm wants. Returns their number.
     pub fn send_probes(&mut self, at: u32, worker: u32, service: usize) -> u32 {
         let mut sent = 0;
         if !self.groups[service].probed {
@@ -201,7 +201,7 @@ impl World<'_> {
         sent
     }
 
-    /// A probe reaches its server, or its answer the balancer.
+    /// Handles a probe that reached its server, or whose answer reached the balancer.
     pub fn on_probe(&mut self, number: u32) {
         let Some(&Probe { dispatcher, worker, server, slot, said }) = self.probes.get(number) else { return };
         let at = &self.servers[server as usize];
@@ -209,9 +209,9 @@ impl World<'_> {
         if let Some(report) = said {
             self.probes.remove(number);
             let dispatcher = &mut self.dispatchers[dispatcher as usize];
-            // Another server may have the slot by now.
+            // The slot may belong to another server by now.
             if dispatcher.server_at[slot.index()] == u32::from(at.number) {
-                // What is refused is dropped, as in production.
+                // Rejected reports are dropped, as in production.
                 let _ = dispatcher.balancers[worker as usize].report(slot, &report, Instant(self.now));
             }
             return;

@@ -3,13 +3,13 @@
 use crate::run::{Failure, Series};
 use hdrhistogram::Histogram;
 
-/// Intervals of a series; when there are twice as many, pairs become one.
+/// Intervals of a time series; when there are twice as many, pairs are merged.
 const INTERVALS: usize = 128;
 
-/// A picture of more servers shows nothing, and would take gigabytes.
+/// Services of more servers get no series: unreadable as a plot, and gigabytes of memory.
 const SERVERS_MAX: usize = 1024;
 
-/// Results as clients saw them.
+/// Results as seen by clients.
 pub(super) struct Tally {
     pub latency: Histogram<u64>,
     pub latency_sum_ns: u128,
@@ -19,17 +19,18 @@ pub(super) struct Tally {
     pub last_end: u64,
     pub in_system: u64,
     pub in_system_max: u64,
-    /// The integral of requests under way over time, and the sum of their times, over the whole run.
+    /// For Little's law, over the whole run: the integral of requests in flight over time, its end, and the sum of
+    /// request times; in nanoseconds.
     area: u128,
     area_at: u64,
     times_ns: u128,
-    /// Requests under way at each sample.
+    /// Client requests in flight at each sample.
     pub samples: Vec<u64>,
 }
 
 impl Tally {
     pub fn new() -> Tally {
-        // Three digits up to eleven days; beyond that a server never answers.
+        // Three significant digits, up to 11 days.
         let latency = Histogram::new_with_bounds(1, 1_000_000_000_000_000, 3).expect("these bounds are allowed");
         Tally {
             latency,
@@ -75,16 +76,17 @@ impl Tally {
         }
     }
 
-    /// The time average of requests under way, over rate times mean time; `open_ns` is the time of those that have not
-    /// ended by `now`. Both sides are counted apart: by moments of change, and by request.
+    /// Ratio of the two sides of Little's law: mean requests in flight over rate times mean time. `open_ns` is the time
+    /// so far of requests that have not ended by `now`. The sides are counted independently: one at changes, the other
+    /// per request.
     pub fn little(&mut self, now: u64, open_ns: u128) -> f64 {
         self.integrate(now);
         let times = self.times_ns + open_ns;
         if times == 0 { 1.0 } else { self.area as f64 / times as f64 }
     }
 
-    /// True if the number of requests in progress settled: in the last quarter of the run it was not three
-    /// times as many as in the second, and 10 for each of `servers`: runs just below capacity swing that much.
+    /// True if the number of requests in flight settled: its mean over the last quarter of the run is at most three
+    /// times that of the second quarter plus 10 for each of `servers`. Runs just below capacity vary that much.
     pub fn settled(&self, servers: usize) -> bool {
         let quarter = self.samples.len() / 4;
         let mean = |samples: &[u64]| samples.iter().sum::<u64>() as f64 / samples.len().max(1) as f64;
@@ -93,7 +95,7 @@ impl Tally {
     }
 }
 
-/// Figures of one service over time.
+/// Time series of one service.
 pub(super) struct Recorder {
     pub series: Series,
     /// Requests by server since the last sample.
@@ -126,7 +128,7 @@ impl Recorder {
         }
     }
 
-    /// Makes one interval of two when there are many; whether it did.
+    /// Merges pairs of intervals when there are twice [`INTERVALS`]. Returns true if it did.
     pub fn coarsen(&mut self) -> bool {
         if self.series.requests.first().is_none_or(|row| row.len() < 2 * INTERVALS) {
             return false;

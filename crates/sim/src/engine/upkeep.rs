@@ -6,10 +6,10 @@ use crate::scenario::{Capacity, Mode};
 use crate::work::exponential;
 use evenkeel_balance::{EndpointId, Instant};
 
-/// The process that warms a server up, besides those of its capacity.
+/// Process number that stands for the warm-up of a server; others index its `capacity`.
 const WARM_UP: u16 = u16::MAX;
 
-/// Steps in which a server warms up.
+/// Steps in which the speed rises during warm-up.
 const WARM_UP_STEPS: u64 = 50;
 
 impl World<'_> {
@@ -39,7 +39,7 @@ impl World<'_> {
                 self.calendar.at(change + dispatcher.lag_ns, Event::Members(at));
             }
             if service.balancing.check_every_ns > 0 {
-                // Balancers do not check in step.
+                // A random first time, so that balancers do not check in step.
                 let first = self.dispatchers[at as usize].rng.below_u64(service.balancing.check_every_ns);
                 self.calendar.at(first, Event::Check(at));
             }
@@ -52,7 +52,7 @@ impl World<'_> {
         let rng = &mut self.capacity[at];
         let first = match capacity {
             Capacity::Antagonist { .. } => 0,
-            // Somewhere within the first interval, or all servers would stall together.
+            // A random time within the first interval, or all servers would stall together.
             Capacity::Stalls { every, .. } => {
                 let length = every.draw(rng);
                 rng.below_u64(length)
@@ -100,7 +100,7 @@ impl World<'_> {
         self.serve_central(usize::from(service));
     }
 
-    /// Tells every balancer of a service the load of its servers.
+    /// Gives every balancer of a service load reports of all its servers.
     pub fn post_board(&mut self, index: u16) {
         let service = usize::from(index);
         let group = &mut self.groups[service];
@@ -113,7 +113,7 @@ impl World<'_> {
                 let dispatcher = &mut self.dispatchers[at as usize];
                 let Some(slot) = dispatcher.pool.slot_of(EndpointId::of(&server.name)) else { continue };
                 for balancer in &mut dispatcher.balancers {
-                    // What is refused is dropped, as in production.
+                    // Rejected reports are dropped, as in production.
                     let _ = balancer.report(slot, &report, Instant(self.now));
                 }
             }
@@ -122,7 +122,7 @@ impl World<'_> {
         self.calendar.at(self.now + board_ns, Event::Board(index));
     }
 
-    /// Lets a pool do what is due.
+    /// Polls a pool, and schedules its next poll.
     pub fn poll(&mut self, at: u32) {
         let next = self.dispatchers[at as usize].pool.poll(Instant(self.now));
         self.poll_later(at, next.map(|at| at.0));
@@ -138,7 +138,7 @@ impl World<'_> {
         }
     }
 
-    /// A pool learns which servers there are.
+    /// Updates a pool to the servers present before its lag.
     pub fn learn_members(&mut self, at: u32) {
         let (now, scenario) = (self.now, self.scenario);
         let dispatcher = &mut self.dispatchers[at as usize];
@@ -147,7 +147,7 @@ impl World<'_> {
         self.wake();
     }
 
-    /// Sends a check to each server.
+    /// Schedules the results of a health check of each server, and the next round.
     pub fn check(&mut self, at: u32) {
         let service = usize::from(self.dispatchers[at as usize].service);
         let (way, balancing) = (2 * self.scenario.link_ns, &self.scenario.services[service].balancing);
@@ -157,7 +157,7 @@ impl World<'_> {
         self.calendar.at(self.now + balancing.check_every_ns, Event::Check(at));
     }
 
-    /// The result of a check is there.
+    /// Handles the result of a health check; only a black hole fails it.
     pub fn checked(&mut self, at: u32, i: u16) {
         let service = usize::from(self.dispatchers[at as usize].service);
         let server = self.groups[service].first + u32::from(i);

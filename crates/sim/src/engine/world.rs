@@ -18,24 +18,25 @@ use std::sync::{Arc, Mutex};
 /// Time after which a run stops waiting for requests that no server will answer, in nanoseconds of virtual time.
 const PATIENCE_NS: u64 = 3_600_000_000_000;
 
-/// Index that stands for no dispatcher.
+/// Stands for no dispatcher: the server does not call this service.
 pub(super) const NOWHERE: u32 = u32::MAX;
 
 pub(super) struct Group {
-    /// Its first server among all, and how many it has.
+    /// Index of its first server among all, and their number.
     pub first: u32,
     pub count: u32,
-    /// Its dispatchers: the first of so many for any caller, or by the server that calls, the last for clients.
+    /// Dispatchers: any of them for every caller (central), or one by index of the calling server, and the last for
+    /// clients (sidecars).
     pub dispatchers: Vec<u32>,
-    /// The yardstick that chooses here.
+    /// Yardstick that picks instead of an algorithm.
     pub reference: Option<Reference>,
-    /// True if balancers send probes, and if any dispatcher receives load reports.
+    /// True if balancers send probes; true if they get load reports of any kind.
     pub probed: bool,
     pub heard: bool,
-    /// Requests on their way to a server or there, as a yardstick counts them; the same as on the board.
+    /// By server, requests on their way or in flight, counted under yardsticks only; and a copy as of the latest board.
     pub assigned: Vec<u32>,
     pub board: Vec<u32>,
-    /// Requests that wait in the central queue.
+    /// Jobs in the central queue.
     pub central: VecDeque<u32>,
     pub rng: Rng,
     pub recorder: Recorder,
@@ -44,7 +45,7 @@ pub(super) struct Group {
     pub retries: u64,
 }
 
-/// A probe on its way: to the server, or back with what it said.
+/// Probe on its way: to the server, or back with its load report.
 #[derive(Clone, Copy)]
 pub(super) struct Probe {
     pub dispatcher: u32,
@@ -60,7 +61,7 @@ pub(super) struct World<'s> {
     pub calendar: Calendar,
     pub jobs: Jobs,
     pub servers: Vec<Server<'s>>,
-    /// The machine of each, and the servers of each machine.
+    /// Machine of each server, and the servers of each machine.
     pub machine_of: Vec<Option<usize>>,
     pub machines: Vec<Vec<u32>>,
     /// Generators for the capacity changes of each server.
@@ -68,14 +69,14 @@ pub(super) struct World<'s> {
     pub groups: Vec<Group>,
     pub dispatchers: Vec<Dispatcher>,
     pub arrivals: Arrivals,
-    /// Requests of clients so far.
+    /// Number of client requests so far.
     pub made: u64,
     pub requests_seed: u64,
     pub probes: Slab<Probe>,
-    /// Jobs in a pool's queue, and those of them that were woken.
+    /// Jobs in the queues of pools, and those that were woken.
     pub waits: BTreeMap<u32, Waiting>,
     pub woken: Arc<Mutex<Vec<u32>>>,
-    /// Room for a yardstick's choice.
+    /// Scratch space for a yardstick's pick: the servers that are present.
     pub open: Vec<u32>,
     pub tally: Tally,
     pub sample_ns: u64,

@@ -1,4 +1,4 @@
-//! Choices of [`Reference`] policies, which see the true state or the board.
+//! Picks of the [`Reference`] policies, which see the true state or the board.
 
 use crate::scenario::Reference;
 use evenkeel_balance::Rng;
@@ -26,7 +26,7 @@ pub(super) fn choose(reference: Reference, open: &mut [u32], load: impl Fn(u32) 
     }
 }
 
-/// The one with the lowest load, each of equal ones with the same probability (reservoir of one).
+/// Server with the lowest load; ties are broken uniformly (reservoir of one).
 fn shortest(among: &[u32], load: impl Fn(u32) -> u32, rng: &mut Rng) -> Option<u32> {
     let (mut best, mut least, mut equal) = (None, u32::MAX, 0);
     for &i in among {

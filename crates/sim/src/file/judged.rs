@@ -42,7 +42,7 @@ fn cell(metric: &'static Metric, table: &Section, row: &Section, findings: &mut 
     Cell { metric, value, allowed: (low, high), note: table.text("note") }
 }
 
-/// The point and the policy that a table names, if they are there.
+/// Labels of the point and policy that a table names; reports an unknown one.
 fn named(table: &Section, key: &str, points: &[Point], findings: &mut Findings) -> Option<(String, String)> {
     let at = table.text("at");
     let point = match &at {

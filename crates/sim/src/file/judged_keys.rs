@@ -36,7 +36,7 @@ const fn number(name: &'static str, help: &'static str) -> evenkeel_config::tabl
     key(name, Kind::TableOr { table: &NUMBER_CELL, key: "value" }, "not published", help)
 }
 
-/// Each is a metric, as a test makes sure.
+/// Figures that can be compared. Each is the name of a metric.
 pub(super) static CELLS: Table = Table {
     path: "cells of [[published]]",
     help: "A figure, or a table that says more about it.",

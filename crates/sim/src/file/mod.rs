@@ -1,9 +1,9 @@
-//! Reader of scenario files: TOML, read by tables like the configuration, with the same errors: all at once, each
-//! with its place and the fix.
+//! Reader of scenario files. TOML, read by tables of keys like the configuration, with the same diagnostics: all at
+//! once, each with its position and a fix.
 //!
-//! [`points`] multiplies the tree of the file, [`system`] and [`service`] make a scenario of each tree, [`pool`] puts a pool
-//! of a configuration into it, [`judged`] reads
-//! what should come out; the `keys` files have a row for each key.
+//! [`points`] makes a tree for each point, [`system`] and [`service`] turn each tree into a scenario, [`pool`] puts a
+//! pool of a configuration into it, and [`judged`] reads published figures and claims. The `keys` files have a row for
+//! each key.
 
 mod judged;
 mod judged_keys;
@@ -27,7 +27,7 @@ use evenkeel_config::{Code, Diagnostic};
 use keys::ROOT;
 use pool::FromPool;
 
-/// Servers of all points together: what a laptop holds.
+/// Maximum servers over all points: fits the memory of a laptop.
 const SERVERS_MAX: usize = 1_000_000;
 
 /// Result of reading a file.
@@ -40,13 +40,13 @@ pub struct Outcome {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Reads a scenario; `name` is shown in diagnostics, and without its extension in reports. Pure, and no text makes it
-/// panic.
+/// Reads a scenario; `name` is shown in diagnostics, and without its extension in reports. Does no I/O and never
+/// panics.
 pub fn read(name: &str, text: &str) -> Outcome {
     read_with(name, text, None)
 }
 
-/// Like [`read`], with a pool as the first service.
+/// Like [`read`], with a pool in place of the first service's servers and balancing.
 pub fn read_with(name: &str, text: &str, pool: Option<&FromPool<'_>>) -> Outcome {
     let mut document = Document::parse(name, text);
     let experiment = if document.is_clean() { experiment(name, &mut document, pool) } else { None };
@@ -75,7 +75,7 @@ fn experiment(name: &str, document: &mut Document, pool: Option<&FromPool<'_>>) 
             return None;
         }
     }
-    // What is not varied is the same in every tree.
+    // Neither varies, so the tree of the first point will do.
     let root = first?;
     if !document.is_good() {
         return None;

@@ -1,5 +1,5 @@
-//! At which points? `vary` and `case` make trees of the one in the file, each with some values replaced, so that nothing
-//! has to be read in two ways.
+//! Points of an experiment: `vary` and `case` make copies of the file's tree with some values replaced, so that every
+//! point is read like a file.
 
 use evenkeel_config::Code;
 use evenkeel_config::tables::{Entry, Findings, Node, TableNode, Tree};
@@ -9,7 +9,7 @@ const POINTS_MAX: usize = 1000;
 
 const DEPTH_MAX: usize = 12;
 
-/// A tree, and what is different about it.
+/// Tree of one point, with its label.
 #[derive(Debug)]
 pub(super) struct Variant {
     pub label: String,
@@ -17,7 +17,7 @@ pub(super) struct Variant {
     pub tree: TableNode,
 }
 
-/// A path of keys and what is put there.
+/// Path of keys, and the value to put there.
 type Setting = (Vec<String>, Node);
 
 /// Value of a key that varies, and its label.
@@ -27,7 +27,7 @@ struct Choice {
     settings: Vec<Setting>,
 }
 
-/// Every combination of cases and of values that vary. What is wrong with their tables is told by who reads the rest.
+/// Every combination of cases and varied values. Malformed `case` and `vary` tables are reported when the file is read.
 pub(super) fn points(tree: &TableNode, findings: &mut Findings) -> Vec<Variant> {
     let mut axes: Vec<Vec<Choice>> = Vec::new();
     if let Some(Entry { node: Node { tree: Tree::List(cases), .. }, .. }) = tree.get("case") {
@@ -49,7 +49,7 @@ pub(super) fn points(tree: &TableNode, findings: &mut Findings) -> Vec<Variant> 
     (0..all).map(|point| variant(tree, &axes, point, findings)).collect()
 }
 
-/// The last axis changes fastest.
+/// Tree of one point by number; the last axis changes fastest.
 fn variant(tree: &TableNode, axes: &[Vec<Choice>], mut point: usize, findings: &mut Findings) -> Variant {
     let mut chosen: Vec<&Choice> = Vec::new();
     for axis in axes.iter().rev() {
@@ -80,7 +80,8 @@ fn case(node: &Node) -> Option<Choice> {
     Some(Choice { label: name.clone(), x: None, settings })
 }
 
-/// The paths to whatever is no table. `set = { load.users = 50 }` and `set = { load = { users = 50 } }` mean the same.
+/// Collects the paths of all values that are not tables. `set = { load.users = 50 }` and `set = { load = { users = 50 }
+/// }` mean the same.
 fn leaves(table: &TableNode, path: &mut Vec<String>, out: &mut Vec<Setting>) {
     for entry in &table.entries {
         path.push(entry.key.clone());
@@ -118,7 +119,7 @@ fn choice(path: &[String], node: &Node) -> Choice {
         Tree::Text(text) => text.clone(),
         other => other.seen(),
     };
-    // The last key that is a word says enough: `count = 6`.
+    // Labels use the last key that is not an index: `count = 6`.
     let key = path.iter().rev().find(|key| key.parse::<usize>().is_err()).map_or("", String::as_str);
     let x = match &node.tree {
         Tree::Int(Some(n), _) => Some(*n as f64),
@@ -129,7 +130,7 @@ fn choice(path: &[String], node: &Node) -> Choice {
     Choice { label: format!("{key} = {value}"), x, settings: vec![(path.to_vec(), node.clone())] }
 }
 
-/// Puts a value where the path says; tables on the way are made, elements of arrays must be there.
+/// Puts a value at a path. Creates missing tables on the way; array elements must exist.
 fn put(table: &mut TableNode, path: &[String], value: &Node) -> Result<(), String> {
     let Some((key, rest)) = path.split_first() else { return Err("it names no key".to_string()) };
     let at = match table.entries.iter().position(|entry| entry.key == *key) {

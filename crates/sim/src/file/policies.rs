@@ -1,4 +1,4 @@
-//! Reader of policies: the lists of a file, or names on a command line, which are the names that results show.
+//! Reader of policies: from the lists in a file, or from a command line by the labels shown in results.
 
 use super::keys::ROOT;
 use crate::scenario::{Chooser, Policy, Reference};
@@ -64,15 +64,14 @@ pub(super) fn reference(table: &Section, findings: &mut Findings) -> Option<Refe
     }
 }
 
-/// Policies as results name them, parted by commas: `leastconn,random{draws=3},jsq(2),central-queue`.
+/// Parses policies by their labels in results, separated by commas: `leastconn,random{draws=3},jsq(2),central-queue`.
 ///
-/// # Errors
-/// What is wrong with one of them, as for a file.
+/// # Errors The first diagnostic, as for a file.
 pub fn policies(text: &str) -> Result<Vec<Policy>, Box<Diagnostic>> {
     split(text).into_iter().map(|name| one(name.trim())).collect()
 }
 
-/// At commas outside of braces.
+/// Splits at commas outside braces.
 fn split(text: &str) -> Vec<&str> {
     let mut depth = 0usize;
     let at_comma = |c: char| {
@@ -86,7 +85,7 @@ fn split(text: &str) -> Vec<&str> {
     text.split(at_comma).collect()
 }
 
-/// Written as it would be in a file, and read as that.
+/// Parses one policy: builds the scenario file that lists it, and reads that.
 fn one(name: &str) -> Result<Policy, Box<Diagnostic>> {
     let call = name.strip_suffix(')').and_then(|name| name.split_once('('));
     let value = match call {
@@ -108,7 +107,7 @@ fn one(name: &str) -> Result<Policy, Box<Diagnostic>> {
     let tree = document.tree.clone();
     let root = document.read(&ROOT, &tree);
     let policies = of(&root, &mut document.findings);
-    // With references alone, what is tried besides is of no interest here.
+    // A file with references only also gets every algorithm by default, so pick by kind.
     let policy = policies.into_iter().rfind(|p| p.is_reference() == value.starts_with("references"));
     match (document.finish().into_iter().next(), policy) {
         (None, Some(policy)) => Ok(policy),
@@ -117,7 +116,7 @@ fn one(name: &str) -> Result<Policy, Box<Diagnostic>> {
     }
 }
 
-/// Remaining keys that a file must have.
+/// Rest of a minimal scenario file.
 const REST: &str = "summary = \"x\"\nload.users = 1\nservice.x.server = [{}]\n";
 
 fn scalar(text: &str) -> String {

@@ -1,5 +1,5 @@
-//! A pool of a configuration as the first service of a scenario: its endpoints, and everything that decides where requests
-//! go. Work, load and links are those of the scenario, as no configuration has them.
+//! Pool of a configuration as the first service of a scenario: its endpoints and all settings of balancing. Work, load
+//! and links come from the scenario, as a configuration does not have them.
 
 use super::service::Groups;
 use crate::scenario::{Balancing, Information, Load, Policy, Scenario, Server, Service};
@@ -7,13 +7,13 @@ use evenkeel_balance::control;
 use evenkeel_config::plan::{self, Probe};
 use std::time::Duration;
 
-/// The work of a request on one core, where neither a scenario nor the caller gives it.
+/// Default work of a request on one core: an assumption, as a configuration does not contain it.
 pub const WORK: Duration = Duration::from_millis(10);
 
-/// The load, as a share of what the endpoints can do, where neither a scenario nor the caller gives it.
+/// Default load, as a share of the endpoints' capacity.
 pub const SHARE: f64 = 0.7;
 
-/// A pool of a running or future process.
+/// Pool to simulate, with facts from outside its configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct FromPool<'a> {
     /// Pool of the configuration.
@@ -24,7 +24,7 @@ pub struct FromPool<'a> {
     pub rate: Option<f64>,
 }
 
-/// A scenario for a pool, to start from: every endpoint has a core, and no request is like another.
+/// Scenario file for a pool when none is given: one core per endpoint, Poisson arrivals and exponential work.
 pub fn assumed(pool: &str, file: &str, work: Option<Duration>) -> String {
     let work = work.unwrap_or(WORK).as_nanos();
     let summary = toml_text(&format!("Pool {pool} of {file}"));
@@ -40,15 +40,15 @@ fn toml_text(text: &str) -> String {
 }
 
 impl FromPool<'_> {
-    /// Endpoints that get requests: of the first tier, as the simulator has no others.
+    /// Endpoints that get requests: those of the first tier, as the simulator has no backup tiers.
     fn endpoints(&self) -> impl Iterator<Item = &plan::Endpoint> {
         let used = |e: &&plan::Endpoint| e.weight > 0 && !e.drain;
         let first = self.pool.endpoints.iter().filter(used).map(|e| e.priority).min();
         self.pool.endpoints.iter().filter(used).filter(move |e| Some(e.priority) == first)
     }
 
-    /// Replaces the servers of a service by the endpoints, each like the server of its name or else like the first, and the
-    /// way in which requests find them.
+    /// Replaces the servers of a service by the endpoints, each modelled on the server of the same name or else on the
+    /// first; and its balancing by that of the pool.
     pub(super) fn apply(&self, service: &mut Service) -> Groups {
         let models = std::mem::take(&mut service.servers);
         let server = |endpoint: &plan::Endpoint| {
@@ -93,14 +93,14 @@ impl FromPool<'_> {
         }
     }
 
-    /// Replaces the load, if the caller gives one.
+    /// Replaces the load if a rate is given.
     pub(super) fn load(&self, scenario: &mut Scenario) {
         if let Some(per_second) = self.rate {
             scenario.load = Load::Poisson { per_second };
         }
     }
 
-    /// The algorithm of the pool, its shadows, and those of the scenario.
+    /// Policies without duplicates: the pool's algorithm, its shadows, then those of the scenario.
     pub(super) fn policies(&self, of: Vec<Policy>) -> Vec<Policy> {
         let own = std::iter::once(&self.pool.balance).chain(&self.pool.shadow);
         let own = own.cloned().map(Policy::algorithm);
@@ -113,7 +113,7 @@ impl FromPool<'_> {
         all
     }
 
-    /// Summary of what is taken from the configuration, in a line.
+    /// Summary, in one line, of the settings taken from the configuration.
     pub fn taken(&self) -> String {
         let count = self.endpoints().count();
         let Information { probes, with_answers, .. } = self.balancing(&Balancing::default()).information;

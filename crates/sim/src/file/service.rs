@@ -9,14 +9,14 @@ use evenkeel_config::Code;
 use evenkeel_config::tables::{self, Findings, Named, Section};
 use std::ops::Range;
 
-/// Servers that are alike, by name.
+/// Groups of equal servers, by name: ranges of indices in their service.
 pub(super) type Groups = Vec<(String, Range<usize>)>;
 
-/// Limits of a call graph: each execution is one or two events.
+/// Limits of a call graph; a client request causes at most this many executions, of one or more events each.
 const SERVICES_MAX: usize = 100;
 const EXECUTIONS_MAX: u64 = 1000;
 
-/// All services, and the groups of the first. None if they cannot be simulated, which was reported.
+/// All services, and the groups of the first. `None` if they cannot be simulated, which has been reported.
 pub(super) fn services(root: &Section, findings: &mut Findings) -> (Option<Vec<Service>>, Groups) {
     let named = root.named("service");
     let machines = root.named("machine");
@@ -30,7 +30,7 @@ pub(super) fn services(root: &Section, findings: &mut Findings) -> (Option<Vec<S
     });
     let services: Vec<Service> = services.collect();
     if services.is_empty() {
-        // Otherwise what is missing was said.
+        // Otherwise the missing key has been reported.
         if !root.is_broken() && root.has("service") {
             findings.add(Code::NothingToDo, root.span_of("service"), "there is no service").help("add [service.web]");
         }
@@ -104,7 +104,7 @@ fn steps(section: &Section, names: &[&str], findings: &mut Findings) -> Vec<Step
 /// Returns the number of service executions that one client request causes; `None` if the graph has a cycle.
 fn executions(services: &[Service]) -> Option<u64> {
     let mut counts = vec![1u64; services.len()];
-    // Whatever is not in a circle has its count after as many rounds as there are services.
+    // Without a cycle, counts are final after as many rounds as there are services.
     for _ in 0..=services.len() {
         let count = |step: &Step| if let Step::Call(to) = step { counts[*to] } else { 0 };
         let next: Vec<u64> = services.iter().map(|s| s.steps.iter().map(count).fold(1, u64::saturating_add)).collect();
@@ -113,7 +113,7 @@ fn executions(services: &[Service]) -> Option<u64> {
         }
         counts = next;
     }
-    // Only services that the first one does not reach may still be in a circle; that is an error as well.
+    // A cycle is an error even if the first service does not reach it.
     None
 }
 
@@ -196,7 +196,7 @@ fn server(table: &Section, name: &str, findings: &mut Findings) -> Server {
     }
 }
 
-/// The index of the machine that a group of servers is on.
+/// Index of the machine of a group of servers.
 fn machine(table: &Section, machines: &[&str], findings: &mut Findings) -> Option<usize> {
     let name = table.text("machine")?;
     let found = machines.iter().position(|machine| *machine == name);

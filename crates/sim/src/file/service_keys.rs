@@ -1,5 +1,4 @@
-//! Keys of services and servers. Those shared with a pool of the configuration use the rows of the
-//! configuration.
+//! Keys of services and servers. Keys that a pool also has reuse the tables of the configuration.
 
 use super::row::{DAY, H, MS, S, US, key, required, with_default};
 use super::work_keys::WORK;

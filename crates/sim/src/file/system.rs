@@ -1,4 +1,4 @@
-//! Reader of a system: the load, and services that call each other.
+//! Reader of a system: load, links and services.
 
 use super::pool::FromPool;
 use super::service::{self, Groups};
@@ -8,15 +8,14 @@ use crate::scenario::{Load, Scenario};
 use evenkeel_config::Code;
 use evenkeel_config::tables::{Findings, Section};
 
-/// The scenario of one point, and the groups of its first service. `None` if nothing sensible can be made of it, which was
-/// reported.
+/// Scenario of one point, and the groups of its first service. `None` after an error, which has been reported.
 pub(super) fn scenario(
     root: &Section,
     pool: Option<&FromPool<'_>>,
     findings: &mut Findings,
 ) -> Option<(Scenario, Groups)> {
     let (mut services, mut groups) = service::services(root, findings);
-    // Before the load, which may be a share of what servers can do.
+    // Before the load, which may be a share of the servers' capacity.
     if let (Some(pool), Some(first)) = (pool, services.as_mut().and_then(|services| services.first_mut())) {
         groups = pool.apply(first);
     }
@@ -28,7 +27,7 @@ pub(super) fn scenario(
             .add(Code::Missing, root.span, "nothing ends a run: there is neither \"requests\" nor \"until\"")
             .help("add requests = 100000");
     }
-    // Without a number of requests there is nothing to take a share of.
+    // `warm_up` is a share of `requests`.
     let warm_up = if requests == u64::MAX { 0 } else { (requests as f64 * root.float("warm_up")) as u64 };
     let machines = root.named("machine").iter().map(|m| m.section.float("cores")).collect();
     let load = Load::Poisson { per_second: 1.0 };
@@ -40,7 +39,7 @@ pub(super) fn scenario(
     Some((scenario, groups))
 }
 
-/// `once`: one request a second.
+/// Load of a scenario. `once` is the scenario at one request per second, to convert `share` into a rate.
 fn load(root: &Section, once: &Scenario, findings: &mut Findings) -> Option<Load> {
     let table = &root.section("load");
     if table.is_broken() {
@@ -78,7 +77,7 @@ fn load(root: &Section, once: &Scenario, findings: &mut Findings) -> Option<Load
         }
         _ => match engine::offered(once) {
             offered if offered > 0.0 => Load::Poisson { per_second: table.float("share") / offered },
-            // What was wrong with them was said.
+            // The cause has been reported.
             _ if root.is_broken() => return None,
             _ => {
                 let message = "\"share\" needs servers that have a limit, and work that is not 0";

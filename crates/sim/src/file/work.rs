@@ -1,10 +1,10 @@
-//! Reader of `work` and of other distributions.
+//! Reader of `work` and other distributions of durations.
 
 use crate::work::Work;
 use evenkeel_config::Code;
 use evenkeel_config::tables::{Findings, Section};
 
-/// A table of the rows of [`WORK`](super::work_keys::WORK), of which exactly one must be set.
+/// Reads a table of [`WORK`](super::work_keys::WORK), of whose keys exactly one must be set.
 pub(super) fn work(table: &Section, findings: &mut Findings) -> Work {
     let nothing = Work::Constant(0);
     if table.is_broken() {

@@ -1,4 +1,4 @@
-//! Results as one self-contained HTML page: the verdict, plots, tables.
+//! Results as one self-contained HTML page: verdict, plots and tables.
 
 use crate::experiment::{Experiment, Point};
 use crate::interval::Interval;
@@ -9,10 +9,10 @@ use evenkeel_draw::axis::Axis;
 use evenkeel_draw::chart::{Chart, Line, Size};
 use evenkeel_draw::page as html;
 
-/// Policies that are drawn; yardsticks are always among them.
+/// Maximum policies in a plot; yardsticks are always drawn.
 const SERIES_MAX: usize = 16;
 
-/// Groups of servers that are drawn over time.
+/// Maximum groups of servers in a plot over time.
 const GROUPS_MAX: usize = 8;
 
 pub fn page(experiment: &Experiment, results: &Results) -> String {
@@ -59,7 +59,7 @@ pub fn page(experiment: &Experiment, results: &Results) -> String {
     html::page(&format!("evenkeel sim: {}", experiment.name), "", &parts)
 }
 
-/// The policies of a point that are drawn, each with its place among all.
+/// Policies of a point to draw, each with its index.
 fn drawn(point: &Point) -> impl Iterator<Item = (usize, &Policy)> {
     let yardsticks = point.policies.iter().filter(|policy| policy.is_reference()).count();
     let mut left = SERIES_MAX.saturating_sub(yardsticks);
@@ -70,7 +70,7 @@ fn drawn(point: &Point) -> impl Iterator<Item = (usize, &Policy)> {
     })
 }
 
-/// Latency by percentile; nines are as far from each other as they are in requests.
+/// Plot of latency by percentile, on an axis on which each further nine takes the same width.
 fn by_percentile(point: &Point, rows: &[Row]) -> String {
     let settled: Vec<(&Policy, &Row)> = drawn(point)
         .map(|(index, policy)| (policy, &rows[index]))
@@ -90,7 +90,7 @@ fn by_percentile(point: &Point, rows: &[Row]) -> String {
         };
         Line {
             label: policy.label.clone(),
-            // From the tenth percentile on: what is below is a few lucky ones, and would decide the scale.
+            // From the tenth percentile on: a few lucky requests below it would decide the scale.
             points: (0..=steps as usize).map(at).filter(|(x, _)| *x > 0.045).collect(),
             band: Vec::new(),
             is_dashed: policy.is_reference(),
@@ -107,7 +107,7 @@ fn by_percentile(point: &Point, rows: &[Row]) -> String {
     .svg()
 }
 
-/// The ranked figure against the only key that varies.
+/// Plot of the ranked metric against the key that varies; `None` unless exactly one does, with at least two points.
 fn against_what_varies(experiment: &Experiment, results: &Results) -> Option<String> {
     let xs: Vec<f64> = experiment.points.iter().map(|point| point.x).collect::<Option<_>>()?;
     if xs.len() < 2 {
@@ -142,7 +142,7 @@ fn against_what_varies(experiment: &Experiment, results: &Results) -> Option<Str
     Some(Chart { title, x, y, lines, marks: Vec::new(), size: Size::Report }.svg())
 }
 
-/// Share and requests in flight by group of servers, for each policy.
+/// Plots of the share of requests and of requests in flight over time by group of servers, for each policy.
 fn over_time(point: &Point, rows: &[Row]) -> String {
     if point.groups.len() < 2 {
         return String::new();
@@ -176,7 +176,7 @@ fn over_time(point: &Point, rows: &[Row]) -> String {
 mod tests {
     use crate::{builtin, file};
 
-    /// Every tag is closed in order: hand-written SVG lacks one sooner or later.
+    /// Names of tags that are not closed. Hand-written SVG easily misses one.
     fn unclosed(page: &str) -> Vec<String> {
         let (mut open, mut rest): (Vec<String>, &str) = (Vec::new(), page);
         while let Some(at) = rest.find('<') {

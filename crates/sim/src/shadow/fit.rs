@@ -1,57 +1,56 @@
-//! Ways in which an endpoint may work, by what was measured of it: a delay, cores that requests share, or cores that
-//! requests wait for.
+//! Models of an endpoint that fit its measurements: a delay, cores that requests share, or cores that requests wait
+//! for.
 //!
-//! Under the true way, the work of a request does not depend on how many others it found: a balancer cannot know it. So each
-//! way is tried: the work of every request is computed backwards from when it came and went, and a way remains possible if
-//! requests that found many others had as much work as those that found few. Where endpoints never had much to do at once,
-//! many ways remain possible, and predictions that depend on which one it is differ.
+//! Under the true model, the work of a request does not depend on how many others it found, as a balancer does not know
+//! the work. So each model is tried: the work of every request is computed from its start and end, and a model remains
+//! possible if requests that found many others had as much work as those that found few. If endpoints never had many
+//! requests at once, many models remain possible, and predictions that depend on the model differ.
 
 use super::trace::{Arrival, Trace};
 use crate::scenario::Serving;
 
-/// Requests that an endpoint must have had.
+/// Minimum requests of an endpoint.
 const REQUESTS_MIN: usize = 30;
 
-/// The latest requests of an endpoint that are looked at.
+/// Maximum requests of an endpoint that are used, the latest ones.
 const REQUESTS_MAX: usize = 4_000;
 
-/// Differences of the mean logarithm of work below this do not rule out a way: no model is exact.
+/// Differences of the mean logarithm of work below this do not rule out a model, as none is exact.
 const SAME_BELOW: f64 = 0.06;
 
-/// Standard errors below which a difference is chance.
+/// Differences below this many standard errors are chance.
 const CHANCE: f64 = 3.0;
 
-/// The part of requests whose work comes out negative above which a way is impossible.
+/// Maximum share of requests whose computed work is negative; above it, a model is impossible.
 const NEGATIVE_MAX: f64 = 0.01;
 
 /// Candidate numbers of cores.
 const CORES: [u32; 14] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
 
-/// Work of a request as it would be served.
+/// Work of a request under a model.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub work_ns: f64,
-    /// The part of its time until the first byte of the response.
+    /// Share of its time until the first byte of the response, 0 to 1.
     pub answered: f64,
 }
 
-/// A way in which an endpoint may work.
+/// Model of how an endpoint serves requests.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
     pub serving: Serving,
-    /// Spent before the work begins, by each request alone.
+    /// Fixed delay of each request before its work begins.
     pub delay_ns: u64,
     pub samples: Vec<Sample>,
     /// Difference of the mean logarithm of work between requests that found many others and those that found few.
     pub misfit: f64,
-    /// Requests a second that it could do; infinite for a delay.
+    /// Requests per second that it can do; infinite for a delay.
     pub capacity: f64,
 }
 
-/// The ways in which an endpoint may work, the one with the least capacity first.
+/// Possible models of an endpoint, in ascending order of capacity.
 ///
-/// # Errors
-/// The reason why none is known.
+/// # Errors The reason why no model is possible.
 pub(super) fn ways(trace: &Trace, endpoint: usize, name: &str) -> Result<Vec<Way>, String> {
     let mut of: Vec<&Arrival> = trace.arrivals.iter().filter(|a| a.endpoint == endpoint).collect();
     if of.len() < REQUESTS_MIN {
@@ -84,9 +83,9 @@ pub(super) fn ways(trace: &Trace, endpoint: usize, name: &str) -> Result<Vec<Way
     Ok(ways)
 }
 
-/// The way, if it is possible.
+/// Model with this work; `None` if the work rules it out.
 fn way(of: &[&Arrival], work: Vec<f64>, serving: Serving, delay_ns: u64) -> Option<Way> {
-    // The first may have found requests that started before the record.
+    // The first ones may have found requests that started before the record.
     let skipped = of.len() / 20;
     let negative = work.iter().skip(skipped).filter(|&&ns| ns <= 0.0).count();
     if negative as f64 > NEGATIVE_MAX * work.len() as f64 {
@@ -140,10 +139,10 @@ impl Moments {
     }
 }
 
-/// Times at which requests came to one endpoint, after their delay, and went, in the order in which they came.
+/// Start (after the delay) and end of the requests of one endpoint, in order of start.
 struct Timeline {
     spans: Vec<(u64, u64)>,
-    /// Comings and goings in order: when, and whose.
+    /// Starts (`true`) and ends (`false`) in order of time, with the index of the request.
     events: Vec<(u64, bool, usize)>,
 }
 
@@ -161,7 +160,7 @@ impl Timeline {
         self.spans.iter().map(|(came, went)| (went - came) as f64).collect()
     }
 
-    /// Work if all that are there share the cores, each at most one.
+    /// Work if all requests present share the cores, each at most one.
     fn shared(&self, cores: f64) -> Vec<f64> {
         let (mut work, mut got, mut at, mut there) = (vec![0.0; self.spans.len()], 0.0, 0, 0i64);
         for &(when, came, i) in &self.events {
@@ -180,9 +179,9 @@ impl Timeline {
         work
     }
 
-    /// Work if each waits for a core, in the order in which they came.
+    /// Work if each request waits for a core, in order of arrival.
     fn waited(&self, cores: usize) -> Vec<f64> {
-        let mut there: Vec<u64> = Vec::new(); // when those will go that came earlier, in order
+        let mut there: Vec<u64> = Vec::new(); // ends of earlier requests, ascending
         let work = |&(came, went): &(u64, u64)| {
             let gone = there.partition_point(|&went| went <= came);
             there.drain(..gone);

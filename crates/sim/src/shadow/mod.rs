@@ -1,10 +1,10 @@
-//! Predictions of what other algorithms would do with the requests of a pool: its workers remember the latest ones, and
-//! the simulator plays them again with another algorithm.
+//! Predictions for other algorithms on the requests of a pool: its workers remember the latest ones, and the simulator
+//! replays them with another algorithm.
 //!
-//! If the picks of an algorithm do not depend on what requests do, they are exact. Otherwise they depend on how
-//! endpoints would fare under them, which is not known but for what the requests showed. So every way in which the
-//! endpoints and the clients may work ([`fit`]) is a system of its own; those in which the pool's own algorithm does
-//! not come out as it was measured are left out; and a number is given only if all others agree on it.
+//! Predictions are exact for algorithms whose picks do not depend on the course of requests. Others depend on how
+//! endpoints would respond, of which only the recorded requests are known. So every combination of models of the
+//! endpoints ([`fit`]) and clients is a system; systems that do not reproduce the measurements with the pool's own
+//! algorithm are left out; and a figure is given only if all the others agree on it.
 
 mod fit;
 mod model;
@@ -16,27 +16,27 @@ use fit::Way;
 use model::{Clients, Figure, Played, System, play};
 use trace::Trace;
 
-/// Largest error of a share.
+/// Largest error of a share, absolute.
 pub const SHARE_WITHIN: f64 = 0.03;
 
-/// Largest error of other numbers, as a part of them.
+/// Largest error of other figures, relative.
 pub const TIMES_WITHIN: f64 = 0.2;
 
-/// Runs of an algorithm, each with other chance.
+/// Minimum runs of an algorithm, each with a different seed.
 const SEEDS_MIN: usize = 3;
 
-/// Requests in flight below which a relative difference means little.
+/// Requests in flight below which a relative difference is insignificant.
 const FEW: f64 = 0.15;
 
 /// An algorithm and its parameters.
 pub type Choice<'a> = (&'static Algorithm, &'a Params);
 
-/// Knowledge of a pool that predictions are made from.
+/// Input of predictions for a pool.
 #[derive(Debug)]
 pub struct Known<'a> {
-    /// The latest requests, by worker.
+    /// Latest requests, by worker.
     pub recent: Vec<Recent>,
-    /// The algorithm that picks.
+    /// Algorithm that the pool uses.
     pub balance: Choice<'a>,
     /// True if endpoints answer probes.
     pub answers_probes: bool,
@@ -45,16 +45,16 @@ pub struct Known<'a> {
 /// Measurements of a pool, and predictions for it.
 #[derive(Clone, Debug, Default)]
 pub struct Prediction {
-    /// Requests that it is made from, and the time from the first to the last, nanoseconds.
+    /// Number of requests that it is based on.
     pub requests: u64,
-    /// From the first start to the last.
+    /// Time from the first start to the last, in nanoseconds.
     pub span_ns: u64,
-    /// The endpoints, with their weights.
+    /// Endpoints with their weights.
     pub endpoints: Vec<(EndpointId, u32)>,
     pub real: Figures,
     /// Predictions by algorithm, in the order requested.
     pub shadows: Vec<Shadow>,
-    /// The reason why nothing can be predicted.
+    /// Reason why nothing can be predicted; `None` if something is.
     pub nothing: Option<String>,
 }
 
@@ -64,21 +64,21 @@ pub struct Figures {
     pub shares: Option<Vec<f64>>,
     /// Requests in flight at the endpoint before a pick, on average.
     pub met: Option<f64>,
-    /// The latency that 99 of 100 requests do not pass, nanoseconds.
+    /// 99th percentile of the latency, in nanoseconds.
     pub p99_ns: Option<f64>,
 }
 
-/// Prediction for an algorithm that does not pick.
+/// Prediction for an algorithm that is not in use.
 #[derive(Clone, Debug, Default)]
 pub struct Shadow {
     pub figures: Figures,
-    /// True if shares are those of its picks themselves, as these do not depend on what requests do.
+    /// True if the shares are exact, as the picks do not depend on the course of requests.
     pub exact: bool,
-    /// Reasons why others are not known.
+    /// Reasons why figures are missing.
     pub withheld: Vec<String>,
 }
 
-/// Predicts what each of these algorithms would do. `name`: of an endpoint.
+/// Predicts the figures of each of these algorithms. `name` gives the name of an endpoint for messages.
 pub fn predict(known: &Known<'_>, shadows: &[Choice<'_>], name: impl Fn(EndpointId) -> String) -> Prediction {
     let trace = match Trace::of(&known.recent) {
         Ok(trace) => trace,
@@ -94,7 +94,7 @@ pub fn predict(known: &Known<'_>, shadows: &[Choice<'_>], name: impl Fn(Endpoint
     };
     let of = |&choice: &Choice<'_>| {
         let exact = exact(&trace, known, choice);
-        // The pool's own algorithm does what it does: no model is as good as that.
+        // For the pool's own algorithm the measurements are better than any model.
         let is_own = choice.0.name == known.balance.0.name && choice.1.values().eq(known.balance.1.values());
         let mut shadow = match &systems {
             _ if is_own => Shadow { figures: real.clone(), ..Shadow::default() },
@@ -117,8 +117,8 @@ pub fn predict(known: &Known<'_>, shadows: &[Choice<'_>], name: impl Fn(Endpoint
     }
 }
 
-/// The shares of an algorithm whose picks are the same whatever endpoints do: where all answer at once, where only the first
-/// never answers, and where only the first does.
+/// Shares of an algorithm whose picks do not depend on the endpoints. `None` unless they are the same in three systems:
+/// all endpoints answer at once, all but the first do, or only the first does.
 fn exact(trace: &Trace, known: &Known<'_>, (algorithm, params): Choice<'_>) -> Option<Vec<f64>> {
     let (now, never) = (Way::constant(1.0), Way::constant(1e15));
     let played = |first, others| {
@@ -132,23 +132,22 @@ fn exact(trace: &Trace, known: &Known<'_>, (algorithm, params): Choice<'_>) -> O
         .then(|| at_once.shares.iter().map(|share| share.value).collect())
 }
 
-/// A system in which the pool's own algorithm comes out as measured.
+/// System that reproduces the measurements with the pool's own algorithm.
 struct Likely<'a> {
     system: System<'a>,
-    /// True if its p99 does, too.
+    /// True if it also reproduces the p99.
     times: bool,
-    /// Deviation from what was measured, as a logarithm.
+    /// Deviation from the measurements, as a natural logarithm.
     off: f64,
 }
 
-/// Positions of the ways of a system among those of each endpoint, which are in the order of their capacity.
+/// Relative positions, among each endpoint's models in order of capacity, from which systems are made.
 const LEVELS: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
 
-/// Systems that are off by more than this and twice as much as the best are left out.
+/// Systems are left out if they are off by more than this and by more than twice as much as the best.
 const OFF_MAX: f64 = 0.15;
 
-/// # Errors
-/// The reason why there is none.
+/// # Errors The reason why there is no such system.
 fn likely<'a>(
     known: &Known<'_>,
     trace: &'a Trace,
@@ -199,8 +198,8 @@ fn likely<'a>(
     Ok(likely)
 }
 
-/// Ways in which clients may behave. A closed loop shows by starts that follow an end at once, and by a number in
-/// flight that hardly varies.
+/// Possible models of the clients. In a closed loop, starts follow ends at once, and the number in flight hardly
+/// varies.
 fn clients(trace: &Trace) -> Vec<Clients> {
     let arrivals = &trace.arrivals[trace.arrivals.len() / 20..];
     let count = arrivals.len() as f64;
@@ -216,8 +215,8 @@ fn clients(trace: &Trace) -> Vec<Clients> {
     [open.then_some(Clients::Open), closed.then_some(Clients::Closed(users))].into_iter().flatten().collect()
 }
 
-/// Returns the endpoint whose share differs most from the measured one, and by how much more than shares vary by
-/// themselves: those of a short record more than those of a run.
+/// Returns the endpoint whose share differs most from the measured one, and by how much more than by chance. A shorter
+/// record varies more than a run.
 fn furthest(played: &Played, trace: &Trace, real: &[f64]) -> (usize, f64) {
     let longer = (played.requests / trace.arrivals.len() as f64).max(1.0).sqrt();
     let off = |(share, real): (&Figure, &f64)| (share.value - real).abs() - share.error * longer;
@@ -225,7 +224,7 @@ fn furthest(played: &Played, trace: &Trace, real: &[f64]) -> (usize, f64) {
     off.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or_default()
 }
 
-/// The least and the most that a figure may be by all of these systems.
+/// Range that covers the figures of all systems with their errors.
 fn range(figures: impl Iterator<Item = Figure>) -> (f64, f64) {
     figures.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), of| {
         (least.min(of.value - of.error), most.max(of.value + of.error))
@@ -234,7 +233,7 @@ fn range(figures: impl Iterator<Item = Figure>) -> (f64, f64) {
 
 /// Figures that all systems agree on.
 fn agreed(systems: &[Likely<'_>], (algorithm, params): Choice<'_>, names: &[String]) -> Shadow {
-    // Each with chance of its own, so that the spread also shows how much figures vary by themselves.
+    // Each with its own seed, so that the spread includes random variation.
     let again = SEEDS_MIN.div_ceil(systems.len());
     let systems = systems.iter().cycle().take(again * systems.len());
     let played: Vec<(Played, bool)> =

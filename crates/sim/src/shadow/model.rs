@@ -1,4 +1,4 @@
-//! The remembered requests once more, in virtual time: an algorithm picks among endpoints that work in a given way.
+//! Replay of the remembered requests in virtual time: an algorithm picks among endpoints that follow given models.
 
 use super::fit::{Sample, Way};
 use super::trace::{Arrival, Trace, quantile};
@@ -12,29 +12,29 @@ use evenkeel_balance::{
     Algorithm, Balancer, EndpointSpec, Instant, LoadReport, Outcome, Params, Pool, Request, Seat, Slot, Ticket,
 };
 
-/// Requests of a run: a third to settle, and two thirds to show a share to a point and a p99 to a tenth.
+/// Requests of a run: a third to settle, and two thirds to measure shares to a percentage point and a p99 to 10 %.
 const REQUESTS_MIN: usize = 9_000;
 const REQUESTS_MAX: usize = 24_000;
 
-/// Rule for when the next request comes.
+/// Model of the clients: when the next request comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Clients {
-    /// At the time when it really came.
+    /// At the time recorded in the trace.
     Open,
-    /// Once another one of so many has ended.
+    /// Closed loop of this many users: as soon as one of their requests has ended.
     Closed(u32),
 }
 
-/// Endpoints and clients that an algorithm is played with.
+/// Endpoints and clients that an algorithm is run with.
 pub(super) struct System<'a> {
     pub trace: &'a Trace,
-    /// Ways by member of the pool.
+    /// Models by member of the pool.
     pub ways: Vec<&'a Way>,
     pub clients: Clients,
     pub answers_probes: bool,
 }
 
-/// A figure of a run, and two standard errors of it by the blocks of the run.
+/// Figure of a run, with two standard errors, from the blocks of the run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Figure {
     pub value: f64,
@@ -48,15 +48,15 @@ pub(super) struct Played {
     pub shares: Vec<Figure>,
     /// Requests found at the picked endpoint, on average.
     pub met: Figure,
-    /// Latencies that a half, nine of ten and 99 of 100 do not pass, nanoseconds; the last as its logarithm.
+    /// Median, 90th percentile and natural logarithm of the 99th percentile of the latency, in nanoseconds.
     pub median_ns: f64,
     pub p90_ns: f64,
     pub ln_p99: Figure,
-    /// The part of the requests for which all endpoints were full.
+    /// Share of the requests for which all endpoints were at their limits.
     pub full: f64,
     /// True if requests did not pile up.
     pub steady: bool,
-    /// The member with most requests at the end.
+    /// Member with the most requests in flight at the end.
     pub busiest: usize,
     /// Hash over all picks, in order.
     pub picks: u64,
@@ -71,14 +71,14 @@ struct Job {
     sample: Sample,
     found: u32,
     began: u64,
-    /// The block that it counts in.
+    /// Block that it counts in; `None` in the first third.
     block: Option<usize>,
 }
 
 struct Run<'a> {
     system: &'a System<'a>,
     balancers: Vec<Balancer>,
-    /// By slot, the member; and by member, the slot.
+    /// Member by slot, and slot by member.
     member_of: Vec<usize>,
     slots: Vec<Slot>,
     servers: Vec<Server<'a>>,
@@ -89,12 +89,12 @@ struct Run<'a> {
     requests: usize,
     in_flight: Vec<u32>,
     in_system: usize,
-    /// Seed of what is random about the work of requests.
+    /// Seed for the work of requests.
     luck: u64,
     tally: Tally,
 }
 
-/// Parts of a run that are counted on their own, to see how much figures vary by themselves.
+/// Parts of a run that are counted separately, to estimate the random variation of figures.
 const BLOCKS: usize = 6;
 
 #[derive(Default)]
@@ -102,7 +102,7 @@ struct Tally {
     blocks: [Block; BLOCKS],
     full: u64,
     hash: u64,
-    /// The sums of requests in the system at the arrivals of each third.
+    /// By third of the run: sum over arrivals of the requests then in flight.
     thirds: [u64; 3],
 }
 
@@ -121,7 +121,7 @@ impl Block {
 }
 
 impl Tally {
-    /// The mean over the blocks.
+    /// Mean over the blocks, with two standard errors.
     fn figure(&self, of: impl Fn(&Block) -> f64) -> Figure {
         let values = self.blocks.each_ref().map(of);
         let value = values.iter().sum::<f64>() / BLOCKS as f64;
@@ -130,12 +130,12 @@ impl Tally {
     }
 }
 
-/// Servers that work in these ways.
+/// Servers that follow these models.
 pub(super) fn servers(ways: &[&Way]) -> Vec<scenario::Server> {
     ways.iter().map(|way| scenario::Server { serving: way.serving, ..scenario::Server::new("") }).collect()
 }
 
-/// Plays the trace, again from its start where it is short.
+/// Replays the trace, repeatedly if it is short.
 pub(super) fn play(system: &System<'_>, algorithm: &'static Algorithm, params: &Params, seed: u64) -> Played {
     let specs = servers(&system.ways);
     let mut run = Run::new(system, &specs, algorithm, params, seed);
@@ -203,12 +203,12 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The request of this number.
+    /// Request by number, and its time when the trace is repeated.
     fn arrival(&self, number: usize) -> (Arrival, u64) {
         let trace = self.system.trace;
         let (round, at) = (number / trace.arrivals.len(), number % trace.arrivals.len());
         let arrival = trace.arrivals[at];
-        // From the last request to the first one again, as long as between two others.
+        // The gap between two repetitions is the mean gap between requests.
         let length = trace.span_ns + trace.span_ns / trace.arrivals.len() as u64;
         (arrival, round as u64 * length + arrival.at)
     }
@@ -247,7 +247,7 @@ impl<'a> Run<'a> {
         self.in_flight[member] += 1;
         self.in_system += 1;
         let way = self.system.ways[member];
-        // The same request has the same luck under every algorithm.
+        // A request draws the same sample at an endpoint under every algorithm.
         let luck = mix(self.luck ^ number ^ (member as u64) << 40);
         let sample = way.samples[(luck % way.samples.len() as u64) as usize];
         let job = self.jobs.insert(Job { ticket, worker, member, sample, found, began: self.now, block });
@@ -311,7 +311,7 @@ impl<'a> Run<'a> {
             let member = self.member_of[slot.index()];
             let in_flight = self.in_flight[member];
             let latency_ns = self.servers[member].estimate.latency_ns(in_flight, now);
-            // What is refused is dropped, as in production.
+            // Rejected reports are dropped, as in production.
             let _ = self.balancers[worker].report(slot, &LoadReport::new(in_flight, latency_ns), now);
         }
     }
@@ -329,7 +329,7 @@ impl<'a> Run<'a> {
             p90_ns: quantile(latencies.clone(), 0.9),
             ln_p99: Figure { value: quantile(latencies, 0.99).max(1.0).ln(), ..tally.figure(ln_p99) },
             full: tally.full as f64 / (all + tally.full as f64),
-            // Where requests pile up evenly, the last third has 1.67 times as many as the second.
+            // If requests pile up linearly, the last third has 1.67 times as many as the second.
             steady: last <= 1.4 * second + 2.0,
             busiest: (0..self.in_flight.len()).max_by_key(|&member| self.in_flight[member]).unwrap_or(0),
             picks: tally.hash,
@@ -339,7 +339,7 @@ impl<'a> Run<'a> {
 }
 
 impl Way {
-    /// A way in which every request takes this long.
+    /// Model in which every request takes this long.
     pub(super) fn constant(work_ns: f64) -> Way {
         let samples = vec![Sample { work_ns, answered: 1.0 }];
         Way { serving: Serving::Unlimited, delay_ns: 0, samples, misfit: 0.0, capacity: f64::INFINITY }

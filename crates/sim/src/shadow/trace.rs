@@ -1,30 +1,31 @@
-//! The requests that all workers of a pool remember, as one sequence in the order of their starts.
+//! Requests remembered by all workers of a pool, merged in order of their starts.
 
 use evenkeel_balance::Member;
 use evenkeel_balance::recent::{Recent, Row, Way};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Requests below which a share is chance: the standard deviation of a share of a half is 5 points then.
+/// Minimum requests. With 100, a share of one half has a standard deviation of 5 percentage points.
 const REQUESTS_MIN: usize = 100;
 
-/// Part of the requests that may have failed, been tried again or be open without blurring what the others show.
+/// Maximum share of requests that failed, of those that were retried, and of those that are still open; with more, the
+/// others no longer represent the load.
 const ODD_MAX: f64 = 0.02;
 
-/// Request as a worker remembers it.
+/// Request remembered by a worker.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival {
-    /// Time of its start, nanoseconds from the first one.
+    /// Start, in nanoseconds since the start of the first request.
     pub at: u64,
     pub worker: u32,
     pub key: Option<u64>,
-    /// The index of its endpoint among the members.
+    /// Index of its endpoint among the members.
     pub endpoint: usize,
-    /// True if something else than the algorithm chose the endpoint.
+    /// True if the endpoint was chosen by something other than the algorithm.
     pub given: bool,
     pub held_ns: u64,
     pub latency_ns: u64,
-    /// Requests of this process that it found at its endpoint, and at all of them.
+    /// Requests of this process in flight at its start: at its endpoint, and in total.
     pub found: u32,
     pub found_in_all: u32,
     /// Nanoseconds since the latest end of any request; `u64::MAX` for none before.
@@ -37,17 +38,16 @@ pub(super) struct Trace {
     pub arrivals: Vec<Arrival>,
     pub members: Vec<Member>,
     pub workers: u32,
-    /// From the first start to the last.
+    /// Time from the first start to the last, in nanoseconds.
     pub span_ns: u64,
-    /// The part of the requests that cannot be replayed as they were, and why.
+    /// Message if too many requests cannot be replayed: their share, and why.
     pub odd: Option<String>,
 }
 
 impl Trace {
-    /// Merges what workers remember.
+    /// Merges the records of all workers.
     ///
-    /// # Errors
-    /// The reason why that is not enough for any prediction.
+    /// # Errors The reason why no prediction is possible.
     pub fn of(workers: &[Recent]) -> Result<Trace, String> {
         let Some(first) = workers.iter().find(|of| !of.rows.is_empty()) else { return Err(too_few(0)) };
         let members: Vec<Member> = first.set.members().to_vec();
@@ -87,19 +87,19 @@ impl Trace {
         Ok(Trace { arrivals, members, workers: workers.len() as u32, span_ns, odd })
     }
 
-    /// By member, the part of the requests that it got.
+    /// Share of the requests by member.
     pub fn shares(&self) -> Vec<f64> {
         let mut shares = vec![0.0; self.members.len()];
         self.arrivals.iter().for_each(|a| shares[a.endpoint] += 1.0 / self.arrivals.len() as f64);
         shares
     }
 
-    /// The latency that a part of the requests does not pass, nanoseconds.
+    /// Quantile `part` (0 to 1) of the latency, in nanoseconds.
     pub fn latency_ns(&self, part: f64) -> f64 {
         quantile(self.arrivals.iter().map(|a| a.latency_ns).collect(), part)
     }
 
-    /// Requests found at the endpoint, on average.
+    /// Mean requests in flight at the endpoint when a request starts.
     pub fn met(&self) -> f64 {
         self.arrivals.iter().map(|a| f64::from(a.found)).sum::<f64>() / self.arrivals.len() as f64
     }
@@ -114,7 +114,8 @@ fn too_few(requests: usize) -> String {
     format!("{requests} requests since its endpoints last changed; {REQUESTS_MIN} are needed")
 }
 
-/// Returns the time from which all workers remember everything, and the time until which requests have ended.
+/// Returns the start from which all workers have complete records, and the end of the starts to use, early enough for
+/// open requests to have ended.
 fn window(workers: &[Recent]) -> (u64, u64) {
     let full = |of: &&Recent| of.rows.len() >= evenkeel_balance::recent::ROWS_MAX;
     let from = workers.iter().filter(full).map(|of| of.rows[0].began.0).max().unwrap_or(0);
@@ -123,13 +124,13 @@ fn window(workers: &[Recent]) -> (u64, u64) {
     let first = rows().map(|row| row.began.0).min().unwrap_or(0);
     let last = rows().map(|row| row.began.0 + held(row)).max().unwrap_or(0);
     let longest = rows().map(held).max().unwrap_or(0);
-    // At most a quarter is given up for requests that may not have ended yet.
+    // At most a quarter is given up because of requests that may not have ended yet.
     let open = rows().any(|row| row.held_ns == Row::OPEN);
     let tail = if open { longest.min((last - first) / 4) } else { 0 };
     (from, (last - tail).saturating_add(1))
 }
 
-/// Adds to each row what it found. `position`: by slot, the index among the members.
+/// Adds to each row the requests in flight at its start. `position` maps slots to indices among the members.
 fn arrivals(rows: &[(u32, Row)], position: &BTreeMap<usize, usize>) -> Vec<Arrival> {
     let first = rows.first().map_or(0, |(_, row)| row.began.0);
     let mut running: BTreeMap<usize, BinaryHeap<Reverse<u64>>> = BTreeMap::new();

@@ -1,13 +1,13 @@
-//! Balls into bins: the most balls in one bin, n balls into n bins, d choices. Source: Azar, Broder, Karlin and Upfal,
-//! Balanced Allocations (1994); shares simulated elsewhere.
+//! Balls into bins: maximum load for n balls into n bins with d choices. Source: Azar, Broder, Karlin and Upfal,
+//! Balanced Allocations (1994); shares from published simulations.
 
 use super::farm::{draws, farm, runs};
 use evenkeel_sim::scenario::{Load, Serving};
 use evenkeel_sim::work::Work;
 
-/// Frequency of each maximum, over `seeds` throws.
+/// Frequency of each maximum, over `seeds` experiments.
 fn maxima(n: usize, d: u64, seeds: u64) -> [f64; 16] {
-    // All come at once and none leaves before the last is there.
+    // All requests arrive at once, and none is done before the last has arrived.
     let mut scenario = farm(n, Serving::Unlimited, Work::Constant(1_000_000_000), 0.5, n as u64);
     scenario.load = Load::Trace { at_ns: (0..n as u64).collect() };
     let mut seen = [0.0; 16];
@@ -20,7 +20,7 @@ fn maxima(n: usize, d: u64, seeds: u64) -> [f64; 16] {
 
 #[test]
 fn two_choices_make_the_maximum_small() {
-    // 400 throws: 5 standard deviations of a share of .4 are .12.
+    // 400 experiments: 5 standard deviations of a share of 0.4 are 0.12.
     let one = maxima(256, 1, 400);
     assert!((one[4] - 0.42).abs() < 0.13 && (one[5] - 0.44).abs() < 0.13, "{one:?}");
     let two = maxima(256, 2, 400);

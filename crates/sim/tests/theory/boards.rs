@@ -1,4 +1,4 @@
-//! Old information: balancers see a board that is renewed now and then. n = 100, load 0.9, mean time in system.
+//! Stale information: balancers see a board that is updated periodically. n = 100, load 0.9, mean time in system.
 //! Sources: Mitzenmacher, How Useful Is Old Information (2000); Dahlin, Interpreting Stale Load Information (2000).
 
 use super::farm::{assert_near, mean_time, queues, with_board};
@@ -11,12 +11,13 @@ fn at(units: f64, reference: Reference, requests: u64, seeds: u64) -> f64 {
 #[test]
 fn the_shortest_queue_of_yesterday_is_worse_than_chance() {
     let time = |units, reference| at(units, reference, 400_000, 2);
-    // With news at once the shortest queue wins, from half a service on two draws do, and from four on even one.
+    // With fresh information the shortest queue wins; from an interval of half a service time two draws do, and from
+    // four on even one.
     assert!(time(0.1, Reference::ShortestQueue) < time(0.1, Reference::Draws(2)));
     assert!(time(1.0, Reference::ShortestQueue) > time(1.0, Reference::Draws(2)));
     assert!(time(2.0, Reference::ShortestQueue) < 10.0);
     assert!(time(5.0, Reference::ShortestQueue) > 10.0);
-    // And more draws are worse than two once the board is some services old.
+    // More than two draws are worse than two once the board is several service times old.
     assert!(time(1.0, Reference::Draws(3)) < time(1.0, Reference::Draws(2)));
     assert!(time(10.0, Reference::Draws(3)) > time(10.0, Reference::Draws(2)));
 }
@@ -38,7 +39,7 @@ fn the_whole_table() {
     for (units, row) in table {
         let references = [Reference::Draws(2), Reference::Draws(3), Reference::ShortestQueue];
         for (reference, want) in references.into_iter().zip(row) {
-            // The last has no steady state in sight: how far it grows is a matter of the length of the run.
+            // The last one is far from a steady state: its value depends on the length of the run.
             if want < 50.0 {
                 let got = at(units, reference, 3_000_000, 3);
                 assert_near(&format!("{reference:?} at {units}"), got, want, 4.0);

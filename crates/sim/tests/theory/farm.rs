@@ -1,4 +1,4 @@
-//! A farm of equal servers, work of mean 1 (a millisecond), Poisson arrivals.
+//! Farm of equal servers with Poisson arrivals and work of mean 1 (a millisecond).
 
 use evenkeel_balance::params::Value;
 use evenkeel_sim::scenario::{
@@ -7,14 +7,14 @@ use evenkeel_sim::scenario::{
 use evenkeel_sim::work::Work;
 use evenkeel_sim::{Run, simulate};
 
-/// The mean of the work, nanoseconds: the unit of every time here.
+/// Mean work in nanoseconds: the unit of all times here.
 pub const ONE: f64 = 1e6;
 
 pub fn exponential() -> Work {
     Work::Exponential { mean_ns: ONE }
 }
 
-/// `load` is work offered over what `servers` of one core each can do.
+/// Farm of `servers` with one core each; `load` is the offered work as a share of their capacity.
 pub fn farm(servers: usize, serving: Serving, work: Work, load: f64, requests: u64) -> Scenario {
     let server = |i: usize| Server { serving, ..Server::new(&i.to_string()) };
     let balancing = Balancing { deployment: Deployment::Central { balancers: 1 }, ..Balancing::default() };
@@ -38,12 +38,12 @@ pub fn farm(servers: usize, serving: Serving, work: Work, load: f64, requests: u
     }
 }
 
-/// First come first served, one at a time, exponential work.
+/// Farm of single-core servers, first come, first served, with exponential work.
 pub fn queues(servers: usize, load: f64, requests: u64) -> Scenario {
     farm(servers, Serving::Fifo { cores: 1 }, exponential(), load, requests)
 }
 
-/// With a board that is renewed every `units` of the mean work.
+/// Adds a board that is updated every `units` of the mean work.
 pub fn with_board(mut scenario: Scenario, units: f64) -> Scenario {
     let board_ns = (units * ONE) as u64;
     scenario.services[0].balancing.information = Information { board_ns, ..Information::default() };
@@ -57,7 +57,7 @@ pub fn draws(d: u64) -> Policy {
     policy
 }
 
-/// The runs of these seeds, on as many threads as there are cores.
+/// Runs of these seeds, on one thread per core.
 pub fn runs(scenario: &Scenario, policy: &Policy, seeds: u64) -> Vec<Run> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let mut all: Vec<(u64, Run)> = std::thread::scope(|scope| {
@@ -76,7 +76,7 @@ pub fn runs(scenario: &Scenario, policy: &Policy, seeds: u64) -> Vec<Run> {
     all.into_iter().map(|(_, run)| run).collect()
 }
 
-/// Mean time in system over the seeds, in units of the mean work. Little's law is checked on each run.
+/// Mean time in system over the seeds, in units of the mean work. Checks Little's law on each run.
 pub fn mean_time(scenario: &Scenario, policy: &Policy, seeds: u64) -> f64 {
     let runs = runs(scenario, policy, seeds);
     for run in &runs {

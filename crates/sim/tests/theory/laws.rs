@@ -1,4 +1,4 @@
-//! Laws that hold whatever the policy.
+//! Laws that hold for every policy.
 
 use super::farm::{assert_near, exponential, farm, queues};
 use evenkeel_balance::algorithms;
@@ -6,8 +6,8 @@ use evenkeel_sim::scenario::{Load, Policy, Serving};
 use evenkeel_sim::simulate;
 use evenkeel_sim::work::Work;
 
-/// With N users, think time Z and work D spread over n servers: X <= min(N / (Z + D), n / D), and near it where one of the
-/// two binds alone.
+/// With N users, think time Z and work D spread over n servers: X <= min(N / (Z + D), n / D), and close to it where
+/// only one of the two binds.
 #[test]
 fn a_closed_loop_is_bounded_by_users_and_by_servers() {
     for (users, bound) in [(4, 4.0 / 3.0), (400, 10.0)] {

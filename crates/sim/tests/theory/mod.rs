@@ -1,8 +1,9 @@
-//! Does the simulator agree with queueing theory? Closed forms, limits and published simulations, each with its source.
+//! Agreement of the simulator with queueing theory: closed forms, limits and published simulations, each with its
+//! source.
 //!
-//! A short set runs always. The rest is ignored there and runs with `make theory`: a table's whole width, in release.
-//! Tolerances are those to which the figures are known: simulated with n servers and r requests, a mean has a standard
-//! error that falls with the root of r (1 - load)^2, and n differs from the limit by some 1 / n.
+//! A short set always runs. The rest, whole tables, is ignored by default and runs in release mode with `make theory`.
+//! Tolerances follow from the precision of the figures: the standard error of a mean falls with the square root of r (1
+//! - load)^2 for r requests, and n servers differ from the limit by about 1 / n.
 
 mod balls;
 mod boards;

@@ -1,18 +1,18 @@
-//! Single queues and central ones.
+//! Single queues, central queues and joining the shortest queue.
 
 use super::farm::{assert_near, draws, exponential, farm, mean_time, queues};
 use evenkeel_sim::scenario::{Policy, Reference, Serving};
 use evenkeel_sim::work::Work;
 
-/// Erlang C: the probability that all of `n` servers are busy.
+/// Erlang C: probability that all of `n` servers are busy.
 fn erlang_c(n: u32, load: f64) -> f64 {
     let a = f64::from(n) * load;
-    // Erlang B by its recursion, then C from B.
+    // Erlang B by recursion, then C from B.
     let b = (1..=n).fold(1.0, |b, k| a * b / (f64::from(k) + a * b));
     b / (1.0 - load * (1.0 - b))
 }
 
-/// M/M/n: T = 1 + C / (n (1 - l)).
+/// M/M/n queue: T = 1 + C / (n (1 - l)).
 fn central(n: u32, load: f64) -> f64 {
     1.0 + erlang_c(n, load) / (f64::from(n) * (1.0 - load))
 }
@@ -33,7 +33,8 @@ fn a_central_queue_is_erlang_c() {
     }
 }
 
-/// The shortest queue has no closed form. Simulated elsewhere: 2.477 +- .02 (n = 6, .9), 1.915 (10, .9), 1.158 (10, .7).
+/// Joining the shortest queue has no closed form. Published simulations: 2.477 +- .02 (n = 6, .9), 1.915 (10, .9),
+/// 1.158 (10, .7).
 #[test]
 fn the_shortest_queue_lies_between_the_central_one_and_two_draws() {
     for (n, load, want, percent) in [(6, 0.9, 2.477, 3.0), (10, 0.7, 1.158, 1.0), (10, 0.9, 1.915, 2.0)] {
@@ -43,7 +44,7 @@ fn the_shortest_queue_lies_between_the_central_one_and_two_draws() {
                 .map(|policy| mean_time(&scenario, policy, 6));
         assert_near(&format!("shortest of {n} at {load}"), shortest, want, percent);
         assert!(central(n as u32, load) < shortest && shortest < two, "{shortest} of {n} at {load}; two draws {two}");
-        // With one balancer that counts exactly, production is the oracle.
+        // A single balancer has exact counts, so production `leastconn` is the shortest queue.
         assert_near(&format!("leastconn of {n} at {load}"), production, shortest, percent);
         assert_near(&format!("leastconn of {n} at {load}"), production, want, percent);
     }
@@ -67,11 +68,11 @@ fn the_shortest_of_many() {
     }
 }
 
-/// Pollaczek and Khinchine: T = S + l E[S^2] / (2 (1 - load)) for first come first served.
+/// Pollaczek-Khinchine formula: T = S + l E[S^2] / (2 (1 - load)) for first come first served.
 #[test]
 fn pollaczek_khinchine() {
     let load = 0.7;
-    // Second moments over the squared mean: 2 for exponential work, 1 for constant, 1.9 for this Pareto.
+    // Second moment over squared mean: 2 for exponential work, 1 for constant, 1.9 for this Pareto.
     let works = [
         ("constant", Work::Constant(1_000_000), 1.0),
         ("exponential", exponential(), 2.0),
@@ -83,7 +84,7 @@ fn pollaczek_khinchine() {
     }
 }
 
-/// Processor sharing does not care for the distribution of work: T = 1 / (1 - load) for any.
+/// Processor sharing is insensitive to the distribution of work: T = 1 / (1 - load) for any.
 #[test]
 fn processor_sharing_is_insensitive() {
     let load = 0.7;

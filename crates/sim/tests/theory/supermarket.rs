@@ -1,11 +1,11 @@
-//! Two choices and more, n to infinity. Source: Mitzenmacher, The Power of Two Choices in Randomized Load Balancing
-//! (1996); Vvedenskaya, Dobrushin and Karpelevich (1996).
+//! Power of two or more choices, in the limit of many servers. Source: Mitzenmacher, The Power of Two Choices in
+//! Randomized Load Balancing (1996); Vvedenskaya, Dobrushin and Karpelevich (1996).
 
 use super::farm::{assert_near, draws, farm, mean_time, queues, runs};
 use evenkeel_sim::scenario::{Load, Policy, Serving};
 use evenkeel_sim::work::Work;
 
-/// T = sum over i >= 1 of l^((d^i - d) / (d - 1)); for one draw 1 / (1 - l).
+/// Limit of the mean time: T = sum over i >= 1 of l^((d^i - d) / (d - 1)); 1 / (1 - l) for one draw.
 fn limit(load: f64, d: i32) -> f64 {
     if d == 1 {
         return 1.0 / (1.0 - load);
@@ -29,12 +29,12 @@ fn the_formula_gives_the_published_limits() {
     }
 }
 
-/// At n = 100 the mean is up to 1.3 % above the limit (Mitzenmacher's own runs: 1.2673, 1.6202, 2.6454). One draw splits a
-/// Poisson stream into independent ones: single queues, whatever their number.
+/// At n = 100 the mean is up to 1.3 % above the limit (Mitzenmacher's own runs: 1.2673, 1.6202, 2.6454). With one draw,
+/// the Poisson stream splits into independent ones, so each server is a single queue for any n.
 ///
-/// A queue at load l remembers some 1 / (1 - l)^2 services, so the relative sd of a run's mean shrinks with the root of its
-/// length in those: 0.3 to 0.7 % at .5, 0.5 to 1.2 % at .7, 1.1 to 2.8 % at .9. The mean of eight runs has a third of it,
-/// and three or more sd of that are allowed.
+/// The correlation time of a queue at load l is about 1 / (1 - l)^2 services, so the relative standard deviation (sd)
+/// of a run's mean falls with the square root of its length in those: 0.3 to 0.7 % at .5, 0.5 to 1.2 % at .7, 1.1 to
+/// 2.8 % at .9. The mean of eight runs has a third of it, and three or more of its sd are allowed.
 #[test]
 fn draws_meet_the_supermarket_model() {
     for (d, servers, load, requests, want, percent) in [
@@ -51,8 +51,9 @@ fn draws_meet_the_supermarket_model() {
     }
 }
 
-/// Workers of one process read each other's counts: two draws lose nothing by them. leastconn knows its own requests and
-/// samples the others': between the exact shortest queue (1.915) and two exact draws (3.01). Measured: 2.49.
+/// Workers of one process read each other's counts, so two draws are as good as with one worker. `leastconn` knows its
+/// own requests exactly and samples those of others: between the exact shortest queue (1.915) and two exact draws
+/// (3.01). Measured: 2.49.
 #[test]
 fn workers_of_one_process_see_what_is_in_flight_at_the_others() {
     let of_eight = |servers, policy: Policy| {
@@ -71,13 +72,13 @@ fn workers_of_one_process_see_what_is_in_flight_at_the_others() {
 fn the_whole_table_of_means() {
     for (load, percent) in [(0.5, 0.5), (0.7, 0.5), (0.9, 0.5), (0.95, 1.0), (0.99, 3.0)] {
         for d in 1..=3 {
-            // A single queue at 0.99 forgets its start after 40,000 services: no run is long enough, nor worth it.
+            // A single queue at 0.99 takes 40,000 services to forget its start: longer than is worth running.
             if d == 1 && load > 0.95 {
                 continue;
             }
             let percent = if d == 1 && load > 0.9 { 3.0 } else { percent };
-            // Near capacity the start is remembered for longer, and a thousand are further from the limit.
-            // And single queues swing: 5 M requests give their mean at 0.9 a standard error of 0.6 %, 40 M 0.2 %.
+            // Near capacity the warm-up lasts longer, and a thousand servers are further from the limit. Single queues
+            // vary more: at 0.9, the standard error of the mean is 0.6 % for 5 M requests and 0.2 % for 40 M.
             let (servers, requests) = match (d, load) {
                 (_, load) if load > 0.95 => (2000, 16_000_000),
                 (1, load) if load > 0.85 => (1000, 40_000_000),
@@ -89,12 +90,12 @@ fn the_whole_table_of_means() {
     }
 }
 
-/// The share of servers with at least i requests is l^(2^i - 1).
+/// Share of servers with at least i requests: l^(2^i - 1).
 #[test]
 fn tails_fall_doubly_exponentially() {
     let load = 0.9;
     let mut scenario = queues(500, load, u64::MAX);
-    // 250 intervals of one unit, not yet merged to means: each is a moment. The first half warms up.
+    // 250 intervals of one unit, which are not yet merged, so each sample is a moment. The first half is the warm-up.
     scenario.until_ns = 250_000_000;
     let runs = runs(&scenario, &draws(2), 24);
     let late = |row: &Vec<f32>| row[row.len() / 2..].to_vec();
@@ -105,8 +106,8 @@ fn tails_fall_doubly_exponentially() {
     }
 }
 
-/// Turns of n make each server's gaps the sum of n exponential ones: E_n/M/1, T = 1 / (1 - s) with s the root in (0, 1)
-/// of s = (n l / (n l + 1 - s))^n; for n to infinity D/M/1.
+/// Round robin over n servers makes each server's gaps the sum of n exponential ones: E_n/M/1, T = 1 / (1 - s) with s
+/// the root in (0, 1) of s = (n l / (n l + 1 - s))^n; in the limit of large n, D/M/1.
 #[test]
 fn round_robin_is_erlang_arrivals() {
     let n: f64 = 6.0;
@@ -129,7 +130,7 @@ fn round_robin_of_many_is_regular_arrivals() {
     }
 }
 
-/// Arrivals that come in bursts are worse than Poisson ones of the same rate, and two draws still do what they can.
+/// Arrivals in bursts are worse than Poisson arrivals at the same rate; two draws still help.
 #[test]
 fn bursts_cost() {
     let mut scenario = farm(100, Serving::Fifo { cores: 1 }, Work::Exponential { mean_ns: 1e6 }, 0.7, 300_000);

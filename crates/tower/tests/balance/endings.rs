@@ -1,4 +1,4 @@
-//! Is each request counted until its end, and what is its end? By the head, by the last byte, by going away, by error.
+//! Ends of requests: with the head, with the last byte, by cancellation, by an error.
 
 use crate::rows;
 use evenkeel_tower::{Balance, Builder, Clock, Completion, FailureKind, InFlight, Instant, Outcome};
@@ -125,7 +125,8 @@ impl Clock for Hand {
     }
 }
 
-/// Number of 100 requests that go to the first of two endpoints, after each had one that took `ms` and ended as `outcome`.
+/// Number of 100 requests that go to the first of two endpoints, after each had one that took `ms` and was judged by
+/// `completion`.
 async fn share_of_first<C>(ms: [u64; 2], completion: C) -> usize
 where
     C: Completion<&'static str, tower::BoxError, Output = &'static str>,
@@ -136,7 +137,7 @@ where
     let mut svc: Balance<_, u64, C> = builder.build(ServiceList::new(vec![a, b])).unwrap();
     let mut cx = task::spawn(());
     let mut to_first = 0;
-    // The first two go to one endpoint each: only that one is ready.
+    // The first two requests go to one endpoint each, as only that one is ready.
     for (round, ms) in (0..102).zip(ms.into_iter().chain(std::iter::repeat(0))) {
         handle_a.allow(u64::from(round != 1));
         handle_b.allow(u64::from(round != 0));
@@ -171,15 +172,15 @@ fn a_closure_says_which_responses_are_failures() {
             Ok("a") => Outcome::failed(FailureKind::Gateway),
             _ => Outcome::Success,
         };
-        // The first answers faster, and says that it is broken: without the closure it would get all.
+        // The first endpoint answers faster, but with a failure: without the closure it would get all requests.
         assert_eq!(share_of_first([1, 100], broken).await, 0);
-        // A server error may be the fault of the request: no penalty, and no sign of speed either.
+        // A server error may be the request's fault, so it is neither penalised nor used as a latency sample.
         let wrong = |result: &Result<&'static str, tower::BoxError>| match result {
             Ok("a") => Outcome::failed(FailureKind::Server),
             _ => Outcome::Success,
         };
         let share = share_of_first([1, 100], wrong).await;
-        // Of 100 draws between equals, six standard deviations to both sides.
+        // 100 draws between equals: six standard deviations to either side.
         assert!((20..=80).contains(&share), "{share}");
     });
 }

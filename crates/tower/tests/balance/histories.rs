@@ -1,4 +1,4 @@
-//! Is nothing lost in any history? Random sequences of all that can happen to a balancer, against a plain model.
+//! Random sequences of everything that can happen to a balancer, checked against a simple model.
 
 use crate::rows::{self, Balanced, Endpoints, Request, Response};
 use evenkeel_balance::Rng;
@@ -16,9 +16,9 @@ struct World {
     rng: Rng,
     svc: Spawn<Balanced>,
     endpoints: Endpoints,
-    /// By key, the endpoints that were discovered and are not lost, and how many requests each would take now.
+    /// By key, endpoints that were discovered and have not failed, and the number of requests that each would take now.
     handles: BTreeMap<u32, (Handle<Request, Response>, u64)>,
-    /// Endpoints that left, with requests that they may still answer.
+    /// Endpoints that were removed; they may still have requests to answer.
     left: Vec<Handle<Request, Response>>,
     asked: Vec<SendResponse<Response>>,
     running: Vec<Running>,
@@ -80,7 +80,7 @@ impl World {
                 self.running.push(task::spawn(self.svc.call(key)));
             }
             Poll::Pending => {
-                // An endpoint with room was asked, and would have made it ready.
+                // An endpoint with room would have been polled, and have made the balancer ready.
                 let idle = self.handles.values().filter(|(_, room)| *room > 0).count();
                 assert!(idle == 0 || self.svc.is_woken(), "{}: {idle} are ready", self.name);
             }
@@ -88,7 +88,7 @@ impl World {
         self.receive();
     }
 
-    /// Takes the requests that endpoints got.
+    /// Collects the requests that endpoints got.
     fn receive(&mut self) {
         for (handle, room) in self.handles.values_mut() {
             while let Poll::Ready(Some((_, answer))) = task::spawn(handle.next_request()).poll() {

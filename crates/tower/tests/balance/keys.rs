@@ -1,4 +1,4 @@
-//! Do keys, weights and identities reach the algorithm? And what is refused, and how?
+//! Keys, weights and identities reach the algorithm; builders that cannot work are rejected.
 
 use crate::rows::{self, Request, Response};
 use evenkeel_tower::{Balance, BuildError, Builder, EndpointId, stable_hash};

@@ -1,4 +1,4 @@
-//! Does the balancer keep tower's promises, with every algorithm? Services whose readiness the test decides.
+//! Contract of a tower balancer, checked for every algorithm over mock services whose readiness the test controls.
 
 mod endings;
 mod histories;

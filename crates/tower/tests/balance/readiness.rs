@@ -1,5 +1,5 @@
-//! Is the balancer ready when an endpoint is, and is no other endpoint called? What tower's own balancer is tested for,
-//! over every algorithm, and more.
+//! Readiness: the balancer is ready if an endpoint is, and calls only ready endpoints. Covers the tests of tower's own
+//! balancer, for every algorithm.
 
 use crate::rows::{self, Balanced, Request, Response};
 use tokio_test::task::{self, Spawn};
@@ -21,7 +21,7 @@ fn serving(algorithm: &str, requests: u64) -> (Service<Balanced>, rows::Endpoint
     (svc, endpoints, only)
 }
 
-/// Sends a request and lets whichever endpoint got it answer with its name; gives the name.
+/// Sends a request and lets the endpoint that got it answer with its name. Returns the name.
 fn exchange(svc: &mut Service<Balanced>, handles: &mut [(&mut Handle<Request, Response>, Response)]) -> Response {
     let mut response = task::spawn(svc.call(7));
     let mut got = Vec::new();
@@ -83,7 +83,7 @@ fn of_two_endpoints_only_a_ready_one_is_called() {
             let (mut a, mut b) = (endpoints.insert(1), endpoints.insert(2));
             assert_pending!(svc.poll_ready(), "{algorithm}");
             assert_eq!(svc.get_ref().len(), 2);
-            // Often enough that one that is not ready would be drawn.
+            // Enough rounds that an endpoint that is not ready would be drawn.
             for round in 0..20 {
                 let (ready, name) = if round % 2 == 0 { (&mut a, "a") } else { (&mut b, "b") };
                 ready.allow(1);
@@ -158,7 +158,7 @@ fn a_call_that_finds_no_endpoint_ready_is_an_error_and_no_panic() {
             a.allow(1);
             assert_ready_ok!(svc.poll_ready());
             let _response: Spawn<_> = task::spawn(svc.call(7));
-            // Its one place is taken: a second call without poll_ready is the caller's mistake, and does no harm.
+            // A second call without poll_ready is a mistake of the caller, and must not panic or count.
             let error = assert_ready_err!(task::spawn(svc.call(7)).poll(), "{algorithm}");
             assert!(error.is::<evenkeel_tower::Unready>(), "{error}");
             assert_eq!(svc.get_mut().in_flight(), 1, "{algorithm}");

@@ -1,4 +1,4 @@
-//! A balancer for each row of the registry, over services that a test steers.
+//! Balancers for each algorithm of the registry, over mock services that a test controls.
 
 use evenkeel_balance::algorithms;
 use evenkeel_tower::{Balance, Builder, Completion, InFlight, LoadReport};
@@ -12,7 +12,7 @@ pub type Service = Mock<Request, Response>;
 
 type Event = Result<Change<u32, Service>, std::convert::Infallible>;
 
-/// Endpoints that come and go through a channel.
+/// Discovery whose changes come through a channel.
 pub struct Discovered(mpsc::UnboundedReceiver<Event>);
 
 impl tokio_stream::Stream for Discovered {
@@ -26,7 +26,7 @@ impl tokio_stream::Stream for Discovered {
     }
 }
 
-/// Ends requests with the head, and returns reports that are always valid, for the algorithms that need reports.
+/// Ends requests with the head, and reports a constant load, for the algorithms that need reports.
 #[derive(Clone)]
 pub struct Reporting;
 
@@ -46,7 +46,7 @@ impl<E> Completion<Response, E> for Reporting {
 
 pub type Balanced = Balance<Discovered, Request, Reporting>;
 
-/// A balancer whose picks can be repeated, and how to change its endpoints. Requests are keyed by themselves.
+/// Balancer with reproducible picks, and the handle to change its endpoints. A request is its own key.
 pub fn balancer(algorithm: &str, seed: u64) -> (Balanced, Endpoints) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let builder = Builder::new(algorithm).expect("it is in the registry");
@@ -54,21 +54,21 @@ pub fn balancer(algorithm: &str, seed: u64) -> (Balanced, Endpoints) {
     (builder.build(Discovered(receiver)).expect("it has all that any algorithm needs"), Endpoints(sender))
 }
 
-/// Runs a test without tokio's budget: with it, mocks pretend after 128 polls that they have nothing.
+/// Runs a test without tokio's cooperative budget, under which mocks return `Pending` after 128 polls.
 pub fn steer(test: impl Future<Output = ()>) {
     tokio_test::block_on(tokio::task::unconstrained(test));
 }
 
-/// The names of all algorithms.
+/// Names of all algorithms in the registry.
 pub fn all() -> impl Iterator<Item = &'static str> {
     algorithms::ALL.iter().map(|algorithm| algorithm.name)
 }
 
-/// Sending side of discovery.
+/// Handle that adds and removes endpoints.
 pub struct Endpoints(mpsc::UnboundedSender<Event>);
 
 impl Endpoints {
-    /// Adds an endpoint that is not ready yet.
+    /// Adds an endpoint that is not yet ready.
     pub fn insert(&self, key: u32) -> Handle<Request, Response> {
         let (service, mut handle) = tower_test::mock::pair();
         handle.allow(0);

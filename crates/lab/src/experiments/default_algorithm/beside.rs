@@ -6,7 +6,7 @@ use crate::study::{Comparison, Prediction};
 
 /// Throughput relative to that without a slow link.
 const THROUGH: Figure = Figure { name: "requests a second, of those without a slow link", ..RATE };
-/// The point of the scenario in which no link is slow.
+/// Point of the scenario without a slow link.
 const WHOLE: &str = "no slow link";
 /// Explanation of a deviation.
 const TCP: &str = "The simulator's links lose nothing. On the slow one TCP sends again what waited too long, or was dropped from a full queue, \
@@ -15,8 +15,8 @@ which takes of the little that the link carries.";
 const RING: &str = "HAProxy draws servers from the ring of its consistent hashing, on which the slow one may have more than its quarter; the \
 simulator draws all alike. Both draws are of one server as often as the square of its part.";
 
-/// Name in the scenario: HAProxy and Envoy may draw the same server twice, Envoy's random draws one and its leastconn as many as
-/// there are servers.
+/// Name of the policy in the scenario. HAProxy and Envoy may draw the same server twice; Envoy's random draws once, and
+/// its leastconn as many times as there are servers.
 fn simulated(row: &Row) -> &'static str {
     match (row.algorithm, row.balancer) {
         (Algorithm::RoundRobin, _) => "round_robin",

@@ -1,5 +1,5 @@
-//! Recognition of stacks that were picking an endpoint: by the source files of the functions, where most are inlined; by
-//! their names, where those are all that a program has.
+//! Recognition of stacks that were picking an endpoint: by the source files of functions, if most are inlined, or by
+//! function names, if a program has no line tables.
 
 use crate::balancers::Balancer;
 use crate::error::Result;
@@ -7,9 +7,9 @@ use crate::study::perf::{Frame, Lines, Sample};
 use std::path::Path;
 
 pub enum How {
-    /// By the source files of its functions.
+    /// By the source files of functions.
     Lines(Lines),
-    /// By their names, in this program.
+    /// By the names of functions in this program.
     Names(String),
 }
 
@@ -23,7 +23,7 @@ impl How {
         Ok(if balancer.kind.name == "evenkeel" { How::Lines(lines) } else { How::Names(lines.program().to_owned()) })
     }
 
-    /// Looks up what is not known yet of these samples.
+    /// Looks up the functions of these samples that are not known yet.
     ///
     /// # Errors
     /// addr2line fails.
@@ -34,7 +34,7 @@ impl How {
         }
     }
 
-    /// True if this sample has known functions: if none has, nothing can be concluded.
+    /// True if this sample has known functions. If no sample has, nothing can be concluded.
     pub fn knows(&self, sample: &Sample) -> bool {
         match self {
             How::Lines(lines) => {
@@ -64,28 +64,27 @@ impl How {
         }
     }
 
-    /// True if it was balancing: picking, or measuring what picks depend on.
-    /// `None` if that is unknown.
+    /// True if it was balancing: picking, or measuring what picks depend on. `None` if unknown.
     pub fn balances(&self, sample: &Sample) -> Option<bool> {
         match self {
-            // Others use its structures, too.
+            // Other code uses these structures, too.
             How::Lines(lines) => Some(rooms(lines, sample).iter().any(|room| *room != "structures")),
             How::Names(_) => None,
         }
     }
 }
 
-/// Functions of HAProxy that pick, or keep what it picks by: of its own algorithms by the begin of their names.
+/// Prefixes of the functions of HAProxy that pick, or that maintain the state for picks.
 const HAPROXY: [&str; 9] =
     ["assign_server", "sess_change_server", "get_server_", "fwrr_", "fwlc_", "chash_", "map_get_", "fas_", "lb_ss_"];
-/// Function on any stack of a working HAProxy: without it, there are no names.
+/// Function on every stack of a working HAProxy; if it never appears, the program has no names.
 const HAPROXY_KNOWN: &str = "process_stream";
 
 fn is_haproxys(frame: &Frame) -> bool {
     HAPROXY.iter().any(|begin| frame.function.starts_with(begin))
 }
 
-/// The folders of the balancing crate that a sample is in, the innermost function's first.
+/// Folders of the balancing crate on the stack of a sample, the innermost function's first.
 fn rooms<'l>(lines: &'l Lines, sample: &Sample) -> Vec<&'l str> {
     sample.iter().flat_map(|frame| lines.files(frame)).filter_map(|file| room(file)).collect()
 }
@@ -94,7 +93,7 @@ fn room(file: &str) -> Option<&str> {
     Some(file.split_once("crates/balance/src/")?.1.split('/').next().unwrap_or_default())
 }
 
-/// True if an algorithm, one of its parts or the set of endpoints is at work; or the seam itself, between them and the proxy.
+/// True if an algorithm, one of its parts or the set of endpoints is on the stack, or if the seam is innermost.
 fn picks(rooms: &[&str]) -> bool {
     rooms.iter().any(|room| ["algorithms", "parts", "endpoints"].contains(room)) || rooms.first() == Some(&"seam")
 }
@@ -109,7 +108,7 @@ mod tests {
         assert_eq!(room_of("/x/crates/balance/src/algorithms/leastconn.rs").as_deref(), Some("algorithms"));
         assert_eq!(room_of("/x/crates/proxy/src/http/relay.rs"), None);
         assert!(picks(&["structures", "algorithms", "seam"]) && picks(&["seam"]) && picks(&["endpoints"]));
-        // What is measured as a request ends is counted apart.
+        // Measuring at the end of a request is counted separately.
         assert!(!picks(&["structures", "measurement", "seam"]) && !picks(&[]));
     }
 

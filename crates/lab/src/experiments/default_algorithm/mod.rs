@@ -1,5 +1,5 @@
-//! Default-algorithm experiment, the test in the discussion of HAProxy's default: four servers, one of them behind a slow link;
-//! the throughput of round robin, leastconn and random; and the cost of picking.
+//! Default-algorithm experiment, after the discussion of HAProxy's default: throughput of round robin, leastconn and
+//! random with four servers, one of them behind a slow link; and the cost of picking.
 
 mod known;
 mod outcome;
@@ -54,25 +54,26 @@ HAPROXY_BIN in the environment names another HAProxy, to run beside the one that
 
 const SERVERS: usize = 4;
 const ALGORITHMS: usize = Algorithm::ALL.len();
-/// The hosts: the client is the first, the servers follow.
+/// Host number of the client; the servers follow.
 const CLIENT: usize = 1;
-/// The server whose link is slowed.
+/// Host number of the server with the slow link.
 const SLOW: usize = 2;
 const SERVER_PORT: u16 = 8080;
-/// The port of the balancer.
+/// Port of the balancer at the hub.
 const PORT: u16 = 8000;
-/// Few enough that what waits at the slow link is there before TCP sends it again, at 8.3 and at 4.1 %.
+/// Connections of the client: few enough that bytes queued at the slow link arrive before TCP retransmits them, at 8.3
+/// and 4.1 %.
 const CONNECTIONS: u32 = 64;
-/// Bytes a second that the client's link takes: some thousands of answers.
+/// Rate of the client's link in bytes per second: several thousand answers.
 const CLIENT_RATE: f64 = 11e6;
 /// Share of the whole rate that the slow server's link can carry.
 const SHARES: [f64; 3] = [0.083, 0.041, 0.015];
 /// Scenario of the same system.
 const SCENARIO: &str = include_str!("../../../scenarios/default-algorithm.toml");
-/// Parts of each run that are not counted: the start, until connections have settled where the algorithm puts them, and the end.
+/// Excluded start of each run, until connections have settled on servers; and the excluded end.
 const WARM_UP: Duration = Duration::from_secs(1);
 const END: Duration = Duration::from_millis(300);
-/// Limit of the time that the load may take to end.
+/// Maximum time for the load to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn run(options: &Options) -> Result<()> {
@@ -85,11 +86,11 @@ fn run(options: &Options) -> Result<()> {
     let addresses: Vec<SocketAddr> = (0..SERVERS).map(|n| SocketAddr::from((address(2 + n), SERVER_PORT))).collect();
     let bench = Bench { network: &network, servers: &addresses, seconds: options.seconds().max(2) };
     network.limit_to(CLIENT, Some(CLIENT_RATE))?;
-    // How many bytes the servers send at the whole rate.
+    // Bytes per second that the servers send at the full rate.
     let before = bench.sent_by_servers()?;
     let first = bench.run(&arms[0])?;
     let whole = first.rate * (bench.sent_by_servers()? - before) as f64 / first.answered as f64;
-    // Of each balancer a run without a slow link, then every algorithm with each.
+    // One run per balancer without a slow link, then every algorithm at each share.
     let bases = arms.len() / ALGORITHMS;
     let base = |of: usize| format!("{} without a slow link", arms[of * ALGORITHMS].balancer.name);
     let slow =
@@ -100,7 +101,7 @@ fn run(options: &Options) -> Result<()> {
             None => (None, &arms[at * ALGORITHMS]),
             Some(at) => (Some(SHARES[at / arms.len()]), &arms[at % arms.len()]),
         };
-        // A link that is limited anew keeps what waited at it, so it is first emptied.
+        // A link whose limit changes keeps its queue, so the limit is removed first.
         network.limit_from(SLOW, None)?;
         network.limit_from(SLOW, share.map(|share| share * whole))?;
         Ok(bench.run(arm)?.rate)
@@ -137,20 +138,20 @@ impl Arm<'_> {
 struct Bench<'b> {
     network: &'b Network,
     servers: &'b [SocketAddr],
-    /// With the warm-up and the end.
+    /// Duration of a run, including warm-up and end.
     seconds: u64,
 }
 
 struct Run {
     /// Answers per second, once the connections have settled.
     rate: f64,
-    /// Answers, from begin to end.
+    /// Number of answers in the whole run.
     answered: u64,
 }
 
 impl Bench<'_> {
-    /// Counts by the bytes on the client's link: wrk's own count has the begin, in which connections still gather at the slow
-    /// server, and an end.
+    /// Measures by bytes on the client's link: wrk's own count includes the start, in which connections still gather at
+    /// the slow server, and the end.
     fn run(&self, arm: &Arm) -> Result<Run> {
         let running = arm.start(self.network, self.servers)?;
         let load = Load::KeepAlive(CONNECTIONS);

@@ -1,4 +1,4 @@
-//! Report of the throughput with a slow link, relative to that without, beside the published figures.
+//! Report of the throughput with a slow link, relative to that without one, beside published figures.
 
 use super::beside;
 use super::picking::Picking;
@@ -66,7 +66,7 @@ impl Outcome<'_> {
         Interval::of_ratios(&runs, &base)
     }
 
-    /// The figures of the one that is worst for the claim.
+    /// Lowest ratio of several arms, the worst for a claim.
     fn lowest(&self, of: &[(&str, Algorithm, usize)]) -> Option<Interval> {
         let all: Option<Vec<Interval>> =
             of.iter().map(|(name, algorithm, share)| self.interval(name, *algorithm, *share)).collect();
@@ -155,7 +155,7 @@ impl Outcome<'_> {
     }
 }
 
-/// A client, the balancer and four servers; the link of one is slow.
+/// Diagram: a client, the balancer and four servers, one behind a slow link.
 fn topology() -> String {
     let servers = (0..SERVERS).map(|n| node(format!("NGINX {n}"), if n == 0 { "1 kB, slow link" } else { "1 kB" }));
     let columns = [

@@ -19,19 +19,19 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// More of them than cores take turns.
+/// Worker counts; more workers than cores take turns.
 const WORKERS: [usize; 5] = [1, 2, 4, 8, 16];
 /// Number of endpoints, as with slow links.
 const ENDPOINTS: usize = 4;
-/// HAProxy has no more threads in a group.
+/// Maximum threads of a thread group in HAProxy.
 const WORKERS_MAX: usize = 64;
-/// From so many cores on locks are contended for as where the figures were published.
+/// Minimum cores for lock contention comparable to the published figures.
 const CORES_MIN: usize = 32;
 const WARM_UP: Duration = Duration::from_millis(400);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const UNDER_ONE: Claim = Claim::ours("Picking costs evenkeel under 1 % of its CPU at every worker count");
-/// With what was published of each algorithm, percent.
+/// Claims with the published share of each algorithm, in per cent.
 const LB_CPU: [(Claim, f64); 3] = [
     (
         Claim {
@@ -69,11 +69,11 @@ const LOCKS: [Claim; 2] = [
 /// Result of a run: shares of the samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Run {
-    /// `None` where functions have no names.
+    /// Share of samples that were picking, 0 to 1; `None` if functions have no names.
     picking: Option<f64>,
-    /// With what is measured for it; of evenkeel only.
+    /// Share of samples that were picking or measuring; evenkeel only.
     balancing: Option<f64>,
-    /// In the kernel, on account of a lock.
+    /// Share of samples in the kernel's futex call, waiting for a lock.
     futex: f64,
     samples: usize,
     /// Requests per second.
@@ -106,7 +106,7 @@ impl Cell {
 }
 
 impl Picking {
-    /// Measures it of evenkeel and every HAProxy. Without perf it says so, and nothing is measured.
+    /// Measures evenkeel and every HAProxy. Without perf it prints a message and measures nothing.
     ///
     /// # Errors
     /// A process does not start, or the experiment is interrupted.
@@ -135,7 +135,7 @@ impl Picking {
         let mut how = told.iter().map(|one| How::of(one)).collect::<Result<Vec<How>>>()?;
         let names: Vec<String> = picking.cells.iter().map(Cell::name).collect();
         let each = picking.cells.len() / told.len().max(1);
-        // A share is known well after some seconds in all.
+        // A few seconds over all rounds suffice for a share.
         let seconds = options.seconds().div_ceil(3);
         let rounds = Rounds::run(&names, options.rounds_of_many(), |at, _| {
             let Cell { algorithm, workers, .. } = picking.cells[at];
@@ -161,7 +161,7 @@ impl Picking {
         Some(self.rounds.as_ref()?.figures(at, figure))
     }
 
-    /// The cell of a balancer whose share may be the largest, with its interval.
+    /// Cell of a balancer with the largest upper bound of its share, with the interval.
     fn largest(&self, balancer: &str) -> Option<(&Cell, Interval)> {
         let of = self.cells.iter().filter(|cell| cell.balancer == balancer);
         let all: Option<Vec<_>> =
@@ -217,7 +217,7 @@ take turns; what 64 at once wait for each other cannot show here",
         }
     }
 
-    /// A row for each balancer, algorithm and number of workers.
+    /// Table with a row for each balancer, algorithm and number of workers.
     pub fn table(&self) -> Option<(String, Vec<Vec<String>>)> {
         let rounds = self.rounds.as_ref()?;
         let header =
@@ -239,7 +239,7 @@ take turns; what 64 at once wait for each other cannot show here",
         Some(("The cost of picking, with its locks".to_owned(), rows.collect()))
     }
 
-    /// A line for each balancer and algorithm, over the workers.
+    /// Plot with a line for each balancer and algorithm over the number of workers.
     pub fn plots(&self) -> Option<Plot> {
         self.rounds.as_ref()?;
         let mut lines: Vec<Line> = Vec::new();
@@ -278,7 +278,7 @@ fn run(balancer: &Balancer, setup: Setup, how: &mut How, seconds: u64, cores: us
     let running = balancer.start(Vec::new(), setup)?;
     let folder = running.folder();
     let threads = (cores / 4).max(1);
-    // With more workers than connections some would have nothing to do.
+    // Enough connections that every worker has some.
     let connections = 64 * threads.max(workers / 16);
     let load = Load::KeepAlive(u32::try_from(connections).unwrap_or(u32::MAX));
     let mut command = load.command(&format!("http://127.0.0.1:{}/1k", running.port()), seconds + 1)?;
@@ -305,12 +305,12 @@ fn run(balancer: &Balancer, setup: Setup, how: &mut How, seconds: u64, cores: us
     })
 }
 
-/// Not a number if it is unknown.
+/// Share in per cent; NaN if unknown.
 fn percent(share: Option<f64>) -> f64 {
     share.map_or(f64::NAN, |share| share * 100.0)
 }
 
-/// NGINX that answers 1 kB at four ports of this machine, with enough workers for its cores.
+/// NGINX that serves 1 kB at four ports of this machine, with half as many workers as cores.
 struct Endpoints {
     addresses: Vec<SocketAddr>,
     _process: Child,

@@ -1,6 +1,5 @@
-//! Conduct of a run: all balancers at the same time, over the same endpoints, so that each meets the very same
-//! faults, on the same machine in the same state. At this load none of them takes a noticeable part of a core, so they
-//! do not take it from each other.
+//! Conduct of a run: all balancers at once, in front of the same endpoints, so that each meets the same faults in the
+//! same state of the machine. At this load none uses a noticeable part of a core, so they do not disturb each other.
 
 use super::measure::{Course, Felt, Lived, Second, Struck};
 use super::schedule::Lap;
@@ -20,12 +19,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-/// Time to be ready before the first request.
+/// Time for clients to get ready before the first request.
 const HEAD_START: Duration = Duration::from_millis(500);
 /// Interval of progress updates.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// The results of one balancer.
+/// Results of one balancer in a run.
 pub struct Took {
     pub felt: Felt,
     /// Totals by client kind, as in `KINDS`.
@@ -35,7 +34,7 @@ pub struct Took {
     pub seconds: Vec<Second>,
     /// POSTs that reached endpoints more than once.
     pub posts_twice: usize,
-    /// Retries as the balancer counts them.
+    /// Number of retries by the balancer's own count.
     pub retries: u64,
 }
 
@@ -46,7 +45,7 @@ pub struct Ran {
     pub begin_ns: u64,
     /// Faults as they actually happened.
     pub struck: Vec<Struck>,
-    /// The balancers, in the order given.
+    /// Results of the balancers, in the order given.
     pub took: Vec<Took>,
 }
 
@@ -57,7 +56,7 @@ pub struct Stage<'s> {
     /// Network in which packets can be dropped.
     pub network: Option<&'s Loopback>,
     pub certificates: &'s Certificates,
-    /// Runs before this one, and in all.
+    /// Number of runs before this one, and in total.
     pub round: (usize, usize),
     pub progress: &'s Progress,
 }
@@ -135,7 +134,7 @@ fn took(course: &Course, struck: &[Struck], running: &Running) -> Result<Took> {
     })
 }
 
-/// Waits for moments, gathers what clients report meanwhile, and shows it.
+/// Waits for points in time; collects the clients' records meanwhile and shows progress.
 struct Watch<'a> {
     begin_ns: u64,
     told: Receiver<Record>,

@@ -9,13 +9,13 @@ use crate::stats::quantile;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
-/// A request that takes longer than this has been hurt: five times the work of a healthy endpoint.
+/// Latency above which a request counts as hurt: five times the work of a healthy endpoint.
 pub const HURT: Duration = Duration::from_millis(50);
-/// Requests sent so shortly before a fault that they may still be at the endpoint belong to it.
+/// Requests sent within this time before a fault count for it, as they may still be at the endpoint.
 const AT_WORK: Duration = Duration::from_millis(200);
-/// The share of a fair share at which an endpoint counts as back.
+/// Fraction of a fair share at which an endpoint counts as back.
 pub const BACK: f64 = 0.8;
-/// Shares are taken over this time, since of 40 requests a second some seconds have fewer.
+/// Window over which shares are computed: an endpoint gets some 40 requests per second.
 const SHARE_OVER: Duration = Duration::from_secs(1);
 const SHARE_STEP: Duration = Duration::from_millis(100);
 
@@ -29,9 +29,9 @@ pub struct Struck {
     pub to_ns: u64,
 }
 
-/// The run of one balancer, as it was.
+/// Course of a run of one balancer, from plan and records.
 pub struct Course<'a> {
-    /// The moment that the plan counts from.
+    /// Start of the plan, on the clock of `clock::now_ns`.
     pub begin_ns: u64,
     pub plan: &'a [Request],
     /// Result of each request, by number.
@@ -44,18 +44,18 @@ pub struct Course<'a> {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Felt {
     pub requests: usize,
-    /// Failed GETs whose answer had not begun: a balancer can ask again.
+    /// Failed GETs whose answer had not begun: a balancer can retry them.
     pub gets: usize,
-    /// Failed POSTs whose answer had not begun: a balancer must not ask again once it was sent.
+    /// Failed POSTs whose answer had not begun: a balancer must not retry them once sent.
     pub posts: usize,
-    /// Failed calls of gRPC whose answer had not begun: the same, unless the endpoint itself says that it is unavailable.
+    /// Failed gRPC calls whose answer had not begun: not to be retried either, unless the endpoint reports UNAVAILABLE.
     pub calls: usize,
-    /// Failed requests whose answer had begun: no balancer can mend them.
+    /// Failed requests whose answer had begun: no balancer can repair them.
     pub begun: usize,
-    /// Failures by what the client saw.
+    /// Failures by their name for the client.
     pub seen: BTreeMap<String, usize>,
-    /// Latency of the requests that did not fail, from the moment they were meant to be sent, in ms: half of them,
-    /// 99 % and 99.9 % took no longer. `None` if all failed.
+    /// Median, 99th and 99.9th percentile, in ms, of the latency of successful requests since their planned time.
+    /// `None` if all failed.
     pub quantiles_ms: Option<[f64; 3]>,
 }
 
@@ -70,27 +70,27 @@ impl Felt {
 pub struct Lived {
     /// Client-side results, from the fault to the end of the recovery.
     pub felt: Felt,
-    /// From the fault to the last request that it hurt (that failed or took longer than `HURT`). Zero if none.
+    /// Time from the fault to the last request that it hurt (failed, or took longer than `HURT`). Zero if none.
     pub away: Duration,
-    /// True if it hurt to the end: the last request that it hurt was sent in its last tenth.
+    /// True if the last request that it hurt was sent in the last tenth of the fault.
     pub to_the_end: bool,
-    /// From the revival to the first request that the endpoint answered well again. `None` if there was none in the
+    /// Time from the revival to the first successful request at the endpoint. `None` if there was none during the
     /// recovery.
     pub first_back: Option<Duration>,
-    /// From the revival to the first second in which the endpoint got `BACK` of its fair share.
+    /// Time from the revival to the first second in which the endpoint got `BACK` of its fair share.
     pub share_back: Option<Duration>,
-    /// Requests sent during the fault that reached the broken endpoint. `None` where it cannot write them down.
+    /// Requests sent during the fault that reached the broken endpoint. `None` if it cannot record them.
     pub reached: Option<usize>,
 }
 
 /// Figures of a second of a run, for a chart.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Second {
-    /// Requests sent in it that failed: GETs, POSTs, calls of gRPC.
+    /// Failed requests sent in this second: GETs, POSTs, gRPC calls.
     pub failed: [usize; 3],
-    /// Latency that 99 % of its requests did not exceed, in ms.
+    /// 99th percentile of the latency, in ms.
     pub p99_ms: Option<f64>,
-    /// Requests of this second by the endpoint that they reached.
+    /// Requests sent in this second, by the endpoint that they reached.
     pub reached: Vec<usize>,
 }
 
@@ -190,7 +190,8 @@ impl Course<'_> {
         None
     }
 
-    /// POSTs that reached endpoints more than once: work done twice. Calls of gRPC may: an endpoint that is unavailable did nothing.
+    /// Number of POSTs that reached endpoints more than once: work done twice. gRPC calls may, as an unavailable
+    /// endpoint did nothing.
     pub fn posts_done_twice(&self) -> usize {
         let mut times: HashMap<usize, usize> = HashMap::new();
         for arrival in self.arrivals.iter().flatten().filter(|arrival| self.plan[arrival.id.number].ask == Ask::Post) {
@@ -199,7 +200,7 @@ impl Course<'_> {
         times.values().filter(|&&times| times > 1).count()
     }
 
-    /// The run, second by second.
+    /// Figures of each second of the run.
     pub fn seconds(&self) -> Vec<Second> {
         let second = |number: usize| self.plan[number].at.as_secs() as usize;
         let length = self.plan.len().checked_sub(1).map_or(0, |last| second(last) + 1);
@@ -234,8 +235,8 @@ mod tests {
     const MS: u64 = 1_000_000;
     const BEGIN: u64 = 1_000_000 * MS;
 
-    /// A request each 10 ms for 4 s, each fifth a POST, each fifth a call; endpoints in turn; all good after 10 ms. Then `change` changes
-    /// each: number, record and endpoints.
+    /// Run with a request every 10 ms for 4 s, a fifth of them POSTs and a fifth calls, alternating between endpoints,
+    /// all good after 10 ms; `change` then modifies record and endpoints by number.
     struct Made {
         plan: Vec<Request>,
         records: Vec<Record>,
@@ -302,7 +303,7 @@ mod tests {
         assert_eq!((lived.away, lived.to_the_end), (Duration::ZERO, false));
         assert_eq!(lived.share_back, Some(Duration::ZERO));
         assert_eq!(lived.reached, Some(50), "every second request of the fault");
-        // From 0.8 s to 3.8 s: those at work when it broke are its own, as those at 3.8 s are the next one's.
+        // From 0.8 s to 3.8 s: requests in flight when it broke count for this fault, those from 3.8 s on for the next.
         assert_eq!(lived.felt.requests, 300);
     }
 
@@ -313,9 +314,9 @@ mod tests {
                 record.took_ns = 60 * MS;
             }
         });
-        // 180 was slow elsewhere.
+        // Request 180 was slow at the other endpoint.
         assert_eq!(made.course().lived(&struck("hung")).away, Duration::from_millis(510));
-        // A dead endpoint writes nothing down, so all that is slow meanwhile is put down to it.
+        // A dead endpoint records nothing, so every slow request meanwhile is attributed to it.
         assert_eq!(made.course().lived(&struck("killed")).away, Duration::from_millis(800));
         assert_eq!(made.course().lived(&struck("killed")).reached, None);
     }

@@ -1,5 +1,4 @@
-//! Failure experiment: evenkeel beside others under the same load, in front of the same
-//! failing endpoints.
+//! Failure experiment: evenkeel and other balancers under the same load, in front of the same failing endpoints.
 
 mod conduct;
 mod measure;
@@ -56,14 +55,14 @@ const ENDPOINTS: u8 = 6;
 struct Arguments {
     #[command(flatten)]
     study: Options,
-    /// Length of each run; without it 160, with --quick 62, with --full 300. Each fault takes 5 s at least; those that do not fit are
-    /// left out.
+    /// Duration of a run in seconds. Defaults to 160, with --quick to 62, with --full to 300. Each fault takes at least
+    /// 5 s; faults that do not fit are left out.
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(7..=3600))]
     seconds: Option<u64>,
     /// Requests per second to each balancer.
     #[arg(long, value_name = "N", default_value_t = 250, value_parser = clap::value_parser!(u32).range(50..=2000))]
     rate: u32,
-    /// Seed of the schedule and load of the first round; the others use the numbers that follow.
+    /// Seed of schedule and load in the first round; each further round uses the next number.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }

@@ -1,5 +1,4 @@
-//! Report over all rounds: a finding for each fault and for the whole, beside the best of the others; losses beside
-//! wins.
+//! Report over all rounds: findings for each fault and for the whole, relative to the best of the others.
 
 use super::conduct::{Ran, Took};
 use super::measure::{Felt, Lived, Struck};
@@ -27,9 +26,9 @@ const OVER: [Claim; KINDS.len()] = [
     Claim::ours("So it does of calls of gRPC"),
 ];
 
-/// Seconds by which a time to steer away may be longer: an endpoint gets a request every 24 ms.
+/// Tolerance in seconds of the time to steer away: an endpoint gets a request every 24 ms.
 const AWAY_NOISE: f64 = 0.1;
-/// The part by which a latency may be larger.
+/// Factor by which a latency may be larger.
 const P99_NOISE: f64 = 1.05;
 
 /// Measurements of all rounds.
@@ -45,9 +44,9 @@ pub struct Measured<'m> {
 
 #[derive(Clone, Copy)]
 enum By {
-    /// Less what the other has: at most so much.
+    /// Upper bound of the difference to the other.
     Difference(f64),
-    /// Over what the other has: at most so much.
+    /// Upper bound of the ratio to the other.
     Ratio(f64),
 }
 
@@ -72,7 +71,7 @@ fn failed(felt: &Felt) -> f64 {
     felt.failed() as f64
 }
 
-/// Milliseconds; if none was answered, as long as clients wait.
+/// 99th percentile in milliseconds; the clients' timeout if no request was answered.
 fn p99(felt: &Felt) -> f64 {
     felt.quantiles_ms.map_or(PATIENCE.as_secs_f64() * 1e3, |q| q[1])
 }
@@ -144,7 +143,7 @@ impl Measured<'_> {
         all
     }
 
-    /// The parts that were measured.
+    /// Parts that were measured: the whole, each protocol, each fault that occurred.
     fn parts(&self) -> Vec<Part> {
         let there = |fault: &&Fault| self.rounds.iter().any(|ran| place(ran, fault).is_some());
         let kinds = (0..KINDS.len()).map(Part::Over);
@@ -228,7 +227,7 @@ impl Measured<'_> {
         all
     }
 
-    /// All of it, for the reader.
+    /// Report of the experiment.
     pub fn found(&self, versions: Versions) -> Found {
         let mut method: Vec<String> = EXPERIMENT.docs.split("\n\n").map(str::to_owned).collect();
         method.extend(self.balancers.iter().map(|balancer| format!("{}: {}", balancer.name, balancer.kind.settings)));
@@ -298,7 +297,7 @@ fn lived_of<'r>(ran: &'r Ran, balancer: usize, fault: &Fault) -> Option<&'r Felt
     lived(ran, &ran.took[balancer], fault).map(|lived| &lived.felt)
 }
 
-/// The first round of one balancer, second by second.
+/// Plot of the first round of one balancer, second by second.
 fn course(balancer: &Balancer, took: &Took, ran: &Ran) -> Plot {
     let second = |at_ns: u64| at_ns.saturating_sub(ran.begin_ns) as f64 / 1e9;
     let shade = |struck: &Struck| {

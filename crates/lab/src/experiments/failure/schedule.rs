@@ -25,9 +25,9 @@ enum How {
     Kill,
     Stop,
     Be(Mode),
-    /// Kill, again and again, with lives between.
+    /// Repeated kills and revivals.
     Flap,
-    /// So many of a hundred packets are lost.
+    /// Loss of this percentage of packets.
     Lose(u8),
 }
 
@@ -47,7 +47,7 @@ macro_rules! claims {
     };
 }
 
-/// Every way, the ones that a short run has first.
+/// All faults; short runs have the first ones.
 pub static FAULTS: [Fault; 12] = [
     Fault {
         name: "killed",
@@ -197,9 +197,9 @@ pub struct Lap {
 
 /// Time at the start during which all endpoints are healthy.
 pub const LEAD_IN: Duration = Duration::from_secs(2);
-/// A lap shorter than this says nothing: checks need a second to see a fault, and one to see a return.
+/// Minimum length of a lap: checks need a second to detect a fault, and another to detect recovery.
 pub const LAP_MIN: Duration = Duration::from_secs(5);
-/// The share of a lap that the fault lasts.
+/// Share of a lap that the fault lasts.
 const BROKEN: f64 = 0.4;
 
 /// Plans as many of these faults as fit into `length`, in random order, each at a random endpoint.

@@ -1,5 +1,5 @@
-//! Clients of a failure run: requests at moments drawn before the run, whatever happens to
-//! the ones before (an open loop): the same for each balancer, at the same moment.
+//! Clients of a failure run: requests at times drawn beforehand, independent of earlier responses (an open loop), and
+//! the same for each balancer.
 
 use crate::client::connector::Connector;
 use crate::client::http2::{Connection, Failed};
@@ -16,14 +16,14 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// Limit of the time that a client waits for a complete answer.
+/// Maximum time that a client waits for a complete answer.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// The share of requests that are POSTs; calls of gRPC are not among them.
+/// Share of POSTs among the requests that are not gRPC calls.
 pub const POSTS: f64 = 0.2;
-/// The share of requests on a connection of their own, closed afterwards.
+/// Share of requests on a connection of their own, closed afterwards.
 pub const FRESH: f64 = 0.1;
 
-/// An idle connection older than this is not used again: the balancers close theirs after 60 s.
+/// Maximum age of an idle connection to reuse: the balancers close theirs after 60 s.
 const IDLE_MAX: Duration = Duration::from_secs(20);
 
 /// Protocol between client and balancer. Endpoints get HTTP/2 for gRPC calls, and HTTP/1.1 for the rest.
@@ -35,11 +35,11 @@ pub enum Over {
     Tls,
     /// HTTP/2 over TLS.
     Http2,
-    /// Calls of gRPC, over HTTP/2 without TLS.
+    /// gRPC calls, over HTTP/2 without TLS.
     Grpc,
 }
 
-/// Every kind, its name, and its share of the requests.
+/// All kinds, with their names and shares of the requests.
 pub const KINDS: [(Over, &str, f64); 4] = [
     (Over::Clear, "HTTP/1.1", 0.4),
     (Over::Tls, "HTTP/1.1 over TLS", 0.2),
@@ -50,7 +50,7 @@ pub const KINDS: [(Over, &str, f64); 4] = [
 /// Request to each of the balancers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Request {
-    /// Planned time, counted from the first request's second.
+    /// Planned time since the start of the run.
     pub at: Duration,
     pub ask: Ask,
     /// Protocol to the balancer.
@@ -61,7 +61,7 @@ pub struct Request {
 
 /// Requests over `length`, `rate` per second, at random moments (a Poisson process).
 pub fn plan(seed: u64, length: Duration, rate: u32) -> Vec<Request> {
-    // Other numbers than those of the schedule of faults.
+    // A different stream than that of the fault schedule.
     let mut rng = Rng::new(seed ^ 0x7261_6666_6963);
     let mut at = Duration::ZERO;
     let next = || {
@@ -102,7 +102,7 @@ pub enum Outcome {
         /// True if the answer had begun.
         begun: bool,
     },
-    /// An answer that is not to this request.
+    /// An answer that belongs to another request.
     Wrong,
 }
 
@@ -137,8 +137,8 @@ pub struct Record {
     pub took_ns: u64,
 }
 
-/// Sends the plan by each of `connectors` from `begin_ns` on, from a thread of its own, and reports each end. Ends when all
-/// requests have ended.
+/// Starts a thread that sends the plan through each of `connectors` from `begin_ns` on and reports each result. It ends
+/// when all requests have ended.
 pub fn start(
     plan: Arc<[Request]>,
     connectors: Vec<Connector>,
@@ -160,7 +160,7 @@ async fn send_all(plan: &[Request], connectors: Vec<Connector>, begin_ns: u64, t
     for (number, &request) in plan.iter().enumerate() {
         sleep_until(begin + request.at).await;
         while asked.try_join_next().is_some() {}
-        // The first balancer has the core first, so they take turns.
+        // The balancer that is asked first gets the core first, so they take turns.
         for place in 0..lines.len() {
             let balancer = (number + place) % lines.len();
             let (line, told) = (Arc::clone(&lines[balancer]), told.clone());
@@ -169,7 +169,7 @@ async fn send_all(plan: &[Request], connectors: Vec<Connector>, begin_ns: u64, t
                 let outcome = line.ask(id, request).await;
                 let meant_ns = begin_ns + clock::ns(request.at);
                 let took_ns = clock::now_ns().saturating_sub(meant_ns);
-                // After an interrupted experiment no receiver is left.
+                // The receiver is gone after an interrupted experiment.
                 let _ = told.send(Record { id, outcome, took_ns });
             });
         }
@@ -177,7 +177,7 @@ async fn send_all(plan: &[Request], connectors: Vec<Connector>, begin_ns: u64, t
     while asked.join_next().await.is_some() {}
 }
 
-/// The way to one balancer, and what is open there: connections that wait, and one of HTTP/2 that all share, with and without TLS.
+/// Client side of one balancer: idle HTTP/1.1 connections and a shared HTTP/2 connection, without and with TLS.
 struct Line {
     connector: Connector,
     idle: Mutex<[Vec<(Wire, Instant)>; 2]>,
@@ -227,7 +227,7 @@ impl Line {
         }
     }
 
-    /// The connection used last, if it is young.
+    /// Idle connection used last, if younger than [`IDLE_MAX`].
     fn idle_connection(&self, tls: bool) -> Option<Wire> {
         let (wire, since) = lock(&self.idle)[usize::from(tls)].pop()?;
         (since.elapsed() < IDLE_MAX).then_some(wire)
@@ -260,12 +260,12 @@ impl Line {
                 Ok(_) => return Outcome::Wrong,
                 Err(failed) => failed,
             };
-            // The next request opens another.
+            // The next request opens another connection.
             if failed.ends_connection() && !request.fresh {
                 lock(&self.shared)[usize::from(tls)] = None;
             }
             match failed {
-                // As every client does, as nothing was sent.
+                // Nothing was sent, so retry as every client does.
                 Failed::Announced => continue,
                 Failed::NoAnswer(_) => return Outcome::NoAnswer,
                 Failed::Cut(_) => return Outcome::Cut,
@@ -291,7 +291,7 @@ mod tests {
         assert_ne!(requests, plan(2, minute, 250));
         // 15,000 expected; of a Poisson process 4 standard deviations are 490.
         assert!(requests.len().abs_diff(15_000) < 490, "{}", requests.len());
-        // Of shares of at most 0.4, 4 standard deviations are 240 requests.
+        // For shares of at most 0.4, 4 standard deviations are 240 requests.
         let near = |count: usize, share: f64| (count as f64 - requests.len() as f64 * share).abs() < 240.0;
         for (over, name, share) in KINDS {
             let count = requests.iter().filter(|request| request.over == over).count();

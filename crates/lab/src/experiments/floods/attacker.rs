@@ -1,4 +1,4 @@
-//! Attacker: a number of connections at a time, each from start to end, then the next.
+//! Attackers: a fixed number of concurrent connections, each replaced when it ends.
 
 use super::attacks::Attack;
 use crate::http;
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Interval at which a blocked write checks whether to stop.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// Connections that attack, until stopped.
+/// Running attackers, until stopped.
 pub struct Attackers {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -35,7 +35,7 @@ pub struct Met {
 }
 
 impl Attackers {
-    /// Starts them, each with a connection of its own at a time.
+    /// Starts attackers, each with one connection at a time.
     pub fn start(attack: &'static Attack, port: u16, connections: u64) -> Attackers {
         let shared = Arc::<Shared>::default();
         let thread = |_| {
@@ -65,7 +65,7 @@ impl Attackers {
     }
 }
 
-/// Attacks on one connection; whether evenkeel ended it.
+/// Attacks on one connection. Returns true if evenkeel closed it.
 fn one(attack: &Attack, stream: &TcpStream, shared: &Shared) -> bool {
     let _ = stream.set_write_timeout(Some(GLANCE));
     let _ = stream.set_read_timeout(Some(GLANCE));
@@ -100,7 +100,7 @@ fn one(attack: &Attack, stream: &TcpStream, shared: &Shared) -> bool {
     })
 }
 
-/// Sends all of it, however long that takes; whether the connection still stands.
+/// Sends all bytes, however long that takes. Returns true if the connection is still open.
 fn send(mut stream: &TcpStream, mut bytes: &[u8], shared: &Shared, ended: &AtomicBool) -> bool {
     while !bytes.is_empty() {
         match stream.write(bytes) {

@@ -1,4 +1,4 @@
-//! Attacks, byte by byte: the named ones on HTTP/2, and those on TLS handshakes.
+//! Attacks, byte by byte: known ones on HTTP/2, and ones on TLS handshakes.
 
 /// Behaviour of an attacking connection.
 pub struct Attack {
@@ -7,7 +7,7 @@ pub struct Attack {
     pub tls: bool,
     /// First bytes that it sends.
     pub begin: fn() -> Vec<u8>,
-    /// Bytes that it sends repeatedly, by the number of the repetition; `None`: it only stays connected.
+    /// Bytes that it sends repeatedly, by number of the repetition; `None` if it only stays connected.
     pub again: Option<fn(u32) -> Vec<u8>>,
     /// True if it reads responses.
     pub reads: bool,
@@ -114,7 +114,7 @@ pub static ALL: &[Attack] = &[
         tls: false,
         begin: preface,
         again: Some(|n| {
-            // A field of 4000 bytes into the table, and 12,000 references to it: 48 MB.
+            // Puts a field of 4000 bytes into the table and references it 12,000 times: 48 MB.
             let field = [&[0x40, 1, b'a', 0x7f, 0xa1, 0x1e][..], &[b'x'; 4000], &[0xbe; 12_000]].concat();
             head(2 * n + 1, &[get("/1k"), field].concat())
         }),
@@ -173,7 +173,7 @@ const END_HEADERS: u8 = 4;
 
 const CANCEL: [u8; 4] = [0, 0, 0, 8];
 
-/// The largest payload that every peer takes.
+/// Largest frame payload that every peer accepts (RFC 9113, 4.2).
 const FRAME_MAX: usize = 16_384;
 
 fn preface() -> Vec<u8> {
@@ -185,7 +185,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// A head in as many frames as it takes.
+/// Encodes a head in as many frames as needed.
 fn head(stream: u32, block: &[u8]) -> Vec<u8> {
     let last = block.len().div_ceil(FRAME_MAX).saturating_sub(1);
     let parts = block.chunks(FRAME_MAX).enumerate().map(|(n, part)| {
@@ -200,7 +200,7 @@ fn requests(path: &str, count: u32) -> Vec<u8> {
     (0..count).flat_map(|n| frame(HEADERS, END_HEADERS | END_STREAM, 2 * n + 1, &get(path))).collect()
 }
 
-/// A GET over http, from HPACK's static table and literals that are not kept.
+/// Header block of a GET, from HPACK's static table and literals without indexing.
 fn get(path: &str) -> Vec<u8> {
     [&[0x82, 0x86][..], &named(4, path), &named(1, "lab.test")].concat()
 }
@@ -209,7 +209,7 @@ fn post(path: &str) -> Vec<u8> {
     [&[0x83, 0x86][..], &named(4, path), &named(1, "lab.test")].concat()
 }
 
-/// A value for a name of the static table.
+/// Literal without indexing for a name of the static table.
 fn named(index: u8, value: &str) -> Vec<u8> {
     [&[index, value.len() as u8], value.as_bytes()].concat()
 }

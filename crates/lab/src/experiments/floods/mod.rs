@@ -41,13 +41,13 @@ moved that is to show the attack.",
 struct Arguments {
     #[command(flatten)]
     study: Options,
-    /// Only the attacks whose name has one of these words in it.
+    /// Run only attacks whose name contains one of these words.
     #[arg(long, value_name = "WORDS", value_delimiter = ',')]
     only: Vec<String>,
-    /// Attacking connections at a time.
+    /// Number of concurrent attacking connections.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=1000))]
     connections: u64,
-    /// Seconds of a turn; without it 3, with --quick 1, with --full 8.
+    /// Duration of a turn in seconds. Defaults to 3, with --quick to 1, with --full to 8.
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=60))]
     seconds: Option<u64>,
 }
@@ -70,7 +70,7 @@ struct Attacked {
     balancer: Balancer,
     origin: Origin,
     silent: u16,
-    /// Only there if an attack needs them.
+    /// Certificates, if an attack needs them.
     certificates: Option<Certificates>,
     core: usize,
     connections: u64,
@@ -123,7 +123,7 @@ fn found(grid: &Grid, connections: u64, versions: Versions) -> Found {
     Found { findings, ..grid.found(title, topology(connections), OURS, EXPERIMENT.docs, versions) }
 }
 
-/// A claim that a figure is at least one, wherever it is smallest.
+/// Finding for a claim that a figure is at least 1 in every case, judged where it is smallest.
 fn least(grid: &Grid, claim: Claim, what: &str, figure: impl Fn(&Run) -> Option<f64>) -> Finding {
     let of = grid.cases.iter().filter_map(|(case, cells)| {
         let runs: Vec<f64> = cells[0].runs.iter().filter_map(&figure).collect();
@@ -141,7 +141,7 @@ fn topology(attackers: u64) -> String {
     machines(node("attackers", format!("{attackers} connections")), 1.0)
 }
 
-/// An evenkeel that is attacked in every round, and where.
+/// Running evenkeel that is attacked in every round, with its ports.
 struct Kept {
     evenkeel: Running,
     port: u16,
@@ -166,7 +166,7 @@ impl Bench for Attacked {
         Ok(Kept { evenkeel, port, admin })
     }
 
-    /// A quiet turn, then one beside the attack.
+    /// Measures a quiet turn, then one during the attack.
     fn measure(&self, case: usize, _: usize, kept: &mut Kept) -> Result<Run> {
         let (attack, pid) = (self.attacks[case], kept.evenkeel.pid());
         let mut asking = http::connect(kept.evenkeel.port())?;
@@ -180,7 +180,7 @@ impl Bench for Attacked {
         let met = attackers.met();
         attackers.stop();
         let beside = beside?;
-        // A new client is served as before.
+        // A new client must still be served.
         http::get(&mut http::connect(kept.evenkeel.port())?, "/1k", "1.1")?;
         let figures = vec![
             (QUIET, quiet),
@@ -195,8 +195,8 @@ impl Bench for Attacked {
     }
 }
 
-/// Has the kernel run this thread, which is the client, and the endpoint before all attackers, who share their core. Threads that
-/// are started later run as usual.
+/// Gives this thread, the client, and the endpoint real-time priority over the attackers on the same cores. Threads
+/// started later have normal priority. Returns true on success.
 fn prefer_the_client() -> bool {
     let Ok(chrt) = child::find("chrt") else { return false };
     let nginx = procfs::children_of(std::process::id());
@@ -210,7 +210,7 @@ fn prefer_the_client() -> bool {
     preferred.into_iter().all(first)
 }
 
-/// The sum of the series that count an attack.
+/// Sum of the series that count an attack.
 fn counter(admin: u16, attack: &Attack) -> Result<f64> {
     let metrics = http::get(&mut http::connect(admin)?, "/metrics", "1.1")?;
     Ok(sum(&String::from_utf8_lossy(&metrics), attack.counted))

@@ -1,5 +1,6 @@
-//! The balancers of the application. The one beside a service passes what comes in to it, and spreads its calls over the nodes; the one at
-//! the edge spreads what clients ask for, and, as the external balancer, the calls of all services.
+//! Balancers of the application. One beside each service relays incoming requests to it, and balances its calls over
+//! the nodes; one at the edge balances the requests of clients and, as the external balancer, the calls of all
+//! services.
 
 use super::system::{EDGE, NODES, SERVICES, service_port};
 use crate::balancers::{Algorithm, Balancer, Care, Front, Listener, Pool, Reuse, Route, Running, Setup, Timeouts};
@@ -9,37 +10,37 @@ use crate::http::local;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-/// The path of each service.
+/// Request path of each service.
 const PATHS: [&str; 4] = ["/GetTime", "/UserAttr", "/Log", "/MyTime"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Beside a process of this service.
     Beside {
-        /// An index in [`SERVICES`].
+        /// Index in [`SERVICES`].
         kind: usize,
     },
     /// Between the clients and the nodes.
     Edge,
 }
 
-/// The port for calls of a service, at the balancer beside it.
+/// Port for outgoing calls of a service, at the balancer beside it.
 pub fn outbound(kind: usize) -> u16 {
     22001 + kind as u16
 }
 
-/// The port for requests to a service, at every node and at the edge.
+/// Port for requests to a service, at every node and at the edge.
 pub fn inbound(kind: usize) -> u16 {
     2001 + kind as u16
 }
 
-/// A balancer, and its way to spread calls.
+/// Balancer with its way of balancing calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Balancing {
     pub name: &'static str,
-    /// `evenkeel`, else HAProxy.
+    /// True for evenkeel, false for HAProxy.
     pub ours: bool,
-    /// The choice of a node for a call.
+    /// Algorithm that picks a node for a call.
     pub algorithm: Algorithm,
     /// True if the balancers beside services send calls to the one at the edge instead of spreading them.
     pub external: bool,
@@ -52,7 +53,7 @@ impl Balancing {
         balancers.iter().find(|balancer| self.name.starts_with(balancer.name))
     }
 
-    /// Starts one of these balancers. `at`: what stands before a command that runs there.
+    /// Starts one of these balancers. `at`: command prefix, for its namespace and group.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -61,7 +62,8 @@ impl Balancing {
         balancer.spawn(at, self.setup(place))
     }
 
-    /// HAProxy is set up as in the publication, which has neither retries to other nodes nor checks of the nodes by their neighbours.
+    /// Builds the setup. HAProxy is set up as in the publication, without retries to other nodes and without checks of
+    /// nodes.
     fn setup(&self, place: Place) -> Setup {
         let seconds = |seconds| Some(Duration::from_secs(seconds));
         let mut setup = Setup {
@@ -106,7 +108,7 @@ impl Balancing {
     }
 }
 
-/// Every way that is compared: HAProxy's, if it is among the balancers, then evenkeel's.
+/// All ways to compare: HAProxy's, if it is installed, then evenkeel's.
 pub fn all(balancers: &[Balancer]) -> Vec<Balancing> {
     let [one_draw, leastconn, round_robin] = [Algorithm::OneDraw, Algorithm::LeastConn, Algorithm::RoundRobin];
     let rows = [

@@ -1,5 +1,5 @@
-//! Predictions of the simulator for the same calls on the same CPU shares. Each way over leastconn in sidecars of the same program:
-//! requests per second, and peaks.
+//! Predictions of the simulator for the same calls on the same CPU shares: requests per second and peaks of each way,
+//! relative to leastconn in sidecars of the same program.
 
 use super::balancer::Balancing;
 use super::run::Run;
@@ -44,7 +44,7 @@ fn simulated(way: &Balancing) -> &'static str {
         Algorithm::LeastConn if way.shared => "leastconn",
         Algorithm::LeastConn => "leastconn{samples=0.0}",
         Algorithm::OneDraw => "random{draws=1}",
-        // HAProxy's draws may be of the same server, which the simulator has only for balancers that know all of them.
+        // HAProxy may draw the same server twice, which the simulator has only as a yardstick with global knowledge.
         Algorithm::Random => "random",
         _ => "round_robin",
     }
@@ -53,15 +53,14 @@ fn simulated(way: &Balancing) -> &'static str {
 /// Least work of a service in the simulator, in seconds.
 const LEAST: f64 = 1e-9;
 
-/// Seconds of processor that one execution of a service takes, with its sidecar.
+/// CPU seconds of one execution of a service, including its sidecar.
 fn work(rounds: &Rounds<Run>, base: usize, kind: usize) -> f64 {
     let of =
         |run: &Run| run.kinds.of(SERVICES[kind]).as_secs_f64() / run.load.answered.max(1) as f64 / EXECUTIONS[kind];
     Spread::of(&rounds.figures(base, of)).map_or(0.0, |of| of.median)
 }
 
-/// Processor time of the balancers beside services, as a part of that of the services: the machine is faster in some runs than in
-/// others, for both.
+/// CPU time of the sidecars relative to that of the services. A ratio, as the speed of the machine varies between runs.
 fn beside_services(rounds: &Rounds<Run>, at: usize) -> f64 {
     let of = |run: &Run| {
         let [balancers, services] = ["balancers beside services", "services"].map(|who| run.used.of(who).as_secs_f64());
@@ -70,8 +69,8 @@ fn beside_services(rounds: &Rounds<Run>, at: usize) -> f64 {
     Spread::of(&rounds.figures(at, of)).map_or(0.0, |of| of.median)
 }
 
-/// The system as it was measured of one program: what services take, and what balancers take of their processors. Sidecars pass
-/// on what comes in and goes out in every way; what they take more where they spread calls themselves is the work of a try.
+/// Scenario with the measured costs of one program. Sidecars relay incoming and outgoing requests in every way; their
+/// additional cost where they balance calls themselves is the work of an attempt.
 fn measured(ways: &[Balancing], rounds: &Rounds<Run>, ours: bool) -> Option<String> {
     let find = |name: &str| ways.iter().position(|way| way.name == name);
     let base = find(BASES[usize::from(ours)])?;
@@ -79,8 +78,8 @@ fn measured(ways: &[Balancing], rounds: &Rounds<Run>, ours: bool) -> Option<Stri
     let of_calls: f64 = CALLS.iter().zip(EXECUTIONS).map(|(calls, executions)| calls * executions).sum();
     let external = find(EXTERNAL[usize::from(ours)]).map_or(spread, |at| beside_services(rounds, at));
     let shared = find(SHARED).filter(|_| ours).map_or(spread, |at| beside_services(rounds, at));
-    // Tries are a part of what a service takes with its sidecar. In a short run chance may make them more than all of it, and the
-    // simulator has no services without work.
+    // Attempts are a part of the cost of a service with its sidecar. In a short run they may seem to exceed it by
+    // chance, but the simulator needs services with work.
     let bound = SERVICES.iter().enumerate().filter(|(kind, _)| CALLS[*kind] > 0.0);
     let bound = bound.map(|(kind, _)| work(rounds, base, kind) / CALLS[kind] / 2.0).fold(f64::INFINITY, f64::min);
     let a_try = ((spread - external).max(0.0) / of_calls).min(bound);
@@ -96,7 +95,7 @@ fn measured(ways: &[Balancing], rounds: &Rounds<Run>, ours: bool) -> Option<Stri
     Some(scenario)
 }
 
-/// All ways but leastconn. `requests`: of a run.
+/// Compares all ways except leastconn. `requests`: number of a run.
 ///
 /// # Errors
 /// The simulator cannot run.
@@ -145,7 +144,7 @@ mod tests {
             let ((level, groups), place) = (LEVELS[at / 2], ["sidecars", "external"][at % 2]);
             assert_eq!(point.label, format!("{level}, {place}"));
             assert!(matches!(point.scenario.load, Load::Closed { users, .. } if users == CLIENTS));
-            // Executions of each, by the steps of those who call.
+            // Executions of each service, from the steps of its callers.
             let services = &point.scenario.services;
             let calls = |from: usize, to: usize| {
                 services[from].steps.iter().filter(|step| matches!(step, Step::Call(other) if *other == to)).count()
@@ -157,7 +156,7 @@ mod tests {
                 let executions = calls(first, find(name)) + calls(log, find(name));
                 assert_eq!(executions as f64, EXECUTIONS[kind]);
             }
-            // What a node has of processors, and who shares it.
+            // CPU share of each service on a node, and the services that share it.
             for (kind, name) in SERVICES.iter().enumerate() {
                 let service = &services[find(name)];
                 assert_eq!(service.servers.len(), NODES);

@@ -1,5 +1,5 @@
-//! MyTime experiment, HAProxy's test of the power of two choices in sidecars: an application of four services on six nodes,
-//! whose balancers each know only their own requests.
+//! MyTime experiment, after HAProxy's test of two random choices in sidecars: an application of four services on six
+//! nodes, whose balancers each know only their own requests.
 
 mod balancer;
 mod beside;
@@ -46,7 +46,7 @@ in both. The table has the figures as they were measured.",
     run: |matches| Options::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|o| run(&o)),
 };
 
-/// Limit of a run: with random(1) some clients wait long.
+/// Maximum duration of a run: with random(1) some clients wait long.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 fn run(options: &Options) -> Result<()> {
@@ -70,7 +70,7 @@ fn run(options: &Options) -> Result<()> {
 }
 
 fn measure(system: &System, balancers: Vec<Running>, requests: u64) -> Result<Run> {
-    // What earlier runs left is forgotten.
+    // Reset the peaks of earlier runs.
     system.take_peaks()?;
     let (edge, sidecars) = balancers.split_last().ok_or_else(|| Error::Wrong("no balancers".into()))?;
     let pids: Vec<u32> = sidecars.iter().map(Running::pid).collect();

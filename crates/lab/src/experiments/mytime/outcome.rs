@@ -35,7 +35,7 @@ impl Figure {
             Figure::Rate => run.load.rate,
             Figure::Response => run.load.mean_ms,
             Figure::Peak => {
-                // MyTime itself is balanced by the edge, alike in every run.
+                // MyTime itself is balanced by the edge, the same in every run.
                 let inner = run.peaks.iter().enumerate().filter(|(at, _)| at % SERVICES.len() != 3);
                 inner.map(|(_, peak)| peak).sum::<f64>() / (NODES * (SERVICES.len() - 1)) as f64
             }
@@ -53,7 +53,7 @@ impl Figure {
     }
 }
 
-/// Claim of the publication, or of ours: at a level, of one way over another.
+/// Claim of the publication or of this project: ratio of two ways at a level.
 struct Line {
     text: &'static str,
     published: &'static str,
@@ -234,7 +234,7 @@ fn capital(text: &str) -> String {
     text[..1].to_uppercase() + &text[1..]
 }
 
-/// Clients, the edge, the nodes and, once more, the nodes that are called.
+/// Diagram: clients, the edge, the nodes, and the nodes that they call.
 fn topology() -> String {
     let nodes = |text: &'static str| (1..=NODES).map(move |n| node(format!("node {n}"), text));
     even(&[

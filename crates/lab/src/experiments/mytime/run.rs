@@ -13,13 +13,13 @@ pub struct Run {
 }
 
 impl Run {
-    /// CPU time that a request took the services. They do the same for each, so it says how fast the processors were, whatever else
-    /// the machine did.
+    /// CPU time of the services per request, in milliseconds. The work per request is constant, so this measures the
+    /// speed of the processors in this run.
     pub fn work_ms(&self) -> f64 {
         self.used.of("services").as_secs_f64() * 1e3 / self.load.answered.max(1) as f64
     }
 
-    /// Requests a second, if a request took the services 1 ms of CPU time.
+    /// Requests per second, scaled to 1 ms of service CPU time per request.
     pub fn rate_at_equal_speed(&self) -> f64 {
         self.load.rate * self.work_ms()
     }

@@ -16,30 +16,30 @@ use std::time::{Duration, Instant};
 /// Number of concurrent clients.
 pub const CLIENTS: u32 = 120;
 pub const NODES: usize = 6;
-/// The host of the edge balancer and of the clients.
+/// Host number of the edge balancer and the clients.
 pub const EDGE: usize = NODES + 1;
-/// The services. Their numbers are the last digit of their ports.
+/// Services. The last digit of a service's ports is its index plus one.
 pub const SERVICES: [&str; 4] = ["time", "user", "log", "mytime"];
 
-/// Number of CPUs of a node for its four services: as many groups, whose quotas always sum up to the same.
+/// Number of CPU groups of a node for its four services; the quotas always add up to [`NODE`].
 pub const LEVELS: [(&str, usize); 3] = [("no contention", 4), ("moderate contention", 2), ("high contention", 1)];
 
 /// Quota of a node, as a share of one CPU.
 pub const NODE: f64 = 0.22;
 /// Period of the quota. The smallest group has 1.1 ms of it; the kernel's minimum is 1 ms.
 const PERIOD: Duration = Duration::from_millis(20);
-/// Limit of the time to listen, or to react to a signal: all processes start at once, with little CPU time.
+/// Maximum time to listen, or to react to a signal: all processes start at once, with little CPU time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Port of a service itself, in its node.
+/// Port of a service itself, within its node.
 pub fn service_port(service: usize) -> u16 {
     12001 + service as u16
 }
 
-/// The application. Fields are dropped in their order: processes before groups, groups before nodes.
+/// Running application. Fields are dropped in order: processes before groups, groups before nodes.
 pub struct System {
     services: Vec<Service>,
-    /// By level, node and group within.
+    /// CPU groups by level, node and number.
     groups: Vec<Vec<Vec<Group>>>,
     network: Network,
     folder: Scratch,
@@ -98,7 +98,7 @@ impl System {
         Ok(system)
     }
 
-    /// Gives the nodes so many processors: an index in [`LEVELS`].
+    /// Moves all services to the CPU groups of a level, an index in [`LEVELS`].
     ///
     /// # Errors
     /// A service has ended.
@@ -112,7 +112,8 @@ impl System {
         &of_node[kind % of_node.len()]
     }
 
-    /// Starts a balancer beside every service, with that service's share of processors, and the one at the edge, which has no quota.
+    /// Starts a balancer beside every service, in the CPU group of that service, and then the one at the edge, which
+    /// has no quota.
     ///
     /// # Errors
     /// One does not listen.
@@ -130,12 +131,12 @@ impl System {
         Ok(running)
     }
 
-    /// The processes of all services.
+    /// Process ids of all services.
     pub fn pids(&self) -> Vec<u32> {
         self.services.iter().map(|service| service.process.pid()).collect()
     }
 
-    /// Words to prefix to a command that runs where the clients are.
+    /// Command prefix that runs a program on the clients' host.
     pub fn clients(&self) -> Vec<String> {
         self.network.at(EDGE)
     }
@@ -144,7 +145,7 @@ impl System {
         self.folder.path().join(name)
     }
 
-    /// The most requests that each process of a service had at once since the last call, by node and then by service.
+    /// Reads and resets the maximum of concurrent requests of each service process, by node, then by service.
     ///
     /// # Errors
     /// One does not answer.

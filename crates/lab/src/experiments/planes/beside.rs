@@ -9,9 +9,9 @@ use crate::study::{Comparison, Prediction};
 
 /// Scenario of the same system, without the costs.
 const SCENARIO: &str = include_str!("../../../scenarios/planes.toml");
-/// Groups that run beside the balancer's core.
+/// Groups of processes that do not run on the balancer's core.
 const OTHERS: [&str; 3] = ["endpoints", "load", "lab"];
-/// Number of seeds, enough for a rate: all work is constant.
+/// Number of simulated requests, enough for a rate, as all work is constant.
 const REQUESTS: u64 = 200 * CONNECTIONS as u64;
 /// Explanation of a deviation.
 const WHY: &str = "No core of the simulator is ever idle under this load. Here a core waits while connections are opened and closed, and while \
@@ -25,7 +25,7 @@ pub struct Row<'r> {
     pub runs: Vec<&'r Run>,
 }
 
-/// All of them. `others`: cores beside the balancer's.
+/// Compares all rows. `others`: number of cores besides the balancer's.
 ///
 /// # Errors
 /// The simulator cannot run.

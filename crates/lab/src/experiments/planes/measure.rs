@@ -1,4 +1,5 @@
-//! Measurement of a run, between two moments of a continuous load: requests by the endpoints' own count, CPU time by process.
+//! Measurement of a run between two points of a continuous load: requests by the endpoints' counters, CPU time by
+//! process.
 
 use crate::child;
 use crate::error::{Error, Result};
@@ -25,7 +26,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Microseconds for each request, of a group or of the whole machine.
+    /// CPU microseconds per request, of a group or of the whole machine.
     pub fn us(&self, group: Option<&str>) -> f64 {
         let time = group.map_or(self.used.machine, |name| self.used.of(name));
         time.as_secs_f64() * 1e6 / self.requests.max(1.0)
@@ -40,7 +41,7 @@ pub struct Bench<'b> {
 }
 
 impl Bench<'_> {
-    /// Measures between two moments while a load goes on. `load`: runs it for so many seconds, to its end.
+    /// Measures between two points of a load. `load` runs it for the given number of seconds.
     ///
     /// # Errors
     /// Those of the load, or a process has ended.
@@ -68,7 +69,7 @@ impl Bench<'_> {
                 let (mut steps, mut last, mut then) = (Vec::new(), seen.requests, from);
                 while from.elapsed() < Duration::from_secs(self.seconds) {
                     child::pause(STEP)?;
-                    // Each question is a request, too.
+                    // Each reading of the counters is a request, too.
                     let (requests, now) = (self.origin.seen()?.requests, Instant::now());
                     let rate = requests.saturating_sub(last + 1) as f64 / (now - then).as_secs_f64();
                     steps.push(((now - from).as_secs_f64(), rate));
@@ -78,7 +79,7 @@ impl Bench<'_> {
                 let requests = last.saturating_sub(seen.requests + steps.len() as u64) as f64;
                 Ok(Run { rate: requests / window.as_secs_f64(), requests, steps, used })
             })();
-            // What the load says of failures goes first: without it the figure would mislead.
+            // Failures of the load take precedence: the figure would mislead.
             let ended = going.join().map_err(|_| Error::Wrong("the load panicked".into()))?;
             ended.and(measured)
         })

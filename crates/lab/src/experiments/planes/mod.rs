@@ -1,5 +1,5 @@
-//! On which plane should load be balanced? The cloud's comparison of balancers on layers 7 and 4, as far as it can be had here: the
-//! same requests directly, through proxies of HTTP, and through those of TCP.
+//! Planes experiment, after a cloud provider's comparison of layer 7 and layer 4 balancers as far as it can run here:
+//! the same requests directly, through HTTP proxies, and through TCP proxies.
 
 mod beside;
 mod measure;
@@ -57,9 +57,9 @@ const DIRECT: &str = "direct";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Direct,
-    /// Through a proxy of HTTP or of TCP.
+    /// Through an HTTP or TCP proxy.
     Proxy(&'static str, Front),
-    /// Directly, by the lab's own client, which looks the name up for each connection, at an evenkeel; or does not.
+    /// Directly, by the lab's own client, which may look the name up at an evenkeel for each connection.
     Lab {
         resolves: bool,
     },
@@ -99,7 +99,7 @@ fn run(options: &Options) -> Result<()> {
         _ => true,
     };
     let arm = |kept: bool| {
-        // A connection for each request is not what HTTP/2 is for, and a kept one is never looked up again.
+        // HTTP/2 is not meant for a connection per request, and a kept connection is never looked up again.
         let fits = move |way: &Way| {
             if kept { !matches!(way, Way::Lab { .. }) } else { !matches!(way, Way::Proxy(_, Front::H2)) }
         };
@@ -162,7 +162,7 @@ fn run(options: &Options) -> Result<()> {
     study::present_beside(&measured.found(versions), &beside, options)
 }
 
-/// An evenkeel on a core that answers with the addresses at which the endpoints listen.
+/// Starts an evenkeel on a core that answers DNS queries with the addresses of the endpoints.
 fn dns(evenkeel: &Balancer, port: u16, core: usize) -> Result<Running> {
     let zone = Zone { name: "lab.test", ttl: Some("0s"), answers: 1 };
     let bind = http::local(origin::free_ports()?[0]);

@@ -1,4 +1,4 @@
-//! Report of the runs: claims by ratios within a round, tables, plots, and models of what cannot run here.
+//! Report of the runs: claims by ratios within a round, tables, plots, and published models of what cannot run here.
 
 use super::measure::Run;
 use super::{Arm, DIRECT, EXPERIMENT};
@@ -97,7 +97,7 @@ impl Measured<'_> {
         findings
     }
 
-    /// Requests a second while a run goes on, with a connection for each request.
+    /// Plot of requests per second over the first run of each, with a connection for each request.
     fn over_time(&self) -> Plot {
         let of = self.arms.iter().enumerate().filter(|(_, arm)| !arm.kept);
         let line = |(at, arm): (usize, &Arm)| {
@@ -166,7 +166,7 @@ impl Measured<'_> {
     }
 }
 
-/// Figures that providers publish of their own balancers; not measured.
+/// Plot of figures that providers publish of their managed balancers; not measured.
 fn managed() -> Plot {
     let line = |label: &str, points: &[(f64, f64)]| Line {
         label: label.to_owned(),
