@@ -1,4 +1,4 @@
-//! On which machine was a figure measured? A figure must say so to be compared with another.
+//! Description of the machine that a figure was measured on, without which figures cannot be compared.
 
 use crate::child;
 use crate::error::{Error, Result, While};

@@ -1,4 +1,4 @@
-//! In which order are things measured that are compared? Round after round, each round all of them, each time another one first:
+//! Interleaved rounds of the things that are compared: round after round, each round all of them, each time another one first:
 //! what the machine does meanwhile meets all alike. What becomes of a run in which requests failed? It is measured once more; if that
 //! fails too, the round has no figure of it, and the report says so.
 

@@ -1,4 +1,4 @@
-//! Does Peak EWMA steer away from a slow endpoint? The three demonstrations of tower's change #76, live.
+//! tower experiment, Peak EWMA before slow endpoints: the three demonstrations of tower's change #76, live.
 
 mod stack;
 mod table;

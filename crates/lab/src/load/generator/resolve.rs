@@ -1,4 +1,4 @@
-//! At which address is a name? As a client asks that keeps no answer: by one datagram, from a socket of its own.
+//! Resolution of names as by a client that caches nothing: one datagram per query, from a socket of its own.
 
 use std::io::{Error, ErrorKind, Result};
 use std::net::{Ipv4Addr, SocketAddr};

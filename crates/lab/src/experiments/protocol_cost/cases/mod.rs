@@ -1,4 +1,4 @@
-//! Under which loads is a proxy measured, and what is claimed of it? A table for each experiment: a new case is a row.
+//! Loads on a proxy, and the claims on it. A table for each experiment: a new case is a row.
 
 mod case;
 mod h2;
