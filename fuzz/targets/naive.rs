@@ -93,7 +93,6 @@ impl Head {
         !self.values(name).is_empty()
     }
 
-    /// Joins lines into a head.
     pub fn join(first: &[u8], fields: &[Vec<u8>]) -> Vec<u8> {
         let mut out = [first, b"\r\n"].concat();
         for line in fields {

@@ -52,7 +52,7 @@ pub fn open(looker: &Arc<Looker>, now: &Generation, wanted: &tap::Filter) -> Res
     };
     match looker.tap(&filter) {
         Some(tap) => Ok(Box::pin(Following(tap))),
-        None => Err(Problem::refused(format!("{OPEN_MAX} taps are open, which is as many as may be"))),
+        None => Err(Problem::refused(format!("{OPEN_MAX} taps are open, which is the limit"))),
     }
 }
 

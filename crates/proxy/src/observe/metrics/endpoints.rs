@@ -30,7 +30,7 @@ impl Shown<'_> {
         let help = "Open HTTP/2 connections to endpoints";
         let family = ("evenkeel_upstream_http2_connections", help, MetricType::Gauge);
         self.of_http2(encoder, family, NO_LABEL, |e, _| &e.http2.connections)?;
-        let help = "Requests sent to endpoints over HTTP/2";
+        let help = "Requests in flight at endpoints over HTTP/2";
         let family = ("evenkeel_upstream_http2_streams", help, MetricType::Gauge);
         self.of_http2(encoder, family, NO_LABEL, |e, _| &e.http2.streams)?;
         let help = "Streams reset by endpoints, by HTTP/2 error code";

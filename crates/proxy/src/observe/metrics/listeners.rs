@@ -116,7 +116,7 @@ impl Shown<'_> {
         }
 
         let counters: [Family<ListenerStats, Counter>; 8] = [
-            ("evenkeel_http_malformed_requests", "Requests refused for violating HTTP, by rule", |l| &l.malformed),
+            ("evenkeel_http_malformed_requests", "Requests refused for violating HTTP", |l| &l.malformed),
             ("evenkeel_http_rate_limited_requests", "Requests answered 429 by limits.requests_per_address", |l| {
                 &l.rate_limited
             }),
@@ -156,8 +156,8 @@ impl Shown<'_> {
             is_proxied_tcp,
             &[("evenkeel_connections", "Client connections accepted", |l| &l.accepted)],
         )?;
-        let help = "Client connections closed at once: at a limit, without the PROXY protocol header that was due, or as no \
-                    route takes what is asked for by TLS";
+        let help = "Client connections closed immediately, by reason: a limit, a missing PROXY protocol header, or no route \
+                    for the TLS server name";
         let family = ("evenkeel_connections_rejected", help);
         self.by_listener(encoder, family, is_proxied_tcp, ("reason", &REJECTED), |l| &l.rejected)?;
         let gauges: [Family<ListenerStats, Counter>; 2] = [

@@ -164,14 +164,14 @@ impl Collector for Metrics {
         shown.pools(&mut encoder)?;
         shown.reports(&mut encoder)?;
         let name = "evenkeel_access_log_lines_dropped";
-        let help = "Lines of the access log that were dropped as its disk was full or too slow";
+        let help = "Access log lines dropped because the disk was full or too slow";
         let family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         let dropped: u64 = shown.workers.iter().map(|w| w.log_lines_dropped.load(Relaxed)).sum();
         ConstCounter::new(dropped).encode(family)?;
-        let help = "Taps that are open";
+        let help = "Open taps";
         let family = encoder.encode_descriptor("evenkeel_taps_open", help, None, MetricType::Gauge)?;
         ConstGauge::new(taps::open()).encode(family)?;
-        let help = "Requests that taps did not show, as their readers were too slow";
+        let help = "Requests that taps dropped because their readers were too slow";
         let family = encoder.encode_descriptor("evenkeel_tap_requests_dropped", help, None, MetricType::Counter)?;
         ConstCounter::new(taps::dropped()).encode(family)?;
         let name = "evenkeel_accept_pauses";
