@@ -46,7 +46,8 @@ fn run(algorithm: &'static Algorithm, params: &Params, case: Case) -> Measured {
                 balancer.end(ticket, Outcome::Success, now);
             }
             let key = algorithm.needs.key.then(|| mix(number));
-            let ticket = balancer.start(&Request { key, tried: &[], beyond: false }, now).expect("nobody is full or tried");
+            let ticket =
+                balancer.start(&Request { key, tried: &[], beyond: false }, now).expect("no endpoint is full or tried");
             if algorithm.needs.probes {
                 while let Some(slot) = balancer.poll_probe(now) {
                     let in_flight = balancer.loads().in_flight(slot);
