@@ -125,7 +125,7 @@ pub fn percent(part: f64, gap: &str) -> String {
         x if x <= 0.0 => format!("0{gap}%"),
         x if x < 0.05 => format!("<0.1{gap}%"),
         x if x < 9.95 => format!("{x:.1}{gap}%"),
-        x if x < 99.0 || x >= 100.0 => format!("{x:.0}{gap}%"),
+        x if !(99.0..100.0).contains(&x) => format!("{x:.0}{gap}%"),
         x => format!("{:.1}{gap}%", x.min(99.9)),
     }
 }
