@@ -5,7 +5,7 @@ use crate::balancers::{Back, Front};
 use crate::load::h2load::Streams;
 use crate::study::grid::Bound;
 
-/// Path of the gRPC method.
+/// Path of the gRPC method under load.
 pub const METHOD: &str = "/lab.Echo/Say";
 
 const MANY_STREAMS: Case = Case {
