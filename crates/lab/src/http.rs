@@ -13,21 +13,24 @@ pub fn local(port: u16) -> SocketAddr {
 
 /// Connects to a port of this machine, with timeouts of 5 s.
 ///
-/// # Errors If nothing listens there.
+/// # Errors
+/// If nothing listens there.
 pub fn connect(port: u16) -> Result<TcpStream> {
     connect_to(local(port))
 }
 
 /// Checks that a process accepts connections at an address.
 ///
-/// # Errors If nothing listens there.
+/// # Errors
+/// If nothing listens there.
 pub fn accepts(address: SocketAddr) -> Result<()> {
     connect_to(address).map(drop)
 }
 
 /// Connects like `connect`, to any address.
 ///
-/// # Errors If nothing listens there.
+/// # Errors
+/// If nothing listens there.
 pub fn connect_to(address: SocketAddr) -> Result<TcpStream> {
     let doing = || format!("cannot connect to {address}");
     let patience = Duration::from_secs(5);

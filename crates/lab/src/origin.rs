@@ -38,7 +38,8 @@ pub struct Seen {
 impl Origin {
     /// Starts the endpoints on the cores of the load.
     ///
-    /// # Errors If NGINX is missing or does not start.
+    /// # Errors
+    /// If NGINX is missing or does not start.
     pub fn start() -> Result<Origin> {
         let folder = Scratch::new()?;
         for (path, size) in FILES {
@@ -63,7 +64,8 @@ impl Origin {
 
     /// Reads the counts; they include the request that reads them.
     ///
-    /// # Errors If the endpoints do not answer.
+    /// # Errors
+    /// If the endpoints do not answer.
     pub fn seen(&self) -> Result<Seen> {
         let text = http::get(&mut http::connect(self.ports[0])?, "/status", "1.0")?;
         let text = String::from_utf8_lossy(&text);
@@ -135,7 +137,8 @@ pub fn listen_anywhere(ip: Ipv4Addr) -> Result<(TcpListener, SocketAddr)> {
 /// Starts an NGINX with these lines in its `http` block, and waits until it listens. `at`: command prefix, for a
 /// namespace.
 ///
-/// # Errors If NGINX is missing or does not start.
+/// # Errors
+/// If NGINX is missing or does not start.
 pub fn start_nginx(mut at: Vec<String>, folder: &Path, workers: usize, lines: &str, port: u16) -> Result<Child> {
     let config = folder.join("nginx.conf");
     let text = format!(

@@ -49,7 +49,8 @@ impl Cpu {
 
 /// CPU time of ended children of this process, rounded to clock ticks.
 ///
-/// # Errors If it cannot be read.
+/// # Errors
+/// If it cannot be read.
 pub fn ended_children() -> Result<Duration> {
     let this = std::process::id();
     let stat = parse_stat(&read(this, "stat")?).ok_or_else(|| unreadable(this, "stat"))?;

@@ -44,7 +44,8 @@ impl Arguments {
     /// Starts a worker and waits until it listens. `at`: command prefix, for a core or control group. `folder`: for its
     /// output.
     ///
-    /// # Errors It does not listen in time.
+    /// # Errors
+    /// It does not listen in time.
     pub fn start(&self, at: Vec<String>, folder: &Path) -> Result<Child> {
         let mut command = at;
         command.extend([child::this()?, NAME.to_owned(), "--places".into(), self.places.to_string()]);

@@ -2,15 +2,15 @@
 //! order:
 //!
 //! 1. [`runtime`]: prepares, installs and publishes a plan in every [`plane`]; [`generation`]: the plan in use, and its
-//! differences to the next one; [`lost`]: workers that ended unexpectedly.
+//!    differences to the next one; [`lost`]: workers that ended unexpectedly.
 //! 2. [`membership`]: current endpoints of the pools; [`pool`]: from configured endpoints to the sets that workers pick
-//! from.
+//!    from.
 //! 3. [`control`]: the thread that watches the pools; [`check`]: health checks.
 //! 4. [`orders`]: orders of operators beside the configuration; [`events`]: the latest events.
 //! 5. [`history`]: counts of checks and state changes, for metrics and logs; [`snapshot`]: current state, for pages and
-//! tools.
+//!    tools.
 //! 6. [`ledger`]: requests per endpoint over all planes; [`metrics`]: the state of plan and pools for Prometheus;
-//! [`journal`]: a record of the inputs of every pick.
+//!    [`journal`]: a record of the inputs of every pick.
 
 pub mod check;
 pub mod control;

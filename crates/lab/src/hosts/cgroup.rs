@@ -22,7 +22,8 @@ impl Group {
     /// Creates a group that may use this share of one CPU in each `period`. The kernel requires periods of 1 ms to 1 s
     /// and a quota of at least 1 ms.
     ///
-    /// # Errors Not permitted, or not supported by the system.
+    /// # Errors
+    /// Not permitted, or not supported by the system.
     pub fn new(name: &str, part: f64, period: Duration) -> Result<Group> {
         machine::needs_root("control groups")?;
         let first = Path::new(FIRST).join("cpu.cfs_quota_us").exists();

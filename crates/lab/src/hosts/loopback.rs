@@ -30,7 +30,8 @@ pub struct Loopback {
 impl Loopback {
     /// Creates the namespace and moves this thread into it. Call it from the main thread, which starts all others.
     ///
-    /// # Errors If root, `ip` or `nft` is missing.
+    /// # Errors
+    /// If root, `ip` or `nft` is missing.
     pub fn enter() -> Result<Loopback> {
         machine::needs_root("rules that drop packets")?;
         let (ip, nft) = (child::find("ip")?, child::find("nft")?);

@@ -14,7 +14,8 @@ pub use network::{Network, address, gateway, listens};
 
 /// Removes control groups and namespaces that killed labs left behind.
 ///
-/// # Errors They cannot be removed, for instance by this user.
+/// # Errors
+/// They cannot be removed, for instance by this user.
 pub fn sweep() -> Result<()> {
     cgroup::sweep().and(network::sweep())
 }

@@ -8,7 +8,8 @@ use std::net::SocketAddr;
 
 /// Starts a sidecar beside an application.
 ///
-/// # Errors If it does not start.
+/// # Errors
+/// If it does not start.
 pub fn beside(evenkeel: &Balancer, application: SocketAddr) -> Result<Running> {
     let mut setup = setup(Algorithm::Usual, &[application])?;
     setup.listeners[0].reports_load = true;
@@ -17,7 +18,8 @@ pub fn beside(evenkeel: &Balancer, application: SocketAddr) -> Result<Running> {
 
 /// Starts a balancer in front of applications with sidecars. `shares_load`: true to get their load.
 ///
-/// # Errors If it does not start.
+/// # Errors
+/// If it does not start.
 pub fn in_front(
     evenkeel: &Balancer,
     sidecars: &[Running],

@@ -59,7 +59,8 @@ pub struct Timed {
 impl Timed {
     /// Creates the result of a load whose requests were all answered. `warm_up`: seconds that do not count.
     ///
-    /// # Errors Some requests failed.
+    /// # Errors
+    /// Some requests failed.
     pub fn new(load: Outcome, mut used: Used, warm_up: f64) -> Result<Timed> {
         if load.failures() > 0 {
             return Err(Error::Refused(format!("requests failed: {:?}", load.failed)));

@@ -56,7 +56,8 @@ pub struct Found {
 
 /// Prints the results, and writes the files that the options ask for.
 ///
-/// # Errors A file cannot be written, or something failed in every run (after writing all files).
+/// # Errors
+/// A file cannot be written, or something failed in every run (after writing all files).
 pub fn present(found: &Found, options: &Options) -> Result<()> {
     present_beside(found, &Comparison::default(), options)
 }

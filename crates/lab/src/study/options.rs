@@ -43,7 +43,8 @@ impl Options {
 
     /// Fails if a balancer is named that the experiment does not know.
     ///
-    /// # Errors The text lists the known ones.
+    /// # Errors
+    /// The text lists the known ones.
     pub fn beside(&self, known: &[&str]) -> Result<()> {
         // The default list has more than some experiments support, and an empty list has one empty name.
         let usual = ["haproxy", "nginx", ""];

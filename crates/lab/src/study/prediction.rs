@@ -19,7 +19,8 @@ impl Prediction {
     /// Simulates a scenario file with the program `evenkeel`. `requests`: as many as a live run has, so that both start
     /// without knowledge and learn for as long. `seeds`: runs of each case.
     ///
-    /// # Errors The simulator rejects the file, or takes too long.
+    /// # Errors
+    /// The simulator rejects the file, or takes too long.
     pub fn of(evenkeel: &str, scenario: &str, requests: u64, seeds: u64) -> Result<Prediction> {
         let folder = Scratch::new()?;
         let file = folder.write("scenario.toml", scenario)?;
@@ -28,7 +29,8 @@ impl Prediction {
 
     /// Simulates a built-in scenario of the simulator.
     ///
-    /// # Errors There is no scenario of this name.
+    /// # Errors
+    /// There is no scenario of this name.
     pub fn built_in(evenkeel: &str, name: &str, requests: u64) -> Result<Prediction> {
         // Built-in scenarios have more requests, so fewer seeds suffice.
         Prediction::run(evenkeel, name, requests, SEEDS / 5)

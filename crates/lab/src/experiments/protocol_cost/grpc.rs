@@ -35,7 +35,8 @@ pub struct Endpoint {
 impl Endpoint {
     /// Starts the endpoint on the cores of the load.
     ///
-    /// # Errors If it does not start.
+    /// # Errors
+    /// If it does not start.
     pub fn start() -> Result<Endpoint> {
         let folder = Scratch::new()?;
         let ports = origin::free_ports()?;

@@ -25,7 +25,8 @@ pub enum Idle {
 impl Idle {
     /// Starts without any connections.
     ///
-    /// # Errors If the event loop cannot be created, or idle connections of this kind are not supported.
+    /// # Errors
+    /// If the event loop cannot be created, or idle connections of this kind are not supported.
     pub fn none(front: Front) -> Result<Idle> {
         match front {
             Front::Http1 | Front::Tcp => Ok(Idle::Http1(Vec::new())),
@@ -40,7 +41,8 @@ impl Idle {
 
     /// Opens `count` more connections, and sends one request on each.
     ///
-    /// # Errors If a connection fails or a response is not a 200.
+    /// # Errors
+    /// If a connection fails or a response is not a 200.
     pub fn open(&mut self, count: u32, port: u16, path: &str) -> Result<()> {
         match self {
             Idle::Http1(held) => {
@@ -73,7 +75,8 @@ impl Idle {
 
     /// Sends another request on every hundredth connection, to detect a proxy that has closed idle ones.
     ///
-    /// # Errors If one of these is not answered.
+    /// # Errors
+    /// If one of these is not answered.
     pub fn ask_again(&mut self, path: &str) -> Result<()> {
         match self {
             Idle::Http1(held) => {

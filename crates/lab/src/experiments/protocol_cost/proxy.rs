@@ -16,7 +16,8 @@ use std::time::Duration;
 
 /// Creates the setup for these protocols of clients and endpoints.
 ///
-/// # Errors If the system has no free port.
+/// # Errors
+/// If the system has no free port.
 pub fn setup(front: Front, back: Back, endpoints: [u16; 2]) -> Result<Setup> {
     let bind = local(origin::free_ports()?[0]);
     let pool = Pool {
@@ -43,7 +44,8 @@ pub fn setup(front: Front, back: Back, endpoints: [u16; 2]) -> Result<Setup> {
 
 /// Starts a proxy on a core and checks that it relays answers byte for byte, in the protocol of the clients.
 ///
-/// # Errors If it cannot run this setup, does not start, or changes an answer.
+/// # Errors
+/// If it cannot run this setup, does not start, or changes an answer.
 pub fn start(balancer: &Balancer, setup: Setup, core: usize) -> Result<Running> {
     let running = balancer.start(child::on_core(core)?, setup)?;
     let changed = |error| Error::Refused(format!("{}: {error}\n{}", running.name, running.last_words()));

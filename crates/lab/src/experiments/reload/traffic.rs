@@ -137,7 +137,8 @@ struct Shared {
 impl Clients {
     /// Starts all clients in a thread.
     ///
-    /// # Errors If a TLS client cannot be configured.
+    /// # Errors
+    /// If a TLS client cannot be configured.
     pub fn start(ports: Ports) -> Outcome<Clients> {
         let shared = Arc::new(Shared {
             connector: Connector::new(ports)?,

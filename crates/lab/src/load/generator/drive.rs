@@ -89,7 +89,8 @@ impl Target {
 
 /// Sends the load and returns its results.
 ///
-/// # Errors An address is malformed, or the system refuses a timer.
+/// # Errors
+/// An address is malformed, or the system refuses a timer.
 pub fn drive(plan: &Plan) -> Result<Outcome> {
     let targets: Rc<[Target]> = plan
         .targets

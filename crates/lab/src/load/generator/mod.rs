@@ -102,7 +102,8 @@ impl Plan {
 
     /// Command that sends the load.
     ///
-    /// # Errors The system does not know the path of this program.
+    /// # Errors
+    /// The system does not know the path of this program.
     fn command(&self) -> Result<Vec<String>> {
         let mut words = vec![child::this()?, NAME.to_owned()];
         let mut add = |name: &str, value: Option<String>| {
@@ -157,7 +158,7 @@ pub fn arguments(command: Command) -> Command {
 /// Runs the subcommand: sends the load and prints the results as JSON.
 ///
 /// # Errors
-/// An address is none, or the system refuses a timer.
+/// An address is malformed, or the system refuses a timer.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let plan = Plan::from_arg_matches(matches).map_err(|error| Error::Wrong(error.to_string()))?;
     crate::machine::allow_files(20_000);

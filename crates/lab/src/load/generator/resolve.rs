@@ -9,7 +9,8 @@ const ANSWER_MAX: usize = 512;
 
 /// Looks up the first address of a name. `id` is that of the query.
 ///
-/// # Errors The answer has no address.
+/// # Errors
+/// The answer has no address.
 pub async fn resolve(server: SocketAddr, name: &str, id: u16) -> Result<Ipv4Addr> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     socket.connect(server).await?;

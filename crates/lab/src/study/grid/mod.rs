@@ -112,12 +112,14 @@ pub trait Bench {
 
     /// Measures one round.
     ///
-    /// # Errors This thing has no figure in this case.
+    /// # Errors
+    /// This thing has no figure in this case.
     fn measure(&self, case: usize, thing: usize, kept: &mut Self::Kept) -> Result<Run>;
 
     /// Ends the state. Returns a note for the reader, if there is one.
     ///
-    /// # Errors The measurement turns out to be invalid.
+    /// # Errors
+    /// The measurement turns out to be invalid.
     fn close(&self, _case: usize, _thing: usize, _kept: Self::Kept) -> Result<Option<String>> {
         Ok(None)
     }
@@ -173,7 +175,8 @@ impl Grid {
 
 /// Selects the cases named by `--only`, in the order of the table; all without it.
 ///
-/// # Errors A name is unknown; the text lists the known ones.
+/// # Errors
+/// A name is unknown; the text lists the known ones.
 pub fn choose<C>(all: &'static [C], only: &[String], name: impl Fn(&C) -> &str) -> Result<Vec<&'static C>> {
     if let Some(unknown) = only.iter().find(|wanted| all.iter().all(|case| name(case) != **wanted)) {
         let known: Vec<&str> = all.iter().map(&name).collect();

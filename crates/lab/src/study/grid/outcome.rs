@@ -148,7 +148,8 @@ impl Grid {
 
     /// Fails if evenkeel was measured and has no figure in a case; other things may fail.
     ///
-    /// # Errors The case and the reason.
+    /// # Errors
+    /// The case and the reason.
     pub fn check(&self) -> Result<()> {
         let Some(ours) = self.index(OURS) else { return Ok(()) };
         match self.cases.iter().find(|(_, cells)| cells[ours].runs.is_empty()) {
