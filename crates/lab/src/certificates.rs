@@ -36,7 +36,8 @@ pub struct Files {
 impl Certificates {
     /// Creates a certificate of each kind.
     ///
-    /// # Errors If openssl is missing or fails.
+    /// # Errors
+    /// If openssl is missing or fails.
     pub fn make() -> Result<Certificates> {
         let folder = Scratch::new()?;
         let p256 = make(&folder, "p256", &["ec", "-pkeyopt", "ec_paramgen_curve:P-256"])?;

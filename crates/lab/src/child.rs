@@ -60,7 +60,8 @@ pub fn find(program: &str) -> Result<String> {
 
 /// Path of this program.
 ///
-/// # Errors If the system does not know its path.
+/// # Errors
+/// If the system does not know its path.
 pub fn this() -> Result<String> {
     env::current_exe().map(|lab| lab.display().to_string()).or_say(|| "cannot find this program".into())
 }
@@ -130,7 +131,8 @@ impl Child {
 
     /// Starts `command` as [`Child::spawn`] does, and waits until it is `ready`.
     ///
-    /// # Errors If it cannot be started, or is not ready within [`PATIENCE`]; with the end of its output.
+    /// # Errors
+    /// If it cannot be started, or is not ready within [`PATIENCE`]; with the end of its output.
     pub fn start(
         name: &str,
         command: &[String],
@@ -145,7 +147,8 @@ impl Child {
 
     /// Waits until `ready`, called with its process id, succeeds.
     ///
-    /// # Errors If it ends or is not ready in time; with the end of its output.
+    /// # Errors
+    /// If it ends or is not ready in time; with the end of its output.
     pub fn await_ready(&self, patience: Duration, ready: impl Fn(u32) -> Result<()>) -> Result<()> {
         let deadline = Instant::now() + patience;
         loop {
@@ -178,7 +181,8 @@ impl Child {
 
     /// Waits until it has ended by itself.
     ///
-    /// # Errors If it does not end in time, or the experiment is interrupted.
+    /// # Errors
+    /// If it does not end in time, or the experiment is interrupted.
     pub fn ends(&self, within: Duration) -> Result<()> {
         let deadline = Instant::now() + within;
         while !self.has_ended() {

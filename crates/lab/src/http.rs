@@ -6,23 +6,23 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// The usual address of this machine.
+/// Loopback address with a port.
 pub fn local(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
 
-/// A connection to a port of this machine, with a timeout of five seconds.
+/// Connects to a port of this machine, with timeouts of 5 s.
 ///
 /// # Errors
-/// If no process listens.
+/// If nothing listens there.
 pub fn connect(port: u16) -> Result<TcpStream> {
     connect_to(local(port))
 }
 
-/// Checks that a process takes connections at an address.
+/// Checks that a process accepts connections at an address.
 ///
 /// # Errors
-/// If none does.
+/// If nothing listens there.
 pub fn accepts(address: SocketAddr) -> Result<()> {
     connect_to(address).map(drop)
 }
@@ -30,7 +30,7 @@ pub fn accepts(address: SocketAddr) -> Result<()> {
 /// Connects like `connect`, to any address.
 ///
 /// # Errors
-/// If no process listens.
+/// If nothing listens there.
 pub fn connect_to(address: SocketAddr) -> Result<TcpStream> {
     let doing = || format!("cannot connect to {address}");
     let patience = Duration::from_secs(5);
@@ -41,7 +41,8 @@ pub fn connect_to(address: SocketAddr) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// Asks for `path` and gives the body of a 200. `version` is `1.0` or `1.1`; of the latter the connection stays open.
+/// Requests `path` and returns the body of a 200. `version` is `1.0` or `1.1`; with the latter the connection stays
+/// open.
 ///
 /// # Errors
 /// If the answer is anything else, or has no Content-Length.
@@ -51,7 +52,7 @@ pub fn get(stream: &mut (impl Read + Write), path: &str, version: &str) -> Resul
     body(stream, path)
 }
 
-/// Gives the body of the 200 that comes for `path`.
+/// Reads the response to a request of `path`, and returns the body of a 200.
 ///
 /// # Errors
 /// If the answer is anything else, or has no Content-Length.
@@ -77,7 +78,7 @@ pub fn body(stream: &mut impl Read, path: &str) -> Result<Vec<u8>> {
     }
 }
 
-/// Asks for `path` and gives all that comes until the connection ends, head included.
+/// Requests `path` and returns everything until the connection ends, including the head.
 ///
 /// # Errors
 /// If the connection breaks.
@@ -89,18 +90,18 @@ pub fn read_all(stream: &mut TcpStream, path: &str) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Head and rest of what came, once the head is whole.
+/// Splits bytes into a head and the rest; `None` until the head is complete.
 pub fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
     Some((&bytes[..end], &bytes[end + 4..]))
 }
 
-/// The head of a request or a response.
+/// Head of a request or response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head(String);
 
 impl Head {
-    /// From its bytes, without the empty line.
+    /// Creates a head from its bytes, without the empty line.
     pub fn new(bytes: &[u8]) -> Head {
         Head(String::from_utf8_lossy(bytes).into_owned())
     }
@@ -114,13 +115,13 @@ impl Head {
         self.words().nth(1)?.parse().ok()
     }
 
-    /// The first field of this name.
+    /// Value of the first field of this name, in any case.
     pub fn field(&self, name: &str) -> Option<&str> {
         let fields = self.0.lines().skip(1).filter_map(|line| line.split_once(':'));
         fields.into_iter().find_map(|(field, value)| field.eq_ignore_ascii_case(name).then(|| value.trim()))
     }
 
-    /// Bytes of the body, if it says so.
+    /// Content-Length, if there is one.
     pub fn length(&self) -> Option<usize> {
         self.field("content-length")?.parse().ok()
     }
@@ -131,7 +132,7 @@ impl Head {
     }
 }
 
-/// The Content-Length of a 200.
+/// Checks that a response is a 200 and returns its Content-Length.
 fn check_head(head: &[u8]) -> Result<usize> {
     let head = Head::new(head);
     if head.status() != Some(200) {

@@ -1,4 +1,4 @@
-//! Description of the machine that a figure was measured on, without which figures cannot be compared.
+//! Machine of a measurement: its description for reports, the assignment of cores, and limits.
 
 use crate::child;
 use crate::error::{Error, Result, While};
@@ -18,14 +18,15 @@ pub struct Cores {
 }
 
 impl Cores {
-    /// Divides the cores that this process may use, and keeps this process, and so all that it starts, off the proxy's.
+    /// Divides the cores that this process may use, and moves this process, and so all that it starts, off the proxy's
+    /// core.
     ///
     /// # Errors
     /// If there is only one, since the load would then be measured with the proxy's caches.
     pub fn divide() -> Result<Cores> {
         let allowed = rustix::thread::sched_getaffinity(None).or_say(|| "cannot ask for the allowed cores".into())?;
         let mut load: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
-        // The last one: interrupts go to the first as a rule.
+        // The last core, as interrupts usually go to the first.
         let proxy = load.pop().filter(|_| !load.is_empty());
         let proxy =
             proxy.ok_or_else(|| Error::Wrong("two cores are needed: one for the proxy, one for the load".into()))?;
@@ -35,8 +36,8 @@ impl Cores {
         Ok(Cores { proxy, load })
     }
 
-    /// Puts all threads of a process on the proxy's core, whatever cores it chose itself: Knot puts its workers on the
-    /// first ones, where the load is, and a process that shares a core with its clients is not woken from another.
+    /// Pins all threads of a process to the proxy's core, whatever affinity it has chosen: Knot pins its workers to the
+    /// first cores, where the load runs.
     ///
     /// # Errors
     /// If it is gone.
@@ -71,7 +72,7 @@ pub fn allow_files(wanted: u64) -> u64 {
     tries.iter().find_map(raise).unwrap_or(soft)
 }
 
-/// Fails unless this process is root's. `what`: is needed for it.
+/// Fails unless this process runs as root. `what` needs it.
 ///
 /// # Errors
 /// `NeedsRoot`.
@@ -79,7 +80,7 @@ pub fn needs_root(what: &'static str) -> Result<()> {
     if rustix::process::geteuid().is_root() { Ok(()) } else { Err(Error::NeedsRoot(what)) }
 }
 
-/// The machine and this checkout, as far as known.
+/// Description of the machine and of this checkout.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// Kernel release, as `uname -r`.
@@ -110,7 +111,7 @@ impl Machine {
     }
 }
 
-/// The first line with a number of what `command` prints when asked for its version; `unknown` if there is none.
+/// Version of a program: the first output line with a digit; `unknown` if there is none.
 ///
 /// # Errors
 /// If it cannot be run.

@@ -53,7 +53,7 @@ fn main() -> ExitCode {
         .args_conflicts_with_subcommands(true)
         .arg_required_else_help(true);
     for experiment in experiments::ALL {
-        // Options that several have bring a text of their own; what the experiment says goes last.
+        // Shared options set an about text of their own, so set the experiment's last.
         let sub = (experiment.args)(Command::new(experiment.name));
         command = command.subcommand(sub.about(experiment.summary).long_about(experiment.docs));
     }

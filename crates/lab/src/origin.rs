@@ -1,5 +1,5 @@
-//! Endpoints behind the proxies: two servers of one NGINX, which serve a few files from the page cache, and count
-//! connections and requests, to show whether a proxy reused its connections as intended.
+//! Endpoints behind the proxies: one NGINX at two ports, which serves a few files from the page cache and counts
+//! connections and requests, to check that a proxy reuses connections as intended.
 
 use crate::child::{self, Child};
 use crate::error::{Error, Result, While};
@@ -10,17 +10,17 @@ use crate::scratch::Scratch;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 
-/// The files, by name and size in bytes.
+/// Files by path, with their size in bytes.
 pub const FILES: [(&str, usize); 4] = [("/1k", 1 << 10), ("/4k", 4 << 10), ("/64k", 64 << 10), ("/1m", 1 << 20)];
 
 /// Further addresses of this machine at which the first endpoint listens too.
 pub const ELSEWHERE: [Ipv4Addr; 2] = [Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::new(127, 0, 0, 3)];
 
-/// The endpoints, until dropped.
+/// Running endpoints, stopped when dropped.
 pub struct Origin {
     /// Ports of the two endpoints.
     pub ports: [u16; 2],
-    /// Ports for HTTP/2 without TLS, and nothing else.
+    /// Ports for HTTP/2 without TLS only.
     pub h2_ports: [u16; 2],
     nginx: Child,
     _folder: Scratch,
@@ -36,10 +36,10 @@ pub struct Seen {
 }
 
 impl Origin {
-    /// Starts them on the cores of the load.
+    /// Starts the endpoints on the cores of the load.
     ///
     /// # Errors
-    /// If NGINX is missing or does not come up.
+    /// If NGINX is missing or does not start.
     pub fn start() -> Result<Origin> {
         let folder = Scratch::new()?;
         for (path, size) in FILES {
@@ -65,7 +65,7 @@ impl Origin {
     /// Reads the counts; they include the request that reads them.
     ///
     /// # Errors
-    /// If they do not answer.
+    /// If the endpoints do not answer.
     pub fn seen(&self) -> Result<Seen> {
         let text = http::get(&mut http::connect(self.ports[0])?, "/status", "1.0")?;
         let text = String::from_utf8_lossy(&text);
@@ -80,8 +80,7 @@ fn parse_seen(text: &str) -> Option<Seen> {
     Some(Seen { connections: accepted, requests })
 }
 
-/// The content of the file of this size: text in which no two windows of any length repeat soon, so that a byte lost,
-/// doubled or moved is seen.
+/// Content of the file of this size: numbered lines, so that lost, duplicated or moved bytes are detected.
 pub fn content(size: usize) -> Vec<u8> {
     let lines = (0_u32..).map(|number| format!("{number} {:08x}\n", number.wrapping_mul(0x9e37_79b9)));
     let mut bytes = Vec::with_capacity(size + 32);
@@ -95,7 +94,7 @@ pub fn content(size: usize) -> Vec<u8> {
     bytes
 }
 
-/// Asks for each file, once with each version of HTTP that the loads speak.
+/// Requests each file over HTTP/1.0 and HTTP/1.1, and compares the content.
 ///
 /// # Errors
 /// If an answer is not byte for byte what it should be.
@@ -119,13 +118,13 @@ pub fn free_ports() -> Result<[u16; 2]> {
     held_ports()
 }
 
-/// Free ports. All are held until all are known, or they might be the same.
+/// Finds free ports. All are held until all are known, or they might be equal.
 fn held_ports<const N: usize>() -> Result<[u16; N]> {
     let held: Vec<_> = (0..N).map(|_| listen_anywhere(Ipv4Addr::LOCALHOST)).collect::<Result<_>>()?;
     Ok(std::array::from_fn(|number| held[number].1.port()))
 }
 
-/// A listener on a free port of `ip`, and where it listens.
+/// Listens on a free port of `ip`. Returns the listener and its address.
 ///
 /// # Errors
 /// If the system has none.
@@ -135,11 +134,11 @@ pub fn listen_anywhere(ip: Ipv4Addr) -> Result<(TcpListener, SocketAddr)> {
     Ok((listener, address))
 }
 
-/// Starts an NGINX of the lab's own that has these lines in its `http`, and waits until it listens. `at`: what stands before a command
-/// that runs where it shall.
+/// Starts an NGINX with these lines in its `http` block, and waits until it listens. `at`: command prefix, for a
+/// namespace.
 ///
 /// # Errors
-/// If NGINX is missing or does not come up.
+/// If NGINX is missing or does not start.
 pub fn start_nginx(mut at: Vec<String>, folder: &Path, workers: usize, lines: &str, port: u16) -> Result<Child> {
     let config = folder.join("nginx.conf");
     let text = format!(
@@ -153,16 +152,16 @@ pub fn start_nginx(mut at: Vec<String>, folder: &Path, workers: usize, lines: &s
     Child::start("the endpoints' nginx", &at, None, &folder.join("said"), |pid| listens(pid, "tcp", port))
 }
 
-/// NGINX in the foreground with nothing of the system's own configuration.
+/// Arguments of an NGINX that ignores the system's configuration.
 pub fn nginx_arguments(folder: &Path, config: &str) -> Vec<String> {
     ["-p", &folder.display().to_string(), "-c", config, "-e", "stderr"].map(str::to_owned).to_vec()
 }
 
-/// The configuration of NGINX as a process in the foreground that writes only to its folder.
+/// Main configuration of an NGINX that runs in the foreground and writes only to its folder.
 pub fn nginx_process(folder: &Path, workers: usize) -> String {
     let folder = folder.display();
-    // NGINX started by root would give its workers to a user that may not read the folder; started by another user, it
-    // may not name a user at all.
+    // As root, NGINX would run its workers as a user that cannot read the folder; for other users the directive is not
+    // allowed.
     let user = if rustix::process::geteuid().is_root() { "user root;\n" } else { "" };
     format!(
         "{user}daemon off;\nworker_processes {workers};\npid {folder}/nginx.pid;\nerror_log stderr error;\n\
@@ -170,7 +169,7 @@ pub fn nginx_process(folder: &Path, workers: usize) -> String {
     )
 }
 
-/// The lines of `http` that have NGINX keep its files in a folder.
+/// Lines of `http` that keep NGINX's temporary files in a folder.
 pub fn nginx_folders(folder: &Path) -> String {
     let named = |kind: &str| format!("  {kind}_temp_path {}/{kind};\n", folder.display());
     ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(named).concat()
@@ -178,7 +177,7 @@ pub fn nginx_folders(folder: &Path) -> String {
 
 fn lines(folder: &Path, ports: [u16; 2], h2_ports: [u16; 2]) -> String {
     let listen = |port: &u16, more: &str| format!("listen 127.0.0.1:{port} backlog=4096{more}; ");
-    // Also where a name may point to, at the same port.
+    // Also at the addresses that DNS answers contain, on the same port.
     let elsewhere = ELSEWHERE.map(|ip| format!("listen {ip}:{} backlog=4096; ", ports[0]));
     let plain = ports.iter().map(|port| listen(port, "")).chain(elsewhere);
     let listen: String = plain.chain(h2_ports.iter().map(|port| listen(port, " http2"))).collect();

@@ -6,17 +6,18 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// CPU time of some processes so far, counted in two ways.
+/// CPU time of processes so far, counted in two ways.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cpu {
-    /// Sum over living threads of the scheduler's own count. Exact to the last switch, but a thread that ended is lost.
+    /// Sum of the scheduler's counts over living threads. Exact to the last context switch, but without threads that
+    /// have ended.
     pub scheduled: Duration,
-    /// User plus system time, ended threads included, in clock ticks (10 ms as a rule).
+    /// User plus system time including ended threads, rounded to clock ticks (usually 10 ms).
     pub ticked: Duration,
 }
 
 impl Cpu {
-    /// The CPU time of these processes, over all threads.
+    /// Reads the CPU time of these processes, over all threads.
     ///
     /// # Errors
     /// If one has ended.
@@ -27,7 +28,7 @@ impl Cpu {
             let ticks = parse_stat(&read(pid, "stat")?).ok_or_else(|| unreadable(pid, "stat"))?.ticks;
             sum.ticked += Duration::from_nanos(ticks * tick_ns);
             for thread in tasks(pid)? {
-                // A thread may end between the listing and the reading: then it has nothing to add.
+                // The thread may have ended after the listing.
                 let Ok(text) = fs::read_to_string(thread.join("schedstat")) else { continue };
                 sum.scheduled += parse_schedstat(&text).ok_or_else(|| unreadable(pid, "schedstat"))?;
             }
@@ -46,17 +47,18 @@ impl Cpu {
     }
 }
 
-/// CPU time of the processes that this one has started and that have ended, in clock ticks.
+/// CPU time of ended children of this process, rounded to clock ticks.
 ///
 /// # Errors
-/// If the kernel does not say it.
+/// If it cannot be read.
 pub fn ended_children() -> Result<Duration> {
     let this = std::process::id();
     let stat = parse_stat(&read(this, "stat")?).ok_or_else(|| unreadable(this, "stat"))?;
     Ok(Duration::from_nanos(stat.ended_ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))))
 }
 
-/// CPU time so far of each thread of a process whose name begins so: the scheduler's count, exact to its last switch.
+/// CPU time so far of each thread of a process whose name has this prefix: the scheduler's count, exact to the last
+/// context switch.
 ///
 /// # Errors
 /// If the process has ended.
@@ -72,7 +74,7 @@ pub fn threads(pid: u32, prefix: &str) -> Result<Vec<Duration>> {
     Ok(threads)
 }
 
-/// The numbers of a process's threads.
+/// Thread ids of a process.
 ///
 /// # Errors
 /// If the process has ended.
@@ -81,14 +83,14 @@ pub fn thread_ids(pid: u32) -> Result<Vec<Pid>> {
     Ok(tasks(pid)?.filter_map(number).collect())
 }
 
-/// The folders of a process's threads.
+/// Folders of a process's threads under `/proc`.
 fn tasks(pid: u32) -> Result<impl Iterator<Item = PathBuf>> {
     let folder = format!("/proc/{pid}/task");
     let threads = fs::read_dir(&folder).or_say(|| format!("cannot list {folder}"))?;
     Ok(threads.flatten().map(|thread| thread.path()))
 }
 
-/// CPU time between two moments.
+/// CPU time between two points in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Used {
     pub time: Duration,
@@ -96,7 +98,7 @@ pub struct Used {
     pub exact: bool,
 }
 
-/// Memory of a process that is in RAM, in bytes.
+/// Resident memory of a process, in bytes.
 ///
 /// # Errors
 /// If it has ended.
@@ -104,7 +106,7 @@ pub fn resident_bytes(pid: u32) -> Result<u64> {
     parse_resident(&read(pid, "status")?).ok_or_else(|| unreadable(pid, "status"))
 }
 
-/// The processes that `parent` started and that still run.
+/// Process ids of the living children of `parent`.
 pub fn children_of(parent: u32) -> Vec<u32> {
     let Ok(all) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = all.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -128,9 +130,8 @@ struct Stat {
     ended_ticks: u64,
 }
 
-/// proc(5): `pid (name) state ppid ...`, utime and stime being fields 14 and 15, those of ended children
-/// 16 and 17. The name may hold anything, spaces and
-/// brackets included, so the count starts at its last bracket.
+/// proc(5): `pid (name) state ppid ...`, utime and stime being fields 14 and 15, those of ended children 16 and 17. The
+/// name may contain spaces and brackets, so fields are counted from the last bracket.
 fn parse_stat(text: &str) -> Option<Stat> {
     let after_name: Vec<&str> = text[text.rfind(')')? + 1..].split_ascii_whitespace().collect();
     let field = |number: usize| after_name.get(number - 3).copied();

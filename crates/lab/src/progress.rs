@@ -5,19 +5,19 @@ use std::time::Instant;
 
 const WIDTH: usize = 24;
 
-/// A progress bar, which is erased when it is dropped.
+/// Progress bar, erased when dropped.
 pub struct Progress {
     shown: bool,
     began: Instant,
 }
 
 impl Progress {
-    /// On standard error, if that is a terminal.
+    /// Creates a bar on standard error, if that is a terminal.
     pub fn new() -> Progress {
         Progress { shown: std::io::stderr().is_terminal(), began: Instant::now() }
     }
 
-    /// `done` of `whole`, and what is going on.
+    /// Shows `done` of `whole`, and a text on the current step.
     pub fn tell(&self, done: f64, whole: f64, text: &str) {
         if self.shown {
             eprint!("\r\x1b[K{}", line(done, whole, text, self.began.elapsed().as_secs_f64()));
@@ -34,7 +34,7 @@ impl Drop for Progress {
     }
 }
 
-/// `took`: seconds so far, of which the time that is left follows.
+/// Text of the bar. `took`: seconds so far, for the estimate of the rest.
 fn line(done: f64, whole: f64, text: &str, took: f64) -> String {
     let share = if whole > 0.0 { (done / whole).clamp(0.0, 1.0) } else { 0.0 };
     let full = (share * WIDTH as f64).round() as usize;

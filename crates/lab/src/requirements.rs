@@ -1,6 +1,7 @@
 //! Requirements of experiments that a machine may lack: programs, with the Debian package of each.
 
-/// The exit status of an experiment that cannot run here: what it needs is missing. The GNU build system skips a test by it, too.
+/// Exit status of an experiment that cannot run here because a requirement is missing, as for skipped tests of
+/// Automake.
 pub const CANNOT_RUN: u8 = 77;
 
 /// Programs, and the Debian package of each.

@@ -1,12 +1,12 @@
 //! Seeded random generator: the same seed gives the same schedule and the same load on any machine.
 //! Source: SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014).
 
-/// A generator; the seed is all of its state.
+/// Random generator, whose only state is a number.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// Any seed is as good as any other.
+    /// Creates a generator; every seed is equally good.
     pub fn new(seed: u64) -> Rng {
         Rng(seed)
     }
@@ -20,17 +20,17 @@ impl Rng {
         bits ^ (bits >> 31)
     }
 
-    /// From 0, 1 excluded.
+    /// Random number from 0 (inclusive) to 1 (exclusive).
     pub fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// From 0, `end` excluded, which must not be 0. The bias is below `end` / 2^64.
+    /// Random number from 0 to `end` (exclusive), which must not be 0. The bias is below `end` / 2^64.
     pub fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
 
-    /// Puts `items` in random order (Fisher-Yates).
+    /// Shuffles `items` (Fisher-Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));

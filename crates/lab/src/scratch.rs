@@ -5,13 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A folder of the lab's own under the system's temporary folder, removed on drop.
+/// Folder under the system's temporary folder, removed on drop.
 pub struct Scratch {
     path: PathBuf,
 }
 
 impl Scratch {
-    /// Makes one.
+    /// Creates a new folder.
     ///
     /// # Errors
     /// If the system refuses it.
@@ -27,7 +27,7 @@ impl Scratch {
         &self.path
     }
 
-    /// Writes a file into it and gives its path.
+    /// Writes a file into the folder and returns its path.
     ///
     /// # Errors
     /// If the system refuses it.

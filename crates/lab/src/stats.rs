@@ -1,19 +1,18 @@
-//! Summary statistics: of a few runs the median, with the smallest and largest beside it; of many requests
-//! their quantiles.
+//! Summary statistics: median, minimum and maximum of a few runs, and quantiles of many requests.
 
 use crate::rng::Rng;
 
-/// Several runs of one thing.
+/// Median and range of several runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// The middle run; of an even number, the mean of the two in the middle.
+    /// Middle run; for an even number, the mean of the two in the middle.
     pub median: f64,
     pub min: f64,
     pub max: f64,
 }
 
 impl Spread {
-    /// `None` when there are no runs. One that is not a number failed, and is left out.
+    /// Spread of runs; NaN stands for a failed run and is left out. `None` if there are none.
     pub fn of(runs: &[f64]) -> Option<Spread> {
         let mut sorted = measured(runs);
         sorted.sort_by(f64::total_cmp);
@@ -23,8 +22,8 @@ impl Spread {
         Some(Spread { median, min, max })
     }
 
-    /// The ratio of `runs` to `base`, round by round: interleaved rounds share the state of the machine, so their ratio
-    /// spreads less than either. `None` unless there is one of each per round.
+    /// Spread of the ratios of `runs` to `base` by round: interleaved runs share the state of the machine, so ratios
+    /// vary less than either. `None` unless there is one of each per round.
     pub fn of_ratios(runs: &[f64], base: &[f64]) -> Option<Spread> {
         if runs.len() != base.len() || base.contains(&0.0) {
             return None;
@@ -43,13 +42,13 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// Runs that are needed to say where a median lies.
+/// Minimum runs for an interval of a median.
 pub const RUNS_MIN: usize = 3;
 
 impl Interval {
-    /// The 90 % interval of the median by bootstrap (Efron, 1979): of the medians of 2,000 samples of as many runs, drawn with
-    /// replacement. The same runs give the same interval. `None` for less than [`RUNS_MIN`] runs; one that is not a number failed, and
-    /// is left out.
+    /// Interval of the median at 90 % by bootstrap (Efron, 1979): from the medians of 2,000 resamples of the runs with
+    /// replacement. Deterministic. NaN stands for a failed run and is left out; `None` for fewer than [`RUNS_MIN`]
+    /// runs.
     pub fn of(runs: &[f64]) -> Option<Interval> {
         let runs = &measured(runs);
         if runs.len() < RUNS_MIN {
@@ -78,12 +77,12 @@ impl Interval {
     }
 }
 
-/// Without those that failed.
+/// Runs without failed ones (NaN).
 fn measured(runs: &[f64]) -> Vec<f64> {
     runs.iter().copied().filter(|run| !run.is_nan()).collect()
 }
 
-/// The smallest of the values that at least `share` of them, 0 to 1, do not exceed (nearest rank). `None` without any.
+/// Quantile `share` (0 to 1) of ascending values, by nearest rank. `None` if there are none.
 pub fn quantile(ascending: &[f64], share: f64) -> Option<f64> {
     let rank = (share * ascending.len() as f64).ceil() as usize;
     ascending.get(rank.max(1) - 1).copied()
@@ -126,7 +125,7 @@ mod tests {
             assert!(low <= median && median <= high);
             (low..=high).contains(&0.5)
         });
-        // Of 200 intervals of 90 %, 180 hold the true median; 5 sd are 21.
+        // Of 200 intervals at 90 %, 180 contain the true median on average; 5 standard deviations are 21.
         assert!((159..=200).contains(&held.count()));
         let width = |runs| {
             let Interval { low, high, .. } = draw(runs, 1);

@@ -1,4 +1,4 @@
-//! Syscall counts of a process, by strace, which slows the process: never beside a CPU figure.
+//! System call counts of a process by strace, which slows the process: never combine them with a CPU figure.
 
 use crate::child::{self, Child};
 use crate::error::{Error, Result, While};
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Calls by name, the most frequent first.
+/// Number of system calls by name, most frequent first.
 pub type Calls = Vec<(String, u64)>;
 
 /// Counts the syscalls of these processes while `work` runs.

@@ -1,5 +1,5 @@
-//! Asynchronous reading and writing of messages, for clients and endpoints, over a connection that
-//! keeps the bytes that came too early.
+//! Asynchronous reading and writing of messages, for clients and endpoints, over a connection that buffers bytes read
+//! ahead.
 
 use crate::http::{self, Head};
 use std::io::{Error, ErrorKind};
@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-/// The lab sends no head longer than this.
+/// Maximum length of a head; the lab sends no longer ones.
 const HEAD_MAX: usize = 64 * 1024;
 
 /// Side of a connection, with the bytes read ahead.
@@ -22,7 +22,7 @@ enum Stream {
 }
 
 impl Wire {
-    /// Over a connected socket. Small messages go at once.
+    /// Wraps a connected socket, with TCP_NODELAY.
     ///
     /// # Errors
     /// If the connection is gone.
@@ -31,12 +31,12 @@ impl Wire {
         Ok(Wire { stream: Stream::Clear(stream), early: Vec::new() })
     }
 
-    /// Over a connection of TLS.
+    /// Wraps a connected TLS stream.
     pub fn over_tls(stream: TlsStream<TcpStream>) -> Wire {
         Wire { stream: Stream::Tls(Box::new(stream)), early: Vec::new() }
     }
 
-    /// The next head; `None` if the other side closed before its first byte.
+    /// Reads the next head; `None` if the peer closed before its first byte.
     ///
     /// # Errors
     /// If the connection breaks, or ends within the head.
@@ -57,7 +57,7 @@ impl Wire {
         }
     }
 
-    /// The next `length` bytes.
+    /// Reads exactly `length` bytes.
     ///
     /// # Errors
     /// If the connection breaks or ends before.
@@ -71,7 +71,7 @@ impl Wire {
         Ok(std::mem::replace(&mut self.early, rest))
     }
 
-    /// Reads and forgets until the other side is gone.
+    /// Reads and discards until the peer closes.
     pub async fn drain(&mut self) {
         while matches!(self.more().await, Ok(1..)) {
             self.early.clear();
@@ -94,7 +94,7 @@ impl Wire {
 
     /// Ends the connection with an RST instead of a FIN.
     pub fn reset(self) {
-        // If it is gone already, there is nothing left to reset.
+        // An error means that the connection is already gone.
         let _ = match &self.stream {
             Stream::Clear(stream) => stream.set_zero_linger(),
             Stream::Tls(stream) => stream.get_ref().0.set_zero_linger(),

@@ -1,5 +1,6 @@
-//! Endpoint with a known amount of work per request: a process whose requests name their work. `GET /1500` is
-//! 1.5 ms of it. Works on a few requests at a time, first come first served, and can be slowed down at run time.
+//! Endpoint with a known amount of work per request: a process whose requests state their work: `GET /1500` is 1.5 ms.
+//! Serves a few requests at a time, first come, first served, and can be slowed down at run time by `GET
+//! /slow/THOUSANDTHS`.
 
 use crate::child::{self, Child};
 use crate::clock;
@@ -20,30 +21,31 @@ use tokio::sync::oneshot;
 
 pub const NAME: &str = "worker";
 
-/// Work that only takes time is done in steps of this.
+/// Step of work that sleeps, in nanoseconds.
 const STEP_NS: u64 = 2_000_000;
 
 /// Arguments of the subcommand.
 #[derive(Args, Clone, Debug)]
 pub struct Arguments {
-    /// Address to listen on, which it also prints; port 0 is any.
+    /// Address to listen on, which is also printed; port 0 picks a free one.
     pub bind: SocketAddr,
-    /// Number of requests that it works on at a time.
+    /// Number of requests served at a time.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub places: usize,
-    /// Whatever requests name, each is a random whole number of milliseconds below this.
+    /// Ignore the work in requests; each takes a random whole number of milliseconds below this.
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     pub below_ms: Option<u64>,
-    /// Work takes processor time; without it, it only takes time.
+    /// Use CPU time for work instead of sleeping.
     #[arg(long)]
     pub spin: bool,
 }
 
 impl Arguments {
-    /// Starts it. `at`: what stands before a command that runs where it shall. `folder`: for what it says.
+    /// Starts a worker and waits until it listens. `at`: command prefix, for a core or control group. `folder`: for its
+    /// output.
     ///
     /// # Errors
-    /// It does not listen.
+    /// It does not listen in time.
     pub fn start(&self, at: Vec<String>, folder: &Path) -> Result<Child> {
         let mut command = at;
         command.extend([child::this()?, NAME.to_owned(), "--places".into(), self.places.to_string()]);
@@ -55,18 +57,18 @@ impl Arguments {
     }
 }
 
-/// The arguments of the subcommand.
+/// Adds the arguments of the subcommand.
 pub fn arguments(command: Command) -> Command {
     Arguments::augment_args(command)
 }
 
-/// Work of a request, and the client that waits for it.
+/// Work of a request, and the channel that signals its end.
 struct Job {
     work_ns: u64,
     done: oneshot::Sender<()>,
 }
 
-/// The subcommand: serves until it is ended.
+/// Runs the subcommand: serves until it is ended.
 ///
 /// # Errors
 /// It cannot listen.
@@ -85,7 +87,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         let listener = TcpListener::bind(arguments.bind).await.or_say(doing)?;
         println!("{}", listener.local_addr().or_say(doing)?);
         loop {
-            // A connection that was gone before it was accepted does not count.
+            // The connection was gone before it was accepted.
             let Ok((stream, _)) = listener.accept().await else { continue };
             let (jobs, slow) = (jobs.clone(), slow.clone());
             let below_ms = arguments.below_ms;
@@ -99,7 +101,7 @@ fn work(queue: &Mutex<Receiver<Job>>, slow: &AtomicU64, spin: bool) {
     loop {
         let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Job { work_ns, done }) = next else { return };
-        // Relaxed: nothing but the number passes.
+        // Relaxed: the number guards no other data.
         match spin {
             true => {
                 let (begin, time) = (used(), Duration::from_nanos(work_ns * slow.load(Ordering::Relaxed) / 1000));
@@ -107,7 +109,8 @@ fn work(queue: &Mutex<Receiver<Job>>, slow: &AtomicU64, spin: bool) {
                     std::hint::black_box((0..200_u64).fold(1, |hash, n| std::hint::black_box(hash ^ n)));
                 }
             }
-            // In steps, so that it becomes slower or faster within; each ends when it should, however late the last one woke.
+            // In steps, so that changes of speed apply within a request. Each ends at its planned time, however late
+            // the last one woke.
             false => {
                 let (mut left_ns, mut until) = (work_ns, Instant::now());
                 while left_ns > 0 {
@@ -122,7 +125,7 @@ fn work(queue: &Mutex<Receiver<Job>>, slow: &AtomicU64, spin: bool) {
     }
 }
 
-/// Processor time of this thread.
+/// CPU time used by this thread.
 fn used() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec as u32)
@@ -130,7 +133,7 @@ fn used() -> Duration {
 
 async fn serve(stream: TcpStream, below_ms: Option<u64>, jobs: &Sender<Job>, slow: &AtomicU64) -> std::io::Result<()> {
     let mut wire = Wire::new(stream)?;
-    // Connections differ by when they came.
+    // Seeded by the time of the connection, so that connections differ.
     let mut rng = Rng::new(clock::now_ns());
     while let Some(head) = wire.head().await? {
         let path = head.words().nth(1).unwrap_or_default().to_owned();
@@ -148,7 +151,7 @@ async fn serve(stream: TcpStream, below_ms: Option<u64>, jobs: &Sender<Job>, slo
                 }
             }
         }
-        // A client of HTTP/1.0 gets `Connection: keep-alive` if it asked for it; otherwise it waits for the connection to end.
+        // An HTTP/1.0 client gets `Connection: keep-alive` if it asked for it; otherwise the connection is closed.
         let asks = head.field("connection").is_some_and(|value| value.eq_ignore_ascii_case("keep-alive"));
         let stays = if asks { "Connection: keep-alive\r\n" } else { "" };
         wire.send(format!("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n{stays}\r\nok").as_bytes()).await?;

@@ -1,5 +1,5 @@
-//! Do the experiments run from end to end? Each once, as short as it can be, as people start it, with the balancers
-//! that this machine has.
+//! Experiments from end to end: each once, as short as possible, from the command line, with the balancers that this
+//! machine has.
 
 use serde_json::Value;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 const LAB: &str = env!("CARGO_BIN_EXE_evenkeel-lab");
 
-/// Returns those of `rivals` that are installed, as an argument; `None` if evenkeel was not built beside the lab.
+/// Returns the installed ones of `rivals`, as an argument; `None` if evenkeel was not built beside the lab.
 fn beside(rivals: &[&str]) -> Option<String> {
     if !Path::new(LAB).with_file_name("evenkeel").is_file() {
         return None;
@@ -16,7 +16,7 @@ fn beside(rivals: &[&str]) -> Option<String> {
     Some(rivals.iter().copied().filter(there).collect::<Vec<_>>().join(","))
 }
 
-/// Runs an experiment, gives what it wrote as JSON.
+/// Runs an experiment and returns its JSON report.
 fn report(name: &str, arguments: &[&str]) -> Value {
     let json = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.json"));
     let mut command = Command::new(LAB);
@@ -46,7 +46,7 @@ fn failure_breaks_an_endpoint_under_every_balancer_and_draws_it() {
     for (name, balancer) in each(&report) {
         let whole = &balancer["whole"];
         requests.push(whole["requests"].as_u64().expect("a count"));
-        // From the death at 2 s to the revival at 4 s nothing reaches it, and each of the others gets something.
+        // From its death at 2 s to its revival at 4 s nothing reaches it, and every other endpoint gets requests.
         let reached = |second: usize, endpoint: usize| balancer["seconds"][second]["reached"][endpoint].as_u64();
         assert_eq!(reached(3, broken), Some(0), "{name}");
         assert!((0..6).all(|endpoint| endpoint == broken || reached(3, endpoint) > Some(0)), "{name}");
@@ -55,7 +55,7 @@ fn failure_breaks_an_endpoint_under_every_balancer_and_draws_it() {
         let failed = ["failed_gets", "failed_posts", "failed_calls", "cut_answers"]
             .map(|kind| whole[kind].as_u64().expect("a count"));
         assert!(name != "evenkeel" || failed[0] == 0, "a GET can always be asked again elsewhere: {failed:?}");
-        // If no balancer had noticed, a sixth of the requests would have gone there for two of seven seconds.
+        // Without detection, a sixth of the requests would fail for two of seven seconds (5 %).
         assert!(failed.iter().sum::<u64>() < requests[0] / 20, "{name}: {failed:?}");
         assert!(whole["p50_ms"].as_f64() >= Some(8.0), "{name}: an endpoint works at least so long");
     }
@@ -85,7 +85,7 @@ fn reload_counts_what_clients_of_every_kind_meet() {
     }
 }
 
-/// Attacks end or are held in bounds, are counted, and leave the worker alive: the experiment asks for an answer after each.
+/// Attacks end or stay bounded, are counted, and leave the worker alive: the experiment sends a request after each.
 #[test]
 fn floods_end_or_stay_small_and_are_counted() {
     if !Path::new(LAB).with_file_name("evenkeel").is_file() || !evenkeel_peers::installed(&["nginx", "openssl"]) {
@@ -100,7 +100,7 @@ fn floods_end_or_stay_small_and_are_counted() {
         let met = &run["beside"];
         assert!(met["opened"].as_f64() > Some(0.0), "{name}\n{attack:#}");
         assert!(met["counted"].as_f64() > Some(0.0), "{name} is not counted\n{attack:#}");
-        // A flood goes on until its connection ends; who only stays is held to its windows.
+        // A flood must end with its connection; an attacker that only stays connected is bounded by its windows.
         if run["more"]["floods"] == Value::Bool(true) {
             assert!(met["ended"].as_f64() > Some(0.0), "{name} goes on\n{attack:#}");
         }
@@ -109,13 +109,13 @@ fn floods_end_or_stay_small_and_are_counted() {
     }
 }
 
-/// Checks that each of these cases, run as short as it can be, gives a figure for every proxy, evenkeel included; returns the report.
+/// Runs these cases as short as possible, checks that each has a figure for every proxy, and returns the report.
 fn figures(experiment: &str, cases: &[&str], against: &[&str]) -> Option<Value> {
     if !Path::new(LAB).with_file_name("evenkeel").is_file() {
         evenkeel_peers::skip("there is no evenkeel beside the lab");
         return None;
     }
-    // The proxy has a core of its own, away from the load.
+    // The proxy needs a core of its own, apart from the load.
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     if cores < 2 {
         evenkeel_peers::skip("it takes two cores");
@@ -145,7 +145,7 @@ fn h2_cost_measures_streams_calls_and_idle_connections() {
 #[test]
 fn tls_cost_measures_both_kinds_of_handshakes_and_idle_connections() {
     if evenkeel_peers::installed(&["haproxy", "nginx", "wrk", "curl", "openssl"]) {
-        // A session that is not of its kind gives no figure, so that a figure shows that it was.
+        // Sessions of the wrong kind give no figure, so a figure shows that they were right.
         figures("tls-cost", &["full-rsa", "full-p256-tls12", "resumed", "https-1k", "idle-tls"], &["haproxy", "nginx"]);
     }
 }

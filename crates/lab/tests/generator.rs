@@ -1,5 +1,5 @@
-//! Does the lab's own load say of latency what others say of it? Beside wrk, ab and, where it is installed, oha, in front of an endpoint
-//! whose latencies are known; and does an open loop count the wait that a closed one leaves out?
+//! Accuracy of the lab's load generator: its latencies agree with those of wrk, ab and, if installed, oha at an
+//! endpoint with known latencies; and an open loop counts the waiting time that a closed loop omits.
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 const LAB: &str = env!("CARGO_BIN_EXE_evenkeel-lab");
 
-/// An endpoint that is ended with the test.
+/// Endpoint process that is ended with the test.
 struct Worker {
     process: Child,
     address: SocketAddr,
@@ -50,7 +50,7 @@ fn quantile(load: &Value, share: f64) -> f64 {
     told.and_then(|pair| pair[1].as_f64()).expect("a quantile of the outcome")
 }
 
-/// The number behind a label of a line, without its unit: milliseconds, where wrk does not say seconds.
+/// Number after a label in the output, in milliseconds; converts wrk's units.
 fn number(text: &str, label: &str) -> f64 {
     let line = text
         .lines()
@@ -72,7 +72,7 @@ fn quantiles_are_those_that_wrk_ab_and_oha_tell() {
     if !evenkeel_peers::installed(&["wrk", "ab"]) {
         return;
     }
-    // Each answer takes a whole number of milliseconds below 100, all as likely.
+    // Each answer takes a whole number of milliseconds below 100, uniformly distributed.
     let worker = Worker::start(&["--places", "64", "--below-ms", "100"]);
     let (target, url) = (format!("{}/", worker.address), format!("http://{}/", worker.address));
     let ours = load(&["--clients", "16", "--seconds", "4"], &target);
@@ -90,7 +90,7 @@ fn quantiles_are_those_that_wrk_ab_and_oha_tell() {
         let ms = |name: &str| all["latencyPercentiles"][name].as_f64().expect("a number") * 1e3;
         others.push(("oha", ["p50", "p90", "p99"].map(ms)));
     }
-    // Of 600 to 1,300 answers a median is known to some 6 ms; a busy machine adds to all of them.
+    // With 600 to 1,300 answers, a median is precise to some 6 ms; a busy machine adds to all of them.
     for (name, theirs) in others {
         for ((share, ours), theirs) in shares.iter().zip(ours).zip(theirs) {
             assert!((ours - theirs).abs() < 20.0, "p{}: {ours} here, {theirs} of {name}", share * 100.0);
@@ -101,7 +101,7 @@ fn quantiles_are_those_that_wrk_ab_and_oha_tell() {
 
 #[test]
 fn an_open_loop_counts_the_wait_that_a_closed_one_leaves_out() {
-    // 10 requests a second, one at a time; 20 a second are asked for, so the last has waited for a second.
+    // Capacity 10 requests per second, load 20 per second: after 2 s the last one waits more than a second.
     let worker = Worker::start(&[]);
     let target = format!("{}/100000", worker.address);
     let open = load(&["--rate", "20", "--seconds", "2"], &target);

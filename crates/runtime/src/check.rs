@@ -38,7 +38,8 @@ const LIMITS: Limits = Limits { head: evenkeel_net::buffer::CAPACITY, fields: FI
 
 /// Checks an endpoint once, within the check's timeout.
 ///
-/// # Errors The reason why the check did not pass.
+/// # Errors
+/// The reason why the check did not pass.
 #[expect(clippy::disallowed_methods, reason = "no worker runs checks, so there is no wheel")]
 pub async fn run(checkup: &Checkup) -> Result<(), Failure> {
     let Checkup { check, addr, announce, tls } = checkup;

@@ -58,7 +58,8 @@ pub struct Thread {
 impl Control {
     /// Starts the thread, without pools. Time counts from `base`; `orders` are those of operators for endpoints.
     ///
-    /// # Errors The thread or its event loop cannot be created.
+    /// # Errors
+    /// The thread or its event loop cannot be created.
     pub fn start(base: Base, orders: Orders) -> io::Result<Thread> {
         let (inbox, receiver) = unbounded_channel();
         let control = Control::new(inbox, base, orders);

@@ -23,7 +23,8 @@ pub trait Plane: Send + Sync {
     /// Does everything for a plan that can fail, without changing anything: the result may be dropped. `inherited`:
     /// sockets passed to the process, to be used before new ones are opened.
     ///
-    /// # Errors Every reason why the plan cannot run.
+    /// # Errors
+    /// Every reason why the plan cannot run.
     fn prepare(&self, next: &Next<'_>, inherited: &mut Inherited) -> Result<Prepared, Vec<Diagnostic>>;
 
     /// Sends every worker its part of the plan, to be installed in one step, without waiting. Every endpoint of the
@@ -60,7 +61,8 @@ pub trait Plane: Send + Sync {
 
     /// Reopens its log files after they were rotated.
     ///
-    /// # Errors A file cannot be opened; its lines still go to the old one.
+    /// # Errors
+    /// A file cannot be opened; its lines still go to the old one.
     fn reopen(&self) -> Result<(), String> {
         Ok(())
     }

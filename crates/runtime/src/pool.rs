@@ -95,7 +95,8 @@ impl SharedPool {
 
     /// Creates a balancer for each worker, with a journal if `writer` is given.
     ///
-    /// # Errors The algorithm rejects its parameters.
+    /// # Errors
+    /// The algorithm rejects its parameters.
     pub fn balancers(&self, plan: &plan::Pool, writer: Option<&Writer>) -> Result<Vec<Balancer>, ParamError> {
         let seats = (0..self.workers).map(|worker| Seat { worker, workers: self.workers });
         let (algorithm, params, seed) = (plan.balance.algorithm, &plan.balance.params, seed(plan));
@@ -156,7 +157,8 @@ impl SharedPool {
 
     /// Changes the order for an endpoint and applies it. `by`: the operator.
     ///
-    /// # Errors The reason why nothing changed.
+    /// # Errors
+    /// The reason why nothing changed.
     pub fn order(&mut self, endpoint: &str, change: Change, by: &str, now: Instant) -> Result<(), Refused> {
         let name = self.name_of(endpoint)?;
         if !self.orders.change(&self.name, &name, change, by, unix_ms(SystemTime::now())) {
@@ -182,7 +184,8 @@ impl SharedPool {
 
     /// Ejects an endpoint for the usual time.
     ///
-    /// # Errors The reason why nothing changed.
+    /// # Errors
+    /// The reason why nothing changed.
     pub fn eject(&mut self, endpoint: &str, by: &str, now: Instant) -> Result<(), Refused> {
         let name = self.name_of(endpoint)?;
         self.due = self.pool.eject(EndpointId::of(&name), now).ok_or(Refused::Already("ejected"))?;
@@ -193,7 +196,8 @@ impl SharedPool {
 
     /// Ends the ejection or the probation of an endpoint.
     ///
-    /// # Errors The reason why nothing changed.
+    /// # Errors
+    /// The reason why nothing changed.
     pub fn restore(&mut self, endpoint: &str, by: &str, now: Instant) -> Result<(), Refused> {
         let name = self.name_of(endpoint)?;
         self.due = self.pool.restore(EndpointId::of(&name), now).ok_or(Refused::Already("not ejected"))?;
@@ -268,7 +272,8 @@ impl SharedPool {
 
     /// Creates a balancer for a worker of a plane that picks but counts no requests, such as DNS.
     ///
-    /// # Errors The algorithm rejects its parameters.
+    /// # Errors
+    /// The algorithm rejects its parameters.
     pub fn balancer_for_answers(&self, plan: &plan::Pool, worker: u32) -> Result<Balancer, ParamError> {
         // One worker more than there are: a balancer that is the only worker would ignore the counts of others.
         let seat = Seat { worker: worker % self.workers, workers: self.workers + 1 };

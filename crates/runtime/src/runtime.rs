@@ -36,7 +36,8 @@ impl Runtime {
     /// Creates a runtime without planes for this plan. `instance`: its identity; `orders`: those of operators for
     /// endpoints.
     ///
-    /// # Errors The control thread cannot be started.
+    /// # Errors
+    /// The control thread cannot be started.
     pub fn new(plan: Plan, instance: u64, orders: Orders) -> Result<Runtime, StartError> {
         Runtime::found(plan, Found::new(), instance, orders)
     }
@@ -44,7 +45,8 @@ impl Runtime {
     /// Creates a runtime like [`new`](Self::new), with discovered endpoints for some pools instead of those in the
     /// plan.
     ///
-    /// # Errors The control thread cannot be started.
+    /// # Errors
+    /// The control thread cannot be started.
     pub fn found(plan: Plan, found: Found, instance: u64, orders: Orders) -> Result<Runtime, StartError> {
         let workers = match plan.runtime.workers {
             plan::Workers::Auto => std::thread::available_parallelism().map_or(1, usize::from),
@@ -64,7 +66,8 @@ impl Runtime {
     /// Starts the plan in all planes; when this returns, every listener accepts. `inherited`: sockets passed to the
     /// process.
     ///
-    /// # Errors Every reason of every plane why it cannot run; no plane serves then.
+    /// # Errors
+    /// Every reason of every plane why it cannot run; no plane serves then.
     pub fn start(&mut self, planes: Vec<Box<dyn Plane>>, inherited: &mut Inherited) -> Result<(), StartError> {
         self.planes = planes;
         let first = self.now();
@@ -78,7 +81,8 @@ impl Runtime {
     ///
     /// Some keys cannot change until a restart; [`Summary::at_restart`] lists those that the new plan would change.
     ///
-    /// # Errors Every reason of every plane why it cannot run; nothing has changed in any plane then.
+    /// # Errors
+    /// Every reason of every plane why it cannot run; nothing has changed in any plane then.
     pub fn reload(&mut self, plan: Plan) -> Result<Summary, StartError> {
         self.reload_found(plan, Found::new())
     }
@@ -163,7 +167,8 @@ impl Runtime {
     /// that leave finish their requests. When this returns, every worker knows the new endpoints. Pools that do not
     /// exist, or have these endpoints already, are skipped.
     ///
-    /// # Errors The wait for the workers was interrupted because the process is ending.
+    /// # Errors
+    /// The wait for the workers was interrupted because the process is ending.
     pub fn apply_endpoints(&mut self, found: Found) -> Result<(), Interrupted> {
         let now = self.now();
         let other = found.into_iter().filter_map(|(name, endpoints)| Some((now.membership.at(&name)?, endpoints)));
@@ -265,7 +270,8 @@ impl Runtime {
 
     /// Reopens log files after they were rotated, so that lines go to new files of the same names.
     ///
-    /// # Errors A file cannot be opened; its lines still go to the old one.
+    /// # Errors
+    /// A file cannot be opened; its lines still go to the old one.
     pub fn reopen(&self) -> Result<(), String> {
         self.planes.iter().try_for_each(|plane| plane.reopen())
     }

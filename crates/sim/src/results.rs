@@ -164,7 +164,8 @@ impl Experiment {
     /// Runs every policy at every point with `seeds`, on `threads` threads. `progress` is called after each run with
     /// the number of runs done and in total.
     ///
-    /// # Errors The first run that violates Little's law.
+    /// # Errors
+    /// The first run that violates Little's law.
     pub fn run(
         &self,
         seeds: &[u64],

@@ -1,7 +1,7 @@
 //! tower's demonstration of 2017 (its pull request 76), in real time: ten uneven endpoints behind tower's balancer and
 //! behind this one, under the same load.
 //!
-//! `cargo run --release -p evenkeel-tower --example demo -- [REQUESTS] [SUBJECT..]`, sends 50,000 requests by default,
+//! `cargo run --release -p evenkeel-tower --example demo -- [REQUESTS] [SUBJECT..]` sends 50,000 requests by default,
 //! 50 at a time. The latency of an endpoint is a random whole number of ms below its maximum, independent of load. A
 //! balancer that sent all requests to the fastest endpoint would win, so do not judge balancers by this figure alone.
 

@@ -54,7 +54,8 @@ impl<K, Req> Closures<K, Req> {
 impl<K: Hash + 'static, Req> Builder<K, Req> {
     /// Creates a builder for the algorithm of this name or alias, with default parameters.
     ///
-    /// # Errors [`BuildError::UnknownAlgorithm`], whose text lists all names.
+    /// # Errors
+    /// [`BuildError::UnknownAlgorithm`], whose text lists all names.
     pub fn new(algorithm: &str) -> Result<Builder<K, Req>, BuildError> {
         let found = algorithms::find(algorithm).ok_or_else(|| BuildError::UnknownAlgorithm(algorithm.to_string()));
         Ok(Builder::of(found?))
@@ -71,7 +72,8 @@ impl<K, Req, C> Builder<K, Req, C> {
     /// Sets a parameter of the algorithm: a `Duration`, a `u64` or an `f64`. See the
     /// [reference](https://github.com/evenkeel/evenkeel/blob/main/docs/reference/algorithms.md).
     ///
-    /// # Errors [`BuildError::Param`] if the algorithm has no such parameter or does not allow the value; the text
+    /// # Errors
+    /// [`BuildError::Param`] if the algorithm has no such parameter or does not allow the value; the text
     /// lists what is allowed.
     pub fn set(mut self, name: &str, value: impl Into<Value>) -> Result<Builder<K, Req, C>, BuildError> {
         let value = value.into();
@@ -127,7 +129,8 @@ impl<K, Req, C> Builder<K, Req, C> {
 
     /// Builds the balancer over the endpoints that `discover` yields.
     ///
-    /// # Errors The algorithm needs a key or load reports that are not set, or rejects a combination of parameters.
+    /// # Errors
+    /// The algorithm needs a key or load reports that are not set, or rejects a combination of parameters.
     pub fn build<D>(self, discover: D) -> Result<Balance<D, Req, C>, BuildError>
     where
         D: Discover<Key = K>,

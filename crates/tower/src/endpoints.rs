@@ -118,7 +118,8 @@ impl<S> Endpoints<S> {
 
     /// Polls an endpoint and returns true if it is ready.
     ///
-    /// # Errors The service failed and cannot be used any more.
+    /// # Errors
+    /// The service failed and cannot be used any more.
     #[inline]
     pub(crate) fn poll<Req>(&mut self, slot: Slot) -> Result<bool, S::Error>
     where

@@ -137,7 +137,8 @@ impl Balancer {
 
     /// Starts it and waits until it listens. `at`: command prefix, for a core or a namespace.
     ///
-    /// # Errors If it cannot run this setup, or does not listen.
+    /// # Errors
+    /// If it cannot run this setup, or does not listen.
     pub fn start(&self, at: Vec<String>, setup: Setup) -> Result<Running> {
         let running = self.spawn(at, setup)?;
         running.await_listening(PATIENCE)?;
@@ -146,7 +147,8 @@ impl Balancer {
 
     /// Starts it without waiting.
     ///
-    /// # Errors If it cannot run this setup, or cannot be started.
+    /// # Errors
+    /// If it cannot run this setup, or cannot be started.
     pub fn spawn(&self, mut at: Vec<String>, setup: Setup) -> Result<Running> {
         let folder = Scratch::new()?;
         let sink = (setup.logs && self.kind.logs_to_socket).then(Sink::open).transpose()?;
@@ -207,7 +209,8 @@ impl Running {
 
     /// Waits until all listeners listen and it has a worker.
     ///
-    /// # Errors With the end of its output if it does not in time.
+    /// # Errors
+    /// With the end of its output if it does not in time.
     pub fn await_listening(&self, patience: Duration) -> Result<()> {
         self.process.await_ready(patience, |pid| {
             for Listener { bind, front, .. } in &self.setup.listeners {
@@ -219,7 +222,8 @@ impl Running {
 
     /// Waits until a request is answered, which may have to wait for health checks.
     ///
-    /// # Errors With the end of its output if none is in time.
+    /// # Errors
+    /// With the end of its output if none is in time.
     pub fn await_answer(&self) -> Result<()> {
         self.process.await_ready(PATIENCE, |_| http::get(&mut http::connect(self.port())?, "/health", "1.1").map(drop))
     }

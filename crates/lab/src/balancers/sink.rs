@@ -23,7 +23,8 @@ pub struct Sink {
 impl Sink {
     /// Opens a port and starts its reader.
     ///
-    /// # Errors If the system refuses a port.
+    /// # Errors
+    /// If the system refuses a port.
     pub fn open() -> Result<Sink> {
         let doing = || "cannot open a port for log lines".to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").or_say(doing)?;

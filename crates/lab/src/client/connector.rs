@@ -34,7 +34,8 @@ pub struct Connector {
 impl Connector {
     /// Creates a connector to the balancer at these ports.
     ///
-    /// # Errors If a TLS client cannot be configured.
+    /// # Errors
+    /// If a TLS client cannot be configured.
     pub fn new(ports: Ports) -> Outcome<Connector> {
         let http1 = tls::config(Version::Tls13, true)?;
         let mut http2 = ClientConfig::clone(&*http1);

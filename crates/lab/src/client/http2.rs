@@ -59,7 +59,8 @@ impl Connection {
 
     /// Returns true if it accepts further requests, false after a GOAWAY without an error.
     ///
-    /// # Errors If it ended without such a GOAWAY.
+    /// # Errors
+    /// If it ended without such a GOAWAY.
     pub async fn takes_more(&self) -> Outcome<bool> {
         match self.0.clone().ready().await {
             Ok(_) => Ok(true),
@@ -71,7 +72,8 @@ impl Connection {
     /// Sends the request of this id and reads the response. Sets `begun` once the head has arrived, for callers that do
     /// not wait for the end.
     ///
-    /// # Errors If there is no complete response.
+    /// # Errors
+    /// If there is no complete response.
     pub async fn exchange(self, id: Id, ask: Ask, begun: &mut bool) -> Result<Whole, Failed> {
         // The lab's endpoints need the length of a body.
         let (request, content) = match ask {
@@ -105,7 +107,8 @@ impl Connection {
 
     /// Opens a gRPC stream.
     ///
-    /// # Errors If the stream is refused.
+    /// # Errors
+    /// If the stream is refused.
     pub async fn call(self) -> Outcome<Call> {
         let request = call(STREAM).body(()).expect("its parts are right");
         let failed = |error: h2::Error| saw("refused", &error);
@@ -130,7 +133,8 @@ pub struct Call {
 impl Call {
     /// Sends a message and waits for its echo.
     ///
-    /// # Errors If the stream ends, or another message comes back.
+    /// # Errors
+    /// If the stream ends, or another message comes back.
     pub async fn echo(&mut self) -> Outcome<()> {
         let message = message(&crate::origin::content(MESSAGE));
         self.send.send_data(message.clone().into(), false).map_err(|error| saw("dropped", &error))?;
@@ -144,7 +148,8 @@ impl Call {
 
     /// Ends the stream, and waits for its status.
     ///
-    /// # Errors If the status is not 0.
+    /// # Errors
+    /// If the status is not 0.
     pub async fn end(mut self) -> Outcome<()> {
         self.send.send_data(Bytes::new(), true).map_err(|error| saw("dropped", &error))?;
         while part(&mut self.body).await.map_err(|error| saw("cut", &error))?.is_some() {}

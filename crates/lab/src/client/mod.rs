@@ -42,7 +42,8 @@ fn closing(last: bool) -> &'static str {
 /// Sends a request and reads the answer. Sets `begun` once the head has arrived, for callers that do not wait for the
 /// end.
 ///
-/// # Errors If the head of the answer is incomplete or malformed.
+/// # Errors
+/// If the head of the answer is incomplete or malformed.
 pub async fn exchange(wire: &mut Wire, request: &[u8], begun: &mut bool) -> Result<Answer> {
     wire.send(request).await?;
     answer(wire, begun).await
@@ -50,7 +51,8 @@ pub async fn exchange(wire: &mut Wire, request: &[u8], begun: &mut bool) -> Resu
 
 /// Reads the answer to a request that was sent.
 ///
-/// # Errors If the head of the answer is incomplete or malformed.
+/// # Errors
+/// If the head of the answer is incomplete or malformed.
 pub async fn answer(wire: &mut Wire, begun: &mut bool) -> Result<Answer> {
     let head = wire.head().await?.ok_or(ErrorKind::UnexpectedEof)?;
     *begun = true;

@@ -32,7 +32,8 @@ pub type Tls = StreamOwned<ClientConnection, TcpStream>;
 
 /// Configuration of TLS clients, with the key exchange that every rival supports and cipher suites in OpenSSL's order.
 ///
-/// # Errors If the library does not support the version.
+/// # Errors
+/// If the library does not support the version.
 pub fn config(version: Version, resumes: bool) -> Result<Arc<ClientConfig>> {
     let mut provider = aws_lc_rs::default_provider();
     // The first is used for key exchange; the second allows certificates on its curve in TLS 1.2.
@@ -48,7 +49,8 @@ pub fn config(version: Version, resumes: bool) -> Result<Arc<ClientConfig>> {
 
 /// Connects to a port of this machine. The handshake takes place with the first bytes.
 ///
-/// # Errors If nothing listens on the port.
+/// # Errors
+/// If nothing listens on the port.
 pub fn connect(port: u16, config: &Arc<ClientConfig>) -> Result<Tls> {
     let name = ServerName::try_from("lab.test").expect("it is a name");
     let tls = ClientConnection::new(Arc::clone(config), name);

@@ -55,7 +55,8 @@ impl Endpoint {
     /// Starts the endpoint of this number on a loopback address of its own, so that no outgoing connection takes its
     /// port while it is dead. Writes into `folder`.
     ///
-    /// # Errors If it does not start.
+    /// # Errors
+    /// If it does not start.
     pub fn start(number: u8, folder: &Path) -> Result<Endpoint> {
         let [.., high, low] = std::process::id().to_be_bytes();
         let ip = Ipv4Addr::new(127, high | 1, low, number.saturating_add(11));
@@ -80,7 +81,8 @@ impl Endpoint {
 
     /// Switches the endpoint to a mode.
     ///
-    /// # Errors If it does not respond.
+    /// # Errors
+    /// If it does not respond.
     pub fn set(&self, mode: Mode) -> Result<()> {
         let path = format!("/{}", mode.name());
         http::get(&mut http::connect_to(self.orders)?, &path, "1.1").map(drop)
@@ -88,7 +90,8 @@ impl Endpoint {
 
     /// Kills it: its connections are reset, and new ones refused.
     ///
-    /// # Errors If it does not end.
+    /// # Errors
+    /// If it does not end.
     pub fn kill(&mut self) -> Result<()> {
         self.process.take().map_or(Ok(()), |process| process.crash())
     }
@@ -103,7 +106,8 @@ impl Endpoint {
 
     /// Makes it healthy again, whatever its state.
     ///
-    /// # Errors If it cannot be started or does not respond.
+    /// # Errors
+    /// If it cannot be started or does not respond.
     pub fn revive(&mut self) -> Result<()> {
         match &self.process {
             None => return self.spawn(),

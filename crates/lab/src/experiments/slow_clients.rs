@@ -1,5 +1,5 @@
-//! Cost of slow clients to other clients, and their memory: thousands of them in each state that a
-//! connection can be in, and one more client that is not slow.
+//! Slow-clients experiment, their cost to other clients and their memory: thousands in each state that a connection can
+//! be in, beside one client that is not slow.
 
 use crate::balancers::{self, Balancer, Front, Listener, Pool, Route, Setup, Timeouts};
 use crate::child;
@@ -38,18 +38,18 @@ struct Arguments {
     /// States to run, by name.
     #[arg(long, value_name = "CASE", value_delimiter = ',')]
     only: Vec<String>,
-    /// Slow connections in each state.
+    /// Number of slow connections in each state.
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=20_000))]
     connections: u64,
-    /// Seconds of questions, before and during; without it 3, with --quick 1, with --full 8.
+    /// Duration of the measurements in seconds, before and during. Defaults to 3, with --quick to 1, with --full to 8.
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=60))]
     seconds: Option<u64>,
 }
 
-/// A state that a client can keep its connection in.
+/// State in which a client keeps its connection.
 struct State {
     case: Case,
-    /// Bytes that it sends; `None`: it requests 1 kB, reads it and stays.
+    /// Bytes that it sends; `None` if it requests 1 kB, reads it and stays.
     sends: Option<fn() -> String>,
     /// Claim on the memory per connection, and its bound in KiB.
     claim: Claim,
@@ -137,8 +137,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     let evenkeel = balancers::find_evenkeel(options.evenkeel.as_deref())?;
     let versions = vec![evenkeel.named_version()];
     let cores = Cores::divide()?;
-    // A connection to the silent endpoint has two of its ends here, and another two at evenkeel, which inherits the
-    // limit.
+    // A connection to the silent endpoint has two ends in this process and two in evenkeel, which inherits the limit.
     let allowed = machine::allow_files(4 * arguments.connections + 1000);
     if allowed < 3 * arguments.connections {
         return Err(Error::Wrong(format!("only {allowed} files may be open; lower --connections")));
@@ -176,7 +175,7 @@ fn topology(slow: u64) -> String {
     machines(node("slow ones", slow.to_string()), 0.0)
 }
 
-/// Clients that do harm beside one that asks; `failing`: the part of their requests that fails.
+/// Diagram of harmful clients beside a normal one; `failing`: share of their requests that fail.
 pub(super) fn machines(harmful: Node, failing: f64) -> String {
     let columns = [
         column("clients", [node("one that asks", "1 kB, over and over"), harmful]),
@@ -200,7 +199,7 @@ impl Bench for Slow<'_> {
     fn measure(&self, case: usize, _: usize, (): &mut ()) -> Result<Run> {
         let hour = Some(Duration::from_secs(3600));
         let mut setup = setup(&self.origin, self.silent)?;
-        // Every connection stays as it is.
+        // No timeout ends a connection during the run.
         setup.timeouts = Timeouts { client: hour, response: hour, ..Timeouts::default() };
         let evenkeel = self.evenkeel.start(child::on_core(self.core)?, setup)?;
         let mut asking = http::connect(evenkeel.port())?;
@@ -225,7 +224,7 @@ impl Bench for Slow<'_> {
     }
 }
 
-/// A listener before endpoints that answer and, below `/silent/`, one that does not.
+/// Setup with endpoints that answer, and below `/silent/` one that does not.
 pub(super) fn setup(origin: &Origin, silent: u16) -> Result<Setup> {
     let pool = |name, ports: &[u16]| Pool {
         name,
@@ -240,7 +239,7 @@ pub(super) fn setup(origin: &Origin, silent: u16) -> Result<Setup> {
     })
 }
 
-/// Waits until evenkeel has nothing more to do: filling the buffers of thousands of clients takes its time too.
+/// Waits until evenkeel is idle, at most 30 s: filling the buffers of thousands of clients takes a while.
 fn settle(pid: u32) -> Result<()> {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
@@ -252,7 +251,7 @@ fn settle(pid: u32) -> Result<()> {
     }
 }
 
-/// The 99th percentile of a closed loop of one client, in microseconds.
+/// Measures the 99th percentile of a closed loop of one client, in microseconds.
 pub(super) fn percentile_us(stream: &mut TcpStream, time: Duration) -> Result<f64> {
     let (began, mut took) = (Instant::now(), Vec::new());
     while began.elapsed() < time {
@@ -264,13 +263,13 @@ pub(super) fn percentile_us(stream: &mut TcpStream, time: Duration) -> Result<f6
     Ok(took.get(took.len() * 99 / 100).map_or(0.0, |t| t.as_secs_f64() * 1e6))
 }
 
-/// An endpoint that accepts and never answers, as long as this process runs.
+/// Starts an endpoint that accepts and never answers while this process runs. Returns its port.
 pub(super) fn silent_endpoint() -> Result<u16> {
     let doing = || "cannot listen".to_owned();
     let listener = TcpListener::bind("127.0.0.1:0").or_say(doing)?;
     let port = listener.local_addr().or_say(doing)?.port();
     std::thread::spawn(move || {
-        // Kept, so that they stay open.
+        // Keeps the connections open.
         let _kept: Vec<TcpStream> = listener.incoming().flatten().collect();
     });
     Ok(port)

@@ -1,5 +1,4 @@
-//! CPU cost of a datagram: evenkeel and NGINX's stream module forward datagrams, in
-//! alternating rounds.
+//! CPU cost of a datagram through evenkeel and through NGINX's stream module, in alternating rounds.
 
 use crate::balancers::{self, Algorithm, Balancer, Front, Listener, Pool, Running, STREAM_MODULE, Setup, Timeouts};
 use crate::child;
@@ -35,18 +34,18 @@ are this program.",
 struct Arguments {
     #[command(flatten)]
     study: Options,
-    /// Seconds of load in each run; without it 3, with --quick 1, with --full 8.
+    /// Duration of a run in seconds. Defaults to 3, with --quick to 1, with --full to 8.
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=60))]
     seconds: Option<u64>,
     /// Loads to run, by name.
     #[arg(long, value_delimiter = ',', value_name = "CASE")]
     only: Vec<String>,
-    /// Another evenkeel beside, or several: what a change costs.
+    /// Further evenkeel binaries to measure, to compare versions.
     #[arg(long, value_name = "PATH")]
     also: Vec<PathBuf>,
 }
 
-/// Load: the number of clients, and the datagrams that each sends before it waits.
+/// Load: number of clients, and of datagrams that each sends before it waits.
 struct Load {
     case: Case,
     clients: usize,
@@ -67,7 +66,7 @@ static LOADS: &[Load] = &[
         1,
         &[Bound::new("64 clients, a datagram each: evenkeel's CPU time is at most 0.7 of NGINX's", NGINX, 0.7)],
     ),
-    // No more at a time than the socket buffers of all parties take.
+    // No larger bursts than the socket buffers of all parties hold.
     load(
         "bursts-of-8",
         "16 clients, bursts of 8",
@@ -86,10 +85,10 @@ static LOADS: &[Load] = &[
 
 const LEN: usize = 200;
 
-/// An answer that comes later than this is lost.
+/// Time after which an answer counts as lost.
 const WAIT: Duration = Duration::from_millis(200);
 
-/// All proxies run all the time; one is loaded at a time.
+/// State of the measurement: all proxies run all the time, one is loaded at a time.
 struct Costs {
     loads: Vec<&'static Load>,
     proxies: Vec<Running>,
@@ -144,7 +143,7 @@ impl Bench for Costs {
     }
 }
 
-/// Starts a proxy that passes datagrams on.
+/// Starts a proxy that forwards datagrams.
 fn start(balancer: &Balancer, endpoints: [u16; 2], core: usize) -> Result<Running> {
     let setup = Setup {
         listeners: vec![Listener::to("app", "app", http::local(open()?.1), Front::Udp)],
@@ -160,10 +159,10 @@ fn start(balancer: &Balancer, endpoints: [u16; 2], core: usize) -> Result<Runnin
     balancer.start(child::on_core(core)?, setup)
 }
 
-/// CPU time of each datagram passed on, and how many were lost.
+/// Measures CPU time per forwarded datagram, and the number of lost ones.
 fn round(load: &Load, proxy: &Running, time: Duration) -> Result<Run> {
     let clients = (0..load.clients).map(|_| client(proxy.port())).collect::<Result<Vec<_>>>()?;
-    // Flows begin outside the measured time.
+    // Create the flows before the measurement.
     exchange(&clients, 1);
     let meter = Meter::start(vec![("clients and endpoints", vec![std::process::id()])])?;
     let (before, began) = (Cpu::of(&proxy.pids())?, Instant::now());
@@ -180,7 +179,7 @@ fn round(load: &Load, proxy: &Running, time: Duration) -> Result<Run> {
     }
     used.groups.push(("proxy", own.time));
     Ok(Run {
-        // There and back.
+        // Each answered datagram was forwarded twice: there and back.
         figure: own.time.as_secs_f64() * 1e6 / (2 * answered) as f64,
         beside: vec![("exchanges/s", answered as f64 / took.as_secs_f64()), ("lost", lost as f64)],
         used: Some(used),
@@ -188,11 +187,11 @@ fn round(load: &Load, proxy: &Running, time: Duration) -> Result<Run> {
     })
 }
 
-/// Each client sends a burst and waits for it: how many came back.
+/// Lets each client send a burst and wait for the answers. Returns their number.
 fn exchange(clients: &[UdpSocket], burst: usize) -> u64 {
     let mut back = 0;
     for client in clients {
-        // One that is not taken is one that does not come back.
+        // A datagram that cannot be sent counts as lost.
         (0..burst).for_each(|_| _ = client.send(&[7; LEN]));
     }
     for client in clients {
@@ -201,7 +200,7 @@ fn exchange(clients: &[UdpSocket], burst: usize) -> u64 {
     back
 }
 
-/// A socket, and its port, which was free for datagrams; of a port that is free for TCP one knows nothing.
+/// Binds a UDP socket and returns it with its port. A port that is free for TCP need not be free for UDP.
 fn open() -> Result<(UdpSocket, u16)> {
     let socket = UdpSocket::bind("127.0.0.1:0").or_say(|| "cannot bind a socket".into())?;
     let port = socket.local_addr().or_say(|| "cannot read a port".into())?.port();
@@ -215,13 +214,13 @@ fn client(port: u16) -> Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Sends back what it gets, as long as this process runs: its port.
+/// Starts an echo endpoint that lives as long as this process. Returns its port.
 fn endpoint() -> Result<u16> {
     let (socket, port) = open()?;
     std::thread::spawn(move || {
         let mut bytes = [0; 2048];
         loop {
-            // A proxy that went away says so here; the next datagram is of another one.
+            // An error here is about a proxy that has ended; the next datagram is from another one.
             if let Ok((len, from)) = socket.recv_from(&mut bytes) {
                 let _ = socket.send_to(&bytes[..len], from);
             }

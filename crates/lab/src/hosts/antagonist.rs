@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 pub const NAME: &str = "antagonist";
 
-/// Time after which it exits by itself, whatever happens to the experiment.
+/// Maximum lifetime, after which it exits by itself.
 const LIFE: Duration = Duration::from_secs(3600);
 
 /// Arguments of an antagonist.
@@ -18,7 +18,7 @@ pub struct Antagonist {
     /// Number of threads that use CPU time.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub threads: u8,
-    /// Seconds of each while, on average (exponential).
+    /// Mean duration of busy and idle periods in seconds (exponential).
     #[arg(long, value_name = "S", default_value_t = 1.0)]
     pub mean: f64,
     /// Seed of the durations.
@@ -27,7 +27,7 @@ pub struct Antagonist {
 }
 
 impl Antagonist {
-    /// Starts it. `at`: what stands before a command that runs where it shall. `folder`: for what it says.
+    /// Starts an antagonist. `at`: command prefix, for a control group. `folder`: for its output.
     ///
     /// # Errors
     /// It cannot be started.
@@ -41,12 +41,12 @@ impl Antagonist {
     }
 }
 
-/// The arguments of the subcommand.
+/// Adds the arguments of the subcommand.
 pub fn arguments(command: Command) -> Command {
     Antagonist::augment_args(command)
 }
 
-/// The subcommand: runs until it is ended.
+/// Runs the subcommand until it is ended, for at most an hour.
 ///
 /// # Errors
 /// A wrong option.
@@ -55,7 +55,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let end = Instant::now() + LIFE;
     std::thread::scope(|scope| {
         for _ in 0..antagonist.threads.max(1) {
-            // All of them at the same moments.
+            // All threads have the same seed, so they are busy at the same times.
             scope.spawn(|| work(&antagonist, end));
         }
     });

@@ -8,29 +8,29 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Version 1 has its controller for CPU time here.
+/// Folder of the CPU controller in version 1.
 const FIRST: &str = "/sys/fs/cgroup/cpu";
-/// Version 2 has all of them here.
+/// Folder of all controllers in version 2.
 const SECOND: &str = "/sys/fs/cgroup";
 
-/// Processes that share a quota, until dropped. They are to end before that.
+/// Control group whose processes share a quota. The processes must end before it is dropped.
 pub struct Group {
     folder: PathBuf,
 }
 
 impl Group {
-    /// A group that may use this part of one processor, over and over in each `period`. The system takes periods from 1 ms to 1 s,
-    /// and at least 1 ms in each.
+    /// Creates a group that may use this share of one CPU in each `period`. The kernel requires periods of 1 ms to 1 s
+    /// and a quota of at least 1 ms.
     ///
     /// # Errors
-    /// It is not allowed, or the system cannot do it.
+    /// Not permitted, or not supported by the system.
     pub fn new(name: &str, part: f64, period: Duration) -> Result<Group> {
         machine::needs_root("control groups")?;
         let first = Path::new(FIRST).join("cpu.cfs_quota_us").exists();
         let root = Path::new(if first { FIRST } else { SECOND });
         let folder = root.join(format!("{PREFIX}-{}-{name}", std::process::id()));
         if !first {
-            // That groups below may limit CPU time; already so where a service manager runs.
+            // Enables CPU limits for groups below; service managers have usually done so.
             let _ = fs::write(root.join("cgroup.subtree_control"), "+cpu");
         }
         let hint = "control groups need the controller `cpu`";
@@ -47,7 +47,7 @@ impl Group {
         Ok(group)
     }
 
-    /// Words to prefix to a command that runs within it.
+    /// Command prefix that runs a program within the group.
     pub fn within(&self) -> Vec<String> {
         let join = format!("echo $$ >{}/cgroup.procs && exec \"$@\"", self.folder.display());
         vec!["sh".into(), "-c".into(), join, "sh".into()]
@@ -69,7 +69,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // A process that was just ended may still be counted for a moment.
+        // A process that has just ended may still be counted for a moment.
         for _ in 0..100 {
             if fs::remove_dir(&self.folder).is_ok() {
                 return;
@@ -80,7 +80,7 @@ impl Drop for Group {
     }
 }
 
-/// Removes the groups of labs that run no more.
+/// Removes the groups of labs that no longer run.
 ///
 /// # Errors
 /// One cannot be removed.

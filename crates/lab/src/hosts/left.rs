@@ -4,7 +4,7 @@ use std::path::Path;
 
 pub const PREFIX: &str = "eklab";
 
-/// The names in a folder that labs gave which run no more: `eklab`, their process and more, with hyphens between.
+/// Names in a folder that belong to labs that no longer run: `eklab-PID-...`.
 pub fn left_behind(folder: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());

@@ -1,5 +1,5 @@
-//! Hosts that vanish or lose packets, in a network of the lab's own: a namespace with loopback
-//! alone, in which nftables rules drop packets to and from one address. Needs no netem.
+//! Hosts that vanish or lose packets: a network namespace with loopback only, in which nftables rules drop packets to
+//! and from one address. Does not need netem.
 
 use super::left::PREFIX;
 use crate::child;
@@ -12,13 +12,14 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
-/// Limit of the time that a change may take.
+/// Maximum time for a change of the network.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Chain of the rules, an input chain: packets of this machine to itself pass it in both directions.
+/// Chain of the rules, an input chain: packets over loopback pass it in both directions.
 const CHAIN: &str = "inet lab lost";
 
-/// The network of the thread that entered it, of its threads and of its processes, until dropped.
+/// Network namespace of the thread that entered it, and of threads and processes started by that thread. Left and
+/// removed when dropped.
 pub struct Loopback {
     ip: String,
     nft: String,
@@ -27,17 +28,17 @@ pub struct Loopback {
 }
 
 impl Loopback {
-    /// Makes it, and takes this thread there: the main one, which starts all others.
+    /// Creates the namespace and moves this thread into it. Call it from the main thread, which starts all others.
     ///
     /// # Errors
-    /// With what is missing.
+    /// If root, `ip` or `nft` is missing.
     pub fn enter() -> Result<Loopback> {
         machine::needs_root("rules that drop packets")?;
         let (ip, nft) = (child::find("ip")?, child::find("nft")?);
         let before = open(Path::new("/proc/thread-self/ns/net"))?;
         let name = format!("{PREFIX}-{}-lo", std::process::id());
         succeed(&[&ip, "netns", "add", &name])?;
-        // From here on, it is removed whatever fails.
+        // From here on, drop removes the namespace if a step fails.
         let network = Loopback { ip, nft, name, before };
         succeed(&[&network.ip, "-n", &network.name, "link", "set", "lo", "up"])?;
         move_to(&open(&Path::new("/run/netns").join(&network.name))?)?;
@@ -46,7 +47,7 @@ impl Loopback {
         Ok(network)
     }
 
-    /// From now on, this many of a hundred packets to and from an address are lost, without a word to either side.
+    /// Silently drops this percentage of the packets to and from an address.
     ///
     /// # Errors
     /// The system refuses it.
@@ -59,7 +60,7 @@ impl Loopback {
         Ok(())
     }
 
-    /// From now on, none is.
+    /// Removes all rules, so that no packets are dropped.
     ///
     /// # Errors
     /// The system refuses it.
@@ -75,7 +76,7 @@ impl Loopback {
 impl Drop for Loopback {
     fn drop(&mut self) {
         let back = move_to(&self.before);
-        // Its rules go with it. Also when interrupted: so not by `child::output`, which gives up then.
+        // Removes its rules, too. Not by `child::output`, which fails after an interrupt.
         let removed = std::process::Command::new(&self.ip).args(["netns", "del", &self.name]).status();
         if back.is_err() || !removed.is_ok_and(|status| status.success()) {
             eprintln!("warning: the network namespace {} is not removed", self.name);
@@ -109,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_vanished_address_says_nothing_and_is_back_when_healed() {
-        // A thread of its own: the network that is entered is that of a thread.
+        // In a thread of its own, as a network namespace belongs to a thread.
         let tried = std::thread::spawn(|| {
             let network = match Loopback::enter() {
                 Ok(network) => network,

@@ -12,10 +12,10 @@ pub use cgroup::Group;
 pub use loopback::Loopback;
 pub use network::{Network, address, gateway, listens};
 
-/// Removes what labs left behind that were killed.
+/// Removes control groups and namespaces that killed labs left behind.
 ///
 /// # Errors
-/// It cannot be removed: not by this user, for one.
+/// They cannot be removed, for instance by this user.
 pub fn sweep() -> Result<()> {
     cgroup::sweep().and(network::sweep())
 }

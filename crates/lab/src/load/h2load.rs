@@ -1,5 +1,5 @@
-//! Load over HTTP/2, by nghttp2's h2load: a number of connections with a number of concurrent streams each. It does not
-//! connect again, so a connection that the proxy ends is a failed load, not a slower one.
+//! Load over HTTP/2 by nghttp2's h2load: a number of connections with a number of concurrent streams each. It does not
+//! reconnect, so a connection that the proxy closes fails the load.
 
 use super::{Answered, answered};
 use crate::child;
@@ -7,16 +7,16 @@ use crate::error::{Error, Result};
 use std::path::Path;
 use std::time::Duration;
 
-/// Connections, streams of each, and what they send.
+/// Numbers of connections and of streams on each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Streams {
     pub clients: u32,
-    /// Concurrent requests on each.
+    /// Concurrent requests on each connection.
     pub streams: u32,
 }
 
 impl Streams {
-    /// Loads a URL for some seconds; with `message`, each request is a call of gRPC with this file as its body.
+    /// Loads a URL for some seconds; with `message`, each request is a gRPC call with this file as its body.
     ///
     /// # Errors
     /// If h2load is missing or fails, or if any request failed.
@@ -38,14 +38,14 @@ impl Streams {
     }
 }
 
-/// Without its progress, which is long.
+/// End of the output, without the long progress report.
 fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.trim().lines().collect();
     lines[lines.len().saturating_sub(12)..].join("\n")
 }
 
-/// `requests: 900 total, 950 started, 900 done, 900 succeeded, 0 failed, 0 errored, 0 timeout`: the fifty were under way at
-/// the end. And `status codes: 900 2xx, 0 3xx, 0 4xx, 0 5xx`.
+/// `requests: 900 total, 950 started, 900 done, 900 succeeded, 0 failed, 0 errored, 0 timeout`: fifty were in flight at
+/// the end. Also `status codes: 900 2xx, 0 3xx, 0 4xx, 0 5xx`.
 fn parse(text: &str, seconds: u64) -> std::result::Result<Answered, String> {
     let counts = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
     let count = |line: &str, name: &str| {

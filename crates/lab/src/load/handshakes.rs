@@ -1,5 +1,5 @@
-//! Load of TLS handshakes: clients of the lab's own make a connection, send one request and close,
-//! and know whether their session was resumed: a load meant to be resumed that was not gives no figure, nor the reverse.
+//! Load of TLS handshakes: clients of the lab's own connect, send one request and close, and check whether their
+//! session was resumed. A load whose sessions are not of the intended kind gives no figure.
 
 use super::{Answered, answered};
 use crate::child;
@@ -28,7 +28,7 @@ struct Counted {
 }
 
 impl Handshakes {
-    /// Loads `path`, of a 200, on a port of this machine for some seconds.
+    /// Requests `path` on a port of this machine for some seconds; every response must be a 200.
     ///
     /// # Errors
     /// If a connection fails, or if sessions were resumed that should not have been, or the reverse.
@@ -61,7 +61,7 @@ impl Handshakes {
             let mut stream = tls::connect(port, &config)?;
             stream.write_all(request).or_say(|| format!("cannot ask for {path}"))?;
             http::body(&mut stream, path)?;
-            // The server has announced that it closes. Were it the client, its ports would run out.
+            // Let the server close first: otherwise the client would run out of ports (TIME_WAIT).
             let _ = stream.read_to_end(&mut Vec::new());
             counted.answers += 1;
             counted.resumed += u64::from(stream.conn.handshake_kind() == Some(HandshakeKind::Resumed));
@@ -69,7 +69,7 @@ impl Handshakes {
         Ok(counted)
     }
 
-    /// Each client's first session has none to resume.
+    /// Checks the number of resumed sessions. Each client's first one cannot resume.
     fn check(self, sum: Counted) -> std::result::Result<(), String> {
         let Counted { answers, resumed } = sum;
         let wanted = if self.resumed { answers.saturating_sub(u64::from(self.clients)) * 99 / 100 } else { 0 };

@@ -1,6 +1,5 @@
-//! Loads on a proxy, and the answers to them: wrk where clients keep their connection,
-//! ApacheBench where each request has its own, h2load over HTTP/2, the lab itself where handshakes or latency count. One
-//! answer that is not a 2xx, or one failed read, and there is no figure.
+//! Loads on a proxy: wrk for kept connections, ApacheBench for a connection per request, h2load for HTTP/2, and the lab
+//! itself for handshakes and latency. A single answer that is not a 2xx, or a failed read, invalidates the figure.
 
 pub mod generator;
 pub mod h2load;
@@ -10,16 +9,16 @@ use crate::child;
 use crate::error::{Error, Result};
 use std::time::Duration;
 
-/// The program that sends requests, and how many at once.
+/// Load program, with the number of concurrent requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// wrk, one thread: as many connections, each with the next request as soon as the answer is there.
+    /// wrk with one thread and this many connections, each of which sends its next request after the answer.
     KeepAlive(u32),
     /// ApacheBench, HTTP/1.0: a new connection for each request.
     Close(u32),
 }
 
-/// Number of answers, and the time for them.
+/// Number of answers, and the duration of the load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Answered {
     /// Number of complete answers.
@@ -42,7 +41,7 @@ impl Load {
         self.answered(&output.text)
     }
 
-    /// The command that loads a URL for some seconds.
+    /// Command that loads a URL for some seconds.
     ///
     /// # Errors
     /// If the program is missing.
@@ -72,7 +71,7 @@ impl Load {
     }
 }
 
-/// `1234 requests in 2.00s, 3MB read`, then a line each for socket errors and for other statuses, if there are any.
+/// `1234 requests in 2.00s, 3MB read`, then lines for socket errors and other statuses, if there are any.
 fn parse_wrk(text: &str) -> std::result::Result<Answered, String> {
     for line in text.lines().map(str::trim) {
         if line.starts_with("Socket errors:") || line.starts_with("Non-2xx") {
@@ -85,7 +84,7 @@ fn parse_wrk(text: &str) -> std::result::Result<Answered, String> {
     answered(requests.parse().ok(), seconds(time))
 }
 
-/// wrk's units: `2.00s`, `1.50m`, `900.00ms`.
+/// Parses a duration of wrk, such as `2.00s`, `1.50m` or `900.00ms`.
 fn seconds(text: &str) -> Option<f64> {
     let units = [("ms", 1e-3), ("us", 1e-6), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
     units.iter().find_map(|(unit, scale)| Some(text.strip_suffix(unit)?.parse::<f64>().ok()? * scale))

@@ -1,6 +1,6 @@
-//! Tables on a terminal: columns as wide as their widest cell, figures to the right, words to the left.
+//! Tables on a terminal: columns as wide as their widest cell, figures right-aligned, words left-aligned.
 
-/// Draws `rows` under `header`, two spaces between columns. A column of figures (and of blanks) leans right.
+/// Draws `rows` under `header`, two spaces between columns. Columns of figures and blanks are right-aligned.
 pub fn draw(header: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());

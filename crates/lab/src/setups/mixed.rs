@@ -1,5 +1,5 @@
-//! The setup of `failure` and `reload`: clients of HTTP/1.1, HTTP/2, TLS and gRPC, and endpoints that break. What goes to `/lab.Echo/` goes
-//! to the same endpoints, over HTTP/2; and a pool that gets no requests is there to be changed.
+//! Setup of `failure` and `reload`: clients over HTTP/1.1, HTTP/2, TLS and gRPC, and endpoints that break. Requests
+//! below `/lab.Echo/` go to the same endpoints over HTTP/2; a spare pool without requests exists to be changed.
 
 use crate::balancers::{
     Algorithm, Back, Balancer, Care, Front, Lasts, Listener, Pool, Route, Running, Setup, Timeouts,
@@ -24,7 +24,7 @@ pub fn start(balancer: &Balancer, endpoints: &[SocketAddr], certificates: &Certi
     Ok((running, ports))
 }
 
-/// Another weight of the only endpoint of the pool that gets no requests, 1 to 100.
+/// Sets the weight, 1 to 100, of the endpoint of the spare pool.
 pub fn set_weight(setup: &mut Setup, weight: u32) {
     setup.pools.iter_mut().filter(|pool| pool.name == "spare").for_each(|pool| pool.weight = Some(weight));
 }

@@ -1,4 +1,4 @@
-//! Setups of balancers that several experiments have.
+//! Setups of balancers that several experiments share.
 
 pub mod mixed;
 pub mod sidecars;

@@ -6,20 +6,20 @@ use crate::http::local;
 use crate::origin;
 use std::net::SocketAddr;
 
-/// Starts one beside an application.
+/// Starts a sidecar beside an application.
 ///
 /// # Errors
-/// If it does not come up.
+/// If it does not start.
 pub fn beside(evenkeel: &Balancer, application: SocketAddr) -> Result<Running> {
     let mut setup = setup(Algorithm::Usual, &[application])?;
     setup.listeners[0].reports_load = true;
     evenkeel.start(Vec::new(), setup)
 }
 
-/// Starts one in front of applications with a sidecar each. `shares_load`: it asks them for their load.
+/// Starts a balancer in front of applications with sidecars. `shares_load`: true to get their load.
 ///
 /// # Errors
-/// If it does not come up.
+/// If it does not start.
 pub fn in_front(
     evenkeel: &Balancer,
     sidecars: &[Running],

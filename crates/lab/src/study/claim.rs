@@ -1,9 +1,9 @@
-//! Verdicts on published claims, by the interval of what was measured, never by one run.
+//! Verdicts on published claims, by the interval of the measured figure, never by a single run.
 
 use crate::stats::{Interval, RUNS_MIN};
 use serde_json::{Value, json};
 
-/// Statement of a publication.
+/// Statement of a publication, or of this project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     pub text: &'static str,
@@ -20,11 +20,11 @@ impl Claim {
 /// Outcome of a claim, by its 90 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The whole interval lies within the claim.
+    /// The whole interval is within the claim.
     Reproduced,
-    /// No part of the interval is where the claim says.
+    /// No part of the interval is within the claim.
     NotReproduced,
-    /// Part of it is: more runs, or a quieter machine, would decide.
+    /// Part of the interval is within the claim: more runs or a quieter machine would decide.
     Inconclusive,
     /// The figure was not measured.
     NotShown,
@@ -67,7 +67,7 @@ pub enum Says {
     Near(f64, f64),
 }
 
-/// A claim, and what was measured of it.
+/// Claim with its verdict and the measured figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     pub claim: Claim,
@@ -79,22 +79,22 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// The claim is that a figure is `expected`, give or take this part of it.
+    /// Judges the claim that a figure is `expected`, with the relative tolerance `within`.
     pub fn near(claim: Claim, what: &str, measured: Option<Interval>, expected: f64, within: f64) -> Finding {
         Finding::within(claim, what, measured, (expected * (1.0 - within), expected * (1.0 + within)))
     }
 
-    /// The claim is that a figure is so large at least.
+    /// Judges the claim that a figure is at least `least`.
     pub fn at_least(claim: Claim, what: &str, measured: Option<Interval>, least: f64) -> Finding {
         Finding::within(claim, what, measured, (least, f64::INFINITY))
     }
 
-    /// The claim is that a figure is at most so large.
+    /// Judges the claim that a figure is at most `most`.
     pub fn at_most(claim: Claim, what: &str, measured: Option<Interval>, most: f64) -> Finding {
         Finding::within(claim, what, measured, (f64::NEG_INFINITY, most))
     }
 
-    /// The claim is of a ratio: of runs over others of the same rounds. `missing`: why one of both did not run, if it did not.
+    /// Judges a claim on the ratio of runs of the same rounds. `missing`: reason to give if one of the two did not run.
     pub fn of_ratio(
         claim: Claim,
         what: &str,
@@ -126,12 +126,12 @@ impl Finding {
         }
     }
 
-    /// Returns a finding without a figure. `why`: in a sentence.
+    /// Returns a finding without a figure. `why`: the reason, as a sentence.
     pub fn not_shown(claim: Claim, why: String) -> Finding {
         Finding { claim, verdict: Verdict::NotShown, what: why, measured: None }
     }
 
-    /// The figure with its interval, and what the claim needs.
+    /// Figure with its interval, and the range that the claim needs, as text.
     pub fn figures(&self) -> Option<(String, String)> {
         let (Interval { median, low, high }, needs) = self.measured?;
         let needs = match needs {

@@ -1,5 +1,5 @@
-//! Predictions of the simulator beside measurements: a line for each figure of each case, and from them a table, plots, JSON and a verdict
-//! on each figure.
+//! Predictions of the simulator compared with measurements: a line for each figure of each case, and from them a table,
+//! plots, JSON and a verdict on each figure.
 
 use super::claim::{Claim, Finding};
 use super::figures::row;
@@ -31,7 +31,7 @@ pub const P50: Figure = Figure {
     scale: 1e3,
     claim: Claim::ours("The median is within 20 % of the simulator's prediction in every case, or the page states why"),
 };
-/// The latency that one of a hundred exceeds.
+/// 99th percentile of the latency, in milliseconds.
 pub const P99: Figure = Figure {
     name: "p99, milliseconds",
     metric: "p99",
@@ -40,7 +40,7 @@ pub const P99: Figure = Figure {
         "The 99th percentile is within 20 % of the simulator's prediction in every case, or the page states why",
     ),
 };
-/// Requests a second, or their ratio to others.
+/// Requests per second, or their ratio to others.
 pub const RATE: Figure = Figure {
     name: "requests a second",
     metric: "throughput",
@@ -76,19 +76,19 @@ pub struct Line {
 }
 
 impl Case<'_> {
-    /// Returns a figure that the simulator has under this name, but for its unit.
+    /// Returns a line for a figure that is in the simulator's JSON, scaled to the unit of the figure.
     pub fn figure(&self, figure: Figure, prediction: &Prediction, measured: Vec<f64>) -> Line {
         let (point, algorithm) = self.simulated;
         let predicted = prediction.figure(point, algorithm, figure.metric).map(|of| of * figure.scale);
         self.line(figure, predicted, measured)
     }
 
-    /// p50 and p99. `measured`: milliseconds within which a share of the answers was there, by round.
+    /// Returns lines for p50 and p99. `measured`: latency quantile in milliseconds, by round.
     pub fn latencies(&self, prediction: &Prediction, measured: impl Fn(f64) -> Vec<f64>) -> [Line; 2] {
         [(P50, 0.5), (P99, 0.99)].map(|(figure, share)| self.figure(figure, prediction, measured(share)))
     }
 
-    /// A figure that was predicted otherwise.
+    /// Returns a line for a figure with a computed prediction.
     pub fn line(&self, figure: Figure, predicted: Option<f64>, measured: Vec<f64>) -> Line {
         let (group, name) = (self.group.to_owned(), self.name.to_owned());
         Line { group, name, figure, predicted, measured, colour: self.colour, why: self.why }
@@ -136,7 +136,7 @@ impl Line {
     }
 }
 
-/// All that was predicted of an experiment.
+/// All predictions for an experiment, with their measurements.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
     lines: Vec<Line>,
@@ -149,7 +149,7 @@ impl FromIterator<Line> for Comparison {
 }
 
 impl Comparison {
-    /// Lines that have the same key, in the order in which it comes first.
+    /// Groups lines by key, in the order of first appearance.
     fn by<K: PartialEq>(&self, key: impl Fn(&Line) -> K) -> Vec<Vec<&Line>> {
         let mut all: Vec<(K, Vec<&Line>)> = Vec::new();
         for line in &self.lines {
@@ -162,7 +162,7 @@ impl Comparison {
         all.into_iter().map(|(_, lines)| lines).collect()
     }
 
-    /// A verdict on each figure: by the case that is farthest off, of those whose error is not explained.
+    /// Judges each figure by the case with the largest error among those without a known cause.
     pub fn findings(&self) -> Vec<Finding> {
         self.by(|line| line.figure.name).into_iter().map(|lines| verdict(&lines)).collect()
     }
@@ -180,7 +180,7 @@ impl Comparison {
         self.by(|line| (line.group.clone(), line.figure.name)).into_iter().map(plot).collect()
     }
 
-    /// A line each; the first is the header. Empty if nothing was predicted.
+    /// Table with a header and a row for each line. Empty if nothing was predicted.
     pub fn table(&self) -> Vec<Vec<String>> {
         let row = |line: &Line| {
             let interval = Interval::of(&line.measured);

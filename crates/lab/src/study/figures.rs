@@ -1,4 +1,4 @@
-//! Presentation of runs: as a median with the smallest and largest beside it, or as a line of a plot.
+//! Presentation of runs: as median with range, or as a row of a plot.
 
 use super::meter::Used;
 use super::rounds::Rounds;
@@ -9,7 +9,7 @@ use evenkeel_draw::intervals::Row;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// `median (min..max)`; nothing of no runs.
+/// Text `median (min..max)`; empty without runs.
 pub fn told(runs: &[f64], digits: usize) -> String {
     let spread = Spread::of(runs);
     spread.map_or_else(String::new, |s| format!("{:.digits$} ({:.digits$}..{:.digits$})", s.median, s.min, s.max))
@@ -20,7 +20,7 @@ pub fn spread(runs: &[f64]) -> Value {
     Spread::of(runs).map_or(Value::Null, |s| json!({ "median": s.median, "min": s.min, "max": s.max }))
 }
 
-/// Each name once, with how often it is there: `a, b (3 times)`.
+/// Names without duplicates, with their counts: `a, b (3 times)`.
 pub fn told_counts(names: &[String]) -> String {
     let mut counts: Vec<(&String, usize)> = Vec::new();
     for name in names {
@@ -36,7 +36,7 @@ pub fn told_counts(names: &[String]) -> String {
     counts.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// A line of a plot: the median with its interval. One without any figure says so, since its line is at none.
+/// Row of a plot: the median with its interval. If all runs failed, the name says so.
 pub fn row(name: &str, runs: &[f64], expected: Option<f64>, colour: usize) -> Row {
     let none = runs.iter().all(|run| run.is_nan());
     Row {
@@ -60,7 +60,7 @@ impl Timed {
     /// Creates the result of a load whose requests were all answered. `warm_up`: seconds that do not count.
     ///
     /// # Errors
-    /// Some failed.
+    /// Some requests failed.
     pub fn new(load: Outcome, mut used: Used, warm_up: f64) -> Result<Timed> {
         if load.failures() > 0 {
             return Err(Error::Refused(format!("requests failed: {:?}", load.failed)));
@@ -69,9 +69,9 @@ impl Timed {
         Ok(Timed { load, used, warm_up })
     }
 
-    /// CPU time of a group for each request, microseconds.
+    /// CPU time of a group per request, in microseconds.
     pub fn us(&self, group: &str) -> f64 {
-        // The warm-up has requests too, as many a second.
+        // CPU time includes the warm-up, so scale the number of requests to include it, too.
         let requests = self.load.answered as f64 * (self.load.seconds + self.warm_up) / self.load.seconds;
         self.used.of(group).as_secs_f64() * 1e6 / requests
     }

@@ -1,28 +1,27 @@
-//! CPU time of each group of processes, and of the whole machine beside it: the report shows
-//! the rest, which other programs used.
+//! CPU time of groups of processes, and of the whole machine, to show how much other programs used.
 
 use crate::error::{Error, Result, While};
 use crate::procfs::Cpu;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Groups of processes that are measured from one moment on.
+/// Running measurement of groups of processes.
 pub struct Meter {
     groups: Vec<(&'static str, Vec<u32>, Cpu)>,
     machine: Duration,
 }
 
-/// CPU time used between two moments.
+/// CPU time used between two points in time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Used {
     /// CPU time by group, in the order given.
     pub groups: Vec<(&'static str, Duration)>,
-    /// By everything, the kernel's own work included.
+    /// CPU time of the whole machine, including the kernel's own work.
     pub machine: Duration,
 }
 
 impl Meter {
-    /// From now on. Each group is a name and its processes, which have to live until the end.
+    /// Starts measuring. Each group is a name and its processes, which must live until the end.
     ///
     /// # Errors
     /// A process has ended.
@@ -32,7 +31,7 @@ impl Meter {
         Ok(Meter { groups, machine: machine()? })
     }
 
-    /// Until now.
+    /// CPU time used since the start.
     ///
     /// # Errors
     /// A process has ended.
@@ -51,7 +50,7 @@ impl Used {
         self.groups.iter().find(|(group, _)| *group == name).map_or(Duration::ZERO, |(_, used)| *used)
     }
 
-    /// The part of the machine's that all groups add up to.
+    /// Fraction of the machine's CPU time that the groups account for.
     pub fn accounted(&self) -> f64 {
         let sum: Duration = self.groups.iter().map(|(_, used)| *used).sum();
         if self.machine.is_zero() { 1.0 } else { sum.as_secs_f64() / self.machine.as_secs_f64() }
@@ -65,14 +64,14 @@ impl Used {
     }
 }
 
-/// CPU time of all processors so far.
+/// CPU time of all processors since boot, without idle time.
 fn machine() -> Result<Duration> {
     let text = std::fs::read_to_string("/proc/stat").or_say(|| "cannot read /proc/stat".into())?;
     let ticks = parse(&text).ok_or_else(|| Error::Wrong("/proc/stat is not as proc(5) describes it".into()))?;
     Ok(Duration::from_nanos(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))))
 }
 
-/// proc(5): `cpu user nice system idle iowait irq softirq ...`; without idle and iowait, which is idle too.
+/// proc(5): `cpu user nice system idle iowait irq softirq ...`; without idle and iowait, which counts as idle.
 fn parse(text: &str) -> Option<u64> {
     let fields: Vec<u64> =
         text.lines().next()?.split_ascii_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();

@@ -1,5 +1,4 @@
-//! Experiments that others have published, run again: the same options for each, interleaved rounds, and a verdict on each claim, as text,
-//! as JSON and as one page.
+//! Common parts of experiments: options, interleaved rounds, verdicts on claims, and reports as text, JSON and HTML.
 
 mod claim;
 pub mod comparison;
@@ -28,7 +27,7 @@ use crate::report::table;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Names and versions of what ran.
+/// Names and versions of the programs that ran.
 pub type Versions = Vec<(String, String)>;
 
 /// Results of an experiment, for text, JSON and the page.
@@ -43,9 +42,9 @@ pub struct Found {
     pub figures: Vec<Vec<String>>,
     /// Further tables, each with its title.
     pub tables: Vec<(String, Vec<Vec<String>>)>,
-    /// In the order of the page.
+    /// Plots in the order of the page.
     pub plots: Vec<Plot>,
-    /// Index of the plot that the page opens with, counted over these and those of the simulator's predictions.
+    /// Index of the plot at the top of the page, over these plots and those of predictions.
     pub lead: usize,
     /// Method and limits, in paragraphs.
     pub method: Vec<String>,
@@ -55,15 +54,15 @@ pub struct Found {
     pub failed: Failed,
 }
 
-/// Shows it: on standard output, and in the files that are wanted.
+/// Prints the results, and writes the files that the options ask for.
 ///
 /// # Errors
-/// A file cannot be written; or, once all are, something has no figure at all.
+/// A file cannot be written, or something failed in every run (after writing all files).
 pub fn present(found: &Found, options: &Options) -> Result<()> {
     present_beside(found, &Comparison::default(), options)
 }
 
-/// Presents them with the simulator's predictions, whose verdicts and plots are the last.
+/// Presents results with the simulator's predictions, whose verdicts and plots come last.
 ///
 /// # Errors
 /// A file cannot be written.
@@ -118,7 +117,7 @@ pub fn present_beside(found: &Found, predicted: &Comparison, options: &Options) 
     }
 }
 
-/// Today, as 2026-11-30.
+/// Current date, such as 2026-11-30.
 fn date() -> String {
     let output = crate::child::output(&["date", "+%F"].map(str::to_owned), std::time::Duration::from_secs(5));
     output.map_or_else(|_| String::new(), |output| output.text.trim().to_owned())

@@ -1,4 +1,4 @@
-//! Options of the command line that all experiments share.
+//! Command-line options that all experiments share.
 
 use crate::error::{Error, Result};
 use crate::stats::RUNS_MIN;
@@ -8,34 +8,35 @@ use std::path::PathBuf;
 /// Options that every experiment has.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// Balancers beside evenkeel: haproxy, nginx, envoy. One that is not installed is named, and left out; "" for none.
+    /// Balancers to compare with: haproxy, nginx, envoy; "" for none. One that is not installed is left out with a
+    /// message.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "haproxy,nginx")]
     pub against: Vec<String>,
-    /// Interleaved rounds; without it 5, with --quick 1, with --full 11.
+    /// Number of interleaved rounds. Defaults to 5, with --quick to 1, with --full to 11.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
     repeat: Option<u16>,
-    /// Smallest size: shows that it runs, not what it measures.
+    /// Run as little as possible, to check that the experiment works; its figures mean nothing.
     #[arg(long, conflicts_with = "full")]
     pub quick: bool,
-    /// More and longer rounds, for narrow intervals.
+    /// Run more and longer rounds, for narrow intervals.
     #[arg(long)]
     full: bool,
-    /// File for every run, as JSON.
+    /// Write all runs to this file, as JSON.
     #[arg(long, value_name = "PATH")]
     pub json: Option<PathBuf>,
-    /// File for the page: plots, figures, verdicts, method and every run.
+    /// Write a page to this file, as HTML: plots, figures, verdicts, method and all runs.
     #[arg(long, value_name = "PATH")]
     pub report: Option<PathBuf>,
-    /// File for the plot that the page opens with, as an SVG.
+    /// Write the plot at the top of the page to this file, as SVG.
     #[arg(long, value_name = "PATH")]
     pub picture: Option<PathBuf>,
-    /// The evenkeel to run; without it, the one beside this program.
+    /// Program of evenkeel to run. Defaults to the one beside this program.
     #[arg(long, value_name = "PATH")]
     pub evenkeel: Option<PathBuf>,
 }
 
 impl Options {
-    /// With Envoy among the usual balancers.
+    /// Adds Envoy to the default balancers.
     pub fn with_envoy(command: Command) -> Command {
         command.mut_arg("against", |arg| arg.default_value("haproxy,nginx,envoy"))
     }
@@ -43,9 +44,9 @@ impl Options {
     /// Fails if a balancer is named that the experiment does not know.
     ///
     /// # Errors
-    /// With those it knows.
+    /// The text lists the known ones.
     pub fn beside(&self, known: &[&str]) -> Result<()> {
-        // The usual list names more than some experiments have, and an empty one has one empty name.
+        // The default list has more than some experiments support, and an empty list has one empty name.
         let usual = ["haproxy", "nginx", ""];
         match self.against.iter().find(|name| !known.contains(&name.as_str()) && !usual.contains(&name.as_str())) {
             Some(unknown) => Err(Error::Wrong(format!("unknown balancer `{unknown}`; there are {}", known.join(", ")))),
@@ -62,13 +63,13 @@ impl Options {
         self.repeat.map_or(usual, usize::from)
     }
 
-    /// Rounds of a part with many runs: no more than say something about chance, unless they are asked for.
+    /// Number of rounds for parts with many runs: only as many as an interval needs, unless more are requested.
     pub fn rounds_of_many(&self) -> usize {
         let asked = self.repeat.is_some() || self.full;
         if asked { self.rounds() } else { self.rounds().min(RUNS_MIN) }
     }
 
-    /// True if it may take long.
+    /// True if `--full` was given.
     pub fn full(&self) -> bool {
         self.full
     }

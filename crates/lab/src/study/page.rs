@@ -1,5 +1,5 @@
-//! The page of an experiment: what came out in a sentence and a chart, the other plots, the figures and the method; the verdict on each
-//! claim and every run at its end.
+//! Page of an experiment: main result as a sentence and a chart, further plots, figures and method; verdicts on claims
+//! and all runs at the end.
 
 use super::Found;
 use super::claim::Finding;
@@ -10,7 +10,7 @@ use evenkeel_draw::intervals::strip;
 use evenkeel_draw::page::{closed, escape, heading, page, paragraph, paragraphs, plots, points, table};
 use serde_json::Value;
 
-/// Renders the page. `findings`: all of them. `report`: every run, for machines.
+/// Renders the page. `findings`: including those on predictions. `report`: all runs as JSON.
 pub fn draw(found: &Found, findings: &[Finding], predicted: &Comparison, machine: &Machine, report: &Value) -> String {
     let of_simulator = predicted.plots();
     let (lead, others) = leading(found, &of_simulator);
@@ -53,7 +53,7 @@ pub fn draw(found: &Found, findings: &[Finding], predicted: &Comparison, machine
     page(found.title, STYLE, &parts)
 }
 
-/// The plot that the page opens with, and the others in their order.
+/// Plot at the top of the page, and the others in order.
 pub fn leading<'p>(found: &'p Found, of_simulator: &'p [Plot]) -> (Option<&'p Plot>, Vec<&'p Plot>) {
     let mut all: Vec<&Plot> = found.plots.iter().chain(of_simulator).collect();
     let lead = (!all.is_empty()).then(|| all.remove(found.lead.min(all.len() - 1)));
@@ -75,7 +75,7 @@ fn counts(findings: &[Finding]) -> String {
     format!("<a href=\"#claims\">claims</a>: {}", if counts.is_empty() { "none".into() } else { counts.join(", ") })
 }
 
-/// A line for each claim: the verdict, the claim and its source, and the figure beside the bound.
+/// Table with a row for each claim: verdict, claim, source, figure and bound.
 fn verdicts(findings: &[Finding]) -> String {
     if findings.is_empty() {
         return String::new();

@@ -1,8 +1,8 @@
 //! CPU profile of a process: perf samples it, each sample with its call stack; the source files of
 //! inlined functions come from the program's line tables.
 //!
-//! By the clock (`cpu-clock`), since virtual machines have no counters of the processor. Where the kernel has interrupts off, a sample
-//! comes late; what counts here are shares of user code, which it does not.
+//! Uses the `cpu-clock` event, as virtual machines may lack hardware counters. Samples are delayed while the kernel has
+//! interrupts disabled, which does not affect the shares of user code that are used here.
 
 use crate::child;
 use crate::error::{Error, Result, While};
@@ -11,9 +11,9 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// Samples a second of all processors together.
+/// Samples per second, over all processors.
 const SAMPLES: usize = 7999;
-/// Bytes of the stack that are kept of each sample: the innermost calls, which are asked for here.
+/// Bytes of stack per sample: enough for the innermost calls, which are what is needed here.
 const STACK: usize = 1024;
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -21,13 +21,13 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub struct Frame {
     /// Function name, `[unknown]` if the program has none.
     pub function: String,
-    /// The file it is from, or the kernel.
+    /// File of the program or library, or the kernel.
     pub program: String,
-    /// In user code: where in that file.
+    /// Offset in that file; meaningful for user code only.
     pub offset: u64,
 }
 
-/// A moment of a process: the innermost call is the first.
+/// Call stack of a process, innermost call first.
 pub type Sample = Vec<Frame>;
 
 /// Checks that processes can be sampled here.
@@ -41,7 +41,7 @@ pub fn can_run() -> Result<()> {
     succeed(&line).map(drop)
 }
 
-/// Samples a process for some seconds. `at_once`: processors that it may use.
+/// Samples a process for some seconds. `at_once`: number of processors that it may use.
 ///
 /// # Errors
 /// perf is missing, or not allowed.
@@ -67,7 +67,7 @@ fn succeed(line: &str) -> Result<String> {
     }
 }
 
-/// A line for each call, `address function (file)`; an empty one ends a sample.
+/// Parses samples: a line `address function (file)` for each call, an empty line after each sample.
 fn parse(text: &str) -> Vec<Sample> {
     let mut samples: Vec<Sample> = Vec::new();
     let mut sample = Vec::new();
@@ -93,7 +93,7 @@ fn frame(line: &str) -> Option<Frame> {
     })
 }
 
-/// The line tables of a program.
+/// Line tables of a program, read by addr2line.
 pub struct Lines {
     program: String,
     /// Loaded segments of the file: offset, length and address.
@@ -119,7 +119,7 @@ impl Lines {
         &self.program
     }
 
-    /// Looks up what is not known yet of these samples.
+    /// Looks up the addresses in these samples that are not known yet.
     ///
     /// # Errors
     /// addr2line fails.
@@ -141,20 +141,20 @@ impl Lines {
         Ok(())
     }
 
-    /// The source files at a call, that of the innermost inlined function first.
+    /// Source files at a call, that of the innermost inlined function first.
     pub fn files(&self, frame: &Frame) -> &[String] {
         let known = if frame.program == self.program { self.known.get(&frame.offset) } else { None };
         known.map_or(&[], Vec::as_slice)
     }
 
-    /// perf says where in the file; line tables go by addresses.
+    /// Converts perf's file offset to an address, as line tables use.
     fn address(&self, offset: u64) -> u64 {
         let within = |(begin, length, _): &&(u64, u64, u64)| (*begin..begin + length).contains(&offset);
         self.segments.iter().find(within).map_or(offset, |(begin, _, address)| offset - begin + address)
     }
 }
 
-/// elf(5): the program headers of type PT_LOAD.
+/// Loaded segments: program headers of type PT_LOAD (elf(5)).
 fn segments(bytes: &[u8]) -> Option<Vec<(u64, u64, u64)>> {
     const LOAD: u64 = 1;
     let number = |at: usize, length: usize| {
@@ -175,7 +175,7 @@ fn segments(bytes: &[u8]) -> Option<Vec<(u64, u64, u64)>> {
     Some(found)
 }
 
-/// `0x0000000000401136`, then `file:line` of each function that was inlined there, from the innermost on.
+/// Parses addr2line's output: `0x0000000000401136`, then `file:line` of each function inlined there, innermost first.
 fn places(text: &str) -> HashMap<u64, Vec<String>> {
     let mut found: HashMap<u64, Vec<String>> = HashMap::new();
     let mut at = None;

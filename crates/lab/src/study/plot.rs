@@ -1,4 +1,4 @@
-//! Pictures of a page: values with their intervals on one axis, each with a sentence that reads it, and curves.
+//! Plots of a page: medians with intervals on one axis, with a sentence that summarises them; and curves.
 
 use evenkeel_draw::intervals::{Row, intervals};
 use evenkeel_draw::number::digits;
@@ -7,19 +7,19 @@ pub struct Plot {
     /// Quantity that is compared.
     pub title: String,
     pub svg: String,
-    /// Sentence with the lowest and the highest median; empty for curves, and if there is only one row.
+    /// Sentence with the lowest and highest median; empty for curves, and for a single row.
     pub reading: String,
 }
 
 impl Plot {
-    /// Draws medians with their intervals on one axis. `unit`: the name of the axis, with what a dashed
-    /// mark stands for behind a semicolon.
+    /// Draws medians with their intervals on one axis. `unit`: name of the axis, and after a semicolon the meaning of a
+    /// dashed mark.
     pub fn of_rows(title: impl Into<String>, unit: &str, rows: &[Row]) -> Plot {
         let title = title.into();
         Plot { svg: intervals(rows, &title, unit), reading: reading(&title, unit, rows), title }
     }
 
-    /// Takes what is drawn already.
+    /// Wraps a chart that is already drawn.
     pub fn drawn(title: impl Into<String>, svg: String) -> Plot {
         Plot { title: title.into(), svg, reading: String::new() }
     }

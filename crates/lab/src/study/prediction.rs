@@ -7,32 +7,32 @@ use crate::stats::Spread;
 use serde_json::Value;
 use std::time::Duration;
 
-/// Limit of the simulator's run time.
+/// Maximum run time of the simulator.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Simulated runs of each case, for latencies. A tail is skewed: the median of few runs is chance.
+/// Simulated runs of each case, for latencies: tails are skewed, so the median of few runs would be chance.
 pub const SEEDS: u64 = 50;
 
 /// Results of a simulated scenario.
 pub struct Prediction(Value);
 
 impl Prediction {
-    /// Simulates a scenario file. `evenkeel`: the program. `requests`: as many as a live run has, so that a run that begins with
-    /// nothing known is compared with one that does. `seeds`: runs of each case.
+    /// Simulates a scenario file with the program `evenkeel`. `requests`: as many as a live run has, so that both start
+    /// without knowledge and learn for as long. `seeds`: runs of each case.
     ///
     /// # Errors
-    /// The file is wrong.
+    /// The simulator rejects the file, or takes too long.
     pub fn of(evenkeel: &str, scenario: &str, requests: u64, seeds: u64) -> Result<Prediction> {
         let folder = Scratch::new()?;
         let file = folder.write("scenario.toml", scenario)?;
         Prediction::run(evenkeel, &file.display().to_string(), requests, seeds)
     }
 
-    /// Simulates a scenario that comes with the simulator.
+    /// Simulates a built-in scenario of the simulator.
     ///
     /// # Errors
-    /// There is none of this name.
+    /// There is no scenario of this name.
     pub fn built_in(evenkeel: &str, name: &str, requests: u64) -> Result<Prediction> {
-        // Theirs are larger than ours.
+        // Built-in scenarios have more requests, so fewer seeds suffice.
         Prediction::run(evenkeel, name, requests, SEEDS / 5)
     }
 
@@ -44,8 +44,9 @@ impl Prediction {
         parsed.map(Prediction).map_err(|error| Error::Wrong(format!("{error}:\n{}", output.text)))
     }
 
-    /// A figure: seconds of a latency, a second of a rate. By what the simulator calls point (empty if there is one), algorithm and
-    /// metric. The median over seeds, as that over rounds is what is measured: the mean of skewed tails is above it.
+    /// Median over seeds of a metric, by labels of point (empty if there is only one) and algorithm; latencies in
+    /// seconds, rates per second. The median, as measurements use the median over rounds; the mean of a skewed tail is
+    /// higher.
     pub fn figure(&self, point: &str, algorithm: &str, metric: &str) -> Option<f64> {
         let named = |list: &Value, key: &str, name: &str| {
             list.as_array()?.iter().find(|one| one[key].as_str() == Some(name)).cloned()
@@ -56,13 +57,14 @@ impl Prediction {
         Spread::of(&seeds).map(|of| of.median)
     }
 
-    /// A figure of one algorithm over that of another, each with its point.
+    /// Ratio of a metric of two algorithms, each given by point and algorithm.
     pub fn ratio(&self, of: (&str, &str), over: (&str, &str), metric: &str) -> Option<f64> {
         Some(self.figure(of.0, of.1, metric)? / self.figure(over.0, over.1, metric)?)
     }
 }
 
-/// A scenario with another value of a key, which stands on a line of its own. `section`: without its brackets; empty for the top.
+/// Replaces the value of a key, which must be on a line of its own. `section`: name without brackets; empty for the top
+/// level.
 pub fn with(scenario: &str, section: &str, key: &str, value: &str) -> String {
     let (mut within, begin) = (section.is_empty(), format!("{key} = "));
     let line = |line: &str| {
@@ -74,12 +76,12 @@ pub fn with(scenario: &str, section: &str, key: &str, value: &str) -> String {
     scenario.lines().map(line).collect()
 }
 
-/// A length of time, in seconds, as a scenario says it.
+/// Duration in seconds as a scenario writes it.
 pub fn time(seconds: f64) -> String {
     format!("\"{:.0}ns\"", seconds.max(0.0) * 1e9)
 }
 
-/// A scenario file as the simulator reads it, so that a test can see that it says what the experiment does.
+/// Reads a scenario file, so that a test can compare it with the experiment.
 #[cfg(test)]
 pub fn read(scenario: &str) -> Vec<evenkeel_sim::experiment::Point> {
     let read = evenkeel_sim::file::read("scenario.toml", scenario);

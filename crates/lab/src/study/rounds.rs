@@ -1,6 +1,6 @@
-//! Interleaved rounds of the things that are compared: round after round, each round all of them, each time another one first:
-//! what the machine does meanwhile meets all alike. What becomes of a run in which requests failed? It is measured once more; if that
-//! fails too, the round has no figure of it, and the report says so.
+//! Interleaved rounds: each round measures all things, starting with a different one each time, so that changes of the
+//! machine affect all alike. A run in which requests failed is repeated once; if that fails too, the round has no
+//! figure for it, and the report says so.
 
 use super::figures::told_counts;
 use crate::child;
@@ -27,16 +27,17 @@ struct Run<T> {
 /// Runs in which requests failed.
 #[derive(Clone, Debug, Default)]
 pub struct Failed {
-    /// In sentences; empty if there was none.
+    /// Sentences for the report; empty if no run failed.
     pub told: Vec<String>,
-    /// For machines: each with its name, its round and why.
+    /// Failed runs as JSON: name, round and reason.
     pub json: Vec<Value>,
     /// Things without a figure in any round.
     pub without: Vec<String>,
 }
 
 impl<T> Rounds<T> {
-    /// Measures each of `names` once a round. `measure`: by index and round. A measurement that ends with `Refused` is made once more.
+    /// Measures each of `names` once per round. `measure` gets index and round. A measurement that fails with `Refused`
+    /// is repeated once.
     ///
     /// # Errors
     /// Other errors of a measurement, or the experiment is interrupted.
@@ -60,17 +61,17 @@ impl<T> Rounds<T> {
         Ok(Rounds { names: names.to_vec(), runs })
     }
 
-    /// The runs of one that gave a figure, by round.
+    /// Successful runs of a thing, by round.
     pub fn of(&self, index: usize) -> impl Iterator<Item = &T> {
         self.runs[index].iter().filter_map(|run| run.done.as_ref())
     }
 
-    /// A figure of each run of one, by round; not a number where it failed.
+    /// Figure of each run of a thing, by round; NaN where it failed.
     pub fn figures(&self, index: usize, figure: impl Fn(&T) -> f64) -> Vec<f64> {
         self.runs[index].iter().map(|run| run.done.as_ref().map_or(f64::NAN, &figure)).collect()
     }
 
-    /// Every run of each, for machines; null where it failed.
+    /// All runs by name as JSON; `null` where a run failed.
     pub fn json(&self, run: impl Fn(&T) -> Value) -> Value {
         let of = |runs: &Vec<Run<T>>| runs.iter().map(|one| one.done.as_ref().map_or(Value::Null, &run)).collect();
         Value::Object(self.names.iter().cloned().zip(self.runs.iter().map(of)).collect())
@@ -112,7 +113,7 @@ impl Failed {
     }
 }
 
-/// Measures once more if requests failed.
+/// Measures, and repeats once if requests failed.
 fn twice<T>(name: &str, mut measure: impl FnMut() -> Result<T>) -> Result<Run<T>> {
     let mut failed = Vec::new();
     while failed.len() < 2 {

@@ -1,28 +1,28 @@
-//! The machines of an experiment, as its page draws them.
+//! Diagram of the machines of an experiment.
 
 use evenkeel_draw::flow::{Band, Column, Node, flow};
 
-/// A machine: its name, and the text below it.
+/// Machine with its name and the text below it.
 pub fn node(name: impl Into<String>, text: impl Into<String>) -> Node {
     Node { name: name.into(), text: text.into(), link: None, tone: "" }
 }
 
-/// Machines that do the same.
+/// Column of machines of one role.
 pub fn column(title: &str, nodes: impl IntoIterator<Item = Node>) -> Column {
     Column { title: title.into(), nodes: nodes.into_iter().collect() }
 }
 
-/// Requests from a machine of a column to one of the next, by their numbers, none of which fails.
+/// Band of requests without failures, from a machine of one column to one of the next, by index.
 pub fn band(from: usize, to: usize, rate: f64) -> Band {
     Band { from, to, rate, errors: 0.0 }
 }
 
-/// The drawing of machines of which each sends as much to all of the next column.
+/// Draws machines that each send equally to all of the next column.
 pub fn even(columns: &[Column]) -> String {
     flow("The machines", columns, &evenly(columns))
 }
 
-/// The bands between such machines.
+/// Bands of such machines, between each pair of columns.
 pub fn evenly(columns: &[Column]) -> Vec<Vec<Band>> {
     let between = |pair: &[Column]| {
         let (many, next) = (pair[0].nodes.len(), pair[1].nodes.len());

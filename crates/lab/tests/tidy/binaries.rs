@@ -1,8 +1,8 @@
-//! Files of tests that no test binary has: they would compile nowhere and fail never.
+//! Test files must be part of a test binary; others would never be compiled or fail.
 
 use crate::rule::{File, Finding, Rule};
 
-/// The rules of this file.
+/// Rules of this file, see [`Rule`].
 pub static RULES: &[Rule] = &[
     Rule {
         name: "every file of tests is part of a binary",
@@ -62,7 +62,7 @@ fn left_out(files: &[File]) -> Vec<Finding> {
 /// True if a file has a `mod` line that leads to `path`.
 fn declares(file: &File, path: &str) -> bool {
     let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
-    // A file that is no root of its folder has its own modules in a folder of its name.
+    // A file other than main.rs or mod.rs has its modules in a folder of its name.
     let is_root = ["/main.rs", "/mod.rs"].iter().any(|root| file.path.ends_with(root));
     let below = if is_root { folder } else { file.path.trim_end_matches(".rs") };
     let mut at = None;

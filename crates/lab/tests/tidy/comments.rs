@@ -1,9 +1,8 @@
-//! Rules for comments: how doc comments open, that they say more than a name, why unsafe code is sound, why something is
-//! unfinished.
+//! Rules for comments: openings and lengths of doc comments, reasons for unsafe code and for unfinished work.
 
 use crate::rule::{File, Finding, Rule};
 
-/// The rules of this file.
+/// Rules of this file, see [`Rule`].
 pub static RULES: &[Rule] = &[
     Rule {
         name: "an unfinished mark gives its reason",
@@ -58,7 +57,7 @@ fn unfinished_marks(files: &[File]) -> Vec<Finding> {
             let Some((_, comment)) = text.split_once("//") else { continue };
             let mut words = comment.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '(');
             let bare = words.find(|word| MARKS.contains(&word.split('(').next().unwrap_or_default()));
-            // Only the first mark, and only with a reason that is more than a bracket.
+            // Only the first mark is allowed, and only with a reason in brackets.
             if bare.is_some_and(|word| !word.starts_with(&format!("{}(", MARKS[0])) || word.ends_with('(')) {
                 findings.push(file.finding(line, "an unfinished mark without a reason", "finish it, or TODO(reason)"));
             }
@@ -84,7 +83,7 @@ fn head_comment(files: &[File]) -> Vec<Finding> {
     faults.collect()
 }
 
-/// Words that open a headless clause: the reader has to guess what the comment is about.
+/// Words that open a headless clause, whose subject the reader has to guess.
 const HEADLESS: &[&str] = &[
     "As", "How", "It", "Of", "One", "That", "Those", "What", "When", "Where", "Whether", "Which", "Who", "Whose", "Why",
 ];
@@ -98,7 +97,7 @@ fn doc_openings(files: &[File]) -> Vec<Finding> {
     of_docs(files, |doc| is_headless(doc).then_some("a doc comment that opens a headless clause"), instead)
 }
 
-/// Length below which a doc comment only repeats a name, unless it has a number, a unit, code or a link.
+/// Length below which a doc comment only repeats a name, unless it has a number, unit, code or link.
 const SHORT: usize = 25;
 const UNITS: &[&str] = &["second", "byte", "percent", " per "];
 

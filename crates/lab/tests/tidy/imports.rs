@@ -1,11 +1,11 @@
-//! Imports between the files of a crate, read off `use` and paths in the code: through re-exports to the file that has the
-//! thing. A facade uses what it re-exports, too.
+//! Imports between the files of a crate, from `use` and paths in the code, resolved through re-exports to the file that
+//! declares the item. A facade uses what it re-exports, too.
 
 use crate::rule::File;
 use crate::source::{Token, tokens};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// The sources of one crate, each by its path below `src/`, and what uses what, with the line.
+/// Source files of one crate, and which of them use which, with the line of the first use.
 #[derive(Debug, Default)]
 pub struct Crate<'a> {
     pub name: &'a str,
@@ -13,7 +13,7 @@ pub struct Crate<'a> {
     pub uses: BTreeMap<(usize, usize), usize>,
 }
 
-/// A module's path from the root of its crate.
+/// Path of a module from the root of its crate.
 type Path = Vec<String>;
 
 #[derive(Debug, Default)]
@@ -21,13 +21,13 @@ struct Module {
     file: usize,
     /// Names of items that it declares.
     declares: HashSet<String>,
-    /// Names that it imports, and the paths that they stand for.
+    /// Names that it imports, with the paths that they stand for.
     imports: HashMap<String, Path>,
-    /// Modules of which it imports everything.
+    /// Modules that it imports by glob.
     globs: Vec<Path>,
 }
 
-/// A path in the code, and the module that it is in.
+/// Path in the code, with the module that contains it.
 #[derive(Debug)]
 struct Seen {
     module: Path,
@@ -42,7 +42,7 @@ struct Reading {
     seen: Vec<Seen>,
 }
 
-/// Each crate among the files.
+/// All crates among the files, by name.
 pub fn crates(files: &[File]) -> Vec<Crate<'_>> {
     let mut names: Vec<&str> = files.iter().filter_map(|file| source_of(file).map(|(krate, _)| krate)).collect();
     names.sort_unstable();
@@ -50,14 +50,14 @@ pub fn crates(files: &[File]) -> Vec<Crate<'_>> {
     names.into_iter().map(|name| read(name, files)).collect()
 }
 
-/// The crate and the path below its `src/`.
+/// Crate of a source file, and the path below its `src/`.
 fn source_of(file: &File) -> Option<(&str, &str)> {
     let (krate, path) = file.path.strip_prefix("crates/")?.split_once("/src/")?;
     path.ends_with(".rs").then_some((krate, path))
 }
 
 impl Crate<'_> {
-    /// The path of a file below `src/`.
+    /// Path of a file below `src/`.
     pub fn path(&self, file: usize) -> &str {
         source_of(self.files[file]).map_or("", |(_, path)| path)
     }
@@ -68,7 +68,7 @@ fn read<'a>(name: &'a str, files: &'a [File]) -> Crate<'a> {
     let mut krate = Crate { name, ..Crate::default() };
     let Some(root) = ["lib.rs", "main.rs"].into_iter().find_map(of_crate) else { return krate };
     let mut reading = Reading::default();
-    // Only files that a `mod` line outside of tests leads to.
+    // Only files reached by `mod` lines outside test code.
     let mut open = vec![(Path::new(), root)];
     while let Some((module, file)) = open.pop() {
         krate.files.push(file);
@@ -92,7 +92,7 @@ impl Reading {
     fn read(&mut self, tokens: &[Token], module: Path, file: usize) -> Vec<Path> {
         let word = |i: usize| tokens.get(i).map_or("", |token| token.text.as_str());
         let (mut children, mut imports, mut paths) = (Vec::new(), Vec::new(), Vec::new());
-        // Modules within the file, each with the depth of brackets that it is in.
+        // Modules within the file, each with its depth of brackets.
         let (mut inside, mut depth, mut i) = (vec![(module, 0)], 0, 0);
         self.modules.entry(inside[0].0.clone()).or_default().file = file;
         while i < tokens.len() {
@@ -112,7 +112,7 @@ impl Reading {
                     i += 3;
                     continue;
                 }
-                // In a bound (`impl Trait + use<'a>`) it imports nothing.
+                // Not the `use` of a bound (`impl Trait + use<'a>`).
                 "use" if word(i + 1) != "<" => {
                     let (trees, end) = use_tree(tokens, i + 1, &Path::new());
                     for (path, name) in trees {
@@ -150,15 +150,15 @@ impl Reading {
         children
     }
 
-    /// The file of this crate that has what a path leads to. A module as such is nothing that is used.
+    /// File of this crate that declares the target of a path. A path to a module itself is not a use.
     fn file_of(&self, seen: &Seen) -> Option<usize> {
         let (module, rest) = self.resolve(&seen.module, &seen.path, 0)?;
         (seen.is_glob || !rest.is_empty()).then(|| self.modules[&module].file)
     }
 
-    /// The module of this crate that has what a path leads to, and what is left of the path there.
+    /// Module of this crate that declares the target of a path, and the rest of the path within it.
     fn resolve(&self, from: &Path, path: &[String], depth: usize) -> Option<(Path, Path)> {
-        // A name that re-exports itself, directly or not, leads nowhere.
+        // Guards against names that re-export themselves.
         if depth > 16 {
             return None;
         }
@@ -169,7 +169,7 @@ impl Reading {
             first => {
                 let child = [&from[..], &[first.to_string()]].concat();
                 let known = self.modules.contains_key(&child) || self.modules.get(from)?.imports.contains_key(first);
-                // Another crate, or an item of its own.
+                // Otherwise another crate, or an item of this module.
                 (known.then(|| from.clone())?, path)
             }
         };
@@ -200,7 +200,7 @@ impl Reading {
     }
 }
 
-/// The paths of a `use`, each with the name that it gets here (`*` for all), and where it ends.
+/// Paths of a `use`, each with its local name (`*` for a glob), and the index of its end.
 fn use_tree(tokens: &[Token], from: usize, prefix: &Path) -> (Vec<(Path, String)>, usize) {
     let word = |i: usize| tokens.get(i).map_or(";", |token| token.text.as_str());
     let (mut path, mut found, mut i) = (prefix.clone(), Vec::new(), from);

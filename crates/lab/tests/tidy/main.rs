@@ -1,7 +1,7 @@
-//! Is the house in order? The rules of the house that a machine can check, as tables: the `RULES` of each file. Each row carries
-//! a sample that breaks it, so that no rule can rot into one that never fails.
+//! House rules that a machine can check, in the tables `RULES` of each file. Each row has a sample that breaks it, so
+//! that no rule can decay into one that never fails.
 //!
-//! A new rule is a function and a row. What clippy can check belongs into the lints of the workspace instead.
+//! A new rule is a function and a row. Rules that clippy can check belong in the workspace lints instead.
 
 mod binaries;
 mod comments;
@@ -39,7 +39,7 @@ fn house() -> Vec<File> {
     let mut files = Vec::new();
     tree(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."), "", &mut files);
     let all = files.len();
-    files.retain(|file| !file.path.starts_with("crates/lab/tests/tidy/")); // its samples break the rules on purpose
+    files.retain(|file| !file.path.starts_with("crates/lab/tests/tidy/")); // samples break the rules on purpose
     assert!(files.len() < all, "it looks at its own repository");
     files
 }
@@ -49,7 +49,7 @@ fn the_house_is_in_order() {
     let files = house();
     let (warnings, mut findings) = sizes::lengths(&files);
     findings.extend(rules().flat_map(|rule| (rule.check)(&files)));
-    // The checks of two rules may be the same function.
+    // Two rules may share a check function.
     let mut report: Vec<String> = findings.iter().map(Finding::to_string).collect();
     report.sort();
     report.dedup();

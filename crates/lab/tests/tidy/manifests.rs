@@ -1,8 +1,8 @@
-//! What may a crate depend on? The rooms of ARCHITECTURE.md, and that `balance` depends on nothing.
+//! Rules for the dependencies of crates: the rooms of ARCHITECTURE.md, and no dependencies for `balance`.
 
 use crate::rule::{File, Finding, Rule};
 
-/// The rules of this file.
+/// Rules of this file, see [`Rule`].
 pub static RULES: &[Rule] = &[
     Rule {
         name: "crates import only downwards",
@@ -42,7 +42,7 @@ pub static RULES: &[Rule] = &[
     },
 ];
 
-/// Which crate may import which: the table of rooms in ARCHITECTURE.md. Planes never import each other.
+/// Crates with the crates that they may import: the table of rooms in ARCHITECTURE.md. Planes never import each other.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("balance", &[]),
     ("wire", &[]),
@@ -105,7 +105,7 @@ fn import_directions(files: &[File]) -> Vec<Finding> {
     findings
 }
 
-/// Crates that are not there, and imports that no manifest has.
+/// Rows for crates that do not exist, and allowed imports that no manifest uses.
 pub fn stale(files: &[File]) -> Vec<String> {
     let mut stale = Vec::new();
     for (krate, allowed) in MAY_IMPORT {
@@ -151,19 +151,19 @@ fn workspace_lints(files: &[File]) -> Vec<Finding> {
     .collect()
 }
 
-/// The manifests of the crates, each with the crate's folder.
+/// Manifests of the crates, each with the crate's folder.
 fn manifests(files: &[File]) -> impl Iterator<Item = (&str, &File)> {
     files.iter().filter_map(|file| Some((file.path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?, file)))
 }
 
-/// The names in those sections of a manifest that are `wanted`, each with its line.
+/// Names in the `wanted` sections of a manifest, each with its line.
 fn dependencies(manifest: &str, wanted: impl Fn(&str) -> bool) -> Vec<(usize, &str)> {
     let mut section = "";
     let mut found = Vec::new();
     for (index, line) in manifest.lines().enumerate() {
         if let Some(header) = line.strip_prefix('[') {
             section = header.trim_end().trim_end_matches(']');
-            // `[dependencies.name]` is a dependency by itself.
+            // `[dependencies.name]` is itself a dependency.
             if let Some((table, name)) = section.rsplit_once('.').filter(|(table, _)| wanted(table)) {
                 debug_assert!(!table.is_empty());
                 found.push((index + 1, name));

@@ -1,8 +1,8 @@
-//! Do names say what is inside?
+//! Rule against vague module names.
 
 use crate::rule::{File, Finding, Rule};
 
-/// The rules of this file.
+/// Rules of this file, see [`Rule`].
 pub static RULES: &[Rule] = &[
     Rule {
         name: "names say what is inside",

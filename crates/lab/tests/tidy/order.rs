@@ -1,20 +1,20 @@
-//! Order inside of crates: no circles of imports, and none that go up.
+//! Rules for the order within crates: no import cycles, and no imports from above.
 
 use crate::imports::{Crate, crates};
 use crate::orders::ORDERS;
 use crate::rule::{File, Finding, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Files that may use each other in a circle: a thing and its part.
+/// Maximum length of an import cycle: a thing and its part.
 const CIRCLE_MAX: usize = 2;
 
-/// Crates of which each folder has an order, and not only the crate itself.
+/// Crates in which each folder needs an order, not only the crate itself.
 const EVERY_FOLDER: &[&str] = &["proxy"];
 
-/// Folders without an order still, with those in them.
+/// Folders that do not have an order yet, including their subfolders.
 const WITHOUT_ORDER: &[&str] = &[];
 
-/// The rules of this file.
+/// Rules of this file, see [`Rule`].
 pub static RULES: &[Rule] = &[
     Rule {
         name: "no import circle is longer than two files",
@@ -141,7 +141,7 @@ fn circles(files: &[File]) -> Vec<Finding> {
     findings
 }
 
-/// The files that reach each other, each circle as a whole.
+/// Import cycles: maximal sets of files that reach each other.
 fn circles_of(krate: &Crate<'_>) -> Vec<Vec<usize>> {
     let count = krate.files.len();
     let mut uses = vec![Vec::new(); count];
@@ -167,10 +167,10 @@ fn circles_of(krate: &Crate<'_>) -> Vec<Vec<usize>> {
     circles
 }
 
-/// A crate, or a folder of it: what is in there, each folder as a whole.
+/// Level of the order: a crate or a folder, whose parts are its files and folders.
 struct Level<'k> {
     krate: &'k Crate<'k>,
-    /// The path of the folder below `src/`, with a slash at its end; empty for the crate.
+    /// Path of the folder below `src/`, with a trailing slash; empty for the crate.
     prefix: &'k str,
 }
 
@@ -183,13 +183,12 @@ impl<'k> Level<'k> {
         prefixes.into_iter().map(|prefix| Level { krate, prefix }).collect()
     }
 
-    /// The name of its row.
+    /// Name of its row in [`ORDERS`].
     fn name(&self) -> String {
         format!("{}/{}", self.krate.name, self.prefix).trim_end_matches('/').to_string()
     }
 
-    /// The file or folder of this level that a file is in. None is what holds the rest together: `mod.rs`, and at the top
-    /// `lib.rs` or `main.rs`.
+    /// Part of this level that a file belongs to. `None` for files elsewhere, and for `mod.rs`, `lib.rs` and `main.rs`.
     fn part(&self, file: usize) -> Option<&'k str> {
         let path = self.krate.path(file).strip_prefix(self.prefix)?;
         let part = path.split_once('/').map_or(path.trim_end_matches(".rs"), |(folder, _)| folder);
@@ -200,12 +199,12 @@ impl<'k> Level<'k> {
         self.prefix.is_empty() && self.part(file).is_none()
     }
 
-    /// Its parts, each with a file of it.
+    /// Its parts, each with one of its files.
     fn parts(&self) -> BTreeMap<&'k str, usize> {
         (0..self.krate.files.len()).filter_map(|file| Some((self.part(file)?, file))).collect()
     }
 
-    /// Uses of one part by another: from and to, and the file and line.
+    /// Uses between parts: from, to, both files, and the line.
     fn uses(&self) -> impl Iterator<Item = (&'k str, &'k str, (usize, usize), usize)> {
         let between = |((from, to), line): (&(usize, usize), &usize)| {
             Some((self.part(*from)?, self.part(*to)?, (*from, *to), *line))
@@ -213,13 +212,13 @@ impl<'k> Level<'k> {
         self.krate.uses.iter().filter_map(between).filter(|(from, to, ..)| from != to)
     }
 
-    /// A row for it as the code is: parts in a circle stand in one place.
+    /// Row that matches the code as it is; parts in a cycle share a place.
     fn proposal(&self) -> String {
         let mut left: BTreeSet<&str> = self.parts().into_keys().collect();
         let mut row = Vec::new();
         while !left.is_empty() {
             let uses: Vec<_> = self.uses().filter(|(from, to, ..)| left.contains(from) && left.contains(to)).collect();
-            // What reaches a part, the part itself included.
+            // Parts that reach a part, including itself.
             let above = |part: &'k str| {
                 let (mut above, mut open) = (BTreeSet::from([part]), vec![part]);
                 while let Some(at) = open.pop() {
@@ -273,7 +272,7 @@ fn orders(files: &[File]) -> Vec<Finding> {
     findings
 }
 
-/// Names that stand for nothing any more.
+/// Names in [`ORDERS`] that no longer exist.
 pub fn stale(files: &[File]) -> Vec<String> {
     let krates = crates(files);
     let levels: Vec<_> = krates.iter().flat_map(Level::all).map(|level| (level.name(), level.parts())).collect();

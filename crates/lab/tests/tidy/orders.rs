@@ -1,10 +1,10 @@
 //! Orders of crates and folders, from top to bottom: each file or folder may use itself and those below it.
 //!
-//! A row is named by its crate, or by a folder below its `src/`. `lib.rs` and `main.rs` stand above all, `mod.rs` with its whole
-//! folder. Two names in one place, `"tasks waker_slot"`, are a thing and its part, which may use each other. Where a row or a
-//! name is missing, tidy prints the order that the code has.
+//! A row is named by its crate, or by a folder below its `src/`. `lib.rs` and `main.rs` stand above all, `mod.rs` with
+//! its whole folder. Two names in one place, `"tasks waker_slot"`, are a thing and its part, which may use each other.
+//! If a row or name is missing, tidy prints the order that the code has.
 
-/// The rows, by name.
+/// Rows by name, each from top to bottom.
 #[rustfmt::skip] // a row is an order
 pub const ORDERS: &[(&str, &[&str])] = &[
     ("acme", &["metrics", "issuer", "known", "schedule", "order", "pending", "account", "folder", "sender", "failed"]),

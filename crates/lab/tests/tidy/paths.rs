@@ -1,8 +1,8 @@
-//! Does nothing depend on one machine?
+//! Rule against paths of a particular machine.
 
 use crate::rule::{File, Finding, Rule};
 
-/// The rules of this file.
+/// Rules of this file, see [`Rule`].
 pub static RULES: &[Rule] = &[Rule {
     name: "no path of one machine",
     check: machine_paths,
@@ -10,7 +10,7 @@ pub static RULES: &[Rule] = &[Rule {
     broken_by: &[("crates/dns/src/a.rs", "const A: &str = \"/home/me\";\n")],
 }];
 
-/// Folders of one user, or that another system may have elsewhere. Tests may name them as samples.
+/// Top-level folders that differ between machines or users. Tests may name them as samples.
 const MACHINE_FOLDERS: &[&str] = &["home", "root", "tmp", "work"];
 
 fn machine_paths(files: &[File]) -> Vec<Finding> {
@@ -19,7 +19,7 @@ fn machine_paths(files: &[File]) -> Vec<Finding> {
         for (line, text) in file.lines_outside_tests() {
             let named = MACHINE_FOLDERS.iter().find(|folder| {
                 let path = format!("/{folder}/");
-                // Inside a longer path it is a folder of ours.
+                // Within a longer path it is a folder of the repository.
                 text.match_indices(&path)
                     .any(|(at, _)| !text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '.'))
             });

@@ -1,8 +1,8 @@
-//! Is the prose of pages plain? Readers are of every mother tongue.
+//! Rule for plain prose in pages, whose readers speak many languages.
 
 use crate::rule::{File, Finding, Rule};
 
-/// The rules of this file.
+/// Rules of this file, see [`Rule`].
 pub static RULES: &[Rule] = &[Rule {
     name: "pages name who acts: the client, the worker, the operator",
     check: vague_actors,
@@ -10,7 +10,7 @@ pub static RULES: &[Rule] = &[Rule {
     broken_by: &[("docs/guide/udp.md", "It is for\nwhoever waits.\n")],
 }];
 
-/// Words that leave open who acts.
+/// Pronouns that do not say who acts.
 const VAGUE: &[&str] = &["whoever", "whom", "whomever", "nobody", "somebody", "anybody", "everybody"];
 
 fn vague_actors(files: &[File]) -> Vec<Finding> {

@@ -1,8 +1,8 @@
-//! Is every algorithm and experiment registered?
+//! Rule that every algorithm and experiment is registered.
 
 use crate::rule::{File, Finding, Rule};
 
-/// The rules of this file.
+/// Rules of this file, see [`Rule`].
 pub static RULES: &[Rule] = &[
     Rule {
         name: "every algorithm has its row in the registry",
@@ -31,7 +31,7 @@ pub static RULES: &[Rule] = &[
     },
 ];
 
-/// Folders in which each module is a row of the slice `ALL` in `mod.rs`.
+/// Folders whose modules must each have a row in the slice `ALL` of `mod.rs`.
 const REGISTRIES: &[&str] = &["crates/balance/src/algorithms/", "crates/lab/src/experiments/"];
 
 fn registered(files: &[File]) -> Vec<Finding> {

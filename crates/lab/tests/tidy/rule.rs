@@ -1,17 +1,17 @@
-//! What is a rule, what does it look at, and what does it say?
+//! Rules, the files that they check, and their findings.
 
 use std::fmt;
 use std::fs;
 use std::path::Path;
 
-/// One text file, by its path from the root of the repository.
+/// Text file, with its path from the root of the repository.
 #[derive(Debug)]
 pub struct File {
     pub path: String,
     pub text: String,
 }
 
-/// Something out of order. Line 0 is the file as a whole.
+/// Violation of a rule. Line 0 stands for the whole file.
 pub struct Finding {
     path: String,
     line: usize,
@@ -25,7 +25,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// One rule, with the smallest trees that keep and break it.
+/// Rule, with minimal trees that keep and break it.
 pub struct Rule {
     pub name: &'static str,
     pub check: fn(&[File]) -> Vec<Finding>,
@@ -42,7 +42,7 @@ impl File {
         self.text.lines().enumerate().map(|(index, text)| (index + 1, text))
     }
 
-    /// All lines but those of a test module, which stands last in its file.
+    /// Lines with their numbers, except those of the test module at the end of the file.
     pub fn lines_outside_tests(&self) -> impl Iterator<Item = (usize, &str)> {
         let tests = self.text.find("#[cfg(test)]\nmod ").unwrap_or(self.text.len());
         self.text[..tests].lines().enumerate().map(|(index, text)| (index + 1, text))
@@ -53,7 +53,7 @@ impl File {
     }
 }
 
-/// The texts under the root, without what is built.
+/// Collects the text files under a folder, without build output.
 pub fn tree(folder: &Path, prefix: &str, files: &mut Vec<File>) {
     let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("cannot list {prefix}: {e}"));
     for entry in entries.flatten() {

@@ -1,12 +1,12 @@
-//! How long may a file be, and how full a folder?
+//! Rules for the lengths of files and the number of files in a folder.
 
 use crate::rule::{File, Finding, Rule, sample};
 use std::collections::BTreeMap;
 
-/// Sources in a folder, without its subfolders.
+/// Maximum source files in a folder, without its subfolders.
 const FOLDER_MAX: usize = 20;
 
-/// The rules of this file.
+/// Rules of this file, see [`Rule`].
 pub static RULES: &[Rule] = &[Rule {
     name: "no folder has more than twenty sources",
     check: full_folders,
@@ -31,7 +31,7 @@ fn full_folders(files: &[File]) -> Vec<Finding> {
     findings
 }
 
-/// Lengths are told apart from the other rules, since the first of them only warns.
+/// Checks lengths of files. Apart from the other rules, as lengths above 400 lines only cause warnings.
 pub fn lengths(files: &[File]) -> (Vec<String>, Vec<Finding>) {
     let (mut warnings, mut findings) = (Vec::new(), Vec::new());
     for file in files.iter().filter(|file| file.is_rust()) {

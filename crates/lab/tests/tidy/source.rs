@@ -1,6 +1,6 @@
-//! Which words does a source consist of, without comments, literals and tests? As much of the language as imports need.
+//! Tokens of a source file, without comments, literals and tests: as much of the language as imports need.
 
-/// A word or a sign of a source; `::` is one sign.
+/// Word or sign of a source; `::` is one sign.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Token {
     pub text: String,
@@ -13,7 +13,7 @@ impl Token {
     }
 }
 
-/// The tokens outside of test code.
+/// Tokens outside test code.
 pub fn tokens(text: &str) -> Vec<Token> {
     without_tests(&all_tokens(text))
 }
@@ -74,7 +74,7 @@ fn end_of_string(chars: &[char], from: usize) -> usize {
     i + 1
 }
 
-/// Behind `r"..."`, `br##"..."##` and the like; `None` if it is none.
+/// Index after a raw string such as `r"..."` or `br##"..."##`; `None` if there is none.
 fn end_of_raw_string(chars: &[char], from: usize) -> Option<usize> {
     let r = (from..from + 2).find(|i| chars.get(*i) == Some(&'r'))?;
     let hashes = chars[r + 1..].iter().take_while(|c| **c == '#').count();
@@ -85,7 +85,7 @@ fn end_of_raw_string(chars: &[char], from: usize) -> Option<usize> {
         .then(|| (begin + 1..chars.len()).find(|i| closes(*i)).map_or(chars.len(), |i| i + 1 + hashes))
 }
 
-/// Leaves out each item behind `#[cfg(test)]` or the like, and `#[test]`.
+/// Removes items after `#[cfg(test)]` or the like, and after `#[test]`.
 fn without_tests(tokens: &[Token]) -> Vec<Token> {
     let is = |i: usize, text: &str| tokens.get(i).is_some_and(|token| token.text == text);
     let (mut kept, mut i) = (Vec::new(), 0);
@@ -104,7 +104,7 @@ fn without_tests(tokens: &[Token]) -> Vec<Token> {
     kept
 }
 
-/// Where the bracket that opens at `from` is closed.
+/// Index of the bracket that closes the one at `from`.
 fn closing(tokens: &[Token], from: usize) -> usize {
     let mut depth = 0;
     for (i, token) in tokens.iter().enumerate().skip(from) {
@@ -120,7 +120,7 @@ fn closing(tokens: &[Token], from: usize) -> usize {
     tokens.len()
 }
 
-/// Behind the item that begins at `from`, with its other attributes.
+/// Index after the item that begins at `from`, including further attributes.
 fn end_of_item(tokens: &[Token], from: usize) -> usize {
     let (mut i, is_use) = (from, tokens.get(from).is_some_and(|token| token.text == "use"));
     while let Some(token) = tokens.get(i) {

@@ -66,7 +66,8 @@ pub(super) fn reference(table: &Section, findings: &mut Findings) -> Option<Refe
 
 /// Parses policies by their labels in results, separated by commas: `leastconn,random{draws=3},jsq(2),central-queue`.
 ///
-/// # Errors The first diagnostic, as for a file.
+/// # Errors
+/// The first diagnostic, as for a file.
 pub fn policies(text: &str) -> Result<Vec<Policy>, Box<Diagnostic>> {
     split(text).into_iter().map(|name| one(name.trim())).collect()
 }

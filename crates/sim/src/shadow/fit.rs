@@ -50,7 +50,8 @@ pub(super) struct Way {
 
 /// Possible models of an endpoint, in ascending order of capacity.
 ///
-/// # Errors The reason why no model is possible.
+/// # Errors
+/// The reason why no model is possible.
 pub(super) fn ways(trace: &Trace, endpoint: usize, name: &str) -> Result<Vec<Way>, String> {
     let mut of: Vec<&Arrival> = trace.arrivals.iter().filter(|a| a.endpoint == endpoint).collect();
     if of.len() < REQUESTS_MIN {

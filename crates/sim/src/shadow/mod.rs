@@ -147,7 +147,8 @@ const LEVELS: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
 /// Systems are left out if they are off by more than this and by more than twice as much as the best.
 const OFF_MAX: f64 = 0.15;
 
-/// # Errors The reason why there is no such system.
+/// # Errors
+/// The reason why there is no such system.
 fn likely<'a>(
     known: &Known<'_>,
     trace: &'a Trace,

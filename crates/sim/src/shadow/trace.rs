@@ -47,7 +47,8 @@ pub(super) struct Trace {
 impl Trace {
     /// Merges the records of all workers.
     ///
-    /// # Errors The reason why no prediction is possible.
+    /// # Errors
+    /// The reason why no prediction is possible.
     pub fn of(workers: &[Recent]) -> Result<Trace, String> {
         let Some(first) = workers.iter().find(|of| !of.rows.is_empty()) else { return Err(too_few(0)) };
         let members: Vec<Member> = first.set.members().to_vec();

@@ -14,18 +14,18 @@ use h2::RecvStream;
 use h2::server::SendResponse;
 use tokio::net::{TcpListener, TcpStream};
 
-/// The name of the hidden subcommand.
+/// Name of the hidden subcommand.
 pub const NAME: &str = "grpc-endpoint";
 
-/// Bytes of the message that the load sends.
+/// Size of the message that the load sends, in bytes.
 const MESSAGE: usize = 100;
 
-/// A message as gRPC frames it: not compressed, its length, and itself.
+/// Framed gRPC message that the load sends.
 pub fn message() -> Vec<u8> {
     http2::message(&origin::content(MESSAGE))
 }
 
-/// The endpoint, which listens on two ports, until dropped.
+/// Running endpoint, which listens on two ports.
 pub struct Endpoint {
     pub ports: [u16; 2],
     process: Child,
@@ -33,10 +33,10 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Starts it on the cores of the load.
+    /// Starts the endpoint on the cores of the load.
     ///
     /// # Errors
-    /// If it does not come up.
+    /// If it does not start.
     pub fn start() -> Result<Endpoint> {
         let folder = Scratch::new()?;
         let ports = origin::free_ports()?;
@@ -82,18 +82,18 @@ async fn accept(listener: TcpListener) {
     }
 }
 
-/// Answers on one connection until it ends.
+/// Serves one connection until it ends.
 async fn serve(stream: TcpStream) {
-    // Without it, an answer waits for the one before to be acknowledged; if that fails, the connection is gone.
+    // Otherwise an answer would wait for the ACK of the one before. An error means that the connection is gone.
     let _ = stream.set_nodelay(true);
-    // A client that is gone needs no answer.
+    // The client has gone: nothing to do.
     let Ok(mut connection) = http2::builder().handshake::<_, Bytes>(stream).await else { return };
     while let Some(Ok((request, respond))) = connection.accept().await {
         tokio::spawn(answer(request, respond));
     }
 }
 
-/// Sends the body back. A stream that ends early is its client's choice.
+/// Echoes the body; `None` if the stream ends early.
 async fn answer(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) -> Option<()> {
     let message = http2::whole(request.into_body()).await?;
     let mut send = respond.send_response(http2::grpc(), false).ok()?;

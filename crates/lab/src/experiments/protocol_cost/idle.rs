@@ -1,4 +1,4 @@
-//! Idle connections, which sent one request and then do nothing: over HTTP/1.1 by clients that block, over HTTP/2 by tasks of one
+//! Idle connections, which are silent after one request: over HTTP/1.1 by blocking clients, over HTTP/2 by tasks of one
 //! thread.
 
 use crate::balancers::Front;
@@ -12,7 +12,7 @@ use std::net::TcpStream;
 use tokio::net::TcpStream as AsyncStream;
 use tokio::runtime::Runtime;
 
-/// Connections that one client holds.
+/// Connections held open by the client.
 pub enum Idle {
     /// HTTP/1.1 without TLS.
     Http1(Vec<TcpStream>),
@@ -23,10 +23,10 @@ pub enum Idle {
 }
 
 impl Idle {
-    /// None yet.
+    /// Starts without any connections.
     ///
     /// # Errors
-    /// If the system refuses what they need, or idle connections of this kind are not known.
+    /// If the event loop cannot be created, or idle connections of this kind are not supported.
     pub fn none(front: Front) -> Result<Idle> {
         match front {
             Front::Http1 | Front::Tcp => Ok(Idle::Http1(Vec::new())),
@@ -39,10 +39,10 @@ impl Idle {
         }
     }
 
-    /// Opens so many more, each of which asks once.
+    /// Opens `count` more connections, and sends one request on each.
     ///
     /// # Errors
-    /// If one is not answered as it should be.
+    /// If a connection fails or a response is not a 200.
     pub fn open(&mut self, count: u32, port: u16, path: &str) -> Result<()> {
         match self {
             Idle::Http1(held) => {
@@ -54,7 +54,7 @@ impl Idle {
                 }
             }
             Idle::Https(held) => {
-                // Tickets are for later connections, which there are not.
+                // No resumption: each client connects only once.
                 let config = tls::config(Version::Tls13, false)?;
                 for _ in 0..count {
                     child::go_on()?;
@@ -73,10 +73,10 @@ impl Idle {
         Ok(())
     }
 
-    /// Asks once more on some of them: a proxy that had closed them would seem to need little memory.
+    /// Sends another request on every hundredth connection, to detect a proxy that has closed idle ones.
     ///
     /// # Errors
-    /// If one is not answered.
+    /// If one of these is not answered.
     pub fn ask_again(&mut self, path: &str) -> Result<()> {
         match self {
             Idle::Http1(held) => {
@@ -96,7 +96,7 @@ async fn ask_first(port: u16, path: &str) -> Result<SendRequest<Bytes>> {
     let stream = AsyncStream::connect(local(port)).await.or_say(|| format!("cannot connect to port {port}"))?;
     stream.set_nodelay(true).or_say(|| "cannot set up a connection".into())?;
     let (mut client, connection) = h2::client::handshake(stream).await.map_err(|error| refused(path, &error))?;
-    // It runs until the client is dropped.
+    // The task runs until the client is dropped.
     tokio::spawn(connection);
     ask(&mut client, path).await?;
     Ok(client)

@@ -1,5 +1,5 @@
-//! Measurement of a figure: everything is read from the proxy's processes before and after a load, and the endpoints' counts show
-//! whether it reused connections as the case expects.
+//! Measurement of a case: reads the proxy's processes before and after a load, and checks by the endpoints' counters
+//! that connections were reused as the case expects.
 
 use super::cases::{Case, Count, Work};
 use super::grpc;
@@ -52,7 +52,7 @@ pub struct Costs<'c> {
     pub core: usize,
 }
 
-/// A proxy that is kept from round to round, and how many requests it has answered.
+/// Proxy that is kept from round to round, with the number of requests that it has answered.
 pub struct Kept {
     process: Running,
     answered: u64,
@@ -108,10 +108,10 @@ impl Costs<'_> {
         Ok((run, answered.requests))
     }
 
-    /// KiB of resident memory that each connection adds. A process that has served more has more freed memory to reuse, so each
-    /// run has a fresh one.
+    /// Measures the resident memory per idle connection, in KiB. Each run has a fresh process, as an older one has
+    /// freed memory to reuse.
     fn idle_memory(&self, case: &Case, proxy: usize, wanted: u32) -> Result<Run> {
-        // The lab's and the proxy's side of each connection are files of two processes; some more are open anyway.
+        // Lab and proxy each have a file per connection (the proxy two for TCP), plus some more.
         let per_client = if case.front == Front::Tcp { 2 } else { 1 };
         let allowed = machine::allow_files(0).saturating_sub(400) / per_client;
         let count = wanted.min(u32::try_from(allowed).unwrap_or(u32::MAX));
@@ -123,7 +123,7 @@ impl Costs<'_> {
         let before = resident()?;
         idle.open(count, process.port(), case.path)?;
         let grown = resident()?.saturating_sub(before);
-        // A proxy that had closed some of them meanwhile would seem to need little memory.
+        // Closed connections would make memory look small.
         idle.ask_again(case.path)?;
         let figure = grown as f64 / 1024.0 / f64::from(count);
         Ok(Run { figure, note: (count < wanted).then(few), ..Run::default() })
@@ -131,7 +131,7 @@ impl Costs<'_> {
 }
 
 impl Bench for Costs<'_> {
-    /// `None` if each run has a process of its own.
+    /// `None` if each run starts its own process.
     type Kept = Option<Kept>;
 
     fn open(&self, case: usize, proxy: usize) -> Result<Option<Kept>> {
@@ -179,17 +179,17 @@ fn load(case: &Case, proxy: &Running, seconds: u64) -> Result<Answered> {
     }
 }
 
-/// New connections to endpoints for each request. Fails if a proxy made fewer or more of them than the case allows.
+/// Number of new connections to endpoints per request. Fails if it is not what the case expects.
 fn check_reuse(case: &Case, before: Seen, after: Seen, answered: u64) -> Result<f64> {
-    // The second question to the endpoints is itself a connection and a request.
+    // Reading the counters is itself a connection and a request.
     let asked = after.requests.saturating_sub(before.requests + 1);
     let opened = after.connections.saturating_sub(before.connections + 1);
     let each = opened as f64 / asked.max(1) as f64;
     let (meant, wanted) = match case.front {
         _ if case.closes => (each > 0.99, "one"),
-        // Each session has one, and how many there are is the client's choice.
+        // One per session; the number of sessions is up to the client.
         Front::Tcp => (each < 1.1, "at most one"),
-        // Some are opened as concurrency peaks at each endpoint, or replaced when they stood idle.
+        // Some are opened at peaks of concurrency at an endpoint, or replace idle ones that were closed.
         _ => (opened <= 2 * u64::from(case.work.at_once()) + answered / 50, "almost none"),
     };
     let text = || {
@@ -200,7 +200,7 @@ fn check_reuse(case: &Case, before: Seen, after: Seen, answered: u64) -> Result<
     if meant { Ok(each) } else { Err(Error::Refused(text())) }
 }
 
-/// Every answer must have left a line; a log over datagrams may lose some, and says so.
+/// Checks that every answer was logged. Fails without any lines; a small loss is returned as a note.
 fn check_log(lines: u64, answered: u64) -> Result<Option<String>> {
     let share = lines as f64 / answered as f64;
     if lines == 0 {

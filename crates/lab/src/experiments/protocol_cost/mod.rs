@@ -22,7 +22,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 
 pub use self::grpc::{NAME as ENDPOINT, arguments as endpoint_arguments, run as run_endpoint};
 
-/// The row of the registry for HTTP/1.1.
+/// Experiment `proxy-cost`: HTTP/1.1.
 pub static HTTP: Experiment = Experiment {
     name: "proxy-cost",
     summary: "CPU time, syscalls and idle memory per request, beside HAProxy and NGINX",
@@ -40,7 +40,7 @@ HAPROXY_BIN, a command of several words if need be, measures another HAProxy bes
     run: |matches| run(&HTTP, "What does a request of HTTP/1.1 cost?", matches, cases::HTTP),
 };
 
-/// The row of the registry for sessions over TCP.
+/// Experiment `l4-cost`: TCP sessions.
 pub static TCP: Experiment = Experiment {
     name: "l4-cost",
     summary: "CPU time, syscalls and idle memory of TCP sessions, beside HAProxy and NGINX",
@@ -54,7 +54,7 @@ the kernel's, and how far a proxy can be below another on this machine.",
     run: |matches| run(&TCP, "What does a session of TCP cost?", matches, cases::TCP),
 };
 
-/// The row of the registry for HTTP/2 and gRPC.
+/// Experiment `h2-cost`: HTTP/2 and gRPC.
 pub static H2: Experiment = Experiment {
     name: "h2-cost",
     summary: "CPU time per request of HTTP/2 and gRPC, and idle memory, beside HAProxy, NGINX and Envoy",
@@ -69,7 +69,7 @@ installs Envoy.",
     run: |matches| run(&H2, "What do HTTP/2 and gRPC cost?", matches, cases::H2),
 };
 
-/// The row of the registry for TLS.
+/// Experiment `tls-cost`: TLS handshakes and HTTPS.
 pub static TLS: Experiment = Experiment {
     name: "tls-cost",
     summary: "CPU time of handshakes and of HTTPS, and idle memory, beside HAProxy, NGINX and Envoy",
@@ -89,7 +89,7 @@ struct Arguments {
     /// Cases to run, by name.
     #[arg(long, value_delimiter = ',', value_name = "CASE")]
     only: Vec<String>,
-    /// Seconds of load in each run; without it 3, with --quick 1, with --full 8.
+    /// Duration of a run in seconds. Defaults to 3, with --quick to 1, with --full to 8.
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=60))]
     seconds: Option<u64>,
     /// List the cases and exit.
@@ -97,12 +97,12 @@ struct Arguments {
     list: bool,
 }
 
-/// Every proxy but evenkeel.
+/// Names of all proxies except evenkeel.
 fn rivals() -> Vec<&'static str> {
     KINDS.iter().map(|kind| kind.name).filter(|name| *name != OURS).collect()
 }
 
-/// `against`: the proxies beside evenkeel unless others are named.
+/// Adds the arguments. `against`: default proxies to compare with.
 fn arguments(command: Command, against: &'static str) -> Command {
     let known: Vec<&str> = rivals();
     let help =

@@ -1,5 +1,6 @@
-//! The setup of a proxy whose costs are measured, and the check that it passes answers on as they are: one worker, connections to
-//! endpoints kept, session tickets on, nothing logged but where a case says so, and no limit that the load could reach.
+//! Setup of a proxy whose costs are measured, and the check that it relays answers unchanged. One worker, reused
+//! connections to endpoints, session tickets, no logging unless the case asks for it, and no limit that the load could
+//! reach.
 
 use super::cases::METHOD;
 use super::grpc;
@@ -13,10 +14,10 @@ use crate::origin;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A setup between such clients and such endpoints.
+/// Creates the setup for these protocols of clients and endpoints.
 ///
 /// # Errors
-/// If the system has no port.
+/// If the system has no free port.
 pub fn setup(front: Front, back: Back, endpoints: [u16; 2]) -> Result<Setup> {
     let bind = local(origin::free_ports()?[0]);
     let pool = Pool {
@@ -41,10 +42,10 @@ pub fn setup(front: Front, back: Back, endpoints: [u16; 2]) -> Result<Setup> {
     })
 }
 
-/// Starts a proxy on a core and checks that it passes answers on byte for byte, in the protocol of the clients.
+/// Starts a proxy on a core and checks that it relays answers byte for byte, in the protocol of the clients.
 ///
 /// # Errors
-/// If it cannot do this, does not come up, or changes an answer.
+/// If it cannot run this setup, does not start, or changes an answer.
 pub fn start(balancer: &Balancer, setup: Setup, core: usize) -> Result<Running> {
     let running = balancer.start(child::on_core(core)?, setup)?;
     let changed = |error| Error::Refused(format!("{}: {error}\n{}", running.name, running.last_words()));
@@ -52,7 +53,7 @@ pub fn start(balancer: &Balancer, setup: Setup, core: usize) -> Result<Running> 
     Ok(running)
 }
 
-/// The file with the message of gRPC.
+/// Writes the gRPC message to a file and returns its path.
 ///
 /// # Errors
 /// If it cannot be written.
@@ -68,7 +69,7 @@ pub fn url(front: Front, port: u16, path: &str) -> String {
     format!("{scheme}://127.0.0.1:{port}{path}")
 }
 
-/// Asks for each file, or calls the method, in the protocol of the clients.
+/// Requests each file, or calls the gRPC method, in the protocol of the clients.
 fn verify(running: &Running) -> Result<()> {
     let (front, port, folder) = (running.setup().listeners[0].front, running.port(), running.folder());
     if running.setup().pools[0].back == Back::Grpc {
@@ -86,7 +87,7 @@ fn verify(running: &Running) -> Result<()> {
     Ok(())
 }
 
-/// Sends a request by curl. Returns the fields of the head and of the trailers.
+/// Sends a request with curl and compares the body. Returns the fields of head and trailers.
 fn ask(port: u16, front: Front, path: &str, message: Option<&Path>, folder: &Path, wanted: &[u8]) -> Result<String> {
     let (head, body) = (folder.join("head"), folder.join("body"));
     let (protocol, version) = match front {
@@ -125,7 +126,7 @@ mod tests {
     use crate::balancers::{KINDS, written};
     use crate::certificates::Files;
 
-    /// Protocols of clients and of endpoints, whether connections to these are closed, and whether requests are logged.
+    /// Protocols of clients and endpoints, true to close connections to endpoints, true to log requests.
     const PAIRS: [(Front, Back, bool, bool); 9] = [
         (Front::Http1, Back::Http1, false, false),
         (Front::Http1, Back::Http1, true, false),
@@ -155,7 +156,7 @@ mod tests {
                 assert_eq!(log, logs, "{}: {text}", kind.name);
                 texts.push(text);
             }
-            // A proxy may need no word for gRPC, or for HTTP/2 over TLS.
+            // A proxy may need no setting for gRPC, or for HTTP/2 over TLS.
             let all = texts.len();
             texts.sort_unstable();
             texts.dedup();

@@ -13,31 +13,31 @@ use crate::setups::mixed;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
-/// At least this long from one reload to the next.
+/// Minimum time from one reload to the next.
 const BETWEEN: Duration = Duration::from_millis(120);
-/// After this a change counts as failed: long, as the machine may be at other work.
+/// Maximum time for a change to take effect; long, as the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A signal without effect for so long was lost: a master of HAProxy that has just reloaded misses the next one. Each time that
-/// is doubled, as another signal makes a slow one begin again.
+/// Time after which a signal without effect is sent again: a HAProxy master that has just reloaded misses the next one.
+/// Doubled each time, as another signal restarts a slow reload.
 const LOST: Duration = Duration::from_millis(500);
-/// Before the first reload, after the last, and after an upgrade.
+/// Pause before the first reload, after the last, and after an upgrade.
 const SETTLE: Duration = Duration::from_secs(2);
 /// Interval of checks whether a change took effect: fine enough for reloads of a few milliseconds.
 const GLANCE: Duration = Duration::from_millis(1);
 
 /// Results of a balancer's clients.
 pub struct Went {
-    /// Counts during the reloads, a row for each of `KINDS`.
+    /// Counts during the reloads, by row of `KINDS`.
     pub reloads: [Count; KINDS.len()],
-    /// From the new file, and the signal if it takes one, until the new configuration was at work, ascending.
+    /// Times from the last signal (or the new file) until the new configuration was in use, ascending.
     pub took: Vec<Duration>,
     /// Signals that had no effect and were sent again.
     pub lost: usize,
-    /// While its binary was replaced. `None` if that is not tried.
+    /// Counts while its binary was replaced; `None` if it cannot do that here.
     pub upgrade: Option<[Count; KINDS.len()]>,
-    /// Its processes after the last reload, and their resident memory in bytes.
+    /// Number of processes and their resident memory in bytes, after the last reload.
     pub left: (usize, u64),
-    /// Number of processes and their memory before the first reload.
+    /// Number of processes and their resident memory in bytes, before the first reload.
     pub before: (usize, u64),
 }
 
@@ -73,14 +73,14 @@ pub fn conduct(balancer: &Balancer, reloads: u32) -> Result<Went> {
         child::pause(SETTLE)?;
     }
     let whole = clients.stop();
-    // The old process first: only then can the lab wait for its successor.
+    // The old process first: only then is the lab the parent of its successor.
     drop(running);
     let upgrade = successor.map(|_| std::array::from_fn(|row| whole[row].since(&counted[row])));
     took.sort_unstable();
     Ok(Went { reloads: counted, took, lost, upgrade, left, before })
 }
 
-/// Reloads once. Returns the time from the signal that had an effect, and counts those that had none.
+/// Reloads once. Returns the time since the last signal, and counts signals without effect.
 fn reload(running: &mut Running, weight: u32, lost: &mut usize) -> Result<Duration> {
     let before = running.generation()?;
     let (mut asked, mut patience) = (Instant::now(), LOST);
@@ -102,7 +102,7 @@ fn reload(running: &mut Running, weight: u32, lost: &mut usize) -> Result<Durati
     Ok(asked.elapsed())
 }
 
-/// Makes the process replace itself by a child, after which it ends by itself.
+/// Makes the process replace itself by a child; it ends by itself afterwards.
 fn upgrade(running: &Running) -> Result<Adopted> {
     let before = procfs::children_of(running.pid());
     running.signal(Signal::USR2);
@@ -129,7 +129,7 @@ fn await_change(mut changed: impl FnMut() -> Result<bool>, otherwise: impl Fn() 
     Ok(())
 }
 
-/// Number of processes of a balancer, and their memory. A process that ends meanwhile does not count.
+/// Number of processes of a balancer, and their resident memory in bytes. Processes that end meanwhile do not count.
 fn processes(running: &Running) -> (usize, u64) {
     let mut pids = procfs::children_of(running.pid());
     pids.push(running.pid());

@@ -1,5 +1,5 @@
-//! Reload experiment, the effect of reloads on clients: a hundred of them under every kind of load that a reload might hurt, and a
-//! replaced binary, beside others.
+//! Reload experiment, the effect of reloads on clients: a hundred reloads and a replaced binary, under every kind of
+//! load that they might disturb.
 
 mod conduct;
 mod outcome;
@@ -36,7 +36,7 @@ connection that is closed as the client sends its next request counts as a faile
 struct Arguments {
     #[command(flatten)]
     study: Options,
-    /// Reloads of each in a round; without it 100, with --quick 3.
+    /// Reloads of each balancer in a round. Defaults to 100, with --quick to 3.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     reloads: Option<u32>,
 }

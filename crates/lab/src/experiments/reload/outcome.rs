@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// By balancer: no request fails, no stream drops.
+/// Claims by balancer: no request fails, no stream drops.
 static CLAIMS: [(&str, [Claim; 2]); 4] = [
     (
         "evenkeel",
@@ -59,7 +59,7 @@ const SOON: Claim = Claim::ours("A reload of evenkeel is at work as soon as one 
 pub struct Measured<'m> {
     pub balancers: &'m [Balancer],
     pub rounds: &'m Rounds<Went>,
-    /// Reloads of each in a round.
+    /// Number of reloads of each balancer in a round.
     pub reloads: u32,
 }
 
@@ -69,7 +69,7 @@ fn lost(counts: &[Count; KINDS.len()], streams: bool) -> f64 {
     rows.map(|(_, count)| count.failures()).sum::<usize>() as f64
 }
 
-/// Milliseconds, of the middle one.
+/// Median time until a reload took effect, in milliseconds.
 fn at_work(went: &Went) -> f64 {
     went.took.get(went.took.len() / 2).copied().unwrap_or_default().as_secs_f64() * 1e3
 }
@@ -137,7 +137,7 @@ impl Measured<'_> {
         rows
     }
 
-    /// All kinds of clients of one balancer, and what its processes did.
+    /// Row over all clients of one balancer, with figures of its processes.
     fn whole(&self, at: usize) -> Vec<String> {
         let all: Vec<usize> = (0..KINDS.len()).collect();
         let of = |figure: fn(&Went) -> f64, digits| told(&self.rounds.figures(at, figure), digits);
@@ -193,7 +193,7 @@ impl Measured<'_> {
         ]
     }
 
-    /// All of it, for the reader.
+    /// Report of the experiment.
     pub fn found(&self, versions: Versions) -> Found {
         let rounds = (0..self.balancers.len()).map(|at| self.rounds.of(at).count()).max().unwrap_or(0);
         let one = |round: usize| {

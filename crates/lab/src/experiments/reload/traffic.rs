@@ -1,5 +1,4 @@
-//! Clients during a reload: every kind that a reload might hurt, each in a
-//! closed loop, and their counts.
+//! Clients during reloads: every kind that a reload might disturb, each in a closed loop, and their counts.
 
 use crate::client::connector::{Connector, Ports};
 use crate::client::http2::{Connection, Failed, saw};
@@ -17,17 +16,17 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-/// Limit of the time that a client waits for a complete answer, or for an echo.
+/// Maximum time that a client waits for a complete answer or an echo.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of an upload or download; both take about 0.2 s.
 const MOVED: usize = 1 << 20;
 const PIECE: usize = 64 * 1024;
 const BETWEEN_PIECES: Duration = Duration::from_millis(10);
-/// Streams at a time on a connection of HTTP/2.
+/// Concurrent requests on an HTTP/2 connection.
 const AT_A_TIME: usize = 4;
-/// Between two texts on a stream.
+/// Pause between two texts on a stream.
 const BETWEEN_TEXTS: Duration = Duration::from_millis(50);
-/// Half of the streams last the whole run, half this long.
+/// Duration of every second stream; the others last the whole run.
 const SHORT_STREAM: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,11 +39,11 @@ pub enum Kind {
     Upload,
     /// Receives 1 MiB in pieces.
     Download,
-    /// A WebSocket on which each text must come back.
+    /// WebSocket on which each text must be echoed.
     WebSocket,
-    /// Some requests at a time on a connection of HTTP/2 that is kept.
+    /// Batches of concurrent requests on a kept HTTP/2 connection.
     Http2,
-    /// A stream of gRPC, on a connection of HTTP/2 of its own, on which each message must come back.
+    /// gRPC stream on an HTTP/2 connection of its own, on which each message must be echoed.
     Grpc,
 }
 
@@ -84,7 +83,7 @@ impl Row {
     }
 }
 
-/// Every kind, with how many there are of it.
+/// All groups of clients, with their numbers.
 pub const KINDS: [Row; 12] = [
     Row::new(Kind::KeepAlive, false, "keep-alive requests", 8),
     Row::new(Kind::Fresh, false, "requests on new connections", 2),
@@ -122,7 +121,7 @@ impl Count {
     }
 }
 
-/// All clients of one balancer, until stopped.
+/// Running clients of one balancer, until stopped.
 pub struct Clients {
     shared: Arc<Shared>,
     thread: JoinHandle<Result<()>>,
@@ -136,10 +135,10 @@ struct Shared {
 }
 
 impl Clients {
-    /// Starts them.
+    /// Starts all clients in a thread.
     ///
     /// # Errors
-    /// If there are no clients of TLS.
+    /// If a TLS client cannot be configured.
     pub fn start(ports: Ports) -> Outcome<Clients> {
         let shared = Arc::new(Shared {
             connector: Connector::new(ports)?,
@@ -163,15 +162,15 @@ impl Clients {
         Ok(Clients { shared, thread })
     }
 
-    /// Counts so far, a row for each of `KINDS`.
+    /// Counts so far, by row of `KINDS`.
     pub fn counts(&self) -> [Count; KINDS.len()] {
         self.shared.lock().clone()
     }
 
-    /// Lets each client finish its exchange, and returns what was counted.
+    /// Lets each client finish its exchange, and returns the counts.
     pub fn stop(self) -> [Count; KINDS.len()] {
         self.shared.ending.store(true, Ordering::Relaxed); // the flag guards no other data
-        // If the clients had panicked, their counts would be 0.
+        // A panic of the clients shows in their counts.
         drop(self.thread.join());
         self.shared.lock().clone()
     }
@@ -207,7 +206,7 @@ impl Shared {
                     Kind::Grpc => self.messages(row, tls, number.is_multiple_of(2)).await,
                 }
             };
-            // A stream has a timeout of its own for each text.
+            // Streams have a timeout per text instead.
             let ended = match kind {
                 Kind::WebSocket | Kind::Grpc => asked.await,
                 _ => timeout(PATIENCE, asked).await.unwrap_or_else(|_| Err("late".into())),
@@ -218,14 +217,14 @@ impl Shared {
                 Err(what) => {
                     (kept, connection) = (None, None);
                     self.failed(row, what);
-                    // Without a listener, a loop without a pause would take the whole core.
+                    // Without a pause, the loop would use a whole core if nothing listens.
                     sleep(BETWEEN_PIECES).await;
                 }
             }
         }
     }
 
-    /// Requests at a time. A connection that announced its end is replaced, as every client does.
+    /// Sends a batch of concurrent requests. A connection that has announced its end is replaced, as every client does.
     async fn requests(&self, row: usize, tls: bool, kept: &mut Option<Connection>) -> std::result::Result<(), String> {
         let reused = match kept.take() {
             Some(connection) => connection.takes_more().await?.then_some(connection),
@@ -248,7 +247,7 @@ impl Shared {
                 Err(what) => failed.push(what),
             }
         }
-        // The caller counts the last.
+        // The caller counts the last failure.
         let Some(last) = failed.pop() else {
             *kept = takes_more.then_some(connection);
             return Ok(());
@@ -281,7 +280,7 @@ impl Shared {
             _ => client::get(&id.path(), fresh),
         };
         match client::exchange(&mut wire, &bytes, &mut false).await {
-            // Browsers ask again then, if asking twice does no harm; a reload should not need that.
+            // Browsers retry idempotent requests then, but a reload should not require that.
             Err(_) if reused => Err("closed instead of an answer, on a kept connection".into()),
             Err(error) => Err(format!("no answer: {}", error.kind())),
             Ok(Answer::Whole { status: 200, body, reusable }) if body == id.answer() => {
@@ -345,7 +344,7 @@ impl Shared {
     }
 }
 
-/// `false` if the other side announced before that it takes no more requests.
+/// Sends one request. Returns `false` if the peer had announced that it accepts no more.
 async fn ask(connection: Connection, id: Id) -> std::result::Result<bool, String> {
     let ask = if id.number.is_multiple_of(5) { Ask::Post } else { Ask::Get };
     match connection.exchange(id, ask, &mut false).await {

@@ -1,4 +1,4 @@
-//! tower experiment, Peak EWMA before slow endpoints: the three demonstrations of tower's change #76, live.
+//! Tower experiment: the three demonstrations of Peak EWMA in tower's pull request 76, in real time.
 
 mod stack;
 mod table;
@@ -41,11 +41,11 @@ nothing about which algorithm is better.",
     run: |matches| Options::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|o| run(&o)),
 };
 
-/// Requests at once that an endpoint takes over sockets: all of them.
+/// Concurrent requests of an endpoint over sockets: more than the load has.
 const PLACES: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Way of balancing over a table. `row`: of the publication, to compare with.
+/// Way of balancing, run against a table. `row`: published row to compare with.
 struct Arm {
     table: usize,
     row: usize,
@@ -66,7 +66,7 @@ const WHY: &str = "The simulator knows no processor time: with thousands of requ
 answers all of them. And where about one request of a hundred meets the slow endpoint, p99 lies between its latencies and those of the \
 others, so that little moves it far.";
 
-/// Every way, by row of the publication.
+/// All ways, with the published row that each is compared with.
 const WAYS: [(&str, usize, Way); 8] = [
     ("tower, Peak EWMA", 0, Way::Stack(Stack::PeakEwma)),
     ("tower, least loaded", 1, Way::Stack(Stack::Pending)),
@@ -94,7 +94,7 @@ const LEAST_SECOND: [Claim; 3] = [
     Claim { text: "Third table: at p99 and p99.9 least loaded is not slower than round robin", source: "tower #76" },
 ];
 
-/// Milliseconds at each of [`SHARES`].
+/// Latency in milliseconds at each of [`SHARES`].
 type Run = [f64; 5];
 
 fn run(options: &Options) -> Result<()> {
@@ -154,7 +154,7 @@ struct Measured<'m> {
 }
 
 impl Measured<'_> {
-    /// By how much the worst cell of p50 to p95 differs, as a part of what it may, by round.
+    /// Largest deviation over the cells p50 to p95, relative to the tolerance, by round.
     fn deviation(&self, at: usize) -> Vec<f64> {
         let (arm, shares) = (&self.arms[at], 0..3);
         let published = &ALL[arm.table].published[arm.row];
@@ -204,7 +204,7 @@ impl Measured<'_> {
             let figures = |at: usize| self.rounds.figures(at, |run| run[column]);
             figures(of_at).into_iter().zip(figures(over_at)).map(|(of, over)| of / over).collect::<Vec<f64>>()
         });
-        // A round without one of both has no ratio.
+        // NaN wins: a round in which one of the two failed has no ratio.
         let larger = |a: f64, b: f64| if a.is_nan() || a > b { a } else { b };
         let worst =
             ratios.fold(vec![0.0; rounds], |worst, of| worst.into_iter().zip(of).map(|(a, b)| larger(a, b)).collect());
@@ -231,7 +231,7 @@ impl Measured<'_> {
         }
         let findings = (0..ALL.len()).flat_map(|table| {
             let (peak, least, turns) = (WAYS[2].0, WAYS[3].0, WAYS[4].0);
-            // What least loaded does at p99 of the first and the third table is within the noise of a timer.
+            // At p99 of the first and third table, the difference is within timer noise.
             let columns: &[usize] = if table == 1 { &[3, 4] } else { &[4] };
             [
                 self.cells(table),

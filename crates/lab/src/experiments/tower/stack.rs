@@ -1,5 +1,5 @@
-//! tower stacks over the demo's endpoints, in this process, as the demo did: tower's own balancer, and evenkeel's
-//! instead.
+//! tower stacks over the endpoints of the demonstrations, in this process: with tower's own balancer, and with
+//! evenkeel's instead.
 
 use super::table::Table;
 use crate::error::{Error, Result};
@@ -22,11 +22,11 @@ const FIRST_GUESS: Duration = Duration::from_millis(30);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stack {
-    /// tower's balancer, by Peak EWMA.
+    /// tower's balancer with Peak EWMA.
     PeakEwma,
-    /// tower's, by requests in flight.
+    /// tower's balancer with requests in flight.
     Pending,
-    /// evenkeel's, by this algorithm.
+    /// evenkeel's balancer with this algorithm.
     Ours(&'static str),
 }
 
@@ -63,7 +63,7 @@ fn endpoints(table: &Table, seed: u64) -> Vec<Endpoint> {
     table.below_ms.iter().enumerate().map(endpoint).collect()
 }
 
-/// Milliseconds that each request took, ascending. `seed`: of what the endpoints draw.
+/// Runs a stack. Returns the latencies in milliseconds, ascending. `seed` is that of the endpoints.
 ///
 /// # Errors
 /// A balancer fails a request.

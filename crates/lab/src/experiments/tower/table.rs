@@ -1,6 +1,6 @@
 //! Published results of tower: three tables of three demonstrations, each with its own endpoints (tower's change #76, 2018).
 
-/// The shares of the columns.
+/// Quantiles of the columns, 0 to 1.
 pub const SHARES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
 
 /// Names of the rows, as published.
@@ -11,15 +11,15 @@ pub struct Table {
     pub name: &'static str,
     /// Name of the simulator's built-in scenario.
     pub simulated: &'static str,
-    /// An endpoint takes a whole number of milliseconds from here
+    /// Lower bound of latencies in milliseconds (inclusive); each is a whole number.
     pub from_ms: u64,
-    /// to below this, each its own.
+    /// Upper bounds of latencies in milliseconds (exclusive), by endpoint.
     pub below_ms: &'static [u64],
     /// Number of concurrent requests.
     pub at_once: usize,
     /// Requests of a run here; the demonstrations sent 50,000 and a million.
     pub requests: usize,
-    /// Milliseconds, by row and share.
+    /// Published latencies in milliseconds, by row and quantile.
     pub published: [[f64; 5]; 3],
     /// True if two cores can carry it over sockets.
     pub over_sockets: bool,

@@ -1,5 +1,5 @@
-//! Sending of requests, all from one thread. A client of a closed load keeps its connection; those of an open load take the one
-//! that was used last, or a new one.
+//! Sending of requests, all from one thread. A client of a closed load keeps its connection; requests of an open load
+//! use the idle one that was used last, or a new one.
 
 use super::resolve::resolve;
 use super::ticks::ring;
@@ -18,20 +18,20 @@ use tokio::net::TcpStream;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::timeout;
 
-/// Limit of the time that a client waits for a complete answer.
+/// Maximum time that a client waits for a complete answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Target {
     address: SocketAddr,
     path: String,
-    /// A DNS server and a name, to look up for each connection.
+    /// DNS server and name to look up for each connection.
     resolve: Option<(SocketAddr, String)>,
-    /// Connections that wait for a request.
+    /// Idle connections of an open load.
     idle: RefCell<Vec<Wire>>,
 }
 
 impl Target {
-    /// `127.0.0.1:8080/x`.
+    /// Parses a target such as `127.0.0.1:8080/x`.
     fn parse(text: &str, resolve: Option<&str>) -> Result<Target> {
         let wrong = || Error::Wrong(format!("`{text}` is not an address, a port and a path, as 127.0.0.1:8080/x"));
         let (address, path) = text.split_once('/').ok_or_else(wrong)?;
@@ -54,7 +54,7 @@ impl Target {
     async fn connect(&self) -> std::io::Result<Wire> {
         let address = match &self.resolve {
             Some((server, name)) => {
-                let id = clock::now_ns() as u16; // only has to differ from the last ones
+                let id = clock::now_ns() as u16; // only has to differ from recent ids
                 SocketAddr::from((resolve(*server, name, id).await?, self.address.port()))
             }
             None => self.address,
@@ -87,10 +87,10 @@ impl Target {
     }
 }
 
-/// Sends the load.
+/// Sends the load and returns its results.
 ///
 /// # Errors
-/// An address is none, or the system refuses a timer.
+/// An address is malformed, or the system refuses a timer.
 pub fn drive(plan: &Plan) -> Result<Outcome> {
     let targets: Rc<[Target]> = plan
         .targets
@@ -121,12 +121,12 @@ struct Run {
 }
 
 impl Run {
-    /// Nanoseconds since the begin.
+    /// Nanoseconds since the start of the load.
     fn now(&self) -> u64 {
         clock::now_ns() - self.begin_ns
     }
 
-    /// Returns when the last request ended.
+    /// Runs a closed load. Returns the time at which the last request ended.
     async fn closed(self: &Rc<Self>, plan: &Plan, clients: u32) -> Result<u64> {
         let requests = plan.requests.unwrap_or(u64::MAX);
         let until = plan.seconds.map_or(u64::MAX, |seconds| clock::ns(Duration::from_secs_f64(seconds)));
@@ -143,12 +143,12 @@ impl Run {
                     (kept, failure) = target.ask(kept, mean_us.map(|mean| exponential(&mut rng, mean)), fresh).await;
                     let failed = failure.is_some();
                     let done = run.now();
-                    // What is under way when time is up counts no more, as it does not for others.
+                    // Requests in flight at the end do not count, as in other generators.
                     if done < until {
                         run.tally.borrow_mut().add(meant, done, failure);
                     }
                     if failed {
-                        // A server that refuses at once shall not be asked as fast as it refuses.
+                        // A short pause, or a server that refuses at once would be flooded.
                         tokio::time::sleep(Duration::from_millis(5)).await;
                     }
                     sent += 1;
@@ -162,7 +162,7 @@ impl Run {
         Ok(self.now().min(until))
     }
 
-    /// Returns when it was over: the seconds asked for, or when the last request was sent.
+    /// Runs an open load. Returns its end: after the given seconds, or when the last request was sent.
     async fn open(self: &Rc<Self>, plan: &Plan, rate: f64) -> Result<u64> {
         let mut rng = Rng::new(plan.seed);
         let until = clock::ns(Duration::from_secs_f64(plan.seconds.unwrap_or(f64::from(u16::MAX))));
@@ -199,7 +199,7 @@ impl Run {
     }
 }
 
-/// Exponential with this mean.
+/// Draws from the exponential distribution with this mean.
 fn exponential(rng: &mut Rng, mean: f64) -> u64 {
     (-(1.0 - rng.unit()).ln() * mean) as u64
 }

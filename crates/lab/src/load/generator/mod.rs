@@ -1,6 +1,6 @@
-//! Load generator that measures latency as clients see it, in a process of its own: closed (so many
-//! clients, each with its next request once it has the answer) or open (requests at moments drawn beforehand, whatever becomes of
-//! the ones before; latency counts from the moment meant).
+//! Load generator that measures latency as seen by clients, in a process of its own. Closed: a number of clients, each
+//! of which sends its next request after the answer. Open: requests at times drawn beforehand, independent of earlier
+//! ones; latency counts from the planned time.
 
 mod drive;
 mod resolve;
@@ -19,41 +19,42 @@ pub const NAME: &str = "load";
 
 #[derive(Args, Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// Targets: address, port and path, as 127.0.0.1:8080/x. Clients take them in turns, requests at random.
+    /// Targets: address, port and path, such as 127.0.0.1:8080/x. Closed clients are assigned in turn, open requests at
+    /// random.
     #[arg(required = true, value_name = "TARGET")]
     pub targets: Vec<String>,
     /// Closed load: number of clients.
     #[arg(long, value_name = "N", conflicts_with = "rate", required_unless_present = "rate")]
     pub clients: Option<u32>,
-    /// Open load: requests per second, at random moments.
+    /// Open load: mean requests per second, as a Poisson process.
     #[arg(long, value_name = "N")]
     pub rate: Option<f64>,
-    /// A connection for each request.
+    /// Use a new connection for each request.
     #[arg(long)]
     pub fresh: bool,
-    /// Ends after so many requests of each client.
+    /// End after this many requests per client (closed) or in total (open).
     #[arg(long, value_name = "N", conflicts_with = "seconds", required_unless_present = "seconds")]
     pub requests: Option<u64>,
-    /// Ends after so many seconds.
+    /// End after this many seconds.
     #[arg(long, value_name = "S")]
     pub seconds: Option<f64>,
-    /// Seconds at the begin that are not counted.
+    /// Seconds at the start that are not counted.
     #[arg(long, value_name = "S", default_value_t = 0.0)]
     pub warm_up: f64,
-    /// Closed, with --fresh: a DNS server and a name, as 127.0.0.1:53/www.example.com. Each connection goes to the first address
-    /// that an answer has then, at the port of the target.
+    /// DNS server and name to look up for each connection, such as 127.0.0.1:53/www.example.com. The connection goes to
+    /// the first address of the answer, at the port of the target.
     #[arg(long, value_name = "SERVER/NAME", requires = "fresh")]
     pub resolve: Option<String>,
-    /// Each path ends in a number of microseconds: of work, exponential with this mean.
+    /// Append a number of microseconds of work to each path, exponential with this mean.
     #[arg(long, value_name = "US")]
     pub work_us: Option<f64>,
-    /// Seed of moments, targets and work.
+    /// Seed of times, targets and work.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 }
 
 impl Plan {
-    /// Clients that each send so many requests.
+    /// Creates a closed load whose clients send this many requests each.
     pub fn closed(targets: Vec<String>, clients: u32, requests: u64) -> Plan {
         let (clients, requests) = (Some(clients), Some(requests));
         Plan {
@@ -70,7 +71,7 @@ impl Plan {
         }
     }
 
-    /// Requests at random moments (a Poisson process), for some seconds after a warm-up that does not count.
+    /// Creates an open load (a Poisson process) of some seconds after a warm-up that is not counted.
     pub fn open(targets: Vec<String>, rate: f64, seconds: f64, warm_up: f64) -> Plan {
         let (rate, seconds) = (Some(rate), Some(seconds + warm_up));
         Plan {
@@ -87,22 +88,22 @@ impl Plan {
         }
     }
 
-    /// Clients that send requests for some seconds, each on a connection of its own. `resolve`: a DNS server and a name, that is
-    /// looked up for each.
+    /// Creates a closed load of some seconds with a new connection per request. `resolve`: DNS server and name to look
+    /// up for each.
     pub fn fresh(target: String, clients: u32, seconds: f64, resolve: Option<String>) -> Plan {
         let seconds = Some(seconds);
         Plan { resolve, seconds, requests: None, fresh: true, ..Plan::closed(vec![target], clients, 1) }
     }
 
-    /// Gives each request work of its own, exponential with this mean.
+    /// Sets the mean work of requests (exponential) and the seed.
     pub fn working(self, mean_us: f64, seed: u64) -> Plan {
         Plan { work_us: Some(mean_us), seed, ..self }
     }
 
-    /// The command that sends it.
+    /// Command that sends the load.
     ///
     /// # Errors
-    /// The system cannot say where this program is.
+    /// The system does not know the path of this program.
     fn command(&self) -> Result<Vec<String>> {
         let mut words = vec![child::this()?, NAME.to_owned()];
         let mut add = |name: &str, value: Option<String>| {
@@ -121,7 +122,7 @@ impl Plan {
         Ok(words)
     }
 
-    /// Begins it. `at`: what stands before a command that runs where its clients are. `said`: a file for what it tells.
+    /// Starts the load. `at`: command prefix, for a namespace. `said`: file for its output.
     ///
     /// # Errors
     /// It cannot be started.
@@ -138,7 +139,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Waits for its end.
+    /// Waits for its end and returns the results.
     ///
     /// # Errors
     /// It takes longer than this, or fails.
@@ -149,15 +150,15 @@ impl Load {
     }
 }
 
-/// The arguments of the subcommand.
+/// Adds the arguments of the subcommand.
 pub fn arguments(command: Command) -> Command {
     Plan::augment_args(command)
 }
 
-/// The subcommand: sends the load and prints what came of it.
+/// Runs the subcommand: sends the load and prints the results as JSON.
 ///
 /// # Errors
-/// An address is none, or the system refuses a timer.
+/// An address is malformed, or the system refuses a timer.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let plan = Plan::from_arg_matches(matches).map_err(|error| Error::Wrong(error.to_string()))?;
     crate::machine::allow_files(20_000);

@@ -1,4 +1,4 @@
-//! Resolution of names as by a client that caches nothing: one datagram per query, from a socket of its own.
+//! DNS lookup of a client that caches nothing: one datagram from a new socket for each name.
 
 use std::io::{Error, ErrorKind, Result};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -7,10 +7,10 @@ use tokio::net::UdpSocket;
 /// Maximum length of an answer without EDNS (RFC 1035).
 const ANSWER_MAX: usize = 512;
 
-/// The first address of a name. `id`: a number for the question.
+/// Looks up the first address of a name. `id` is that of the query.
 ///
 /// # Errors
-/// There is no answer with an address.
+/// The answer has no address.
 pub async fn resolve(server: SocketAddr, name: &str, id: u16) -> Result<Ipv4Addr> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     socket.connect(server).await?;
@@ -20,7 +20,7 @@ pub async fn resolve(server: SocketAddr, name: &str, id: u16) -> Result<Ipv4Addr
     address(&answer[..length], id).ok_or_else(|| Error::new(ErrorKind::InvalidData, "an answer without an address"))
 }
 
-/// A question for A records (RFC 1035, 4.1), recursion desired.
+/// Query for A records (RFC 1035, 4.1), recursion desired.
 fn question(name: &str, id: u16) -> Vec<u8> {
     let mut bytes = id.to_be_bytes().to_vec();
     bytes.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
@@ -32,7 +32,7 @@ fn question(name: &str, id: u16) -> Vec<u8> {
     bytes
 }
 
-/// The address in the first A record of an answer to this question.
+/// Address in the first A record of an answer to the query `id`.
 fn address(answer: &[u8], id: u16) -> Option<Ipv4Addr> {
     let number = |at: usize| Some(u16::from_be_bytes([*answer.get(at)?, *answer.get(at + 1)?]));
     if number(0)? != id || number(4)? != 1 {

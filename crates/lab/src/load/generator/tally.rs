@@ -5,7 +5,7 @@ use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The quantiles in the outcome: more of them in the tail than in the middle.
+/// Quantiles of the outcome, denser in the tail.
 const SHARES: [f64; 16] =
     [0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999, 1.0];
 
@@ -27,7 +27,7 @@ impl Tally {
         Tally { latencies, failed: BTreeMap::new(), done_ns: Vec::new(), warm_up_ns }
     }
 
-    /// A request that ended so long after the begin. It counts by the moment at which it was meant.
+    /// Adds a request; times in nanoseconds since the start. Ignored if its planned time is within the warm-up.
     pub fn add(&mut self, meant_ns: u64, done_ns: u64, failure: Option<String>) {
         if meant_ns < self.warm_up_ns {
             return;
@@ -35,14 +35,14 @@ impl Tally {
         match failure {
             Some(failure) => *self.failed.entry(failure).or_default() += 1,
             None => {
-                // It grows with its values, so all of them fit.
+                // The histogram resizes itself, so every value fits.
                 let _ = self.latencies.record(done_ns.saturating_sub(meant_ns).max(1));
                 self.done_ns.push(done_ns);
             }
         }
     }
 
-    /// All of it. `over_ns`: when the last request ended, or was to be sent.
+    /// Results of the load. `over_ns`: its end, in nanoseconds since the start.
     pub fn outcome(mut self, over_ns: u64) -> Outcome {
         self.done_ns.sort_unstable();
         let quantile = |share: f64| (share, self.latencies.value_at_quantile(share) as f64 / 1e6);
@@ -66,8 +66,8 @@ impl Tally {
     }
 }
 
-/// Answers a second from the moment when a tenth were there to that when nine tenths were: the begin, in which queues fill, and the
-/// end, in which clients have no more to ask, do not count.
+/// Answers per second over the middle eight tenths of the answers: excludes the start, in which queues fill, and the
+/// end, in which clients finish.
 fn middle_rate(done_ns: &[u64]) -> f64 {
     let (from, to) = (done_ns.len() / 10, done_ns.len() * 9 / 10);
     match (done_ns.get(from), done_ns.get(to)) {
@@ -76,7 +76,7 @@ fn middle_rate(done_ns: &[u64]) -> f64 {
     }
 }
 
-/// Rounded, so that it is read as it was written.
+/// Rounds to thousandths, so that parsing returns the same value.
 fn thousandths(figure: f64) -> f64 {
     (figure * 1e3).round() / 1e3
 }
@@ -102,7 +102,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Milliseconds within which this share of the answers came. `share`: one of those in `quantiles_ms`; 0 for any other.
+    /// Latency quantile in milliseconds; 0 if `share` is not in `quantiles_ms`.
     pub fn quantile(&self, share: f64) -> f64 {
         let told = self.quantiles_ms.iter().find(|(of, _)| (of - share).abs() < 1e-9);
         told.map_or(0.0, |(_, ms)| *ms)
@@ -121,7 +121,7 @@ impl Outcome {
         })
     }
 
-    /// From what [`json`](Outcome::json) gave.
+    /// Parses the output of [`json`](Outcome::json).
     pub fn parse(text: &str) -> Option<Outcome> {
         let all: Value = serde_json::from_str(text).ok()?;
         let pair = |pair: &Value| Some((pair[0].as_f64()?, pair[1].as_f64()?));
@@ -131,7 +131,7 @@ impl Outcome {
             failed: failed.collect::<Option<_>>()?,
             seconds: all["seconds"].as_f64()?,
             rate: all["rate"].as_f64()?,
-            // Of no answers there is no mean.
+            // Without answers there is no mean.
             mean_ms: all["mean_ms"].as_f64().unwrap_or(0.0),
             quantiles_ms: all["quantiles_ms"].as_array()?.iter().map(pair).collect::<Option<_>>()?,
             each_second: all["each_second"].as_array()?.iter().map(Value::as_u64).collect::<Option<_>>()?,

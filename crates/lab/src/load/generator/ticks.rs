@@ -1,5 +1,5 @@
-//! Ticks for the next request, from a thread that only sleeps, exact to some ten microseconds; timers of the event loop
-//! are exact to a millisecond, which is longer than many an answer takes.
+//! Ticks for planned requests, from a thread that only sleeps, exact to tens of microseconds. Timers of the event loop
+//! are exact to a millisecond, longer than many answers take.
 
 use crate::clock;
 use crate::error::{Result, While};
@@ -7,7 +7,8 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// A byte at each of these moments, nanoseconds on the clock of [`clock::now_ns`], ascending. To be called within an event loop.
+/// Returns a stream that gets a byte at each of these times, ascending, on the clock of [`clock::now_ns`]. To be called
+/// within an event loop.
 ///
 /// # Errors
 /// The system refuses it.

@@ -1,5 +1,5 @@
 //! Grid of things and cases, measured case by case, and within a case round by round, all things in turn. State that is
-//! started for a case is kept from round to round; a failure is recorded with its reason, and the others continue.
+//! started for a case is kept between rounds; a failure is recorded with its reason, and the other things continue.
 
 mod outcome;
 
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::progress::Progress;
 use serde_json::Value;
 
-/// The one that claims are about.
+/// Name of the thing that claims are about.
 pub const OURS: &str = "evenkeel";
 
 #[derive(Clone, Copy, Debug)]
@@ -18,12 +18,12 @@ pub struct Case {
     pub name: &'static str,
     /// Description for the report.
     pub about: &'static str,
-    /// Unit of a figure; less is better.
+    /// Unit of the figure; lower is better.
     pub unit: &'static str,
     pub bounds: &'static [Bound],
 }
 
-/// A claim that evenkeel's figure is at most a share of the smallest of the others' figures.
+/// Claim that evenkeel's figure is at most a fraction of the lowest figure of others.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
     pub claim: Claim,
@@ -33,7 +33,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// A claim of the project's own.
+    /// Creates a bound for a claim of this project.
     pub const fn new(text: &'static str, of: &'static [&'static str], at_most: f64) -> Bound {
         Bound { claim: Claim::ours(text), of, at_most }
     }
@@ -44,9 +44,9 @@ impl Bound {
 pub struct Run {
     /// Figure, in the unit of its case.
     pub figure: f64,
-    /// Figures beside it, by name.
+    /// Secondary figures, by name.
     pub beside: Vec<(&'static str, f64)>,
-    /// CPU time used meanwhile, by group.
+    /// CPU time used during the run, by group.
     pub used: Option<Used>,
     pub note: Option<String>,
     /// Further data for the JSON.
@@ -86,7 +86,7 @@ impl Cell {
         self.runs.push(run);
     }
 
-    /// `None` if it failed: then it has no runs, but the reason.
+    /// Unwraps a result. On failure replaces the cell by the reason and returns `None`; passes on an interrupt.
     fn or_reason<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
         match result {
             Ok(value) => Ok(Some(value)),
@@ -104,28 +104,28 @@ pub trait Bench {
     /// State kept from round to round.
     type Kept;
 
-    /// Starts what is measured in every round.
+    /// Starts the state that is measured in every round.
     ///
     /// # Errors
     /// This thing has no figure in this case.
     fn open(&self, case: usize, thing: usize) -> Result<Self::Kept>;
 
-    /// Measures once.
+    /// Measures one round.
     ///
     /// # Errors
-    /// As those of `open`.
+    /// This thing has no figure in this case.
     fn measure(&self, case: usize, thing: usize, kept: &mut Self::Kept) -> Result<Run>;
 
-    /// Ends it; what a reader needs to know in the end.
+    /// Ends the state. Returns a note for the reader, if there is one.
     ///
     /// # Errors
-    /// What was measured is not what was meant.
+    /// The measurement turns out to be invalid.
     fn close(&self, _case: usize, _thing: usize, _kept: Self::Kept) -> Result<Option<String>> {
         Ok(None)
     }
 }
 
-/// Everything that was measured.
+/// Measurements of all things in all cases.
 #[derive(Clone, Debug, Default)]
 pub struct Grid {
     /// Names of the things compared.
@@ -135,7 +135,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Measures all.
+    /// Measures all things in all cases.
     ///
     /// # Errors
     /// The experiment is interrupted.
@@ -173,10 +173,10 @@ impl Grid {
     }
 }
 
-/// The cases that `--only` names, in the order of the table; without it all.
+/// Selects the cases named by `--only`, in the order of the table; all without it.
 ///
 /// # Errors
-/// One is unknown: with those that there are.
+/// A name is unknown; the text lists the known ones.
 pub fn choose<C>(all: &'static [C], only: &[String], name: impl Fn(&C) -> &str) -> Result<Vec<&'static C>> {
     if let Some(unknown) = only.iter().find(|wanted| all.iter().all(|case| name(case) != **wanted)) {
         let known: Vec<&str> = all.iter().map(&name).collect();
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
     use std::cell::RefCell;
 
-    /// Bench of two things in two cases, of which the second fails in the second case.
+    /// Bench of two things in two cases; the second thing fails in the second case.
     struct Told(RefCell<Vec<(usize, usize)>>);
 
     impl Bench for Told {

@@ -1,4 +1,4 @@
-//! Results of a grid: claims by ratios of the same round, one table, a plot for each case, and every run.
+//! Report of a grid: claims by ratios within rounds, one table, a plot for each case, and all runs.
 
 use super::{Bound, Case, Cell, Grid, OURS, Run};
 use crate::error::{Error, Result};
@@ -12,7 +12,7 @@ impl Grid {
         self.things.iter().position(|thing| thing == name)
     }
 
-    /// All of it, for a report. `base`: the one that tables compare with. `docs`: how it was measured, in paragraphs.
+    /// Report of the grid. `base`: thing that the table compares with. `docs`: method, in paragraphs.
     pub fn found(&self, title: &'static str, topology: String, base: &str, docs: &str, versions: Versions) -> Found {
         Found {
             title,
@@ -51,7 +51,7 @@ impl Grid {
         }
     }
 
-    /// The case where a figure of the first thing is farthest from zero, and the figure by round.
+    /// Case with the largest absolute figure of the first thing, and the figure by round.
     fn largest(&self, figure: impl Fn(&Run) -> Option<f64>) -> Option<(&'static str, Vec<f64>)> {
         let of = self.cases.iter().filter_map(|(case, cells)| {
             let runs: Vec<f64> = cells.first()?.runs.iter().filter_map(&figure).collect();
@@ -60,7 +60,7 @@ impl Grid {
         of.max_by(|one, other| one.1.total_cmp(&other.1)).map(|(name, _, runs)| (name, runs))
     }
 
-    /// A claim that a figure of the first thing is at most so large, wherever it is largest.
+    /// Judges the claim that a figure of the first thing is at most `most` in every case, where it is largest.
     pub fn everywhere(&self, claim: Claim, what: &str, most: f64, figure: impl Fn(&Run) -> Option<f64>) -> Finding {
         match self.largest(figure) {
             Some((name, runs)) => {
@@ -70,7 +70,7 @@ impl Grid {
         }
     }
 
-    /// A row for each cell. `base`: the one whose part each is, too, if several are compared.
+    /// Table with a row for each cell. `base`: thing that figures are divided by, if several are compared.
     fn figures(&self, base: &str) -> Vec<Vec<String>> {
         let mut beside: Vec<&str> = Vec::new();
         for (name, _) in self.cells().flat_map(|cell| &cell.runs).flat_map(|run| &run.beside) {
@@ -146,10 +146,10 @@ impl Grid {
         json!({ "cases": cases.collect::<Vec<_>>() })
     }
 
-    /// Fails if evenkeel was measured and has no figure in a case: rivals may fail, it may not.
+    /// Fails if evenkeel was measured and has no figure in a case; other things may fail.
     ///
     /// # Errors
-    /// With the reason.
+    /// The case and the reason.
     pub fn check(&self) -> Result<()> {
         let Some(ours) = self.index(OURS) else { return Ok(()) };
         match self.cases.iter().find(|(_, cells)| cells[ours].runs.is_empty()) {
@@ -167,7 +167,7 @@ fn ratios(of: &[f64], over: &[f64]) -> Vec<f64> {
     if equal { of.iter().zip(over).map(|(of, over)| of / over).collect() } else { Vec::new() }
 }
 
-/// Large figures need no digits behind the point.
+/// Formats figures that may be large: no decimals from 100 on.
 fn told_wide(runs: &[f64]) -> String {
     let large = Spread::of(runs).is_some_and(|of| of.median >= 100.0);
     told(runs, if large { 0 } else { 3 })

@@ -1,4 +1,4 @@
-//! A load under which proxies are measured, and claims about it.
+//! Case of a cost experiment: a load under which proxies are measured, and claims about the result.
 
 use crate::balancers::{Back, Front};
 use crate::certificates::Certificate;
@@ -6,31 +6,31 @@ use crate::load::h2load::Streams;
 use crate::load::handshakes::Handshakes;
 use crate::study::grid::{self, Bound};
 
-/// A load, and the measurements under it.
+/// Load, and what is measured under it.
 pub struct Case {
-    /// Its name in `--only`.
+    /// Name for `--only`.
     pub name: &'static str,
     /// Description in a sentence.
     pub about: &'static str,
     /// Protocol between clients and proxy.
     pub front: Front,
-    /// The proxy's certificate over TLS.
+    /// Certificate of the proxy, if clients use TLS.
     pub certificate: Certificate,
-    /// Protocol of the endpoints.
+    /// Protocol between proxy and endpoints.
     pub back: Back,
-    /// A new connection to an endpoint for each request, instead of those that are kept.
+    /// True for a new connection to an endpoint per request, instead of reused ones.
     pub closes: bool,
-    /// A line in the access log for each request.
+    /// True to log every request.
     pub logs: bool,
     pub work: Work,
     pub count: Count,
     pub path: &'static str,
-    /// Claims about evenkeel's figure, beside others'.
+    /// Claims about evenkeel's figure relative to others.
     pub bounds: &'static [Bound],
 }
 
 impl Case {
-    /// Returns the case as reports have it.
+    /// Returns the case in the form of reports.
     pub fn told(&self) -> grid::Case {
         let unit = match (self.work, self.count) {
             (Work::Idle(_), _) => "KiB/connection",
@@ -41,7 +41,7 @@ impl Case {
     }
 }
 
-/// Cost that is counted under a load; of idle connections it is memory.
+/// Cost to measure under a load; for idle connections it is always memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
     /// User plus system time of the proxy.
@@ -53,13 +53,13 @@ pub enum Count {
 pub enum Work {
     /// Concurrent streams on each connection (h2load).
     Streams(Streams),
-    /// Requests one after the other on each of so many connections (wrk).
+    /// Consecutive requests on each of this many connections (wrk).
     Kept(u32),
-    /// A connection for each request, so many at once (ab).
+    /// A connection for each request, with this many concurrent clients (ab).
     Closed(u32),
     /// A connection for each request over TLS (the lab's own clients).
     Handshakes(Handshakes),
-    /// Nothing, on so many connections that asked once.
+    /// Idle connections of this number, each after one request.
     Idle(u32),
 }
 
@@ -75,7 +75,7 @@ impl Work {
     }
 }
 
-/// The values of most cases.
+/// Values that most cases share.
 pub const USUAL: Case = Case {
     name: "",
     about: "",
@@ -90,21 +90,21 @@ pub const USUAL: Case = Case {
     bounds: &[],
 };
 
-/// A claim that evenkeel's figure is at most this part of the best of the others'.
+/// Claim that evenkeel's figure is at most this fraction of the best of the others.
 pub const fn best(at_most: f64, text: &'static str) -> Bound {
     Bound::new(text, THE_BEST, at_most)
 }
 
-/// A claim that it is at most this part of HAProxy's.
+/// Claim that it is at most this fraction of HAProxy's.
 pub const fn haproxy(at_most: f64, text: &'static str) -> Bound {
     Bound::new(text, &["haproxy"], at_most)
 }
 
-/// A claim that it is at most this part of the less of HAProxy's and NGINX's.
+/// Claim that it is at most this fraction of the lower of HAProxy's and NGINX's.
 pub const fn both(at_most: f64, text: &'static str) -> Bound {
     Bound::new(text, HAPROXY_AND_NGINX, at_most)
 }
 
 const HAPROXY_AND_NGINX: &[&str] = &["haproxy", "nginx"];
-/// All that a case can be measured with.
+/// Names of all proxies that a case can be measured with.
 const THE_BEST: &[&str] = &["haproxy", "haproxy-splice", "nginx", "envoy"];

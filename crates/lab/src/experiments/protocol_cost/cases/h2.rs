@@ -1,11 +1,11 @@
-//! The cases of `h2-cost`: HTTP/2 and gRPC.
+//! Cases of `h2-cost`: HTTP/2 and gRPC.
 
 use super::case::{Case, USUAL, Work, best, both, haproxy};
 use crate::balancers::{Back, Front};
 use crate::load::h2load::Streams;
 use crate::study::grid::Bound;
 
-/// The path of the gRPC method.
+/// Path of the gRPC method under load.
 pub const METHOD: &str = "/lab.Echo/Say";
 
 const MANY_STREAMS: Case = Case {
@@ -17,7 +17,7 @@ const MANY_STREAMS: Case = Case {
     ..USUAL
 };
 
-/// In the order in which they run.
+/// Cases in the order in which they run.
 pub static CASES: &[Case] = &[
     MANY_STREAMS,
     Case {

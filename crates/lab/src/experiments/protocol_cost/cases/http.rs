@@ -1,4 +1,4 @@
-//! The cases of `proxy-cost`: requests of HTTP/1.1.
+//! Cases of `proxy-cost`: HTTP/1.1 requests.
 
 use super::case::{Case, Count, USUAL, Work, best, haproxy};
 use crate::balancers::Front;
@@ -28,7 +28,7 @@ const CLOSED: Case = Case {
     ..KEPT
 };
 
-/// In the order in which they run.
+/// Cases in the order in which they run.
 pub static CASES: &[Case] = &[
     KEPT,
     CLOSED,

@@ -1,4 +1,4 @@
-//! Loads on a proxy, and the claims on it. A table for each experiment: a new case is a row.
+//! Cases of the cost experiments: loads and claims, in a table for each experiment. A new case is a row.
 
 mod case;
 mod h2;

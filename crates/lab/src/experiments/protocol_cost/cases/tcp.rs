@@ -1,4 +1,4 @@
-//! The cases of `l4-cost`: sessions over TCP.
+//! Cases of `l4-cost`: TCP sessions.
 
 use super::case::{Case, Count, USUAL, Work, best, haproxy};
 use crate::balancers::Front;
@@ -28,7 +28,7 @@ const SESSION_EACH: Case = Case {
     ..EXCHANGE
 };
 
-/// In the order in which they run.
+/// Cases in the order in which they run.
 pub static CASES: &[Case] = &[
     EXCHANGE,
     SESSION_EACH,

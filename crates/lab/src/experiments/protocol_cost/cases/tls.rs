@@ -1,4 +1,4 @@
-//! The cases of `tls-cost`: handshakes, and HTTP/1.1 over TLS.
+//! Cases of `tls-cost`: handshakes, and HTTP/1.1 over TLS.
 
 use super::case::{Case, USUAL, Work, best, both};
 use crate::balancers::Front;
@@ -22,7 +22,7 @@ const FULL: Case = Case {
     ..USUAL
 };
 
-/// In the order in which they run.
+/// Cases in the order in which they run.
 pub static CASES: &[Case] = &[
     FULL,
     Case {
