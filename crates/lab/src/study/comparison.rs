@@ -267,7 +267,7 @@ mod tests {
         assert!(said(vec![excused]).contains("every case"));
         assert!(said(vec![line("d", None, 1.0, "It has no clocks.")]).contains("no prediction for two balancers, d"));
         let comparison: Comparison = both.into_iter().collect();
-        assert_eq!(comparison.reasons(), ["It has no clocks. So it is for two balancers, c (p99)."]);
+        assert_eq!(comparison.reasons(), ["It has no clocks. This applies to two balancers, c (p99)."]);
         assert_eq!(comparison.plots().len(), 1);
     }
 
