@@ -10,8 +10,8 @@ pub(super) static PUBLISHED: Table = Table {
     inherits: false,
     keys: &[
         key("at", Kind::Text(Form::Content), "the only point", "The point, by its name."),
-        required("algorithm", Kind::Text(Form::Content), "\"peak_ewma\"", "By the name that the results show."),
-        key("title", Kind::Text(Form::Content), "none", "What its source calls it."),
+        required("algorithm", Kind::Text(Form::Content), "\"peak_ewma\"", "Policy, by the name that the results show."),
+        key("title", Kind::Text(Form::Content), "none", "Name of the policy in the source."),
         with_default(
             "relative",
             Kind::Number { min: 0.0, max: 10.0 },
@@ -24,7 +24,7 @@ pub(super) static PUBLISHED: Table = Table {
             "\"0s\"",
             "How far off a time may be anyway.",
         ),
-        required("cells", Kind::Table(&CELLS), "{ p50 = \"5ms\" }", "The figures."),
+        required("cells", Kind::Table(&CELLS), "{ p50 = \"5ms\" }", "Published figures."),
     ],
 };
 
@@ -39,42 +39,37 @@ const fn number(name: &'static str, help: &'static str) -> evenkeel_config::tabl
 /// Figures that can be compared. Each is the name of a metric.
 pub(super) static CELLS: Table = Table {
     path: "cells of [[published]]",
-    help: "A figure, or a table that says more about it.",
+    help: "A figure, or a table with its tolerance or range.",
     inherits: false,
     keys: &[
-        time("wall", "From the start to the last answer."),
-        time("mean", "The mean latency."),
-        time("p50", "The median latency."),
-        time("p90", "The 90th percentile."),
-        time("p95", "The 95th."),
-        time("p99", "The 99th."),
-        time("p999", "The 99.9th."),
-        time("p9999", "The 99.99th."),
-        number("throughput", "Answers a second."),
-        number("peak", "The most requests that any server had at once."),
-        number("peak_mean", "The same of each server, on average over them."),
+        time("wall", "Time from the start to the last answer."),
+        time("mean", "Mean latency."),
+        time("p50", "Median latency."),
+        time("p90", "90th percentile of the latency."),
+        time("p95", "95th percentile."),
+        time("p99", "99th percentile."),
+        time("p999", "99.9th percentile."),
+        time("p9999", "99.99th percentile."),
+        number("throughput", "Answers per second."),
+        number("peak", "Maximum requests in flight at any server."),
+        number("peak_mean", "Maximum requests in flight at a server, averaged over the servers."),
         number("jain", "Jain's index of fairness, by capacity: 1 is fair."),
-        number("failed", "The share of requests that failed."),
+        number("failed", "Share of requests that failed, 0 to 1."),
     ],
 };
 
-const NOTE_HELP: &str = "Why it does not come out: it is shown beside the figure, and nothing is judged.";
+const NOTE_HELP: &str = "Why the figure cannot be reproduced; shown beside it, and the figure is not judged.";
 
 static TIME_CELL: Table = Table {
     path: "a time of cells of [[published]]",
     help: "A time. `relative` and `absolute` are those of the row if they are left out.",
     inherits: false,
     keys: &[
-        required("value", Kind::Duration { min: 0, max: DAY, off: false }, "\"5ms\"", "What was published."),
-        key("relative", Kind::Number { min: 0.0, max: 10.0 }, "that of the row", "How far off it may be, as a share."),
-        key(
-            "absolute",
-            Kind::Duration { min: 0, max: DAY, off: false },
-            "that of the row",
-            "How far off it may be anyway.",
-        ),
-        key("from", Kind::Duration { min: 0, max: DAY, off: false }, "by `relative`", "The least that is allowed."),
-        key("to", Kind::Duration { min: 0, max: DAY, off: false }, "by `relative`", "The most that is allowed."),
+        required("value", Kind::Duration { min: 0, max: DAY, off: false }, "\"5ms\"", "Published value."),
+        key("relative", Kind::Number { min: 0.0, max: 10.0 }, "that of the row", "Tolerance, relative."),
+        key("absolute", Kind::Duration { min: 0, max: DAY, off: false }, "that of the row", "Tolerance, absolute."),
+        key("from", Kind::Duration { min: 0, max: DAY, off: false }, "by `relative`", "Lower bound."),
+        key("to", Kind::Duration { min: 0, max: DAY, off: false }, "by `relative`", "Upper bound."),
         key("note", Kind::Text(Form::Content), "none", NOTE_HELP),
     ],
 };
@@ -84,10 +79,10 @@ static NUMBER_CELL: Table = Table {
     help: "A number. `relative` is that of the row if it is left out.",
     inherits: false,
     keys: &[
-        required("value", Kind::Number { min: 0.0, max: 1e12 }, "1000", "What was published."),
-        key("relative", Kind::Number { min: 0.0, max: 10.0 }, "that of the row", "How far off it may be, as a share."),
-        key("from", Kind::Number { min: 0.0, max: 1e12 }, "by `relative`", "The least that is allowed."),
-        key("to", Kind::Number { min: 0.0, max: 1e12 }, "by `relative`", "The most that is allowed."),
+        required("value", Kind::Number { min: 0.0, max: 1e12 }, "1000", "Published value."),
+        key("relative", Kind::Number { min: 0.0, max: 10.0 }, "that of the row", "Tolerance, relative."),
+        key("from", Kind::Number { min: 0.0, max: 1e12 }, "by `relative`", "Lower bound."),
+        key("to", Kind::Number { min: 0.0, max: 1e12 }, "by `relative`", "Upper bound."),
         key("note", Kind::Text(Form::Content), "none", NOTE_HELP),
     ],
 };
@@ -98,24 +93,29 @@ pub(super) static CLAIM: Table = Table {
            interval over the seeds says so; otherwise it is not distinguishable.",
     inherits: false,
     keys: &[
-        required("says", Kind::Text(Form::Content), "\"A is faster than B\"", "The sentence."),
-        required("metric", Kind::Choice(metric::NAMES_AND_SHARE), "\"p99\"", "What is compared."),
+        required("says", Kind::Text(Form::Content), "\"A is faster than B\"", "Claim as a sentence."),
+        required("metric", Kind::Choice(metric::NAMES_AND_SHARE), "\"p99\"", "Figure to compare."),
         key(
             "server",
             Kind::Text(Form::Name),
             "none",
             "With the metric `share`: the group of servers whose share it is.",
         ),
-        required("of", Kind::TableOr { table: &SIDE, key: "algorithm" }, "\"leastconn\"", "What it is about."),
-        required("to", Kind::TableOr { table: &SIDE, key: "algorithm" }, "\"random\"", "What that is compared to."),
+        required(
+            "of",
+            Kind::TableOr { table: &SIDE, key: "algorithm" },
+            "\"leastconn\"",
+            "Left side of the comparison.",
+        ),
+        required("to", Kind::TableOr { table: &SIDE, key: "algorithm" }, "\"random\"", "Right side of the comparison."),
         with_default(
             "by",
             Kind::Choice(&["ratio", "difference"]),
             "\"ratio\"",
-            "Whether `of` is divided by `to`, or `to` taken from it.",
+            "`ratio`: `of` divided by `to`. `difference`: `of` minus `to`.",
         ),
-        key("at_most", Kind::Number { min: -1e12, max: 1e12 }, "none", "It is this or less. Times are in seconds."),
-        key("at_least", Kind::Number { min: -1e12, max: 1e12 }, "none", "It is this or more."),
+        key("at_most", Kind::Number { min: -1e12, max: 1e12 }, "none", "Upper bound. Times are in seconds."),
+        key("at_least", Kind::Number { min: -1e12, max: 1e12 }, "none", "Lower bound."),
         key(
             "not_above",
             Kind::Number { min: -1e12, max: 1e12 },
@@ -142,7 +142,7 @@ static SIDE: Table = Table {
     help: "A measured value, or a `constant`.",
     inherits: false,
     keys: &[
-        key("algorithm", Kind::Text(Form::Content), "none", "By the name that the results show."),
+        key("algorithm", Kind::Text(Form::Content), "none", "Policy, by the name that the results show."),
         key("at", Kind::Text(Form::Content), "the only point", "The point, by its name."),
         key("constant", Kind::Number { min: -1e12, max: 1e12 }, "none", "A number instead; times are in seconds."),
     ],

@@ -11,16 +11,16 @@ use evenkeel_config::tables::{Absent, Form, Key, Kind, Table};
 /// The top level of a scenario file.
 pub(super) static ROOT: Table = Table {
     path: "the top level",
-    help: "What is simulated, what is tried in it, and what should come out.",
+    help: "The simulated system, the policies to compare, and the expected results.",
     inherits: false,
     keys: &[
-        required("summary", Kind::Text(Form::Content), "\"Ten servers, one slow\"", "One line for lists."),
-        key("source", Kind::Text(Form::Content), "nothing", "Where it is from, and what it leaves out."),
+        required("summary", Kind::Text(Form::Content), "\"Ten servers, one slow\"", "Summary in one line, for lists."),
+        key("source", Kind::Text(Form::Content), "nothing", "Source of the scenario, and what it leaves out."),
         key(
             "algorithms",
             Kind::List(&Kind::Balance),
             "every algorithm that needs no hash key",
-            "What is tried, each `\"NAME\"` or `{ NAME = { PARAMETER = VALUE } }` as `balance` of a pool.",
+            "Policies to compare, each `\"NAME\"` or `{ NAME = { PARAMETER = VALUE } }` as `balance` of a pool.",
         ),
         key(
             "references",
@@ -65,12 +65,12 @@ pub(super) static ROOT: Table = Table {
             "\"p99\"",
             "The figure by which the verdict says which algorithm is best.",
         ),
-        required("load", Kind::Table(&LOAD), "{ users = 50 }", "When requests come."),
+        required("load", Kind::Table(&LOAD), "{ users = 50 }", "Arrivals of requests."),
         required(
             "service",
             Kind::Named(&SERVICE),
             "[service.web]",
-            "Who answers, by name. Clients call the first; its steps may call others.",
+            "Services, by name. Clients call the first; its steps may call others.",
         ),
         key("machine", Kind::Named(&MACHINE), "each server has its own", "Machines that servers share, by name."),
         key(
@@ -87,16 +87,16 @@ pub(super) static ROOT: Table = Table {
             "one",
             "Points that differ in more than one key; each is combined with what `vary` says.",
         ),
-        key("published", Kind::Tables(&PUBLISHED), "none", "Figures from elsewhere that should come out."),
-        key("claim", Kind::Tables(&CLAIM), "none", "Sentences that are judged by what comes out."),
+        key("published", Kind::Tables(&PUBLISHED), "none", "Published figures to reproduce."),
+        key("claim", Kind::Tables(&CLAIM), "none", "Claims that are judged by the results."),
     ],
 };
 
 static MACHINE: Table = Table {
     path: "[machine.NAME]",
-    help: "What servers on it want beyond its cores, each gets less of, in proportion.",
+    help: "When its servers need more than its cores, each gets proportionally less.",
     inherits: false,
-    keys: &[required("cores", Kind::Number { min: 0.01, max: 10_000.0 }, "2", "How many, also fractions.")],
+    keys: &[required("cores", Kind::Number { min: 0.01, max: 10_000.0 }, "2", "Number of cores, also fractional.")],
 };
 
 static REFERENCE: Table = Table {
@@ -139,7 +139,7 @@ static LOAD: Table = Table {
             "At random, at this share of what the servers can do, those of the busiest service. At 1 or more there is no steady \
              state.",
         ),
-        key("rate", Kind::Number { min: 0.001, max: 1e9 }, "none", "At random, so many a second."),
+        key("rate", Kind::Number { min: 0.001, max: 1e9 }, "none", "Poisson arrivals, per second."),
         key(
             "users",
             Kind::Int { min: 1, max: 10_000_000 },
@@ -152,7 +152,7 @@ static LOAD: Table = Table {
             "\"0s\"",
             "With `users`: from an answer to the next request.",
         ),
-        key("phases", Kind::Tables(&PHASE), "none", "At random at a rate that changes: phases by turns."),
+        key("phases", Kind::Tables(&PHASE), "none", "Poisson arrivals at a changing rate: alternating phases."),
         key(
             "moments",
             Kind::List(&Kind::Duration { min: 0, max: DAY, off: false }),
@@ -167,17 +167,17 @@ static PHASE: Table = Table {
     help: "A rate, held for an exponential time.",
     inherits: false,
     keys: &[
-        required("rate", Kind::Number { min: 0.0, max: 1e9 }, "1000", "Requests a second."),
-        required("mean", Kind::Duration { min: US, max: DAY, off: false }, "\"10s\"", "How long it lasts on average."),
+        required("rate", Kind::Number { min: 0.0, max: 1e9 }, "1000", "Requests per second."),
+        required("mean", Kind::Duration { min: US, max: DAY, off: false }, "\"10s\"", "Mean duration."),
     ],
 };
 
 static CASE: Table = Table {
     path: "[[case]]",
-    help: "One point with a name.",
+    help: "A named point.",
     inherits: false,
     keys: &[
-        required("name", Kind::Text(Form::Label), "\"high\"", "What it is called."),
-        required("set", Kind::Open, "{ load.users = 50 }", "Keys of this file, each with its value here."),
+        required("name", Kind::Text(Form::Label), "\"high\"", "Name of the point."),
+        required("set", Kind::Open, "{ load.users = 50 }", "Keys of this file, with their values at this point."),
     ],
 };

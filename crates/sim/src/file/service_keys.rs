@@ -6,26 +6,21 @@ use evenkeel_config::tables::{self, Form, Kind, Table};
 
 pub(super) static SERVICE: Table = Table {
     path: "[service.NAME]",
-    help: "What answers one kind of request, and how requests are spread over it.",
+    help: "Servers for one kind of request, and the balancing in front of them.",
     inherits: false,
     keys: &[
-        required(
-            "server",
-            Kind::Tables(&SERVER),
-            "[{ count = 10, sharing = 4 }]",
-            "Who answers: groups of servers that are alike.",
-        ),
+        required("server", Kind::Tables(&SERVER), "[{ count = 10, sharing = 4 }]", "Groups of identical servers."),
         with_default(
             "work",
             Kind::TableOr { table: &WORK, key: "constant" },
             "{ exponential = \"10ms\" }",
-            "What a request takes on one core that it has for itself, unless the server says.",
+            "Work of a request on a core of its own, unless the server overrides it.",
         ),
         with_default(
             "steps",
             Kind::List(&Kind::Text(Form::Name)),
             "[\"work\"]",
-            "What one request does, in order: `work`, or the name of a service that it calls and waits for.",
+            "Steps of a request, in order: `work`, or the name of a service that it calls and waits for.",
         ),
         with_default(
             "response",
@@ -33,7 +28,12 @@ pub(super) static SERVICE: Table = Table {
             "\"0B\"",
             "The size of an answer, for servers whose bandwidth is limited.",
         ),
-        key("balance", Kind::Balance, "what is tried", "The algorithm here, whatever is tried elsewhere."),
+        key(
+            "balance",
+            Kind::Balance,
+            "what is tried",
+            "Algorithm of this service, instead of the policies under test.",
+        ),
         with_default(
             "balancers",
             Kind::IntOr { min: 1, max: 10_000, word: "callers" },
@@ -53,7 +53,7 @@ pub(super) static SERVICE: Table = Table {
             "false",
             "Whether servers answer probes, of algorithms that send some: `load_reports.probe` of a pool, which is off by default.",
         ),
-        with_default("probe_loss", Kind::Number { min: 0.0, max: 1.0 }, "0", "The share of probes that get lost."),
+        with_default("probe_loss", Kind::Number { min: 0.0, max: 1.0 }, "0", "Share of probes that get lost, 0 to 1."),
         with_default(
             "probe_work",
             Kind::Duration { min: 0, max: S, off: false },
@@ -73,7 +73,7 @@ pub(super) static SERVICE: Table = Table {
             "\"0s\"",
             "What a probe, sent and answered, costs a balancer beside a caller.",
         ),
-        with_default("reports", Kind::Bool, "false", "Whether each answer carries the load of its server."),
+        with_default("reports", Kind::Bool, "false", "True: each answer carries the load of its server."),
         with_default(
             "board",
             Kind::Duration { min: 0, max: DAY, off: true },
@@ -92,9 +92,9 @@ pub(super) static SERVICE: Table = Table {
             "\"off\"",
             "After which a try is given up.",
         ),
-        key("queue", Kind::Table(&QUEUE), "its defaults", "Who waits when every server is at its limit."),
+        key("queue", Kind::Table(&QUEUE), "its defaults", "Queue of requests when every server is at its limit."),
         key("retry", Kind::Table(&RETRY), "nothing", "Retries of failed requests."),
-        key("health", Kind::Table(&HEALTH), "no checks", "Asks servers whether they are well."),
+        key("health", Kind::Table(&HEALTH), "no checks", "Health checks of the servers."),
         key("outlier", Kind::TableOrWord { table: &OUTLIER, word: "off" }, "off", "Ejects servers that fail requests."),
         key(
             "slow_start",
@@ -102,12 +102,12 @@ pub(super) static SERVICE: Table = Table {
             "off",
             "Gives servers that join their share bit by bit.",
         ),
-        key("panic", Kind::Table(&PANIC), "its defaults", "What happens when few servers are left."),
+        key("panic", Kind::Table(&PANIC), "its defaults", "Behaviour when few servers are healthy."),
         key(
             "concurrency",
             Kind::TableOrWord { table: &CONCURRENCY, word: "adaptive" },
             "no such limit",
-            "A limit of requests in flight at one server that follows its latency.",
+            "Limit of requests in flight per server that adapts to its latency.",
         ),
     ],
 };
@@ -121,7 +121,7 @@ static QUEUE: Table = as_in_a_pool("queue of [service.NAME]", &tables::QUEUE);
 
 static HEALTH: Table = Table {
     path: "health of [service.NAME]",
-    help: "Each balancer asks each server, again and again. A black hole fails the check.",
+    help: "Periodic checks of each server by each balancer. A black hole fails them.",
     inherits: false,
     keys: &[
         required(
@@ -130,14 +130,24 @@ static HEALTH: Table = Table {
             "\"2s\"",
             "From one check of a server to the next.",
         ),
-        with_default("fall", Kind::Int { min: 1, max: 1000 }, "3", "Failed checks in a row that take a server down."),
-        with_default("rise", Kind::Int { min: 1, max: 1000 }, "2", "Passed checks in a row that bring it back."),
+        with_default(
+            "fall",
+            Kind::Int { min: 1, max: 1000 },
+            "3",
+            "Consecutive failed checks that take a server down.",
+        ),
+        with_default(
+            "rise",
+            Kind::Int { min: 1, max: 1000 },
+            "2",
+            "Consecutive passed checks that bring a server back.",
+        ),
     ],
 };
 
 static RETRY: Table = Table {
     path: "retry of [service.NAME]",
-    help: "What is tried again, as `retry` of a pool.",
+    help: "Retries, with the keys of `retry` of a pool.",
     inherits: false,
     keys: tables::TRIES,
 };
@@ -149,17 +159,17 @@ static CONCURRENCY: Table = as_in_a_pool("concurrency of [service.NAME]", &table
 
 static SERVER: Table = Table {
     path: "server of [service.NAME]",
-    help: "Servers that are alike. At most one of `fifo` and `sharing`; without, each request is served as if alone.",
+    help: "Identical servers. At most one of `fifo` and `sharing`; without either, each request is served as if alone.",
     inherits: false,
     keys: &[
-        with_default("count", Kind::Int { min: 1, max: 100_000 }, "1", "How many."),
+        with_default("count", Kind::Int { min: 1, max: 100_000 }, "1", "Number of servers."),
         key(
             "name",
             Kind::Text(Form::Name),
             "`s` and the number of the group",
             "What figures call them; with a number behind if there is more than one.",
         ),
-        with_default("weight", Kind::Int { min: 0, max: 65_535 }, "1", "As configured at the balancers."),
+        with_default("weight", Kind::Int { min: 0, max: 65_535 }, "1", "Weight at the balancers."),
         with_default(
             "in_flight_max",
             Kind::Int { min: 0, max: 1_000_000 },
@@ -178,8 +188,13 @@ static SERVER: Table = Table {
             "see above",
             "So many cores, which all requests share alike; none gets more than one.",
         ),
-        key("work", Kind::TableOr { table: &WORK, key: "constant" }, "the service's", "What a request takes here."),
-        key("machine", Kind::Text(Form::Name), "one of its own", "The machine that it is on, by name."),
+        key(
+            "work",
+            Kind::TableOr { table: &WORK, key: "constant" },
+            "the service's",
+            "Work of a request at this server.",
+        ),
+        key("machine", Kind::Text(Form::Name), "one of its own", "Machine that it runs on, by name."),
         with_default(
             "threads",
             Kind::Int { min: 0, max: 1_000_000 },
@@ -192,36 +207,36 @@ static SERVER: Table = Table {
             "0",
             "Requests that may wait for one of the `threads`; more are refused.",
         ),
-        key("antagonists", Kind::Tables(&ANTAGONIST), "none", "Others that use its machine."),
-        key("stalls", Kind::Tables(&STALL), "none", "Pauses: of a garbage collector, of a processor quota."),
+        key("antagonists", Kind::Tables(&ANTAGONIST), "none", "Antagonists: other users of its machine."),
+        key("stalls", Kind::Tables(&STALL), "none", "Stalls, as by a garbage collector or a CPU quota."),
         with_default(
             "bandwidth",
             Kind::Size { min: 0, max: 1 << 40 },
             "\"0B\"",
             "A second, at which answers leave one after another; 0 = at once.",
         ),
-        key("faults", Kind::Tables(&FAULT), "none", "What is wrong with it, and when."),
-        with_default("joins", Kind::Duration { min: 0, max: DAY, off: false }, "\"0s\"", "When it joins."),
+        key("faults", Kind::Tables(&FAULT), "none", "Faults, each with its time."),
+        with_default("joins", Kind::Duration { min: 0, max: DAY, off: false }, "\"0s\"", "Time at which it joins."),
         key(
             "leaves",
             Kind::Duration { min: 0, max: DAY, off: false },
             "never",
             "From when on it gets no new requests.",
         ),
-        key("cold", Kind::Table(&COLD), "warm at once", "How it warms up after it joined."),
+        key("cold", Kind::Table(&COLD), "warm at once", "Warm-up after it joins."),
     ],
 };
 
 static ANTAGONIST: Table = Table {
     path: "antagonists of server of [service.NAME]",
-    help: "The speed of the server is drawn anew after exponential times. Speeds multiply if there are more than one.",
+    help: "The server's speed is redrawn after exponential times. Speeds of several antagonists multiply.",
     inherits: false,
     keys: &[
         required(
             "states",
             Kind::Tables(&STATE),
             "[{ speed = 0.4, share = 0.25 }, { speed = 1, share = 0.75 }]",
-            "What is drawn. The shares sum to 1.",
+            "States to draw from. The shares sum to 1.",
         ),
         required(
             "mean",
@@ -237,44 +252,44 @@ static STATE: Table = Table {
     help: "A speed and how likely it is.",
     inherits: false,
     keys: &[
-        required("speed", Kind::Number { min: 0.0, max: 100.0 }, "0.4", "What the cores are multiplied by."),
-        required("share", Kind::Number { min: 0.0, max: 1.0 }, "0.25", "Its probability."),
+        required("speed", Kind::Number { min: 0.0, max: 100.0 }, "0.4", "Factor of the cores."),
+        required("share", Kind::Number { min: 0.0, max: 1.0 }, "0.25", "Probability of the state."),
     ],
 };
 
 static STALL: Table = Table {
     path: "stalls of server of [service.NAME]",
-    help: "It stalls by turns.",
+    help: "Recurring stalls.",
     inherits: false,
     keys: &[
         required(
             "every",
             Kind::TableOr { table: &WORK, key: "constant" },
             "{ exponential = \"400ms\" }",
-            "From the end of one to the start of the next.",
+            "Time from the end of a stall to the start of the next.",
         ),
         required(
             "length",
             Kind::TableOr { table: &WORK, key: "constant" },
             "{ exponential = \"80ms\" }",
-            "How long one takes.",
+            "Duration of a stall.",
         ),
-        with_default("speed", Kind::Number { min: 0.0, max: 1.0 }, "0", "The speed meanwhile."),
+        with_default("speed", Kind::Number { min: 0.0, max: 1.0 }, "0", "Speed during a stall, 0 to 1."),
     ],
 };
 
 static FAULT: Table = Table {
     path: "faults of server of [service.NAME]",
-    help: "A fault, for a while.",
+    help: "A temporary fault.",
     inherits: false,
     keys: &[
-        with_default("from", Kind::Duration { min: 0, max: DAY, off: false }, "\"0s\"", "From here on."),
-        key("until", Kind::Duration { min: 0, max: DAY, off: false }, "for good", "Until here."),
+        with_default("from", Kind::Duration { min: 0, max: DAY, off: false }, "\"0s\"", "Start."),
+        key("until", Kind::Duration { min: 0, max: DAY, off: false }, "for good", "End."),
         required(
             "mode",
             Kind::Choice(&["black-hole", "fail-fast"]),
             "\"black-hole\"",
-            "`black-hole`: it takes requests and never answers. `fail-fast`: it answers with errors.",
+            "`black-hole`: accepts requests and never answers. `fail-fast`: answers with errors.",
         ),
         with_default(
             "after",
@@ -296,6 +311,6 @@ static COLD: Table = Table {
             "0.1",
             "At the start, as a share of its full speed.",
         ),
-        required("window", Kind::Duration { min: 1, max: DAY, off: false }, "\"30s\"", "Until it is warm."),
+        required("window", Kind::Duration { min: 1, max: DAY, off: false }, "\"30s\"", "Duration of the warm-up."),
     ],
 };

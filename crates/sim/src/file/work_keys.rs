@@ -9,23 +9,23 @@ pub(super) static WORK: Table = Table {
     help: "A length of time, or what it is drawn from: exactly one key. A plain duration is `constant`.",
     inherits: false,
     keys: &[
-        key("constant", Kind::Duration { min: 0, max: DAY, off: false }, "none", "Always this."),
+        key("constant", Kind::Duration { min: 0, max: DAY, off: false }, "none", "Constant."),
         key("exponential", Kind::Duration { min: 1, max: DAY, off: false }, "none", "Exponential, with this mean."),
         key("uniform", Kind::Table(&UNIFORM), "none", "Uniform over whole steps."),
-        key("normal", Kind::Table(&NORMAL), "none", "Normal, drawn again until it is not below 0."),
-        key("lognormal", Kind::Table(&LOGNORMAL), "none", "The exponential of a normal distribution."),
+        key("normal", Kind::Table(&NORMAL), "none", "Normal, redrawn while negative."),
+        key("lognormal", Kind::Table(&LOGNORMAL), "none", "Log-normal."),
         key("pareto", Kind::Table(&PARETO), "none", "Pareto between two bounds."),
     ],
 };
 
 static UNIFORM: Table = Table {
     path: "work.uniform",
-    help: "Every whole multiple of `step` from `min` to `max` is as likely.",
+    help: "Every whole multiple of `step` from `min` to `max` is equally likely.",
     inherits: false,
     keys: &[
-        with_default("min", Kind::Int { min: 0, max: 1_000_000 }, "0", "The smallest, in steps."),
-        required("max", Kind::Int { min: 0, max: 1_000_000 }, "99", "The largest, in steps."),
-        with_default("step", Kind::Duration { min: 1, max: H, off: false }, "\"1ms\"", "The length of a step."),
+        with_default("min", Kind::Int { min: 0, max: 1_000_000 }, "0", "Minimum, in steps."),
+        required("max", Kind::Int { min: 0, max: 1_000_000 }, "99", "Maximum, in steps."),
+        with_default("step", Kind::Duration { min: 1, max: H, off: false }, "\"1ms\"", "Length of a step."),
         with_default(
             "late",
             Kind::Duration { min: 0, max: S, off: false },
@@ -40,12 +40,12 @@ static NORMAL: Table = Table {
     help: "Normal, drawn again until it is not below 0: its mean is above `mean` if `deviation` is large.",
     inherits: false,
     keys: &[
-        required("mean", Kind::Duration { min: 1, max: DAY, off: false }, "\"10ms\"", "The mean before that."),
+        required("mean", Kind::Duration { min: 1, max: DAY, off: false }, "\"10ms\"", "Mean before redrawing."),
         required(
             "deviation",
             Kind::Duration { min: 1, max: DAY, off: false },
             "\"10ms\"",
-            "The deviation before that.",
+            "Standard deviation before redrawing.",
         ),
     ],
 };
@@ -55,8 +55,8 @@ static LOGNORMAL: Table = Table {
     help: "Most are short, some are very long.",
     inherits: false,
     keys: &[
-        required("mean", Kind::Duration { min: 1, max: DAY, off: false }, "\"10ms\"", "The mean of the whole."),
-        required("sigma", Kind::Number { min: 0.0, max: 5.0 }, "1.5", "The deviation of its logarithm."),
+        required("mean", Kind::Duration { min: 1, max: DAY, off: false }, "\"10ms\"", "Mean of the distribution."),
+        required("sigma", Kind::Number { min: 0.0, max: 5.0 }, "1.5", "Standard deviation of the logarithm."),
     ],
 };
 
@@ -71,7 +71,7 @@ static PARETO: Table = Table {
             "1.5",
             "The exponent; the smaller, the heavier the tail.",
         ),
-        required("min", Kind::Duration { min: 1, max: DAY, off: false }, "\"1ms\"", "The smallest."),
-        required("max", Kind::Duration { min: 2, max: DAY, off: false }, "\"1s\"", "The largest."),
+        required("min", Kind::Duration { min: 1, max: DAY, off: false }, "\"1ms\"", "Minimum."),
+        required("max", Kind::Duration { min: 2, max: DAY, off: false }, "\"1s\"", "Maximum."),
     ],
 };
