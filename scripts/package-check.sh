@@ -53,11 +53,44 @@ serve_installed() {
     chroot --userspec=evenkeel:evenkeel "$root" /usr/bin/evenkeel run -c /etc/evenkeel/evenkeel.toml >"$work/log" 2>&1 &
     local evenkeel=$!
     answers "$1"
-    chroot --userspec=evenkeel:evenkeel "$root" /usr/bin/evenkeel "$(readiness)" >/dev/null || fail "ready fails"
+    installed ready >/dev/null || fail "ready fails"
+    installed drain web 127.0.0.1:8081 >/dev/null || fail "it does not drain"
+    installed undrain web >/dev/null || fail "it does not undrain"
     chroot "$root" /usr/bin/evenkeel reload -c /etc/evenkeel/evenkeel.toml >/dev/null || fail "it does not reload"
-    kill "$evenkeel"
-    wait "$evenkeel" || fail "it ended with $?: $(cat "$work/log")"
+    upgrade_under_load "$1" "$evenkeel"
+    kill "$(pid_installed)"
+    eventually is_gone
     rm -rf "$root/run/evenkeel" "$work/endpoint"
+}
+
+# A command of the installed program, as its user.
+installed() {
+    chroot --userspec=evenkeel:evenkeel "$root" /usr/bin/evenkeel "$@"
+}
+pid_installed() {
+    installed status --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])'
+}
+is_gone() {
+    ! installed ready
+}
+
+# Puts another copy of the program into its place, which takes over while requests are sent; none of them may fail.
+upgrade_under_load() {
+    local load
+    cp "$root/usr/bin/evenkeel" "$root/usr/bin/evenkeel.new"
+    mv "$root/usr/bin/evenkeel.new" "$root/usr/bin/evenkeel"
+    touch "$work/loading"
+    while [ -e "$work/loading" ]; do
+        curl -s -o /dev/null -w '%{http_code}\n' http://127.0.0.1:8080/ || true
+    done >"$work/statuses" &
+    load=$!
+    eventually grep -q 200 "$work/statuses"
+    installed upgrade -c /etc/evenkeel/evenkeel.toml >/dev/null || fail "it does not upgrade"
+    wait "$2" || fail "the process before ended with $?: $(cat "$work/log")"
+    rm "$work/loading"
+    wait "$load"
+    if grep -vx 200 "$work/statuses"; then fail "requests failed during the upgrade"; fi
+    echo "$1: a second build took over during $(wc -l <"$work/statuses") requests, none of which failed"
 }
 
 # A program that is installed: its version, its check of the configuration, the owners of its files.

@@ -4,6 +4,7 @@
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 const LAB: &str = env!("CARGO_BIN_EXE_evenkeel-lab");
 
@@ -16,8 +17,12 @@ fn beside(rivals: &[&str]) -> Option<String> {
     Some(rivals.iter().copied().filter(there).collect::<Vec<_>>().join(","))
 }
 
+/// Held by the experiment that runs: each loads all cores, and beside another one a proxy may answer nothing in a second.
+static RUNNING: Mutex<()> = Mutex::new(());
+
 /// Runs an experiment and returns its JSON report.
 fn report(name: &str, arguments: &[&str]) -> Value {
+    let _alone = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
     let json = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.json"));
     let mut command = Command::new(LAB);
     command.arg(name).args(arguments).arg("--json").arg(&json);
