@@ -220,10 +220,10 @@ fn a_failure_says_why_and_leaves_what_is_there() {
     let nowhere = port_of(&address());
     let authority = Authority::start(&setting.folder, &setting.authority, (nowhere, nowhere), 20, &[]);
     let running = setting.run("http-01", &["a.evenkeel.example"], &authority.ca);
-    let said = eventually("a failure", || Some(running.said()).filter(|said| said.contains("could not prove")));
+    let said = eventually("a failure", || Some(running.said()).filter(|said| said.contains("could not validate")));
     assert!(
-        said.contains("could not prove \\\"a.evenkeel.example\\\"")
-            || said.contains("could not prove \"a.evenkeel.example\""),
+        said.contains("could not validate \\\"a.evenkeel.example\\\"")
+            || said.contains("could not validate \"a.evenkeel.example\""),
         "{said}"
     );
     assert!(said.contains("http://a.evenkeel.example:80/"), "{said}");
@@ -287,7 +287,7 @@ fn the_authority_is_asked_when_to_renew_what_another_account_has_ordered() {
         running = setting.run("tls-alpn-01", &[name], &authority.ca);
         let next = || Some(setting.shown(name)).filter(|next| *next != shown && next.contains("Pebble"));
         shown = eventually("another certificate", next);
-        assert!(running.said().contains("suggests to renew earlier"), "{}", running.said());
+        assert!(running.said().contains("suggests renewing earlier"), "{}", running.said());
         assert_eq!(setting.metric("evenkeel_acme_issued_total "), 1.0, "one, and not one after the other");
     }
 }

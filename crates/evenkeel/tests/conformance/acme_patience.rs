@@ -172,7 +172,7 @@ fn an_authority_that_works_for_long_is_waited_for_across_a_restart() {
         assert!(shown.contains(&format!("DNS:{NAME}")), "{shown}");
         assert_eq!(between.orders.load(SeqCst), 1, "restarts: {restarts}\n{}", running.said());
         assert_eq!(setting.metric("evenkeel_acme_issued_total "), 1.0);
-        assert_eq!(running.said().contains("back to an order that was begun"), restarts, "{}", running.said());
+        assert_eq!(running.said().contains("resuming an earlier order"), restarts, "{}", running.said());
     }
 }
 
