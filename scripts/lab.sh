@@ -38,7 +38,8 @@ run() {
 
 case $what in
 quick)
-    cargo build -p evenkeel -p evenkeel-lab
+    # With the features of the tests: otherwise most crates would be built once more.
+    cargo build --workspace --features evenkeel-net/tokio-io --bins
     mkdir -p "$target/lab"
     for experiment in "${experiments[@]}" "${small[@]}"; do
         read -ra words <<<"$experiment"
