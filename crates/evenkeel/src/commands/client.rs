@@ -113,7 +113,13 @@ impl Client {
         Ok(Client { at, token: RefCell::default(), may_prompt: false, runtime })
     }
 
-    /// Has no person asked for a token.
+    /// Opens further clients of the same address with the same token, which never prompt.
+    pub fn opener(&self) -> impl Fn() -> Result<Client, Failure> + Clone + Send + use<> {
+        let (at, token) = (self.at.clone(), self.token.borrow().clone());
+        move || Ok(Client { token: RefCell::new(token.clone()), ..Client::at(at.clone())? })
+    }
+
+    /// Never prompts for a token.
     #[must_use]
     pub fn quiet(self) -> Client {
         Client { may_prompt: false, ..self }

@@ -2,7 +2,6 @@
 
 use super::model::Message;
 use super::order::Order;
-use crate::arguments::Where;
 use crate::commands::client::Client;
 use crate::failure::Failure;
 use evenkeel_view::history::History;
@@ -53,9 +52,9 @@ fn said(failure: &Failure) -> String {
 }
 
 /// Tells of requests as they end, until it is to stop.
-pub fn tap(place: &Where, stop: &AtomicBool, tell: &Sender<Message>) {
+fn tap(open: impl Fn() -> Result<Client, Failure>, stop: &AtomicBool, tell: &Sender<Message>) {
     let follow = || {
-        let client = Client::new(place)?;
+        let client = open()?;
         client.follow("/v1/tap", |data| {
             let message = match serde_json::from_str::<Tapped>(data) {
                 Ok(one) => Message::Tapped(Box::new(one)),
@@ -80,10 +79,10 @@ pub struct Tapping(Arc<AtomicBool>);
 
 impl Tapping {
     /// Tells of requests from now on.
-    pub fn start(place: Where, tell: Sender<Message>) -> Tapping {
+    pub fn start(open: impl Fn() -> Result<Client, Failure> + Send + 'static, tell: Sender<Message>) -> Tapping {
         let stop = Arc::<AtomicBool>::default();
         let stops = stop.clone();
-        std::thread::spawn(move || tap(&place, &stops, &tell));
+        std::thread::spawn(move || tap(open, &stops, &tell));
         Tapping(stop)
     }
 }

@@ -36,6 +36,9 @@ pub fn top(arguments: &Top) -> Result<(), Failure> {
     let (orders, ordered) = channel();
     // One that cannot be asked at all is not worth a page.
     let _: evenkeel_view::Status = client.get("/v1/status")?;
+    // A prompt would wait for keys beside the page.
+    let client = client.quiet();
+    let open = client.opener();
     let (asks, signals) = (tell.clone(), tell.clone());
     std::thread::spawn(move || asking::ask(&client, &ordered, &asks));
     std::thread::spawn(move || asking::signals(&signals));
@@ -47,7 +50,7 @@ pub fn top(arguments: &Top) -> Result<(), Failure> {
     // Also restores the terminal if it panics.
     let mut terminal =
         ratatui::try_init().map_err(|error| Failure::running(format!("cannot use the terminal: {error}")))?;
-    let done = follow(&mut terminal, &mut model, &told, &tell, &orders, arguments);
+    let done = follow(&mut terminal, &mut model, &told, &tell, &orders, &open);
     ratatui::restore();
     done.map_err(|error| Failure::running(format!("cannot use the terminal: {error}")))
 }
@@ -58,14 +61,14 @@ fn follow(
     told: &std::sync::mpsc::Receiver<Message>,
     tell: &Sender<Message>,
     orders: &Sender<order::Order>,
-    arguments: &Top,
+    open: &(impl Fn() -> Result<Client, Failure> + Clone + Send + 'static),
 ) -> io::Result<()> {
     let mut tapping = None;
     let mut is_new = true;
     loop {
         // Open only while it is looked at.
         match model.screen {
-            Screen::Tap => _ = tapping.get_or_insert_with(|| Tapping::start(arguments.place.clone(), tell.clone())),
+            Screen::Tap => _ = tapping.get_or_insert_with(|| Tapping::start(open.clone(), tell.clone())),
             _ => tapping = None,
         }
         if std::mem::take(&mut is_new) {
