@@ -52,6 +52,7 @@ mod source;
 mod table;
 pub mod tables;
 mod tree;
+pub mod wildcard;
 
 pub use builder::Builder;
 pub use changes::changes;

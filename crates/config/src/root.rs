@@ -101,7 +101,7 @@ pub(crate) static INCLUDE: Table = Table {
         kind: Kind::List(&Kind::Text(Form::Include)),
         absent: Absent::Required(r#"["conf.d/*.toml"]"#),
         help: "Paths relative to this file. The last component may contain `*`, which matches any characters but a \
-            leading dot.",
+            leading dot, and `?`, which matches one.",
         why: "",
     }],
 };

@@ -18,7 +18,7 @@ const DATAGRAM: usize = 4096;
 /// Queries records of a name. Never returns [`Reply::Truncated`], [`Reply::NoEdns`] or [`Reply::Refused`].
 ///
 /// # Errors
-/// Why no server could answer, by the last one queried.
+/// No server could answer; the reason is that of the last one queried.
 pub async fn ask(conf: &Conf, host: &str, kind: Rtype) -> Result<Reply, String> {
     let Some(name) = name(host) else { return Err(format!("{host} is too long for a DNS name")) };
     let mut why = String::new();

@@ -123,7 +123,7 @@ impl<'m> Query<'m> {
     /// Parses a message. `name` provides the memory for its name.
     ///
     /// # Errors
-    /// What the client gets instead of an answer.
+    /// The response that the client gets instead of an answer.
     pub fn parse(bytes: &'m [u8], name: &'m mut Name) -> Result<Query<'m>, Reject> {
         let message = Message::from_slice(bytes).map_err(|_| Reject::Drop)?;
         // Never answered, or two servers could keep each other busy forever.

@@ -74,7 +74,7 @@ fn at(name: &str) -> Option<SocketAddr> {
     addr.ok()
 }
 
-/// The first line that says something: a line end would end the status.
+/// First line that is not empty: a line end would end the status.
 fn one_line(text: &str) -> &str {
     text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default()
 }

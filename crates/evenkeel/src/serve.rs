@@ -182,8 +182,8 @@ impl Serving {
         &self.discovery
     }
 
-    /// Serves until a signal asks it to end, then drains: accepts no more, and gives what runs its time. A second signal
-    /// ends that at once.
+    /// Serves until a signal asks it to end, then drains: accepts no more, and gives running requests their time. A second
+    /// signal ends them immediately.
     pub async fn until_told(mut self, signals: Signals) -> Result<(), Failure> {
         signals.interrupts(self.runtime.interrupt());
         self.follow_file();
@@ -198,7 +198,7 @@ impl Serving {
             tokio::select! {
                 asked = signals.next() => match asked {
                     Asked::Hangup if self.configured.providers.file().is_some() => {
-                        // The log says what comes of it.
+                        // The result is in the log.
                         let _ = self.configure(Wish::Reload, None, "SIGHUP").await;
                     }
                     Asked::Reopen => _ = self.reopen_log("SIGUSR1"),
@@ -220,7 +220,7 @@ impl Serving {
                 },
                 _ = count.tick(), if self.admin.is_some() => self.shown.timeline.count(&self.ledger, unix_ms(SystemTime::now())),
                 offer = self.configured.providers.offered() => {
-                    // The log says what comes of it.
+                    // The result is in the log.
                     let _ = self.take(offer).await;
                 }
                 served = serves(upgrade.as_mut()) => match served {
@@ -304,7 +304,7 @@ impl Serving {
         report.answer()
     }
 
-    /// Starts the process that is to take over, or says why not. `by`: what asks for it.
+    /// Starts the process that is to take over. `Err` with the reason if that fails. `by`: the origin of the order.
     fn upgrade(&self, by: &str) -> Result<Upgrade, String> {
         tracing::info!("{by}: starting the process that takes over");
         let mine = self.runtime.sockets();
@@ -360,7 +360,7 @@ impl Serving {
         Ok(())
     }
 
-    /// Has the file offered when it changes, if the plan that runs says so.
+    /// Watches the file for changes, if the running plan has `watch`.
     fn follow_file(&mut self) {
         let watch = self.runtime.plan().runtime.watch;
         self.configured.providers.follow(watch);

@@ -26,7 +26,7 @@ pub struct Upgrade {
     /// Bytes that it has written so far.
     said: Vec<u8>,
     until: Instant,
-    /// Until when it may end by itself, since it says no more.
+    /// Deadline for it to end by itself, once it has closed its pipe.
     leaves: Option<Instant>,
 }
 
@@ -35,7 +35,7 @@ impl Upgrade {
     /// what is left to it.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The program cannot be started.
     pub fn start(instance: u64, sockets: &[(String, BorrowedFd<'_>)], left: &Left<'_>) -> io::Result<Upgrade> {
         let mut arguments = std::env::args_os();
         // Not /proc/self/exe: that is the build that runs, even where another one is in its place.

@@ -294,9 +294,9 @@ fn patterns_take_several_endpoints_or_pools() {
     assert_eq!(names(&site.does(&["auto", "other", "other-1"])), ["other-1"], "as before there was `endpoint`");
     assert_eq!(names(&site.does(&["weight", "other", "*", "7"])).len(), 3);
     for (words, want) in [
-        (&["drain", "shop"][..], "no pool is called \"shop\"; there are: shop-a, shop-b, other"),
+        (&["drain", "shop"][..], "unknown pool \"shop\"; pools: shop-a, shop-b, other"),
         (&["drain", "other-1"], "pool \"other\" has such endpoints: write other 'other-1'"),
-        (&["drain", "other", "shop*"], "no endpoint of pool \"other\" matches \"shop*\"; there are: other-1"),
+        (&["drain", "other", "shop*"], "no endpoint of pool \"other\" matches \"shop*\"; endpoints: other-1"),
     ] {
         let failed = site.fails(words, 1);
         assert!(failed.contains(want), "{failed}");

@@ -1,6 +1,6 @@
 //! Behaviour of the whole program, as a process of its own. A file or folder for each subject.
 //!
-//! One binary, so that the crate and what tests share are linked once. One subject alone:
+//! A single binary, so that the crate and what tests share are linked once. One subject alone:
 //! `cargo test -p evenkeel --test all SUBJECT::`
 
 mod admin;

@@ -107,7 +107,7 @@ fn a_pool_is_simulated_as_its_configuration_has_it() {
     let folder = Folder::new("sim-from");
     let file = folder.file("evenkeel.toml", POOLS);
     ends(&["sim", "--from", &file], 2, &["the configuration has several pools", "web, api"]);
-    ends(&["sim", "--from", &file, "--pool", "wbe"], 2, &["no pool is called \"wbe\"", "did you mean \"web\"?"]);
+    ends(&["sim", "--from", &file, "--pool", "wbe"], 2, &["unknown pool \"wbe\"", "did you mean \"web\"?"]);
     let short = ["--seeds", "2", "--requests", "4000"];
     let from = |more: &[&'static str]| [&["sim", "--from", &file, "--pool", "web"], more, &short].concat();
     let said = [

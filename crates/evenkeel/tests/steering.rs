@@ -132,7 +132,7 @@ fn weights_health_and_ejection_are_changed_and_told() {
     let wrong = evenkeel(&["drain", "shop", "three", "-c", &setup.file]);
     assert_eq!(wrong.status.code(), Some(1));
     assert!(
-        text(&wrong.stderr).contains("no endpoint of pool \"shop\" is called \"three\"; there are: one, two"),
+        text(&wrong.stderr).contains("unknown endpoint \"three\" of pool \"shop\"; endpoints: one, two"),
         "{}",
         text(&wrong.stderr)
     );

@@ -82,7 +82,7 @@ fn shows_the_requests_that_are_asked_for_with_every_try() {
     // Those who watched are gone.
     eventually("no tap", || (setup.metric("evenkeel_taps_open") == 0).then_some(()));
     for (words, said) in [
-        (["other", "--json"], "no pool is called \"other\"; there are: shop"),
+        (["other", "--json"], "unknown pool \"other\"; pools: shop"),
         (["--status", "6xx"], "not \"6xx\""),
         (["--sample", "2"], "sample is a part, from 0 to 1"),
     ] {

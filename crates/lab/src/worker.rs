@@ -45,7 +45,7 @@ impl Arguments {
     /// output.
     ///
     /// # Errors
-    /// It does not listen in time.
+    /// The worker does not listen in time.
     pub fn start(&self, at: Vec<String>, folder: &Path) -> Result<Child> {
         let mut command = at;
         command.extend([child::this()?, NAME.to_owned(), "--places".into(), self.places.to_string()]);
@@ -71,7 +71,7 @@ struct Job {
 /// Runs the subcommand: serves until it is ended.
 ///
 /// # Errors
-/// It cannot listen.
+/// The address cannot be bound.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let arguments = Arguments::from_arg_matches(matches).map_err(|error| Error::Wrong(error.to_string()))?;
     crate::machine::allow_files(20_000);

@@ -56,7 +56,7 @@ impl Error for CannotListen {
 /// of them, because clients may wait there.
 ///
 /// # Errors
-/// Those of `bind(2)` and `listen(2)`. An address that another process listens on counts as in use, even if
+/// Errors of `bind(2)` and `listen(2)`. An address that another process listens on counts as in use, even if
 /// that process would share it: two balancers that silently get half of the clients each are never intended.
 pub fn tcp(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>) -> io::Result<Vec<Vec<ListenFd>>> {
     let socket = |shared: bool| -> io::Result<Socket> {
@@ -79,7 +79,7 @@ pub fn tcp(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>) -> io::Result<
 /// coalesce datagrams of one sender.
 ///
 /// # Errors
-/// Those of `bind(2)`. An address that another process has counts as in use, even if that process would share
+/// Errors of `bind(2)`. An address that another process has counts as in use, even if that process would share
 /// it.
 pub fn udp(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>, joins: bool) -> io::Result<Vec<Vec<ListenFd>>> {
     let socket = |shared: bool| -> io::Result<Socket> {
@@ -109,7 +109,7 @@ pub fn udp(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>, joins: bool) -
 /// wait.
 ///
 /// # Errors
-/// Those of `accept(2)`: `AGAIN` if none waits.
+/// Errors of `accept(2)`: `AGAIN` if none waits.
 #[inline]
 pub fn accept(socket: &ListenFd) -> Result<Option<(OwnedFd, SocketAddr)>, Errno> {
     match rustix::net::acceptfrom_with(socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
@@ -141,7 +141,7 @@ pub fn defer_accept(socket: &impl AsFd, defers: bool) {
 /// one, shared or exclusive; `ready` prepares a socket for use.
 ///
 /// # Errors
-/// Those of the closures. An address that another process listens on counts as in use, even if that process
+/// Errors of the closures. An address that another process listens on counts as in use, even if that process
 /// would share it.
 fn share_out(
     workers: usize,

@@ -68,7 +68,7 @@ impl Pipe {
     /// the end of the stream.
     ///
     /// # Errors
-    /// Those of `splice(2)`.
+    /// Errors of `splice(2)`.
     pub fn poll_fill(&mut self, cx: &mut Context<'_>, from: &Stream, most: u64) -> Poll<io::Result<usize>> {
         let Pipe { ends: Some((_, write, size)), held } = self else { return Poll::Ready(Ok(0)) };
         let most = usize::try_from(most).unwrap_or(usize::MAX).min(*size);
@@ -79,7 +79,7 @@ impl Pipe {
     /// Moves all bytes out of the pipe.
     ///
     /// # Errors
-    /// Those of `splice(2)`.
+    /// Errors of `splice(2)`.
     pub fn poll_drain(&mut self, cx: &mut Context<'_>, to: &Stream) -> Poll<io::Result<()>> {
         let Pipe { ends: Some((read, ..)), held } = self else { return Poll::Ready(Ok(())) };
         while *held > 0 {

@@ -80,7 +80,7 @@ impl Stream {
     /// Reads into the buffer's room. Returns the number of bytes, 0 at the end.
     ///
     /// # Errors
-    /// Those of `recv(2)`.
+    /// Errors of `recv(2)`.
     #[inline]
     pub fn poll_read(&self, cx: &mut Context<'_>, buf: &mut Buf) -> Poll<io::Result<usize>> {
         if self.watched.get().is_none() {
@@ -101,7 +101,7 @@ impl Stream {
     /// Reads to the front of `room`. Returns the number of bytes, 0 at the end.
     ///
     /// # Errors
-    /// Those of `recv(2)`.
+    /// Errors of `recv(2)`.
     #[cfg(feature = "tokio-io")]
     pub fn poll_read_slice(
         &self,
@@ -115,7 +115,7 @@ impl Stream {
     /// task holds no buffer. Returns the number of bytes, 0 at the end, with the buffer.
     ///
     /// # Errors
-    /// Those of `recv(2)`.
+    /// Errors of `recv(2)`.
     #[inline]
     pub fn poll_read_into(&self, cx: &mut Context<'_>, room: impl Fn() -> Buf) -> Poll<io::Result<(usize, Buf)>> {
         let read = || self.read_ready(&room);
@@ -164,7 +164,7 @@ impl Stream {
     /// Writes part of `bytes`, and returns the number of bytes written.
     ///
     /// # Errors
-    /// Those of `send(2)`.
+    /// Errors of `send(2)`.
     #[inline]
     pub fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_send(cx, bytes, SendFlags::NOSIGNAL)
@@ -173,7 +173,7 @@ impl Stream {
     /// Like [`poll_write`](Self::poll_write), with `last` as for [`write`](Self::write).
     ///
     /// # Errors
-    /// Those of `send(2)`.
+    /// Errors of `send(2)`.
     #[inline]
     pub fn poll_write_before(&self, cx: &mut Context<'_>, bytes: &[u8], last: bool) -> Poll<io::Result<usize>> {
         self.poll_send(cx, bytes, if last { SendFlags::NOSIGNAL | SendFlags::MORE } else { SendFlags::NOSIGNAL })
@@ -197,7 +197,7 @@ impl Stream {
     /// Waits until something can be read, and leaves it there. Returns 0 at the end.
     ///
     /// # Errors
-    /// Those of `recv(2)`.
+    /// Errors of `recv(2)`.
     pub fn poll_peek(&self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.poll_io_read(cx, |fd| rustix::net::recv(fd, &mut [0u8; 1], RecvFlags::PEEK).map(|(n, _)| n))
     }
@@ -211,7 +211,7 @@ impl Stream {
     /// Runs an operation that reads from the socket as soon as it does not block.
     ///
     /// # Errors
-    /// Those of the operation; an interrupted one is repeated.
+    /// Errors of the operation; an interrupted one is repeated.
     pub fn poll_io_read(
         &self,
         cx: &mut Context<'_>,
@@ -231,7 +231,7 @@ impl Stream {
     /// Runs an operation that writes to the socket as soon as it does not block.
     ///
     /// # Errors
-    /// Those of the operation; an interrupted one is repeated.
+    /// Errors of the operation; an interrupted one is repeated.
     #[inline]
     pub fn poll_io_write(
         &self,
@@ -261,7 +261,7 @@ impl Stream {
     /// Reads some bytes. Returns their number, 0 at the end.
     ///
     /// # Errors
-    /// Those of `recv(2)`.
+    /// Errors of `recv(2)`.
     pub async fn read(&self, buf: &mut Buf) -> io::Result<usize> {
         poll_fn(|cx| self.poll_read(cx, buf)).await
     }
@@ -269,7 +269,7 @@ impl Stream {
     /// Writes all bytes of the buffer, which is empty afterwards.
     ///
     /// # Errors
-    /// Those of `send(2)`.
+    /// Errors of `send(2)`.
     #[inline]
     pub async fn write_all(&self, buf: &mut Buf) -> io::Result<()> {
         self.write(buf, false).await
@@ -280,7 +280,7 @@ impl Stream {
     /// again at once.
     ///
     /// # Errors
-    /// Those of `send(2)`.
+    /// Errors of `send(2)`.
     #[inline]
     pub async fn write(&self, buf: &mut Buf, last: bool) -> io::Result<()> {
         let flags = if last { SendFlags::NOSIGNAL | SendFlags::MORE } else { SendFlags::NOSIGNAL };
@@ -361,7 +361,7 @@ impl Stream {
     /// and leaves TLS unreadable, because whole records are lost.
     ///
     /// # Errors
-    /// Those of `recv(2)`.
+    /// Errors of `recv(2)`.
     pub fn poll_discard(&self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.poll_io_read(cx, |fd| {
             let mut buf = Buf::take();

@@ -80,7 +80,7 @@ impl Transport {
     /// Reads into the buffer's room. Returns the number of bytes, 0 at the end.
     ///
     /// # Errors
-    /// Those of `recv(2)`.
+    /// Errors of `recv(2)`.
     #[inline]
     pub fn poll_read(&self, cx: &mut Context<'_>, buf: &mut Buf) -> Poll<io::Result<usize>> {
         each!(self, stream => stream.poll_read(cx, buf))
@@ -90,7 +90,7 @@ impl Transport {
     /// [`Stream::poll_read_into`].
     ///
     /// # Errors
-    /// Those of `recv(2)`.
+    /// Errors of `recv(2)`.
     #[inline]
     pub fn poll_read_into(&self, cx: &mut Context<'_>, room: impl Fn() -> Buf) -> Poll<io::Result<(usize, Buf)>> {
         each!(self, stream => stream.poll_read_into(cx, room))
@@ -104,7 +104,7 @@ impl Transport {
     /// Writes part of `bytes`, and returns the number of bytes taken.
     ///
     /// # Errors
-    /// Those of `send(2)`.
+    /// Errors of `send(2)`.
     #[inline]
     pub fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_before(cx, bytes, false)
@@ -113,7 +113,7 @@ impl Transport {
     /// Like [`poll_write`](Self::poll_write), with `last` as for [`write`](Self::write).
     ///
     /// # Errors
-    /// Those of `send(2)`.
+    /// Errors of `send(2)`.
     #[inline]
     pub fn poll_write_before(&self, cx: &mut Context<'_>, bytes: &[u8], last: bool) -> Poll<io::Result<usize>> {
         each!(self, stream => stream.poll_write_before(cx, bytes, last))
@@ -124,7 +124,7 @@ impl Transport {
     /// is read.
     ///
     /// # Errors
-    /// Those of `send(2)`.
+    /// Errors of `send(2)`.
     #[inline]
     pub fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
@@ -136,7 +136,7 @@ impl Transport {
     /// Waits until something can be read, and leaves it there. Returns 0 at the end.
     ///
     /// # Errors
-    /// Those of `recv(2)`.
+    /// Errors of `recv(2)`.
     pub fn poll_peek(&self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         each!(self, stream => stream.poll_peek(cx))
     }
@@ -149,7 +149,7 @@ impl Transport {
     /// Reads some bytes. Returns their number, 0 at the end.
     ///
     /// # Errors
-    /// Those of `recv(2)`.
+    /// Errors of `recv(2)`.
     pub async fn read(&self, buf: &mut Buf) -> io::Result<usize> {
         poll_fn(|cx| self.poll_read(cx, buf)).await
     }
@@ -158,7 +158,7 @@ impl Transport {
     /// the end.
     ///
     /// # Errors
-    /// Those of `recv(2)`.
+    /// Errors of `recv(2)`.
     #[inline]
     pub async fn read_some(&self) -> io::Result<Buf> {
         poll_fn(|cx| self.poll_read_into(cx, Buf::take)).await.map(|(_, buf)| buf)
@@ -167,7 +167,7 @@ impl Transport {
     /// Writes what is taken at once, waiting only until something is. Returns the number of bytes.
     ///
     /// # Errors
-    /// Those of `send(2)`; for a connection in progress, the reason why it was not established.
+    /// Errors of `send(2)`; for a connection in progress, the reason why it was not established.
     #[inline]
     pub async fn write_some(&self, bytes: &[u8]) -> io::Result<usize> {
         poll_fn(|cx| self.poll_write(cx, bytes)).await
@@ -176,7 +176,7 @@ impl Transport {
     /// Writes all bytes of the buffer, which is empty afterwards.
     ///
     /// # Errors
-    /// Those of `send(2)`.
+    /// Errors of `send(2)`.
     #[inline]
     pub async fn write_all(&self, buf: &mut Buf) -> io::Result<()> {
         self.write(buf, false).await
@@ -186,7 +186,7 @@ impl Transport {
     /// [`Stream::write`].
     ///
     /// # Errors
-    /// Those of `send(2)`.
+    /// Errors of `send(2)`.
     #[inline]
     pub async fn write(&self, buf: &mut Buf, last: bool) -> io::Result<()> {
         each!(self, stream => stream.write(buf, last).await)
@@ -243,7 +243,7 @@ impl Transport {
     /// afterwards.
     ///
     /// # Errors
-    /// Those of `recv(2)`.
+    /// Errors of `recv(2)`.
     pub fn poll_discard(&self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.socket().poll_discard(cx)
     }

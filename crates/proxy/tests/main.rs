@@ -1,7 +1,7 @@
 //! Behaviour of the proxy over real sockets: endpoints that follow a script, and clients that send bytes. A file or
 //! folder for each subject.
 //!
-//! One binary, so that the crate and the shared support are linked once. To run one subject:
+//! A single binary, so that the crate and the shared support are linked once. To run one subject:
 //! `cargo test -p evenkeel-proxy --test all SUBJECT::`
 
 mod announced;

@@ -1,6 +1,6 @@
 //! Behaviour of simulations, and their agreement with theory.
 //!
-//! One binary, so that the crate and shared code are linked once. To run one subject:
+//! A single binary, so that the crate and shared code are linked once. To run one subject:
 //! `cargo test -p evenkeel-sim --test all SUBJECT::`
 
 mod behaviour;

@@ -77,11 +77,11 @@ pub enum Wish {
     Reload,
     /// Applies this text instead.
     Apply(String),
-    /// Checks this text: its differences to what runs, or its errors.
+    /// Checks this text: its differences from the running configuration, or its errors.
     Check(String),
     /// Runs an earlier one again: this, or the one before.
     Rollback(Option<u64>),
-    /// Writes what runs to the file.
+    /// Writes the running configuration to the file.
     Save,
 }
 

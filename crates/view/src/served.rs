@@ -24,13 +24,14 @@ pub struct Passed {
     pub requests: u64,
     /// Requests answered with 500 and above so far.
     pub errors: u64,
-    /// Requests a second, of late.
+    /// Requests per second, over the last five seconds.
     pub rate: f64,
-    /// Errors a second, of late.
+    /// Errors per second, over the last five seconds.
     pub error_rate: f64,
-    /// Time from the head of a request to the end of its response on average, of late, milliseconds; of sessions their length.
+    /// Mean time from the head of a request to the end of its response, in milliseconds, over the last five seconds; for sessions
+    /// their length.
     pub mean_ms: Option<f64>,
-    /// Milliseconds that 99 of 100 requests did not exceed, of late: an end of a bucket of the metrics, so the real value may be less.
+    /// 99th percentile of that time, in milliseconds: the end of a bucket of the metrics, so the real value may be less.
     /// Absent if it is above the last bucket.
     pub p99_ms: Option<f64>,
 }
@@ -60,9 +61,9 @@ pub struct Zone {
     pub name: String,
     /// Queries so far, of all types.
     pub queries: u64,
-    /// Queries a second, of late.
+    /// Queries per second, over the last five seconds.
     pub rate: f64,
-    /// Queries a second that were answered with SERVFAIL, of late.
+    /// Queries per second answered with SERVFAIL, over the last five seconds.
     pub error_rate: f64,
     /// Responses so far by code, without codes that were never sent.
     pub responses: Vec<Answered>,

@@ -82,11 +82,11 @@ pub struct Endpoint {
     pub requests: u64,
     /// Tries that failed by fault of the endpoint: answered with 500 and above, refused, reset, malformed, or too late.
     pub failed: u64,
-    /// The part of its pool's requests that it got of late, 0 to 1.
+    /// Share of its pool's requests over the last 30 to 60 seconds, 0 to 1.
     pub share: Option<f64>,
-    /// The part that its weight asks for, 0 to 1.
+    /// Share by its weight, 0 to 1.
     pub fair_share: f64,
-    /// Times to the first byte of responses, of late.
+    /// Times to the first byte of responses, over the last 30 to 60 seconds.
     pub latency: Option<LatencyOfLate>,
     /// Latest health check, if there was one.
     pub check: Option<Check>,

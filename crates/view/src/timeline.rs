@@ -21,7 +21,7 @@ const SECONDS: usize = 900;
 /// Counts that make a span of a pool or an endpoint.
 const TOGETHER: u64 = 5;
 
-/// Counts after which latencies of late begin anew: they are of the time since the last but one, half of it to all of it.
+/// Counts after which recent latencies start a new window. They cover one to two windows: 30 to 60 seconds.
 const WINDOW: u64 = 30;
 
 /// Spans of a pool or an endpoint that are kept.
@@ -73,7 +73,7 @@ impl RouteCounts {
     }
 }
 
-/// Requests of a route at a listener, so far and of late.
+/// Requests of a route at a listener, in total and of the latest span.
 #[derive(Clone, Debug, Default)]
 pub struct RoutePassed {
     /// Requests since the process started.
@@ -126,7 +126,7 @@ pub trait PoolCounted {
     fn latencies(&self, endpoint: usize) -> Latencies;
 }
 
-/// History of requests, and latencies of late.
+/// History of requests, and recent latencies.
 #[derive(Default)]
 pub struct Timeline(Mutex<Kept>);
 

@@ -102,7 +102,7 @@ fn find(process: &Process, pool: &str, name: &str) -> Result<Endpoint, Problem> 
     let names: Vec<_> = endpoints.iter().take(20).map(|endpoint| endpoint.name.clone()).collect();
     endpoints.into_iter().find(|endpoint| endpoint.name == name).ok_or_else(|| {
         let names = names.join(", ");
-        Problem::not_found(format!("no endpoint of pool \"{pool}\" is called \"{name}\"; there are: {names}"))
+        Problem::not_found(format!("unknown endpoint \"{name}\" of pool \"{pool}\"; endpoints: {names}"))
     })
 }
 

@@ -48,7 +48,7 @@ pub async fn events(
     if !field(ACCEPT.as_str()).is_some_and(|kinds| kinds.contains("text/event-stream")) {
         return Ok(Json(process.events(after)).into_response());
     }
-    // A client that lost its connection goes on behind what it has.
+    // A client that lost its connection continues after the last event that it has.
     let after = field("last-event-id").and_then(|id| id.parse().ok()).unwrap_or(after);
     let latest = process.latest_event();
     let following = Following { process, after, latest: Box::pin(changed(latest)), ready: VecDeque::new() };

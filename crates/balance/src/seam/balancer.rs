@@ -168,7 +168,7 @@ impl Balancer {
     /// Explains the pick of [`start_waited`](Self::start_waited).
     ///
     /// # Errors
-    /// Those of [`start_waited`](Self::start_waited). The explanation is filled in that case too.
+    /// Errors of [`start_waited`](Self::start_waited). The explanation is filled in that case too.
     #[cold]
     pub fn start_waited_explained(
         &mut self,
@@ -190,7 +190,7 @@ impl Balancer {
     /// Explains the pick of [`start`](Self::start).
     ///
     /// # Errors
-    /// Those of [`start`](Self::start). The explanation is filled in that case too.
+    /// Errors of [`start`](Self::start). The explanation is filled in that case too.
     pub fn start_explained(
         &mut self,
         request: &Request<'_>,

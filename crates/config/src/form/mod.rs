@@ -152,7 +152,7 @@ impl Form {
             Form::HttpsUrl => "a URL, such as \"https://ca.internal/acme/directory\"",
             Form::CollectorUrl => "a URL, such as \"http://127.0.0.1:4318\"",
             Form::File => "a file path",
-            Form::Include => "a file path, with * allowed in its last component",
+            Form::Include => "a file path, with * and ? allowed in its last component",
             Form::HashKey => "\"client-ip\", \"path\", \"header:NAME\", \"cookie:NAME\" or \"query:NAME\"",
             Form::Status => "statuses, such as \"204..=299\" or \"2xx\"",
             Form::ErrorStatus => "error statuses, such as \"502..=504\" or \"5xx\"",

@@ -1,5 +1,6 @@
 //! Access to files: [`Files`], implemented by the disk and by tests and fuzzing, which touch none.
 
+use crate::wildcard;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -92,33 +93,19 @@ impl Files for NoFiles {
     }
 }
 
-/// Files that an include names: the path itself or, if its last component has a `*`, the matches in sorted
+/// Files that an include names: the path itself or, if its last component has a `*` or `?`, the matches in sorted
 /// order.
 pub(crate) fn matching(files: &dyn Files, directory: &Path, pattern: &str) -> io::Result<Vec<PathBuf>> {
     let path = directory.join(pattern);
-    let Some(last) = path.file_name().and_then(|n| n.to_str()).filter(|n| n.contains('*')).map(str::to_string) else {
+    let Some(last) = path.file_name().and_then(|n| n.to_str()).filter(|n| n.contains(['*', '?'])).map(str::to_string)
+    else {
         return Ok(vec![path]);
     };
     let parent = path.parent().unwrap_or(Path::new("")).to_path_buf();
     let mut names = files.list(&parent)?;
-    names.retain(|name| star_matches(&last, name) && (!name.starts_with('.') || last.starts_with('.')));
+    names.retain(|name| wildcard::matches(&last, name) && (!name.starts_with('.') || last.starts_with('.')));
     names.sort();
     Ok(names.into_iter().map(|name| parent.join(name)).collect())
-}
-
-/// True if the name matches the pattern, in which `*` stands for any characters.
-fn star_matches(pattern: &str, name: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = name.strip_prefix(first) else { return false };
-    let parts: Vec<&str> = parts.collect();
-    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
-    for part in middle {
-        // The leftmost match leaves the most text for the parts that follow.
-        let Some(at) = rest.find(part) else { return false };
-        rest = &rest[at + part.len()..];
-    }
-    rest.ends_with(last)
 }
 
 #[cfg(test)]
@@ -160,7 +147,7 @@ mod tests {
             ("ab", "abc", false),
             ("a*a", "a", false),
         ] {
-            assert_eq!(star_matches(pattern, name), fits, "{pattern} {name}");
+            assert_eq!(wildcard::matches(pattern, name), fits, "{pattern} {name}");
         }
     }
 }

@@ -20,7 +20,7 @@ table! {
     /// `[[route]]`. A request matches if its listener, host and path do. A session of a listener for TCP matches if its
     /// listener does, and what its client asks for by TLS: the server's name as the host, and `alpn`.
     ///
-    /// Of several routes that match, the most specific wins: exact host before the longest wildcard before any host;
+    /// The most specific of several matching routes wins: exact host before the longest wildcard before any host;
     /// then the path (fixed text before a parameter before a rest, segment by segment from the left; any path last);
     /// then a route that names the listener. No two routes of a plan are equally specific for a request.
     #[derive(Clone, Debug, PartialEq)]

@@ -102,7 +102,7 @@ pub struct History {
     pub place: Where,
 }
 
-/// Print what a reload would change: one line for each key that differs between a file and what runs
+/// Print what a reload would change: one line for each key that differs between a file and the running configuration
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit codes: 0 no difference; 10 a difference; 78 the file is wrong; 1 no evenkeel can be asked."

@@ -291,7 +291,7 @@ impl Client {
     ) -> Result<Response<Incoming>, Failure> {
         let failed = |error: hyper::Error| self.failed(&error.to_string());
         let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(failed)?;
-        // It ends with the connection, which says no more then than the response does.
+        // It ends with the connection. An error there shows in the response, too.
         drop(tokio::spawn(connection));
         sender.send_request(request).await.map_err(failed)
     }

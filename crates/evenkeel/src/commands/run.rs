@@ -96,8 +96,8 @@ impl Origin {
     }
 }
 
-/// Starts, greets, says what `then` has to say, and serves until told to end. `handed`: the configuration of the process before, if
-/// the plan is of that.
+/// Starts, greets, calls `then`, and serves until a signal. `handed`: the configuration of the process before, if
+/// the plan was made from it.
 pub fn serve(
     mut plan: Plan,
     origin: Origin,
@@ -115,7 +115,7 @@ pub fn serve(
         // asked for.
         let tries = matches!(origin, Origin::Addresses);
         let (file, wanted, offered) = match origin {
-            // A file says itself what there is to see, and who may change what.
+            // A file decides itself who may see and change things.
             Origin::File(from) => (from.0, from.1, None),
             Origin::Addresses | Origin::Demo => {
                 let offered = Offered::new(&mut plan, &mut inherited);

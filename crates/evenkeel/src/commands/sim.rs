@@ -109,7 +109,7 @@ fn from_pool<'a>(plan: &'a Plan, arguments: &Sim) -> Result<FromPool<'a>, Failur
     let names: Vec<&str> = plan.pools.iter().map(|pool| &*pool.name).collect();
     let pool = match &arguments.pool {
         Some(name) => {
-            plan.pool(name).ok_or_else(|| (format!("no pool is called \"{name}\""), tables::suggest(name, &names)))
+            plan.pool(name).ok_or_else(|| (format!("unknown pool \"{name}\""), tables::suggest(name, &names)))
         }
         None if plan.pools.len() == 1 => Ok(&plan.pools[0]),
         None => Err(("the configuration has several pools".to_string(), format!("add --pool: {}", names.join(", ")))),

@@ -23,7 +23,7 @@ pub fn status(arguments: &Arguments) -> Result<(), Failure> {
             (false, pool) => {
                 let mut status: Status = client.get("/v1/status")?;
                 if let Some(name) = pool {
-                    // Asked for by itself, as the answer says which pools there are if there is none of the name.
+                    // Requested by itself: the error then lists the pools, if there is none of this name.
                     status.pools = vec![client.get::<Pool>(&format!("/v1/pools/{}", escaped(name)))?];
                 }
                 text(&status)

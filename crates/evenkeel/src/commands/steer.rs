@@ -4,6 +4,7 @@ use crate::arguments::{Chosen, Drain, Drained, Events, Reopen, Upgrade, Verb, We
 use crate::commands::client::Client;
 use crate::failure::Failure;
 use crate::output::{print, print_more};
+use evenkeel_config::wildcard::matches;
 use evenkeel_view::words::{ago, escaped, unix_ms};
 use evenkeel_view::{Endpoint, Event, Pool};
 use hyper::Method;
@@ -132,27 +133,15 @@ fn chosen(client: &Client, pool: &str, endpoint: Option<&str>) -> Result<Vec<(St
         let problem = format!("no endpoint of pool \"{}\" matches \"{wanted}\"", first.name);
         return Err(match known.is_empty() {
             true => Failure::running(format!("pool \"{}\" has no endpoints", first.name)),
-            false => Failure::running(format!("{problem}; there are: {}", names(&known))),
+            false => Failure::running(format!("{problem}; endpoints: {}", names(&known))),
         });
     }
     let known: Vec<&str> = pools.iter().map(|pool| &*pool.name).collect();
-    let failure = Failure::running(format!("no pool is called \"{pool}\"; there are: {}", names(&known)));
+    let failure = Failure::running(format!("unknown pool \"{pool}\"; pools: {}", names(&known)));
     Err(match pools.iter().find(|known| !endpoints(known, pool).is_empty()) {
         Some(of) => failure.help(format!("pool \"{}\" has such endpoints: write {} '{pool}'", of.name, of.name)),
         None => failure,
     })
-}
-
-/// True if the pattern, in which `*` stands for any characters and `?` for one, is the whole name.
-fn matches(pattern: &str, name: &str) -> bool {
-    let Some(first) = pattern.chars().next() else { return name.is_empty() };
-    let rest = &pattern[first.len_utf8()..];
-    let mut chars = name.chars();
-    match first {
-        '*' => rest.is_empty() || name.char_indices().any(|(at, _)| matches(rest, &name[at..])) || matches(rest, ""),
-        '?' => chars.next().is_some() && matches(rest, chars.as_str()),
-        _ => chars.next() == Some(first) && matches(rest, chars.as_str()),
-    }
 }
 
 /// Prints the state of an endpoint.
@@ -173,26 +162,4 @@ fn line(event: &Event, now_ms: u64) -> String {
     let by = event.by.as_ref().map_or(String::new(), |by| format!(" ({by})"));
     let (since, about) = (ago(now_ms.saturating_sub(event.at_ms)), event.about("  "));
     format!("{since:>7} ago  {about}  {}{by}\n", event.text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pattern_is_the_whole_name() {
-        for (pattern, name, fits) in [
-            ("shop-*", "shop-1", true),
-            ("shop-*", "shop-", true),
-            ("shop-*", "a-shop-1", false),
-            ("*-a-*b", "x-a-y-ab", true),
-            ("*-a-*b", "x-a-y-ac", false),
-            ("shop-?", "shop-é", true),
-            ("shop-?", "shop-", false),
-            ("shop", "shop-1", false),
-            ("*", "", true),
-        ] {
-            assert_eq!(matches(pattern, name), fits, "{pattern} {name}");
-        }
-    }
 }

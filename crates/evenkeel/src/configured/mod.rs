@@ -53,7 +53,7 @@ impl Configured {
     /// The plan that ran before, or at this generation. `running`: the one that runs.
     ///
     /// # Errors
-    /// It is not kept.
+    /// No such configuration is kept.
     pub fn rollback(&self, to: Option<u64>, running: u64, by: &str) -> Result<Offer, Problem> {
         let kept = || self.revisions.all().iter().map(|one| one.generation.to_string()).collect::<Vec<_>>().join(", ");
         let found = match to {
@@ -90,10 +90,10 @@ impl Configured {
         })
     }
 
-    /// Has the file say what runs.
+    /// Writes the running configuration to the file.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// The reason, as text for the operator.
     pub fn save(&self, generation: u64) -> Result<config::Outcome, Problem> {
         let texts = self.revisions.latest().wanted.provenance.texts;
         let texts = texts.ok_or_else(|| Problem::refused("the plan that runs was made without a text"))?;

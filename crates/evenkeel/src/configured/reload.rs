@@ -59,7 +59,7 @@ pub struct Report {
 /// Differences that an event names.
 const EVENT_CHANGES: usize = 5;
 
-/// Changes to what was read. What was found by sources that it still has goes on.
+/// Applies a configuration that was read. Endpoints found by sources that it keeps stay.
 pub async fn change(outcome: Outcome, runtime: &mut Runtime, discovery: &Discovery) -> Report {
     let Outcome { plan, diagnostics } = outcome;
     let before = runtime.plan();

@@ -55,7 +55,7 @@ fn shown(name: &str, value: String) -> String {
     }
 }
 
-/// A value of a field. One with spaces is quoted, or its end could not be told.
+/// Value of a field. One with spaces is quoted, since its end would be ambiguous.
 fn quoted(value: String) -> String {
     if value.contains(char::is_whitespace) && !value.starts_with('"') { format!("{value:?}") } else { value }
 }

@@ -53,7 +53,7 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Exports these requests, as the plan says.
+    /// Exports these requests by the plan.
     pub fn start(records: Option<mpsc::Receiver<Arc<FinishedRequest>>>, plan: Option<&plan::Traces>) -> Exporter {
         let (wish, _) = watch::channel(Wish::Off);
         let mut exporter = Exporter { wish, idle: records, thread: None, numbers: Arc::default() };
@@ -61,7 +61,7 @@ impl Exporter {
         exporter
     }
 
-    /// Follows another plan. What was recorded by the one before goes where that says, if it goes soon.
+    /// Follows another plan. Requests recorded under the previous one go to its collector, if that accepts them soon.
     pub fn follow(&mut self, plan: Option<&plan::Traces>) {
         let wish = plan.map_or(Wish::Off, |plan| Wish::To(Arc::new(plan.clone())));
         self.wish.send_if_modified(|now| {
@@ -89,11 +89,11 @@ impl Exporter {
         Metrics::new(self.numbers.clone())
     }
 
-    /// Exports what there still is, if that goes soon.
+    /// Exports the rest, if the collector accepts it soon.
     pub fn end(self) {
         self.wish.send_replace(Wish::End);
         if let Some(thread) = self.thread {
-            // It does not panic; if it did, that was said.
+            // It does not panic; if it did, the log has it.
             let _ = thread.join();
         }
     }
@@ -130,7 +130,7 @@ impl Thread {
         }
     }
 
-    /// Exports as a plan says, until there is another one.
+    /// Exports by a plan until there is another one.
     async fn export(&mut self, plan: &plan::Traces) {
         let mut collector = Collector::new(plan);
         loop {
@@ -221,7 +221,7 @@ impl Thread {
 /// Waits until there is a batch: a full one, or what has come a second after its first.
 async fn gather(records: &mut mpsc::Receiver<Arc<FinishedRequest>>, batch: &mut Vec<Arc<FinishedRequest>>) {
     if records.recv_many(batch, BATCH).await == 0 {
-        // The workers are gone; what is to be done is about to be said.
+        // The workers are gone; the next wish is about to arrive.
         return std::future::pending().await;
     }
     let until = Instant::now() + GATHER;

@@ -68,10 +68,10 @@ impl Collector {
         Collector { source: Source::new(&plan.service_name), plan: plan.clone(), connection: None }
     }
 
-    /// Brings a batch: how many of its spans were refused though it was taken.
+    /// Sends a batch. Returns the number of its spans that were refused although the batch was accepted.
     ///
     /// # Errors
-    /// It was not taken.
+    /// The collector did not accept the spans.
     pub async fn bring(&mut self, batch: &[Arc<FinishedRequest>]) -> Result<u64, Fault> {
         let body = Bytes::from(self.source.request(batch).encode_to_vec());
         let answered = match tokio::time::timeout(PATIENCE, self.post(body)).await {

@@ -89,7 +89,7 @@ impl Window {
         let (now, control) = self.running()?;
         let mut pools = control.pools();
         let Some(shared) = pools.get_mut(pool) else {
-            return Err(Problem::not_found(format!("no pool is called \"{pool}\"")));
+            return Err(Problem::not_found(format!("unknown pool \"{pool}\"")));
         };
         let changed = change(shared, control);
         drop(pools);
@@ -111,7 +111,7 @@ fn problem(pool: &str, endpoint: &str, refused: &Refused) -> Problem {
         Refused::Unknown(known) => {
             let known: Vec<&str> = known.iter().take(20).map(|name| &**name).collect();
             let known = known.join(", ");
-            Problem::not_found(format!("no endpoint of pool \"{pool}\" is called \"{endpoint}\"; there are: {known}"))
+            Problem::not_found(format!("unknown endpoint \"{endpoint}\" of pool \"{pool}\"; endpoints: {known}"))
         }
         Refused::Already(what) => Problem::refused(format!("the endpoint \"{endpoint}\" is {what}")),
         Refused::TooMany => Problem::refused("too many endpoints have orders; take some back"),

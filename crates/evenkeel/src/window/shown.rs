@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(shown.ready().reasons, ["checking endpoints"]);
         check("127.0.0.1:3", false);
         assert_eq!(shown.ready(), Ready::default());
-        // As a reload does that brings new endpoints.
+        // As a reload with new endpoints does.
         *control.pools() = std::mem::take(&mut *Control::unattended(&plan, 1).pools());
         assert_eq!(shown.ready(), Ready::default());
         shown.draining.store(true, Relaxed);

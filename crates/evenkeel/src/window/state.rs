@@ -9,10 +9,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Orders that the process before has left, as JSON.
+/// Variable with the orders that the process before has left, as JSON.
 const VARIABLE: &str = "EVENKEEL_ORDERS";
 
-/// The configuration that the process before has applied, if its file says another, as JSON.
+/// Variable with the configuration that the process before has applied, as JSON, if its file has another.
 const CONFIGURATION: &str = "EVENKEEL_CONFIGURATION";
 
 /// Rights of a new file: orders have names of operators in them.
@@ -71,7 +71,7 @@ fn parse(text: &[u8]) -> io::Result<Given> {
 /// Keeps the orders in the file: all of them, or those of before.
 ///
 /// # Errors
-/// As file systems have them.
+/// Errors of the file system.
 pub fn write(file: &Path, given: &Given) -> io::Result<()> {
     let mut text = serde_json::to_vec_pretty(given)?;
     text.push(b'\n');
@@ -79,10 +79,10 @@ pub fn write(file: &Path, given: &Given) -> io::Result<()> {
     Disk::replace(file, &text, mode, None)
 }
 
-/// The configuration that the process before has applied, if that is not what the file says.
+/// Configuration that the process before has applied, if it differs from the file.
 ///
 /// # Errors
-/// It is not one of an evenkeel of this version.
+/// The text is not a state of an evenkeel of this version.
 pub fn configuration() -> io::Result<Option<Handed>> {
     let parse =
         |text: String| serde_json::from_str(&text).map_err(|error| io::Error::new(ErrorKind::InvalidData, error));
@@ -94,7 +94,7 @@ pub fn configuration() -> io::Result<Option<Handed>> {
 pub struct Left<'a> {
     /// Orders of operators for endpoints.
     pub orders: &'a Given,
-    /// The configuration, if it is not what the file says.
+    /// Configuration, if it differs from the file.
     pub revision: Option<&'a Handed>,
 }
 

@@ -27,7 +27,7 @@ pub fn open(looker: &Arc<Looker>, now: &Generation, wanted: &tap::Filter) -> Res
     ) -> Result<(), Problem> {
         let Some(wanted) = wanted.filter(|wanted| names.clone().all(|name| **name != ***wanted)) else { return Ok(()) };
         let names = names.take(20).map(|name| &**name).collect::<Vec<_>>().join(", ");
-        Err(Problem::not_found(format!("no {what} is called \"{wanted}\"; there are: {names}")))
+        Err(Problem::not_found(format!("unknown {what} \"{wanted}\"; {what}s: {names}")))
     }
     let plan = &now.plan;
     known("listener", wanted.listener.as_ref(), plan.listeners.iter().map(|listener| &listener.name))?;

@@ -46,7 +46,7 @@ impl Connector {
     /// Connects for HTTP/1.1.
     ///
     /// # Errors
-    /// What the client saw.
+    /// The failure as the client saw it.
     pub async fn http1(&self, tls: bool) -> Result<Wire, String> {
         match tls {
             false => Wire::new(tcp(self.ports.clear).await?).map_err(not_connected),
@@ -57,7 +57,7 @@ impl Connector {
     /// Connects for HTTP/2.
     ///
     /// # Errors
-    /// What the client saw.
+    /// The failure as the client saw it.
     pub async fn http2(&self, tls: bool) -> Result<Connection, String> {
         match tls {
             false => Connection::open(tcp(self.ports.h2c).await?).await,

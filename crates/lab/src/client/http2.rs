@@ -49,7 +49,7 @@ impl Connection {
     /// Opens a connection over a connected stream.
     ///
     /// # Errors
-    /// What the client saw, if the other side does not speak HTTP/2.
+    /// The other side does not support HTTP/2; the failure as the client saw it.
     pub async fn open(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Outcome<Connection> {
         let (client, connection) = h2::client::handshake(stream).await.map_err(|error| saw("connect", &error))?;
         // The task runs until the last clone and the last stream are dropped.

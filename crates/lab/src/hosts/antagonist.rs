@@ -30,7 +30,7 @@ impl Antagonist {
     /// Starts an antagonist. `at`: command prefix, for a control group. `folder`: for its output.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The process cannot be started.
     pub fn start(&self, at: Vec<String>, folder: &Path) -> Result<Child> {
         let mut command = at;
         command.extend([child::this()?, NAME.to_owned()]);

@@ -56,7 +56,7 @@ impl Group {
     /// Moves a process into it, with all of its threads.
     ///
     /// # Errors
-    /// It has ended.
+    /// The process has ended.
     pub fn adopt(&self, pid: u32) -> Result<()> {
         self.write("cgroup.procs", &pid.to_string())
     }
@@ -83,7 +83,7 @@ impl Drop for Group {
 /// Removes the groups of labs that no longer run.
 ///
 /// # Errors
-/// One cannot be removed.
+/// A group cannot be removed.
 pub fn sweep() -> Result<()> {
     for root in [FIRST, SECOND].map(Path::new) {
         for name in left_behind(root) {

@@ -33,7 +33,7 @@ impl Network {
     /// Creates a hub with this number of hosts.
     ///
     /// # Errors
-    /// It is not allowed, or a program is missing.
+    /// Namespaces are not allowed here, or a program is missing.
     pub fn star(hosts: usize) -> Result<Network> {
         machine::needs_root("network namespaces")?;
         let (ip, tc) = (child::find("ip")?, child::find("tc")?);
@@ -159,7 +159,7 @@ pub fn gateway(host: usize) -> String {
 /// Removes the namespaces of labs that no longer run.
 ///
 /// # Errors
-/// One cannot be removed.
+/// A namespace cannot be removed.
 pub fn sweep() -> Result<()> {
     for name in left_behind(Path::new("/run/netns")) {
         let removed = std::process::Command::new(child::find("ip")?).args(["netns", "del", &name]).status();

@@ -105,7 +105,7 @@ impl Lines {
     /// Reads the line tables of a program.
     ///
     /// # Errors
-    /// It is not a 64-bit program, or addr2line is missing.
+    /// The file is not a 64-bit program, or addr2line is missing.
     pub fn of(program: &str) -> Result<Lines> {
         child::find("addr2line")?;
         let program = fs::canonicalize(program).or_say(|| format!("cannot find {program}"))?;

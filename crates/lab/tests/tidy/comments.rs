@@ -32,6 +32,18 @@ pub static RULES: &[Rule] = &[
         broken_by: &[("crates/dns/src/a.rs", "fn f() {}\n/// Whether a query is late.\nfn g() {}\n")],
     },
     Rule {
+        name: "a paragraph on errors is one, too",
+        check: doc_openings,
+        kept_by: &[(
+            "crates/dns/src/a.rs",
+            "/// Time of the query.\n///\n/// # Errors\n/// Errors of `recv(2)`.\nfn f() {}\n",
+        )],
+        broken_by: &[(
+            "crates/dns/src/a.rs",
+            "/// Time of the query.\n///\n/// # Errors\n/// Those of `recv(2)`.\nfn f() {}\n",
+        )],
+    },
+    Rule {
         name: "a doc comment says more than the name",
         check: doc_lengths,
         kept_by: &[(
@@ -90,11 +102,13 @@ const HEADLESS: &[&str] = &[
 
 fn doc_openings(files: &[File]) -> Vec<Finding> {
     let instead = "a noun phrase, or a verb in the third person: \"True if\", \"Returns\", \"Limit of\"";
-    let is_headless = |doc: &DocComment| {
-        let first = doc.text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
-        HEADLESS.contains(&first) || doc.text.starts_with("The same")
+    let is_headless = |paragraph: &str| {
+        let text = paragraph.strip_prefix("# Errors").unwrap_or(paragraph).trim_start();
+        let first = text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+        HEADLESS.contains(&first) || text.starts_with("The same")
     };
-    of_docs(files, |doc| is_headless(doc).then_some("a doc comment that opens a headless clause"), instead)
+    let opens = |doc: &DocComment| doc.text.split('\n').any(|paragraph| is_headless(paragraph.trim_start()));
+    of_docs(files, |doc| opens(doc).then_some("a doc comment with a paragraph that opens a headless clause"), instead)
 }
 
 /// Length below which a doc comment only repeats a name, unless it has a number, unit, code or link.
@@ -119,7 +133,7 @@ fn of_docs(files: &[File], fault: impl Fn(&DocComment) -> Option<&'static str>, 
     found.collect()
 }
 
-/// Consecutive lines of `///` or of `//!`, joined by spaces.
+/// Consecutive lines of `///` or of `//!`. Those of a paragraph are joined by spaces, paragraphs by a line end.
 struct DocComment {
     line: usize,
     mark: char,
@@ -138,7 +152,7 @@ fn doc_comments(file: &File) -> impl Iterator<Item = DocComment> {
         let text = comment.map_or("", |rest| rest.get(1..).unwrap_or_default().trim());
         match (mark, docs.last_mut()) {
             (Some(mark), Some(doc)) if open == Some(mark) => {
-                doc.text.push(' ');
+                doc.text.push(if text.is_empty() { '\n' } else { ' ' });
                 doc.text.push_str(text);
             }
             (Some(mark), _) => docs.push(DocComment { line, mark, text: text.to_owned(), is_help: false }),

@@ -13,7 +13,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("config", &[
         "builder", "changes", "list", "load", "render", "tables", "reference", "schema", "root", "checks", "machine", "plan",
         "sections", "table", "foreign", "form", "nearest", "printable", "quantity", "tree", "diagnostic", "code", "masked",
-        "source",
+        "source", "wildcard",
     ]),
     ("config/table", &["algorithm", "values", "declare", "reader", "secrets", "words", "field", "lines", "section", "balance", "row"]),
     ("discovery", &[

@@ -106,7 +106,7 @@ impl RecvBatch {
     /// filled. `with_sender` is for sockets that are not connected.
     ///
     /// # Errors
-    /// Those of `recvmmsg(2)`: `AGAIN` if nothing waits.
+    /// Errors of `recvmmsg(2)`: `AGAIN` if nothing waits.
     pub fn take(
         &mut self,
         socket: BorrowedFd<'_>,

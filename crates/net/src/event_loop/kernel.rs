@@ -23,7 +23,7 @@ impl Signal {
     /// Creates a signal.
     ///
     /// # Errors
-    /// Those of `eventfd(2)`.
+    /// Errors of `eventfd(2)`.
     pub fn new() -> io::Result<Signal> {
         Ok(Signal(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
@@ -50,7 +50,7 @@ impl AlarmClock {
     /// Creates a clock that is not set.
     ///
     /// # Errors
-    /// Those of `timerfd_create(2)`.
+    /// Errors of `timerfd_create(2)`.
     pub fn new() -> io::Result<AlarmClock> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         Ok(AlarmClock(timerfd_create(TimerfdClockId::Monotonic, flags)?))

@@ -175,7 +175,7 @@ impl Watched {
     /// Watches a socket until it is closed, which must happen after this is dropped.
     ///
     /// # Errors
-    /// Those of `epoll_ctl(2)`.
+    /// Errors of `epoll_ctl(2)`.
     pub fn new(socket: &impl AsFd) -> io::Result<Watched> {
         REACTOR.with(|reactor| {
             let (key, _) = reactor.slots.borrow_mut().occupy();
@@ -205,7 +205,7 @@ impl Watched {
     /// Waits until a write to `socket` may succeed. `socket` must be the watched one.
     ///
     /// # Errors
-    /// Those of `epoll_ctl(2)`.
+    /// Errors of `epoll_ctl(2)`.
     pub fn poll_writable(&self, socket: &OwnedFd, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.known() & (WRITABLE | WRITE_CLOSED) != 0 {
             return poll_proceed(cx).map(Ok);

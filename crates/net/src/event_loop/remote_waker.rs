@@ -33,7 +33,7 @@ impl RemoteWaker {
     /// Handle of an event loop that is about to run. `wake_here` wakes its tasks.
     ///
     /// # Errors
-    /// Those of `eventfd(2)`.
+    /// Errors of `eventfd(2)`.
     pub fn new(wake_here: fn(Key)) -> io::Result<Arc<RemoteWaker>> {
         Ok(Arc::new(RemoteWaker { signal: Signal::new()?, keys: Mutex::new(Some(Vec::new())), wake_here }))
     }

@@ -17,7 +17,7 @@ impl<T: AsFd> Source<T> {
     /// Watches a non-blocking descriptor.
     ///
     /// # Errors
-    /// Those of `epoll_ctl(2)`.
+    /// Errors of `epoll_ctl(2)`.
     pub fn new(inner: T) -> io::Result<Source<T>> {
         Ok(Source { watched: Watched::new(&inner)?, inner })
     }

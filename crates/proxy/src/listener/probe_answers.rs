@@ -14,7 +14,7 @@ use std::rc::Rc;
 /// Opens a UDP socket for each worker, all bound to `addr`.
 ///
 /// # Errors
-/// Those of `socket(2)` and `bind(2)`.
+/// Errors of `socket(2)` and `bind(2)`.
 pub fn open(addr: SocketAddr, workers: usize) -> io::Result<Vec<UdpSocket>> {
     let socket = |_| -> io::Result<UdpSocket> {
         let kind = Type::DGRAM.nonblocking().cloexec();

@@ -1,6 +1,6 @@
 //! A decoder of chunked bodies (RFC 9112 section 7.1) that accepts bytes split anywhere.
 //!
-//! It keeps the chunks or only their content. Either way every byte is checked, so that both sides of the proxy agree
+//! The reader keeps the chunks or only their content. Either way every byte is checked, so that both sides of the proxy agree
 //! about the end. Extensions are never forwarded: no known peer needs them, and readers that skip them differently
 //! disagree about where a chunk begins.
 

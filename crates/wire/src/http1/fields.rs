@@ -111,7 +111,7 @@ impl Framing {
     /// `CHUNKED`) is not forwarded as it came; [`odd`](Self::odd) returns its replacement.
     ///
     /// # Errors
-    /// Those of [`length`](Self::length).
+    /// Errors of [`length`](Self::length).
     pub fn take(&mut self, head: &[u8], kind: Kind, field: &mut Field) -> Result<(), Reject> {
         let value = field.value(head);
         let plain = if kind == Kind::ContentLength {

@@ -37,7 +37,7 @@ impl Balancer {
     /// set of the pool.
     ///
     /// # Errors
-    /// Those of `choose_k`.
+    /// Errors of `choose_k`.
     pub fn choose_k_of(
         &mut self,
         part: &mut Part,

@@ -30,7 +30,7 @@ pub struct Endpoints {
 
 /// Server that stands for an endpoint of the demo.
 pub struct Endpoint {
-    /// Its name, which says how slow it is.
+    /// Name, which includes its latency.
     pub name: String,
     /// Longest latency, milliseconds.
     pub max_ms: u64,

@@ -34,7 +34,7 @@ pub struct Outage {
     pub requests: u64,
     /// Tries that failed and were made again at another endpoint.
     pub retries: u64,
-    /// From the kill until the pool stopped sending to it, and how it said so.
+    /// Time from the kill until the pool stopped sending to it, and the state that showed it.
     pub out: Option<(Duration, State)>,
     /// From the revival until the pool sent to it again.
     pub back: Option<Duration>,

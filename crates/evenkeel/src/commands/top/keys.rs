@@ -14,7 +14,7 @@ pub enum Wish {
     Do(Order),
 }
 
-/// Every key with what it does, for the page that says so.
+/// Every key and its effect, for the page of keys.
 pub const KEYS: &[(&str, &str)] = &[
     ("1 2 3, Tab", "overview, pools, tap"),
     ("\u{2191} \u{2193}, k j", "the row above, the row below; also PageUp, PageDown, Home, End"),

@@ -47,7 +47,7 @@ pub enum Entry {
     Weight(String),
     /// Confirmation of an order.
     Confirm(Order),
-    /// Any key ends the page that says what keys do.
+    /// Any key closes the page of keys.
     Help,
 }
 

@@ -17,7 +17,7 @@ impl How {
     /// Chooses the method for a balancer's program.
     ///
     /// # Errors
-    /// It cannot be read, or a program is missing.
+    /// The program cannot be read, or a tool is missing.
     pub fn of(balancer: &Balancer) -> Result<How> {
         let lines = Lines::of(balancer.program())?;
         Ok(if balancer.kind.name == "evenkeel" { How::Lines(lines) } else { How::Names(lines.program().to_owned()) })

@@ -116,7 +116,7 @@ impl System {
     /// has no quota.
     ///
     /// # Errors
-    /// One does not listen.
+    /// A process does not listen.
     pub fn balance(&self, balancing: &Balancing, balancers: &[Balancer]) -> Result<Vec<Running>> {
         let mut running = Vec::new();
         for node in 1..=NODES {
@@ -148,7 +148,7 @@ impl System {
     /// Reads and resets the maximum of concurrent requests of each service process, by node, then by service.
     ///
     /// # Errors
-    /// One does not answer.
+    /// A process does not answer.
     pub fn take_peaks(&self) -> Result<Vec<f64>> {
         let lines = |service: &Service| fs::read_to_string(&service.said).unwrap_or_default().matches('\n').count();
         let before: Vec<usize> = self.services.iter().map(lines).collect();

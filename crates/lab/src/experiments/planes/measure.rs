@@ -44,7 +44,7 @@ impl Bench<'_> {
     /// Measures between two points of a load. `load` runs it for the given number of seconds.
     ///
     /// # Errors
-    /// Those of the load, or a process has ended.
+    /// The load fails, or a process has ended.
     pub fn measure(&self, balancer: &[u32], load: impl FnOnce(u64) -> Result<Answered> + Send) -> Result<Run> {
         for &pid in balancer {
             self.cores.hold(pid)?;

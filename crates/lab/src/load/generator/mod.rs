@@ -125,7 +125,7 @@ impl Plan {
     /// Starts the load. `at`: command prefix, for a namespace. `said`: file for its output.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The process cannot be started.
     pub fn start(&self, at: Vec<String>, said: &Path) -> Result<Load> {
         let mut command = at;
         command.extend(self.command()?);
@@ -142,7 +142,7 @@ impl Load {
     /// Waits for its end and returns the results.
     ///
     /// # Errors
-    /// It takes longer than this, or fails.
+    /// The load takes longer than this, or fails.
     pub fn end(self, within: Duration) -> Result<Outcome> {
         self.process.ends(within)?;
         let text = std::fs::read_to_string(&self.said).or_say(|| format!("cannot read {}", self.said.display()))?;
