@@ -76,21 +76,41 @@ is_gone() {
 
 # Puts another copy of the program into its place, which takes over while requests are sent; none of them may fail.
 upgrade_under_load() {
-    local load
     cp "$root/usr/bin/evenkeel" "$root/usr/bin/evenkeel.new"
     mv "$root/usr/bin/evenkeel.new" "$root/usr/bin/evenkeel"
-    touch "$work/loading"
-    while [ -e "$work/loading" ]; do
-        curl -s -o /dev/null -w '%{http_code}\n' http://127.0.0.1:8080/ || true
-    done >"$work/statuses" &
-    load=$!
-    eventually grep -q 200 "$work/statuses"
+    begin_load
     installed upgrade -c /etc/evenkeel/evenkeel.toml >/dev/null || fail "it does not upgrade"
     wait "$2" || fail "the process before ended with $?: $(cat "$work/log")"
+    end_load "$1"
+}
+
+# Four clients send requests until `end_load`: twenty on each connection.
+begin_load() {
+    clients=()
+    rm -f "$work"/statuses.*
+    touch "$work/loading"
+    for client in 1 2 3 4; do
+        while [ -e "$work/loading" ]; do
+            curl -s -w '%{http_code}\n' $(printf -- '-o /dev/null http://127.0.0.1:8080/ %.0s' {1..20}) || true
+        done >"$work/statuses.$client" &
+        clients+=($!)
+    done
+    eventually is_under_load
+}
+is_under_load() {
+    [ "$(cat "$work"/statuses.* | wc -l)" -gt 400 ]
+}
+end_load() {
+    local before
+    before=$(cat "$work"/statuses.* | wc -l)
+    eventually is_beyond $((before + 400))
     rm "$work/loading"
-    wait "$load"
-    if grep -vx 200 "$work/statuses"; then fail "requests failed during the upgrade"; fi
-    echo "$1: a second build took over during $(wc -l <"$work/statuses") requests, none of which failed"
+    wait "${clients[@]}"
+    if cat "$work"/statuses.* | grep -vx 200; then fail "$1: requests failed while a second build took over"; fi
+    echo "$1: a second build took over during $(cat "$work"/statuses.* | wc -l) requests, none of which failed"
+}
+is_beyond() {
+    [ "$(cat "$work"/statuses.* | wc -l)" -gt "$1" ]
 }
 
 # A program that is installed: its version, its check of the configuration, the owners of its files.
@@ -151,20 +171,32 @@ check_rpm() {
 }
 
 serve_image() {
-    local podman=(podman --root "$work/store" --runroot "$work/run" --runtime runc --cgroup-manager cgroupfs --storage-driver vfs) pid
+    podman=(podman --root "$work/store" --runroot "$work/run" --runtime runc --cgroup-manager cgroupfs --storage-driver vfs)
     endpoint
     "${podman[@]}" load --quiet --input "$packages/evenkeel-$version-image.tar"
-    "${podman[@]}" run --detach --name evenkeel --network host --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 \
+    start_container first
+    answers image
+    "${podman[@]}" healthcheck run first || fail "ready fails"
+    pid=$("${podman[@]}" inspect --format '{{.State.Pid}}' first)
+    [ "$(stat -c %u "/proc/$pid")" = 65532 ] || fail "it does not run as 65532"
+    sysctl -qw net.ipv4.tcp_migrate_req=1
+    begin_load
+    start_container second
+    eventually "${podman[@]}" healthcheck run second
+    stop_container first
+    end_load image
+    stop_container second
+    echo "image: serves as user 65532, and stops"
+}
+start_container() {
+    "${podman[@]}" run --detach --name "$1" --network host --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 \
         --health-cmd "[\"/usr/bin/evenkeel\", \"ready\"]" --health-interval disable \
         "localhost/evenkeel:$version" >/dev/null
-    answers image
-    "${podman[@]}" healthcheck run evenkeel || fail "ready fails"
-    pid=$("${podman[@]}" inspect --format '{{.State.Pid}}' evenkeel)
-    [ "$(stat -c %u "/proc/$pid")" = 65532 ] || fail "it does not run as 65532"
-    "${podman[@]}" stop --time 20 evenkeel >/dev/null
-    [ "$("${podman[@]}" inspect --format '{{.State.ExitCode}}' evenkeel)" = 0 ] || fail "it was stopped and failed"
-    "${podman[@]}" rm evenkeel >/dev/null
-    echo "image: serves as user 65532, and stops"
+}
+stop_container() {
+    "${podman[@]}" stop --time 20 "$1" >/dev/null
+    [ "$("${podman[@]}" inspect --format '{{.State.ExitCode}}' "$1")" = 0 ] || fail "container $1 was stopped and failed"
+    "${podman[@]}" rm "$1" >/dev/null
 }
 
 # In another folder, with another folder for what is built; the clock is another anyway.

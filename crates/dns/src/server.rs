@@ -14,7 +14,7 @@ use evenkeel_config::Plan;
 use evenkeel_config::plan::{self, Listener, Mode};
 use evenkeel_net::clock::Base;
 use evenkeel_net::inherit::Inherited;
-use evenkeel_net::listen::{self, CannotListen, ListenFd, Protocol};
+use evenkeel_net::listen::{self, CannotListen, Claim, ListenFd, Protocol};
 use evenkeel_net::workers::{Threads, Worker, Workers};
 use evenkeel_runtime::ledger::{Members, PlaneCounts};
 use evenkeel_runtime::pool::address;
@@ -96,13 +96,13 @@ impl Dns {
         inherited: &mut Inherited,
         wrong: &mut Vec<Diagnostic>,
     ) -> HashMap<SocketAddr, Vec<Sockets>> {
-        let mut sockets = HashMap::new();
+        let (mut sockets, claim) = (HashMap::new(), Claim::of(plan.runtime.share_ports));
         for listener in listeners(plan) {
             for &addr in listener.bind.iter().filter(|addr| !self.sockets.contains_key(addr)) {
                 // Without coalescing, because each query is a datagram of its own.
-                let udp = listen::udp(addr, self.count, inherited.at((Protocol::Udp, addr)), false);
+                let udp = listen::udp(addr, self.count, inherited.at((Protocol::Udp, addr)), claim, false);
                 let both = udp.and_then(|udp| {
-                    let tcp = listen::tcp(addr, self.count, inherited.at((Protocol::Tcp, addr)))?;
+                    let tcp = listen::tcp(addr, self.count, inherited.at((Protocol::Tcp, addr)), claim)?;
                     Ok(udp.into_iter().zip(tcp).map(|(udp, tcp)| Sockets { udp, tcp }).collect())
                 });
                 match both {

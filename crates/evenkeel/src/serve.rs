@@ -27,6 +27,7 @@ use evenkeel_discovery::Discovery;
 use evenkeel_discovery::providers::wanted::Offer;
 use evenkeel_dns::Dns;
 use evenkeel_net::inherit::{self, Inherited};
+use evenkeel_net::listen::{self, Claim};
 use evenkeel_net::workers::Command;
 use evenkeel_proxy::{Proxy, Secured};
 use evenkeel_runtime::{Ledger, Orders, Runtime};
@@ -95,9 +96,9 @@ impl Serving {
             native: Arc::new(move || for_native.native()),
             ready: Arc::new(move || for_ready.ready()),
         };
-        let of_admin = Numbers::default();
+        let (of_admin, claim) = (Numbers::default(), Claim::of(plan.runtime.share_ports));
         let past = inherited.take_left().and_then(past::read);
-        let mut asked_at = AskedAt::new(plan.admin.clone().unwrap_or_default(), &mut inherited, offered)?;
+        let mut asked_at = AskedAt::new(plan.admin.clone().unwrap_or_default(), claim, &mut inherited, offered)?;
         let admin = asked_at.start(pages, window, &of_admin)?;
         let discovery = Discovery::default();
         let following = discovery.follow(&plan).await;
@@ -402,13 +403,18 @@ struct AskedAt {
 
 impl AskedAt {
     /// Listens at the addresses of the plan.
-    fn new(plan: plan::Admin, inherited: &mut Inherited, offered: Option<Offered>) -> Result<AskedAt, Failure> {
+    fn new(
+        plan: plan::Admin,
+        claim: Claim,
+        inherited: &mut Inherited,
+        offered: Option<Offered>,
+    ) -> Result<AskedAt, Failure> {
         let (listener, token) = offered.map(|offered| (offered.listener, offered.token)).unzip();
         let rules = rules(&plan, token)?;
         let tcp = plan.http.as_ref().map(|http| http.bind);
         let tcp = tcp.map(|addr| match listener.flatten().or_else(|| listening(inherited, addr)) {
             Some(socket) => Ok(socket),
-            None => TcpListener::bind(addr).map_err(|e| Failure::listen("admin", addr, &e)),
+            None => listen::admin(addr, claim).map_err(|e| Failure::listen("admin", addr, &e)),
         });
         let tcp = tcp.transpose()?;
         let (path, unix) = unix(plan.socket, inherited)?.unzip();

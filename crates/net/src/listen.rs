@@ -31,6 +31,23 @@ pub enum Protocol {
     Udp,
 }
 
+/// Claim to an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// An address that another process listens on counts as in use, even if that process would share it: two balancers
+    /// that silently get half of the clients each are rarely intended.
+    Exclusive,
+    /// Other processes of the same user may listen there too.
+    Shared,
+}
+
+impl Claim {
+    /// Returns the claim of a process whose plan has this `share_ports`.
+    pub fn of(share_ports: bool) -> Claim {
+        if share_ports { Claim::Shared } else { Claim::Exclusive }
+    }
+}
+
 /// Error: an address of a listener that cannot be listened on.
 #[derive(Debug)]
 pub struct CannotListen {
@@ -56,9 +73,8 @@ impl Error for CannotListen {
 /// of them, because clients may wait there.
 ///
 /// # Errors
-/// Errors of `bind(2)` and `listen(2)`. An address that another process listens on counts as in use, even if
-/// that process would share it: two balancers that silently get half of the clients each are never intended.
-pub fn tcp(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>) -> io::Result<Vec<Vec<ListenFd>>> {
+/// Errors of `bind(2)` and `listen(2)`.
+pub fn tcp(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>, claim: Claim) -> io::Result<Vec<Vec<ListenFd>>> {
     let socket = |shared: bool| -> io::Result<Socket> {
         let kind = Type::STREAM.nonblocking().cloexec();
         let socket = Socket::new(Domain::for_address(addr), kind, Some(Kind::TCP))?;
@@ -72,16 +88,21 @@ pub fn tcp(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>) -> io::Result<
         socket.set_tcp_nodelay(true)?;
         socket.listen(BACKLOG)
     };
-    share_out(workers, given, socket, ready)
+    share_out(workers, given, claim, socket, ready)
 }
 
 /// Opens at least one UDP socket for each worker, using the sockets in `given` first. `joins` lets the kernel
 /// coalesce datagrams of one sender.
 ///
 /// # Errors
-/// Errors of `bind(2)`. An address that another process has counts as in use, even if that process would share
-/// it.
-pub fn udp(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>, joins: bool) -> io::Result<Vec<Vec<ListenFd>>> {
+/// Errors of `bind(2)`.
+pub fn udp(
+    addr: SocketAddr,
+    workers: usize,
+    given: Vec<OwnedFd>,
+    claim: Claim,
+    joins: bool,
+) -> io::Result<Vec<Vec<ListenFd>>> {
     let socket = |shared: bool| -> io::Result<Socket> {
         let socket = open(addr)?;
         socket.set_reuse_port(shared)?;
@@ -102,7 +123,20 @@ pub fn udp(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>, joins: bool) -
         }
         Ok(())
     };
-    share_out(workers, given, socket, ready)
+    share_out(workers, given, claim, socket, ready)
+}
+
+/// Opens a blocking TCP socket for the admin.
+///
+/// # Errors
+/// Errors of `bind(2)` and `listen(2)`.
+pub fn admin(addr: SocketAddr, claim: Claim) -> io::Result<std::net::TcpListener> {
+    let socket = Socket::new(Domain::for_address(addr), Type::STREAM.cloexec(), Some(Kind::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(claim == Claim::Shared)?;
+    socket.bind(&addr.into())?;
+    socket.listen(128)?;
+    Ok(socket.into())
 }
 
 /// Accepts a waiting connection. `None` if that client has already left or a signal arrived; another may
@@ -141,11 +175,11 @@ pub fn defer_accept(socket: &impl AsFd, defers: bool) {
 /// one, shared or exclusive; `ready` prepares a socket for use.
 ///
 /// # Errors
-/// Errors of the closures. An address that another process listens on counts as in use, even if that process
-/// would share it.
+/// Errors of the closures.
 fn share_out(
     workers: usize,
     given: Vec<OwnedFd>,
+    claim: Claim,
     socket: impl Fn(bool) -> io::Result<Socket>,
     ready: impl Fn(&Socket) -> io::Result<()>,
 ) -> io::Result<Vec<Vec<ListenFd>>> {
@@ -154,7 +188,7 @@ fn share_out(
         ready(&socket)?;
         Ok(ListenFd::new(socket.into()))
     };
-    if given.is_empty() {
+    if given.is_empty() && claim == Claim::Exclusive {
         socket(false)?;
     }
     let given: Vec<Socket> = given.into_iter().map(Socket::from).collect();

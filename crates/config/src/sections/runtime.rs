@@ -44,6 +44,16 @@ table! {
             help: "File that keeps operators' orders, such as drained endpoints, across restarts.",
             why: "Reloads and upgrades keep them without a file.",
         };
+        /// True if other processes of the same user may listen at the same addresses.
+        share_ports: bool = Key {
+            name: "share_ports",
+            kind: Kind::Bool,
+            absent: Absent::Default("false"),
+            help: "Lets another evenkeel of the same user that sets this too listen at the same addresses, as the \
+                container that replaces this one. The kernel spreads clients over both. Without it, an address in use \
+                is an error.",
+            why: "Two processes that each get half of the clients are rarely intended.",
+        };
         /// Most idle connections to endpoints, over all pools and workers.
         idle_connections: IdleConnections = Key {
             name: "idle_connections",

@@ -13,7 +13,7 @@ use evenkeel_config::Plan;
 use evenkeel_config::plan::{self, LineSink, Pool, SpeakAs};
 use evenkeel_net::dial::check_transparent;
 use evenkeel_net::inherit::Inherited;
-use evenkeel_net::listen::{self, CannotListen, ListenFd, Protocol};
+use evenkeel_net::listen::{self, CannotListen, Claim, ListenFd, Protocol};
 use evenkeel_net::log_writer::Writer;
 use evenkeel_net::tls::towards::Towards;
 use evenkeel_runtime::plane::reason;
@@ -102,12 +102,13 @@ fn sockets(
     wrong: &mut Wrong,
 ) -> HashMap<(Protocol, SocketAddr), Vec<Vec<ListenFd>>> {
     let (mut sockets, workers) = (HashMap::new(), proxy.workers.len());
+    let claim = Claim::of(plan.runtime.share_ports);
     for listener in &plan.listeners {
         for at in addresses(listener).filter(|at| !proxy.sockets.contains_key(at)) {
             let (given, addr) = (inherited.at(at), at.1);
             let opened = match at.0 {
-                Protocol::Tcp => listen::tcp(addr, workers, given),
-                Protocol::Udp => listen::udp(addr, workers, given, true),
+                Protocol::Tcp => listen::tcp(addr, workers, given, claim),
+                Protocol::Udp => listen::udp(addr, workers, given, claim, true),
             };
             let fail = |error| Diagnostic::Listen(CannotListen { listener: listener.name.clone(), addr, error });
             sockets.extend(wrong.note(opened.map_err(fail)).map(|opened| (at, opened)));
