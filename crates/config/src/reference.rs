@@ -82,6 +82,7 @@ fn type_of(kind: &Kind) -> String {
         Kind::Choice(words) => words.iter().map(|w| format!("`\"{w}\"`")).collect::<Vec<_>>().join(", "),
         Kind::Text(form) => form.describe().to_string(),
         Kind::List(of) => format!("array of: {}", type_of(of)),
+        Kind::Map { keys, of } => format!("table: each key {}, each value: {}", keys.describe(), type_of(of)),
         Kind::Table(table) | Kind::Named(table) | Kind::Tables(table) => format!("table: {}", code_part(table.path)),
         Kind::TableOr { table, key } => {
             let what = if table.is_number(key) { "number" } else { "string" };

@@ -68,6 +68,9 @@ fn of_kind(kind: &Kind) -> Value {
             "type": "object", "propertyNames": { "pattern": Form::Name.regex() },
             "additionalProperties": of_table(table),
         }),
+        Kind::Map { keys, of } => json!({
+            "type": "object", "propertyNames": { "pattern": keys.regex() }, "additionalProperties": of_kind(of),
+        }),
         Kind::Tables(table) => json!({ "type": "array", "minItems": 1, "items": of_table(table) }),
         Kind::Open => json!({ "type": "object" }),
         Kind::Balance => balance(),

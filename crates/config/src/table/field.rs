@@ -1,9 +1,9 @@
 //! Types of plan fields: a [`Field`] is read from a value that fits its row, and written back.
 
 use super::balance::Balance;
-use super::lines::{Lines, list};
+use super::lines::{Lines, key_text, list};
 use super::row::Kind;
-use super::section::{Located, Value};
+use super::section::{Keyed, Located, Value};
 use crate::form::{Address, AdminSocket, Cidr, Formed, HostPattern, PathPattern, payload_text, status_text};
 use crate::printable::quote;
 use crate::quantity::{duration_text, size_text};
@@ -113,6 +113,22 @@ impl<T: Field> Field for Vec<T> {
     fn write(&self, _: &Vec<T>, kind: &Kind) -> String {
         let (element, unset) = (element(kind), T::read(Value::Broken));
         list(self.iter().map(|one| one.write(&unset, &element)))
+    }
+}
+
+/// Values with user-defined keys, in the order of the file.
+impl<T: Field> Field for Vec<(Arc<str>, T)> {
+    fn read(value: Value) -> Vec<(Arc<str>, T)> {
+        let Value::Map(map) = value else { return broken(&value, Vec::new()) };
+        let whole = map.into_iter().filter(|keyed| !matches!(keyed.value.value, Value::Broken));
+        whole.map(|Keyed { key, value, .. }| (key.into(), T::read(value.value))).collect()
+    }
+
+    fn write(&self, _: &Vec<(Arc<str>, T)>, kind: &Kind) -> String {
+        let (of, unset) = (if let Kind::Map { of, .. } = kind { of } else { kind }, T::read(Value::Broken));
+        let mut lines = Lines::default();
+        self.iter().for_each(|(key, value)| lines.add(&key_text(key), value.write(&unset, of)));
+        lines.braces()
     }
 }
 
@@ -241,6 +257,59 @@ impl Field for Balance {
         match params.is_empty() {
             true => quote(self.algorithm.name),
             false => format!("{{ {} = {} }}", self.algorithm.name, params.braces()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::form::Form;
+    use crate::table::{Absent, Declared, Key, Section, table};
+    use crate::tables::Document;
+
+    table! {
+        static NOTES = "notes", "Numbers by name.";
+
+        #[derive(Debug, PartialEq)]
+        struct Notes {
+            numbers: Vec<(Arc<str>, u16)> = Key {
+                name: "numbers",
+                kind: Kind::Map { keys: Form::Token, of: &Kind::Int { min: 1, max: 9 } },
+                absent: Absent::Means("none"),
+                help: "",
+                why: "",
+            };
+        }
+    }
+
+    fn read(text: &str) -> (Section, String) {
+        let mut document = Document::parse("a.toml", text);
+        let tree = document.tree.clone();
+        let section = document.read(&NOTES, &tree);
+        (section, crate::render_text(&document.finish(), false))
+    }
+
+    #[test]
+    fn values_under_keys_of_the_user_keep_their_order_and_are_written_as_they_were_read() {
+        let (section, shown) = read("numbers = { X-B = 2, 'a!b' = 1 }");
+        let notes = Notes::of(&section);
+        assert_eq!((notes.numbers.as_slice(), &*shown), (&[("X-B".into(), 2), ("a!b".into(), 1)][..], ""));
+        assert_eq!(section.map("numbers").iter().map(|keyed| &*keyed.key).collect::<Vec<_>>(), ["X-B", "a!b"]);
+        assert_eq!(notes.lines(&Notes::unset()).braces(), "{ numbers = { X-B = 2, \"a!b\" = 1 } }");
+        assert_eq!(Notes::of(&read("numbers = {}").0), Notes::unset());
+    }
+
+    #[test]
+    fn a_finding_about_such_a_value_names_its_key() {
+        for (text, found) in [
+            ("numbers = { X-B = 10 }", "\"X-B\" is 10, which is out of range"),
+            ("numbers = { X-B = 'x' }", "\"X-B\" is \"x\", but must be a whole number"),
+            ("numbers = { 'a b' = 1 }", "\"a b\" is not a name"),
+            ("numbers = 1", "write numbers = { KEY = VALUE }"),
+        ] {
+            let (section, shown) = read(text);
+            assert!(section.is_broken() && shown.contains(found), "{text}: {shown}");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::row::Kind;
 use crate::printable::quote;
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// Keys of one table with their values in TOML.
@@ -53,6 +54,12 @@ impl Lines {
         let lines: Vec<String> = self.0.iter().map(|(key, value)| format!("{key} = {value}")).collect();
         lines.join(between)
     }
+}
+
+/// A user-defined key as TOML: in quotes unless it may stand bare.
+pub(super) fn key_text(key: &str) -> Cow<'_, str> {
+    let is_bare = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+    if is_bare { Cow::Borrowed(key) } else { Cow::Owned(quote(key)) }
 }
 
 /// Formats an inline array: `[a, b]`.

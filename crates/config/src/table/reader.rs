@@ -1,8 +1,8 @@
 //! The reader: checks a table of the tree against its rows, and reports unknown and missing keys.
 
-use super::row::{Absent, Key, Table};
+use super::row::{Absent, Key, Kind, Table};
 use super::secrets::is_secret;
-use super::section::{Located, Named, Section, Value};
+use super::section::{Keyed, Located, Named, Section, Value};
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::foreign;
@@ -85,6 +85,27 @@ impl<'f> Reader<'f> {
                 }
             }
             self.name = None;
+        }
+        all
+    }
+
+    /// Reads a table with user-defined keys of a form. Findings about a value name its key.
+    pub(super) fn map(&mut self, keys: Form, of: &Kind, node: &TableNode) -> Vec<Keyed> {
+        let mut all = Vec::new();
+        for Entry { key, key_span, node } in &node.entries {
+            let is_key = match keys.read(key) {
+                Ok(_) => true,
+                Err(misfit) => {
+                    self.findings.add(misfit.code, *key_span, misfit.message).help(misfit.help);
+                    false
+                }
+            };
+            if is_secret(self.root, key) {
+                self.findings.hide(node.span);
+            }
+            let read = self.value(key, of, node);
+            let value = Located { span: node.span, value: if is_key { read } else { Value::Broken } };
+            all.push(Keyed { key: key.clone(), span: *key_span, value });
         }
         all
     }

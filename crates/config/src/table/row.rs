@@ -109,6 +109,11 @@ pub enum Kind {
     TableOrBool(&'static Table),
     /// Table of tables with user-defined names.
     Named(&'static Table),
+    /// Table whose keys are user-defined, each with a value of one kind; may be empty.
+    Map {
+        keys: Form,
+        of: &'static Kind,
+    },
     /// Array of tables: `[[NAME]]`.
     Tables(&'static Table),
     /// Table without rows, for callers that inspect the tree.
@@ -149,6 +154,7 @@ impl fmt::Display for Kind {
             Kind::TableOrWord { table, word } => write!(f, "\"{word}\", or a table of {}", names(table)),
             Kind::TableOrBool(table) => write!(f, "true or false, or a table of {}", names(table)),
             Kind::Named(_) => f.write_str("a table for each name"),
+            Kind::Map { keys, of } => write!(f, "a table, each key {}, each value {of}", keys.describe()),
             Kind::Open => f.write_str("a table"),
             Kind::Tables(table) => write!(f, "an array of tables, each of {}", names(table)),
             Kind::Balance => f.write_str("the name of an algorithm, or { NAME = { its parameters } }"),
@@ -157,6 +163,16 @@ impl fmt::Display for Kind {
 }
 
 impl Kind {
+    /// Table that a value of this kind, or an element of it, may be.
+    fn table(&self) -> Option<&'static Table> {
+        match *self {
+            Kind::Table(table) | Kind::TableOrBool(table) | Kind::Named(table) | Kind::Tables(table) => Some(table),
+            Kind::TableOr { table, .. } | Kind::TableOrWord { table, .. } => Some(table),
+            Kind::List(of) | Kind::Map { of, .. } => of.table(),
+            _ => None,
+        }
+    }
+
     /// Name of the type for messages, with its article.
     pub(crate) fn type_name(&self) -> &'static str {
         match self {
@@ -169,7 +185,7 @@ impl Kind {
             Kind::Size { .. } => "a size",
             Kind::Choice(_) | Kind::Text(_) => "a string",
             Kind::List(_) => "an array",
-            Kind::Table(_) | Kind::Named(_) | Kind::Open => "a table",
+            Kind::Table(_) | Kind::Named(_) | Kind::Map { .. } | Kind::Open => "a table",
             Kind::Tables(_) => "an array of tables",
             Kind::TableOr { table, key } if table.is_number(key) => "a number or a table",
             Kind::TableOr { .. } | Kind::Balance => "a string or a table",
@@ -195,12 +211,7 @@ impl Table {
     pub fn walk(&'static self) -> Vec<&'static Table> {
         let mut all = vec![self];
         for key in self.keys {
-            let below = match key.kind {
-                Kind::Table(t) | Kind::TableOrBool(t) | Kind::Named(t) | Kind::Tables(t) => t.walk(),
-                Kind::TableOr { table, .. } | Kind::TableOrWord { table, .. } => table.walk(),
-                Kind::List(Kind::TableOr { table, .. }) => table.walk(),
-                _ => continue,
-            };
+            let Some(below) = key.kind.table().map(Table::walk) else { continue };
             all.extend(below.into_iter().filter(|t| !all.iter().any(|a| a.path == t.path)).collect::<Vec<_>>());
         }
         all

@@ -25,6 +25,7 @@ pub(crate) enum Value {
     List(Vec<Located>),
     Section(Section),
     Named(Vec<Named>),
+    Map(Vec<Keyed>),
     /// Table without rows; callers inspect the tree.
     Open,
     /// An algorithm with the place of its name.
@@ -47,6 +48,7 @@ impl Located {
             Value::List(list) => list.iter().any(Located::is_broken),
             Value::Section(section) => section.is_broken(),
             Value::Named(named) => named.iter().any(|n| n.section.is_broken()),
+            Value::Map(map) => map.iter().any(|keyed| keyed.value.is_broken()),
             _ => false,
         }
     }
@@ -58,6 +60,16 @@ pub struct Named {
     pub name: String,
     pub span: Span,
     pub section: Section,
+}
+
+/// A value under a user-defined key.
+#[derive(Clone, Debug)]
+pub(crate) struct Keyed {
+    pub key: String,
+    /// Place of the key.
+    #[allow(dead_code, reason = "for the checks of sections that have such keys")]
+    pub span: Span,
+    pub value: Located,
 }
 
 /// Values of one table of a file.
@@ -245,6 +257,12 @@ impl Section {
     /// Tables with user-defined names, in the order of the file.
     pub fn named(&self, name: &str) -> &[Named] {
         if let Some(Located { value: Value::Named(named), .. }) = self.set(name) { named } else { &[] }
+    }
+
+    /// Values with user-defined keys, in the order of the file.
+    #[allow(dead_code, reason = "for the checks of sections that have such keys")]
+    pub(crate) fn map(&self, name: &str) -> &[Keyed] {
+        if let Some(Located { value: Value::Map(map), .. }) = self.set(name) { map } else { &[] }
     }
 
     /// This table with the keys that it does not set taken from `base`.

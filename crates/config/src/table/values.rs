@@ -83,6 +83,7 @@ impl Reader<'_> {
             }
             (Kind::Open, Tree::Table(_)) => Value::Open,
             (Kind::Named(table), Tree::Table(inner)) => Value::Named(self.named(table, inner)),
+            (Kind::Map { keys, of }, Tree::Table(inner)) => Value::Map(self.map(keys, of, inner)),
             (Kind::Tables(table), Tree::List(nodes)) => self.list(key, &Kind::Table(table), nodes, node),
             (Kind::Balance, Tree::Text(_) | Tree::Table(_)) => self.balance(node),
             _ => self.wrong_type(key, kind, node),
@@ -174,6 +175,7 @@ impl Reader<'_> {
             }
             (Kind::List(_), Tree::Int(..) | Tree::Number(..)) => format!("write it as an array: [{seen}]"),
             (Kind::Tables(_), Tree::Table(_)) => format!("write [[{key}]], with two brackets"),
+            (Kind::Map { .. }, _) => format!("write {key} = {{ KEY = VALUE }}; allowed: {kind}"),
             (Kind::Named(table), _) => format!("write {} and its keys below it", table.path),
             _ => format!("allowed: {kind}"),
         };
