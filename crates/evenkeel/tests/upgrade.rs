@@ -20,6 +20,41 @@ fn an_upgrade_under_load_loses_nothing() {
     takes_over_under_load("http", "");
 }
 
+#[test]
+fn processes_that_share_their_ports_serve_side_by_side_and_one_that_does_not_is_refused() {
+    let (endpoint, folder, listen) = (Endpoint::start("one"), Folder::new("share-ports"), address());
+    let file = |name: &str, runtime: &str| {
+        let admin = address();
+        let text = format!(
+            "[runtime]\n{runtime}\n[admin]\nbind = 'unix:{}'\nhttp = {{ bind = '{admin}' }}\n\
+             [listener.web]\nbind = ['{listen}']\n[pool.web]\nendpoints = ['{}']\n",
+            folder.0.join(format!("{name}.sock")).display(),
+            endpoint.addr
+        );
+        (folder.file(name, &text), admin)
+    };
+    let requests = |admin: &str| {
+        let metrics = get(admin, "/metrics").ok()?.1;
+        let accepted = "evenkeel_connections_total{listener=\"web\"} ";
+        metrics.lines().find_map(|line| line.strip_prefix(accepted)?.parse::<u64>().ok())
+    };
+    let (first, _) = file("first.toml", "share_ports = true");
+    let mut first = Running::start(&["run", "-c", &first]);
+    let (alone, _) = file("alone.toml", "");
+    crate::support::ends(&["run", "-c", &alone], 1, &["cannot listen on"]);
+    let (second, admin) = file("second.toml", "share_ports = true");
+    let _second = Running::start(&["run", "-c", &second]);
+    eventually("clients of the second", || {
+        assert_eq!(get(&listen, "/").expect("an answer").1, "one");
+        requests(&admin).filter(|accepted| *accepted > 0)
+    });
+    first.signal(Signal::TERM);
+    assert_eq!(first.ends(), Some(0), "{}", first.said());
+    let before = requests(&admin).expect("a count");
+    assert_eq!(get(&listen, "/").expect("an answer").1, "one");
+    assert_eq!(requests(&admin), Some(before + 1));
+}
+
 /// Sessions, connections that a client keeps among them, go on in the first process until their clients end them.
 #[test]
 fn sessions_over_tcp_outlive_an_upgrade() {
