@@ -74,11 +74,12 @@ codes! {
     Error   BadName           "EK0113" "not a name"
     Error   BadNetwork        "EK0114" "not a network"
     Error   BadStatus         "EK0115" "not a status"
+    Error   BadRegex          "EK0118" "not a regular expression"
 
     Error   UnknownPool       "EK0201" "unknown pool"
     Error   UnknownListener   "EK0202" "unknown listener"
     Error   SameMatch         "EK0203" "two routes match the same requests"
-    Error   PathConflict      "EK0204" "two overlapping paths, neither more specific"
+    Error   Overlap           "EK0204" "two overlapping matches, neither more specific"
     Error   SameEndpoint      "EK0205" "an endpoint occurs twice in its pool"
     Error   SameAddress       "EK0206" "an address is bound twice"
     Error   NothingToDo       "EK0207" "no listener, no pool, no endpoint or no route"

@@ -2,7 +2,9 @@
 //!
 //! No field needs further parsing, and none is optional unless absence has a meaning.
 
-pub use crate::form::{Address, AdminSocket, Cidr, HashKey, HostPattern, PathPattern};
+pub use crate::form::{
+    Address, AdminSocket, Cidr, End, HashKey, HostPattern, PathPattern, Piece, Pieces, compile_regex,
+};
 pub use crate::sections::access_log::{
     AccessLog, Facility, LineFields, LineFormat, LineSink, LineTemplate, LineValue, Part, SyslogAddress,
 };
@@ -13,6 +15,7 @@ pub use crate::sections::listener::{
     Certificate, ClientAuth, ClientAuthMode, ClientLocality, Errors, Http2, Listener, ListenerLimits, ListenerTls,
     Mode, NameServer, Protocol, Record, RecordKind, ReportLoad, RequestIdField, UdpFlows, UnknownName, Zone,
 };
+pub use crate::sections::matching::{Criteria, Expected, Match, Rank, Scheme};
 pub use crate::sections::pool::{
     Check, Discover, Dns, Endpoint, EndpointHttp2, EndpointProtocol, HealthCheck, LoadReports, Pool, PoolLimits,
     PoolTls, Probe, Records, Resolve, SameSite, Secret, Source, SpeakAs, Sticky, Subset,

@@ -60,7 +60,10 @@ fn of_kind(kind: &Kind) -> Value {
         Kind::Table(table) => of_table(table),
         Kind::TableOr { table, key } => {
             let short = table.key(key).map(|k| of_kind(&k.kind));
-            json!({ "anyOf": [short, of_table(table)] })
+            let element =
+                table.key(key).and_then(|k| if let Kind::List(of) = k.kind { Some(of_kind(of)) } else { None });
+            let all: Vec<Value> = element.into_iter().chain(short).chain([of_table(table)]).collect();
+            json!({ "anyOf": all })
         }
         Kind::TableOrWord { table, word } => json!({ "anyOf": [words(&[word]), of_table(table)] }),
         Kind::TableOrBool(table) => json!({ "anyOf": [of_kind(&Kind::Bool), of_table(table)] }),

@@ -79,7 +79,7 @@ fn a_file_that_sets_nothing_has_every_default() {
     assert_eq!((pool.endpoints[0].weight, &*pool.endpoints[0].name), (1, "localhost:8081"));
     assert_eq!((pool.timeouts.request, pool.timeouts.connect), (None, Duration::from_secs(1)));
     let [route] = &*plan.routes else { panic!("one route: {:?}", plan.routes) };
-    assert_eq!((&*route.pool, &route.path, route.hosts.len()), ("web", &PathPattern::Any, 0));
+    assert_eq!((&*route.pool, &route.matching.path, route.matching.hosts.len()), ("web", &PathPattern::Any, 0));
     assert_eq!(route.timeouts.response, Some(Duration::from_secs(30)));
 }
 
@@ -274,7 +274,7 @@ fn routes_keep_hosts_paths_and_listeners_and_get_names() {
     let first = &plan.routes[0];
     assert_eq!(&*first.name, "*.example.com/v1/{*rest}");
     let wildcard = HostPattern::Wildcard(".example.com".to_string());
-    assert_eq!(first.hosts, [wildcard, HostPattern::Exact("x.org".to_string())]);
+    assert_eq!(first.matching.hosts, [wildcard, HostPattern::Exact("x.org".to_string())]);
     // Same host and path, but this route names a listener, so it is more specific there.
     assert_eq!(&*plan.routes[1].name, "*.example.com/v1/{*rest}-2");
     assert_eq!(plan.routes[1].listeners.iter().map(|l| &**l).collect::<Vec<_>>(), ["b"]);
@@ -285,15 +285,6 @@ fn routes_keep_hosts_paths_and_listeners_and_get_names() {
 }
 
 #[test]
-fn a_rest_has_empty_forms() {
-    let empty_rests = |path: &str| PathPattern::Pattern(path.to_string()).empty_rests();
-    assert_eq!(empty_rests("/v1/{*rest}"), ["/v1/"]);
-    assert_eq!(empty_rests("/v1/{id}"), [""; 0]);
-    assert_eq!(PathPattern::Any.empty_rests(), ["/"]);
-    assert_eq!(PathPattern::Prefix("/v1".to_string()).empty_rests(), ["/v1/", "/v1"]);
-}
-
-#[test]
 fn a_prefix_is_a_path_with_everything_below_it() {
     let plan = plan(
         "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.p]\nendpoints = ['127.0.0.1:1']\n\
@@ -301,7 +292,7 @@ fn a_prefix_is_a_path_with_everything_below_it() {
          [[route]]\npool = 'p'\nmatch = { host = ['a.b'], prefix = '/users/{id}/' }\n\
          [[route]]\npool = 'p'\nname = 'all'\nmatch = { prefix = '/' }",
     );
-    let paths: Vec<&PathPattern> = plan.routes.iter().map(|r| &r.path).collect();
+    let paths: Vec<&PathPattern> = plan.routes.iter().map(|r| &r.matching.path).collect();
     let prefix = |path: &str| PathPattern::Prefix(path.to_string());
     let exact = PathPattern::Pattern("/api".to_string());
     assert_eq!(paths, [&prefix("/api"), &exact, &prefix("/users/{id}"), &PathPattern::Any]);
@@ -331,7 +322,10 @@ fn the_pool_of_a_listener_takes_what_no_route_of_it_takes() {
 
     let plan = file("[pool.q]\nendpoints = ['127.0.0.1:2']\ntimeouts = { request = '9s' }\n[[route]]\npool = 'q'");
     let own = plan.routes_on("a").next().expect("it is there");
-    assert_eq!((&*own.name, &*own.pool, &own.path, own.hosts.len()), ("a", "p", &PathPattern::Any, 0));
+    assert_eq!(
+        (&*own.name, &*own.pool, &own.matching.path, own.matching.hosts.len()),
+        ("a", "p", &PathPattern::Any, 0)
+    );
     assert_eq!(on(&plan, "b"), ["default -> q"]);
     assert_eq!(self::plan(&plan.to_toml()), plan, "{}", plan.to_toml());
 }

@@ -313,9 +313,15 @@ const ROWS: &[Row] = &[
     ),
     row(
         "[[route]]\npool = \"app\"\nmatch = { method = \"GET\" }\nWEB\nAPP",
+        ("EK0103", 3),
+        "write it as an array: [\"GET\"]",
+        "[[route]]\npool = \"app\"\nmatch = { method = [\"GET\"] }\nWEB\nAPP",
+    ),
+    row(
+        "[[route]]\npool = \"app\"\nmatch = { headers = { X-Canary = \"1\" } }\nWEB\nAPP",
         ("EK0101", 3),
-        "evenkeel does not match on this yet: it matches listener, host, path, prefix and alpn",
-        "[[route]]\npool = \"app\"\nmatch = { prefix = \"/api\" }\nWEB\nAPP",
+        "header = { X-Canary = \"1\" }",
+        "[[route]]\npool = \"app\"\nmatch = { header = { X-Canary = \"1\" } }\nWEB\nAPP",
     ),
 ];
 

@@ -1,9 +1,11 @@
 //! Detection of routes that match the same requests equally well.
 
+use super::disjoint::are_disjoint;
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::form::{HostPattern, path_shape};
+use crate::form::{End, HostPattern, Piece};
 use crate::sections::listener::{Listener, Mode};
+use crate::sections::matching::{Expected, Match};
 use crate::sections::route::Route;
 use crate::source::Span;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -17,136 +19,138 @@ pub(super) struct Placed {
     pub whole: bool,
 }
 
-/// Inserts every path of each listener and host into one router, as the proxy will. A route that names the
-/// listener is more specific than one that does not, so the same path may occur once with and once without.
+/// Place in the proxy's tree of paths, with the host in front. Matches at different places are never equally specific.
+type Place<'p> = (Option<&'p HostPattern>, Vec<Piece>, End);
+
+/// One match of a route.
+#[derive(Clone, Copy)]
+struct Entry<'p> {
+    route: usize,
+    matching: &'p Match,
+}
+
+/// Largest number of matches with the same place and rank that are compared in pairs.
+const PAIRS_MAX: usize = 100;
+
+/// Reports pairs of routes of which neither is more specific. A route that names the listener is more specific than one
+/// that does not.
 pub(super) fn check_collisions(placed: &[Placed], listeners: &[Arc<Listener>], findings: &mut Findings) {
-    let mut by_host: BTreeMap<Option<&HostPattern>, BTreeSet<usize>> = BTreeMap::new();
-    for (index, p) in placed.iter().enumerate().filter(|(_, p)| p.whole) {
-        let any = p.route.hosts.is_empty().then_some(None);
-        for host in p.route.hosts.iter().map(Some).chain(any) {
-            by_host.entry(host).or_default().insert(index);
+    // TCP routes have no path; they are checked in `tcp`.
+    let http: BTreeSet<&str> = listeners.iter().filter(|l| l.mode == Mode::Http).map(|l| &*l.name).collect();
+    let matches: Vec<(usize, Vec<Match>)> =
+        placed.iter().enumerate().filter(|(_, p)| p.whole).map(|(index, p)| (index, p.route.matches())).collect();
+    let mut places: BTreeMap<Place<'_>, Vec<Entry<'_>>> = BTreeMap::new();
+    for (route, matches) in &matches {
+        for matching in matches {
+            let any = matching.hosts.is_empty().then_some(None);
+            let hosts: BTreeSet<Option<&HostPattern>> = matching.hosts.iter().map(Some).chain(any).collect();
+            for (host, form) in
+                hosts.into_iter().flat_map(|host| matching.path.forms().into_iter().map(move |f| (host, f)))
+            {
+                places.entry((host, form.pieces, form.end)).or_default().push(Entry { route: *route, matching });
+            }
         }
     }
     let mut told = BTreeSet::new();
-    // TCP routes have no path; they are checked in `tcp`.
-    let http: BTreeSet<&str> = listeners.iter().filter(|l| l.mode == Mode::Http).map(|l| &*l.name).collect();
-    for indices in by_host.values() {
-        let mut naming: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
-        for &index in indices {
-            for listener in placed[index].route.listeners.iter().filter(|l| http.contains(&***l)) {
-                naming.entry(listener).or_default().insert(index);
-            }
+    let mut report = |a: Entry<'_>, b: Entry<'_>| {
+        if told.insert((a.route, b.route)) {
+            report(&placed[a.route], &placed[b.route], a.matching == b.matching, findings);
         }
-        // Paths of all listeners are inserted once; those of one listener are added and removed again.
-        let mut paths = Paths::default();
-        let is_any = |index: &&usize| placed[**index].route.listeners.is_empty();
-        for &index in indices.iter().filter(is_any) {
-            paths.add(placed, index, &mut told, findings);
+    };
+    for entries in places.values().filter(|entries| entries.len() > 1) {
+        let mut by_listener: BTreeMap<&str, Vec<Entry<'_>>> = BTreeMap::new();
+        for entry in entries {
+            let names = &placed[entry.route].route.listeners;
+            let names: BTreeSet<&str> = names.iter().map(|name| &**name).filter(|name| http.contains(name)).collect();
+            names.into_iter().for_each(|name| by_listener.entry(name).or_default().push(*entry));
         }
-        for naming in naming.values() {
-            let mut own = Own::default();
-            for &index in naming {
-                paths.add_own(placed, index, &mut own, &mut told, findings);
-            }
-            paths.remove(own);
-        }
+        let common = entries.iter().filter(|entry| placed[entry.route].route.listeners.is_empty()).copied().collect();
+        by_listener.into_values().chain([common]).for_each(|entries| compare(entries, &mut report));
     }
 }
 
-/// The paths of one host in a router.
-#[derive(Default)]
-struct Paths {
-    router: matchit::Router<usize>,
-    /// Route index by path shape: the path without parameter names.
-    shapes: HashMap<String, usize>,
-}
-
-/// Paths of one listener in addition to the common ones.
-#[derive(Default)]
-struct Own {
-    shapes: HashMap<String, usize>,
-    inserted: Vec<String>,
-}
-
-/// Pairs already reported for another listener or host.
-type Told = BTreeSet<(Option<usize>, usize)>;
-
-impl Paths {
-    /// Adds a route of all listeners.
-    fn add(&mut self, placed: &[Placed], index: usize, told: &mut Told, findings: &mut Findings) {
-        let pattern = placed[index].route.path.to_string();
-        let shape = path_shape(&pattern);
-        if let Some(&first) = self.shapes.get(&shape) {
-            if told.insert((Some(first), index)) {
-                same_match(&placed[first], &placed[index], findings);
+/// Calls `report` for each pair of matches that have the same rank and are not disjoint.
+fn compare<'p>(entries: Vec<Entry<'p>>, report: &mut impl FnMut(Entry<'p>, Entry<'p>)) {
+    let mut by_rank: BTreeMap<_, Vec<Entry<'_>>> = BTreeMap::new();
+    for entry in entries {
+        by_rank.entry(entry.matching.rank()).or_default().push(entry);
+    }
+    for entries in by_rank.into_values() {
+        if entries.len() <= PAIRS_MAX {
+            pairs(&entries, report);
+            continue;
+        }
+        // Most differ by one value, so that only those with the same value need a comparison.
+        let named = most_compared(&entries);
+        let mut by_value: HashMap<&str, Vec<Entry<'_>>> = HashMap::new();
+        let mut others = Vec::new();
+        for entry in entries {
+            match named.and_then(|named| equal_to(entry.matching, named)) {
+                Some(values) => values.iter().for_each(|value| by_value.entry(value).or_default().push(entry)),
+                None => others.push(entry),
             }
-            return;
         }
-        if let Err(matchit::InsertError::Conflict { with }) = self.router.insert(pattern, index) {
-            self.conflict(placed, index, &with, &Own::default(), told, findings);
-            return;
+        for same in by_value.into_values() {
+            pairs(&same, report);
+            others.iter().for_each(|other| _ = same.iter().any(|entry| pair(*other, *entry, report)));
         }
-        self.shapes.insert(shape, index);
-    }
-
-    /// Adds a route of one listener.
-    fn add_own(&mut self, placed: &[Placed], index: usize, own: &mut Own, told: &mut Told, findings: &mut Findings) {
-        let pattern = placed[index].route.path.to_string();
-        let shape = path_shape(&pattern);
-        if let Some(&first) = own.shapes.get(&shape) {
-            if told.insert((Some(first), index)) {
-                same_match(&placed[first], &placed[index], findings);
-            }
-            return;
-        }
-        // It takes precedence over a common route of that shape, which already occupies the router.
-        if !self.shapes.contains_key(&shape) {
-            if let Err(matchit::InsertError::Conflict { with }) = self.router.insert(pattern.as_str(), index) {
-                self.conflict(placed, index, &with, own, told, findings);
-                return;
-            }
-            own.inserted.push(pattern);
-        }
-        own.shapes.insert(shape, index);
-    }
-
-    fn conflict(
-        &self,
-        placed: &[Placed],
-        index: usize,
-        with: &str,
-        own: &Own,
-        told: &mut Told,
-        findings: &mut Findings,
-    ) {
-        let shape = path_shape(with);
-        let first = own.shapes.get(&shape).or_else(|| self.shapes.get(&shape)).copied();
-        if told.insert((first, index)) {
-            path_conflict(first.map(|f| &placed[f]), &placed[index], with, findings);
-        }
-    }
-
-    fn remove(&mut self, own: Own) {
-        for pattern in own.inserted {
-            self.router.remove(pattern);
-        }
+        pairs(&others, report);
     }
 }
 
-fn same_match(first: &Placed, second: &Placed, findings: &mut Findings) {
-    let message = format!("routes \"{}\" and \"{}\" match the same requests", first.route.name, second.route.name);
-    findings
-        .add(Code::SameMatch, second.span, message)
-        .see("the first one is here", first.span)
-        .help("their order does not matter: make one of them more specific, or remove it");
+/// Compares each entry with those before it, up to the first one that is not disjoint.
+fn pairs<'p>(entries: &[Entry<'p>], report: &mut impl FnMut(Entry<'p>, Entry<'p>)) {
+    for (at, second) in entries.iter().enumerate() {
+        _ = entries[..at].iter().any(|first| pair(*first, *second, report));
+    }
 }
 
-fn path_conflict(first: Option<&Placed>, second: &Placed, with: &str, findings: &mut Findings) {
-    let message =
-        format!("neither of the paths \"{}\" and \"{with}\" is more specific than the other", second.route.path);
-    let finding = findings.add(Code::PathConflict, second.span, message);
-    finding.help("one position in the path can hold either a parameter or a rest, beside fixed text");
-    if let Some(first) = first {
-        finding.see("the other one is here", first.span);
+/// Reports two entries, and returns true, unless they are disjoint.
+fn pair<'p>(first: Entry<'p>, second: Entry<'p>, report: &mut impl FnMut(Entry<'p>, Entry<'p>)) -> bool {
+    let (first, second) = if first.route <= second.route { (first, second) } else { (second, first) };
+    // Alternatives of one route may overlap: they have the same effect.
+    let overlap = first.route != second.route && !are_disjoint(first.matching, second.matching);
+    if overlap {
+        report(first, second);
     }
+    overlap
+}
+
+/// Expected values of a match: fields, query parameters and cookies.
+fn values(matching: &Match) -> [&[(Arc<str>, Expected)]; 3] {
+    let criteria = &matching.criteria;
+    [&criteria.headers, &criteria.query, &criteria.cookies]
+}
+
+/// Kind and name of what most matches compare with whole values.
+fn most_compared<'p>(entries: &[Entry<'p>]) -> Option<(usize, &'p str)> {
+    let mut counts: HashMap<(usize, &str), usize> = HashMap::new();
+    for entry in entries {
+        for (kind, all) in values(entry.matching).into_iter().enumerate() {
+            for (name, expected) in all {
+                *counts.entry((kind, name)).or_default() += usize::from(!expected.equal.is_empty());
+            }
+        }
+    }
+    counts.into_iter().max_by_key(|(named, count)| (*count, std::cmp::Reverse(*named))).map(|(named, _)| named)
+}
+
+/// Values of which that must have one.
+fn equal_to<'p>(matching: &'p Match, (kind, name): (usize, &str)) -> Option<&'p [Arc<str>]> {
+    let (_, expected) = values(matching)[kind].iter().find(|(other, _)| **other == *name)?;
+    (!expected.equal.is_empty()).then_some(&expected.equal[..])
+}
+
+fn report(first: &Placed, second: &Placed, is_same: bool, findings: &mut Findings) {
+    let (one, other) = (&first.route.name, &second.route.name);
+    let (code, message, help) = if is_same {
+        let message = format!("routes \"{one}\" and \"{other}\" match the same requests");
+        (Code::SameMatch, message, "their order does not matter: make one of them more specific, or remove it")
+    } else {
+        let message =
+            format!("routes \"{one}\" and \"{other}\" both match some requests, and neither is more specific");
+        let help = "their order does not matter: add a key to one of them, or \"not\" with what the other one expects";
+        (Code::Overlap, message, help)
+    };
+    findings.add(code, second.span, message).see("the first one is here", first.span).help(help);
 }

@@ -5,6 +5,7 @@ use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::{HostPattern, PathPattern};
 use crate::sections::listener::{Listener, Mode};
+use crate::sections::matching::Match;
 use crate::sections::route::Route;
 use crate::source::Span;
 use crate::table::Section;
@@ -14,11 +15,11 @@ use std::sync::Arc;
 /// Warns of each suspicious match. `all` holds the routes of `sections`, followed by those implied by `pool`
 /// of listeners.
 pub(super) fn check(sections: &[&Section], all: &[Placed], listeners: &[Arc<Listener>], findings: &mut Findings) {
-    let mut paths: Vec<&str> = all.iter().filter_map(|p| literal(&p.route.path)).collect();
+    let mut paths: Vec<&str> = all.iter().filter_map(|p| literal(&p.route.matching.path)).collect();
     paths.sort_unstable();
     for (section, placed) in sections.iter().zip(all).filter(|(_, placed)| placed.whole) {
         let matches = section.section("match");
-        match &placed.route.path {
+        match &placed.route.matching.path {
             PathPattern::Any => {}
             PathPattern::Pattern(path) => {
                 let span = matches.span_of("path");
@@ -27,8 +28,9 @@ pub(super) fn check(sections: &[&Section], all: &[Placed], listeners: &[Arc<List
                 check_root(&placed.route, span, all, findings);
             }
             PathPattern::Prefix(path) => check_pattern(path, matches.span_of("prefix"), findings),
+            PathPattern::StartsWith(_) => {}
         }
-        for (host, span) in placed.route.hosts.iter().zip(matches.formed_list("host")) {
+        for (host, span) in placed.route.matching.hosts.iter().zip(matches.formed_list("host")) {
             check_host(host, span.1, findings);
         }
         check_rest(placed, listeners, findings);
@@ -40,7 +42,7 @@ fn literal(path: &PathPattern) -> Option<&str> {
     match path {
         PathPattern::Any => None,
         PathPattern::Pattern(path) => Some(path),
-        PathPattern::Prefix(path) => Some(path),
+        PathPattern::Prefix(path) | PathPattern::StartsWith(path) => Some(path),
     }
 }
 
@@ -70,7 +72,8 @@ fn check_pattern(path: &str, span: Span, findings: &mut Findings) {
         let message = format!("{} is matched literally: paths are not regular expressions", quoted(path));
         odd(
             message,
-            "write fixed text, {name} for one segment, or prefix = \"/PATH\" for everything below it".to_string(),
+            "write fixed text, {name} for one segment, or prefix = \"/PATH\" for everything below it; or regex instead of path"
+                .to_string(),
         );
     }
 }
@@ -90,7 +93,9 @@ fn check_end(path: &str, span: Span, paths: &[&str], findings: &mut Findings) {
 
 /// Warns of `path = "/"` if its listeners have no other path: elsewhere that matches everything.
 fn check_root(route: &Route, span: Span, all: &[Placed], findings: &mut Findings) {
-    let is_root = |route: &Route| literal(&route.path) == Some("/") && matches!(route.path, PathPattern::Pattern(_));
+    let is_root = |route: &Route| {
+        literal(&route.matching.path) == Some("/") && matches!(route.matching.path, PathPattern::Pattern(_))
+    };
     let shares_listener = |other: &Route| {
         let (ours, theirs) = (&route.listeners, &other.listeners);
         ours.is_empty() || theirs.is_empty() || ours.iter().any(|name| theirs.contains(name))
@@ -121,7 +126,7 @@ fn check_host(host: &HostPattern, span: Span, findings: &mut Findings) {
 
 /// Warns of a route for everything where every listener has a pool for the rest.
 fn check_rest(Placed { route, span, .. }: &Placed, listeners: &[Arc<Listener>], findings: &mut Findings) {
-    let takes_all = route.path == PathPattern::Any && route.hosts.is_empty() && route.listeners.is_empty();
+    let takes_all = route.is_plain() && route.matching == Match::all() && route.listeners.is_empty();
     let mut http = listeners.iter().filter(|l| l.mode == Mode::Http);
     if takes_all && http.all(|l| l.pool.is_some()) && listeners.iter().any(|l| l.mode == Mode::Http) {
         let message = format!(

@@ -3,6 +3,7 @@
 
 mod acme;
 mod collisions;
+mod disjoint;
 mod dns;
 mod leads;
 mod loops;

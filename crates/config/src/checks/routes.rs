@@ -149,7 +149,7 @@ struct FreeNames {
 impl FreeNames {
     /// Name derived from the match, numbered if it is taken.
     fn take(&mut self, route: &Route) -> Arc<str> {
-        let name = Route::derived_name(&route.hosts, &route.path);
+        let name = route.derived_name();
         let next = self.next.entry(name.clone()).or_insert(1);
         loop {
             let free = if *next == 1 { name.clone() } else { format!("{name}-{next}") };

@@ -11,6 +11,24 @@ use crate::table::Section;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// Keys of a match that only requests have.
+const MATCH_OF_REQUESTS: [&str; 14] = [
+    "path",
+    "prefix",
+    "starts_with",
+    "grpc",
+    "ends_with",
+    "regex",
+    "method",
+    "header",
+    "query",
+    "cookie",
+    "client",
+    "scheme",
+    "not",
+    "any",
+];
+
 /// Reports keys that have no effect with the modes of the listeners involved.
 pub(super) fn check(
     root: &Section,
@@ -57,8 +75,8 @@ pub(super) fn check(
                 )
                 .help("leave it out, or list only listeners with mode = \"http\"");
         }
-        for key in ["path", "prefix"] {
-            let Some(path) = matches.set(key) else { continue };
+        let of_requests = MATCH_OF_REQUESTS.iter().filter_map(|key| Some((key, matches.set(key)?)));
+        for (key, path) in of_requests {
             let message = format!("\"{key}\" applies to HTTP requests, and a TCP session has none");
             findings
                 .add(Code::Contradiction, path.span, message)
@@ -113,10 +131,10 @@ pub(super) fn check_routes(listener: &Listener, routes: &[(&Route, &Section)], f
     // A route takes each pair of its hosts (`None` = any) and protocols (`None` = any).
     let mut taken: HashMap<(Option<&HostPattern>, Option<&str>), usize> = HashMap::new();
     for (index, (second, section)) in routes.iter().enumerate() {
-        let any_host = second.hosts.is_empty().then_some(None);
+        let any_host = second.matching.hosts.is_empty().then_some(None);
         let any_alpn = second.alpn.is_empty().then_some(None);
         let mut earlier: Option<usize> = None;
-        for host in second.hosts.iter().map(Some).chain(any_host) {
+        for host in second.matching.hosts.iter().map(Some).chain(any_host) {
             for alpn in second.alpn.iter().map(|p| Some(&**p)).chain(any_alpn) {
                 let first = *taken.entry((host, alpn)).or_insert(index);
                 if first < index {
@@ -131,7 +149,7 @@ pub(super) fn check_routes(listener: &Listener, routes: &[(&Route, &Section)], f
                 .see("the first one is here", earlier.section("match").span)
                 .help("their order does not matter: make one of them more specific, or remove it");
         }
-        if listener.pool.is_some() && second.hosts.is_empty() && second.alpn.is_empty() {
+        if listener.pool.is_some() && second.matching.hosts.is_empty() && second.alpn.is_empty() {
             let message = format!("route \"{}\" matches every session, as does the listener's own pool", second.name);
             findings
                 .add(Code::SameMatch, section.section("match").span, message)

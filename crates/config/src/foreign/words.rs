@@ -26,7 +26,6 @@ pub(super) const ALGORITHMS: &[Row] = &[
 const NOT_YET: &str = "evenkeel does not do this yet: requests and responses are forwarded unchanged, except for X-Forwarded-* and hop-by-hop fields";
 const HEADERS: &str = "evenkeel does not add or remove header fields yet: X-Forwarded-* are always sent, and request_id and tls.hsts of a listener send X-Request-Id and Strict-Transport-Security";
 const ACCESS: &str = "evenkeel does not filter clients by address yet: use a firewall, bind to an internal address, or require client certificates with client_auth in tls of the listener";
-const MATCH: &str = "evenkeel does not match on this yet: it matches listener, host, path, prefix and alpn";
 const HTTP3: &str = "evenkeel does not support HTTP/3 yet: leave this out; HTTP/2 is on wherever a listener has tls";
 const CONSUL: &str = "evenkeel does not read the Consul catalog yet: use its DNS, dns = { name = \"web.service.consul\", type = \"SRV\" }, with nameservers = [\"127.0.0.1:8600\"] in [resolver]";
 const KUBERNETES: &str = "evenkeel does not read the Kubernetes API yet: use a headless service, dns = { name = \"web.default.svc.cluster.local\", port = 8080 }";
@@ -220,7 +219,10 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
                 "pool = <\"NAME\">",
             ),
             ("priority order", "nothing: the most specific match wins, whatever the order"),
-            ("method methods query cookie", MATCH),
+            (
+                "method methods query cookie",
+                "match = { method = [\"GET\"], query = { v = \"2\" }, cookie = { beta = \"yes\" } }",
+            ),
             ("rewrite stripprefix middlewares filters plugins auth prefixrewrite handlepath", NOT_YET),
             (
                 "redirect redir redirectscheme",
@@ -244,18 +246,25 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
     (
         "match of [[route]]",
         &[
-            ("pathprefix pathbeg location uri url startswith beginswith", "prefix = <\"/api\">"),
+            ("pathprefix location uri url", "prefix = <\"/api\">"),
+            ("pathbeg beginswith", "prefix = <\"/api\"> by segment, or starts_with by text"),
+            ("pathend endswith", "ends_with = <\".php\">"),
             (
                 "hosts hostname hostnames domain domains servername sni authority hdrhost",
                 "host = [<\"www.example.com\">]",
             ),
             ("exact pathexact", "path = <\"/api\">"),
             (
-                "pathregex pathregexp regex regexp saferegex pathreg hostregexp hostregex pathend pathsub",
-                "none: regular expressions are not supported; use fixed text, {name} for one segment, and prefix",
+                "pathregex pathregexp regexp saferegex pathreg pathsub",
+                "regex = <\"/u/[0-9]+\">, for the whole path; fixed text, {name} for one segment and prefix cost less",
             ),
+            ("hostregexp hostregex", "none: name each host, or write host = [\"*.example.com\"]"),
+            ("methods", "method = [<\"GET\">]"),
+            ("headers", "header = { <X-Canary = \"1\"> }"),
+            ("queryparameters queryparams", "query = { <v = \"2\"> }"),
+            ("cookies", "cookie = { <beta = \"yes\"> }"),
+            ("src sourceip clientip remoteip", "client = [<\"10.0.0.0/8\">]"),
             ("listeners entrypoint entrypoints frontend", "listener = [<\"web\">]"),
-            ("method methods header headers query queryparameters cookie src sourceip clientip remoteip scheme", MATCH),
         ],
     ),
     (

@@ -30,6 +30,16 @@ impl Cidr {
         first_of(address.to_canonical(), self.prefix) == Some(self.network)
     }
 
+    /// True if the network contains every address of another.
+    pub(crate) fn contains_network(&self, other: &Cidr) -> bool {
+        self.prefix <= other.prefix && self.contains(other.network)
+    }
+
+    /// True if the networks have an address in common.
+    pub(crate) fn overlaps(&self, other: &Cidr) -> bool {
+        self.contains_network(other) || other.contains_network(self)
+    }
+
     /// Number of leading bits that are significant: 0 = every address of the family.
     pub fn prefix(&self) -> u8 {
         self.prefix

@@ -10,6 +10,8 @@ mod name;
 mod network;
 mod path;
 mod payload;
+mod pieces;
+mod regex;
 mod retry;
 mod secret;
 mod socket;
@@ -21,12 +23,13 @@ pub use cidr::Cidr;
 pub use hash_key::HashKey;
 pub use host::HostPattern;
 pub use path::PathPattern;
+pub use pieces::{End, Piece, Pieces};
+pub use regex::compile as compile_regex;
 pub use socket::AdminSocket;
 
 pub(crate) use address::braced;
 pub(crate) use misfit::Misfit;
 pub(crate) use name::is_domain;
-pub(crate) use path::shape as path_shape;
 pub(crate) use payload::written as payload_text;
 pub(crate) use retry::{RetryOn, percentile_text};
 pub(crate) use status::written as status_text;
@@ -55,6 +58,14 @@ pub enum Form {
     Path,
     /// Path that stands for everything below it.
     Prefix,
+    /// Text that a path begins with.
+    PathStart,
+    /// Regular expression, in the syntax of the crate regex.
+    Regex,
+    /// Request method.
+    Method,
+    /// Name of a gRPC service or method.
+    GrpcName,
     /// Path without parameters: `/metrics`.
     PlainPath,
     /// DNS name of a zone or of a host in one.
@@ -136,6 +147,10 @@ impl Form {
             Form::Host => "a host, such as \"api.example.com\" or \"*.example.com\"",
             Form::Path => "a path, such as \"/x\", \"/users/{id}\" or \"/v1/{*rest}\"",
             Form::Prefix => "a path prefix, such as \"/api\" or \"/users/{id}\"",
+            Form::PathStart => "the beginning of a path, such as \"/api\"",
+            Form::Regex => "a regular expression, such as \"/u/[0-9]+\"",
+            Form::Method => "a method, such as \"GET\"",
+            Form::GrpcName => "a name, such as \"shop.v1.Orders\"",
             Form::PlainPath => "a path, such as \"/metrics\"",
             Form::Domain => "a domain name, such as \"gslb.example.com\"",
             Form::Ip => "an IP address, such as \"192.0.2.1\" or \"2001:db8::1\"",
@@ -173,7 +188,10 @@ impl Form {
             Form::Network => "^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$",
             Form::Socket => "^(off|unix:/.+)$",
             Form::Host => "^(\\*\\.)?[^\\s/*]+$",
-            Form::Path | Form::Prefix | Form::PlainPath => "^/[^\\s?#]*$",
+            Form::Regex => "^[\\s\\S]{1,4096}$",
+            Form::Method => "^[A-Z0-9!#$%&'*+.^_`|~-]{1,32}$",
+            Form::GrpcName => "^[A-Za-z0-9_.]{1,256}$",
+            Form::Path | Form::Prefix | Form::PathStart | Form::PlainPath => "^/[^\\s?#]*$",
             Form::Domain => "^[A-Za-z0-9_.-]{1,254}$",
             Form::Ip => "^[0-9A-Fa-f:.]+$",
             Form::Target => "^/[^\\s#]*$",
@@ -208,6 +226,10 @@ impl Form {
             Form::Host => host::read(text).map(Formed::Host),
             Form::Path => path::read(text).map(Formed::Path),
             Form::Prefix => path::prefix(text).map(Formed::Path),
+            Form::PathStart => path::start(text).map(Formed::Path),
+            Form::Regex => regex::read(text).map(Formed::Text),
+            Form::Method => name::method(text).map(Formed::Text),
+            Form::GrpcName => name::of_grpc(text).map(Formed::Text),
             Form::HashKey => hash_key::read(text).map(Formed::HashKey),
             Form::Status => status::read(text, 200..=599).map(Formed::Statuses),
             Form::ErrorStatus => status::read(text, 400..=599).map(Formed::Statuses),

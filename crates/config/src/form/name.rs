@@ -19,6 +19,30 @@ pub(super) fn domain(text: &str) -> Result<String, Misfit> {
     Err(Misfit::new(Code::BadName, message, "labels are 1 to 63 letters, digits, - and _, separated by dots"))
 }
 
+/// Parses a request method, which is case-sensitive.
+pub(super) fn method(text: &str) -> Result<String, Misfit> {
+    let is_token = (1..=32).contains(&text.len()) && text.chars().all(is_token_char);
+    if is_token && !text.bytes().any(|b| b.is_ascii_lowercase()) {
+        return Ok(text.to_string());
+    }
+    let message = format!("{} is not a method", quoted(text));
+    let help = match is_token {
+        true => format!("methods are case-sensitive: write {}", quoted(&text.to_ascii_uppercase())),
+        false => "write it as clients send it, such as \"GET\"".to_string(),
+    };
+    Err(Misfit::new(Code::BadName, message, help))
+}
+
+/// Parses the name of a gRPC service or method: labels, separated by dots.
+pub(super) fn of_grpc(text: &str) -> Result<String, Misfit> {
+    let is_label = |label: &str| !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    if text.len() <= 256 && text.split('.').all(is_label) {
+        return Ok(text.to_string());
+    }
+    let message = format!("{} is not a name of gRPC", quoted(text));
+    Err(Misfit::new(Code::BadName, message, "write it as in the .proto file, such as \"shop.v1.Orders\""))
+}
+
 /// True if the text is one or more labels, separated by dots, within the length of a domain name.
 pub(crate) fn is_domain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)

@@ -1,10 +1,9 @@
-//! Path patterns in the syntax of `matchit`, with which the proxy matches: `/x`, `/users/{id}/posts`,
-//! `/v1/{*rest}`.
+//! Path patterns: `/x`, `/users/{id}/posts`, `/v1/{*rest}`, and prefixes by segment and by text.
 
 use super::misfit::Misfit;
+use super::pieces::{self, End, Pieces, Wrong};
 use crate::code::Code;
 use crate::tree::quoted;
-use matchit::InsertError;
 use std::fmt;
 
 pub(super) fn read(text: &str) -> Result<PathPattern, Misfit> {
@@ -21,21 +20,26 @@ pub(super) fn read(text: &str) -> Result<PathPattern, Misfit> {
         };
         return Err(bad(text, "* has no meaning outside braces", help));
     }
-    let mut router = matchit::Router::new();
-    match router.insert(text, ()) {
-        Ok(()) => Ok(PathPattern::Pattern(text.to_string())),
-        Err(InsertError::InvalidCatchAll) => {
-            Err(bad(text, "a rest must be at the end", "write \"/v1/{*rest}\", with nothing after it"))
+    match pieces::parse(text) {
+        Ok(_) => Ok(PathPattern::Pattern(text.to_string())),
+        Err(Wrong::MisplacedRest) => {
+            Err(bad(text, "a rest must be a whole segment at the end", "write \"/v1/{*rest}\", with nothing after it"))
         }
-        Err(InsertError::InvalidParamSegment) => {
+        Err(Wrong::TwoParameters) => {
             Err(bad(text, "a segment has two parameters", "one parameter between two slashes, as \"/img-{id}.png\""))
         }
-        Err(_) => Err(bad(
+        Err(Wrong::Braces) => Err(bad(
             text,
             "its braces do not match",
             "write {name} for one segment, {*rest} for the rest, {{ and }} for braces themselves",
         )),
     }
+}
+
+/// Parses the beginning of a path, without parameters.
+pub(super) fn start(text: &str) -> Result<PathPattern, Misfit> {
+    plain(text)?;
+    Ok(PathPattern::StartsWith(text.to_string()))
 }
 
 /// Error for the path notations of other proxies.
@@ -62,6 +66,7 @@ fn spelled_otherwise(text: &str) -> Option<Misfit> {
     }
     // Fixed beginning of the regex, up to the last slash or to its end.
     let regex = if modifier.starts_with('~') { rest.trim() } else { text.trim_start_matches('~') };
+    let whole = regex.trim_start_matches('^').trim_end_matches('$');
     let regex = regex.trim_start_matches("(?i)").trim_start_matches('^');
     let meta = regex.find(['[', '(', '.', '*', '+', '?', '\\', '|', '$', '{', '^']).unwrap_or(regex.len());
     let fixed = &regex[..meta];
@@ -77,7 +82,11 @@ fn spelled_otherwise(text: &str) -> Option<Misfit> {
             format!("{}, which takes more; or fixed text and {{name}} for one segment", in_place("prefix", path))
         }
     };
-    Some(bad(text, "regular expressions are not supported", help))
+    Some(bad(
+        text,
+        "it is a regular expression",
+        format!("{help}; or as a regular expression: regex = {}", quoted(whole)),
+    ))
 }
 
 /// Parses a path that stands for everything below it. A trailing slash has no meaning.
@@ -143,60 +152,43 @@ fn unbraced_star(text: &str) -> bool {
     text.bytes().enumerate().any(|(at, b)| b == b'*' && !text[..at].ends_with('{'))
 }
 
-/// The pattern without the names of its parameters. Patterns of equal shape match the same paths.
-pub(crate) fn shape(pattern: &str) -> String {
-    let mut out = String::with_capacity(pattern.len());
-    let mut rest = pattern;
-    while let Some(at) = rest.find('{') {
-        out.push_str(&rest[..at]);
-        let inner = &rest[at + 1..];
-        if let Some(after) = inner.strip_prefix('{') {
-            out.push_str("{{");
-            rest = after;
-            continue;
-        }
-        out.push_str(if inner.starts_with('*') { "{*}" } else { "{}" });
-        rest = inner.find('}').map_or("", |end| &inner[end + 1..]);
-    }
-    out.push_str(rest);
-    out
-}
-
 /// Paths that a route matches.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathPattern {
     Any,
-    /// Pattern in `matchit` syntax that was inserted without conflict: `/x`, `/users/{id}/posts`,
-    /// `/v1/{*rest}`. In evenkeel, `{*rest}` also matches nothing: `/v1/{*rest}` includes `/v1/`, which
-    /// `matchit` leaves out.
+    /// Pattern without a rest or with one: `/x`, `/users/{id}/posts`, `/v1/{*rest}`, which also matches `/v1/`.
     Pattern(String),
     /// A pattern without a rest and without a trailing slash, and everything below it: `/v1` matches `/v1`,
     /// `/v1/` and `/v1/x`, but not `/v10`.
     Prefix(String),
+    /// Every path that begins with this text.
+    StartsWith(String),
 }
 
 impl PathPattern {
-    /// Paths that a rest at the end also matches, although `matchit` leaves them out: `/v1/` for
-    /// `/v1/{*rest}`. Insert them after every pattern as written, and ignore conflicts, since a route to just
-    /// that path wins.
-    pub fn empty_rests(&self) -> Vec<String> {
+    /// Forms of the paths that match, one or two.
+    pub fn forms(&self) -> Vec<Pieces> {
+        // A pattern was parsed when it was read.
+        let parsed = |pattern: &str| pieces::parse(pattern).unwrap_or(Pieces { pieces: Vec::new(), end: End::Open });
         match self {
-            PathPattern::Any => vec!["/".to_string()],
-            PathPattern::Pattern(pattern) => {
-                pattern.rfind("/{*").map(|at| pattern[..=at].to_string()).into_iter().collect()
+            PathPattern::Any => vec![Pieces::of_text("", End::Open)],
+            PathPattern::Pattern(pattern) => vec![parsed(pattern)],
+            PathPattern::Prefix(path) => {
+                let path = parsed(path);
+                vec![path.then("", End::Whole), path.then("/", End::Open)]
             }
-            PathPattern::Prefix(path) => vec![format!("{path}/"), path.clone()],
+            PathPattern::StartsWith(text) => vec![Pieces::of_text(text, End::Open)],
         }
     }
 }
 
-/// Formats the pattern for insertion into a `matchit::Router`.
 impl fmt::Display for PathPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PathPattern::Any => f.write_str("/{*rest}"),
             PathPattern::Pattern(p) => f.write_str(p),
             PathPattern::Prefix(p) => write!(f, "{p}/{{*rest}}"),
+            PathPattern::StartsWith(text) => write!(f, "{text}*"),
         }
     }
 }
@@ -270,11 +262,5 @@ mod tests {
         for text in ["", "/;", "/a?b"] {
             assert!(of_cookie(text).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn shapes_leave_out_names() {
-        assert_eq!(shape("/a/{id}/{*rest}"), "/a/{}/{*}");
-        assert_eq!(shape("/a{{b}}/{x}"), "/a{{b}}/{}");
     }
 }

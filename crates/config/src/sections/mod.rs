@@ -6,6 +6,7 @@ pub(crate) mod acme;
 pub(crate) mod admin;
 pub(crate) mod error_pages;
 pub(crate) mod listener;
+pub(crate) mod matching;
 pub(crate) mod names;
 pub(crate) mod pool;
 pub(crate) mod resolver;

@@ -1,11 +1,12 @@
 //! `[[route]]`: the match of a route, and its pool. See [`Route`].
 
 use super::error_pages::{self, ERROR_PAGES, ErrorPage};
+use super::matching::{self, ALTERNATIVE, Match};
 use super::pool::Pool;
 use super::retry::{ROUTE_RETRY, Retry};
 use super::timeouts::{ROUTE_TIMEOUTS, RouteTimeouts};
 use crate::diagnostic::Findings;
-use crate::form::{Form, Formed, HostPattern, PathPattern};
+use crate::form::{Form, PathPattern};
 use crate::table::{Absent, Declared, Key, Kind, Lines, Section, quote, table};
 use std::sync::Arc;
 
@@ -13,16 +14,18 @@ table! {
     pub(crate) static ROUTE = "[[route]]",
         "Sends matching requests to a pool. Of several routes that match, the most specific wins, and their order \
         never matters: an exact host before the longest wildcard before any host; then the path from the left, \
-        fixed text before a parameter before a rest, and any path last; then a route that names the listener. \
-        Two routes of which neither is more specific are an error. Without any route, a file with one pool sends \
+        fixed text before a parameter before a prefix, and any path last; then the longest `ends_with`, a `regex`, a \
+        `method`, the number of `header`s, of `query` parameters and of `cookie`s, `client`, `scheme`, `not`; then a \
+        route that names the listener. Two routes of which neither is more specific are an error. Without any route, a file with one pool sends \
         it all requests.";
 
     /// `[[route]]`. A request matches if its listener, host and path do. A session of a listener for TCP matches if its
     /// listener does, and what its client asks for by TLS: the server's name as the host, and `alpn`.
     ///
     /// The most specific of several matching routes wins: exact host before the longest wildcard before any host;
-    /// then the path (fixed text before a parameter before a rest, segment by segment from the left; any path last);
-    /// then a route that names the listener. No two routes of a plan are equally specific for a request.
+    /// then the path (fixed text before a parameter before a prefix, from the left; any path last); then the
+    /// [`Rank`](super::matching::Rank) of the match; then a route that names the listener. No two routes of a plan are
+    /// equally specific for a request.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Route {
         /// Name of the route, unique. Derived from host and path if not set.
@@ -46,10 +49,10 @@ table! {
             ],
             read |route| matches(route).listeners,
             write write_matches;
-        /// Hosts to match; empty = any.
-        hosts: Vec<HostPattern>, rows [], read |route| matches(route).hosts, write |_, _, _| ();
-        /// Path to match; [`PathPattern::Any`] if not set.
-        path: PathPattern, rows [], read |route| matches(route).path, write |_, _, _| ();
+        /// Hosts, path and criteria of requests.
+        matching: Match, rows [], read |route| matches(route).matching, write |_, _, _| ();
+        /// Alternatives, of which one must match too; empty = none.
+        any: Vec<Match>, rows [], read |route| matches(route).any, write |_, _, _| ();
         /// ALPN protocols of which the client must offer one, for TLS sessions that are passed through; empty
         /// = any.
         alpn: Vec<Arc<str>>, rows [], read |route| matches(route).alpn, write |_, _, _| ();
@@ -88,7 +91,7 @@ table! {
 
     /// `match` of a route.
     #[derive(PartialEq)]
-    struct Match {
+    struct Matches {
         /// See [`Route::listeners`].
         listeners: Vec<Arc<str>> = Key {
             name: "listener",
@@ -97,38 +100,16 @@ table! {
             help: "Names of listeners.",
             why: "",
         };
-        /// See [`Route::hosts`].
-        hosts: Vec<HostPattern> = Key {
-            name: "host",
-            kind: Kind::List(&Kind::Text(Form::Host)),
-            absent: Absent::Means("any host"),
-            help: "Hosts, without port. `*.example.com` matches every host below example.com at any depth, but not \
-                example.com itself.",
+        /// See [`Route::matching`].
+        matching: Match, inline Match;
+        /// See [`Route::any`].
+        any: Vec<Match> = Key {
+            name: "any",
+            kind: Kind::List(&Kind::Table(&ALTERNATIVE)),
+            absent: Absent::Means("no alternatives"),
+            help: "Alternatives, at least one of which must match beside the other keys.",
             why: "",
         };
-        /// See [`Route::path`].
-        path: PathPattern,
-            rows [
-                Key {
-                    name: "path",
-                    kind: Kind::Text(Form::Path),
-                    absent: Absent::Means("any path"),
-                    help: "Whole path, without query: fixed (`/x`), with parameters that stand for one segment \
-                        (`/users/{id}/posts`), or with a rest at its end (`/v1/{*rest}`: everything below `/v1/`, \
-                        and `/v1/` itself). `{{` and `}}` are literal braces.",
-                    why: "",
-                },
-                Key {
-                    name: "prefix",
-                    kind: Kind::Text(Form::Prefix),
-                    absent: Absent::Means("any path"),
-                    help: "A path and everything below it; instead of `path`. `/api` matches `/api`, `/api/` and \
-                        `/api/x`, but not `/apix`. May have parameters (`/users/{id}`).",
-                    why: "",
-                },
-            ],
-            read path,
-            write write_path;
         /// See [`Route::alpn`].
         alpn: Vec<Arc<str>> = Key {
             name: "alpn",
@@ -148,45 +129,24 @@ fn name(route: &Section) -> Arc<str> {
 
 fn write_name(set: &Route, _: &Route, lines: &mut Lines) {
     let is_named = !set.name.is_empty();
-    if is_named && *set.name != *Route::derived_name(&set.hosts, &set.path) {
+    if is_named && *set.name != *set.derived_name() {
         lines.add("name", quote(&set.name));
     }
 }
 
-fn matches(route: &Section) -> Match {
-    Match::of(&route.section("match"))
+fn matches(route: &Section) -> Matches {
+    Matches::of(&route.section("match"))
 }
 
-fn path(matches: &Section) -> PathPattern {
-    match (matches.formed("path"), matches.formed("prefix")) {
-        (Some(Formed::Path(path)), _) | (None, Some(Formed::Path(path))) => path,
-        _ => PathPattern::Any,
-    }
-}
-
-fn write_path(set: &Match, _: &Match, lines: &mut Lines) {
-    match &set.path {
-        PathPattern::Any => {}
-        PathPattern::Pattern(path) => lines.add("path", quote(path)),
-        PathPattern::Prefix(path) => lines.add("prefix", quote(path)),
-    }
-}
-
-/// Reports a match with both `path` and `prefix`, and ambiguous error pages.
+/// Reports contradictory matches and ambiguous error pages.
 pub(crate) fn check(route: &Section, findings: &mut Findings) {
     error_pages::check(route, findings);
-    let matches = route.section("match");
-    if let (Some(path), Some(_)) = (matches.set("path"), matches.set("prefix")) {
-        let message = "\"path\" and \"prefix\" exclude each other";
-        matches
-            .contradiction(path.span, message, "prefix", findings)
-            .help("keep one of the two; a second [[route]] to the same pool can have the other");
-    }
+    matching::check(&route.section("match"), findings);
 }
 
 fn write_matches(set: &Route, _: &Route, lines: &mut Lines) {
-    let Route { listeners, hosts, path, alpn, .. } = set.clone();
-    let matches = Match { listeners, hosts, path, alpn }.lines(&Match::unset());
+    let Route { listeners, matching, any, alpn, .. } = set.clone();
+    let matches = Matches { listeners, matching, any, alpn }.lines(&Matches::unset());
     if !matches.is_empty() {
         lines.add("match", matches.braces());
     }
@@ -205,8 +165,8 @@ impl Route {
         Route {
             name: "default".into(),
             listeners: Vec::new(),
-            hosts: Vec::new(),
-            path: PathPattern::Any,
+            matching: Match::all(),
+            any: Vec::new(),
             alpn: Vec::new(),
             pool: pool.name.clone(),
             timeouts: RouteTimeouts {
@@ -221,15 +181,30 @@ impl Route {
         }
     }
 
+    /// Matches of which one must hold: each alternative with the keys beside it.
+    pub fn matches(&self) -> Vec<Match> {
+        if self.any.is_empty() {
+            return vec![self.matching.clone()];
+        }
+        self.any.iter().map(|alternative| self.matching.and(alternative)).collect()
+    }
+
+    /// True if host and path alone decide, without alternatives.
+    pub fn is_plain(&self) -> bool {
+        self.any.is_empty() && self.matching.is_plain()
+    }
+
     /// Name of a route without one: its first host and its path.
-    pub(crate) fn derived_name(hosts: &[HostPattern], path: &PathPattern) -> String {
-        match (hosts.first(), path) {
+    pub(crate) fn derived_name(&self) -> String {
+        let Match { hosts, path, .. } =
+            self.any.first().map_or(self.matching.clone(), |first| self.matching.and(first));
+        let host = hosts.first().map(ToString::to_string);
+        match (host, path) {
             (None, PathPattern::Any) => "default".to_string(),
-            (Some(host), PathPattern::Any) => host.to_string(),
-            (None, PathPattern::Pattern(path)) => path.clone(),
-            (Some(host), PathPattern::Pattern(path)) => format!("{host}{path}"),
-            (None, PathPattern::Prefix(path)) => format!("{path}/*"),
-            (Some(host), PathPattern::Prefix(path)) => format!("{host}{path}/*"),
+            (host, PathPattern::Any) => host.unwrap_or_default(),
+            (host, PathPattern::Pattern(path)) => format!("{}{path}", host.unwrap_or_default()),
+            (host, PathPattern::Prefix(path)) => format!("{}{path}/*", host.unwrap_or_default()),
+            (host, PathPattern::StartsWith(text)) => format!("{}{text}*", host.unwrap_or_default()),
         }
     }
 

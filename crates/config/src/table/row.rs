@@ -207,14 +207,24 @@ impl Table {
         self.key(key).is_some_and(|row| matches!(row.kind, Kind::Int { .. } | Kind::Number { .. }))
     }
 
+    /// True if a key takes a list. The short form of a table with this key is then an element, or a list of them.
+    pub(crate) fn is_list(&self, key: &str) -> bool {
+        self.key(key).is_some_and(|row| matches!(row.kind, Kind::List(_)))
+    }
+
     /// This table and all tables below it, each once, in the order of the docs.
     pub fn walk(&'static self) -> Vec<&'static Table> {
-        let mut all = vec![self];
-        for key in self.keys {
-            let Some(below) = key.kind.table().map(Table::walk) else { continue };
-            all.extend(below.into_iter().filter(|t| !all.iter().any(|a| a.path == t.path)).collect::<Vec<_>>());
-        }
+        let mut all = Vec::new();
+        self.add_to(&mut all);
         all
+    }
+
+    fn add_to(&'static self, all: &mut Vec<&'static Table>) {
+        if all.iter().any(|known| known.path == self.path) {
+            return;
+        }
+        all.push(self);
+        self.keys.iter().filter_map(|key| key.kind.table()).for_each(|below| below.add_to(all));
     }
 }
 

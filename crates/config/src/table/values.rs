@@ -78,6 +78,7 @@ impl Reader<'_> {
             (Kind::TableOrBool(_), Tree::Bool(false)) => Value::Bool(false),
             (Kind::TableOrWord { word, .. }, Tree::Text(text)) if text == word => Value::Word(word),
             (Kind::TableOr { table, key }, Tree::Text(_)) if !table.is_number(key) => self.short(table, key, node),
+            (Kind::TableOr { table, key }, Tree::List(_)) if table.is_list(key) => self.short(table, key, node),
             (Kind::TableOr { table, key }, Tree::Int(..) | Tree::Number(..)) if table.is_number(key) => {
                 self.short(table, key, node)
             }
@@ -114,7 +115,12 @@ impl Reader<'_> {
     fn short(&mut self, table: &'static Table, key: &str, node: &Node) -> Value {
         let mut section = Section::new(table, node.span, default_of);
         if let Some(row) = table.key(key) {
-            let value = self.value(key, &row.kind, node);
+            let value = match (&row.kind, &node.tree) {
+                (Kind::List(of), tree) if !matches!(tree, Tree::List(_)) => {
+                    Value::List(vec![Located { span: node.span, value: self.value(key, of, node) }])
+                }
+                (kind, _) => self.value(key, kind, node),
+            };
             section.push(row, Located { span: node.span, value });
         }
         Value::Section(section)

@@ -8,9 +8,11 @@ use crate::observe::timing::Timing;
 use crate::observe::traces::Trace;
 use crate::peer::Peer;
 use crate::peer::forwarded::Origin;
+use crate::peer::sender::Sender;
 use crate::upstream::pool::{Endpoint, WorkerPool};
 use crate::upstream::session::Session;
 use evenkeel_balance::Clock;
+use evenkeel_config::plan::Scheme;
 use std::cell::{Cell, OnceCell};
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -66,6 +68,12 @@ impl<'c> Exchange<'c> {
     /// Id of the request in logs and traces, generated at the first use unless a trusted proxy sent one.
     pub(crate) fn request_id(&self) -> &RequestId {
         self.id.get_or_init(|| self.core.next_request_id())
+    }
+
+    /// Facts about the request that are not in its head, for its route.
+    pub(crate) fn sender(&self) -> Sender {
+        let scheme = self.said.as_deref().and_then(|said| said.scheme).unwrap_or(self.peer.scheme());
+        Sender { client: self.client(), scheme: if scheme == "https" { Scheme::Https } else { Scheme::Http } }
     }
 
     /// The client's address: the one that trusted proxies report, or else the peer's.

@@ -72,10 +72,10 @@ impl<T> ByHost<T> {
     }
 }
 
-impl ByHost<Vec<usize>> {
-    /// Maps the indices of each pattern to a value.
-    pub fn map<U>(&self, value: impl Fn(&[usize]) -> U) -> ByHost<U> {
-        let each = |of: &HashMap<Box<[u8]>, Vec<usize>>| of.iter().map(|(k, v)| (k.clone(), value(v))).collect();
+impl<T> ByHost<Vec<T>> {
+    /// Maps the list of each pattern to a value.
+    pub fn map<U>(&self, value: impl Fn(&[T]) -> U) -> ByHost<U> {
+        let each = |of: &HashMap<Box<[u8]>, Vec<T>>| of.iter().map(|(k, v)| (k.clone(), value(v))).collect();
         ByHost { exact: each(&self.exact), wildcard: each(&self.wildcard), suffix_max: self.suffix_max }
     }
 }

@@ -1,11 +1,17 @@
-//! Routing of requests by host, then by path. The most specific match wins; the order in the configuration does not
-//! matter.
+//! Routing of requests by host, then by path, then by further criteria. The most specific match wins; the order in the
+//! configuration does not matter.
 
 use super::by_host::ByHost;
+use super::candidates::Candidates;
+use super::paths::Paths;
+use crate::peer::sender::Sender;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{HostPattern, Mode, PathPattern, Route};
+use evenkeel_config::plan::{HostPattern, Match, Mode, PathPattern, Route, Scheme};
+use evenkeel_wire::head::{Fields, Request};
 use memchr::{memchr, memrchr};
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 /// Index of a route in the plan.
@@ -14,7 +20,7 @@ pub type RouteId = usize;
 /// The routes of one listener.
 #[derive(Debug)]
 pub struct Router {
-    /// The only route, if it matches every host and path, as in most sidecars.
+    /// The only route, if it matches every request, as in most sidecars.
     sole: Option<RouteId>,
     /// Hosts of routes that name this listener, each with all of the host's routes.
     own: Hosts,
@@ -22,24 +28,23 @@ pub struct Router {
     common: Arc<Hosts>,
 }
 
-type Paths = matchit::Router<RouteId>;
-
 #[derive(Debug, Default)]
 struct Hosts {
-    named: ByHost<Paths>,
-    any: Option<Paths>,
+    named: ByHost<Paths<Candidates>>,
+    any: Option<Paths<Candidates>>,
 }
 
-/// Routes by host, while a router is built. Routes that name the listener come first.
+/// Matches by host, while a router is built. Those of routes that name the listener come first.
 #[derive(Debug, Default)]
-struct Ids {
-    named: ByHost<Vec<RouteId>>,
-    any: Vec<RouteId>,
+struct Matches<'p> {
+    named: ByHost<Vec<(RouteId, &'p Match)>>,
+    any: Vec<(RouteId, &'p Match)>,
 }
 
 impl Router {
     /// Builds a router for each listener, in the order of the plan. The plan must not have equally specific routes.
     pub fn of_plan(plan: &Plan) -> Vec<Router> {
+        let matches: Vec<Vec<Match>> = plan.routes.iter().map(Route::matches).collect();
         let mut naming: HashMap<&str, Vec<RouteId>> = HashMap::new();
         let mut naming_none = Vec::new();
         for (id, route) in plan.routes.iter().enumerate() {
@@ -50,46 +55,52 @@ impl Router {
                 naming.entry(listener).or_default().push(id);
             }
         }
-        let mut common = Ids::default();
-        naming_none.iter().for_each(|&id| common.add(&plan.routes[id], id));
-        let (routers, none) = (Arc::new(common.hosts(plan)), Arc::<Hosts>::default());
+        let mut common = Matches::default();
+        naming_none.iter().for_each(|&id| common.add(&matches[id], id));
+        let (routers, none) = (Arc::new(common.hosts()), Arc::<Hosts>::default());
         let router = |listener: &Arc<evenkeel_config::plan::Listener>| {
             let own = naming.get(&*listener.name).map_or(&[][..], Vec::as_slice);
             // Routes that name no listener apply to HTTP only.
             let is_http = listener.mode == Mode::Http;
             let others = if is_http { &naming_none[..] } else { &[] };
-            let mut hosts = Ids::default();
-            own.iter().for_each(|&id| hosts.add(&plan.routes[id], id));
+            let mut hosts = Matches::default();
+            own.iter().for_each(|&id| hosts.add(&matches[id], id));
             if is_http {
-                hosts.follow(&common, own.iter().flat_map(|&id| &plan.routes[id].hosts));
+                hosts.follow(&common, own.iter().flat_map(|&id| &matches[id]).flat_map(|matching| &matching.hosts));
             }
             let sole = match (own, others) {
                 ([only], []) | ([], [only]) => Some(*only).filter(|&id| takes_all(&plan.routes[id])),
                 _ => None,
             };
             let common = if is_http { routers.clone() } else { none.clone() };
-            Router { sole, own: hosts.hosts(plan), common }
+            Router { sole, own: hosts.hosts(), common }
         };
         plan.listeners.iter().map(router).collect()
     }
 
-    /// Returns the route for a request; `None` if none matches. `host` is as the client wrote it. `path` returns the
-    /// path without the query; not called if the listener has a sole route.
+    /// Returns the route for a request; `None` if none matches. `sender` is not called if the listener has a sole route.
     #[inline]
-    pub fn find<'p>(&self, host: &[u8], path: impl FnOnce() -> &'p str) -> Option<RouteId> {
-        self.sole.or_else(|| self.find_one(host, path()))
+    pub fn find(&self, request: &Request<'_, '_>, sender: impl FnOnce() -> Sender) -> Option<RouteId> {
+        self.sole.or_else(|| self.find_one(request, &sender()))
     }
 
-    fn find_one(&self, host: &[u8], path: &str) -> Option<RouteId> {
-        let (host, path) = (without_port(host), if path == "*" { "/" } else { path });
+    /// Returns the route of a listener that reads no requests.
+    pub fn of_sessions(&self) -> Option<RouteId> {
+        let request = Request { method: "", target: "/", host: b"", fields: Fields { bytes: b"", rows: &mut [] } };
+        self.find(&request, || Sender { client: Ipv4Addr::UNSPECIFIED.into(), scheme: Scheme::Http })
+    }
+
+    fn find_one(&self, request: &Request<'_, '_>, sender: &Sender) -> Option<RouteId> {
+        let host = without_port(request.host);
         if host.iter().any(u8::is_ascii_uppercase) {
-            return self.find_lower(&host.to_ascii_lowercase(), path);
+            return self.find_lower(&host.to_ascii_lowercase(), request, sender);
         }
-        self.find_lower(host, path)
+        self.find_lower(host, request, sender)
     }
 
-    fn find_lower(&self, host: &[u8], path: &str) -> Option<RouteId> {
-        let at = |paths: &Paths| paths.at(path).ok().map(|found| *found.value);
+    fn find_lower(&self, host: &[u8], request: &Request<'_, '_>, sender: &Sender) -> Option<RouteId> {
+        let path = if request.path() == "*" { "/" } else { request.path() };
+        let at = |paths: &Paths<Candidates>| paths.find(path.as_bytes(), |here| here.find(request, sender));
         let (own, common) = (&self.own, &*self.common);
         let exact = || own.named.exact(host).or_else(|| common.named.exact(host)).and_then(at);
         let longest = || if own.named.suffix_max() > common.named.suffix_max() { &own.named } else { &common.named };
@@ -102,17 +113,19 @@ impl Router {
     }
 }
 
-impl Ids {
-    fn add(&mut self, route: &Route, id: RouteId) {
-        if route.hosts.is_empty() {
-            self.any.push(id);
+impl<'p> Matches<'p> {
+    fn add(&mut self, matches: &'p [Match], id: RouteId) {
+        for matching in matches {
+            if matching.hosts.is_empty() {
+                self.any.push((id, matching));
+            }
+            matching.hosts.iter().for_each(|host| self.named.entry(host).push((id, matching)));
         }
-        route.hosts.iter().for_each(|host| self.named.entry(host).push(id));
     }
 
-    /// Appends the routes of `common` for the hosts that are here already. `hosts` names all of these, possibly more
+    /// Appends the matches of `common` for the hosts that are here already. `hosts` names all of these, possibly more
     /// than once.
-    fn follow<'p>(&mut self, common: &Ids, hosts: impl Iterator<Item = &'p HostPattern>) {
+    fn follow<'h>(&mut self, common: &Matches<'p>, hosts: impl Iterator<Item = &'h HostPattern>) {
         if !self.any.is_empty() {
             self.any.extend(&common.any);
         }
@@ -123,30 +136,28 @@ impl Ids {
         }
     }
 
-    fn hosts(&self, plan: &Plan) -> Hosts {
-        let any = (!self.any.is_empty()).then(|| paths(plan, &self.any));
-        Hosts { named: self.named.map(|ids| paths(plan, ids)), any }
+    fn hosts(&self) -> Hosts {
+        let any = (!self.any.is_empty()).then(|| paths(&self.any));
+        Hosts { named: self.named.map(|matches| paths(matches)), any }
     }
 }
 
-/// Builds the paths of one host's routes. On equal paths the earlier of `ids` wins.
-fn paths(plan: &Plan, ids: &[RouteId]) -> Paths {
-    let mut paths = Paths::new();
-    // Insertion fails on conflict, so earlier routes win. A trailing catch-all also matches an empty rest, but a route
-    // to exactly that path wins: those are inserted last.
-    for &id in ids {
-        let _ = paths.insert(plan.routes[id].path.to_string(), id);
+/// Builds the paths of one host's matches. On equal path and rank the earlier one wins.
+fn paths(matches: &[(RouteId, &Match)]) -> Paths<Candidates> {
+    let mut paths: Paths<Vec<(RouteId, &Match)>> = Paths::default();
+    for (id, matching) in matches {
+        matching.path.forms().iter().for_each(|form| paths.entry(form).push((*id, *matching)));
     }
-    for &id in ids {
-        for path in plan.routes[id].path.empty_rests() {
-            let _ = paths.insert(path, id);
-        }
-    }
-    paths
+    paths.map(&|mut here: Vec<(RouteId, &Match)>| {
+        here.sort_by_key(|(_, matching)| Reverse(matching.rank()));
+        // One that takes every request hides those behind it.
+        let all = here.iter().position(|(_, matching)| matching.is_plain()).map_or(here.len(), |at| at + 1);
+        Candidates::new(&here[..all])
+    })
 }
 
 fn takes_all(route: &Route) -> bool {
-    route.hosts.is_empty() && takes_any(&route.path)
+    route.is_plain() && route.matching.hosts.is_empty() && takes_any(&route.matching.path)
 }
 
 /// True if every path matches: no pattern, or just a catch-all (`/{*rest}`).
@@ -155,6 +166,7 @@ fn takes_any(path: &PathPattern) -> bool {
         PathPattern::Any => true,
         PathPattern::Pattern(pattern) => pattern.starts_with("/{*"),
         PathPattern::Prefix(_) => false,
+        PathPattern::StartsWith(text) => text == "/",
     }
 }
 
@@ -168,12 +180,18 @@ fn without_port(host: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use evenkeel_wire::head::Table;
 
     /// The names of the routes that these paths match at a listener.
     fn found(plan: &Plan, listener: usize, paths: &[&str]) -> Vec<String> {
         let router = &Router::of_plan(plan)[listener];
-        let name = |path: &&str| router.find(b"a", || path).map_or("-".into(), |id| plan.routes[id].name.to_string());
-        paths.iter().map(name).collect()
+        let mut none: Table = Table::default();
+        let mut name = |path: &&str| {
+            let request = Request { method: "GET", target: path, host: b"a", fields: none.fields() };
+            let sender = || Sender { client: Ipv4Addr::LOCALHOST.into(), scheme: Scheme::Http };
+            router.find(&request, sender).map_or("-".into(), |id| plan.routes[id].name.to_string())
+        };
+        paths.iter().map(&mut name).collect()
     }
 
     fn plan(text: &str) -> Plan {

@@ -1,18 +1,25 @@
 //! Explanation of routing: the route that matches a request, and why the others do not. Requests themselves use the
 //! [`router`](super::route).
 
+use super::criteria::Criteria;
+use super::paths::Paths;
 use super::route::Router;
+use crate::peer::sender::Sender;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{HostPattern, Mode, PathPattern, Route};
+use evenkeel_config::plan::{HostPattern, Match, Mode, PathPattern, Route, Scheme};
+use evenkeel_view::described::Parts;
 use evenkeel_view::picks::{Considered, Routed};
+use evenkeel_wire::head::{Request, Table};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-/// Explains how a request for `host` (as a client writes it) and `path` is routed at the named listener, or without a
-/// name at the first HTTP listener.
+/// Explains how a described request is routed at the listener that it names, or without a name at the first HTTP
+/// listener.
 ///
 /// # Errors
 /// There is no such HTTP listener.
-pub fn explain(plan: &Plan, listener: Option<&str>, host: &str, path: &str) -> Result<Routed, String> {
+pub fn explain(plan: &Plan, described: &Parts) -> Result<Routed, String> {
+    let listener = described.listener.as_deref();
     let http = || plan.listeners.iter().enumerate().filter(|(_, listener)| listener.mode == Mode::Http);
     let found = http().find(|(_, of)| listener.is_none_or(|name| *of.name == *name));
     let Some((at, of)) = found else {
@@ -20,15 +27,24 @@ pub fn explain(plan: &Plan, listener: Option<&str>, host: &str, path: &str) -> R
         let which = listener.map_or_else(|| "no listener".to_string(), |name| format!("no listener \"{name}\""));
         return Err(format!("{which} serves HTTP; HTTP listeners: {}", names.join(", ")));
     };
+    let mut fields: Table = described.fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
+    let request = Request {
+        method: &described.method,
+        target: &described.target,
+        host: described.host.as_bytes(),
+        fields: fields.fields(),
+    };
+    let scheme = if of.tls.is_some() { Scheme::Https } else { Scheme::Http };
+    let sender = Sender { client: described.client.unwrap_or(Ipv4Addr::LOCALHOST.into()), scheme };
     let router = &Router::of_plan(plan)[at];
-    let taken = router.find(host.as_bytes(), || path).map(|id| &plan.routes[id]);
+    let taken = router.find(&request, || sender).map(|id| &plan.routes[id]);
     let considered = |route: &Route| {
         let is_taken = taken.is_some_and(|taken| taken.name == route.name);
         Considered {
             route: route.name.clone(),
             pool: route.pool.clone(),
             taken: is_taken,
-            why: why(route, &of.name, host, path, is_taken, taken),
+            why: why(route, &of.name, &request, &sender, is_taken, taken),
         }
     };
     Ok(Routed {
@@ -39,23 +55,52 @@ pub fn explain(plan: &Plan, listener: Option<&str>, host: &str, path: &str) -> R
     })
 }
 
-fn why(route: &Route, listener: &Arc<str>, host: &str, path: &str, is_taken: bool, taken: Option<&Route>) -> String {
+fn why(
+    route: &Route,
+    listener: &Arc<str>,
+    request: &Request<'_, '_>,
+    sender: &Sender,
+    is_taken: bool,
+    taken: Option<&Route>,
+) -> String {
     if !route.listeners.is_empty() && !route.listeners.contains(listener) {
         return format!("it is for other listeners ({})", route.listeners.join(", "));
     }
-    if !takes_host(&route.hosts, host) {
-        let hosts: Vec<String> = route.hosts.iter().map(HostPattern::to_string).collect();
-        return format!("it is for other hosts ({})", hosts.join(", "));
-    }
-    if !takes_path(&route.path, path) {
-        return format!("it is for other paths ({})", path_text(&route.path));
+    // Of several alternatives the one that fails last is the closest.
+    let misses = route.matches().iter().map(|matching| miss(matching, request, sender)).collect::<Vec<_>>();
+    if let Some(miss) = misses.into_iter().collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().max()) {
+        return match miss {
+            Miss::Host(hosts) => format!("it is for other hosts ({hosts})"),
+            Miss::Path(path) => format!("it is for other paths ({path})"),
+            Miss::Criterion(criterion) => format!("host and path match, but not: {criterion}"),
+        };
     }
     match taken {
-        _ if is_taken => "host and path match, and no matching route is more specific".to_string(),
+        _ if is_taken && route.is_plain() => "host and path match, and no matching route is more specific".to_string(),
+        _ if is_taken => "it matches in all, and no matching route is more specific".to_string(),
         Some(taken) => format!("it matches, but route \"{}\" is more specific", taken.name),
         // A more specific host matched first, and none of its paths did.
         None => "it matches, but a route with a more specific host owns that host's paths".to_string(),
     }
+}
+
+/// Part of a match that a request misses, in the order in which they are compared.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Miss {
+    Host(String),
+    Path(String),
+    Criterion(String),
+}
+
+fn miss(matching: &Match, request: &Request<'_, '_>, sender: &Sender) -> Option<Miss> {
+    if !takes_host(&matching.hosts, &String::from_utf8_lossy(request.host)) {
+        let hosts: Vec<String> = matching.hosts.iter().map(HostPattern::to_string).collect();
+        return Some(Miss::Host(hosts.join(", ")));
+    }
+    if !takes_path(&matching.path, request.path()) {
+        return Some(Miss::Path(path_text(&matching.path)));
+    }
+    Criteria::new(matching).unmet(request, sender).map(Miss::Criterion)
 }
 
 fn path_text(path: &PathPattern) -> String {
@@ -63,6 +108,7 @@ fn path_text(path: &PathPattern) -> String {
         PathPattern::Any => "every path".to_string(),
         PathPattern::Pattern(pattern) => pattern.clone(),
         PathPattern::Prefix(prefix) => format!("{prefix} and below"),
+        PathPattern::StartsWith(text) => format!("{text} and what begins with it"),
     }
 }
 
@@ -78,14 +124,10 @@ fn takes_host(hosts: &[HostPattern], host: &str) -> bool {
 }
 
 fn takes_path(pattern: &PathPattern, path: &str) -> bool {
+    let mut paths: Paths<()> = Paths::default();
+    pattern.forms().iter().for_each(|form| *paths.entry(form) = ());
     let path = if path == "*" { "/" } else { path };
-    if *pattern == PathPattern::Any {
-        return true;
-    }
-    let mut paths = matchit::Router::new();
-    let patterns = std::iter::once(pattern.to_string()).chain(pattern.empty_rests());
-    patterns.for_each(|pattern| _ = paths.insert(pattern, ()));
-    paths.at(path).is_ok()
+    paths.find(path.as_bytes(), |()| Some(())).is_some()
 }
 
 #[cfg(test)]
@@ -101,6 +143,18 @@ mod tests {
                     [[route]]\nname = 'inner'\npool = 'b'\nmatch = { listener = ['inner'], path = '/only' }\n";
         let outcome = evenkeel_config::parse_str("test.toml", text, &|_| None);
         outcome.plan.unwrap_or_else(|| panic!("{:?}", outcome.diagnostics))
+    }
+
+    fn explain(plan: &Plan, listener: Option<&str>, host: &str, path: &str) -> Result<Routed, String> {
+        let described = Parts {
+            method: "GET".into(),
+            host: host.into(),
+            target: path.into(),
+            fields: vec![("X-Canary".into(), "1".into())],
+            listener: listener.map(Into::into),
+            client: None,
+        };
+        super::explain(plan, &described)
     }
 
     #[test]

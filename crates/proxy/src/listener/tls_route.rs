@@ -50,10 +50,10 @@ impl TlsRoutes {
             return;
         }
         let row = || ByAlpn { alpn: route.alpn.iter().map(|p| p.as_bytes().into()).collect(), route: id };
-        if route.hosts.is_empty() {
+        if route.matching.hosts.is_empty() {
             self.any.push(row());
         }
-        route.hosts.iter().for_each(|host| self.named.entry(host).push(row()));
+        route.matching.hosts.iter().for_each(|host| self.named.entry(host).push(row()));
     }
 
     /// True if the ClientHello decides the route.

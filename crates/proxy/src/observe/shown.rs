@@ -110,8 +110,8 @@ impl Numbers {
             let at = self.plan().listeners.iter().filter(|listener| belongs(listener, route));
             Route {
                 name: route.name.to_string(),
-                hosts: route.hosts.iter().map(ToString::to_string).collect(),
-                path: route.path.to_string(),
+                hosts: route.matching.hosts.iter().map(ToString::to_string).collect(),
+                path: route.matching.path.to_string(),
                 pool: route.pool.to_string(),
                 at: at.map(|listener| passed(listener, route)).collect(),
             }

@@ -7,6 +7,7 @@ pub mod forwarded;
 pub mod hash_key;
 pub mod min_rate;
 pub mod per_address;
+pub mod sender;
 
 use address_text::AddressText;
 use evenkeel_net::tls::Info;

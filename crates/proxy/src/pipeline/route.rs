@@ -121,7 +121,7 @@ pub fn route<'r>(
         }
         verdict(passed)?;
         let request = &mut *head.request;
-        let route = rules.compiled.router.find(request.host, || request.path());
+        let route = rules.compiled.router.find(request, || record.sender());
         let route = route.ok_or_else(|| no_route(request))?;
         let pool = rules.pool(route);
         record.note_routed(request, route, pool);

@@ -144,8 +144,7 @@ impl Looker {
     /// There is no listener of this name.
     pub async fn would_go(&self, described: Parts) -> Result<WouldGo, String> {
         let now = self.now();
-        let path = described.target.split('?').next().unwrap_or_default();
-        let routed = route_why::explain(now.plan(), described.listener.as_deref(), &described.host, path)?;
+        let routed = route_why::explain(now.plan(), &described)?;
         let Some(name) = routed.pool.clone() else { return Ok(WouldGo { routed, pick: None, worker: None }) };
         let look = {
             let name = name.clone();

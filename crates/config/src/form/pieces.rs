@@ -1,0 +1,131 @@
+//! Pieces of path patterns: fixed text, and parameters that stand for one segment.
+
+/// Piece of a path pattern.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Piece {
+    /// Fixed text, with single braces.
+    Text(String),
+    /// One segment, or a part of one with fixed text around it; at least one byte.
+    Parameter,
+}
+
+/// Pieces of a path, and the way in which it ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pieces {
+    pub pieces: Vec<Piece>,
+    pub end: End,
+}
+
+/// End of a path pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum End {
+    /// The path ends here, too.
+    Exact,
+    /// The path ends here; it is the prefix of a pattern that also takes everything below it.
+    Whole,
+    /// Any rest follows, or none.
+    Open,
+}
+
+/// Reason why a text is not a pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wrong {
+    /// A segment has two parameters.
+    TwoParameters,
+    /// `{*rest}` is not a whole segment at the end.
+    MisplacedRest,
+    Braces,
+}
+
+/// Parses `/users/{id}/posts`, `/img-{id}.png` or `/v1/{*rest}`; `{{` and `}}` are literal braces.
+pub(super) fn parse(pattern: &str) -> Result<Pieces, Wrong> {
+    let mut parsed = Pieces { pieces: Vec::new(), end: End::Exact };
+    let mut rest = pattern;
+    // Two parameters in one segment have no unique reading.
+    let mut is_segment_taken = false;
+    while let Some(c) = rest.chars().next() {
+        if parsed.end == End::Open {
+            return Err(Wrong::MisplacedRest);
+        }
+        if rest.starts_with("{{") || rest.starts_with("}}") {
+            parsed.text(&rest[..1]);
+            rest = &rest[2..];
+        } else if c == '}' {
+            return Err(Wrong::Braces);
+        } else if c == '{' {
+            let end = rest.find('}').ok_or(Wrong::Braces)?;
+            let name = &rest[1..end];
+            let is_rest = name.starts_with('*');
+            if name.trim_start_matches('*').is_empty() || name.contains(['/', '{']) || name[1..].contains('*') {
+                return Err(Wrong::Braces);
+            }
+            if is_rest {
+                let follows_slash = matches!(parsed.pieces.last(), Some(Piece::Text(text)) if text.ends_with('/'));
+                parsed.end = if follows_slash { End::Open } else { return Err(Wrong::MisplacedRest) };
+            } else {
+                if std::mem::replace(&mut is_segment_taken, true) {
+                    return Err(Wrong::TwoParameters);
+                }
+                parsed.pieces.push(Piece::Parameter);
+            }
+            rest = &rest[end + 1..];
+        } else {
+            is_segment_taken &= c != '/';
+            parsed.text(&rest[..c.len_utf8()]);
+            rest = &rest[c.len_utf8()..];
+        }
+    }
+    Ok(parsed)
+}
+
+impl Pieces {
+    pub(super) fn of_text(text: &str, end: End) -> Pieces {
+        let mut pieces = Pieces { pieces: Vec::new(), end };
+        pieces.text(text);
+        pieces
+    }
+
+    /// The same pieces, then this text, with another end.
+    pub(super) fn then(&self, text: &str, end: End) -> Pieces {
+        let mut longer = Pieces { pieces: self.pieces.clone(), end };
+        longer.text(text);
+        longer
+    }
+
+    fn text(&mut self, more: &str) {
+        match self.pieces.last_mut() {
+            _ if more.is_empty() => {}
+            Some(Piece::Text(text)) => text.push_str(more),
+            _ => self.pieces.push(Piece::Text(more.to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_and_parameters_are_told_apart() {
+        let text = |text: &str| Piece::Text(text.to_owned());
+        let parsed = |pattern| parse(pattern).expect("a pattern");
+        assert_eq!(parsed("/a/{id}/b").pieces, [text("/a/"), Piece::Parameter, text("/b")]);
+        assert_eq!(parsed("/img-{id}.png").pieces, [text("/img-"), Piece::Parameter, text(".png")]);
+        assert_eq!(parsed("/a{{b}}").pieces, [text("/a{b}")]);
+        assert_eq!(parsed("/v1/{*rest}"), Pieces { pieces: vec![text("/v1/")], end: End::Open });
+        for (pattern, wrong) in [
+            ("/{a}{b}", Wrong::TwoParameters),
+            ("/{a}x{b}", Wrong::TwoParameters),
+            ("/{*a}/x", Wrong::MisplacedRest),
+            ("/x{*a}", Wrong::MisplacedRest),
+            ("/{", Wrong::Braces),
+            ("/{}", Wrong::Braces),
+            ("/{*}", Wrong::Braces),
+            ("/}", Wrong::Braces),
+            ("/{a/b}", Wrong::Braces),
+        ] {
+            assert_eq!(parse(pattern), Err(wrong), "{pattern}");
+        }
+        assert!(parse("/{a}/{b}").is_ok());
+    }
+}

@@ -1,0 +1,86 @@
+//! Expected values of fields, query parameters and cookies. See [`Expected`].
+
+use crate::code::Code;
+use crate::diagnostic::Findings;
+use crate::form::Form;
+use crate::table::{Absent, Key, Kind, Section, Value, table};
+use std::sync::Arc;
+
+table! {
+    pub(super) static EXPECTED = "value in match",
+        "Expected value: exactly one of these keys.";
+
+    /// Expected value; exactly one field is set.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Expected {
+        /// Values of which one must be equal; empty if not set.
+        equal: Vec<Arc<str>> = Key {
+            name: "equal",
+            kind: Kind::List(&Kind::Text(Form::Content)),
+            absent: Absent::Means("not compared"),
+            help: "The whole value, in this case; of several, any.",
+            why: "",
+        };
+        prefix: Option<Arc<str>> = Key {
+            name: "prefix",
+            kind: Kind::Text(Form::Content),
+            absent: Absent::Means("not compared"),
+            help: "Text that the value begins with.",
+            why: "",
+        };
+        suffix: Option<Arc<str>> = Key {
+            name: "suffix",
+            kind: Kind::Text(Form::Content),
+            absent: Absent::Means("not compared"),
+            help: "Text that the value ends with.",
+            why: "",
+        };
+        contains: Option<Arc<str>> = Key {
+            name: "contains",
+            kind: Kind::Text(Form::Content),
+            absent: Absent::Means("not compared"),
+            help: "Text that the value contains.",
+            why: "",
+        };
+        regex: Option<Arc<str>> = Key {
+            name: "regex",
+            kind: Kind::Text(Form::Regex),
+            absent: Absent::Means("not compared"),
+            help: "Regular expression for the whole value.",
+            why: "",
+        };
+        /// True if it must be there, with any value; false if it must not.
+        present: Option<bool> = Key {
+            name: "present",
+            kind: Kind::Bool,
+            absent: Absent::Means("not compared"),
+            help: "`true`: it is there, with any value. `false`: it is not there.",
+            why: "",
+        }, read present;
+    }
+}
+
+fn present(section: &Section) -> Option<bool> {
+    section.has("present").then(|| section.flag("present"))
+}
+
+/// Reports expected values without exactly one key.
+pub(super) fn check(criteria: &Section, findings: &mut Findings) {
+    for key in ["header", "query", "cookie"] {
+        for keyed in criteria.map(key) {
+            let Value::Section(section) = &keyed.value.value else { continue };
+            let set: Vec<&str> = EXPECTED.keys.iter().map(|key| key.name).filter(|key| section.has(key)).collect();
+            if set.len() == 1 {
+                continue;
+            }
+            let message = match set.as_slice() {
+                [] => format!("\"{}\" expects no value", keyed.key),
+                several => format!("\"{}\" has several expectations: {}", keyed.key, several.join(", ")),
+            };
+            findings.add(Code::Contradiction, section.span, message).help(
+                "write exactly one of equal, prefix, suffix, contains, regex and present; \"not\" negates it, \
+                 and \"any\" has alternatives",
+            );
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Criteria of a match in the form in which requests are compared with them.
+
+use crate::peer::sender::Sender;
+use evenkeel_config::plan::{self, Cidr, Match, Scheme, compile_regex};
+use evenkeel_wire::head::Request;
+use regex::bytes::Regex;
+use std::borrow::Cow;
+use std::fmt;
+
+/// Criteria of a match beside host and path. Without any, all requests match.
+#[derive(Debug, Default)]
+pub struct Criteria {
+    wanted: Box<[Criterion]>,
+    unwanted: Box<[Criterion]>,
+}
+
+#[derive(Debug)]
+enum Criterion {
+    EndsWith(Box<str>),
+    Path(Regex),
+    Methods(Box<[Box<str>]>),
+    Value(Part, Box<str>, Expected),
+    Clients(Box<[Cidr]>),
+    Scheme(Scheme),
+}
+
+/// Part of a request that has named values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    Header,
+    Query,
+    Cookie,
+}
+
+#[derive(Debug)]
+enum Expected {
+    Equal(Box<[Box<str>]>),
+    Prefix(Box<str>),
+    Suffix(Box<str>),
+    Contains(Box<str>),
+    Regex(Regex),
+    Present(bool),
+}
+
+impl Criteria {
+    /// Compiles the criteria of a match that was checked.
+    pub fn new(matching: &Match) -> Criteria {
+        Criteria { wanted: compiled(&matching.criteria), unwanted: compiled(&matching.not) }
+    }
+
+    /// True if the request meets all criteria.
+    #[inline]
+    pub fn meets(&self, request: &Request<'_, '_>, sender: &Sender) -> bool {
+        self.wanted.iter().all(|one| one.meets(request, sender))
+            && !self.unwanted.iter().any(|one| one.meets(request, sender))
+    }
+
+    /// The first criterion that the request does not meet, in words.
+    pub fn unmet(&self, request: &Request<'_, '_>, sender: &Sender) -> Option<String> {
+        let wanted = self.wanted.iter().find(|one| !one.meets(request, sender)).map(ToString::to_string);
+        let unwanted = || self.unwanted.iter().find(|one| one.meets(request, sender));
+        wanted.or_else(|| unwanted().map(|one| format!("not {one}")))
+    }
+}
+
+fn compiled(criteria: &plan::Criteria) -> Box<[Criterion]> {
+    let text = |text: &std::sync::Arc<str>| Box::from(&**text);
+    // Expressions compiled when the configuration was checked.
+    let regex = |text: &std::sync::Arc<str>| compile_regex(text).ok();
+    let mut all = Vec::new();
+    all.extend((!criteria.methods.is_empty()).then(|| Criterion::Methods(criteria.methods.iter().map(text).collect())));
+    all.extend(criteria.scheme.map(Criterion::Scheme));
+    all.extend(criteria.ends_with.as_ref().map(|end| Criterion::EndsWith(text(end))));
+    let named = [(Part::Header, &criteria.headers), (Part::Query, &criteria.query), (Part::Cookie, &criteria.cookies)];
+    for (part, values) in named {
+        let value = |(name, value): &(_, plan::Expected)| Some(Criterion::Value(part, text(name), expected(value)?));
+        all.extend(values.iter().filter_map(value));
+    }
+    all.extend((!criteria.clients.is_empty()).then(|| Criterion::Clients(criteria.clients.clone().into())));
+    all.extend(criteria.regex.as_ref().and_then(regex).map(Criterion::Path));
+    all.into()
+}
+
+fn expected(value: &plan::Expected) -> Option<Expected> {
+    let plan::Expected { equal, prefix, suffix, contains, regex, present } = value;
+    let text = |text: &Option<std::sync::Arc<str>>| text.as_ref().map(|text| Box::from(&**text));
+    if !equal.is_empty() {
+        return Some(Expected::Equal(equal.iter().map(|one| Box::from(&**one)).collect()));
+    }
+    let affix = text(prefix).map(Expected::Prefix).or_else(|| text(suffix).map(Expected::Suffix));
+    affix
+        .or_else(|| text(contains).map(Expected::Contains))
+        .or_else(|| regex.as_ref().and_then(|regex| compile_regex(regex).ok()).map(Expected::Regex))
+        .or_else(|| present.map(Expected::Present))
+}
+
+impl Criterion {
+    fn meets(&self, request: &Request<'_, '_>, sender: &Sender) -> bool {
+        match self {
+            Criterion::EndsWith(end) => request.path().ends_with(&**end),
+            Criterion::Path(regex) => regex.is_match(request.path().as_bytes()),
+            Criterion::Methods(methods) => methods.iter().any(|method| **method == *request.method),
+            Criterion::Clients(networks) => networks.iter().any(|network| network.contains(sender.client)),
+            Criterion::Scheme(scheme) => *scheme == sender.scheme,
+            Criterion::Value(part, name, expected) => {
+                let mut is_there = false;
+                let found = each_value(*part, name, request, |value| {
+                    is_there = true;
+                    expected.is(value)
+                });
+                found || matches!(expected, Expected::Present(false)) && !is_there
+            }
+        }
+    }
+}
+
+impl Expected {
+    fn is(&self, value: &[u8]) -> bool {
+        match self {
+            Expected::Equal(all) => all.iter().any(|one| one.as_bytes() == value),
+            Expected::Prefix(text) => value.starts_with(text.as_bytes()),
+            Expected::Suffix(text) => value.ends_with(text.as_bytes()),
+            Expected::Contains(text) => memchr::memmem::find(value, text.as_bytes()).is_some(),
+            Expected::Regex(regex) => regex.is_match(value),
+            Expected::Present(is) => *is,
+        }
+    }
+}
+
+/// Writes a list as `a, b`.
+fn joined<T: fmt::Display>(all: &[T], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    all.iter().enumerate().try_for_each(|(at, one)| write!(f, "{}{one}", if at == 0 { "" } else { ", " }))
+}
+
+impl fmt::Display for Criterion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Criterion::EndsWith(end) => write!(f, "ends_with {end}"),
+            Criterion::Path(regex) => write!(f, "regex {regex}"),
+            Criterion::Methods(methods) => f.write_str("method ").and_then(|()| joined(methods, f)),
+            Criterion::Clients(networks) => f.write_str("client ").and_then(|()| joined(networks, f)),
+            Criterion::Scheme(Scheme::Http) => f.write_str("scheme http"),
+            Criterion::Scheme(Scheme::Https) => f.write_str("scheme https"),
+            Criterion::Value(part, name, expected) => {
+                let part = match part {
+                    Part::Header => "header",
+                    Part::Query => "query",
+                    Part::Cookie => "cookie",
+                };
+                write!(f, "{part} {name} {expected}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Expected::Equal(all) => f.write_str("= ").and_then(|()| joined(all, f)),
+            Expected::Prefix(text) => write!(f, "prefix {text}"),
+            Expected::Suffix(text) => write!(f, "suffix {text}"),
+            Expected::Contains(text) => write!(f, "contains {text}"),
+            Expected::Regex(regex) => write!(f, "regex {regex}"),
+            Expected::Present(true) => f.write_str("present"),
+            Expected::Present(false) => f.write_str("absent"),
+        }
+    }
+}
+
+/// Calls `test` with the values that count: every line of a field, the first of a query parameter or cookie. True if it
+/// returned true for one.
+pub fn each_value(part: Part, name: &str, request: &Request<'_, '_>, mut test: impl FnMut(&[u8]) -> bool) -> bool {
+    match part {
+        Part::Header if name.eq_ignore_ascii_case("host") => !request.host.is_empty() && test(request.host),
+        Part::Header => request.values(name).any(test),
+        Part::Query => query_value(request.query().unwrap_or_default(), name).is_some_and(|value| test(&value)),
+        Part::Cookie => cookie_value(request, name).is_some_and(test),
+    }
+}
+
+/// First value of a query parameter, decoded.
+pub fn query_value<'q>(query: &'q str, name: &str) -> Option<Cow<'q, [u8]>> {
+    query.split('&').find_map(|pair| {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (*decoded(key) == *name.as_bytes()).then(|| decoded(value))
+    })
+}
+
+/// First value of a cookie.
+pub fn cookie_value<'b>(request: &Request<'_, 'b>, name: &str) -> Option<&'b [u8]> {
+    request.values("cookie").find_map(|line| {
+        line.split(|b| *b == b';').find_map(|pair| {
+            let at = memchr::memchr(b'=', pair)?;
+            (pair[..at].trim_ascii() == name.as_bytes()).then(|| pair[at + 1..].trim_ascii())
+        })
+    })
+}
+
+/// Decodes percent escapes and plus signs of a query. What is not an escape stays as it is.
+fn decoded(text: &str) -> Cow<'_, [u8]> {
+    if memchr::memchr2(b'%', b'+', text.as_bytes()).is_none() {
+        return Cow::Borrowed(text.as_bytes());
+    }
+    let digit = |b: Option<&u8>| b.and_then(|b| char::from(*b).to_digit(16));
+    let (bytes, mut out, mut at) = (text.as_bytes(), Vec::with_capacity(text.len()), 0);
+    while let Some(&byte) = bytes.get(at) {
+        let escape = if byte == b'%' { digit(bytes.get(at + 1)).zip(digit(bytes.get(at + 2))) } else { None };
+        out.push(match (byte, escape) {
+            (_, Some((high, low))) => (high << 4 | low) as u8,
+            (b'+', None) => b' ',
+            _ => byte,
+        });
+        at += if escape.is_some() { 3 } else { 1 };
+    }
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evenkeel_wire::head::Table;
+
+    fn with<R>(target: &str, fields: &[(&str, &str)], test: impl FnOnce(&Request<'_, '_>) -> R) -> R {
+        let mut table: Table = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
+        test(&Request { method: "GET", target, host: b"a", fields: table.fields() })
+    }
+
+    #[test]
+    fn the_first_parameter_counts_decoded_and_the_first_cookie() {
+        for (query, value) in [
+            ("a=1&b=2", Some("2")),
+            ("b=x%20y+z&b=2", Some("x y z")),
+            ("%62=1", Some("1")),
+            ("b", Some("")),
+            ("b=%zz%2", Some("%zz%2")),
+            ("ab=1", None),
+            ("", None),
+        ] {
+            assert_eq!(query_value(query, "b").as_deref(), value.map(str::as_bytes), "{query}");
+        }
+        let cookies = [("cookie", "a=1; bb=0"), ("Cookie", "b = 2;b=3")];
+        with("/", &cookies, |request| assert_eq!(cookie_value(request, "b"), Some(&b"2"[..])));
+        with("/", &[("cookie", "b;c")], |request| assert_eq!(cookie_value(request, "b"), None));
+    }
+
+    #[test]
+    fn any_line_of_a_field_may_be_as_expected_and_absence_may_be_expected() {
+        let value = |expected| Criterion::Value(Part::Header, "x".into(), expected);
+        let sender = Sender { client: std::net::Ipv4Addr::LOCALHOST.into(), scheme: Scheme::Http };
+        let fields = [("X", "1"), ("x", "ab")];
+        let meets =
+            |expected, fields: &[(&str, &str)]| with("/", fields, |request| value(expected).meets(request, &sender));
+        assert!(meets(Expected::Equal(["ab".into()].into()), &fields) && meets(Expected::Suffix("b".into()), &fields));
+        assert!(!meets(Expected::Prefix("b".into()), &fields) && meets(Expected::Contains("b".into()), &fields));
+        assert!(meets(Expected::Present(true), &fields) && !meets(Expected::Present(false), &fields));
+        assert!(!meets(Expected::Present(true), &[]) && meets(Expected::Present(false), &[]));
+    }
+}
