@@ -74,6 +74,7 @@ codes! {
     Error   BadName           "EK0113" "not a name"
     Error   BadNetwork        "EK0114" "not a network"
     Error   BadStatus         "EK0115" "not a status"
+    Error   BadTemplate       "EK0116" "not a value with variables"
 
     Error   UnknownPool       "EK0201" "unknown pool"
     Error   UnknownListener   "EK0202" "unknown listener"

@@ -4,12 +4,15 @@
 pub(crate) mod access_log;
 pub(crate) mod acme;
 pub(crate) mod admin;
+pub(crate) mod cookies;
 pub(crate) mod error_pages;
+pub(crate) mod headers;
 pub(crate) mod listener;
 pub(crate) mod names;
 pub(crate) mod pool;
 pub(crate) mod resolver;
 pub(crate) mod retry;
+pub(crate) mod rewrite;
 pub(crate) mod route;
 pub(crate) mod runtime;
 pub(crate) mod telemetry;

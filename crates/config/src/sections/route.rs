@@ -1,11 +1,14 @@
 //! `[[route]]`: the match of a route, and its pool. See [`Route`].
 
+use super::cookies::{self, COOKIES, CookieAttributes};
 use super::error_pages::{self, ERROR_PAGES, ErrorPage};
+use super::headers::{self, REQUEST_HEADERS, RESPONSE_HEADERS, RequestHeaders, ResponseHeaders};
 use super::pool::Pool;
 use super::retry::{ROUTE_RETRY, Retry};
+use super::rewrite::{self, REWRITE, Rewrite, SEND_HOST, STRIP_PREFIX};
 use super::timeouts::{ROUTE_TIMEOUTS, RouteTimeouts};
 use crate::diagnostic::Findings;
-use crate::form::{Form, Formed, HostPattern, PathPattern};
+use crate::form::{Form, Formed, HostPattern, PathPattern, SendHost};
 use crate::table::{Absent, Declared, Key, Kind, Lines, Section, quote, table};
 use std::sync::Arc;
 
@@ -79,6 +82,18 @@ table! {
         };
         /// Pages for evenkeel's own answers, preferred to those of the listener.
         error_pages: Vec<ErrorPage> = ERROR_PAGES;
+        /// Changes to fields on their way to the endpoint.
+        request_headers: RequestHeaders = REQUEST_HEADERS;
+        /// Changes to fields on their way to the client, of endpoints and of evenkeel itself.
+        response_headers: ResponseHeaders = RESPONSE_HEADERS;
+        /// True if endpoints get the path without the prefix that the route matches.
+        strip_prefix: bool = STRIP_PREFIX;
+        /// Another path for endpoints; `None` keeps the client's.
+        rewrite: Option<Rewrite> = REWRITE;
+        /// Choice between the client's host, the endpoint's own and a fixed one.
+        send_host: SendHost = SEND_HOST;
+        /// Attributes for the cookies of endpoints.
+        cookies: CookieAttributes = COOKIES;
     }
 }
 
@@ -175,7 +190,10 @@ fn write_path(set: &Match, _: &Match, lines: &mut Lines) {
 /// Reports a match with both `path` and `prefix`, and ambiguous error pages.
 pub(crate) fn check(route: &Section, findings: &mut Findings) {
     error_pages::check(route, findings);
+    headers::check(route, findings);
+    cookies::check(route, findings);
     let matches = route.section("match");
+    rewrite::check(route, &path(&matches), findings);
     if let (Some(path), Some(_)) = (matches.set("path"), matches.set("prefix")) {
         let message = "\"path\" and \"prefix\" exclude each other";
         matches
@@ -217,7 +235,7 @@ impl Route {
                 half_closed: t.half_closed,
             },
             retry: pool.retry.clone(),
-            error_pages: Vec::new(),
+            ..Route::unset()
         }
     }
 
