@@ -74,6 +74,7 @@ codes! {
     Error   BadName           "EK0113" "not a name"
     Error   BadNetwork        "EK0114" "not a network"
     Error   BadStatus         "EK0115" "not a status"
+    Error   BadTemplate       "EK0116" "not a value with variables"
     Error   BadRegex          "EK0118" "not a regular expression"
 
     Error   UnknownPool       "EK0201" "unknown pool"

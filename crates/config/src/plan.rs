@@ -3,14 +3,17 @@
 //! No field needs further parsing, and none is optional unless absence has a meaning.
 
 pub use crate::form::{
-    Address, AdminSocket, Cidr, End, HashKey, HostPattern, PathPattern, Piece, Pieces, compile_regex,
+    Address, AdminSocket, Cidr, End, HashKey, HostPattern, PathPart, PathPattern, Piece, Pieces, SendHost, Template,
+    TemplatePart, Variable, compile_regex, steers,
 };
 pub use crate::sections::access_log::{
     AccessLog, Facility, LineFields, LineFormat, LineSink, LineTemplate, LineValue, Part, SyslogAddress,
 };
 pub use crate::sections::acme::{Acme, Challenge, ExternalAccount};
 pub use crate::sections::admin::{Admin, AdminHttp};
+pub use crate::sections::cookies::CookieAttributes;
 pub use crate::sections::error_pages::{ERROR_PAGE_MAX, ErrorPage};
+pub use crate::sections::headers::{RequestHeaders, ResponseHeaders};
 pub use crate::sections::listener::{
     Certificate, ClientAuth, ClientAuthMode, ClientLocality, Errors, Http2, Listener, ListenerLimits, ListenerTls,
     Mode, NameServer, Protocol, Record, RecordKind, ReportLoad, RequestIdField, UdpFlows, UnknownName, Zone,
@@ -22,6 +25,7 @@ pub use crate::sections::pool::{
 };
 pub use crate::sections::resolver::Resolver;
 pub use crate::sections::retry::Retry;
+pub use crate::sections::rewrite::Rewrite;
 pub use crate::sections::route::Route;
 pub use crate::sections::runtime::{IdleConnections, Level, Log, LogFormat, Runtime, Workers};
 pub use crate::sections::telemetry::{Explain, Journal, LogTarget, Metrics, Telemetry};

@@ -179,8 +179,8 @@ const ROWS: &[Row] = &[
     row(
         "[[route]]\npool = \"app\"\nadd_header = { X-Request-Id = \"x\" }\nWEB\nAPP",
         ("EK0101", 3),
-        "evenkeel does not add or remove header fields yet: X-Forwarded-* are always sent, and request_id and tls.hsts of a listener send",
-        "[[route]]\npool = \"app\"\nWEB request_id = true\ntls = { self_signed = true, hsts = \"1d\" }\nAPP",
+        "request_headers = { set = { X-Real-IP = \"{client.ip}\" } }",
+        "[[route]]\npool = \"app\"\nrequest_headers = { set = { X-Real-IP = \"{client.ip}\" } }\nWEB\nAPP",
     ),
     row(
         "[listener.web]\nbind = 8080\nAPP",

@@ -36,6 +36,9 @@ fn no_error_quotes_a_secret() {
         "[pool.web.sticky]\nsecret = '${hunter2hunter2 }'",
         // Next to another error.
         "[pool.web]\nsticky = { secret = 'hunter2hunter2hunter2', ttl = 1 }",
+        // Value of a field whose name is that of a secret.
+        "[[route]]\npool = 'web'\nrequest_headers = { set = { Authorization = 'hunter2hunter2 {x' } }",
+        "[[route]]\npool = 'web'\nrequest_headers = { add = { X-Api-Key = 'hunter2hunter2{nothing}' } }",
         // Password in a URL.
         "[telemetry]\ntraces = { otlp = 'http://user:hunter2hunter2@127.0.0.1:4318' }",
         "x = 'http://user:hunter2hunter2@127.0.0.1'",

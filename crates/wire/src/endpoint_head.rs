@@ -249,11 +249,13 @@ impl<'a> HeadParts<'a> {
         }
     }
 
-    /// Returns the parts with the replacements of `edits`.
+    /// Returns the parts with the replacements of `edits`. `host_of_try`: the host for this try alone; empty if it gets
+    /// that of all tries.
     #[inline]
-    pub fn edited(self, edits: &'a Edits) -> HeadParts<'a> {
+    pub fn edited(self, edits: &'a Edits, host_of_try: &'a [u8]) -> HeadParts<'a> {
         let mut parts = self;
-        if let Some(host) = edits.host() {
+        let of_try = Some(host_of_try).filter(|host| !host.is_empty());
+        if let Some(host) = of_try.or(edits.host()) {
             parts.host = host;
             // If no field names a host, the lines are forwarded as they came.
             (parts.is_host_new, parts.form.has_host) = (parts.form.has_host, false);

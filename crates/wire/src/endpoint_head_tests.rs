@@ -108,7 +108,7 @@ fn a_kept_head_is_written_as_the_one_that_came() {
         let mut edits = Edits::default();
         edits.set_host(b"other");
         edits.set_target("/other");
-        let edited = written(&head(kept.parts().edited(&edits), [b"", b""]));
+        let edited = written(&head(kept.parts().edited(&edits, b""), [b"", b""]));
         assert!(edited.contains(" /other HTTP/1.1\r\nHost: other\r\n"), "{edited}");
     }
 }

@@ -20,7 +20,7 @@ pub(super) struct Placed {
 }
 
 /// Place in the proxy's tree of paths, with the host in front. Matches at different places are never equally specific.
-type Place<'p> = (Option<&'p HostPattern>, Vec<Piece>, End);
+type Place<'p> = (Option<&'p HostPattern>, (Vec<Piece>, End));
 
 /// One match of a route.
 #[derive(Clone, Copy)]
@@ -47,7 +47,7 @@ pub(super) fn check_collisions(placed: &[Placed], listeners: &[Arc<Listener>], f
             for (host, form) in
                 hosts.into_iter().flat_map(|host| matching.path.forms().into_iter().map(move |f| (host, f)))
             {
-                places.entry((host, form.pieces, form.end)).or_default().push(Entry { route: *route, matching });
+                places.entry((host, form.shape())).or_default().push(Entry { route: *route, matching });
             }
         }
     }

@@ -28,6 +28,9 @@ const MATCH_OF_REQUESTS: [&str; 14] = [
     "not",
     "any",
 ];
+/// Keys of a route that mean nothing for a TCP session.
+const ROUTE_OF_REQUESTS: &[&str] =
+    &["error_pages", "request_headers", "response_headers", "strip_prefix", "rewrite", "send_host", "cookies"];
 
 /// Reports keys that have no effect with the modes of the listeners involved.
 pub(super) fn check(
@@ -66,13 +69,11 @@ pub(super) fn check(
         if !modes.contains(&Mode::Tcp) {
             continue;
         }
-        if let Some(pages) = section.set("error_pages") {
+        for key in ROUTE_OF_REQUESTS {
+            let Some(set) = section.set(key) else { continue };
+            let message = format!("\"{key}\" applies to HTTP requests, and a TCP session has none");
             findings
-                .add(
-                    Code::Contradiction,
-                    pages.span,
-                    "\"error_pages\" apply to HTTP requests, and a TCP session has none",
-                )
+                .add(Code::Contradiction, set.span, message)
                 .help("leave it out, or list only listeners with mode = \"http\"");
         }
         let of_requests = MATCH_OF_REQUESTS.iter().filter_map(|key| Some((key, matches.set(key)?)));

@@ -24,7 +24,8 @@ pub(super) const ALGORITHMS: &[Row] = &[
 ];
 
 const NOT_YET: &str = "evenkeel does not do this yet: requests and responses are forwarded unchanged, except for X-Forwarded-* and hop-by-hop fields";
-const HEADERS: &str = "evenkeel does not add or remove header fields yet: X-Forwarded-* are always sent, and request_id and tls.hsts of a listener send X-Request-Id and Strict-Transport-Security";
+const HEADERS: &str = "request_headers = { set = { X-Real-IP = \"{client.ip}\" } } or response_headers, keys of a [[route]]; X-Forwarded-* are always sent, and request_id and tls.hsts of a listener send X-Request-Id and Strict-Transport-Security";
+const REWRITE: &str = "strip_prefix = true or rewrite = { prefix = \"/v2\" }, keys of a [[route]]";
 const ACCESS: &str = "evenkeel does not filter clients by address yet: use a firewall, bind to an internal address, or require client certificates with client_auth in tls of the listener";
 const HTTP3: &str = "evenkeel does not support HTTP/3 yet: leave this out; HTTP/2 is on wherever a listener has tls";
 const CONSUL: &str = "evenkeel does not read the Consul catalog yet: use its DNS, dns = { name = \"web.service.consul\", type = \"SRV\" }, with nameservers = [\"127.0.0.1:8600\"] in [resolver]";
@@ -187,7 +188,8 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
                 "endpoints servers server upstreams targets",
                 "endpoints = [\"10.0.0.1:8080\"] in [pool.NAME], and pool = \"NAME\" here",
             ),
-            ("rewrite gzip compression compress encode cache middlewares filters errorpage root auth", NOT_YET),
+            ("rewrite stripprefix", REWRITE),
+            ("gzip compression compress encode cache middlewares filters errorpage root auth", NOT_YET),
             (
                 "redirect redirecttohttps httpsredirect forcehttps forcessl redirectscheme redir",
                 "redirect_https = true, on a listener without tls",
@@ -223,7 +225,9 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
                 "method methods query cookie",
                 "match = { method = [\"GET\"], query = { v = \"2\" }, cookie = { beta = \"yes\" } }",
             ),
-            ("rewrite stripprefix middlewares filters plugins auth prefixrewrite handlepath", NOT_YET),
+            ("stripprefix prefixrewrite handlepath addprefix replacepath", REWRITE),
+            ("middlewares filters plugins auth", NOT_YET),
+            ("hostrewrite preservehost passhostheader", "send_host = \"client\", \"endpoint\" or a fixed host"),
             (
                 "redirect redir redirectscheme",
                 "redirect_https = true of a listener without tls; other redirects do not exist yet",

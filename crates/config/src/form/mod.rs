@@ -2,6 +2,7 @@
 
 mod address;
 mod cidr;
+mod field_name;
 mod hash_key;
 mod host;
 mod media_type;
@@ -9,23 +10,30 @@ mod misfit;
 mod name;
 mod network;
 mod path;
+mod path_parts;
 mod payload;
 mod pieces;
 mod regex;
 mod retry;
 mod secret;
+mod send_host;
 mod socket;
 mod status;
+mod template;
 mod url;
 
 pub use address::Address;
 pub use cidr::Cidr;
+pub use field_name::steers;
 pub use hash_key::HashKey;
 pub use host::HostPattern;
 pub use path::PathPattern;
 pub use pieces::{End, Piece, Pieces};
 pub use regex::compile as compile_regex;
+pub use path_parts::PathPart;
+pub use send_host::SendHost;
 pub use socket::AdminSocket;
+pub use template::{Template, TemplatePart, Variable};
 
 pub(crate) use address::braced;
 pub(crate) use misfit::Misfit;
@@ -40,6 +48,7 @@ use crate::tree::quoted;
 use name::{domain, is_token_char};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
+use template::Use;
 
 /// Form that a string must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +122,18 @@ pub enum Form {
     Backoff,
     /// Percentile such as `p95`, or `off`.
     Percentile,
+    /// Name of a field that a filter may change.
+    FieldName,
+    /// Name of such a field, or the beginning of names before a star.
+    FieldPattern,
+    /// Value of a field of a request, with variables.
+    RequestValue,
+    /// Value of a field of a response, with variables.
+    ResponseValue,
+    /// Path of a rewrite: absolute, without query; `{id}` is a parameter of the route.
+    PathTemplate,
+    /// The word `client` or `endpoint`, or a fixed host.
+    SendHost,
 }
 
 /// Typed value of a parsed string.
@@ -133,6 +154,8 @@ pub(crate) enum Formed {
     /// Share above 0 and below 1; `None` for `off`.
     Percentile(Option<f64>),
     Payload(Vec<u8>),
+    Template(Template),
+    SendHost(SendHost),
     Text(String),
 }
 
@@ -177,6 +200,12 @@ impl Form {
             }
             Form::Backoff => "first and longest pause, such as \"25ms..250ms\"",
             Form::Percentile => "\"off\", or a percentile, such as \"p95\" or \"p99.5\"",
+            Form::FieldName => "the name of a field, such as \"X-Real-IP\"",
+            Form::FieldPattern => "the name of a field, such as \"Server\" or \"X-Internal-*\"",
+            Form::RequestValue => "a value, such as \"yes\" or \"{client.ip}\"",
+            Form::ResponseValue => "a value, such as \"DENY\" or \"{endpoint}\"",
+            Form::PathTemplate => "a path, such as \"/index.html\" or \"/users/{id}\"",
+            Form::SendHost => "\"client\", \"endpoint\", or a host, such as \"app.internal\"",
         }
     }
 
@@ -211,6 +240,11 @@ impl Form {
             Form::MediaType => "^[^\\s/]+/[^\\s/;]+( *;.+)?$",
             Form::RetryOn => "^(connect|reset|timeout|grpc:[a-z-]+|[45]xx|[45][0-9][0-9](\\.\\.=[45][0-9][0-9])?)$",
             Form::Backoff => "^[0-9.a-zµμ]+\\.\\.[0-9.a-zµμ]+$",
+            Form::FieldName => "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$",
+            Form::FieldPattern => "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,129}$",
+            Form::RequestValue | Form::ResponseValue => "^[^\\r\\n]*$",
+            Form::PathTemplate => "^/[^\\s?#]*$",
+            Form::SendHost => "^[^\\s/*]+$",
             Form::Percentile => "^(off|[pP][0-9]{1,2}(\\.[0-9]{1,4})?)$",
             Form::HashKey => "^(client-ip|path|(header|cookie|query):.+)$",
         }
@@ -238,6 +272,12 @@ impl Form {
             Form::Backoff => retry::backoff(text).map(|(first, last)| Formed::Backoff(first, last)),
             Form::Percentile => retry::percentile(text).map(Formed::Percentile),
             Form::Payload => payload::read(text).map(Formed::Payload),
+            Form::FieldName => field_name::read(text).map(|()| Formed::Text(text.to_string())),
+            Form::FieldPattern => field_name::pattern(text).map(|()| Formed::Text(text.to_string())),
+            Form::RequestValue => template::read(text, Use::Request).map(Formed::Template),
+            Form::ResponseValue => template::read(text, Use::Response).map(Formed::Template),
+            Form::PathTemplate => template::read(text, Use::Path).map(Formed::Template),
+            Form::SendHost => send_host::read(text).map(Formed::SendHost),
             Form::Secret => secret::read(text).map(Formed::Text),
             Form::PlainPath => path::plain(text).map(|()| Formed::Text(text.to_string())),
             Form::Domain => domain(text).map(Formed::Text),

@@ -169,7 +169,7 @@ impl PathPattern {
     /// Forms of the paths that match, one or two.
     pub fn forms(&self) -> Vec<Pieces> {
         // A pattern was parsed when it was read.
-        let parsed = |pattern: &str| pieces::parse(pattern).unwrap_or(Pieces { pieces: Vec::new(), end: End::Open });
+        let parsed = |pattern: &str| pieces::parse(pattern).unwrap_or(Pieces::of_text("", End::Open));
         match self {
             PathPattern::Any => vec![Pieces::of_text("", End::Open)],
             PathPattern::Pattern(pattern) => vec![parsed(pattern)],

@@ -5,8 +5,8 @@
 pub enum Piece {
     /// Fixed text, with single braces.
     Text(String),
-    /// One segment, or a part of one with fixed text around it; at least one byte.
-    Parameter,
+    /// Name of a parameter, which stands for one segment, or a part of one with fixed text around it; at least one byte.
+    Parameter(String),
 }
 
 /// Pieces of a path, and the way in which it ends.
@@ -14,6 +14,8 @@ pub enum Piece {
 pub struct Pieces {
     pub pieces: Vec<Piece>,
     pub end: End,
+    /// Name of the rest at the end, if it has one.
+    pub rest: Option<String>,
 }
 
 /// End of a path pattern.
@@ -39,7 +41,7 @@ pub(super) enum Wrong {
 
 /// Parses `/users/{id}/posts`, `/img-{id}.png` or `/v1/{*rest}`; `{{` and `}}` are literal braces.
 pub(super) fn parse(pattern: &str) -> Result<Pieces, Wrong> {
-    let mut parsed = Pieces { pieces: Vec::new(), end: End::Exact };
+    let mut parsed = Pieces { pieces: Vec::new(), end: End::Exact, rest: None };
     let mut rest = pattern;
     // Two parameters in one segment have no unique reading.
     let mut is_segment_taken = false;
@@ -62,11 +64,12 @@ pub(super) fn parse(pattern: &str) -> Result<Pieces, Wrong> {
             if is_rest {
                 let follows_slash = matches!(parsed.pieces.last(), Some(Piece::Text(text)) if text.ends_with('/'));
                 parsed.end = if follows_slash { End::Open } else { return Err(Wrong::MisplacedRest) };
+                parsed.rest = Some(name[1..].to_owned());
             } else {
                 if std::mem::replace(&mut is_segment_taken, true) {
                     return Err(Wrong::TwoParameters);
                 }
-                parsed.pieces.push(Piece::Parameter);
+                parsed.pieces.push(Piece::Parameter(name.to_owned()));
             }
             rest = &rest[end + 1..];
         } else {
@@ -80,14 +83,23 @@ pub(super) fn parse(pattern: &str) -> Result<Pieces, Wrong> {
 
 impl Pieces {
     pub(super) fn of_text(text: &str, end: End) -> Pieces {
-        let mut pieces = Pieces { pieces: Vec::new(), end };
+        let mut pieces = Pieces { pieces: Vec::new(), end, rest: None };
         pieces.text(text);
         pieces
     }
 
+    /// The pattern without the names of its parameters. Patterns of equal shape match the same paths.
+    pub fn shape(&self) -> (Vec<Piece>, End) {
+        let unnamed = |piece: &Piece| match piece {
+            Piece::Parameter(_) => Piece::Parameter(String::new()),
+            text @ Piece::Text(_) => text.clone(),
+        };
+        (self.pieces.iter().map(unnamed).collect(), self.end)
+    }
+
     /// The same pieces, then this text, with another end.
     pub(super) fn then(&self, text: &str, end: End) -> Pieces {
-        let mut longer = Pieces { pieces: self.pieces.clone(), end };
+        let mut longer = Pieces { pieces: self.pieces.clone(), end, rest: None };
         longer.text(text);
         longer
     }
@@ -108,11 +120,12 @@ mod tests {
     #[test]
     fn text_and_parameters_are_told_apart() {
         let text = |text: &str| Piece::Text(text.to_owned());
+        let id = || Piece::Parameter("id".to_owned());
         let parsed = |pattern| parse(pattern).expect("a pattern");
-        assert_eq!(parsed("/a/{id}/b").pieces, [text("/a/"), Piece::Parameter, text("/b")]);
-        assert_eq!(parsed("/img-{id}.png").pieces, [text("/img-"), Piece::Parameter, text(".png")]);
+        assert_eq!(parsed("/a/{id}/b").pieces, [text("/a/"), id(), text("/b")]);
+        assert_eq!(parsed("/img-{id}.png").pieces, [text("/img-"), id(), text(".png")]);
         assert_eq!(parsed("/a{{b}}").pieces, [text("/a{b}")]);
-        assert_eq!(parsed("/v1/{*rest}"), Pieces { pieces: vec![text("/v1/")], end: End::Open });
+        assert_eq!(parsed("/v1/{*rest}"), Pieces { pieces: vec![text("/v1/")], end: End::Open, rest: Some("rest".to_owned()) });
         for (pattern, wrong) in [
             ("/{a}{b}", Wrong::TwoParameters),
             ("/{a}x{b}", Wrong::TwoParameters),

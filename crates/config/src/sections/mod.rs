@@ -4,13 +4,16 @@
 pub(crate) mod access_log;
 pub(crate) mod acme;
 pub(crate) mod admin;
+pub(crate) mod cookies;
 pub(crate) mod error_pages;
+pub(crate) mod headers;
 pub(crate) mod listener;
 pub(crate) mod matching;
 pub(crate) mod names;
 pub(crate) mod pool;
 pub(crate) mod resolver;
 pub(crate) mod retry;
+pub(crate) mod rewrite;
 pub(crate) mod route;
 pub(crate) mod runtime;
 pub(crate) mod telemetry;

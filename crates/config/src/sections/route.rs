@@ -1,12 +1,15 @@
 //! `[[route]]`: the match of a route, and its pool. See [`Route`].
 
+use super::cookies::{self, COOKIES, CookieAttributes};
 use super::error_pages::{self, ERROR_PAGES, ErrorPage};
+use super::headers::{self, REQUEST_HEADERS, RESPONSE_HEADERS, RequestHeaders, ResponseHeaders};
 use super::matching::{self, ALTERNATIVE, Match};
 use super::pool::Pool;
 use super::retry::{ROUTE_RETRY, Retry};
+use super::rewrite::{self, REWRITE, Rewrite, SEND_HOST, STRIP_PREFIX};
 use super::timeouts::{ROUTE_TIMEOUTS, RouteTimeouts};
 use crate::diagnostic::Findings;
-use crate::form::{Form, PathPattern};
+use crate::form::{Form, PathPattern, SendHost};
 use crate::table::{Absent, Declared, Key, Kind, Lines, Section, quote, table};
 use std::sync::Arc;
 
@@ -82,6 +85,18 @@ table! {
         };
         /// Pages for evenkeel's own answers, preferred to those of the listener.
         error_pages: Vec<ErrorPage> = ERROR_PAGES;
+        /// Changes to fields on their way to the endpoint.
+        request_headers: RequestHeaders = REQUEST_HEADERS;
+        /// Changes to fields on their way to the client, of endpoints and of evenkeel itself.
+        response_headers: ResponseHeaders = RESPONSE_HEADERS;
+        /// True if endpoints get the path without the prefix that the route matches.
+        strip_prefix: bool = STRIP_PREFIX;
+        /// Another path for endpoints; `None` keeps the client's.
+        rewrite: Option<Rewrite> = REWRITE;
+        /// Choice between the client's host, the endpoint's own and a fixed one.
+        send_host: SendHost = SEND_HOST;
+        /// Attributes for the cookies of endpoints.
+        cookies: CookieAttributes = COOKIES;
     }
 }
 
@@ -142,6 +157,15 @@ fn matches(route: &Section) -> Matches {
 pub(crate) fn check(route: &Section, findings: &mut Findings) {
     error_pages::check(route, findings);
     matching::check(&route.section("match"), findings);
+    headers::check(route, findings);
+    cookies::check(route, findings);
+    rewrite::check(route, &paths(&matches(route)), findings);
+}
+
+/// Path of each alternative of a match.
+fn paths(Matches { matching, any, .. }: &Matches) -> Vec<PathPattern> {
+    let each = any.iter().map(|alternative| matching.and(alternative).path);
+    if any.is_empty() { vec![matching.path.clone()] } else { each.collect() }
 }
 
 fn write_matches(set: &Route, _: &Route, lines: &mut Lines) {
@@ -177,7 +201,7 @@ impl Route {
                 half_closed: t.half_closed,
             },
             retry: pool.retry.clone(),
-            error_pages: Vec::new(),
+            ..Route::unset()
         }
     }
 

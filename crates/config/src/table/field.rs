@@ -4,7 +4,9 @@ use super::balance::Balance;
 use super::lines::{Lines, key_text, list};
 use super::row::Kind;
 use super::section::{Keyed, Located, Value};
-use crate::form::{Address, AdminSocket, Cidr, Formed, HostPattern, PathPattern, payload_text, status_text};
+use crate::form::{
+    Address, AdminSocket, Cidr, Formed, HostPattern, PathPattern, SendHost, Template, payload_text, status_text,
+};
 use crate::printable::quote;
 use crate::quantity::{duration_text, size_text};
 use evenkeel_balance::algorithms;
@@ -179,6 +181,8 @@ formed! {
     HostPattern = Host, or HostPattern::Exact(String::new());
     PathPattern = Path, or PathPattern::Any;
     Address = Address, or Address::Name { host: String::new(), port: 0 };
+    Template = Template, or Template::literal("");
+    SendHost = SendHost, or SendHost::Client;
 }
 
 impl Field for PathBuf {

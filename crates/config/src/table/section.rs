@@ -66,8 +66,7 @@ pub struct Named {
 #[derive(Clone, Debug)]
 pub(crate) struct Keyed {
     pub key: String,
-    /// Place of the key.
-    #[allow(dead_code, reason = "for the checks of sections that have such keys")]
+    /// Place of the key in its file.
     pub span: Span,
     pub value: Located,
 }
@@ -260,7 +259,6 @@ impl Section {
     }
 
     /// Values with user-defined keys, in the order of the file.
-    #[allow(dead_code, reason = "for the checks of sections that have such keys")]
     pub(crate) fn map(&self, name: &str) -> &[Keyed] {
         if let Some(Located { value: Value::Map(map), .. }) = self.set(name) { map } else { &[] }
     }

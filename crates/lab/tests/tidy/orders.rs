@@ -47,9 +47,12 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/body", &["downstream", "upstream", "framing", "message", "chain", "filter", "part", "fault", "response"]),
     ("proxy/core", &["handoff", "idle_limit", "linger"]),
     ("proxy/filters", &[
-        "table", "acme_challenge", "client", "forwarded", "hsts", "https_redirect", "load_field", "load_report", "loop_mark",
-        "max_forwards", "rate_limit", "request_id", "sticky", "trace", "list", "row", "filter", "exchange",
+        "table", "acme_challenge", "client", "forwarded", "headers", "hsts", "https_redirect", "load_field", "load_report", "loop_mark",
+        "max_forwards", "rate_limit", "request_id", "rewriting", "sticky", "trace", "template", "list", "row", "filter", "exchange",
     ]),
+    ("proxy/filters/headers", &["cookies", "request", "response", "changes"]),
+    ("proxy/filters/rewriting", &["rewrite", "send_host", "checked"]),
+    ("proxy/filters/template", &["value", "variables", "source", "parameters", "lines"]),
     ("proxy/forward", &["attempts", "attempt", "hedge", "attempt_end", "relay", "outgoing"]),
     ("proxy/http2", &["turn", "session stream", "arrived"]),
     ("proxy/pipeline", &["response", "route"]),
@@ -75,7 +78,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/udp", &["listener", "table", "flow"]),
     ("proxy/upstream", &[
         "connections", "h1_endpoint", "session", "pick", "retries", "pool", "idle", "probe_rate", "sessions", "marked",
-        "rules", "sticky", "stream", "link", "allowance", "waiting", "tls",
+        "rules", "hosts", "sticky", "stream", "link", "allowance", "waiting", "tls",
     ]),
     ("runtime", &[
         "runtime", "lost", "metrics", "plane", "control", "check", "ledger", "generation", "membership", "snapshot", "pool",

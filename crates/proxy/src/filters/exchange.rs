@@ -42,6 +42,10 @@ pub struct Exchange<'c> {
     pub(crate) working: Option<Working<'c>>,
     /// Trace of the request, if tracing is on.
     pub(crate) trace: Option<Box<Trace>>,
+    /// True if each endpoint gets its own host instead of the client's.
+    pub(crate) sends_host_of_endpoint: bool,
+    /// Values of the request that filters keep for its response.
+    pub(super) kept: Vec<Vec<u8>>,
     pub(super) id: OnceCell<RequestId>,
 }
 
@@ -61,6 +65,8 @@ impl<'c> Exchange<'c> {
             session: None,
             working: None,
             trace: None,
+            sends_host_of_endpoint: false,
+            kept: Vec::new(),
             id: OnceCell::new(),
         }
     }

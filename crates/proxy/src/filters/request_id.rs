@@ -3,6 +3,7 @@
 use super::exchange::Exchange;
 use super::filter::{Filter, RequestHead, ResponseHead, Verdict};
 use super::row::Build;
+use super::template::lines::is_like;
 use crate::observe::request_id::RequestId;
 use evenkeel_config::plan::RequestIdField;
 use evenkeel_wire::head::Fields;
@@ -52,11 +53,4 @@ impl Filter for Id {
         let told = if self.0.respond { "endpoint and client" } else { "endpoint" };
         format!("{}: {} for the {told}", self.0.field, cx.request_id()).into()
     }
-}
-
-/// Returns true if `name` is the field, or has `_` for `-`: servers that turn fields into variables (CGI) confuse the
-/// two.
-fn is_like(name: &[u8], field: &[u8]) -> bool {
-    let alike = |(a, b): (&u8, &u8)| a.eq_ignore_ascii_case(b) || (*a == b'_' && *b == b'-');
-    name.len() == field.len() && name.iter().zip(field).all(alike)
 }

@@ -3,8 +3,8 @@
 use super::list::Filters;
 use super::row::{Build, LooksAt, Row, Stage};
 use super::{
-    acme_challenge, client, forwarded, hsts, https_redirect, load_field, load_report, loop_mark, max_forwards,
-    rate_limit, request_id, sticky, trace,
+    acme_challenge, client, forwarded, headers, hsts, https_redirect, load_field, load_report, loop_mark, max_forwards,
+    rate_limit, request_id, rewriting, sticky, trace,
 };
 use std::sync::OnceLock;
 
@@ -86,6 +86,22 @@ pub static FILTERS: &[Row] = &[
         build: hsts::build,
     },
     Row {
+        name: "response_headers",
+        stage: Stage::Route,
+        key: "response_headers of [[route]]",
+        summary: "Changes the fields of responses, of endpoints and of evenkeel itself.",
+        looks_at: RESPONSES,
+        build: headers::response::build,
+    },
+    Row {
+        name: "cookies",
+        stage: Stage::Route,
+        key: "cookies of [[route]]",
+        summary: "Gives the cookies of endpoints attributes.",
+        looks_at: RESPONSES,
+        build: headers::cookies::build,
+    },
+    Row {
         name: "loop_mark",
         stage: Stage::Route,
         key: "detect_loops of [listener.NAME]",
@@ -116,6 +132,30 @@ pub static FILTERS: &[Row] = &[
         summary: "Sends the client's address, protocol and certificate to the endpoint.",
         looks_at: REQUESTS,
         build: forwarded::build,
+    },
+    Row {
+        name: "rewrite",
+        stage: Stage::Route,
+        key: "strip_prefix or rewrite of [[route]]",
+        summary: "Sends another path to the endpoint, and answers 400 if none can be made.",
+        looks_at: REQUESTS,
+        build: rewriting::rewrite::build,
+    },
+    Row {
+        name: "send_host",
+        stage: Stage::Route,
+        key: "send_host of [[route]]",
+        summary: "Sends a fixed host or that of the endpoint instead of the client's.",
+        looks_at: REQUESTS,
+        build: rewriting::send_host::build,
+    },
+    Row {
+        name: "request_headers",
+        stage: Stage::Route,
+        key: "request_headers of [[route]]",
+        summary: "Changes the fields of requests, and answers 431 if one would be too long.",
+        looks_at: REQUESTS,
+        build: headers::request::build,
     },
 ];
 

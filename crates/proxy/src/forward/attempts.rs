@@ -63,7 +63,7 @@ pub async fn send<'r, D: Downstream>(
             limit.saturating_sub(used).min(left)
         });
         opened.route.call_left = call_left;
-        out.begin_try(|lines| record.write_try(call_left, lines));
+        out.begin_try(|lines, host| record.write_try(&ticket.endpoint, call_left, lines, host));
         let failed = match attempt::run(client, down, record, opened, out, &tries, ticket).await {
             Ok(answered) => return Ok(answered),
             Err(failed) => failed,

@@ -76,9 +76,9 @@ pub async fn race<'r, D: Downstream, L: Lane>(
     };
     pool.stats.hedges.add(1);
     tries.tried.borrow_mut().push(second.slot());
-    let first_start = record.current_try;
+    let (first_start, first_endpoint) = (record.current_try, first.ticket.endpoint.clone());
     record.note_try_began(pool, &second, How::Hedge);
-    request.begin_try(|lines| record.write_try(opened.route.call_left, lines));
+    request.begin_try(|lines, host| record.write_try(&second.endpoint, opened.route.call_left, lines, host));
     if request.message().is_none() {
         request.write();
     }
@@ -102,6 +102,8 @@ pub async fn race<'r, D: Downstream, L: Lane>(
         None => "overtaken",
     };
     let second_start = std::mem::replace(&mut record.current_try, first_start);
+    // Should the first have to be sent again, it is with its own host and span.
+    request.begin_try(|lines, host| record.write_try(&first_endpoint, opened.route.call_left, lines, host));
     record.note_try_ended(&second.endpoint, second_start, lost_by);
     match lost.second {
         Some(Lost::Unreachable(error)) => drop(unreachable(pool, second, error)),

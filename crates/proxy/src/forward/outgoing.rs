@@ -19,6 +19,8 @@ pub struct Outgoing<'w> {
     pub outfit: Outfit<'w>,
     /// Field lines for the current attempt only, each ending in CRLF.
     of_try: Vec<u8>,
+    /// Host for the current attempt only; empty if it gets the one of all attempts.
+    host_of_try: Vec<u8>,
     /// The request in HTTP/1 for the current attempt, unless it was written into `buf` in front of its body.
     bytes: Vec<u8>,
     /// The head for the endpoint, the framed body as far as it arrived with the client's head, and the bytes behind the
@@ -72,6 +74,7 @@ impl<'w> Outgoing<'w> {
             head: Head::Gone,
             outfit: Outfit { edits: Edits::new(core.scratch()), ..Outfit::default() },
             of_try: Vec::new(),
+            host_of_try: Vec::new(),
             bytes: Vec::new(),
             buf: Buf::none(),
             head_len: 0,
@@ -107,10 +110,11 @@ impl<'w> Outgoing<'w> {
         (self.message, self.buf) = (Some(message), behind);
     }
 
-    /// Begins an attempt. `write` appends the field lines for this attempt only.
-    pub fn begin_try(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+    /// Begins an attempt. `write` appends the field lines for this attempt only, and its host if it gets one of its own.
+    pub fn begin_try(&mut self, write: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>)) {
         self.of_try.clear();
-        write(&mut self.of_try);
+        self.host_of_try.clear();
+        write(&mut self.of_try, &mut self.host_of_try);
     }
 
     /// The head for the current attempt; `None` once it was released.
@@ -123,7 +127,7 @@ impl<'w> Outgoing<'w> {
         };
         let Outfit { edits, connection, scheme, length, wants_trailers, .. } = &self.outfit;
         Some(EndpointHead {
-            head: head.edited(edits),
+            head: head.edited(edits, &self.host_of_try),
             added: [&self.of_try, edits.added()],
             connection: *connection,
             scheme,
@@ -261,7 +265,9 @@ impl<'w> Outgoing<'w> {
             self.core.give_back(bytes);
             self.core.give_back_rows(rows);
         }
-        for memory in [self.outfit.edits.lines(), &mut self.of_try, &mut self.bytes, &mut self.body] {
+        for memory in
+            [self.outfit.edits.lines(), &mut self.of_try, &mut self.host_of_try, &mut self.bytes, &mut self.body]
+        {
             self.core.take_back(memory);
         }
     }

@@ -43,7 +43,7 @@ impl<T> Paths<T> {
         while let Some(piece) = pieces.next() {
             node = match piece {
                 Piece::Text(text) => node.after_text(text.as_bytes()),
-                Piece::Parameter => {
+                Piece::Parameter(_) => {
                     let text = pieces.next_if(|next| matches!(next, Piece::Text(_)));
                     let text = if let Some(Piece::Text(text)) = text { text.as_bytes() } else { b"" };
                     let (end, rest) = text.split_at(memchr(b'/', text).unwrap_or(text.len()));

@@ -126,9 +126,15 @@ impl<'c> Progress<'c> {
         self.bytes_out.set(self.bytes_out.get() + n as u64);
     }
 
-    /// Appends the fields that only the endpoint of this try gets: its span, and the remaining deadline of a gRPC call.
+    /// Appends what only the endpoint of this try gets: to `lines` its span and the remaining deadline of a gRPC call, to
+    /// `host` its host, if endpoints get their own.
     #[inline]
-    pub fn write_try(&self, call_left: Option<Duration>, lines: &mut Vec<u8>) {
+    pub fn write_try(&self, endpoint: &Endpoint, call_left: Option<Duration>, lines: &mut Vec<u8>, host: &mut Vec<u8>) {
+        if self.sends_host_of_endpoint
+            && let Some(pool) = self.pool
+        {
+            pool.peek().compiled.hosts.write((&endpoint.name, endpoint.addr), pool.scheme(), host);
+        }
         if let Some(trace) = &self.trace {
             trace.write(self.current_try.number, lines);
         }

@@ -3,11 +3,12 @@
 //! signs. [`connections`] opens connections or takes [`idle`] ones, over [`tls`] if the pool uses it, and
 //! [`h1_endpoint`] speaks HTTP/1 there. HTTP/2 requests get a [`stream`] on a [`link`], one of the endpoint's
 //! [`sessions`], within the [`allowance`] that the endpoint has shown. [`retries`] decides which requests are tried
-//! again. Pools with connections are [`marked`] for the worker's sweep.
+//! again, and [`hosts`] has the hosts that endpoints are configured by. Pools with connections are [`marked`] for the worker's sweep.
 
 mod allowance;
 pub mod connections;
 pub mod h1_endpoint;
+pub mod hosts;
 pub mod idle;
 pub mod link;
 pub mod marked;

@@ -1,5 +1,6 @@
 //! Rules of a pool: its section of the plan, for keys that are read where they are used, and values compiled from it.
 
+use super::hosts::Hosts;
 use super::sticky::Sticky;
 use evenkeel_config::plan;
 use evenkeel_net::tls::towards::Towards;
@@ -21,6 +22,8 @@ pub struct Compiled {
     pub tls: Option<Towards>,
     /// Cookies of sticky sessions; `None` = off.
     pub sticky: Option<Sticky>,
+    /// Hosts of endpoints as configured.
+    pub hosts: Hosts,
 }
 
 impl PoolRules {

@@ -4,8 +4,13 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 mod bodies;
+mod echo;
+mod guides;
+mod headers;
+mod hosts;
 mod page;
 mod parts;
+mod rewrites;
 
 use crate::support::endpoint::ok;
 use crate::support::h2_server::H2Server;

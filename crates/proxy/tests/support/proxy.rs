@@ -71,6 +71,12 @@ impl Proxy {
             .expect("nothing interrupts it");
     }
 
+    /// Replaces the endpoints of the pool `web` by those that discovery has found for its names.
+    pub fn resolve(&mut self, endpoints: Vec<evenkeel_config::plan::Endpoint>) {
+        let server = self.server.as_mut().expect("it runs until it is dropped");
+        server.apply_endpoints(vec![("web".into(), endpoints)]).expect("nothing interrupts it");
+    }
+
     pub fn server(&self) -> &Server {
         self.server.as_ref().expect("it runs until it is dropped")
     }

@@ -102,6 +102,36 @@ fn clients_prove_their_identity_and_endpoints_get_it() {
 }
 
 #[test]
+fn fields_of_a_route_may_have_facts_of_tls() {
+    let clients = Authority::new("clients");
+    let (own, pem) = (Certificate::of("a.test"), clients.pem());
+    let endpoint = Endpoint::saying("hello");
+    let proxy = Proxy::start(&format!(
+        "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"$BIND\"]\ntls = {{ certificates = [{{ cert = {:?}, key = {:?} \
+         }}], client_auth = {{ ca = {pem:?} }} }}\n[pool.web]\nendpoints = [\"{}\"]\n[[route]]\npool = 'web'\n\
+         [route.request_headers]\nremove = ['X-Client-Cert-*']\n[route.request_headers.set]\n\
+         X-Tls = '{{tls.version}} {{tls.cipher}} {{tls.server_name}} {{scheme}}'\n\
+         X-Print = '{{tls.client.fingerprint}}'\nX-Subject = '{{tls.client.subject}}'\n\
+         [route.response_headers.set]\nX-Subject = '{{tls.client.subject}} {{port}}'",
+        own.cert(),
+        own.key(),
+        endpoint.addr
+    ));
+    let (config, fingerprint) = clients.showing(&own.cert());
+    let mut client = crate::support::tls::TlsClient::connect(proxy.addr(), config, "a.test").unwrap();
+    let answer = client.send("GET / HTTP/1.1\r\nHost: a\r\nX-Subject: spoofed\r\n\r\n").response();
+    let seen = &endpoint.seen()[0];
+    let tls = seen.field("x-tls").unwrap_or_default();
+    assert!(tls.starts_with("TLSv1.3 TLS_") && tls.ends_with(" a.test https"), "{tls}");
+    assert_eq!(seen.field("x-print"), Some(&*fingerprint));
+    let subject = seen.field("x-subject").expect("the certificate has one");
+    assert!(subject.contains('=') && subject != "spoofed", "{subject}");
+    assert_eq!(answer.field("x-subject"), Some(&*format!("{subject} {}", proxy.addr().port())));
+    assert_eq!(seen.field("x-client-cert-subject"), None);
+    let _ = std::fs::remove_file(&pem);
+}
+
+#[test]
 fn a_plain_listener_may_send_all_clients_to_tls() {
     let endpoint = Endpoint::saying("hello");
     let proxy = Proxy::with(&[endpoint.addr], "redirect_https = true", "", "");

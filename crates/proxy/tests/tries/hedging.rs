@@ -129,6 +129,23 @@ fn a_slow_endpoint_is_overtaken_and_let_go_of() {
     assert_eq!((causes, &line["attempts"][1]["endpoint"]), (vec!["overtaken", "answered"], &second.into()), "{line}");
 }
 
+/// The host of an endpoint belongs to its copy, and the fields of the route to both.
+#[test]
+fn each_copy_has_the_host_of_its_endpoint() {
+    let endpoints = Endpoints::start(2, |conn, nth, _| if nth == 0 { hold(conn) } else { conn.send(ok("second")) });
+    let route = "[[route]]\npool = 'web'\nmatch = { prefix = '/' }\nsend_host = 'endpoint'\n\
+                 request_headers = { set = { X-Set = '{client.ip}' } }\nrewrite = { prefix = '/' }";
+    let proxy = endpoints.proxy(ENOUGH, HEDGING, route);
+    assert_eq!(ask(&proxy).body_text(), "second");
+    assert_eq!(hedges(&proxy), [1, 1]);
+    for endpoint in &endpoints.all {
+        let own = endpoint.addr.to_string();
+        for seen in endpoint.seen() {
+            assert_eq!((seen.field("host"), seen.field("x-set")), (Some(&*own), Some("127.0.0.1")), "{}", seen.head);
+        }
+    }
+}
+
 #[test]
 fn the_first_may_still_win() {
     let endpoints = Endpoints::start(2, |conn, nth, counts| {

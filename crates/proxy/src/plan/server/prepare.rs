@@ -6,6 +6,7 @@ use crate::listener::error_pages::ErrorPages;
 use crate::listener::probe_answers;
 use crate::observe::explanations::Wanted;
 use crate::plan::secured::Secured;
+use crate::upstream::hosts::Hosts;
 use crate::upstream::rules::{Compiled, PoolRules};
 use crate::upstream::sticky::Sticky;
 use evenkeel_balance::Balancer;
@@ -182,6 +183,6 @@ fn no_page(path: &Path, error: &io::Error) -> Diagnostic {
 fn pool_rules(plan: &Arc<Pool>, tls: Option<Towards>) -> Result<PoolRules, Diagnostic> {
     let sticky = plan.sticky.as_ref().map(|sticky| Sticky::new(sticky, &plan.name)).transpose();
     let no_key = |error| machine(format!("pool \"{}\": the key of its sticky sessions: {error}", plan.name));
-    let compiled = Compiled { tls, sticky: sticky.map_err(no_key)? };
+    let compiled = Compiled { tls, sticky: sticky.map_err(no_key)?, hosts: Hosts::of(plan) };
     Ok(PoolRules { plan: plan.clone(), compiled: Arc::new(compiled) })
 }

@@ -1,0 +1,157 @@
+//! `request_headers` and `response_headers` of a route: fields that are removed, renamed, set and added. See
+//! [`RequestHeaders`] and [`ResponseHeaders`].
+
+use crate::code::Code;
+use crate::diagnostic::Findings;
+use crate::form::{Form, Template};
+use crate::table::{Absent, Key, Kind, Section, table};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+table! {
+    static REQUEST_HEADERS_TABLE = "request_headers of [[route]]",
+        "Changes to the fields of requests, in this order: remove, rename, set, add. They see the fields as the endpoint \
+        would get them, those that evenkeel writes included. Names are compared without regard to case. Fields that \
+        steer the message, such as Content-Length and Connection, cannot be named; for Host there is `send_host`.";
+
+    /// Changes to the fields of requests, in the order of the keys.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct RequestHeaders {
+        /// Names of fields to remove. A star at the end stands for any rest.
+        remove: Vec<Arc<str>> = REMOVE;
+        /// New names, by the old name. Fields that have the new name already are removed if one gets it.
+        rename: Vec<(Arc<str>, Arc<str>)> = RENAME;
+        /// Values that replace all fields of a name; the field is removed where its value is empty.
+        set: Vec<(Arc<str>, Template)> = Key {
+            name: "set",
+            kind: Kind::Map { keys: Form::FieldName, of: &Kind::Text(Form::RequestValue) },
+            absent: Absent::Means("none"),
+            help: "Fields with their values, which replace all of the same name: `{ X-Real-IP = \"{client.ip}\" }`. \
+                Values may have variables (the guide to fields lists them). A field whose value is empty is not sent, \
+                nor is one whose variables have control characters.",
+            why: "",
+        };
+        /// Fields that are added to others of the same name.
+        add: Vec<(Arc<str>, Template)> = Key {
+            name: "add",
+            kind: Kind::Map { keys: Form::FieldName, of: &Kind::Text(Form::RequestValue) },
+            absent: Absent::Means("none"),
+            help: "Fields that are added to those of the same name, as lines of their own. Values as for `set`.",
+            why: "",
+        };
+    }
+}
+
+table! {
+    static RESPONSE_HEADERS_TABLE = "response_headers of [[route]]",
+        "Changes to the fields of responses, in this order: security, remove, rename, set, add. They apply to responses \
+        of endpoints and to evenkeel's own answers alike, whatever the status. Names as for `request_headers`.";
+
+    /// Changes to the fields of responses, in the order of the keys.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct ResponseHeaders {
+        /// True if the usual fields are set that tell browsers to be careful.
+        security: bool = Key {
+            name: "security",
+            kind: Kind::Bool,
+            absent: Absent::Default("false"),
+            help: "Sets `X-Content-Type-Options: nosniff`; and where the endpoint sends none of its own, `X-Frame-Options: \
+                SAMEORIGIN` and `Referrer-Policy: strict-origin-when-cross-origin`. For Strict-Transport-Security there is \
+                `tls.hsts` of the listener.",
+            why: "A page that relies on being framed by others, or on the type that browsers guess, would break.",
+        };
+        /// Names of fields to remove. A star at the end stands for any rest.
+        remove: Vec<Arc<str>> = REMOVE;
+        /// New names, by the old name. Fields that have the new name already are removed if one gets it.
+        rename: Vec<(Arc<str>, Arc<str>)> = RENAME;
+        /// Values that replace all fields of a name; the field is removed where its value is empty.
+        set: Vec<(Arc<str>, Template)> = Key {
+            name: "set",
+            kind: Kind::Map { keys: Form::FieldName, of: &Kind::Text(Form::ResponseValue) },
+            absent: Absent::Means("none"),
+            help: "Fields with their values, which replace all of the same name: `{ X-Frame-Options = \"DENY\" }`. Values \
+                may have variables, also `{status}`, `{pool}`, `{endpoint}` and `{route}`. A field whose value is empty \
+                is not sent, nor is one whose variables have control characters.",
+            why: "",
+        };
+        /// Fields that are added to others of the same name.
+        add: Vec<(Arc<str>, Template)> = Key {
+            name: "add",
+            kind: Kind::Map { keys: Form::FieldName, of: &Kind::Text(Form::ResponseValue) },
+            absent: Absent::Means("none"),
+            help: "Fields that are added to those of the same name, as lines of their own. Values as for `set`.",
+            why: "",
+        };
+    }
+}
+
+const REMOVE: Key = Key {
+    name: "remove",
+    kind: Kind::List(&Kind::Text(Form::FieldPattern)),
+    absent: Absent::Means("none"),
+    help: "Names of fields to remove. `X-Internal-*` is every field whose name begins so.",
+    why: "",
+};
+
+const RENAME: Key = Key {
+    name: "rename",
+    kind: Kind::Map { keys: Form::FieldName, of: &Kind::Text(Form::FieldName) },
+    absent: Absent::Means("none"),
+    help: "New names by old ones: `{ X-Old = \"X-New\" }`. Where a field gets a name that others have already, those are \
+        removed.",
+    why: "",
+};
+
+/// The key `request_headers` of routes.
+pub(super) const REQUEST_HEADERS: Key = Key {
+    name: "request_headers",
+    kind: Kind::Table(&REQUEST_HEADERS_TABLE),
+    absent: Absent::Means("fields are forwarded as they came"),
+    help: "Changes to the fields of requests.",
+    why: "",
+};
+
+/// The key `response_headers` of routes.
+pub(super) const RESPONSE_HEADERS: Key = Key {
+    name: "response_headers",
+    kind: Kind::Table(&RESPONSE_HEADERS_TABLE),
+    absent: Absent::Means("fields are returned as they came"),
+    help: "Changes to the fields of responses, of endpoints and of evenkeel itself.",
+    why: "",
+};
+
+/// Reports names that one key has twice, and renames that lead to one name.
+pub(super) fn check(owner: &Section, findings: &mut Findings) {
+    for table in ["request_headers", "response_headers"] {
+        let headers = owner.section(table);
+        for key in ["rename", "set", "add"] {
+            let mut seen = HashMap::new();
+            for keyed in headers.map(key) {
+                if let Some(first) = seen.insert(keyed.key.to_ascii_lowercase(), keyed.span) {
+                    findings
+                        .add(Code::SameName, keyed.span, format!("\"{key}\" has the field \"{}\" twice", keyed.key))
+                        .see("it is here first", first)
+                        .help("names are compared without regard to case: write it once");
+                }
+            }
+        }
+        let mut targets = HashMap::new();
+        for keyed in headers.map("rename") {
+            let Some(target) = keyed.value.text() else { continue };
+            if let Some(first) = targets.insert(target.to_ascii_lowercase(), keyed.value.span) {
+                let message = format!("\"rename\" gives two fields the name \"{target}\"");
+                findings
+                    .add(Code::Contradiction, keyed.value.span, message)
+                    .see("the other one is here", first)
+                    .help("each field needs a name of its own; leave out one of the two");
+            }
+        }
+    }
+}
+
+/// The templates of both tables of a route, each with its place.
+pub(super) fn templates(owner: &Section) -> Vec<(Template, crate::source::Span)> {
+    let tables = ["request_headers", "response_headers"].map(|table| owner.section(table));
+    let keyed = tables.iter().flat_map(|headers| headers.map("set").iter().chain(headers.map("add")));
+    keyed.filter_map(|keyed| Some((keyed.value.template()?, keyed.value.span))).collect()
+}

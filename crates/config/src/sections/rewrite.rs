@@ -1,0 +1,150 @@
+//! `strip_prefix`, `rewrite` and `send_host` of a route: the path and the host that endpoints get. See [`Rewrite`].
+
+use super::headers;
+use crate::code::Code;
+use crate::diagnostic::Findings;
+use crate::form::{Form, Formed, PathPattern, Template, Variable};
+use crate::nearest::suggest;
+use crate::source::Span;
+use crate::table::{Absent, Key, Kind, Located, Section, Value, table};
+
+table! {
+    static REWRITE_TABLE = "rewrite of [[route]]",
+        "Another path for endpoints. What is not replaced stays byte for byte, and the query is kept. A path that cannot \
+        be sent, or in which the replacement makes a segment `..`, encoded or not, is answered 400.";
+
+    /// Replacement of the path of a request.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Rewrite {
+        /// Replacement of the prefix that the route matches.
+        prefix: Option<Template> = Key {
+            name: "prefix",
+            kind: Kind::Text(Form::PathTemplate),
+            absent: Absent::Means("the prefix stays"),
+            help: "Replaces the prefix that the route matches: with `match = { prefix = \"/api\" }` and `\"/v2\"`, \
+                `/api/x` becomes `/v2/x`. On a route without a path it is put in front.",
+            why: "",
+        };
+        /// Replacement of the whole path.
+        path: Option<Template> = Key {
+            name: "path",
+            kind: Kind::Text(Form::PathTemplate),
+            absent: Absent::Means("the path stays"),
+            help: "Replaces the whole path. May have variables and the parameters of the route's path: \
+                `\"/items/{id}\"`.",
+            why: "",
+        };
+    }
+}
+
+/// The key `strip_prefix` of routes.
+pub(super) const STRIP_PREFIX: Key = Key {
+    name: "strip_prefix",
+    kind: Kind::Bool,
+    absent: Absent::Default("false"),
+    help: "Removes the prefix that the route matches from the path: with `match = { prefix = \"/api\" }`, `/api/x` \
+        becomes `/x`. The endpoint gets the prefix in `X-Forwarded-Prefix`.",
+    why: "Most applications serve the paths that clients ask for.",
+};
+
+/// The key `rewrite` of routes.
+pub(super) const REWRITE: Key = Key {
+    name: "rewrite",
+    kind: Kind::Table(&REWRITE_TABLE),
+    absent: Absent::Means("the path as it came"),
+    help: "Another path for endpoints.",
+    why: "",
+};
+
+/// The key `send_host` of routes.
+pub(super) const SEND_HOST: Key = Key {
+    name: "send_host",
+    kind: Kind::Text(Form::SendHost),
+    absent: Absent::Default("\"client\""),
+    help: "Host that endpoints get. `client`: the one that the client sent. `endpoint`: that of the endpoint's address as \
+        configured, with its port unless that is the scheme's own; anew for each try. Otherwise a fixed host. \
+        `X-Forwarded-Host` has the client's in any case.",
+    why: "An application that makes links to itself needs the host that its clients know.",
+};
+
+/// Reports rewrites that exclude each other or do not fit the match, and parameters that the path does not have.
+pub(super) fn check(route: &Section, paths: &[PathPattern], findings: &mut Findings) {
+    let rewrite = route.set("rewrite").map(|_| route.section("rewrite"));
+    let strips = route.set("strip_prefix").filter(|_| route.flag("strip_prefix"));
+    if let (Some(strips), Some(_)) = (strips, &rewrite) {
+        let message = "\"strip_prefix\" and \"rewrite\" exclude each other";
+        route
+            .contradiction(strips.span, message, "rewrite", findings)
+            .help("keep one of the two: rewrite = { prefix = \"/\" } removes the prefix, too");
+    }
+    let fits = paths.iter().all(|path| matches!(path, PathPattern::Prefix(_) | PathPattern::StartsWith(_)));
+    if let Some(strips) = strips.filter(|_| !fits) {
+        findings
+            .add(Code::Contradiction, strips.span, "\"strip_prefix\" needs a prefix, and the route matches none")
+            .help("write match = { prefix = \"/api\" }");
+    }
+    let Some(rewrite) = rewrite else { return check_parameters(route, None, paths, findings) };
+    match (rewrite.set("prefix"), rewrite.set("path")) {
+        (None, None) => {
+            findings
+                .add(Code::Missing, rewrite.span, "rewrite has neither \"prefix\" nor \"path\"")
+                .help("write rewrite = { prefix = \"/v2\" } or rewrite = { path = \"/index.html\" }");
+        }
+        (Some(prefix), Some(_)) => {
+            let message = "\"prefix\" and \"path\" of rewrite exclude each other";
+            rewrite.contradiction(prefix.span, message, "path", findings).help("keep one of the two");
+        }
+        (Some(prefix), None) if paths.iter().any(|path| matches!(path, PathPattern::Pattern(_))) => {
+            findings
+                .add(
+                    Code::Contradiction,
+                    prefix.span,
+                    "\"prefix\" of rewrite needs a prefix, and the route matches a path",
+                )
+                .help("match by prefix instead of path, or write rewrite = { path = \"/x/{id}\" }");
+        }
+        _ => {}
+    }
+    check_parameters(route, Some(&rewrite), paths, findings);
+}
+
+/// Reports variables for parameters that the path of the route does not have.
+fn check_parameters(route: &Section, rewrite: Option<&Section>, paths: &[PathPattern], findings: &mut Findings) {
+    let of_rewrite = |key: &&str| {
+        let set = rewrite?.set(key)?;
+        Some((set.template()?, set.span))
+    };
+    let templates = headers::templates(route).into_iter().chain(["prefix", "path"].iter().filter_map(of_rewrite));
+    // Each alternative has to have them.
+    let mut known = paths.first().map(PathPattern::parameters).unwrap_or_default();
+    paths.iter().skip(1).map(PathPattern::parameters).for_each(|others| known.retain(|name| others.contains(name)));
+    let mut seen: Vec<(Span, String)> = Vec::new();
+    for (template, span) in templates {
+        for variable in template.variables() {
+            let Variable::PathParameter(name) = variable else { continue };
+            if known.iter().any(|known| **known == **name) || seen.iter().any(|(at, n)| *at == span && **n == **name) {
+                continue;
+            }
+            seen.push((span, name.to_string()));
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            let help = match known[..] {
+                [] => format!("name it in the match, as path = \"/users/{{{name}}}\""),
+                _ => suggest(name, &known),
+            };
+            let message = format!("the path of the route has no parameter \"{name}\"");
+            findings.add(Code::BadTemplate, span, message).help(help);
+        }
+    }
+}
+
+impl Located {
+    /// The template that this value is; `None` for others.
+    pub(super) fn template(&self) -> Option<Template> {
+        if let Value::Formed(Formed::Template(template)) = &self.value { Some(template.clone()) } else { None }
+    }
+
+    /// The text that this value is; `None` for others.
+    pub(super) fn text(&self) -> Option<&str> {
+        if let Value::Formed(Formed::Text(text)) = &self.value { Some(text) } else { None }
+    }
+}

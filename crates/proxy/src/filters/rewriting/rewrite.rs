@@ -1,0 +1,175 @@
+//! Filter that gives endpoints another path: without the prefix that the route matches, with another one, or a whole new
+//! path. What is not replaced stays byte for byte, and so does the query.
+
+use super::checked::{Unsendable, checked};
+use crate::body::response::Response;
+use crate::filters::exchange::Exchange;
+use crate::filters::filter::{Filter, RequestHead, Verdict};
+use crate::filters::row::Build;
+use crate::filters::template::lines::is_like;
+use crate::filters::template::parameters::Parameters;
+use crate::filters::template::source::Source;
+use crate::filters::template::value::{Unfit, Value};
+use std::borrow::Cow;
+use std::rc::Rc;
+
+struct Rewrite {
+    to: To,
+    matched: Rc<Parameters>,
+}
+
+enum To {
+    /// The path without its prefix, which the endpoint gets in a field.
+    Stripped,
+    /// The path with another prefix.
+    Prefix(Value),
+    /// A whole new path from a template.
+    Path(Value),
+}
+
+/// Field with the prefix that was removed.
+const FIELD: &str = "X-Forwarded-Prefix";
+
+pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+    let route = from.route.as_ref()?.plan;
+    let matched = Rc::new(Parameters::of_route(route));
+    let to = match &route.rewrite {
+        _ if route.strip_prefix => To::Stripped,
+        // The same by another name.
+        Some(rewrite) if rewrite.prefix.as_ref().is_some_and(|prefix| prefix.to_string() == "/") => To::Stripped,
+        Some(plan) => match (&plan.prefix, &plan.path) {
+            (Some(prefix), _) => To::Prefix(Value::of_request(prefix, &matched)),
+            (None, Some(path)) => To::Path(Value::of_request(path, &matched)),
+            (None, None) => return None,
+        },
+        None => return None,
+    };
+    Some(Box::new(Rewrite { to, matched }))
+}
+
+impl Filter for Rewrite {
+    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        // `*` is no path.
+        if !head.request.target.starts_with('/') {
+            return Verdict::Next;
+        }
+        let mut target = cx.core.scratch();
+        let made = self.make(cx, head, &mut target);
+        if let Ok(removed) = &made {
+            // Only ASCII was let through.
+            head.edits.set_target(std::str::from_utf8(&target).unwrap_or("/"));
+            if let Some(prefix) = removed {
+                announce(cx, head, prefix);
+            }
+        }
+        target.clear();
+        cx.core.give_back(target);
+        match made {
+            Ok(_) => Verdict::Next,
+            Err(why) => Verdict::Answer(Response::new(400, format!("the path cannot be rewritten: {why}"))),
+        }
+    }
+
+    fn did(&self, _: &Exchange<'_>) -> Cow<'static, str> {
+        match self.to {
+            To::Stripped => "prefix removed",
+            To::Prefix(_) => "prefix replaced",
+            To::Path(_) => "path replaced",
+        }
+        .into()
+    }
+}
+
+impl Rewrite {
+    /// Appends the new target. Returns the prefix that was removed, if it was and nothing came in its place.
+    fn make<'b>(
+        &self,
+        cx: &Exchange<'_>,
+        head: &RequestHead<'_, '_, 'b>,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<&'b str>, Unsendable> {
+        let path = head.request.path();
+        let source = Source { cx, request: Some(head.request), lines: head.edits.added(), status: 0 };
+        let render = |value: &Value, out: &mut Vec<u8>| match value.render(&source, out) {
+            Ok(()) => Ok(()),
+            Err(Unfit::Control) => Err(Unsendable::Character),
+            Err(Unfit::TooLong) => Err(Unsendable::TooLong),
+        };
+        let (prefix, rest) = path.split_at(self.matched.prefix_len(path).unwrap_or(0));
+        let mut removed = None;
+        match &self.to {
+            To::Stripped => {
+                removed = Some(prefix).filter(|prefix| !prefix.is_empty());
+                joined(rest, out);
+            }
+            To::Prefix(value) => {
+                render(value, out)?;
+                joined(rest, out);
+            }
+            To::Path(value) => render(value, out)?,
+        }
+        checked(out)?;
+        out.extend_from_slice(&head.request.target.as_bytes()[path.len()..]);
+        Ok(removed)
+    }
+}
+
+/// Appends the rest of a path behind a prefix, with one slash between them. Without a rest, the prefix stays as it is.
+fn joined(rest: &str, prefix: &mut Vec<u8>) {
+    if !rest.is_empty() && prefix.ends_with(b"/") {
+        prefix.pop();
+    }
+    prefix.extend_from_slice(rest.as_bytes());
+    if prefix.is_empty() {
+        prefix.push(b'/');
+    }
+}
+
+/// Adds the field with the prefix that was removed, behind one that a trusted proxy has removed before.
+fn announce(cx: &Exchange<'_>, head: &mut RequestHead<'_, '_, '_>, prefix: &str) {
+    let fits = |value: &&[u8]| value.starts_with(b"/") && value.iter().all(u8::is_ascii_graphic);
+    let before = head.request.field(FIELD).filter(|_| cx.peer.is_trusted).filter(fits).unwrap_or_default();
+    let before = before.strip_suffix(b"/").unwrap_or(before);
+    let bytes = head.request.fields.bytes;
+    let rows = head.request.fields.rows.iter_mut();
+    rows.for_each(|row| row.dropped |= is_like(row.name(bytes), FIELD.as_bytes()));
+    let parts: [&[u8]; 5] = [FIELD.as_bytes(), b": ", before, prefix.as_bytes(), b"\r\n"];
+    evenkeel_wire::http1::fields::append(&parts, head.edits.lines());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evenkeel_config::plan::PathPattern;
+
+    /// The path with the prefix of a pattern replaced.
+    fn replaced(path: &str, pattern: &str, prefix: &str) -> String {
+        let matched = Parameters::of([PathPattern::Prefix(pattern.trim_end_matches('/').to_string())].iter());
+        let rest = &path[matched.prefix_len(path).expect("it matches")..];
+        let mut out = prefix.as_bytes().to_vec();
+        joined(rest, &mut out);
+        String::from_utf8(out).expect("ASCII")
+    }
+
+    #[test]
+    fn prefixes_are_replaced_as_the_gateway_api_does() {
+        for (path, pattern, prefix, wanted) in [
+            ("/foo/bar", "/foo", "/xyz", "/xyz/bar"),
+            ("/foo/bar", "/foo", "/xyz/", "/xyz/bar"),
+            ("/foo/bar", "/foo/", "/xyz", "/xyz/bar"),
+            ("/foo/bar", "/foo/", "/xyz/", "/xyz/bar"),
+            ("/foo", "/foo", "/xyz", "/xyz"),
+            ("/foo/", "/foo", "/xyz", "/xyz/"),
+            ("/foo/bar", "/foo", "", "/bar"),
+            ("/foo/", "/foo", "", "/"),
+            ("/foo", "/foo", "", "/"),
+            ("/foo/", "/foo", "/", "/"),
+            ("/foo", "/foo", "/", "/"),
+            // What is not replaced stays byte for byte.
+            ("/foo/%2F;a=b//c%zz", "/foo", "/xyz", "/xyz/%2F;a=b//c%zz"),
+            ("/users/7/x", "/users/{id}", "/v2", "/v2/x"),
+        ] {
+            assert_eq!(replaced(path, pattern, prefix), wanted, "{path} {pattern} {prefix}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Endpoints of both protocols that answer with the head of the request, a line for each part of it, and clients of both
+//! that read it.
+
+use super::{Answer, ask_h1, ask_h2};
+use crate::support::h2_server::H2Server;
+use crate::support::{Endpoint, Proxy};
+use std::fmt::Write;
+use std::net::SocketAddr;
+
+/// Fields that every endpoint adds to its response.
+const ADDED: [(&str, &str); 6] = [
+    ("Server", "echo/1"),
+    ("X-Powered-By", "tests"),
+    ("X-Old", "kept"),
+    ("X-New", "of the endpoint"),
+    ("Set-Cookie", "a=1; Path=/"),
+    ("Set-Cookie", "b=2; SameSite=None; Secure"),
+];
+
+/// An endpoint that speaks HTTP/1, and one that speaks HTTP/2.
+pub struct Echoes {
+    h1: Endpoint,
+    h2: H2Server,
+}
+
+impl Echoes {
+    pub fn start() -> Echoes {
+        let h1 = Endpoint::answering(|request| {
+            let mut parts = request.line().split(' ');
+            let (method, target) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+            let mut body = format!("method: {method}\ntarget: {target}\n");
+            for (name, value) in request.head.lines().skip(1).filter_map(|line| line.split_once(": ")) {
+                writeln!(body, "{}: {value}", name.to_lowercase()).expect("it is text");
+            }
+            let added: String = ADDED.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+            format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{added}\r\n{body}", body.len()).into_bytes()
+        });
+        let h2 = H2Server::start(|mut exchange| async move {
+            let head = &exchange.request;
+            let target = head.uri().path_and_query().map(|path| path.to_string()).unwrap_or_default();
+            let host = head.uri().authority().map(|host| host.to_string()).unwrap_or_default();
+            let mut body = format!("method: {}\ntarget: {target}\nhost: {host}\n", head.method());
+            for (name, value) in head.headers() {
+                writeln!(body, "{name}: {}", String::from_utf8_lossy(value.as_bytes())).expect("it is text");
+            }
+            let added = ADDED.map(|(name, value)| (name.to_lowercase(), value));
+            let added: Vec<(&str, &str)> = added.iter().map(|(name, value)| (&**name, *value)).collect();
+            exchange.reply(200, &added, body.as_bytes(), &[]).await;
+        });
+        Echoes { h1, h2 }
+    }
+
+    pub fn addrs(&self) -> [SocketAddr; 2] {
+        [self.h1.addr, self.h2.addr]
+    }
+
+    /// A proxy before each of the endpoints. `rest` is added to its configuration, with a pool `web`.
+    pub fn proxies(&self, rest: &str) -> [(&'static str, Proxy); 2] {
+        let proxy = |addr: SocketAddr, pool: &str| {
+            Proxy::start(&format!(
+                "[runtime]\nworkers = 1\n[listener.web]\nbind = ['$BIND']\nerrors = 'detailed'\nh2c = true\n\
+                 [pool.web]\nendpoints = ['{addr}']\n{pool}\n{rest}"
+            ))
+        };
+        [("h1 endpoint", proxy(self.h1.addr, "")), ("h2 endpoint", proxy(self.h2.addr, "protocol = 'h2'"))]
+    }
+}
+
+/// Names of the clients that [`ask`] knows.
+pub const CLIENTS: [&str; 2] = ["h1 client", "h2 client"];
+
+/// Sends a GET over the protocol of this client.
+pub async fn ask(client: &str, proxy: &Proxy, path: &str, fields: &[(&str, &str)]) -> Answer {
+    match client {
+        "h1 client" => ask_h1(proxy, path, fields, ""),
+        _ => ask_h2(proxy, path, fields, "").await,
+    }
+}
+
+/// Values of a part of the request that the endpoint got.
+pub fn got<'a>(answer: &'a Answer, name: &str) -> Vec<&'a str> {
+    let parts = answer.2.lines().filter_map(|line| line.split_once(": "));
+    parts.filter(|(known, _)| *known == name).map(|(_, value)| value).collect()
+}
+
+/// Values of a field of the response.
+pub fn fields<'a>(answer: &'a Answer, name: &str) -> Vec<&'a str> {
+    let named = answer.1.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+    named.map(|(_, value)| &**value).collect()
+}

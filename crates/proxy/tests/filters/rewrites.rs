@@ -1,0 +1,135 @@
+//! `strip_prefix` and `rewrite` of routes, with paths that try to get out of what the rewrite means.
+
+use super::echo::{CLIENTS, Echoes, ask, got};
+use crate::support::{Endpoint, Proxy, endpoint::ok};
+
+const ROUTES: &str = r#"
+[[route]]
+pool = "web"
+match = { prefix = "/api" }
+strip_prefix = true
+[[route]]
+pool = "web"
+match = { prefix = "/foo" }
+rewrite = { prefix = "/xyz/" }
+[[route]]
+pool = "web"
+match = { prefix = "/tenants/{tenant}" }
+rewrite = { prefix = "/t-{tenant}" }
+[[route]]
+pool = "web"
+match = { path = "/items/{id}" }
+rewrite = { path = "/x/{id}/{path.id}" }
+[[route]]
+pool = "web"
+match = { path = "/files/{*rest}" }
+rewrite = { path = "/{path.rest}" }
+[[route]]
+pool = "web"
+match = { path = "/by-header" }
+rewrite = { path = "/h/{header.x-to}" }
+[[route]]
+pool = "web"
+match = { host = ["front"] }
+rewrite = { prefix = "/behind" }
+"#;
+
+#[tokio::test]
+async fn a_path_is_rewritten_and_the_rest_stays_byte_for_byte() {
+    let echoes = Echoes::start();
+    for (endpoint, proxy) in echoes.proxies(ROUTES) {
+        for client in CLIENTS {
+            for (path, target, prefix) in [
+                ("/api/x", "/x", Some("/api")),
+                ("/api", "/", Some("/api")),
+                ("/api/", "/", Some("/api")),
+                ("/api?a=/api/b", "/?a=/api/b", Some("/api")),
+                ("/api/%2F;v=1/~'()*!?q=%zz&&", "/%2F;v=1/~'()*!?q=%zz&&", Some("/api")),
+                ("/api/a//b?x", "/a//b?x", Some("/api")),
+                ("/foo/bar", "/xyz/bar", None),
+                ("/foo/", "/xyz/", None),
+                ("/tenants/acme/a?b", "/t-acme/a?b", None),
+                ("/tenants/a%2Fb", "/t-a%2Fb", None),
+                ("/items/7?q=1", "/x/7/7?q=1", None),
+                ("/items/%41", "/x/%41/%41", None),
+                ("/files/a/b?c", "/a/b?c", None),
+            ] {
+                let answer = ask(client, &proxy, path, &[("x-forwarded-prefix", "/spoofed")]).await;
+                let at = format!("{client}, {endpoint}, {path}: {answer:?}");
+                assert_eq!((answer.0, got(&answer, "target")), (200, vec![target]), "{at}");
+                let announced = got(&answer, "x-forwarded-prefix");
+                assert_eq!(announced, [prefix.unwrap_or("/spoofed")], "{at}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_path_that_could_be_read_otherwise_is_a_400_and_reaches_no_endpoint() {
+    let echoes = Echoes::start();
+    for (endpoint, proxy) in echoes.proxies(ROUTES) {
+        for client in CLIENTS {
+            let long = format!("/by-header?{}", "x".repeat(100));
+            for (path, to) in [
+                ("/api//host/x", ""),
+                ("/api/../admin", ""),
+                ("/api/..", ""),
+                ("/api/%2e%2e/admin", ""),
+                ("/api/..%2Fadmin", ""),
+                ("/api/x/..%5c..%5cadmin", ""),
+                ("/api/..;/admin", ""),
+                ("/foo/..%2f..%2fadmin", ""),
+                ("/tenants/..%2f..", ""),
+                ("/items/..", ""),
+                ("/items/..%2Fadmin", ""),
+                ("/items/%2e%2e", ""),
+                ("/files//host/x", ""),
+                ("/files/../x", ""),
+                ("/by-header", "a b"),
+                ("/by-header", "a?b=c"),
+                ("/by-header", "a#b"),
+                ("/by-header", "../../etc/passwd"),
+                ("/by-header", "%2e%2e/x"),
+                (&long, &"y".repeat(9000)),
+            ] {
+                let answer = ask(client, &proxy, path, &[("x-to", to)]).await;
+                let at = format!("{client}, {endpoint}, {path} {to}: {answer:?}");
+                assert_eq!(answer.0, 400, "{at}");
+                assert!(answer.2.contains("the path cannot be rewritten"), "{at}");
+            }
+            let answer = ask(client, &proxy, "/by-header?q", &[("x-to", "a/b")]).await;
+            assert_eq!((answer.0, got(&answer, "target")), (200, vec!["/h/a/b?q"]), "{client}, {endpoint}");
+        }
+    }
+}
+
+#[test]
+fn a_prefix_is_put_in_front_where_the_route_matches_any_path_and_a_star_is_no_path() {
+    let endpoint = Endpoint::answering(|request| ok(request.line()));
+    let proxy = Proxy::with(&[endpoint.addr], "", "", &ROUTES.replace("pool = \"web\"", "pool = 'web'"));
+    let ask =
+        |line: &str| proxy.client().send(format!("{line} HTTP/1.1\r\nHost: front\r\n\r\n")).response().body_text();
+    assert_eq!(ask("GET /a?b"), "GET /behind/a?b HTTP/1.1");
+    assert_eq!(ask("GET /"), "GET /behind/ HTTP/1.1");
+    assert_eq!(ask("OPTIONS *"), "OPTIONS * HTTP/1.1");
+    assert_eq!(ask("GET http://front/a"), "GET /behind/a HTTP/1.1");
+}
+
+#[test]
+fn the_prefix_of_a_trusted_proxy_goes_before_the_one_that_is_removed() {
+    let endpoint = Endpoint::answering(|request| ok(request.field("x-forwarded-prefix").unwrap_or("-")));
+    let rest = "[[route]]\npool = 'web'\nmatch = { prefix = '/api' }\nstrip_prefix = true";
+    let proxy = Proxy::with(&[endpoint.addr], "trusted_proxies = ['127.0.0.1']", "", rest);
+    for (sent, told) in [
+        ("", "/api"),
+        ("X-Forwarded-Prefix: /outer\r\n", "/outer/api"),
+        ("X-Forwarded-Prefix: /outer/\r\nX_Forwarded_Prefix: /x\r\n", "/outer/api"),
+        ("X-Forwarded-Prefix: outer\r\n", "/api"),
+        ("X-Forwarded-Prefix: /a b\r\n", "/api"),
+    ] {
+        let request = format!("GET /api/x HTTP/1.1\r\nHost: a\r\n{sent}\r\n");
+        assert_eq!(proxy.client().send(request).response().body_text(), told, "{sent}");
+        let head = endpoint.seen().pop().expect("it came").head.to_lowercase().replace('_', "-");
+        assert_eq!(head.matches("x-forwarded-prefix").count(), 1, "{head}");
+    }
+}
