@@ -2,13 +2,15 @@
 //!
 //! No field needs further parsing, and none is optional unless absence has a meaning.
 
-pub use crate::form::{Address, AdminSocket, Cidr, HashKey, HostPattern, PathPattern};
+pub use crate::form::{Address, AdminSocket, Cidr, HashKey, HostPattern, LimitKey, PathPattern, RequestRate};
+pub use crate::sections::access::Access;
 pub use crate::sections::access_log::{
     AccessLog, Facility, LineFields, LineFormat, LineSink, LineTemplate, LineValue, Part, SyslogAddress,
 };
 pub use crate::sections::acme::{Acme, Challenge, ExternalAccount};
 pub use crate::sections::admin::{Admin, AdminHttp};
 pub use crate::sections::error_pages::{ERROR_PAGE_MAX, ErrorPage};
+pub use crate::sections::limits::{LIMITS_MAX, Limit, Most};
 pub use crate::sections::listener::{
     Certificate, ClientAuth, ClientAuthMode, ClientLocality, Errors, Http2, Listener, ListenerLimits, ListenerTls,
     Mode, NameServer, Protocol, Record, RecordKind, ReportLoad, RequestIdField, UdpFlows, UnknownName, Zone,

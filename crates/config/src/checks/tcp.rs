@@ -45,6 +45,7 @@ pub(super) fn check(
                 )
                 .help("list only listeners with mode = \"tcp\" in \"listener\"");
         }
+        check_filters(section, &modes, findings);
         if !modes.contains(&Mode::Tcp) {
             continue;
         }
@@ -85,6 +86,18 @@ pub(super) fn check(
                 .add(Code::Contradiction, named.section.span_of("source"), message)
                 .help("use a separate pool for the listeners with mode = \"tcp\"");
         }
+    }
+}
+
+/// Reports filters of a route that also takes sessions or flows, which would pass unchecked.
+fn check_filters(route: &Section, modes: &[Mode], findings: &mut Findings) {
+    let Some(mode) = modes.iter().find(|mode| **mode != Mode::Http) else { return };
+    for (key, set) in ["access", "limits"].iter().filter_map(|key| Some((key, route.set(key)?))) {
+        let message =
+            format!("\"{key}\" applies to HTTP requests, and a listener with mode = \"{}\" has none", mode.name());
+        findings
+            .add(Code::Contradiction, set.span, message)
+            .help("leave it out, or list only listeners with mode = \"http\"");
     }
 }
 

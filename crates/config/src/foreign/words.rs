@@ -25,7 +25,8 @@ pub(super) const ALGORITHMS: &[Row] = &[
 
 const NOT_YET: &str = "evenkeel does not do this yet: requests and responses are forwarded unchanged, except for X-Forwarded-* and hop-by-hop fields";
 const HEADERS: &str = "evenkeel does not add or remove header fields yet: X-Forwarded-* are always sent, and request_id and tls.hsts of a listener send X-Request-Id and Strict-Transport-Security";
-const ACCESS: &str = "evenkeel does not filter clients by address yet: use a firewall, bind to an internal address, or require client certificates with client_auth in tls of the listener";
+const ACCESS: &str =
+    "access = { allow = [\"10.0.0.0/8\"], deny = [\"10.1.0.0/16\"] } in a [[route]]: the longest network decides";
 const MATCH: &str = "evenkeel does not match on this yet: it matches listener, host, path, prefix and alpn";
 const HTTP3: &str = "evenkeel does not support HTTP/3 yet: leave this out; HTTP/2 is on wherever a listener has tls";
 const CONSUL: &str = "evenkeel does not read the Consul catalog yet: use its DNS, dns = { name = \"web.service.consul\", type = \"SRV\" }, with nameservers = [\"127.0.0.1:8600\"] in [resolver]";
@@ -231,6 +232,8 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
                 "a key of an endpoint: endpoints = [{ addr = \"10.0.0.1:8080\", weight = 2 }] in the pool",
             ),
             ("allow deny ipallowlist ipwhitelist", ACCESS),
+            ("ratelimit rate rps limitreq requests", "limits = [{ requests = \"100/s\", key = \"client\" }]"),
+            ("limitconn inflight inflightreq", "limits = [{ in_flight = <20>, key = \"client\" }]"),
             ("headers addheader setheader requestheaders responseheaders header", HEADERS),
             ("retryon", RETRY_ON),
             ("numretries maxretries", ATTEMPTS),

@@ -1,6 +1,8 @@
 //! `[[route]]`: the match of a route, and its pool. See [`Route`].
 
+use super::access::{self, ACCESS, Access};
 use super::error_pages::{self, ERROR_PAGES, ErrorPage};
+use super::limits::{self, LIMIT, Limit};
 use super::pool::Pool;
 use super::retry::{ROUTE_RETRY, Retry};
 use super::timeouts::{ROUTE_TIMEOUTS, RouteTimeouts};
@@ -79,6 +81,22 @@ table! {
         };
         /// Pages for evenkeel's own answers, preferred to those of the listener.
         error_pages: Vec<ErrorPage> = ERROR_PAGES;
+        /// Networks whose clients are answered or refused; `None` = all are answered.
+        access: Option<Access> = Key {
+            name: "access",
+            kind: Kind::Table(&ACCESS),
+            absent: Absent::Means("all clients"),
+            help: "Networks whose clients are answered or refused.",
+            why: "",
+        };
+        /// Limits of rates and of requests in flight, at most 8.
+        limits: Vec<Limit> = Key {
+            name: "limits",
+            kind: Kind::Tables(&LIMIT),
+            absent: Absent::Means("no limits"),
+            help: "Limits of rates and of requests in flight, by client or another key. At most 8.",
+            why: "",
+        };
     }
 }
 
@@ -175,6 +193,8 @@ fn write_path(set: &Match, _: &Match, lines: &mut Lines) {
 /// Reports a match with both `path` and `prefix`, and ambiguous error pages.
 pub(crate) fn check(route: &Section, findings: &mut Findings) {
     error_pages::check(route, findings);
+    access::check(route, findings);
+    limits::check(route, findings);
     let matches = route.section("match");
     if let (Some(path), Some(_)) = (matches.set("path"), matches.set("prefix")) {
         let message = "\"path\" and \"prefix\" exclude each other";
@@ -218,6 +238,8 @@ impl Route {
             },
             retry: pool.retry.clone(),
             error_pages: Vec::new(),
+            access: None,
+            limits: Vec::new(),
         }
     }
 

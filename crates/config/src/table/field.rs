@@ -4,7 +4,9 @@ use super::balance::Balance;
 use super::lines::{Lines, key_text, list};
 use super::row::Kind;
 use super::section::{Keyed, Located, Value};
-use crate::form::{Address, AdminSocket, Cidr, Formed, HostPattern, PathPattern, payload_text, status_text};
+use crate::form::{
+    Address, AdminSocket, Cidr, Formed, HostPattern, LimitKey, PathPattern, RequestRate, payload_text, status_text,
+};
 use crate::printable::quote;
 use crate::quantity::{duration_text, size_text};
 use evenkeel_balance::algorithms;
@@ -178,6 +180,8 @@ formed! {
     Cidr = Network, or Cidr::EVERYTHING;
     HostPattern = Host, or HostPattern::Exact(String::new());
     PathPattern = Path, or PathPattern::Any;
+    LimitKey = LimitKey, or LimitKey::Route;
+    RequestRate = Rate, or RequestRate { requests: 1, per: Duration::from_secs(1) };
     Address = Address, or Address::Name { host: String::new(), port: 0 };
 }
 
