@@ -3,6 +3,7 @@
 //!
 //! A filter that is not configured is not built. State that filters keep of a request is in the [`exchange`].
 
+mod access;
 mod acme_challenge;
 mod client;
 pub mod exchange;
@@ -10,12 +11,12 @@ pub mod filter;
 mod forwarded;
 mod hsts;
 mod https_redirect;
+mod limits;
 pub mod list;
 mod load_field;
 mod load_report;
 mod loop_mark;
 mod max_forwards;
-mod rate_limit;
 mod request_id;
 pub mod row;
 mod sticky;

@@ -3,7 +3,9 @@
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
+mod access;
 mod bodies;
+mod limits;
 mod page;
 mod parts;
 
