@@ -3,9 +3,10 @@
 //! No field needs further parsing, and none is optional unless absence has a meaning.
 
 pub use crate::form::{
-    Address, AdminSocket, Cidr, End, HashKey, HostPattern, PathPart, PathPattern, Piece, Pieces, SendHost, Template,
-    TemplatePart, Variable, compile_regex, steers,
+    Address, AdminSocket, Cidr, End, HashKey, HostPattern, LimitKey, PathPart, PathPattern, Piece, Pieces, RequestRate,
+    SendHost, Template, TemplatePart, Variable, compile_regex, steers,
 };
+pub use crate::sections::access::Access;
 pub use crate::sections::access_log::{
     AccessLog, Facility, LineFields, LineFormat, LineSink, LineTemplate, LineValue, Part, SyslogAddress,
 };
@@ -14,6 +15,7 @@ pub use crate::sections::admin::{Admin, AdminHttp};
 pub use crate::sections::cookies::CookieAttributes;
 pub use crate::sections::error_pages::{ERROR_PAGE_MAX, ErrorPage};
 pub use crate::sections::headers::{RequestHeaders, ResponseHeaders};
+pub use crate::sections::limits::{LIMITS_MAX, Limit, Most};
 pub use crate::sections::listener::{
     Certificate, ClientAuth, ClientAuthMode, ClientLocality, Errors, Http2, Listener, ListenerLimits, ListenerTls,
     Mode, NameServer, Protocol, Record, RecordKind, ReportLoad, RequestIdField, UdpFlows, UnknownName, Zone,

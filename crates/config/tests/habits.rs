@@ -167,14 +167,20 @@ const ROWS: &[Row] = &[
     row(
         "WEB allow = [\"10.0.0.0/8\"]\nAPP",
         ("EK0101", 3),
-        "evenkeel does not filter clients by address yet: use a firewall, bind to an internal address, or require client certificates with client_auth in tls",
-        "WEB tls = { self_signed = true, client_auth = { ca = \"clients.pem\" } }\nAPP",
+        "access = { allow = [\"10.0.0.0/8\"], deny = [\"10.1.0.0/16\"] } in a [[route]]",
+        "WEB [[route]]\npool = \"app\"\naccess = { allow = [\"10.0.0.0/8\"], deny = [\"10.1.0.0/16\"] }\nAPP",
     ),
     row(
         "[[route]]\npool = \"app\"\ndeny = [\"192.0.2.0/24\"]\nWEB\nAPP",
         ("EK0101", 3),
-        "evenkeel does not filter clients by address yet: use a firewall, bind to an internal address",
-        "[[route]]\npool = \"app\"\n[listener.web]\nbind = [\"127.0.0.1:80\"]\nAPP",
+        "access = { allow = ",
+        "[[route]]\npool = \"app\"\naccess = { deny = [\"192.0.2.0/24\"] }\nWEB\nAPP",
+    ),
+    row(
+        "[[route]]\npool = \"app\"\nrate_limit = 100\nWEB\nAPP",
+        ("EK0101", 3),
+        "limits = [{ requests = \"100/s\", key = \"client\" }]",
+        "[[route]]\npool = \"app\"\nlimits = [{ requests = \"100/s\", key = \"client\" }]\nWEB\nAPP",
     ),
     row(
         "[[route]]\npool = \"app\"\nadd_header = { X-Request-Id = \"x\" }\nWEB\nAPP",

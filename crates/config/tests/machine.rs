@@ -181,6 +181,25 @@ fn error_pages_are_read_and_measured() {
 }
 
 #[test]
+fn lists_of_networks_are_read_and_their_lines_checked() {
+    let secrets = BTreeMap::from([
+        ("/n/good", Ok("# office\n10.0.0.0/8\n2001:db8::1\n")),
+        ("/n/bad", Ok("10.0.0.0/8\n10.0.0.0/99\n")),
+        ("/n/theirs", Err(ErrorKind::PermissionDenied)),
+    ]);
+    let paths = BTreeMap::from([("/n", Found::Folder), ("/n/pipe", Found::Other)]);
+    let machine = Fake { secrets, paths, ..Fake::default() };
+    for key in ["allow_files", "deny_files"] {
+        let list = |path: &str| format!("{WEB}[[route]]\npool = 'p'\naccess = {{ {key} = ['/n/good', '{path}'] }}");
+        says("networks-good", &list("/n/good"), &machine, &[]);
+        says("networks-bad", &list("/n/bad"), &machine, &["EK0212", "/n/bad:2: \"10.0.0.0/99\" is not a network"]);
+        says("networks-none", &list("/n/none"), &machine, &["EK0212", "cannot read /n/none: no such file"]);
+        says("networks-pipe", &list("/n/pipe"), &machine, &["EK0212", "/n/pipe is not a regular file"]);
+        says("networks-theirs", &list("/n/theirs"), &machine, &["warning[EK0310]", "cannot read /n/theirs"]);
+    }
+}
+
+#[test]
 fn addresses_that_the_machine_does_not_have_are_named() {
     let listener = |bind: &str| format!("[listener.web]\nbind = ['{bind}']");
     let says_there = |name: &str, bind: &str, parts: &[&str]| says(name, &listener(bind), &Fake::default(), parts);

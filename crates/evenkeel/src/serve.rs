@@ -29,7 +29,7 @@ use evenkeel_dns::Dns;
 use evenkeel_net::inherit::{self, Inherited};
 use evenkeel_net::listen::{self, Claim};
 use evenkeel_net::workers::Command;
-use evenkeel_proxy::{Proxy, Secured};
+use evenkeel_proxy::{AccessLists, Proxy, Secured};
 use evenkeel_runtime::{Ledger, Orders, Runtime};
 use evenkeel_tls::Store;
 use evenkeel_view::config::{Outcome, Wish};
@@ -49,6 +49,9 @@ use tokio::time::MissedTickBehavior;
 /// Time between two looks at the files of certificates: a renewed one is used before its operator checks that it is.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
 
+/// Time between two looks at the files of access lists, if they are watched. One that has changed is read at the second.
+const LISTS_EVERY: Duration = Duration::from_secs(1);
+
 /// Time in which workers end when they are to stop.
 const STOP_MAX: Duration = Duration::from_millis(500);
 
@@ -59,6 +62,8 @@ pub struct Serving {
     ledger: Ledger,
     /// Certificates and keys of the plan that runs.
     certificates: watch::Receiver<Arc<Store>>,
+    /// Access lists of the plan that runs.
+    access_lists: watch::Receiver<Arc<AccessLists>>,
     discovery: Discovery,
     issuer: Issuer,
     exporter: Exporter,
@@ -107,7 +112,7 @@ impl Serving {
         let (mut proxy, dns) = (Proxy::start(&runtime, Secured::default())?, Dns::new(&runtime)?);
         // What only one plane can show.
         let (looker, counted, certificates) = (Arc::new(proxy.looker()), proxy.numbers(), proxy.certificates());
-        let (recorded, answers) = (proxy.take_recorded(), dns.numbers());
+        let (recorded, answers, access_lists) = (proxy.take_recorded(), dns.numbers(), proxy.access_lists());
         runtime.start(vec![Box::new(proxy), Box::new(dns)], &mut inherited)?;
         let events = runtime.control().events();
         if let Some(past) = past {
@@ -154,6 +159,7 @@ impl Serving {
             runtime,
             ledger,
             certificates,
+            access_lists,
             discovery,
             issuer,
             exporter,
@@ -195,6 +201,8 @@ impl Serving {
         count.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut look = tokio::time::interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut look_at_lists = tokio::time::interval(LISTS_EVERY);
+        look_at_lists.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 asked = signals.next() => match asked {
@@ -250,6 +258,11 @@ impl Serving {
                     let _ = self.runtime.apply_endpoints(found);
                 }
                 _ = look.tick(), if !self.certificates.borrow().is_empty() => self.certificates.borrow().clone().look(),
+                _ = look_at_lists.tick(), if self.watches_lists() => {
+                    let lists = self.access_lists.borrow().clone();
+                    // Reading a million networks takes a while, in which other orders must not wait.
+                    tokio::task::spawn_blocking(move || lists.look());
+                }
                 () = watchdog.due() => watchdog.look(&self.notify, self.runtime.beats()),
                 lost = self.runtime.worker_lost() => return Err(Failure::running(lost)),
             }
@@ -365,6 +378,11 @@ impl Serving {
     fn follow_file(&mut self) {
         let watch = self.runtime.plan().runtime.watch;
         self.configured.providers.follow(watch);
+    }
+
+    /// True if access lists are to be read again when their files change.
+    fn watches_lists(&self) -> bool {
+        self.runtime.plan().runtime.watch && !self.access_lists.borrow().has_no_files()
     }
 
     /// Opens the logs again. `why`: who asked for it.

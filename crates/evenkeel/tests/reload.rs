@@ -188,6 +188,25 @@ fn a_watched_file_is_read_however_it_changes() {
 }
 
 #[test]
+fn a_watched_list_of_networks_is_read_when_it_changes_and_a_wrong_one_is_not_used() {
+    let (a, setup) = (Endpoint::start("a"), Setup::new("networks"));
+    let list = setup.folder.file("denied.txt", "192.0.2.0/24\n");
+    let route = format!("[runtime]\nwatch = true\n[[route]]\npool = 'web'\naccess = {{ deny_files = ['{list}'] }}");
+    let running = Running::start(&["run", "-c", &setup.write(&[&a.addr], &route)]);
+    let status = || get(&setup.listen, "/").expect("an answer").0;
+    assert_eq!(status(), 200);
+    fs::write(&list, "192.0.2.0/24\n127.0.0.0/8 # here\n").expect("it can be written");
+    eventually("a refusal", || (status() == 403).then_some(()));
+    fs::write(&list, "nonsense\n").expect("it can be written");
+    let wrong = format!("keeping the previous access lists: {list}:1: ");
+    eventually("an error with the line", || running.said().contains(&wrong).then_some(()));
+    assert_eq!(status(), 403);
+    fs::remove_file(&list).expect("it is there");
+    setup.folder.file("denied.txt", "");
+    eventually("an answer", || (status() == 200).then_some(()));
+}
+
+#[test]
 fn the_access_log_follows_a_rename_and_a_change() {
     let (a, setup) = (Endpoint::start("a"), Setup::new("logs"));
     let path = |name: &str| setup.folder.0.join(name);

@@ -5,6 +5,7 @@ pub(crate) mod atomics;
 pub(crate) mod buckets;
 pub mod decay;
 pub(crate) mod heap;
+pub mod networks;
 pub mod percentile;
 pub mod published;
 pub mod rng;

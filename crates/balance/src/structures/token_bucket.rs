@@ -31,6 +31,13 @@ impl Rate {
         Rate { interval_ns, capacity_ns: interval_ns.saturating_mul(u64::from(burst.max(1))) }
     }
 
+    /// Returns the rate of `tokens` tokens (at least 1) in `span_ns` nanoseconds, into buckets that hold `burst` tokens
+    /// (at least 1). Rounded like [`new`](Self::new).
+    pub fn per(tokens: u32, span_ns: u64, burst: u32) -> Rate {
+        let interval_ns = span_ns.div_ceil(u64::from(tokens.max(1))).max(1);
+        Rate { interval_ns, capacity_ns: interval_ns.saturating_mul(u64::from(burst.max(1))) }
+    }
+
     /// Returns this rate with buckets that hold at least the tokens of `span_ns` nanoseconds.
     #[must_use]
     pub fn saving(self, span_ns: u64) -> Rate {
@@ -77,6 +84,12 @@ impl TokenBucket {
         }
         self.full_at = full_at.after(cost_ns);
         Ok(())
+    }
+
+    /// Creates a bucket that is full again at `full_at`.
+    #[inline]
+    pub fn full_from(full_at: Instant) -> TokenBucket {
+        TokenBucket { full_at }
     }
 
     /// Returns the time at which the bucket is full again if nothing is taken until then. A full bucket is as good as a

@@ -2,7 +2,7 @@
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::form::{AdminSocket, Formed};
+use crate::form::{AdminSocket, Formed, network_list};
 use crate::machine::{Found, Machine};
 use crate::plan::{ERROR_PAGE_MAX, LineSink, LogTarget};
 use crate::source::Span;
@@ -75,6 +75,11 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
                 check_page(&PathBuf::from(path), page.span_of("file"), machine, findings);
             }
         }
+    }
+    for route in routes {
+        let access = route.section("access");
+        let files = ["allow_files", "deny_files"].map(|key| access.texts(key)).concat();
+        files.iter().for_each(|(path, span)| check_networks(Path::new(path), *span, machine, findings));
     }
     let http = admin.section("http");
     let of_admin = http.formed("bind").map(|bind| (bind, http.span_of("bind")));
@@ -185,6 +190,27 @@ fn check_page(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Fin
     findings
         .add(Code::NotHere, span, message)
         .help("set a file of up to 256 KiB, by its absolute path; if it exists only where evenkeel runs, check with --elsewhere");
+}
+
+fn check_networks(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
+    // Reading a pipe could block forever.
+    if let Ok(Found::Folder | Found::Socket | Found::Other) = machine.look(path) {
+        let message = format!("{} is not a regular file", path.display());
+        findings.add(Code::NotHere, span, message).help("set a file with a network on each line");
+        return;
+    }
+    match machine.read(path).map(|text| network_list(&path.display().to_string(), &text)) {
+        Ok(Ok(_)) => {}
+        Ok(Err(errors)) => {
+            findings.add(Code::NotHere, span, errors).help("write one network or address a line");
+        }
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => not_mine(path, "read", span, findings),
+        Err(error) => {
+            let message = format!("cannot read {}: {}", path.display(), reason(&error));
+            let help = "set the absolute path of a file; if it exists only where evenkeel runs, check with --elsewhere";
+            findings.add(Code::NotHere, span, message).help(help);
+        }
+    }
 }
 
 /// Reports missing permissions as a warning: evenkeel may run as another user than the one that checks.

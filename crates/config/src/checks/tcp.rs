@@ -28,9 +28,19 @@ const MATCH_OF_REQUESTS: [&str; 14] = [
     "not",
     "any",
 ];
-/// Keys of a route that mean nothing for a TCP session.
-const ROUTE_OF_REQUESTS: &[&str] =
-    &["error_pages", "request_headers", "response_headers", "strip_prefix", "rewrite", "send_host", "cookies"];
+
+/// Keys of a route that only requests have.
+const ROUTE_OF_REQUESTS: [&str; 9] = [
+    "error_pages",
+    "request_headers",
+    "response_headers",
+    "strip_prefix",
+    "rewrite",
+    "send_host",
+    "cookies",
+    "access",
+    "limits",
+];
 
 /// Reports keys that have no effect with the modes of the listeners involved.
 pub(super) fn check(
@@ -66,15 +76,9 @@ pub(super) fn check(
                 )
                 .help("list only listeners with mode = \"tcp\" in \"listener\"");
         }
+        check_filters(section, &modes, findings);
         if !modes.contains(&Mode::Tcp) {
             continue;
-        }
-        for key in ROUTE_OF_REQUESTS {
-            let Some(set) = section.set(key) else { continue };
-            let message = format!("\"{key}\" applies to HTTP requests, and a TCP session has none");
-            findings
-                .add(Code::Contradiction, set.span, message)
-                .help("leave it out, or list only listeners with mode = \"http\"");
         }
         let of_requests = MATCH_OF_REQUESTS.iter().filter_map(|key| Some((key, matches.set(key)?)));
         for (key, path) in of_requests {
@@ -104,6 +108,18 @@ pub(super) fn check(
                 .add(Code::Contradiction, named.section.span_of("source"), message)
                 .help("use a separate pool for the listeners with mode = \"tcp\"");
         }
+    }
+}
+
+/// Reports filters of a route that also takes sessions or flows, which would pass unchecked.
+fn check_filters(route: &Section, modes: &[Mode], findings: &mut Findings) {
+    let Some(mode) = modes.iter().find(|mode| **mode != Mode::Http) else { return };
+    for (key, set) in ROUTE_OF_REQUESTS.iter().filter_map(|key| Some((key, route.set(key)?))) {
+        let message =
+            format!("\"{key}\" applies to HTTP requests, and a listener with mode = \"{}\" has none", mode.name());
+        findings
+            .add(Code::Contradiction, set.span, message)
+            .help("leave it out, or list only listeners with mode = \"http\"");
     }
 }
 

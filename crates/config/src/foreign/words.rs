@@ -26,7 +26,8 @@ pub(super) const ALGORITHMS: &[Row] = &[
 const NOT_YET: &str = "evenkeel does not do this yet: requests and responses are forwarded unchanged, except for X-Forwarded-* and hop-by-hop fields";
 const HEADERS: &str = "request_headers = { set = { X-Real-IP = \"{client.ip}\" } } or response_headers, keys of a [[route]]; X-Forwarded-* are always sent, and request_id and tls.hsts of a listener send X-Request-Id and Strict-Transport-Security";
 const REWRITE: &str = "strip_prefix = true or rewrite = { prefix = \"/v2\" }, keys of a [[route]]";
-const ACCESS: &str = "evenkeel does not filter clients by address yet: use a firewall, bind to an internal address, or require client certificates with client_auth in tls of the listener";
+const ACCESS: &str =
+    "access = { allow = [\"10.0.0.0/8\"], deny = [\"10.1.0.0/16\"] } in a [[route]]: the longest network decides";
 const HTTP3: &str = "evenkeel does not support HTTP/3 yet: leave this out; HTTP/2 is on wherever a listener has tls";
 const CONSUL: &str = "evenkeel does not read the Consul catalog yet: use its DNS, dns = { name = \"web.service.consul\", type = \"SRV\" }, with nameservers = [\"127.0.0.1:8600\"] in [resolver]";
 const KUBERNETES: &str = "evenkeel does not read the Kubernetes API yet: use a headless service, dns = { name = \"web.default.svc.cluster.local\", port = 8080 }";
@@ -237,6 +238,8 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
                 "a key of an endpoint: endpoints = [{ addr = \"10.0.0.1:8080\", weight = 2 }] in the pool",
             ),
             ("allow deny ipallowlist ipwhitelist", ACCESS),
+            ("ratelimit rate rps limitreq requests", "limits = [{ requests = \"100/s\", key = \"client\" }]"),
+            ("limitconn inflight inflightreq", "limits = [{ in_flight = <20>, key = \"client\" }]"),
             ("headers addheader setheader requestheaders responseheaders header", HEADERS),
             ("retryon", RETRY_ON),
             ("numretries maxretries", ATTEMPTS),

@@ -5,14 +5,17 @@ mod cidr;
 mod field_name;
 mod hash_key;
 mod host;
+mod limit_key;
 mod media_type;
 mod misfit;
 mod name;
 mod network;
+mod network_list;
 mod path;
 mod path_parts;
 mod payload;
 mod pieces;
+mod rate;
 mod regex;
 mod retry;
 mod secret;
@@ -27,10 +30,13 @@ pub use cidr::Cidr;
 pub use field_name::steers;
 pub use hash_key::HashKey;
 pub use host::HostPattern;
+pub use limit_key::LimitKey;
+pub use network_list::{NETWORK_LIST_MAX, network_list};
 pub use path::PathPattern;
-pub use pieces::{End, Piece, Pieces};
-pub use regex::compile as compile_regex;
 pub use path_parts::PathPart;
+pub use pieces::{End, Piece, Pieces};
+pub use rate::RequestRate;
+pub use regex::compile as compile_regex;
 pub use send_host::SendHost;
 pub use socket::AdminSocket;
 pub use template::{Template, TemplatePart, Variable};
@@ -110,6 +116,10 @@ pub enum Form {
     Include,
     /// Part of a request to hash.
     HashKey,
+    /// Requests that share a limit.
+    LimitKey,
+    /// Requests in a unit of time: `100/s`.
+    Rate,
     /// Status or range of statuses, 200 to 599.
     Status,
     /// Status or range of statuses, 400 to 599.
@@ -147,6 +157,8 @@ pub(crate) enum Formed {
     Ip(IpAddr),
     Path(PathPattern),
     HashKey(HashKey),
+    LimitKey(LimitKey),
+    Rate(RequestRate),
     Statuses(RangeInclusive<u16>),
     RetryOn(RetryOn),
     /// First and longest pause, nanoseconds.
@@ -192,6 +204,10 @@ impl Form {
             Form::File => "a file path",
             Form::Include => "a file path, with * and ? allowed in its last component",
             Form::HashKey => "\"client-ip\", \"path\", \"header:NAME\", \"cookie:NAME\" or \"query:NAME\"",
+            Form::LimitKey => {
+                "\"client\", \"client/24\" or another network, \"header:NAME\", \"cookie:NAME\" or \"route\""
+            }
+            Form::Rate => "a rate, such as \"100/s\", \"20/m\" or \"1000/h\"",
             Form::Status => "statuses, such as \"204..=299\" or \"2xx\"",
             Form::ErrorStatus => "error statuses, such as \"502..=504\" or \"5xx\"",
             Form::MediaType => "a media type, such as \"text/html; charset=utf-8\"",
@@ -246,6 +262,8 @@ impl Form {
             Form::PathTemplate => "^/[^\\s?#]*$",
             Form::SendHost => "^[^\\s/*]+$",
             Form::Percentile => "^(off|[pP][0-9]{1,2}(\\.[0-9]{1,4})?)$",
+            Form::LimitKey => "^(client(/[0-9]{1,3})?|route|(header|cookie):.+)$",
+            Form::Rate => "^[0-9_]+ */ *[smh]$",
             Form::HashKey => "^(client-ip|path|(header|cookie|query):.+)$",
         }
     }
@@ -265,6 +283,8 @@ impl Form {
             Form::Method => name::method(text).map(Formed::Text),
             Form::GrpcName => name::of_grpc(text).map(Formed::Text),
             Form::HashKey => hash_key::read(text).map(Formed::HashKey),
+            Form::LimitKey => limit_key::read(text).map(Formed::LimitKey),
+            Form::Rate => rate::read(text).map(Formed::Rate),
             Form::Status => status::read(text, 200..=599).map(Formed::Statuses),
             Form::ErrorStatus => status::read(text, 400..=599).map(Formed::Statuses),
             Form::MediaType => media_type::read(text).map(|()| Formed::Text(text.to_string())),

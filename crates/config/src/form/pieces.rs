@@ -125,7 +125,10 @@ mod tests {
         assert_eq!(parsed("/a/{id}/b").pieces, [text("/a/"), id(), text("/b")]);
         assert_eq!(parsed("/img-{id}.png").pieces, [text("/img-"), id(), text(".png")]);
         assert_eq!(parsed("/a{{b}}").pieces, [text("/a{b}")]);
-        assert_eq!(parsed("/v1/{*rest}"), Pieces { pieces: vec![text("/v1/")], end: End::Open, rest: Some("rest".to_owned()) });
+        assert_eq!(
+            parsed("/v1/{*rest}"),
+            Pieces { pieces: vec![text("/v1/")], end: End::Open, rest: Some("rest".to_owned()) }
+        );
         for (pattern, wrong) in [
             ("/{a}{b}", Wrong::TwoParameters),
             ("/{a}x{b}", Wrong::TwoParameters),

@@ -1,12 +1,14 @@
 //! Every key of the configuration. A file holds one subject: the struct of the plan, the rows of its keys,
 //! how they are read and written, and the checks that span several of them.
 
+pub(crate) mod access;
 pub(crate) mod access_log;
 pub(crate) mod acme;
 pub(crate) mod admin;
 pub(crate) mod cookies;
 pub(crate) mod error_pages;
 pub(crate) mod headers;
+pub(crate) mod limits;
 pub(crate) mod listener;
 pub(crate) mod matching;
 pub(crate) mod names;

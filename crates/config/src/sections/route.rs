@@ -1,8 +1,10 @@
 //! `[[route]]`: the match of a route, and its pool. See [`Route`].
 
+use super::access::{self, ACCESS, Access};
 use super::cookies::{self, COOKIES, CookieAttributes};
 use super::error_pages::{self, ERROR_PAGES, ErrorPage};
 use super::headers::{self, REQUEST_HEADERS, RESPONSE_HEADERS, RequestHeaders, ResponseHeaders};
+use super::limits::{self, LIMIT, Limit};
 use super::matching::{self, ALTERNATIVE, Match};
 use super::pool::Pool;
 use super::retry::{ROUTE_RETRY, Retry};
@@ -97,6 +99,22 @@ table! {
         send_host: SendHost = SEND_HOST;
         /// Attributes for the cookies of endpoints.
         cookies: CookieAttributes = COOKIES;
+        /// Networks whose clients are answered or refused; `None` = all are answered.
+        access: Option<Access> = Key {
+            name: "access",
+            kind: Kind::Table(&ACCESS),
+            absent: Absent::Means("all clients"),
+            help: "Networks whose clients are answered or refused.",
+            why: "",
+        };
+        /// Limits of rates and of requests in flight, at most 8.
+        limits: Vec<Limit> = Key {
+            name: "limits",
+            kind: Kind::Tables(&LIMIT),
+            absent: Absent::Means("no limits"),
+            help: "Limits of rates and of requests in flight, by client or another key. At most 8.",
+            why: "",
+        };
     }
 }
 
@@ -160,6 +178,8 @@ pub(crate) fn check(route: &Section, findings: &mut Findings) {
     headers::check(route, findings);
     cookies::check(route, findings);
     rewrite::check(route, &paths(&matches(route)), findings);
+    access::check(route, findings);
+    limits::check(route, findings);
 }
 
 /// Path of each alternative of a match.

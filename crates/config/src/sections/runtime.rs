@@ -32,7 +32,7 @@ table! {
             name: "watch",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Reloads when this file, or one that it includes, changes.",
+            help: "Reloads when this file, or one that it includes, changes. Files of `access` are read again when they change.",
             why: "A file edited by hand may be saved half finished. Turn it on if a tool replaces the whole file \
                 atomically.",
         };

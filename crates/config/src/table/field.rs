@@ -5,7 +5,8 @@ use super::lines::{Lines, key_text, list};
 use super::row::Kind;
 use super::section::{Keyed, Located, Value};
 use crate::form::{
-    Address, AdminSocket, Cidr, Formed, HostPattern, PathPattern, SendHost, Template, payload_text, status_text,
+    Address, AdminSocket, Cidr, Formed, HostPattern, LimitKey, PathPattern, RequestRate, SendHost, Template,
+    payload_text, status_text,
 };
 use crate::printable::quote;
 use crate::quantity::{duration_text, size_text};
@@ -180,6 +181,8 @@ formed! {
     Cidr = Network, or Cidr::EVERYTHING;
     HostPattern = Host, or HostPattern::Exact(String::new());
     PathPattern = Path, or PathPattern::Any;
+    LimitKey = LimitKey, or LimitKey::Route;
+    RequestRate = Rate, or RequestRate { requests: 1, per: Duration::from_secs(1) };
     Address = Address, or Address::Name { host: String::new(), port: 0 };
     Template = Template, or Template::literal("");
     SendHost = SendHost, or SendHost::Client;

@@ -42,6 +42,7 @@ dns = { bind = ['127.0.0.1:4'], mode = 'dns', zone = { name = 'a.example', recor
 [[route]]
 pool = 'web'
 match = { listener = ['http'] }
+limits = [{ requests = '100/s' }]
 [[route]]
 pool = 'grpc'
 match = { listener = ['http'], path = '/grpc' }

@@ -47,8 +47,9 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/body", &["downstream", "upstream", "framing", "message", "chain", "filter", "part", "fault", "response"]),
     ("proxy/core", &["handoff", "idle_limit", "linger"]),
     ("proxy/filters", &[
-        "table", "acme_challenge", "client", "forwarded", "headers", "hsts", "https_redirect", "load_field", "load_report", "loop_mark",
-        "max_forwards", "rate_limit", "request_id", "rewriting", "sticky", "trace", "template", "list", "row", "filter", "exchange",
+        "table", "access", "acme_challenge", "client", "forwarded", "headers", "hsts", "https_redirect", "limits", "load_field",
+        "load_report", "loop_mark", "max_forwards", "request_id", "rewriting", "sticky", "trace", "template", "list", "row", "filter",
+        "exchange",
     ]),
     ("proxy/filters/headers", &["cookies", "request", "response", "changes"]),
     ("proxy/filters/rewriting", &["rewrite", "send_host", "checked"]),
@@ -69,8 +70,10 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "route_stats stats", "timing", "dropped_report", "end", "flow_end", "latency",
     ]),
     ("proxy/observe/access_log", &["template", "line", "names", "layout", "front", "backwards", "quoted"]),
-    ("proxy/observe/metrics", &["endpoints", "listeners", "pools", "reports", "udp", "modes"]),
-    ("proxy/peer", &["admission", "per_address", "forwarded", "hash_key", "min_rate", "address_text"]),
+    ("proxy/observe/metrics", &["endpoints", "limits", "listeners", "pools", "reports", "udp", "modes"]),
+    ("proxy/peer", &[
+        "admission", "per_address", "limits", "key_table", "access", "forwarded", "hash_key", "min_rate", "address_text",
+    ]),
     ("proxy/plan", &[
         "alone", "server", "secured", "tap", "look", "worker", "install", "parts", "accept installed",
     ]),

@@ -8,6 +8,7 @@ use crate::observe::timing::Timing;
 use crate::observe::traces::Trace;
 use crate::peer::Peer;
 use crate::peer::forwarded::Origin;
+use crate::peer::limits::{Held, Over};
 use crate::peer::sender::Sender;
 use crate::upstream::pool::{Endpoint, WorkerPool};
 use crate::upstream::session::Session;
@@ -40,6 +41,10 @@ pub struct Exchange<'c> {
     pub(crate) session: Option<Session>,
     /// Counts the request as in flight, if the listener reports its load.
     pub(crate) working: Option<Working<'c>>,
+    /// Counts the request as in flight, if its route limits that.
+    pub(crate) held: Option<Held<'c>>,
+    /// Limit of the route that refused the request.
+    pub(crate) over: Option<Over<'c>>,
     /// Trace of the request, if tracing is on.
     pub(crate) trace: Option<Box<Trace>>,
     /// True if each endpoint gets its own host instead of the client's.
@@ -64,6 +69,8 @@ impl<'c> Exchange<'c> {
             endpoint: None,
             session: None,
             working: None,
+            held: None,
+            over: None,
             trace: None,
             sends_host_of_endpoint: false,
             kept: Vec::new(),

@@ -3,6 +3,7 @@
 //!
 //! A filter that is not configured is not built. State that filters keep of a request is in the [`exchange`].
 
+mod access;
 mod acme_challenge;
 mod client;
 pub mod exchange;
@@ -11,12 +12,12 @@ mod forwarded;
 mod headers;
 mod hsts;
 mod https_redirect;
+mod limits;
 pub mod list;
 mod load_field;
 mod load_report;
 mod loop_mark;
 mod max_forwards;
-mod rate_limit;
 mod request_id;
 mod rewriting;
 pub mod row;

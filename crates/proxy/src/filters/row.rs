@@ -2,7 +2,9 @@
 
 use super::filter::Filter;
 use crate::load::load_report::Reporter;
+use crate::peer::access::AccessList;
 use crate::peer::admission::Admission;
+use crate::peer::limits::RouteLimits;
 use crate::upstream::pool::WorkerPool;
 use evenkeel_config::plan;
 use evenkeel_tls::Challenges;
@@ -60,6 +62,10 @@ pub struct Route<'b> {
     pub plan: &'b plan::Route,
     /// Pool of the route, as the worker has it.
     pub(crate) pool: &'b WorkerPool,
+    /// Networks that may use the route, if it has a list of them.
+    pub(crate) access: Option<&'b Arc<AccessList>>,
+    /// Limits of the route, if it has any.
+    pub(crate) limits: Option<&'b Arc<RouteLimits>>,
     /// Random id of this process, for loop detection.
     pub(crate) instance: u64,
 }

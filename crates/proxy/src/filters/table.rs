@@ -3,8 +3,8 @@
 use super::list::Filters;
 use super::row::{Build, LooksAt, Row, Stage};
 use super::{
-    acme_challenge, client, forwarded, headers, hsts, https_redirect, load_field, load_report, loop_mark, max_forwards,
-    rate_limit, request_id, rewriting, sticky, trace,
+    access, acme_challenge, client, forwarded, headers, hsts, https_redirect, limits, load_field, load_report,
+    loop_mark, max_forwards, request_id, rewriting, sticky, trace,
 };
 use std::sync::OnceLock;
 
@@ -43,7 +43,7 @@ pub static FILTERS: &[Row] = &[
         key: "limits.requests_per_address of [listener.NAME]",
         summary: "Answers 429 to an address that sends too many requests.",
         looks_at: REQUESTS,
-        build: rate_limit::build,
+        build: limits::of_listener,
     },
     Row {
         name: "max_forwards",
@@ -100,6 +100,22 @@ pub static FILTERS: &[Row] = &[
         summary: "Gives the cookies of endpoints attributes.",
         looks_at: RESPONSES,
         build: headers::cookies::build,
+    },
+    Row {
+        name: "access",
+        stage: Stage::Route,
+        key: "access of [[route]]",
+        summary: "Answers clients of some networks only.",
+        looks_at: REQUESTS,
+        build: access::build,
+    },
+    Row {
+        name: "limits",
+        stage: Stage::Route,
+        key: "limits of [[route]]",
+        summary: "Answers 429 to requests over a rate or a number in flight, by client or another key.",
+        looks_at: REQUESTS,
+        build: limits::of_route,
     },
     Row {
         name: "loop_mark",

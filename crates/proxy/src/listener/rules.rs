@@ -168,8 +168,9 @@ impl Rules {
         let (Some(route), Some(pool)) = (self.routes.planned.get(id), self.routes.pool(id)) else {
             return Filters::default();
         };
-        let route = Some(row::Route { plan: route, pool, instance: self.noted.instance });
         let (listener, compiled) = (&*self.plan, &*self.compiled);
+        let (access, limits) = (compiled.access.of(&route.name), compiled.route_limits.of(&route.name));
+        let route = Some(row::Route { plan: route, pool, access, limits, instance: self.noted.instance });
         let build = Build {
             listener,
             admission: &compiled.admission,

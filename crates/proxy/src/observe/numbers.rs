@@ -2,6 +2,7 @@
 //! change, only that pool's are replaced.
 
 use crate::observe::stats::{EndpointStats, WorkerStats};
+use crate::peer::limits::Limits;
 use evenkeel_config::Plan;
 use evenkeel_runtime::Generation;
 use evenkeel_runtime::ledger::{self, Tally};
@@ -17,6 +18,8 @@ pub struct Numbers {
     pub generation: Arc<Generation>,
     /// Statistics of each worker.
     pub workers: Vec<Arc<WorkerStats>>,
+    /// Limits of routes, with their counts.
+    pub(crate) limits: Arc<Limits>,
     tallies: Vec<Tally<EndpointStats>>,
 }
 
@@ -25,7 +28,8 @@ impl Numbers {
     pub fn first(generation: Arc<Generation>, workers: usize) -> Numbers {
         let tallies = generation.pools().map(|(_, endpoints)| Tally::first(endpoints, workers)).collect();
         let workers = (0..workers).map(|_| WorkerStats::new(&generation.plan, None).into()).collect();
-        Numbers { generation, workers, tallies }
+        let limits = Limits::default().next(&generation.plan).into();
+        Numbers { generation, workers, limits, tallies }
     }
 
     /// Creates the statistics for the next plan. Entries named in both plans keep their counts.
@@ -37,7 +41,8 @@ impl Numbers {
             None => Tally::first(endpoints, workers.len()),
         });
         let tallies = tallies.collect();
-        Numbers { generation, workers, tallies }
+        let limits = self.limits.next(&generation.plan).into();
+        Numbers { generation, workers, limits, tallies }
     }
 
     pub fn plan(&self) -> &Plan {

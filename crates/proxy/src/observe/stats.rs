@@ -149,6 +149,8 @@ pub struct ListenerStats {
     pub malformed: Counter,
     /// Requests rejected because their address exceeded its rate.
     pub rate_limited: Counter,
+    /// Requests refused by the access list of their route.
+    pub access_refused: Counter,
     /// Requests rejected as forwarding loops: they had passed this process before.
     pub loops: Counter,
     /// Values of `X-Forwarded-*` and `Forwarded` from trusted proxies that were malformed.

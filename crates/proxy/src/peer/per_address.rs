@@ -1,13 +1,14 @@
 //! Limits per client address, over all workers: open connections, and requests a second.
 //!
-//! This is the only state that workers lock. A client's connections are spread over all workers, and a share of the
-//! limit for each would refuse a client that happens to reach one worker twice. A lock guards a small part of the
-//! addresses, is held for some twenty instructions, and exists only where such a limit is configured.
+//! A client's connections are spread over all workers, and a share of the limit for each would refuse a client that
+//! happens to reach one worker twice. A lock guards the connections of a small part of the addresses, is held for some
+//! twenty instructions, and exists only where such a limit is configured. Rates are in a [`KeyTable`].
 
 #![expect(clippy::disallowed_types, reason = "limits per address are shared, see above")]
 
+use super::key_table::{KeyTable, Take};
 use evenkeel_balance::Instant;
-use evenkeel_balance::token_bucket::{Rate, TokenBucket};
+use evenkeel_balance::token_bucket::Rate;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -17,10 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 /// Shards of the table of connections, each with a lock: many more than workers, so that they rarely contend.
 const SHARDS: usize = 64;
 
-/// Sets of the table of rates, and ways (addresses) of each set: 65,536 addresses of 32 bytes. The table takes a
-/// constant 2 MiB for a listener that limits rates, however many addresses come.
-const SETS: usize = 8192;
-const WAYS: usize = 8;
+/// Addresses in the table of rates: a constant 1 MiB for a listener that limits rates, however many addresses come.
+const RATES: usize = 65_536;
 
 /// Locks a mutex. Poison is ignored, as nothing that runs under these locks can panic.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -47,7 +46,7 @@ impl Key {
 pub struct PerAddress {
     open: Connections,
     /// Allocated when the first request is counted.
-    rates: OnceLock<Rates>,
+    rates: OnceLock<KeyTable>,
 }
 
 /// Open connections by subscriber. Entries exist only while there are some, so the listener's limit of connections
@@ -89,7 +88,9 @@ impl PerAddress {
     /// # Errors
     /// The rate is exceeded; the value is the nanoseconds until the next token.
     pub fn request(&self, ip: IpAddr, rate: Rate, now: Instant) -> Result<(), u64> {
-        self.rates.get_or_init(Rates::new).request(Key::of(ip), rate, now)
+        let rates = self.rates.get_or_init(|| KeyTable::new(RATES));
+        // A bucket is never pinned, so there is a result.
+        rates.apply(rates.hash(Key::of(ip)), &Take { rate, now }).map_or(Ok(()), |(_, taken)| taken)
     }
 }
 
@@ -107,40 +108,6 @@ impl Drop for OpenConnection {
         if *open == 0 {
             shard.remove(&self.key);
         }
-    }
-}
-
-/// Token buckets by subscriber, set-associative. A full bucket is worth no more than a new one, so the fullest is
-/// evicted.
-#[derive(Debug)]
-struct Rates {
-    hasher: RandomState,
-    sets: Box<[Mutex<[Requests; WAYS]>]>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Requests {
-    key: Key,
-    tokens: TokenBucket,
-}
-
-impl Rates {
-    fn new() -> Rates {
-        Rates { hasher: RandomState::new(), sets: (0..SETS).map(|_| Mutex::default()).collect() }
-    }
-
-    fn request(&self, key: Key, rate: Rate, now: Instant) -> Result<(), u64> {
-        let mut set = lock(&self.sets[self.hasher.hash_one(key) as usize % SETS]);
-        let requests = match set.iter().position(|requests| requests.key == key) {
-            Some(at) => &mut set[at],
-            None => {
-                let fullest = set.iter_mut().min_by_key(|requests| requests.tokens.full_at());
-                let fullest = fullest.expect("a set has several ways");
-                *fullest = Requests { key, tokens: TokenBucket::default() };
-                fullest
-            }
-        };
-        requests.tokens.take(rate, now)
     }
 }
 

@@ -78,15 +78,15 @@ fn a_burst_passes_and_then_the_rate_counts() {
 
 #[test]
 fn who_comes_most_often_is_not_forgotten_when_the_table_is_full() {
-    let (rates, rate) = (Rates::new(), Rate::new(1.0, 100));
-    let busy = Key::of(ip("10.0.0.1"));
+    let (table, rate) = (PerAddress::default(), Rate::new(1.0, 100));
+    let busy = ip("10.0.0.1");
     for _ in 0..100 {
-        rates.request(busy, rate, Instant(0)).expect("within the burst");
+        table.request(busy, rate, Instant(0)).expect("within the burst");
     }
-    for n in 0..(4 * SETS * WAYS) as u32 {
-        let _ = rates.request(Key::of(IpAddr::V4((0x0b00_0000 + n).into())), rate, Instant(1));
+    for n in 0..4 * RATES as u32 {
+        let _ = table.request(IpAddr::V4((0x0b00_0000 + n).into()), rate, Instant(1));
     }
-    assert!(rates.request(busy, rate, Instant(2)).is_err(), "it is still known");
+    assert!(table.request(busy, rate, Instant(2)).is_err(), "it is still known");
 }
 
 proptest! {

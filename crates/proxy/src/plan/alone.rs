@@ -5,6 +5,7 @@ use super::secured::Secured;
 use super::server::Proxy;
 use crate::observe::numbers::Numbers;
 use crate::observe::stats::WorkerStats;
+use crate::peer::access::AccessLists;
 use evenkeel_config::Plan;
 use evenkeel_net::inherit::Inherited;
 use evenkeel_runtime::{Orders, Runtime, StartError};
@@ -19,6 +20,7 @@ pub struct Server {
     runtime: Runtime,
     numbers: watch::Receiver<Arc<Numbers>>,
     certificates: watch::Receiver<Arc<Store>>,
+    access_lists: watch::Receiver<Arc<AccessLists>>,
     looker: Arc<Looker>,
 }
 
@@ -40,8 +42,9 @@ impl Server {
         let mut runtime = Runtime::new(plan, inherited.instance(), Orders::default())?;
         let proxy = Proxy::start(&runtime, secured)?;
         let (numbers, certificates, looker) = (proxy.numbers(), proxy.certificates(), Arc::new(proxy.looker()));
+        let access_lists = proxy.access_lists();
         runtime.start(vec![Box::new(proxy)], &mut inherited)?;
-        Ok(Server { runtime, numbers, certificates, looker })
+        Ok(Server { runtime, numbers, certificates, access_lists, looker })
     }
 
     /// Statistics of each worker.
@@ -57,6 +60,11 @@ impl Server {
     /// Certificates and keys of the plan in use.
     pub fn certificates(&self) -> Arc<Store> {
         self.certificates.borrow().clone()
+    }
+
+    /// Access lists of the plan in use.
+    pub fn access_lists(&self) -> Arc<AccessLists> {
+        self.access_lists.borrow().clone()
     }
 
     /// Addresses that the listeners are bound to.

@@ -16,6 +16,7 @@ use crate::observe::metrics::Metrics;
 use crate::observe::numbers::{Members, Numbers};
 use crate::observe::shown::Counted;
 use crate::observe::traces;
+use crate::peer::access::AccessLists;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{self, LineSink, LogTarget, Mode, SyslogAddress};
 use evenkeel_net::inherit::Inherited;
@@ -42,6 +43,8 @@ pub struct Proxy {
     numbers: watch::Sender<Arc<Numbers>>,
     /// Certificates and keys of the plan in use.
     certificates: watch::Sender<Arc<Store>>,
+    /// Access lists of the plan in use.
+    access_lists: watch::Sender<Arc<AccessLists>>,
     control: Control,
     /// State of each listener that is shared by workers and outlives plans.
     shared: HashMap<Arc<str>, Shared>,
@@ -54,6 +57,7 @@ pub struct Proxy {
     instance: u64,
     log: Option<Writer>,
     secured: Secured,
+    access: Arc<AccessLists>,
     /// Writer of the pick journal, if the first plan names one.
     journal: Option<Writer>,
     /// Channel for finished requests with spans; the receiver is there until the exporter takes it.
@@ -87,6 +91,7 @@ impl Proxy {
         let mut proxy = Proxy {
             numbers: watch::channel(first.clone()).0,
             certificates: watch::channel(secured.store().clone()).0,
+            access_lists: watch::channel(Arc::default()).0,
             control: runtime.control().clone(),
             shared: HashMap::new(),
             sockets: HashMap::new(),
@@ -95,6 +100,7 @@ impl Proxy {
             instance: runtime.instance(),
             log: None,
             secured,
+            access: Arc::default(),
             journal,
             recorded: (recorded, Some(record)),
             sent: None,
@@ -121,6 +127,11 @@ impl Proxy {
     /// Watches the certificates and keys of the plan in use.
     pub fn certificates(&self) -> watch::Receiver<Arc<Store>> {
         self.certificates.subscribe()
+    }
+
+    /// Watches the access lists of the plan in use.
+    pub fn access_lists(&self) -> watch::Receiver<Arc<AccessLists>> {
+        self.access_lists.subscribe()
     }
 
     /// Watches the statistics of the workers.
@@ -150,11 +161,12 @@ impl Plane for Proxy {
             mut balancers,
             pool_rules,
             error_pages,
+            access,
             secured,
             log,
             explain,
         } = prepared.into();
-        self.secured = secured;
+        (self.secured, self.access) = (secured, access);
         let next = Arc::new(self.now().next(sending.generation.clone()));
         let (plan, members) = (&next.generation.plan, next.all_members());
         for pool in &plan.pools {
@@ -175,7 +187,9 @@ impl Plane for Proxy {
             shared.or_insert_with(|| Shared::new(workers)).clone()
         });
         let shared: Vec<_> = shared.collect();
-        let prepared = compiled::Prepared { tls: &self.secured.listeners, challenges, error_pages };
+        let (access, route_limits) = (self.access.clone(), next.limits.clone());
+        let prepared =
+            compiled::Prepared { tls: &self.secured.listeners, challenges, error_pages, access, route_limits };
         let compiled = Compiled::of_plan(plan, &prepared, &shared);
         let listeners: Arc<[_]> = compiled.into_iter().zip(shared).collect();
         let layout = plan.telemetry.access_log.as_ref().map(|log| Arc::new(Layout::new(log, next.generation.number)));
@@ -247,6 +261,7 @@ impl Plane for Proxy {
             });
             left.log.into_iter().for_each(Writer::finish);
             self.certificates.send_replace(self.secured.store().clone());
+            self.access_lists.send_replace(self.access.clone());
         }
         self.numbers.send_replace(next);
     }

@@ -3,11 +3,13 @@
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
+mod access;
 mod bodies;
 mod echo;
 mod guides;
 mod headers;
 mod hosts;
+mod limits;
 mod page;
 mod parts;
 mod rewrites;

@@ -120,7 +120,9 @@ mod tests {
 
     #[test]
     fn a_prefix_ends_with_its_last_segment() {
-        let len = |prefix: &str, path: &str| Parameters::of([PathPattern::Prefix(prefix.to_string())].iter()).prefix_len(path);
+        let len = |prefix: &str, path: &str| {
+            Parameters::of([PathPattern::Prefix(prefix.to_string())].iter()).prefix_len(path)
+        };
         assert_eq!(len("/api", "/api"), Some(4));
         assert_eq!(len("/api", "/api/x"), Some(4));
         assert_eq!(len("/users/{id}", "/users/17/x"), Some(9));

@@ -5,6 +5,7 @@
 //! appear once they occur. Listeners and pools have no series for events that their mode cannot have.
 
 mod endpoints;
+mod limits;
 mod listeners;
 mod modes;
 mod pools;
@@ -16,6 +17,7 @@ mod udp;
 use crate::observe::numbers::{Members, Numbers};
 use crate::observe::stats::{CLASSES, Counter, EndpointStats, Histogram, WorkerStats};
 use crate::observe::taps;
+use crate::peer::limits::Limits;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::Mode;
 use evenkeel_net::accept_pause;
@@ -46,6 +48,8 @@ struct Shown<'g> {
     /// Modes of the listeners that lead to each pool.
     modes: Vec<Vec<Mode>>,
     workers: &'g [Arc<WorkerStats>],
+    /// Limits of routes, with what they have refused.
+    limits: &'g Limits,
     /// The endpoints of each pool.
     members: Vec<Arc<Members>>,
 }
@@ -154,8 +158,10 @@ impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let running = self.running.borrow().clone();
         let members = running.all_members();
-        let shown = Shown { plan: running.plan(), modes: running.plan().modes(), workers: &running.workers, members };
+        let (plan, modes) = (running.plan(), running.plan().modes());
+        let shown = Shown { plan, modes, workers: &running.workers, limits: &running.limits, members };
         shown.listeners(&mut encoder)?;
+        shown.limits(&mut encoder)?;
         shown.sessions(&mut encoder)?;
         shown.connections(&mut encoder)?;
         shown.handshakes(&mut encoder)?;

@@ -1,0 +1,134 @@
+//! `limits` of a route: rates of requests, and requests in flight, by key. See [`Limit`].
+
+use crate::code::Code;
+use crate::diagnostic::Findings;
+use crate::form::{Form, LimitKey, RequestRate};
+use crate::table::{Absent, Field, Key, Kind, Lines, Section, Value, table};
+
+/// Most limits of a route. A request in flight keeps a place in a table for each.
+pub const LIMITS_MAX: usize = 8;
+
+table! {
+    pub(super) static LIMIT = "entry of limits",
+        "Limits requests of a route that have the same key, over all workers and listeners. Each entry has either \
+        `requests` or `in_flight`. Requests over a limit get a 429. Limits apply in their order; a request that one \
+        refuses has counted for those before it.";
+
+    /// A limit on requests of a route that have the same key.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    pub struct Limit {
+        /// Rate of the requests, or their number in flight.
+        most: Most,
+            rows [
+                Key {
+                    name: "requests",
+                    kind: Kind::Text(Form::Rate),
+                    absent: Absent::Means("any rate"),
+                    help: "Rate of requests: a number per second (`\"100/s\"`), minute (`\"20/m\"`) or hour \
+                        (`\"1000/h\"`).",
+                    why: "",
+                },
+                Key {
+                    name: "burst",
+                    kind: Kind::Int { min: 1, max: 1_000_000 },
+                    absent: Absent::Means("the number in `requests`"),
+                    help: "Requests that may arrive at once before the rate applies.",
+                    why: "",
+                },
+                Key {
+                    name: "in_flight",
+                    kind: Kind::Int { min: 1, max: 1_000_000 },
+                    absent: Absent::Means("any number"),
+                    help: "Most requests in flight, from their head to the last byte of the response.",
+                    why: "",
+                },
+            ],
+            read most,
+            write write_most;
+        /// Requests that share the limit.
+        key: LimitKey = Key {
+            name: "key",
+            kind: Kind::Text(Form::LimitKey),
+            absent: Absent::Default("\"client\""),
+            help: "Requests that share the limit: those of the same `client` (of IPv6 the same /64), client network \
+                (`client/24` of IPv4, or `client/56` of IPv6), header field (`header:NAME`) or cookie \
+                (`cookie:NAME`), or all of the route (`route`). Requests without the field or cookie are not limited.",
+            why: "A client that sends too much must not take the share of others.",
+        };
+        /// Most keys that are remembered.
+        keys: usize = Key {
+            name: "keys",
+            kind: Kind::Int { min: 1_000, max: 10_000_000 },
+            absent: Absent::Default("100_000"),
+            help: "Most keys that are remembered, at 16 bytes each. Of more, those that have used least of their \
+                limit are forgotten first.",
+            why: "1.6 MB bound what an attacker with many keys can take.",
+        };
+    }
+}
+
+/// Bound of the requests with the same key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Most {
+    /// Requests in a unit of time, on average.
+    Requests {
+        rate: RequestRate,
+        /// Requests that may arrive at once, at least 1.
+        burst: u32,
+    },
+    /// Requests in flight, at least 1.
+    InFlight(u32),
+}
+
+fn most(limit: &Section) -> Most {
+    if !limit.has_read("requests") && limit.has_read("in_flight") {
+        return Most::InFlight(limit.number("in_flight"));
+    }
+    let rate = RequestRate::read(if limit.has_read("requests") { limit.value("requests") } else { Value::Broken });
+    let burst = if limit.has_read("burst") { limit.number("burst") } else { rate.requests };
+    Most::Requests { rate, burst }
+}
+
+fn write_most(set: &Limit, _: &Limit, lines: &mut Lines) {
+    match set.most {
+        Most::Requests { rate, burst } => {
+            lines.add("requests", rate.write(&rate, &Kind::Text(Form::Rate)));
+            if burst != rate.requests {
+                lines.add("burst", burst.to_string());
+            }
+        }
+        Most::InFlight(most) => lines.add("in_flight", most.to_string()),
+    }
+}
+
+/// Reports too many limits, and entries without a bound or with two.
+pub(super) fn check(route: &Section, findings: &mut Findings) {
+    let limits = route.sections("limits");
+    if limits.len() > LIMITS_MAX {
+        let message = format!("\"limits\" has {} entries; a route has at most {LIMITS_MAX}", limits.len());
+        findings.add(Code::OutOfRange, route.span_of("limits"), message).help("leave some out");
+    }
+    for limit in limits {
+        match (limit.set("requests"), limit.set("in_flight")) {
+            (Some(_), Some(in_flight)) => {
+                let message = "\"requests\" and \"in_flight\" exclude each other";
+                limit
+                    .contradiction(in_flight.span, message, "requests", findings)
+                    .help("write an entry for each: limits = [{ requests = \"100/s\" }, { in_flight = 20 }]");
+            }
+            (None, None) => {
+                findings
+                    .add(Code::Missing, limit.span, "the limit has neither \"requests\" nor \"in_flight\"")
+                    .help("write a rate, as requests = \"100/s\", or a number, as in_flight = 20");
+            }
+            (None, Some(_)) => {
+                if let Some(burst) = limit.set("burst") {
+                    limit
+                        .contradiction(burst.span, "\"burst\" belongs to a rate", "in_flight", findings)
+                        .help("leave it out, or set \"requests\" instead of \"in_flight\"");
+                }
+            }
+            (Some(_), None) => {}
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Filters that answer 429 to requests over a limit: of a listener, by address, and of a route, by any key.
+
+use super::exchange::Exchange;
+use super::filter::{Filter, RequestHead, Verdict};
+use super::row::Build;
+use crate::body::response::Response;
+use crate::peer::admission::Admission;
+use crate::peer::limits::{Over, RouteLimits};
+use evenkeel_balance::Clock;
+use evenkeel_balance::time::SECOND_NS;
+use evenkeel_config::plan::Most;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// Rate of each address at a listener.
+struct Rate(Arc<Admission>);
+
+pub fn of_listener(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+    from.admission.limits_requests().then(|| Box::new(Rate(from.admission.clone())) as _)
+}
+
+impl Filter for Rate {
+    fn request<'c>(&'c self, cx: &mut Exchange<'c>, _: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        match self.0.request(cx.client(), || cx.core.clock.now()) {
+            Ok(()) => Verdict::Next,
+            Err(seconds) => Verdict::Answer(too_many(cx, seconds)),
+        }
+    }
+}
+
+#[cold]
+fn too_many(cx: &Exchange<'_>, seconds: u64) -> Response {
+    cx.stats.rate_limited.add(1);
+    let why = "too many requests from this address; try again later";
+    Response::new(429, why).with("Retry-After", &seconds.to_string())
+}
+
+/// Limits of a route, shared by all workers.
+struct Limits(Arc<RouteLimits>);
+
+pub fn of_route(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+    let limits = from.route.as_ref()?.limits?;
+    Some(Box::new(Limits(limits.clone())))
+}
+
+impl Filter for Limits {
+    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        match self.0.admit(head.request, cx.client(), || cx.core.clock.now()) {
+            Ok(held) => {
+                cx.held = held;
+                Verdict::Next
+            }
+            Err(over) => {
+                cx.over = Some(over);
+                Verdict::Answer(refusal(over))
+            }
+        }
+    }
+
+    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
+        match (&cx.over, &cx.held) {
+            (Some(over), _) => format!("refused: {}", reason(over)).into(),
+            (None, Some(_)) => "counted as in flight".into(),
+            (None, None) => "".into(),
+        }
+    }
+}
+
+/// Returns the limit in words, for the client and the log.
+fn reason(over: &Over<'_>) -> String {
+    let key = &over.limit.plan.key;
+    match over.limit.plan.most {
+        Most::Requests { rate, .. } => format!("more than {rate} by {key}"),
+        Most::InFlight(max) => format!("more than {max} in flight by {key}"),
+    }
+}
+
+/// The answer, with the fields of draft-ietf-httpapi-ratelimit-headers-11. The name of the policy is the key; its
+/// characters need no escapes.
+#[cold]
+fn refusal(over: Over<'_>) -> Response {
+    let key = &over.limit.plan.key;
+    let seconds = over.wait_ns.div_ceil(SECOND_NS).max(1);
+    let (policy, left) = match over.limit.plan.most {
+        Most::Requests { rate, .. } => {
+            (format!("\"{key}\";q={};w={}", rate.requests, rate.per.as_secs()), format!("\"{key}\";r=0;t={seconds}"))
+        }
+        Most::InFlight(max) => (format!("\"{key}\";q={max};qu=\"concurrent-requests\""), format!("\"{key}\";r=0")),
+    };
+    Response::new(429, format!("too many requests: {}; try again later", reason(&over)))
+        .with("Retry-After", &seconds.to_string())
+        .with("RateLimit-Policy", &policy)
+        .with("RateLimit", &left)
+}

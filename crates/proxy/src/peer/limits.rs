@@ -1,0 +1,202 @@
+//! Limits of routes: rates of requests and requests in flight, by client network, field, cookie or route, over all
+//! workers and listeners.
+
+use super::hash_key::cookie;
+use super::key_table::{Enter, KeyHash, KeyTable, Take};
+use evenkeel_balance::Instant;
+use evenkeel_balance::token_bucket::Rate;
+use evenkeel_config::Plan;
+use evenkeel_config::plan::{self, LIMITS_MAX, LimitKey, Most};
+use evenkeel_wire::head::Request;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Limits of all routes of a plan.
+#[derive(Debug, Default)]
+pub struct Limits(HashMap<Arc<str>, Arc<RouteLimits>>);
+
+/// Limits of a route, in the order in which they apply.
+#[derive(Debug)]
+pub struct RouteLimits(Box<[Limit]>);
+
+/// A limit of a route as planned, and its counts.
+#[derive(Debug)]
+pub struct Limit {
+    pub plan: plan::Limit,
+    bound: Bound,
+    counts: Arc<Counts>,
+}
+
+/// Bound of a limit, as requests are held against it.
+#[derive(Clone, Copy, Debug)]
+enum Bound {
+    Rate(Rate),
+    InFlight(u32),
+}
+
+/// State of a limit, kept across plans.
+#[derive(Debug, Default)]
+struct Counts {
+    /// Allocated when the first request is counted.
+    table: OnceLock<KeyTable>,
+    refused: AtomicU64,
+}
+
+/// A request that is counted as in flight by some limits of its route, until this is dropped.
+#[derive(Debug)]
+pub struct Held<'l> {
+    limits: &'l RouteLimits,
+    /// Its place in the table of each limit that counts it.
+    places: [Option<u32>; LIMITS_MAX],
+}
+
+/// A limit that refuses a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Over<'l> {
+    pub limit: &'l Limit,
+    /// Time after which a request may pass; 0 if that depends on others.
+    pub wait_ns: u64,
+}
+
+impl Limits {
+    /// Limits of the routes of a plan. Those that a route had before keep their state if they have the same key and
+    /// size, and are still rates or still numbers in flight.
+    pub fn next(&self, plan: &Plan) -> Limits {
+        let limited = plan.routes.iter().filter(|route| !route.limits.is_empty());
+        let next = |route: &plan::Route| {
+            let mut before: Vec<&Limit> =
+                self.0.get(&route.name).map_or(Vec::new(), |limits| limits.0.iter().collect());
+            let all = route.limits.iter().map(|limit| {
+                let stays = before.iter().position(|old| is_same(&old.plan, limit));
+                let counts = stays.map_or_else(Arc::default, |at| before.remove(at).counts.clone());
+                Limit { plan: limit.clone(), bound: Bound::of(limit.most), counts }
+            });
+            Arc::new(RouteLimits(all.collect()))
+        };
+        Limits(limited.map(|route| (route.name.clone(), next(route))).collect())
+    }
+
+    /// Limits of a route, if it has any.
+    pub fn of(&self, route: &str) -> Option<&Arc<RouteLimits>> {
+        self.0.get(route)
+    }
+}
+
+/// True if the state of one limit is of use for the other.
+fn is_same(old: &plan::Limit, new: &plan::Limit) -> bool {
+    let kind = |limit: &plan::Limit| matches!(limit.most, Most::InFlight(_));
+    (&old.key, old.keys, kind(old)) == (&new.key, new.keys, kind(new))
+}
+
+impl RouteLimits {
+    /// Counts a request. Returns its places among the requests in flight, if those are limited.
+    ///
+    /// # Errors
+    /// The limit that refuses it. Limits before that one have counted it, but not as in flight.
+    pub fn admit(
+        &self,
+        request: &Request<'_, '_>,
+        client: IpAddr,
+        now: impl Fn() -> Instant,
+    ) -> Result<Option<Held<'_>>, Over<'_>> {
+        let mut held = None;
+        for (index, limit) in self.0.iter().enumerate() {
+            let table = limit.counts.table.get_or_init(|| limit.table());
+            let Some(key) = limit.key(table, request, client) else { continue };
+            match limit.bound {
+                Bound::Rate(rate) => {
+                    if let Some((_, Err(wait_ns))) = table.apply(key, &Take { rate, now: now() }) {
+                        return Err(limit.over(wait_ns));
+                    }
+                }
+                Bound::InFlight(max) => match table.apply(key, &Enter { max }) {
+                    Some((place, true)) => {
+                        let held = held.get_or_insert(Held { limits: self, places: [None; LIMITS_MAX] });
+                        held.places[index] = Some(place);
+                    }
+                    Some((_, false)) => return Err(limit.over(0)),
+                    // More keys have requests in flight than the table has places for: such a one is not limited.
+                    None => {}
+                },
+            }
+        }
+        Ok(held)
+    }
+
+    /// The limits in their order.
+    pub fn all(&self) -> &[Limit] {
+        &self.0
+    }
+}
+
+impl Bound {
+    fn of(most: Most) -> Bound {
+        match most {
+            Most::Requests { rate, burst } => Bound::Rate(Rate::per(rate.requests, rate.per.as_nanos() as u64, burst)),
+            Most::InFlight(max) => Bound::InFlight(max),
+        }
+    }
+}
+
+impl Limit {
+    /// Requests that it refused.
+    pub fn refused(&self) -> u64 {
+        self.counts.refused.load(Ordering::Relaxed)
+    }
+
+    /// Keys that it forgot although they had used some of the limit.
+    pub fn forgotten(&self) -> u64 {
+        self.counts.table.get().map_or(0, KeyTable::forgotten)
+    }
+
+    fn table(&self) -> KeyTable {
+        KeyTable::new(if self.plan.key == LimitKey::Route { 1 } else { self.plan.keys })
+    }
+
+    /// Key of a request; `None` if it does not have what the key names.
+    #[inline]
+    fn key(&self, table: &KeyTable, request: &Request<'_, '_>, client: IpAddr) -> Option<KeyHash> {
+        match &self.plan.key {
+            LimitKey::Client { v4, v6 } => Some(table.hash(network(client, *v4, *v6))),
+            LimitKey::Header(name) => request.field(name).map(|value| table.hash(value)),
+            LimitKey::Cookie(name) => {
+                let mut fields = request.values("cookie");
+                fields.find_map(|field| cookie(field, name.as_bytes())).map(|value| table.hash(value))
+            }
+            LimitKey::Route => Some(KeyHash::ONLY),
+        }
+    }
+
+    #[cold]
+    fn over(&self, wait_ns: u64) -> Over<'_> {
+        self.counts.refused.fetch_add(1, Ordering::Relaxed);
+        Over { limit: self, wait_ns }
+    }
+}
+
+/// Network of a client as a number; those of IPv4 are apart from all of IPv6.
+fn network(client: IpAddr, v4: u8, v6: u8) -> u128 {
+    match client.to_canonical() {
+        IpAddr::V4(ip) => {
+            let mask = u32::MAX.checked_shl(u32::from(32 - v4.min(32))).unwrap_or(0);
+            0xffff << 32 | u128::from(ip.to_bits() & mask)
+        }
+        IpAddr::V6(ip) => ip.to_bits() & u128::MAX.checked_shl(u32::from(128 - v6.min(128))).unwrap_or(0),
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        for (limit, place) in self.limits.0.iter().zip(self.places) {
+            if let (Some(place), Some(table)) = (place, limit.counts.table.get()) {
+                table.leave(place);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "limits_tests.rs"]
+mod tests;
