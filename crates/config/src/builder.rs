@@ -13,13 +13,13 @@ use std::sync::Arc;
 ///
 /// ```
 /// use evenkeel_config::Plan;
-/// use evenkeel_config::plan::{Endpoint, Listener, Pool};
+/// use evenkeel_config::plan::{Action, Endpoint, Listener, Pool};
 ///
 /// let endpoints = vec![Endpoint::at("10.0.0.1:8080".parse().unwrap())];
 /// let builder = Plan::builder()
 ///     .listener(Listener::new("web", "127.0.0.1:8080".parse().unwrap()))
 ///     .pool(Pool { endpoints, ..Pool::new("api") });
-/// assert_eq!(builder.clone().build("kubernetes").plan.unwrap().routes[0].pool, "api".into());
+/// assert_eq!(builder.clone().build("kubernetes").plan.unwrap().routes[0].action, Action::Pool("api".into()));
 ///
 /// let outcome = builder.pool(Pool { keepalive: None, ..Pool::new("empty") }).build("kubernetes");
 /// let shown = evenkeel_config::render_text(&outcome.diagnostics, false);

@@ -11,6 +11,7 @@ pub use crate::sections::access_log::{
     AccessLog, Facility, LineFields, LineFormat, LineSink, LineTemplate, LineValue, Part, SyslogAddress,
 };
 pub use crate::sections::acme::{Acme, Challenge, ExternalAccount};
+pub use crate::sections::action::{Action, Maintenance, Redirect, Respond, Split};
 pub use crate::sections::admin::{Admin, AdminHttp};
 pub use crate::sections::cookies::CookieAttributes;
 pub use crate::sections::error_pages::{ERROR_PAGE_MAX, ErrorPage};
@@ -71,7 +72,7 @@ impl Plan {
         self.listeners.iter().find(|l| &*l.name == name)
     }
 
-    /// Pool by name. Every [`Route::pool`] exists.
+    /// Pool by name. Every pool of an [`Action`] exists.
     pub fn pool(&self, name: &str) -> Option<&Arc<Pool>> {
         self.pools.iter().find(|p| &*p.name == name)
     }
@@ -119,9 +120,10 @@ impl Plan {
         let listeners: HashMap<&str, usize> = self.listeners.iter().enumerate().map(|(i, l)| (&*l.name, i)).collect();
         let mut pools = vec![Vec::new(); self.listeners.len()];
         for route in &*self.routes {
-            let Some(pool) = at.get(&*route.pool) else { continue };
-            let named = route.listeners.iter().filter_map(|name| listeners.get(&**name));
-            named.for_each(|listener| pools[*listener].push(*pool));
+            let named: Vec<usize> = route.listeners.iter().filter_map(|name| listeners.get(&**name)).copied().collect();
+            for pool in route.action.pools().filter_map(|pool| at.get(&**pool)) {
+                named.iter().for_each(|listener| pools[*listener].push(*pool));
+            }
         }
         pools
     }
@@ -130,7 +132,7 @@ impl Plan {
     pub(crate) fn pools_of_all(&self) -> Vec<usize> {
         let at = self.pools_by_name();
         let common = self.routes.iter().filter(|r| r.listeners.is_empty());
-        common.filter_map(|r| at.get(&*r.pool).copied()).collect()
+        common.flat_map(|r| r.action.pools()).filter_map(|pool| at.get(&**pool).copied()).collect()
     }
 
     /// Routes of a listener, those that name it first: if two have the same host and path, the first one is

@@ -158,7 +158,9 @@ impl Plan {
             self.listeners.iter().any(|l| l.pool.is_some() && r.listeners == [l.name.clone()] && r.name == l.name)
         };
         for route in self.routes.iter().filter(|r| !implied && !own(r)) {
-            route.written(self.pool(&route.pool).map(|pool| &**pool)).section("[[route]]", &mut out);
+            route
+                .written(route.action.pool().and_then(|pool| self.pool(pool)).map(|pool| &**pool))
+                .section("[[route]]", &mut out);
         }
         for pool in &self.pools {
             pool.lines(&Pool::unset()).section(&format!("[pool.{}]", key(&pool.name)), &mut out);

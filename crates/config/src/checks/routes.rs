@@ -69,8 +69,13 @@ pub(super) fn routes(
         let timeouts = section.section("timeouts");
         check_order(&timeouts, findings);
         retry::check(&section.section("retry"), &timeouts, &route.retry, route.timeouts.request, findings);
-        if section.text("pool").is_some() && pool.is_none() {
-            unknown_pool(&route.pool, section.span_of("pool"), &pool_names, findings);
+        if let Some(name) = section.text("pool").filter(|_| pool.is_none()) {
+            unknown_pool(&name, section.span_of("pool"), &pool_names, findings);
+        }
+        for keyed in section.section("split").map("weights") {
+            if !pool_sections.contains_key(&*keyed.key) {
+                unknown_pool(&keyed.key, keyed.span, &pool_names, findings);
+            }
         }
         check_references(section, &known, &listener_names, findings);
         route::check(section, findings);

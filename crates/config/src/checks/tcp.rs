@@ -30,7 +30,11 @@ const MATCH_OF_REQUESTS: [&str; 14] = [
 ];
 
 /// Keys of a route that only requests have.
-const ROUTE_OF_REQUESTS: [&str; 9] = [
+const ROUTE_OF_REQUESTS: [&str; 13] = [
+    "split",
+    "redirect",
+    "respond",
+    "maintenance",
     "error_pages",
     "request_headers",
     "response_headers",

@@ -142,6 +142,8 @@ pub enum Form {
     ResponseValue,
     /// Path of a rewrite: absolute, without query; `{id}` is a parameter of the route.
     PathTemplate,
+    /// URL or path to redirect to, with variables.
+    Location,
     /// The word `client` or `endpoint`, or a fixed host.
     SendHost,
 }
@@ -221,6 +223,7 @@ impl Form {
             Form::RequestValue => "a value, such as \"yes\" or \"{client.ip}\"",
             Form::ResponseValue => "a value, such as \"DENY\" or \"{endpoint}\"",
             Form::PathTemplate => "a path, such as \"/index.html\" or \"/users/{id}\"",
+            Form::Location => "a URL or a path, such as \"https://{host}{path}\"",
             Form::SendHost => "\"client\", \"endpoint\", or a host, such as \"app.internal\"",
         }
     }
@@ -260,6 +263,7 @@ impl Form {
             Form::FieldPattern => "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,129}$",
             Form::RequestValue | Form::ResponseValue => "^[^\\r\\n]*$",
             Form::PathTemplate => "^/[^\\s?#]*$",
+            Form::Location => "^(https?://|\\{scheme\\}://|/)[^\\s]*$",
             Form::SendHost => "^[^\\s/*]+$",
             Form::Percentile => "^(off|[pP][0-9]{1,2}(\\.[0-9]{1,4})?)$",
             Form::LimitKey => "^(client(/[0-9]{1,3})?|route|(header|cookie):.+)$",
@@ -297,6 +301,7 @@ impl Form {
             Form::RequestValue => template::read(text, Use::Request).map(Formed::Template),
             Form::ResponseValue => template::read(text, Use::Response).map(Formed::Template),
             Form::PathTemplate => template::read(text, Use::Path).map(Formed::Template),
+            Form::Location => template::location(text).map(Formed::Template),
             Form::SendHost => send_host::read(text).map(Formed::SendHost),
             Form::Secret => secret::read(text).map(Formed::Text),
             Form::PlainPath => path::plain(text).map(|()| Formed::Text(text.to_string())),

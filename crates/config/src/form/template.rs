@@ -175,6 +175,17 @@ pub(super) fn read(text: &str, of: Use) -> Result<Template, Misfit> {
     Ok(Template { source: text.into(), parts: parts.finish() })
 }
 
+/// Parses a URL or a path to redirect to.
+pub(super) fn location(text: &str) -> Result<Template, Misfit> {
+    let is_url = ["https://", "http://", "{scheme}://"].iter().any(|scheme| text.starts_with(scheme));
+    let is_path = text.starts_with('/') && !text.starts_with("//");
+    if !is_url && !is_path || text.contains(char::is_whitespace) || !text.is_ascii() {
+        let help = "write a URL, as \"https://{host}{path}\", or a path with one slash in front";
+        return Err(bad(format!("{} is neither a URL nor a path", quoted(text)), help));
+    }
+    read(text, Use::Request)
+}
+
 /// Checks the text of a path: absolute, without query, and nothing that needs an escape.
 fn path_text(text: &str) -> Result<(), Misfit> {
     let help = match () {

@@ -4,6 +4,7 @@
 pub(crate) mod access;
 pub(crate) mod access_log;
 pub(crate) mod acme;
+pub(crate) mod action;
 pub(crate) mod admin;
 pub(crate) mod cookies;
 pub(crate) mod error_pages;

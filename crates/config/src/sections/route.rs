@@ -1,6 +1,7 @@
 //! `[[route]]`: the match of a route, and its pool. See [`Route`].
 
 use super::access::{self, ACCESS, Access};
+use super::action::{self, ACTIONS, Action, MAINTENANCE, Maintenance};
 use super::cookies::{self, COOKIES, CookieAttributes};
 use super::error_pages::{self, ERROR_PAGES, ErrorPage};
 use super::headers::{self, REQUEST_HEADERS, RESPONSE_HEADERS, RequestHeaders, ResponseHeaders};
@@ -61,14 +62,10 @@ table! {
         /// ALPN protocols of which the client must offer one, for TLS sessions that are passed through; empty
         /// = any.
         alpn: Vec<Arc<str>>, rows [], read |route| matches(route).alpn, write |_, _, _| ();
-        /// Name of an existing pool.
-        pool: Arc<str> = Key {
-            name: "pool",
-            kind: Kind::Text(Form::Name),
-            absent: Absent::Required(r#""web""#),
-            help: "Pool that gets the requests.",
-            why: "",
-        };
+        /// Effect of the route on its requests.
+        action: Action, rows [ACTIONS[0], ACTIONS[1], ACTIONS[2], ACTIONS[3]], read action::read, write action::write;
+        /// Maintenance, during which requests get 503; `None` = off.
+        maintenance: Option<Maintenance> = MAINTENANCE;
         /// Time limits: the route's own keys, over those of the pool, over the defaults.
         timeouts: RouteTimeouts = Key {
             name: "timeouts",
@@ -177,7 +174,9 @@ pub(crate) fn check(route: &Section, findings: &mut Findings) {
     matching::check(&route.section("match"), findings);
     headers::check(route, findings);
     cookies::check(route, findings);
-    rewrite::check(route, &paths(&matches(route)), findings);
+    let paths = paths(&matches(route));
+    action::check(route, &paths, findings);
+    rewrite::check(route, &paths, findings);
     access::check(route, findings);
     limits::check(route, findings);
 }
@@ -212,7 +211,7 @@ impl Route {
             matching: Match::all(),
             any: Vec::new(),
             alpn: Vec::new(),
-            pool: pool.name.clone(),
+            action: Action::Pool(pool.name.clone()),
             timeouts: RouteTimeouts {
                 connect: t.connect,
                 response: t.response,

@@ -5,7 +5,7 @@ use super::lines::{Lines, key_text, list};
 use super::row::Kind;
 use super::section::{Keyed, Located, Value};
 use crate::form::{
-    Address, AdminSocket, Cidr, Formed, HostPattern, LimitKey, PathPattern, RequestRate, SendHost, Template,
+    Address, AdminSocket, Cidr, Formed, HashKey, HostPattern, LimitKey, PathPattern, RequestRate, SendHost, Template,
     payload_text, status_text,
 };
 use crate::printable::quote;
@@ -186,6 +186,7 @@ formed! {
     Address = Address, or Address::Name { host: String::new(), port: 0 };
     Template = Template, or Template::literal("");
     SendHost = SendHost, or SendHost::Client;
+    HashKey = HashKey, or HashKey::ClientIp;
 }
 
 impl Field for PathBuf {

@@ -47,10 +47,11 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/body", &["downstream", "upstream", "framing", "message", "chain", "filter", "part", "fault", "response"]),
     ("proxy/core", &["handoff", "idle_limit", "linger"]),
     ("proxy/filters", &[
-        "table", "access", "acme_challenge", "client", "forwarded", "headers", "hsts", "https_redirect", "limits", "load_field",
+        "table", "access", "acme_challenge", "answering", "client", "forwarded", "headers", "hsts", "https_redirect", "limits", "load_field",
         "load_report", "loop_mark", "max_forwards", "request_id", "rewriting", "sticky", "trace", "template", "list", "row", "filter",
         "exchange",
     ]),
+    ("proxy/filters/answering", &["maintenance", "redirect", "respond"]),
     ("proxy/filters/headers", &["cookies", "request", "response", "changes"]),
     ("proxy/filters/rewriting", &["rewrite", "send_host", "checked"]),
     ("proxy/filters/template", &["value", "variables", "source", "parameters", "lines"]),

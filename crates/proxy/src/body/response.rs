@@ -2,6 +2,7 @@
 
 use evenkeel_wire::head::Table;
 use evenkeel_wire::http1::Reject;
+use std::borrow::Cow;
 
 /// Media type of error responses without a page.
 pub const TEXT: &str = "text/plain; charset=utf-8";
@@ -28,7 +29,7 @@ pub enum Content {
     /// Response to a request that the proxy itself serves.
     Page {
         /// Value of `Content-Type`.
-        media_type: &'static str,
+        media_type: Cow<'static, str>,
         body: Vec<u8>,
     },
 }
@@ -40,8 +41,17 @@ impl Response {
     }
 
     /// Creates the 200 response to a request that the proxy itself serves.
-    pub fn page(media_type: &'static str, body: Vec<u8>) -> Response {
-        Response { status: 200, fields: Table::default(), content: Content::Page { media_type, body } }
+    pub fn page(media_type: impl Into<Cow<'static, str>>, body: Vec<u8>) -> Response {
+        Response {
+            status: 200,
+            fields: Table::default(),
+            content: Content::Page { media_type: media_type.into(), body },
+        }
+    }
+
+    /// Returns the response with another status.
+    pub fn status(self, status: u16) -> Response {
+        Response { status, ..self }
     }
 
     /// Returns the response with one more field.
@@ -51,7 +61,7 @@ impl Response {
     }
 
     /// The reason why no endpoint answers; empty for a page.
-    pub fn why(&self) -> std::borrow::Cow<'_, str> {
+    pub fn why(&self) -> Cow<'_, str> {
         match &self.content {
             Content::Reason(why) => why.into(),
             Content::Malformed(reject) => reject.to_string().into(),

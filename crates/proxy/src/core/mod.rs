@@ -11,6 +11,7 @@ use crate::observe::explanations::Explanations;
 use crate::observe::request_id::{RequestId, RequestIds};
 use crate::observe::taps::Taps;
 use crate::observe::traces::Traces;
+use evenkeel_balance::Rng;
 use evenkeel_net::clock::{Base, CachedClock};
 use evenkeel_net::deadline::Wheel;
 pub use evenkeel_net::workers::Command;
@@ -18,6 +19,7 @@ use evenkeel_wire::head::Room;
 use handoff::Peers;
 use idle_limit::IdleLimit;
 use std::cell::{Cell, RefCell};
+use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -42,6 +44,7 @@ pub struct Core {
     pub room: RefCell<Room>,
     rows: RefCell<Vec<Room>>,
     ids: RequestIds,
+    draws: RefCell<Rng>,
     /// State shared with the other workers.
     pub peers: Arc<Peers>,
     /// Limit of idle connections to endpoints.
@@ -68,11 +71,18 @@ impl Core {
             room: RefCell::default(),
             rows: RefCell::default(),
             ids: RequestIds::random(),
+            // `RandomState` has new keys each time.
+            draws: RefCell::new(Rng::new(RandomState::new().hash_one(index))),
             peers,
             idle: IdleLimit::default(),
             closed: Notify::new(),
             flows: Cell::new(0),
         }
+    }
+
+    /// Draws a random number.
+    pub fn draw(&self) -> u64 {
+        self.draws.borrow_mut().next_u64()
     }
 
     /// Returns an empty vector with some capacity, to be passed to [`give_back`](Self::give_back) after use.

@@ -31,7 +31,7 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
     let route = from.route.as_ref().filter(|_| from.listener.detect_loops)?;
     let why = format!(
         "loop detected: the request passed route \"{}\" before; an endpoint of pool \"{}\" leads back here",
-        route.plan.name, route.pool.name
+        route.plan.name, route.plan.action
     );
     let mark = Mark::new(route.instance, &from.listener.name, &route.plan.name);
     Some(Box::new(LoopMark { mark, why: why.into() }))

@@ -5,6 +5,7 @@
 
 mod access;
 mod acme_challenge;
+mod answering;
 mod client;
 pub mod exchange;
 pub mod filter;

@@ -5,7 +5,7 @@ use crate::load::load_report::Reporter;
 use crate::peer::access::AccessList;
 use crate::peer::admission::Admission;
 use crate::peer::limits::RouteLimits;
-use crate::upstream::pool::WorkerPool;
+use crate::upstream::target::Target;
 use evenkeel_config::plan;
 use evenkeel_tls::Challenges;
 use std::rc::Rc;
@@ -60,12 +60,14 @@ pub struct Build<'b> {
 /// Route that filters are built for.
 pub struct Route<'b> {
     pub plan: &'b plan::Route,
-    /// Pool of the route, as the worker has it.
-    pub(crate) pool: &'b WorkerPool,
+    /// Pools of the route, as the worker has them.
+    pub(crate) target: &'b Target,
     /// Networks that may use the route, if it has a list of them.
     pub(crate) access: Option<&'b Arc<AccessList>>,
     /// Limits of the route, if it has any.
     pub(crate) limits: Option<&'b Arc<RouteLimits>>,
+    /// Body of the route's own response, if that is in a file.
+    pub(crate) body: Option<&'b Arc<[u8]>>,
     /// Random id of this process, for loop detection.
     pub(crate) instance: u64,
 }

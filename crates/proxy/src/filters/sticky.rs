@@ -3,12 +3,15 @@
 use super::exchange::Exchange;
 use super::filter::{Filter, RequestHead, ResponseHead, Verdict};
 use super::row::Build;
+use crate::upstream::pool::WorkerPool;
 use std::borrow::Cow;
+use std::rc::Rc;
 
 struct Sessions;
 
 pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
-    from.route.as_ref()?.pool.peek().compiled.sticky.is_some().then(|| Box::new(Sessions) as _)
+    let is_sticky = |pool: &Rc<WorkerPool>| pool.peek().compiled.sticky.is_some();
+    from.route.as_ref()?.target.pools().any(is_sticky).then(|| Box::new(Sessions) as _)
 }
 
 impl Filter for Sessions {

@@ -3,8 +3,8 @@
 use super::list::Filters;
 use super::row::{Build, LooksAt, Row, Stage};
 use super::{
-    access, acme_challenge, client, forwarded, headers, hsts, https_redirect, limits, load_field, load_report,
-    loop_mark, max_forwards, request_id, rewriting, sticky, trace,
+    access, acme_challenge, answering, client, forwarded, headers, hsts, https_redirect, limits, load_field,
+    load_report, loop_mark, max_forwards, request_id, rewriting, sticky, trace,
 };
 use std::sync::OnceLock;
 
@@ -116,6 +116,30 @@ pub static FILTERS: &[Row] = &[
         summary: "Answers 429 to requests over a rate or a number in flight, by client or another key.",
         looks_at: REQUESTS,
         build: limits::of_route,
+    },
+    Row {
+        name: "maintenance",
+        stage: Stage::Route,
+        key: "maintenance of [[route]]",
+        summary: "Answers 503 to all clients but those of some networks.",
+        looks_at: REQUESTS,
+        build: answering::maintenance::build,
+    },
+    Row {
+        name: "redirect",
+        stage: Stage::Route,
+        key: "redirect of [[route]]",
+        summary: "Redirects clients to another URL.",
+        looks_at: REQUESTS,
+        build: answering::redirect::build,
+    },
+    Row {
+        name: "respond",
+        stage: Stage::Route,
+        key: "respond of [[route]]",
+        summary: "Answers with a fixed response.",
+        looks_at: REQUESTS,
+        build: answering::respond::build,
     },
     Row {
         name: "loop_mark",

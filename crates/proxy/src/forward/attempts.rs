@@ -51,7 +51,8 @@ pub async fn send<'r, D: Downstream>(
                 }
             }
         };
-        if let Some(pool) = record.rules.routes.pool(record.route) {
+        let pools = record.rules.target(record.route).pools();
+        if let Some(pool) = pools.into_iter().find(|pool| std::ptr::eq(&***pool, opened.route.pool)) {
             record.rules.prober.after_start(pool);
         }
         let slot = ticket.slot();

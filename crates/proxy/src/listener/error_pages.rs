@@ -3,7 +3,7 @@
 
 use crate::listener::route::RouteId;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{self, ERROR_PAGE_MAX};
+use evenkeel_config::plan::{self, Action, ERROR_PAGE_MAX, Respond};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
@@ -26,6 +26,8 @@ pub struct ErrorPages {
     listeners: HashMap<Arc<str>, Vec<ErrorPage>>,
     /// Pages by route, in the same order.
     routes: HashMap<RouteId, Vec<ErrorPage>>,
+    /// Bodies of routes that answer with a file.
+    bodies: HashMap<RouteId, Arc<[u8]>>,
 }
 
 impl ErrorPages {
@@ -42,7 +44,17 @@ impl ErrorPages {
         for (id, route) in plan.routes.iter().enumerate().filter(|(_, route)| !route.error_pages.is_empty()) {
             pages.routes.insert(id, read_all(&route.error_pages, &mut files)?);
         }
+        for (id, route) in plan.routes.iter().enumerate() {
+            if let Action::Respond(Respond { file: Some(file), .. }) = &route.action {
+                pages.bodies.insert(id, read(file).map_err(|error| (file.clone(), error))?);
+            }
+        }
         Ok(pages)
+    }
+
+    /// Body of a route that answers with a file.
+    pub fn body_of(&self, route: RouteId) -> Option<&Arc<[u8]>> {
+        self.bodies.get(&route)
     }
 
     /// Finds the page for a status: the route's before the listener's, the one for the fewest statuses first.

@@ -5,8 +5,8 @@ use crate::filters::list::Filters;
 use crate::listener::route::RouteId;
 use crate::observe::access_log::Named;
 use crate::observe::stats::{RouteStats, RouteTable};
-use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::Retries;
+use crate::upstream::target::Target;
 use evenkeel_balance::Clock;
 use evenkeel_config::plan;
 use evenkeel_net::clock::CachedClock;
@@ -19,26 +19,26 @@ use std::sync::Arc;
 #[derive(Default)]
 pub struct Routes {
     pub planned: Arc<[plan::Route]>,
-    pools: Box<[Rc<WorkerPool>]>,
+    targets: Box<[Target]>,
     retries: Box<[OnceCell<Rc<Retries>>]>,
     workers: usize,
 }
 
 impl Routes {
-    /// Creates the state for the routes of a plan. `pools` has the pool of each route. Retry state of `before` is kept
+    /// Creates the state for the routes of a plan. `targets` has the pools of each route. Retry state of `before` is kept
     /// for routes whose retry settings did not change.
-    pub fn new(planned: Arc<[plan::Route]>, pools: Box<[Rc<WorkerPool>]>, before: &Routes, workers: usize) -> Routes {
+    pub fn new(planned: Arc<[plan::Route]>, targets: Box<[Target]>, before: &Routes, workers: usize) -> Routes {
         let old = before.retries.iter().filter_map(OnceCell::get);
         let old: HashMap<&str, &Rc<Retries>> = old.map(|retries| (retries.route(), retries)).collect();
         let stays =
             |route: &plan::Route| old.get(&*route.name).filter(|old| old.is_of(route)).map(|old| (*old).clone());
         let retries = planned.iter().map(|route| stays(route).map(OnceCell::from).unwrap_or_default()).collect();
-        Routes { planned, pools, retries, workers }
+        Routes { planned, targets, retries, workers }
     }
 
-    /// Pool of a route; `None` if `route` is not one.
-    pub fn pool(&self, route: RouteId) -> Option<&Rc<WorkerPool>> {
-        self.pools.get(route)
+    /// Pools of a route; `None` if `route` is not one.
+    pub fn target(&self, route: RouteId) -> Option<&Target> {
+        self.targets.get(route)
     }
 
     /// Retry rules and budget of a route.
@@ -48,7 +48,7 @@ impl Routes {
     }
 
     pub fn len(&self) -> usize {
-        self.pools.len()
+        self.targets.len()
     }
 }
 

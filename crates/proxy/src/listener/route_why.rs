@@ -42,7 +42,7 @@ pub fn explain(plan: &Plan, described: &Parts) -> Result<Routed, String> {
         let is_taken = taken.is_some_and(|taken| taken.name == route.name);
         Considered {
             route: route.name.clone(),
-            pool: route.pool.clone(),
+            pool: route.action.to_string().into(),
             taken: is_taken,
             why: why(route, &of.name, &request, &sender, is_taken, taken),
         }
@@ -50,7 +50,7 @@ pub fn explain(plan: &Plan, described: &Parts) -> Result<Routed, String> {
     Ok(Routed {
         listener: of.name.clone(),
         route: taken.map(|route| route.name.clone()),
-        pool: taken.map(|route| route.pool.clone()),
+        pool: taken.and_then(|route| route.action.pool()).cloned(),
         routes: plan.routes.iter().map(considered).collect(),
     })
 }

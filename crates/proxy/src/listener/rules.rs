@@ -14,8 +14,8 @@ use crate::load::probe::Prober;
 use crate::observe::access_log::Names;
 use crate::observe::stats::{ListenerStats, RouteStats};
 use crate::peer::per_address::PerAddress;
-use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::Retries;
+use crate::upstream::target::Target;
 use evenkeel_config::plan::{self, ListenerTimeouts};
 use evenkeel_net::total::Total;
 use evenkeel_wire::http1::Limits;
@@ -139,9 +139,9 @@ impl Rules {
         most != 0 && served >= most
     }
 
-    /// Pool of a route that the router has found.
-    pub fn pool(&self, route: RouteId) -> &WorkerPool {
-        self.routes.pool(route).expect("a router has routes of its plan")
+    /// Pools of a route that the router has found.
+    pub fn target(&self, route: RouteId) -> &Target {
+        self.routes.target(route).expect("a router has routes of its plan")
     }
 
     /// Retry rules and budget of a route.
@@ -165,12 +165,13 @@ impl Rules {
     }
 
     fn build_filters(&self, id: RouteId) -> Filters {
-        let (Some(route), Some(pool)) = (self.routes.planned.get(id), self.routes.pool(id)) else {
+        let (Some(route), Some(target)) = (self.routes.planned.get(id), self.routes.target(id)) else {
             return Filters::default();
         };
         let (listener, compiled) = (&*self.plan, &*self.compiled);
         let (access, limits) = (compiled.access.of(&route.name), compiled.route_limits.of(&route.name));
-        let route = Some(row::Route { plan: route, pool, access, limits, instance: self.noted.instance });
+        let (body, instance) = (compiled.error_pages.body_of(id), self.noted.instance);
+        let route = Some(row::Route { plan: route, target, access, limits, body, instance });
         let build = Build {
             listener,
             admission: &compiled.admission,

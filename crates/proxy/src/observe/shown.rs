@@ -112,7 +112,7 @@ impl Numbers {
                 name: route.name.to_string(),
                 hosts: route.matching.hosts.iter().map(ToString::to_string).collect(),
                 path: route.matching.path.to_string(),
-                pool: route.pool.to_string(),
+                pool: route.action.to_string(),
                 at: at.map(|listener| passed(listener, route)).collect(),
             }
         };

@@ -101,8 +101,8 @@ fn of_request<'r>(record: &'r Record<'_>, response: Response) -> Own<'r> {
     let error = |response: &Response| {
         let text = record.text_of(response);
         match record.rules.compiled.error_pages.find(&record.rules.plan.name, record.route, status) {
-            Some(page) => (&*page.media_type, Cow::Borrowed(&*page.body)),
-            None => (TEXT, Cow::Owned(text.into_bytes())),
+            Some(page) => (Cow::Borrowed(&*page.media_type), Cow::Borrowed(&*page.body)),
+            None => (Cow::Borrowed(TEXT), Cow::Owned(text.into_bytes())),
         }
     };
     let (media_type, body) = match response.content {

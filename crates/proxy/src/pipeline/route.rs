@@ -123,13 +123,14 @@ pub fn route<'r>(
         let request = &mut *head.request;
         let route = rules.compiled.router.find(request, || record.sender());
         let route = route.ok_or_else(|| no_route(request))?;
-        let pool = rules.pool(route);
+        let pool = rules.target(route).pool(record.core, request, || record.client());
         record.note_routed(request, route, pool);
         (passage.at, passage.is_routed) = (0, true);
     }
     let id = record.route;
     verdict(rules.filters_of(id).request(&mut passage.at, record, head))?;
-    let pool = rules.pool(id);
+    // Of a route without a pool, one of the filters answers.
+    let pool = record.pool.ok_or_else(|| Response::new(503, "the route has no pool"))?;
     let timeouts = rules.routes.planned[id].timeouts;
     Ok(Route {
         pool,

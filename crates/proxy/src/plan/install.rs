@@ -16,8 +16,9 @@ use crate::observe::stats::PoolStats;
 use crate::udp;
 use crate::upstream::marked::Mark;
 use crate::upstream::pool::{Endpoint, Endpoints, WorkerPool};
+use crate::upstream::target::{Split, Target};
 use evenkeel_balance::Slot;
-use evenkeel_config::plan::IdleConnections;
+use evenkeel_config::plan::{self, IdleConnections};
 use evenkeel_net::event_loop::{self, alarm};
 use evenkeel_net::listen::Protocol;
 use evenkeel_net::workers::Applied;
@@ -51,6 +52,18 @@ pub fn apply(worker: &Rc<Worker>, update: Update, _applied: Applied) {
     }
 }
 
+/// Pools of a route, by their indices.
+fn target(route: &plan::Route, at: &[usize], pools: &[Rc<WorkerPool>]) -> Target {
+    match &route.action {
+        plan::Action::Pool(_) => at.first().map_or(Target::Nowhere, |pool| Target::Pool(pools[*pool].clone())),
+        plan::Action::Split(split) => {
+            let weights = split.weights.iter().map(|(_, weight)| *weight);
+            Target::Split(Split::new(weights.zip(at.iter().map(|pool| pools[*pool].clone())), split.key.clone()))
+        }
+        plan::Action::Redirect(_) | plan::Action::Respond(_) => Target::Nowhere,
+    }
+}
+
 /// Installs a plan without awaiting, so that no request sees half of it.
 fn install(worker: &Rc<Worker>, parts: Parts) {
     let Parts {
@@ -62,7 +75,7 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
         control,
         listeners,
         pools,
-        pool_of_route,
+        pools_of_route,
         sockets,
         probed,
         log,
@@ -89,8 +102,9 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
     let new_pools = by_name(&pools);
     let gone_pools = before.pools.iter().filter(|old| !new_pools.contains_key(&*old.name));
     left.extend(gone_pools.flat_map(|old| old.endpoints.leave()));
-    let of_route = pool_of_route.iter().map(|&pool| pools[pool].clone()).collect();
-    let routes = Rc::new(Routes::new(plan.routes.clone(), of_route, &before.routes, workers));
+    let routes = plan.routes.iter().zip(&*pools_of_route);
+    let targets = routes.map(|(route, at)| target(route, at, &pools)).collect();
+    let routes = Rc::new(Routes::new(plan.routes.clone(), targets, &before.routes, workers));
     let listener = |(index, (compiled, shared)): (usize, &(Arc<Compiled>, Shared))| {
         let planned = &plan.listeners[index];
         let before = before.listeners.iter().find(|l| l.name == planned.name);

@@ -62,8 +62,8 @@ pub struct Parts {
     pub listeners: Arc<[(Arc<Compiled>, Shared)]>,
     /// Pools in the order of the plan.
     pub pools: Vec<PoolParts>,
-    /// Index of the pool of each route.
-    pub pool_of_route: Arc<[usize]>,
+    /// Indices of the pools of each route.
+    pub pools_of_route: Arc<[Box<[usize]>]>,
     /// Addresses to listen on, each with the index of its listener and the sockets that the worker does not have yet.
     pub sockets: Vec<((Protocol, SocketAddr), usize, Vec<ListenFd>)>,
     /// Addresses to answer UDP probes on, each with the index of its listener and its socket if the worker has none

@@ -177,8 +177,8 @@ impl Plane for Proxy {
             self.sockets.insert(at, sockets.iter().flatten().map(Arc::downgrade).collect());
         }
         let pool_index = pools_by_name(plan);
-        let pool_of_route = plan.routes.iter().map(|r| pool_index[&*r.pool]);
-        let pool_of_route: Arc<[usize]> = pool_of_route.collect();
+        let pools_of = |route: &plan::Route| route.action.pools().map(|pool| pool_index[&**pool]).collect();
+        let pools_of_route: Arc<[Box<[usize]>]> = plan.routes.iter().map(pools_of).collect();
         let asks_by_request = plan.acme.challenge == plan::Challenge::Http01 && !plan.issued().is_empty();
         let challenges = asks_by_request.then(|| self.secured.store().challenges().clone());
         let workers = next.workers.len();
@@ -213,7 +213,7 @@ impl Plane for Proxy {
                 control: self.control.clone(),
                 listeners: listeners.clone(),
                 pools,
-                pool_of_route: pool_of_route.clone(),
+                pools_of_route: pools_of_route.clone(),
                 sockets: mine.collect(),
                 probed: probed.collect(),
                 log: log.as_ref().map(|log| {

@@ -85,9 +85,10 @@ impl<'c> Record<'c> {
 
     /// Notes the route and pool of the request.
     #[inline]
-    pub fn note_routed(&mut self, request: &mut Request<'_, '_>, route: usize, pool: &'c WorkerPool) {
+    pub fn note_routed(&mut self, request: &mut Request<'_, '_>, route: usize, pool: Option<&'c WorkerPool>) {
         self.route = route;
-        self.pool = Some(pool);
+        self.pool = pool;
+        let Some(pool) = pool else { return };
         let trigger = self.core.explanations.trigger(request, &pool.name);
         self.observers.explanation = trigger.map(|trigger| Explanation::begin(trigger, request, self.core.clock.now()));
     }

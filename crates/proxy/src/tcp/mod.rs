@@ -110,8 +110,9 @@ async fn open<'r>(
         return None;
     };
     record.host = hello.and_then(|hello| hello.server_name).map(String::into_boxed_str);
-    let pool = rules.pool(route);
-    (record.route, record.pool) = (route, Some(pool));
+    // Routes of sessions have no other action, as the configuration was checked.
+    let pool = rules.target(route).only().expect("a route of sessions leads to a pool");
+    (record.route, record.pool) = (route, Some(&**pool));
     let mut early = first.unwrap_or_else(Buf::none);
     record.count_in(early.len());
     let timeouts = rules.routes.planned[route].timeouts;

@@ -353,7 +353,7 @@ const EVENT: epoll::Event = epoll::Event { flags: epoll::EventFlags::empty(), da
 
 /// The pool of a listener, that of its route for any host and path: datagrams have neither.
 fn pool_of(rules: &Rules) -> Option<&Rc<WorkerPool>> {
-    rules.compiled.router.of_sessions().and_then(|route| rules.routes.pool(route))
+    rules.compiled.router.of_sessions().and_then(|route| rules.routes.target(route)?.only())
 }
 
 /// Ends the link of a flow whose endpoint refused a datagram (ICMP port unreachable); the next datagram picks another.

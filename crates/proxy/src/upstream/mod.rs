@@ -21,5 +21,6 @@ pub mod session;
 pub mod sessions;
 pub mod sticky;
 pub mod stream;
+pub mod target;
 pub mod tls;
 pub mod waiting;

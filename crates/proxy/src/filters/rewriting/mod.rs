@@ -1,5 +1,5 @@
 //! The path and the host that endpoints get: `strip_prefix`, `rewrite` and `send_host` of a route.
 
-mod checked;
+pub mod checked;
 pub mod rewrite;
 pub mod send_host;

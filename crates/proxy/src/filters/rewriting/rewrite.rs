@@ -115,7 +115,7 @@ impl Rewrite {
 }
 
 /// Appends the rest of a path behind a prefix, with one slash between them. Without a rest, the prefix stays as it is.
-fn joined(rest: &str, prefix: &mut Vec<u8>) {
+pub fn joined(rest: &str, prefix: &mut Vec<u8>) {
     if !rest.is_empty() && prefix.ends_with(b"/") {
         prefix.pop();
     }
