@@ -1,0 +1,142 @@
+//! What every part of the translation looks up: upstreams, maps, zones, constants, the book; and pools as they are made.
+
+use super::lexer::Directive;
+use super::upstream;
+use super::variable::{self, Constants};
+use crate::ledger::{Ledger, Line};
+use crate::target::{Pool, Target, name_of};
+use std::collections::BTreeMap;
+
+/// A zone of `limit_req_zone` or `limit_conn_zone`: its key, and its rate as `10r/s`.
+#[derive(Clone, Debug)]
+pub(super) struct Zone {
+    pub line: Line,
+    pub key: String,
+    pub rate: String,
+}
+
+/// Everything that directives refer to by name.
+pub(super) struct World<'d> {
+    pub upstreams: BTreeMap<&'d str, &'d Directive>,
+    /// Maps by the name of the variable that they set.
+    pub maps: BTreeMap<&'d str, &'d Directive>,
+    pub zones: BTreeMap<String, Zone>,
+    pub target: Target,
+    pub ledger: &'d mut Ledger,
+}
+
+/// A pool to forward to, and the Host that NGINX sends to it unless told otherwise.
+#[derive(Clone, Debug)]
+pub(super) struct Forward {
+    pub pool: String,
+    pub host: String,
+}
+
+impl<'d> World<'d> {
+    pub fn new(http: &'d [Directive], ledger: &'d mut Ledger) -> World<'d> {
+        let mut world = World {
+            upstreams: BTreeMap::new(),
+            maps: BTreeMap::new(),
+            zones: BTreeMap::new(),
+            target: Target::default(),
+            ledger,
+        };
+        for directive in http {
+            match directive.name() {
+                "upstream" => drop(world.upstreams.insert(directive.word(1), directive)),
+                "map" => drop(world.maps.insert(directive.word(2).trim_start_matches('$'), directive)),
+                "limit_req_zone" | "limit_conn_zone" => world.zone(directive),
+                _ => {}
+            }
+        }
+        world
+    }
+
+    fn zone(&mut self, directive: &Directive) {
+        let parameter =
+            |name: &str| directive.from(2).iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        let name = parameter("zone").unwrap_or_default().split(':').next().unwrap_or_default().to_string();
+        let (key, rate) = (directive.word(1).to_string(), parameter("rate").unwrap_or_default().to_string());
+        self.zones.insert(format!("{}:{name}", directive.name()), Zone { line: directive.line, key, rate });
+    }
+
+    /// The pool for what follows `://` of a URL, made if it is not there. `line` is the directive that names it.
+    pub fn forward(&mut self, scheme: &str, authority: &str, constants: &Constants, line: Line) -> Option<Forward> {
+        let authority = variable::constant(authority, constants)?;
+        let is_tls = matches!(scheme, "https" | "grpcs");
+        let is_h2 = scheme.starts_with("grpc");
+        let known = self.upstreams.get(authority.as_str()).copied();
+        let base = match known {
+            Some(_) => name_of(&authority),
+            None => pool_name(&authority),
+        };
+        let port = if is_tls { 443 } else { 80 };
+        let suffix = match (is_tls, is_h2) {
+            (true, true) => "-grpcs",
+            (true, false) => "-tls",
+            (false, true) => "-grpc",
+            (false, false) => "",
+        };
+        let name = if suffix.is_empty() || self.is_only(&authority, scheme) { base } else { format!("{base}{suffix}") };
+        let host = authority.trim_start_matches("unix:").to_string();
+        let host = if authority.starts_with("unix:") { "localhost".to_string() } else { host };
+        if self.target.pool(&name).is_none() {
+            let mut pool = match known {
+                Some(upstream) => upstream::read(upstream, port, self.ledger),
+                None => Pool { endpoints: vec![upstream::endpoint(&authority, port)], ..Pool::default() },
+            };
+            pool.name.clone_from(&name);
+            if is_tls {
+                // NGINX verifies no certificate unless proxy_ssl_verify is on.
+                pool.set.put("tls.verify", false);
+                let todo = "leave verify = false out of the pool if the endpoints have valid certificates";
+                self.ledger.changes(line, "certificates of endpoints are not verified, as in NGINX by default", todo);
+            }
+            if is_h2 {
+                pool.set.put("protocol", "h2");
+            }
+            if pool.endpoints.is_empty() {
+                self.ledger.changes(
+                    line,
+                    format!("the upstream \"{authority}\" has no server that was carried over"),
+                    "add endpoints to the pool",
+                );
+                return None;
+            }
+            self.target.pools.push(pool);
+        }
+        Some(Forward { pool: name, host })
+    }
+
+    /// True if no pool of that address was made for another scheme yet.
+    fn is_only(&mut self, authority: &str, scheme: &str) -> bool {
+        let base = if self.upstreams.contains_key(authority) { name_of(authority) } else { pool_name(authority) };
+        let wants_tls = matches!(scheme, "https" | "grpcs");
+        let wants_h2 = scheme.starts_with("grpc");
+        self.target.pool(&base).is_none_or(|pool| {
+            pool.set.get("tls").is_some() == wants_tls && (pool.set.get("protocol").is_some() == wants_h2)
+        })
+    }
+}
+
+/// Name of a pool for an address: the host, with the port where it is not the usual one.
+fn pool_name(authority: &str) -> String {
+    let bare = authority.trim_start_matches("unix:").trim_end_matches(':');
+    let name = match bare.rsplit_once(':') {
+        Some((host, "80" | "443")) => host,
+        _ => bare,
+    };
+    let name = name.trim_matches(['[', ']', '/']).replace([':', '/', '.'], "-").replace("${", "").replace('}', "");
+    name_of(&name.to_ascii_lowercase())
+}
+
+/// Directives of a name at the innermost level that has any.
+pub(super) fn group<'d>(levels: &[&'d [Directive]], name: &str) -> Vec<&'d Directive> {
+    let of_level = |level: &&'d [Directive]| level.iter().filter(|d| d.name() == name).collect::<Vec<_>>();
+    levels.iter().rev().map(of_level).find(|found| !found.is_empty()).unwrap_or_default()
+}
+
+/// The last directive of a name at the innermost level that has it.
+pub(super) fn single<'d>(levels: &[&'d [Directive]], name: &str) -> Option<&'d Directive> {
+    group(levels, name).pop()
+}

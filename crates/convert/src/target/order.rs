@@ -1,0 +1,162 @@
+//! Order of rules: others take the first rule that holds, evenkeel the most specific. Where the two differ, a route gets
+//! the conditions of the earlier one negated; where that cannot be written, the difference is returned.
+
+use super::matching::{Cond, Key, Match, Test};
+use super::Route;
+use crate::ledger::Line;
+use std::cmp::Ordering;
+
+/// Most routes of one group that are compared with each other: beyond that, only that they were not is reported.
+const COMPARED: usize = 400;
+
+/// Two routes whose order the output cannot keep, or a route that the original never reaches.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Clash {
+    /// The later rule wins here, and the earlier one in the original.
+    Differs { earlier: Line, later: Line },
+    /// The later rule is never reached in the original and was left out.
+    Unreachable { earlier: Line, later: Line },
+    /// There are too many rules to compare.
+    TooMany { first: Line },
+}
+
+/// Makes routes that stand in the original's order behave in that order here.
+pub(crate) fn settle_order(routes: &mut Vec<Route>) -> Vec<Clash> {
+    let mut clashes = Vec::new();
+    if routes.len() > COMPARED {
+        clashes.push(Clash::TooMany { first: routes[0].line });
+        return clashes;
+    }
+    let mut kept: Vec<Route> = Vec::new();
+    for mut later in routes.drain(..) {
+        let mut is_reached = true;
+        for earlier in &kept {
+            if later.matching.is_apart(&earlier.matching) {
+                continue;
+            }
+            if later.matching.implies(&earlier.matching) {
+                if later.action != earlier.action || later.set != earlier.set {
+                    clashes.push(Clash::Unreachable { earlier: earlier.line, later: later.line });
+                }
+                is_reached = false;
+                break;
+            }
+            if compare(&later.matching, &earlier.matching) == Ordering::Less {
+                continue;
+            }
+            if later.action == earlier.action && later.set == earlier.set {
+                continue;
+            }
+            let excluded = match later.matching.beyond(&earlier.matching).as_slice() {
+                [one] if one.key != Key::Listener => later.matching.and(&Match::of([one.clone().negate()])).ok(),
+                _ => None,
+            };
+            match excluded {
+                Some(narrower) => later.matching = narrower,
+                None => clashes.push(Clash::Differs { earlier: earlier.line, later: later.line }),
+            }
+        }
+        if is_reached {
+            kept.push(later);
+        }
+    }
+    *routes = kept;
+    clashes
+}
+
+/// Compares two matches by evenkeel's precedence: greater is the one that wins.
+fn compare(a: &Match, b: &Match) -> Ordering {
+    host(a).cmp(&host(b)).then_with(|| path(a).cmp(&path(b))).then_with(|| rest(a).cmp(&rest(b)))
+}
+
+fn host(m: &Match) -> (u8, usize) {
+    match m.find(&Key::Host) {
+        Some(Test::OneOf(hosts)) => {
+            let longest = hosts.iter().map(|host| (u8::from(!host.starts_with('*')) + 1, host.len())).max();
+            let (class, length) = longest.unwrap_or_default();
+            // Exact hosts are equal to each other, whatever their length.
+            (class, if class == 2 { 0 } else { length })
+        }
+        _ => (0, 0),
+    }
+}
+
+/// Rank of the condition that reads the path from its left, of the text at its end, and of an expression.
+fn path(m: &Match) -> (u8, usize, u8, usize, bool) {
+    let mut rank = (0, 0, 0, 0, false);
+    for cond in m.conds.iter().filter(|cond| cond.key == Key::Path && !cond.negated) {
+        match &cond.test {
+            Test::OneOf(paths) => (rank.0, rank.1) = (2, paths.first().map_or(0, String::len)),
+            Test::Below(path) => (rank.0, rank.1, rank.2) = (1, path.len(), 1),
+            Test::Begins(text) => (rank.0, rank.1) = (1, text.len()),
+            Test::Ends(text) => rank.3 = text.len(),
+            Test::Contains(_) | Test::Regex(_) | Test::Present => rank.4 = true,
+        }
+    }
+    rank
+}
+
+fn rest(m: &Match) -> (bool, usize, usize, usize, bool, bool, usize, bool) {
+    let has = |key: &Key| m.find(key).is_some();
+    let count = |of: fn(&Cond) -> bool| m.conds.iter().filter(|cond| !cond.negated && of(cond)).count();
+    (
+        has(&Key::Method),
+        count(|cond| matches!(cond.key, Key::Header(_))),
+        count(|cond| matches!(cond.key, Key::Query(_))),
+        count(|cond| matches!(cond.key, Key::Cookie(_))),
+        has(&Key::Client),
+        has(&Key::Scheme),
+        m.conds.iter().filter(|cond| cond.negated).count().min(1),
+        has(&Key::Listener),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Ledger;
+    use crate::target::{Action, Table};
+
+    fn routes(conds: &[Vec<Cond>]) -> Vec<Route> {
+        let mut ledger = Ledger::default();
+        let file = "a".into();
+        let each = conds.iter().enumerate().map(|(n, conds)| Route {
+            name: n.to_string(),
+            comments: Vec::new(),
+            matching: Match::of(conds.clone()),
+            action: Action::Pool(n.to_string()),
+            set: Table::default(),
+            line: ledger.open(&file, n + 1, "x"),
+        });
+        each.collect()
+    }
+
+    fn path(test: Test) -> Cond {
+        Cond::new(Key::Path, test)
+    }
+
+    #[test]
+    fn a_later_rule_that_would_win_here_excludes_the_earlier_one() {
+        let php = path(Test::Ends(".php".into()));
+        let mut all = routes(&[vec![php.clone()], vec![path(Test::Below("/api".into()))], vec![]]);
+        assert_eq!(settle_order(&mut all), []);
+        assert!(all[1].matching.conds.contains(&php.negate()));
+        assert_eq!(all[2].matching.conds.len(), 0);
+    }
+
+    #[test]
+    fn a_rule_below_an_earlier_one_is_never_reached() {
+        let mut all = routes(&[vec![path(Test::Begins("/a".into()))], vec![path(Test::Begins("/a/b".into()))]]);
+        let (earlier, later) = (all[0].line, all[1].line);
+        assert_eq!(settle_order(&mut all), [Clash::Unreachable { earlier, later }]);
+        assert_eq!(all.len(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_excluded_is_returned() {
+        let header = |name: &str| Cond::new(Key::Header(name.into()), Test::Present);
+        let mut all = routes(&[vec![header("A"), header("B")], vec![header("C"), header("D"), header("E")]]);
+        let (earlier, later) = (all[0].line, all[1].line);
+        assert_eq!(settle_order(&mut all), [Clash::Differs { earlier, later }]);
+    }
+}
