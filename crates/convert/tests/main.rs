@@ -4,4 +4,4 @@
 mod committed;
 mod fixtures;
 mod never_panics;
-
+mod traps;

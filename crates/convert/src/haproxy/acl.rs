@@ -117,7 +117,11 @@ fn terms(words: &[String], acls: &Acls) -> Result<Vec<Vec<Term>>, String> {
         }
         at += 1;
     }
-    Ok(alternatives)
+    // Nothing at all would hold for every request.
+    match alternatives.iter().any(Vec::is_empty) {
+        true => Err("an alternative is empty".to_string()),
+        false => Ok(alternatives),
+    }
 }
 
 /// ACLs that HAProxy defines itself (section 7.4 of its manual).
@@ -233,6 +237,7 @@ fn fetch(words: &[String]) -> Result<Fetch<'_>, String> {
         None => (sample, None),
     };
     let name = name.strip_prefix("req.").unwrap_or(name);
+    let name = if name == "req_ssl_sni" { "ssl_sni" } else { name };
     let mut fetch = Fetch { name, argument, method: "", ignore_case: false, file: None, values: Vec::new() };
     for converter in converters.split(',').filter(|c| !c.is_empty()) {
         let is_case = converter == "lower" || converter == "upper";

@@ -42,11 +42,12 @@ impl Front<'_> {
         ledger.carried(self.line);
         let mut listeners = self.listeners(&rules, ledger);
         let mut rules = rules;
-        let plain: Vec<String> =
-            listeners.iter().filter(|l| l.set.get("tls").is_none()).map(|l| l.name.clone()).collect();
-        let secure: Vec<String> =
-            listeners.iter().filter(|l| l.set.get("tls").is_some()).map(|l| l.name.clone()).collect();
         self.redirects(&mut rules, &mut listeners, ledger);
+        // A listener that redirects everything has no routes.
+        let serving = listeners.iter().filter(|listener| listener.set.get("redirect_https").is_none());
+        let (secure, plain): (Vec<&Listener>, Vec<&Listener>) = serving.partition(|l| l.set.get("tls").is_some());
+        let names = |of: &[&Listener]| of.iter().map(|listener| listener.name.clone()).collect::<Vec<_>>();
+        let (plain, secure) = (names(&plain), names(&secure));
         let routes = self.routes(rules, &plain, &secure, ledger);
         (listeners, self.in_listeners(routes, &mut listeners_of(&plain, &secure), ledger))
     }
@@ -284,6 +285,7 @@ impl Front<'_> {
 
     /// Settles the order, and drops conditions that say nothing.
     fn in_listeners(&self, mut routes: Vec<Route>, listeners: &mut Vec<String>, ledger: &mut Ledger) -> Vec<Route> {
+        routes.iter_mut().for_each(by_segment);
         crate::reconcile::reconcile(&mut routes, "HAProxy", ledger);
         for route in &mut routes {
             if self.is_tcp {
@@ -359,14 +361,20 @@ pub(super) fn apply(filter: &Filter, routes: &mut Vec<Route>, wanted: &dyn Fn(&R
             continue;
         }
         if route.matching.implies(&filter.matching) {
-            give(&mut route, filter);
+            give(&mut route, filter, ledger);
+            out.push(route);
+            continue;
+        }
+        let mut given = route.set.clone();
+        merge_lists(&mut given, &filter.set);
+        if given == route.set {
             out.push(route);
             continue;
         }
         match route.matching.and(&filter.matching) {
             Ok(matching) if !many => {
                 let mut narrower = Route { matching, ..route.clone() };
-                give(&mut narrower, filter);
+                give(&mut narrower, filter, ledger);
                 out.extend([narrower, route]);
             }
             Err(Apart::Never) => out.push(route),
@@ -391,11 +399,43 @@ fn only_forwards(set: &Table) -> bool {
         .all(|(key, _)| matches!(key.as_str(), "request_headers" | "send_host" | "strip_prefix" | "rewrite"))
 }
 
-fn give(route: &mut Route, filter: &Filter) {
-    if let Some(prefix) = &filter.strip {
-        // The matched prefix is what is taken away.
-        route.matching.conds.retain(|cond| !(cond.key == Key::Path && !cond.negated));
-        route.matching.conds.push(Cond::new(Key::Path, Test::Below(prefix.clone())));
+fn give(route: &mut Route, filter: &Filter, ledger: &mut Ledger) {
+    let Some(prefix) = &filter.strip else { return merge_lists(&mut route.set, &filter.set) };
+    // A route takes away the whole prefix that it matches: what is more than the one to strip is put back.
+    let rest = |path: &str| path.trim_end_matches('/').strip_prefix(prefix.as_str()).map(str::to_string);
+    let rewrite = match route.matching.find(&Key::Path) {
+        Some(Test::Below(path)) => rest(path).map(|rest| ("prefix", rest)),
+        Some(Test::Begins(path)) if path.ends_with('/') => rest(path).map(|rest| ("prefix", rest)),
+        Some(Test::OneOf(paths)) if paths.len() == 1 => rest(&paths[0]).map(|rest| ("path", rest)),
+        _ => None,
+    };
+    match rewrite {
+        Some(("prefix", rest)) if rest.is_empty() => drop(route.set.put("strip_prefix", true)),
+        Some((key, rest)) => {
+            let path = if rest.is_empty() { "/".to_string() } else { rest };
+            route.set.put("rewrite", Table::one(key, path));
+        }
+        None => {
+            let todo = "strip_prefix, or rewrite = { prefix = \"/NEW\" } in a [[route]] with that prefix";
+            ledger.changes(
+                filter.line,
+                "a route that it concerns does not match by the prefix that is taken away",
+                todo,
+            );
+        }
     }
-    merge_lists(&mut route.set, &filter.set);
+}
+
+/// Matches by segment where a prefix is taken away: it is the matched one.
+fn by_segment(route: &mut Route) {
+    if route.set.get("strip_prefix").is_none() && route.set.get("rewrite").is_none() {
+        return;
+    }
+    for cond in route.matching.conds.iter_mut().filter(|cond| cond.key == Key::Path && !cond.negated) {
+        if let Test::Begins(path) = &cond.test
+            && path.ends_with('/')
+        {
+            cond.test = Test::Below(path.trim_end_matches('/').to_string());
+        }
+    }
 }

@@ -436,7 +436,7 @@ pub(super) fn fate(section: &str, words: &[String]) -> Option<Fate> {
     let text = words.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(" ");
     let fits = |row: &str| {
         let open = row.ends_with(['-', '.']);
-        text.strip_prefix(row).is_some_and(|rest| open || rest.is_empty() || rest.starts_with(' '))
+        text.strip_prefix(row).is_some_and(|rest| open || rest.is_empty() || rest.starts_with([' ', '(']))
     };
     rows.iter().filter(|(row, _)| fits(row)).max_by_key(|(row, _)| row.len()).map(|(_, fate)| *fate)
 }

@@ -62,7 +62,7 @@ pub(super) fn sections(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> Vec<
     for (number, line) in joined(text) {
         let words = words(&line);
         let Some(first) = words.first() else { continue };
-        let entry = ledger.open(file, number, &line);
+        let entry = ledger.open(file, number, &masked(&words, &line));
         if first.starts_with('.') && first.len() > 1 {
             let reason = "a condition of HAProxy's preprocessor: the lines under it were read as if it held";
             ledger.changes(entry, reason, "keep the lines of one branch, and convert that");
@@ -85,6 +85,15 @@ pub(super) fn sections(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> Vec<
         }
     }
     sections
+}
+
+/// The line without the password in it, if it has one.
+fn masked(words: &[String], line: &str) -> String {
+    let is_secret = |word: &String| matches!(word.as_str(), "password" | "insecure-password" | "auth");
+    match words.iter().position(is_secret) {
+        Some(at) if matches!(words[0].as_str(), "user" | "stats") => format!("{} ...", words[..=at].join(" ")),
+        _ => line.to_string(),
+    }
 }
 
 /// Lines with their numbers; a backslash at the end continues a line.

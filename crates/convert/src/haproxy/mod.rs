@@ -237,6 +237,7 @@ impl Proxy<'_> {
     ) {
         let own = self.is_back() && backends.get(&self.section.name).is_some_and(|backend| backend.has_pool);
         if self.is_stats(own) {
+            self.metrics(target, ledger);
             for item in &self.items {
                 if !ledger.is_settled(item.line) || item.word(0) == "bind" {
                     ledger.dropped(item.line, "it belongs to the stats page, which is the dashboard of `[admin]` here");
@@ -267,6 +268,17 @@ impl Proxy<'_> {
         simplify(&mut listeners, &mut routes);
         target.listeners.extend(listeners);
         target.routes.extend(routes);
+    }
+
+    /// Serves metrics of an exporter's section at the admin's listener.
+    fn metrics(&self, target: &mut Target, ledger: &mut Ledger) {
+        let port = self.port().unwrap_or_else(|| "9900".to_string());
+        for item in self.items.iter().filter(|item| item.word(0) == "http-request" && item.word(1) == "use-service") {
+            let bind = format!("127.0.0.1:{port}");
+            let reason = format!("metrics are at http://{bind}/metrics, for this machine only");
+            ledger.changes(item.line, reason, "open it to a private network with admin.http.bind");
+            target.root.put("admin.http.bind", bind);
+        }
     }
 
     /// True if the section shows statistics and does nothing else.

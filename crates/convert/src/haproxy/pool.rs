@@ -21,7 +21,8 @@ struct Gathered {
     tunnel: Option<u64>,
     sticks: Option<Line>,
     has_balance: bool,
-    sends: Vec<String>,
+    /// Sends of a check by TCP, each with the answer that is expected to it.
+    exchanges: Vec<(String, Option<String>, Line)>,
     /// Values of the first server for settings that are those of a pool here.
     common: Table,
 }
@@ -248,25 +249,17 @@ fn check(item: &Item, gathered: &mut Gathered, ledger: &mut Ledger) {
         }
         ("tcp-check", "send" | "send-binary") => {
             let hex = if item.word(1) == "send" { "" } else { "hex:" };
-            gathered.sends.push(format!("{hex}{}", item.word(2)));
+            gathered.exchanges.push((format!("{hex}{}", item.word(2)), None, line));
             ledger.carried(line);
-            match gathered.sends.as_slice() {
-                [first] => drop(gathered.http.put("tcp.send", first.as_str())),
-                _ if item.word(2).to_ascii_uppercase().starts_with("QUIT") => {
-                    drop(gathered.http.put("tcp.quit", item.word(2)))
-                }
-                _ => ledger.changes(
-                    line,
-                    "a check sends once, and expects one answer",
-                    "redis, smtp, mysql and postgres have checks of their own",
-                ),
-            }
         }
         ("tcp-check", "expect") if matches!(item.word(2), "string" | "binary") => {
             let hex = if item.word(2) == "string" { "" } else { "hex:" };
             ledger.carried(line);
-            // Later answers confirm what the last one shows.
-            gathered.http.put("tcp.expect", format!("{hex}{}", item.from(3).join(" ")));
+            let expected = format!("{hex}{}", item.from(3).join(" "));
+            match gathered.exchanges.last_mut() {
+                Some((_, answer, _)) => *answer = Some(expected),
+                None => gathered.exchanges.push((String::new(), Some(expected), line)),
+            }
         }
         ("tcp-check", "expect") => {
             let todo = "write health.tcp.expect with fixed text";
@@ -297,7 +290,7 @@ fn httpchk(item: &Item, gathered: &mut Gathered, ledger: &mut Ledger) {
 
 fn set_method(method: &str, item: &Item, gathered: &mut Gathered, ledger: &mut Ledger) {
     match method {
-        "GET" => {}
+        "GET" => gathered.http.table("http").entries.retain(|(key, _)| key != "method"),
         "HEAD" | "OPTIONS" => drop(gathered.http.put("http.method", method)),
         other => ledger.changes(
             item.line,
@@ -655,6 +648,7 @@ fn finish(pool: &mut Pool, mut gathered: Gathered, is_tcp: bool, ledger: &mut Le
         // The default of HAProxy before 3.3.
         pool.set.put("balance", "round_robin");
     }
+    exchange(&mut gathered, ledger);
     match (gathered.check, gathered.kind.take()) {
         (Some(_), kind) => {
             if let Some(server) = gathered.unchecked {
@@ -687,6 +681,29 @@ fn finish(pool: &mut Pool, mut gathered: Gathered, is_tcp: bool, ledger: &mut Le
     }
     let common = std::mem::take(&mut gathered.common);
     pool.set.merge(&common);
+}
+
+/// The exchange of a check by TCP: the last one before the goodbye, which shows the most.
+fn exchange(gathered: &mut Gathered, ledger: &mut Ledger) {
+    let mut exchanges = std::mem::take(&mut gathered.exchanges);
+    if let Some((quit, ..)) = exchanges.pop_if(|(send, ..)| send.to_ascii_uppercase().starts_with("QUIT")) {
+        gathered.http.put("tcp.quit", quit);
+    }
+    let Some((send, expect, _)) = exchanges.pop() else { return };
+    if !send.is_empty() {
+        gathered.http.put("tcp.send", send);
+    }
+    if let Some(expect) = expect {
+        gathered.http.put("tcp.expect", expect);
+    }
+    for (.., line) in exchanges {
+        let todo = "nothing, or one of the checks for redis, smtp, mysql and postgres";
+        ledger.changes(
+            line,
+            "a check sends once, and expects one answer: the last exchange is the one that is kept",
+            todo,
+        );
+    }
 }
 
 /// Completes the table of `health` with the probe.

@@ -24,6 +24,10 @@ pub(super) fn read(
         request_fields(levels, forward, constants, &mut set, world);
         timeouts(levels, &mut set, world);
         retries(levels, &mut set, world);
+        for directive in group(levels, "proxy_hide_header") {
+            set.push("response_headers.remove", directive.word(1));
+            world.ledger.carried(directive.line);
+        }
     }
     response_fields(levels, constants, &mut set, world);
     body_max(levels, &mut set, world);
@@ -148,10 +152,6 @@ fn response_fields(levels: &[&[Directive]], constants: &Constants, set: &mut Tab
                 world.ledger.changes(line, reason, todo);
             }
         }
-    }
-    for directive in group(levels, "proxy_hide_header") {
-        set.push("response_headers.remove", directive.word(1));
-        world.ledger.carried(directive.line);
     }
 }
 

@@ -254,7 +254,8 @@ impl<'d> Routes<'_, 'd> {
 
     fn condition(&mut self, directive: &'d Directive, levels: &[&'d [Directive]], matching: &Match) -> Ended {
         let text = directive.from(1).join(" ");
-        let text = text.trim().trim_start_matches('(').trim_end_matches(')').trim();
+        let text = text.trim();
+        let text = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')).unwrap_or(text).trim();
         let cond = match if_condition(text, self.constants) {
             Ok(cond) => cond,
             Err(reason) => {
@@ -411,7 +412,7 @@ impl<'d> Routes<'_, 'd> {
         }
         let mut route = Route {
             name: format!("{}-files", self.name),
-            comments: vec![format!("{} served files here; nothing does now.", self.world.ledger.place(line))],
+            comments: vec![format!("{}: nothing here does what this location did.", self.world.ledger.place(line))],
             matching: matching.clone(),
             action: Action::Respond(404.into()),
             set: Table::default(),

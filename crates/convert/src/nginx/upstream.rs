@@ -158,7 +158,9 @@ pub(super) fn endpoint(address: &str, port: u16) -> Endpoint {
     let has_port = after_bracket.contains(':');
     let addr = if has_port { address.to_string() } else { format!("{address}:{port}") };
     let host = addr.rsplit_once(':').map_or(addr.as_str(), |(host, _)| host);
-    let is_name = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_err() && host != "localhost";
+    let is_name = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_err()
+        && host != "localhost"
+        && !host.contains("${");
     if is_name {
         set.put("resolve", "all");
     }

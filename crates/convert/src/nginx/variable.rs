@@ -103,6 +103,7 @@ pub(super) fn constant(text: &str, constants: &Constants) -> Option<String> {
         let (name, after) = name(&rest[at + 1..]);
         match constants.get(name) {
             Some(value) => out.push_str(value),
+            None if name.is_empty() => out.push('$'),
             None if is_environment(name) => out.push_str(&format!("${{{name}}}")),
             None => return None,
         }
@@ -139,10 +140,8 @@ pub(super) fn condition(variable: &str, value: &str) -> Result<Cond, String> {
         let is_named = matches!(key, Key::Header(_) | Key::Cookie(_) | Key::Query(_));
         return Ok(match value.is_empty() && is_named {
             true => Cond::new(key, Test::Present).negate(),
-            false => Cond::one_of(
-                key,
-                [if variable.contains("host") { value.to_ascii_lowercase() } else { value.to_string() }],
-            ),
+            false if key == Key::Host => host(&value.to_ascii_lowercase()),
+            false => Cond::one_of(key, [value]),
         });
     };
     let (regex, ignore_case) = regex.strip_prefix('*').map_or((regex, false), |regex| (regex, true));
@@ -158,6 +157,17 @@ pub(super) fn condition(variable: &str, value: &str) -> Result<Cond, String> {
             Ok(Cond::one_of(Key::Method, regex.trim_matches(['^', '$', '(', ')']).split('|')))
         }
         _ => Err(format!("`${variable}` is not matched by expressions")),
+    }
+}
+
+/// Condition for a host as in `server_name` and `map`: `.x` is a domain and all below it, `x.*` any ending.
+fn host(value: &str) -> Cond {
+    match (value.strip_prefix('.'), value.strip_suffix('*')) {
+        (Some(domain), _) => Cond::one_of(Key::Host, [domain.to_string(), format!("*.{domain}")]),
+        (_, Some(start)) if start.ends_with('.') => {
+            Cond::new(Key::Header("Host".to_string()), Test::Begins(start.to_string()))
+        }
+        _ => Cond::one_of(Key::Host, [value]),
     }
 }
 

@@ -78,8 +78,12 @@ impl<'d> World<'d> {
             (false, false) => "",
         };
         let name = if suffix.is_empty() || self.is_only(&authority, scheme) { base } else { format!("{base}{suffix}") };
-        let host = authority.trim_start_matches("unix:").to_string();
-        let host = if authority.starts_with("unix:") { "localhost".to_string() } else { host };
+        // The usual port is left out, and a socket has no name.
+        let usual = format!(":{port}");
+        let host = match authority.starts_with("unix:") {
+            true => "localhost".to_string(),
+            false => authority.strip_suffix(&usual).unwrap_or(&authority).to_string(),
+        };
         if self.target.pool(&name).is_none() {
             let mut pool = match known {
                 Some(upstream) => upstream::read(upstream, port, self.ledger),

@@ -1,8 +1,8 @@
 //! Order of rules: others take the first rule that holds, evenkeel the most specific. Where the two differ, a route gets
 //! the conditions of the earlier one negated; where that cannot be written, the difference is returned.
 
-use super::matching::{Cond, Key, Match, Test};
 use super::Route;
+use super::matching::{Cond, Key, Match, Test};
 use crate::ledger::Line;
 use std::cmp::Ordering;
 
@@ -60,6 +60,9 @@ pub(crate) fn settle_order(routes: &mut Vec<Route>) -> Vec<Clash> {
             kept.push(later);
         }
     }
+    // A rule of which a part is reached is not left out.
+    let is_kept = |line: &Line| kept.iter().any(|route| route.line == *line);
+    clashes.retain(|clash| !matches!(clash, Clash::Unreachable { later, .. } if is_kept(later)));
     *routes = kept;
     clashes
 }

@@ -5,7 +5,7 @@ pub(crate) fn duration(ms: u64) -> String {
     const UNITS: [(u64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s")];
     for (unit, name) in UNITS {
         // 90 s and 60 s read better than 1m30s and 1m.
-        let at_least = if unit >= 60_000 { 2 * unit } else { unit };
+        let at_least = if matches!(name, "m" | "d") { 2 * unit } else { unit };
         if ms >= at_least && ms.is_multiple_of(unit) {
             return format!("{}{name}", ms / unit);
         }
