@@ -1,7 +1,7 @@
 //! Regular expressions of paths: written as fixed text, text at the start or at the end where they are nothing else, and
 //! otherwise as an expression for the whole path in the dialect of evenkeel.
 
-use crate::target::Test;
+use crate::model::Test;
 
 /// Alternatives that an expression without anchors stands for, or the reason why it cannot be written.
 pub(crate) fn path_tests(regex: &str, ignore_case: bool) -> Result<Vec<Test>, &'static str> {

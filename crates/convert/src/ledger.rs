@@ -81,7 +81,7 @@ impl Ledger {
         format!("{}:{}", entry.file, entry.line)
     }
 
-    /// Closes the book.
+    /// Closes the book, and sorts what is in it into lists.
     pub fn into_report(self) -> Report {
         let mut report = Report { directives: self.entries.len(), ..Report::default() };
         for mut entry in self.entries {

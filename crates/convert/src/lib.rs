@@ -4,7 +4,7 @@
 //! 2. `template`: lines of templates are taken out of the text.
 //! 3. `haproxy`, `nginx`: a reader and a translation each. Directives that are left out are rows of a table.
 //! 4. `ledger`: every directive that was read, and its end. `report`: the two lists that come of it.
-//! 5. `target`: listeners, routes and pools, the order of rules, and the text that is written.
+//! 5. `model`: listeners, routes and pools, the order of rules, and the text that is written.
 //!
 //! ```
 //! use evenkeel_config::NoFiles;
@@ -19,11 +19,12 @@ mod expression;
 mod haproxy;
 mod ledger;
 mod limits;
+mod model;
 mod nginx;
 mod recognise;
 mod reconcile;
 mod report;
-mod target;
+mod rewriting;
 mod template;
 
 pub use recognise::{From, recognise};
@@ -31,9 +32,9 @@ pub use report::{CHANGES, Item, LOSSLESS, Report};
 
 use evenkeel_config::Files;
 use ledger::Ledger;
+use model::{Key, Target, Test};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use target::Target;
 
 /// A converted configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,9 +56,25 @@ pub fn convert(name: &str, text: &str, from: Option<From>, files: &dyn Files) ->
         From::Haproxy => haproxy::translate(&plain, &file, &mut ledger),
         From::Nginx => nginx::translate(&plain, &file, files, &mut ledger),
     };
+    leave_listeners_out(&mut target);
     name_apart(&mut target);
     let toml = target.to_toml(name);
     Some(Converted { from, toml, report: ledger.into_report() })
+}
+
+/// Takes the names of listeners out of matches that name all that have routes: they say nothing there.
+fn leave_listeners_out(target: &mut Target) {
+    let serves = |listener: &&model::Listener| !listener.is_tcp && listener.set.get("redirect_https").is_none();
+    let serving: Vec<String> = target.listeners.iter().filter(serves).map(|listener| listener.name.clone()).collect();
+    for route in &mut target.routes {
+        let names_all = match route.matching.find(&Key::Listener) {
+            Some(Test::OneOf(names)) => !serving.is_empty() && serving.iter().all(|name| names.contains(name)),
+            _ => false,
+        };
+        if names_all {
+            route.matching.conds.retain(|cond| cond.key != Key::Listener);
+        }
+    }
 }
 
 /// Numbers the names of routes that occur more than once, as names are unique.

@@ -1,6 +1,6 @@
 //! Times within the bounds of evenkeel's keys: 0 and values beyond them are written as the nearest that is allowed.
 
-use crate::target::{Value, duration};
+use crate::model::{Value, duration};
 
 const HOUR: u64 = 3_600_000;
 

@@ -1,7 +1,7 @@
 //! The original's order of rules made to hold here, with what cannot be kept entered in the book.
 
 use crate::ledger::Ledger;
-use crate::target::{Clash, Route, settle_order};
+use crate::model::{Clash, Route, settle_order};
 
 /// Settles the order of routes that stand in the order in which `whose` tries them.
 pub(crate) fn reconcile(routes: &mut Vec<Route>, whose: &str, ledger: &mut Ledger) {

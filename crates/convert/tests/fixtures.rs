@@ -57,7 +57,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
 }
 
-/// All fixtures, converted.
+/// Converts all fixtures, in the order of their names.
 pub fn all() -> Vec<Fixture> {
     let mut fixtures = Vec::new();
     for (folder_name, end) in [("haproxy", "cfg"), ("nginx", "conf")] {
@@ -149,4 +149,18 @@ fn check_accepts_every_output() {
     }
     let stale: Vec<&&str> = NOT_YET.iter().filter(|key| !used.contains(**key)).collect();
     assert!(stale.is_empty(), "`check` knows these keys, or no fixture uses them: {stale:?}");
+}
+
+#[test]
+fn the_guide_shows_what_comes_out() {
+    let guide = folder().join("../../../docs/guide/convert.md");
+    let guide = std::fs::read_to_string(guide).expect("the page is there");
+    let shop = all().into_iter().find(|fixture| fixture.name == "shop").expect("the fixture is there");
+    let source = std::fs::read_to_string(folder().join("haproxy/shop.cfg")).expect("a text");
+    // The page names the file as an operator would.
+    let report = shop.converted.report.to_text().replace("haproxy/shop.cfg", "haproxy.cfg");
+    let toml = shop.converted.toml.replace("haproxy/shop.cfg", "haproxy.cfg");
+    for (name, text) in [("haproxy.cfg", &source), ("evenkeel.toml", &toml), ("the report", &report)] {
+        assert!(guide.contains(text.trim()), "{name} is not in docs/guide/convert.md:\n{text}");
+    }
 }

@@ -1,7 +1,7 @@
 //! ACLs: named and anonymous conditions, read into conditions of routes.
 
 use crate::expression;
-use crate::target::{Cond, Key, Match, Test};
+use crate::model::{Cond, Key, Match, Test};
 use std::collections::BTreeMap;
 
 /// Most alternatives that a condition is multiplied out to.
@@ -203,8 +203,8 @@ fn conj(literals: Vec<Literal>) -> Result<Option<Conj>, String> {
                 }
                 match conj.matching.and(&Match::of([cond])) {
                     Ok(matching) => conj.matching = matching,
-                    Err(crate::target::Apart::Never) => return Ok(None),
-                    Err(crate::target::Apart::Unwritable) => {
+                    Err(crate::model::Apart::Never) => return Ok(None),
+                    Err(crate::model::Apart::Unwritable) => {
                         return Err("it has two conditions on the same part of a request".to_string());
                     }
                 }
@@ -322,7 +322,7 @@ fn atoms(words: &[String]) -> Result<Vec<Atom>, String> {
 }
 
 fn paths(fetch: &Fetch<'_>) -> Result<Vec<Atom>, String> {
-    let case = |text: &str, end: &str| Test::Regex(format!("(?i){}{end}", crate::target::escape(text)));
+    let case = |text: &str, end: &str| Test::Regex(format!("(?i){}{end}", crate::model::escape(text)));
     let mut atoms = Vec::new();
     let mut add = |test: Test| atoms.push(Atom::Is(Cond::new(Key::Path, test)));
     for value in &fetch.values {
@@ -334,10 +334,10 @@ fn paths(fetch: &Fetch<'_>) -> Result<Vec<Atom>, String> {
             ("beg", false) => add(Test::Begins(value)),
             ("beg", true) => add(case(&value, ".*")),
             ("end", false) => add(Test::Ends(value)),
-            ("end", true) => add(Test::Regex(format!("(?i).*{}", crate::target::escape(&value)))),
+            ("end", true) => add(Test::Regex(format!("(?i).*{}", crate::model::escape(&value)))),
             ("sub", _) => add(Test::Contains(value)),
             ("dir", _) => {
-                let text = crate::target::escape(value.trim_matches('/'));
+                let text = crate::model::escape(value.trim_matches('/'));
                 add(Test::Regex(format!("(/.*)?/{text}(/.*)?")));
             }
             ("reg", ignore_case) => {
@@ -402,7 +402,7 @@ fn values(fetch: &Fetch<'_>, key: Key) -> Result<Vec<Atom>, String> {
             Ok(all?)
         }
         _ if fetch.ignore_case => {
-            let escaped = |value: &&str| crate::target::escape(value);
+            let escaped = |value: &&str| crate::model::escape(value);
             let all: Vec<String> = fetch.values.iter().map(escaped).collect();
             let (start, end) = match fetch.method {
                 "" | "str" => ("", ""),

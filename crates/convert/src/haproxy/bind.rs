@@ -2,7 +2,7 @@
 
 use super::lexer::Item;
 use crate::ledger::Ledger;
-use crate::target::Table;
+use crate::model::Table;
 
 /// Addresses of one `bind` line, and what its parameters set of the listener.
 #[derive(Debug, Default)]
@@ -70,10 +70,11 @@ fn parameters(item: &Item, base: &str, bind: &mut Bind, ledger: &mut Ledger) {
                     "name only the networks of the balancers in front in accept_proxy_protocol",
                 );
             }
-            "maxconn" => match words.next().and_then(|n| n.parse::<u64>().ok()).filter(|n| *n > 0) {
-                Some(most) => drop(bind.set.put("limits.connections", most)),
-                None => {}
-            },
+            "maxconn" => {
+                if let Some(most) = words.next().and_then(|n| n.parse::<u64>().ok()).filter(|n| *n > 0) {
+                    bind.set.put("limits.connections", most);
+                }
+            }
             "strict-sni" => drop(bind.set.put("tls.unknown_name", "reject")),
             "ciphers" | "ciphersuites" | "curves" | "ecdhe" | "sigalgs" | "client-sigalgs" => {
                 words.next();

@@ -7,7 +7,7 @@ use super::rules::{Filter, Final, Rules};
 use super::time::milliseconds;
 use crate::ledger::{Ledger, Line};
 use crate::limits::timeout;
-use crate::target::{Action, Apart, Cond, Key, Listener, Match, Route, Table, Test, Value, name_of};
+use crate::model::{Action, Apart, Cond, Key, Listener, Match, Route, Table, Test, Value, name_of};
 use std::collections::BTreeMap;
 
 /// Most routes that filters with conditions may add to a frontend.
@@ -49,7 +49,7 @@ impl Front<'_> {
         let names = |of: &[&Listener]| of.iter().map(|listener| listener.name.clone()).collect::<Vec<_>>();
         let (plain, secure) = (names(&plain), names(&secure));
         let routes = self.routes(rules, &plain, &secure, ledger);
-        (listeners, self.in_listeners(routes, &mut listeners_of(&plain, &secure), ledger))
+        (listeners, self.in_listeners(routes, &listeners_of(&plain, &secure), ledger))
     }
 
     fn listeners(&self, rules: &Rules, ledger: &mut Ledger) -> Vec<Listener> {
@@ -284,7 +284,7 @@ impl Front<'_> {
     }
 
     /// Settles the order, and drops conditions that say nothing.
-    fn in_listeners(&self, mut routes: Vec<Route>, listeners: &mut Vec<String>, ledger: &mut Ledger) -> Vec<Route> {
+    fn in_listeners(&self, mut routes: Vec<Route>, listeners: &[String], ledger: &mut Ledger) -> Vec<Route> {
         routes.iter_mut().for_each(by_segment);
         crate::reconcile::reconcile(&mut routes, "HAProxy", ledger);
         for route in &mut routes {

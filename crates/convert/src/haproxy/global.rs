@@ -1,10 +1,10 @@
-//! What concerns the process: `global`, resolvers, userlists, logs, statistics.
+//! Settings of the process: `global`, resolvers, userlists, logs, statistics.
 
+use super::Proxy;
 use super::known::{self, Fate};
 use super::lexer::{Item, Section};
-use super::{Lines, Proxy};
-use crate::ledger::Ledger;
-use crate::target::{Target, Value};
+use crate::ledger::{Ledger, Line};
+use crate::model::{Target, Value};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,7 +14,8 @@ pub(super) struct Process {
     pub crt_base: String,
     pub ca_base: String,
     pub connections: Option<u64>,
-    pub userlists: BTreeMap<String, Lines>,
+    connections_line: Option<Line>,
+    pub userlists: BTreeMap<String, Vec<Line>>,
     /// Destination of the access log and its facility.
     log: Option<(String, Option<String>)>,
 }
@@ -92,8 +93,8 @@ impl Process {
             ("maxconn", number) => match number.parse::<u64>() {
                 Ok(most) if most > 0 => {
                     self.connections = Some(most);
-                    let reason = "the limit holds for each listener, not for the process as a whole";
-                    ledger.changes(item.line, reason, "divide it among the listeners: limits.connections");
+                    self.connections_line = Some(item.line);
+                    ledger.carried(item.line);
                 }
                 _ => ledger.changes(item.line, "its value was not understood", "set limits.connections of listeners"),
             },
@@ -150,13 +151,9 @@ impl Process {
             return ledger.changes(item.line, "the access log has one destination", todo);
         }
         ledger.carried(item.line);
-        match facility.filter(|name| !FACILITIES.contains(&name.as_str())) {
-            Some(name) => ledger.changes(
-                item.line,
-                format!("the facility {name} is not available; local0 is used"),
-                "set telemetry.access_log.facility",
-            ),
-            None => {}
+        if let Some(name) = facility.filter(|name| !FACILITIES.contains(&name.as_str())) {
+            let reason = format!("the facility {name} is not available; local0 is used");
+            ledger.changes(item.line, reason, "set telemetry.access_log.facility");
         }
         self.log = Some((path, facility.filter(|name| FACILITIES.contains(&name.as_str())).cloned()));
     }
@@ -222,7 +219,7 @@ impl Process {
         }
     }
 
-    /// Lines of the stats page.
+    /// Reads a line of the stats page, which is the dashboard here.
     pub fn stats(&self, item: &Item, proxy: &Proxy<'_>, target: &mut Target, ledger: &mut Ledger) {
         match item.word(1) {
             "auth" => {
@@ -241,15 +238,20 @@ impl Process {
         }
     }
 
-    /// Settles what no section used.
-    pub fn finish<'s>(&self, sections: impl Iterator<Item = &'s Section>, target: &mut Target, ledger: &mut Ledger) {
-        let _ = sections;
-        if let Some(Value::Table(telemetry)) = target.root.get("telemetry").cloned()
-            && let Some(Value::Table(log)) = telemetry.get("access_log")
+    /// Reports a limit of the process that several listeners have each, and takes out a log without a destination.
+    pub fn finish(&self, target: &mut Target, ledger: &mut Ledger) {
+        if let Some(line) = self.connections_line.filter(|_| target.listeners.len() > 1) {
+            let reason = "the limit holds for each listener, not for the process as a whole";
+            ledger.changes(line, reason, "divide it among the listeners: limits.connections");
+        }
+        let log = target.root.get("telemetry").and_then(|telemetry| match telemetry {
+            Value::Table(telemetry) => telemetry.get("access_log"),
+            _ => None,
+        });
+        if let Some(Value::Table(log)) = log
             && log.get("path").is_none()
         {
             target.root.entries.retain(|(key, _)| key != "telemetry");
         }
-        let _ = ledger;
     }
 }

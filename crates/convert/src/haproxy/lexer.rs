@@ -37,7 +37,7 @@ pub(super) struct Section {
     pub items: Vec<Item>,
 }
 
-/// A directive: its words.
+/// A directive of a section: its words, the first of which names it.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
     pub line: Line,
@@ -50,7 +50,7 @@ impl Item {
         self.words.get(at).map_or("", String::as_str)
     }
 
-    /// Words from a number on.
+    /// Words from the number `at` on; none if there are fewer.
     pub fn from(&self, at: usize) -> &[String] {
         self.words.get(at..).unwrap_or_default()
     }

@@ -2,7 +2,9 @@
 
 mod acl;
 mod bind;
+mod check;
 mod front;
+mod gathered;
 mod global;
 mod known;
 mod lexer;
@@ -10,13 +12,11 @@ mod pool;
 mod redirect;
 mod rules;
 mod sample;
+mod server;
 mod time;
 
-pub(crate) use redirect::put_url;
-pub(crate) use rules::stripped;
-
-use crate::ledger::{Ledger, Line};
-use crate::target::{Action, Key, Target, Value, name_of};
+use crate::ledger::Ledger;
+use crate::model::{Action, Key, Target, Value, name_of};
 use acl::Acls;
 use front::{Backend, Front};
 use known::Fate;
@@ -43,7 +43,7 @@ const BACK: &[&str] = &[
     "srvtimeout",
 ];
 
-/// Reads a haproxy.cfg.
+/// Reads a haproxy.cfg into a draft of the output.
 pub(crate) fn translate(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> Target {
     let sections = lexer::sections(text, file, ledger);
     let mut target = Target::default();
@@ -312,7 +312,7 @@ fn forwardfor(item: &Item, ledger: &mut Ledger) {
 }
 
 /// Writes a route for everything as `pool` of its listeners, if it has nothing else.
-fn simplify(listeners: &mut [crate::target::Listener], routes: &mut Vec<crate::target::Route>) {
+fn simplify(listeners: &mut [crate::model::Listener], routes: &mut Vec<crate::model::Route>) {
     let Some(last) = routes.last() else { return };
     let is_rest = last.matching.conds.len() == 1 && last.matching.conds[0].key == Key::Listener;
     if let (Action::Pool(pool), true, true) = (&last.action, is_rest, last.set.is_empty()) {
@@ -336,7 +336,9 @@ fn finish(proxies: &[Proxy<'_>], process: &global::Process, target: &mut Target,
             if word == "stick-table" {
                 ledger.dropped(item.line, "no rule that was carried over asks for its counters");
             } else if !proxy.is_back()
-                && (BACK.contains(&word) || word == "timeout" || word == "option" && item.word(1).ends_with("chk"))
+                && (BACK.contains(&word)
+                    || word == "timeout"
+                    || word == "option" && (item.word(1).ends_with("chk") || item.word(1).ends_with("check")))
             {
                 ledger.dropped(item.line, "it has no effect in a frontend");
             } else if !proxy.is_front() && (FRONT.contains(&word) || word == "timeout") {
@@ -344,7 +346,7 @@ fn finish(proxies: &[Proxy<'_>], process: &global::Process, target: &mut Target,
             }
         }
     }
-    process.finish(proxies.iter().map(|proxy| proxy.section), target, ledger);
+    process.finish(target, ledger);
     let has_server_timeout = |proxy: &Proxy<'_>| {
         proxy
             .items
@@ -357,15 +359,4 @@ fn finish(proxies: &[Proxy<'_>], process: &global::Process, target: &mut Target,
         // HAProxy waits for ever without the line.
         target.root.put("defaults.timeouts.response", Value::from("off"));
     }
-    // With one listener its name in each match says nothing.
-    if let [_] = target.listeners.as_slice() {
-        for route in &mut target.routes {
-            if !target.listeners[0].is_tcp {
-                route.matching.conds.retain(|cond| cond.key != Key::Listener);
-            }
-        }
-    }
 }
-
-/// Line of a section, for the module of the process.
-type Lines = Vec<Line>;

@@ -1,7 +1,8 @@
 //! Redirects and fixed responses of HAProxy as actions of routes.
 
 use super::sample;
-use crate::target::{Action, Table, Value};
+use crate::model::{Action, Table, Value};
+use crate::rewriting::put_url;
 
 /// A redirect, from its words up to the condition.
 ///
@@ -47,43 +48,6 @@ pub(super) fn redirect(words: &[String]) -> Result<Action, String> {
         table.put("status", status);
     }
     Ok(Action::Redirect(table.into()))
-}
-
-/// Puts the parts of a URL, or of a path, into the table of a redirect.
-pub(crate) fn put_url(table: &mut Table, url: &str) -> Result<(), String> {
-    let rest = match url.split_once("://") {
-        Some((scheme, rest)) => {
-            // The client's own scheme is kept without a word.
-            if scheme != "{scheme}" {
-                table.put("scheme", scheme);
-            }
-            rest
-        }
-        None if url.starts_with("//") => return Err("a target without a scheme is not sent".to_string()),
-        None if url.starts_with(['/', '{']) || url.is_empty() => {
-            if !url.is_empty() {
-                table.put("path", url);
-            }
-            return Ok(());
-        }
-        None => return Err(format!("\"{url}\" is neither a URL nor a path")),
-    };
-    let end = rest.find('/').or_else(|| rest.find("{path}")).unwrap_or(rest.len());
-    let (authority, path) = rest.split_at(end);
-    let (host, port) = match authority.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()) {
-        Some((host, port)) => (host, port.parse::<u64>().ok()),
-        None => (authority, None),
-    };
-    if !host.is_empty() && host != "{host}" {
-        table.put("host", host);
-    }
-    if let Some(port) = port {
-        table.put("port", port);
-    }
-    if !path.is_empty() && path != "{path}" {
-        table.put("path", path);
-    }
-    Ok(())
 }
 
 /// A fixed response of `http-request return`, from its words up to the condition.

@@ -4,7 +4,8 @@ use super::acl::{Acls, Conj, Rate, condition};
 use super::lexer::Item;
 use super::{redirect, sample};
 use crate::ledger::{Ledger, Line};
-use crate::target::{Action, Cond, Key, Match, Table, Test, Value};
+use crate::model::{Action, Cond, Key, Match, Table, Test, Value};
+use crate::rewriting::stripped;
 use std::collections::BTreeMap;
 
 /// Rules of a section, sorted by their effect; each list in the order of the file.
@@ -14,7 +15,7 @@ pub(super) struct Rules {
     pub finals: Vec<Final>,
     /// Keys of routes whose requests fulfil the conditions.
     pub filters: Vec<Filter>,
-    /// Limits of the listener.
+    /// Keys of `limits` of the listener.
     pub limits: Table,
 }
 
@@ -303,6 +304,10 @@ fn deny(item: &Item, words: &[String], conjs: &[Conj], scope: &Scope<'_>, rules:
         _ => 403,
     };
     ledger.carried(item.line);
+    if matches!(item.word(1), "silent-drop" | "tarpit" | "reject") || item.word(0) == "tcp-request" {
+        let reason = format!("requests are answered by {status}, and connections are not dropped or held");
+        ledger.changes(item.line, reason, "nothing, or a firewall such as nftables");
+    }
     for conj in conjs {
         if let [rate] = conj.rates.as_slice() {
             limit(item, rate, &conj.matching, status, scope, rules, ledger);
@@ -384,7 +389,7 @@ fn limit(
     }
     let reason = format!(
         "the counter over {} becomes a steady rate with a burst of {most}; a client may send up to twice as many in the first period",
-        crate::target::duration(period)
+        crate::model::duration(period)
     );
     ledger.changes(item.line, reason, "lower the burst if that is too many");
     if key == "src" && matching.conds.is_empty() {
@@ -458,28 +463,6 @@ fn allow(item: &Item, tail: &[String], rules: &mut Rules, ledger: &mut Ledger) {
     }
 }
 
-/// Path that a replacement by an expression takes away, if that is all it does.
-pub(crate) fn stripped(regex: &str, with: &str) -> Option<String> {
-    let group = with.strip_prefix('/').unwrap_or(with);
-    let has_slash = with.starts_with('/');
-    if !matches!(group, "\\1" | "\\2" | "$1" | "$2") {
-        return None;
-    }
-    let bare = regex.trim_start_matches('^').trim_end_matches('$');
-    let second = group.ends_with('2');
-    let ends: &[&str] = match (second, has_slash) {
-        (true, true) => &["(/)?(.*)", "(/|)(.*)", "(/?)(.*)"],
-        (true, false) => &[],
-        (false, true) => &["/(.*)", "/?(.*)", "/(.+)"],
-        (false, false) => &["(/.*)"],
-    };
-    let prefix = ends.iter().find_map(|end| bare.strip_suffix(end))?;
-    let fixed = prefix.starts_with('/')
-        && prefix.len() > 1
-        && prefix.bytes().all(|b| b.is_ascii_alphanumeric() || b"/-_~".contains(&b));
-    fixed.then(|| prefix.trim_end_matches('/').to_string())
-}
-
 fn rewrite(item: &Item, regex: &str, with: &str, conjs: &[Conj], rules: &mut Rules, ledger: &mut Ledger) {
     let Some(prefix) = stripped(regex, with) else {
         let todo = "strip_prefix, or rewrite = { prefix = \"/NEW\" } or { path = \"/x/{id}\" } in a [[route]]";
@@ -496,7 +479,7 @@ fn rewrite(item: &Item, regex: &str, with: &str, conjs: &[Conj], rules: &mut Rul
 
 fn set_path(item: &Item, value: &str, conjs: &[Conj], rules: &mut Rules, ledger: &mut Ledger) {
     if let Some(inner) = value.strip_prefix("%[path,regsub(").and_then(|rest| rest.strip_suffix(")]")) {
-        let inner = inner.replace('"', "").replace('\'', "");
+        let inner = inner.replace(['"', '\''], "");
         let (regex, with) = inner.split_once(',').unwrap_or((&inner, ""));
         // What is replaced is the beginning; the rest of the path stays.
         let prefix = regex.trim_start_matches('^').trim_end_matches('/');
@@ -520,21 +503,6 @@ fn set_path(item: &Item, value: &str, conjs: &[Conj], rules: &mut Rules, ledger:
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn replacements_that_only_take_a_prefix_away_are_found() {
-        for (regex, with, prefix) in [
-            ("/api(/)?(.*)", "/\\2", Some("/api")),
-            ("^/api/(.*)", "/\\1", Some("/api")),
-            ("^/api/(.*)$", "/$1", Some("/api")),
-            ("/api/v1(/.*)", "\\1", Some("/api/v1")),
-            ("^/(.*)", "/\\1", None),
-            ("^/api/(.*)", "/new/\\1", None),
-            ("^/[a-z]/(.*)", "/\\1", None),
-        ] {
-            assert_eq!(stripped(regex, with).as_deref(), prefix, "{regex} {with}");
-        }
-    }
 
     #[test]
     fn rates_are_written_in_whole_numbers() {

@@ -1,6 +1,6 @@
 //! Values with samples, `%[src]` and `%ci`, in the spelling of evenkeel: `{client.ip}`.
 
-use crate::target::braced;
+use crate::model::braced;
 
 /// Samples without arguments, and the variable for each.
 const SAMPLES: &[(&str, &str)] = &[

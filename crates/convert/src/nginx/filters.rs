@@ -5,7 +5,7 @@ use super::time::milliseconds;
 use super::variable::{self, Constants};
 use super::world::{Forward, World, group, single};
 use crate::limits::timeout;
-use crate::target::{Table, Value, parse_size, size};
+use crate::model::{Table, Value, parse_size, size};
 
 /// Statuses on which `add_header` works without `always`.
 const WITHOUT_ALWAYS: &str = "without `always`, NGINX adds it to 200, 201, 204, 206, 301, 302, 303, 304, 307 and 308 only; here to every response";

@@ -31,7 +31,7 @@ impl Directive {
         self.words.get(at).map_or("", String::as_str)
     }
 
-    /// Words from a number on.
+    /// Words from the number `at` on; none if there are fewer.
     pub fn from(&self, at: usize) -> &[String] {
         self.words.get(at..).unwrap_or_default()
     }
@@ -66,7 +66,7 @@ impl<'r> Reader<'r> {
         Reader { files, ledger, folder, included: 0, directives: 0 }
     }
 
-    /// Directives of a text.
+    /// Directives of a text, with those of files that it includes in place.
     pub fn read(&mut self, text: &str, file: &Arc<str>, depth: usize) -> Vec<Directive> {
         let tokens = tokens(text);
         let mut at = 0;
@@ -95,7 +95,7 @@ impl<'r> Reader<'r> {
                     let words = std::mem::take(&mut words);
                     self.directives += 1;
                     if !words.is_empty() && self.directives <= DIRECTIVES {
-                        let entry = self.ledger.open(file, line, &shown(&words));
+                        let entry = self.ledger.open(file, line, &words.join(" "));
                         let block = is_block.then(|| {
                             *at += 1;
                             match depth < DEPTH {
@@ -126,7 +126,7 @@ impl<'r> Reader<'r> {
             *at += 1;
         }
         if !words.is_empty() {
-            let entry = self.ledger.open(file, line, &shown(&words));
+            let entry = self.ledger.open(file, line, &words.join(" "));
             self.ledger.changes(entry, "the directive has no semicolon at its end", "add it, and convert again");
         }
         directives
@@ -237,11 +237,6 @@ fn skip(tokens: &[(usize, Token)], at: &mut usize) {
         }
         *at += 1;
     }
-}
-
-/// Words of a directive for the report, without the secrets in them.
-fn shown(words: &[String]) -> String {
-    words.join(" ")
 }
 
 /// Words and marks, each with its line. Braces within a variable `${NAME}`, or within a word, are part of it.

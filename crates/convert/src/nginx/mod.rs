@@ -4,6 +4,7 @@ mod filters;
 mod known;
 mod lexer;
 mod location;
+mod pass;
 mod server;
 mod stream;
 mod time;
@@ -12,7 +13,7 @@ mod variable;
 mod world;
 
 use crate::ledger::Ledger;
-use crate::target::{Key, Target};
+use crate::model::Target;
 use crate::template;
 use evenkeel_config::Files;
 use lexer::{Directive, Reader};
@@ -85,7 +86,6 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: 
         world.target.root.put("defaults.timeouts.response", "60s");
     }
     leftovers(&all, &mut world);
-    one_listener(&mut world.target);
     world.target
 }
 
@@ -244,7 +244,7 @@ fn body_default(all: &[Directive], http: Option<&Directive>, world: &mut World<'
         .target
         .routes
         .iter()
-        .any(|route| matches!(route.action, crate::target::Action::Pool(_)) && route.set.get("body_max").is_none());
+        .any(|route| matches!(route.action, crate::model::Action::Pool(_)) && route.set.get("body_max").is_none());
     let place = http.or_else(|| all.iter().find(|d| d.name() == "server")).map(|d| d.line);
     if let (true, Some(line), true) = (lines.is_empty(), place, forwards) {
         let reason = "without client_max_body_size, NGINX answers 413 to bodies above 1 MiB; here they have no limit";
@@ -299,15 +299,4 @@ fn map(directive: &Directive, world: &mut World<'_>) {
     }
     let todo = "write a [[route]] for each value, with a condition in match";
     lost(directive, "a variable that a table gives is carried over only where it names the pool", todo, world.ledger);
-}
-
-/// With one listener its name in each match says nothing.
-fn one_listener(target: &mut Target) {
-    if let [only] = target.listeners.as_slice()
-        && !only.is_tcp
-    {
-        for route in &mut target.routes {
-            route.matching.conds.retain(|cond| cond.key != Key::Listener);
-        }
-    }
 }

@@ -7,7 +7,7 @@ use super::variable::{self, Constants};
 use super::world::{World, group, single};
 use crate::ledger::Line;
 use crate::limits::timeout;
-use crate::target::{Action, Cond, Key, Listener, Match, Route, Table, Test, Value, name_of};
+use crate::model::{Action, Cond, Key, Listener, Match, Route, Table, Test, Value, name_of};
 use std::collections::BTreeMap;
 
 /// A `listen` line that was read.

@@ -6,7 +6,7 @@ use super::time::milliseconds;
 use super::variable::{self, Constants};
 use super::world::{World, group, single};
 use crate::limits::timeout;
-use crate::target::{Action, Cond, Key, Listener, Match, Route, Table};
+use crate::model::{Action, Cond, Key, Listener, Match, Route, Table};
 
 /// Translates the servers of a `stream` block.
 pub(super) fn translate<'d>(stream: &'d [Directive], world: &mut World<'d>) {

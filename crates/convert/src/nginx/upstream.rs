@@ -4,7 +4,7 @@ use super::lexer::Directive;
 use super::time::milliseconds;
 use super::variable::field_of;
 use crate::ledger::Ledger;
-use crate::target::{Endpoint, Pool, Table, Value, duration, name_of};
+use crate::model::{Endpoint, Pool, Table, Value, duration, name_of};
 
 /// Reads an `upstream` block.
 pub(super) fn read(upstream: &Directive, port: u16, ledger: &mut Ledger) -> Pool {

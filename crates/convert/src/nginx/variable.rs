@@ -1,6 +1,6 @@
 //! Values with variables, `$host` and `${host}`, in the spelling of evenkeel: `{host}`.
 
-use crate::target::{Cond, Key, Test, braced};
+use crate::model::{Cond, Key, Test, braced};
 use std::collections::BTreeMap;
 
 /// Constants that `set` gives a name.

@@ -1,10 +1,10 @@
-//! What every part of the translation looks up: upstreams, maps, zones, constants, the book; and pools as they are made.
+//! Names that every part of the translation looks up: upstreams, maps, zones, constants, the book; and pools as they are made.
 
 use super::lexer::Directive;
 use super::upstream;
 use super::variable::{self, Constants};
 use crate::ledger::{Ledger, Line};
-use crate::target::{Pool, Target, name_of};
+use crate::model::{Pool, Target, name_of};
 use std::collections::BTreeMap;
 
 /// A zone of `limit_req_zone` or `limit_conn_zone`: its key, and its rate as `10r/s`.

@@ -60,7 +60,7 @@ impl<T: Into<Value>> From<Vec<T>> for Value {
 }
 
 impl Table {
-    /// A table with one key.
+    /// Makes a table with one key.
     pub fn one(key: &str, value: impl Into<Value>) -> Table {
         Table::default().with(key, value)
     }

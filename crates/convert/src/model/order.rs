@@ -118,7 +118,7 @@ fn rest(m: &Match) -> (bool, usize, usize, usize, bool, bool, usize, bool) {
 mod tests {
     use super::*;
     use crate::ledger::Ledger;
-    use crate::target::{Action, Table};
+    use crate::model::{Action, Table};
 
     fn routes(conds: &[Vec<Cond>]) -> Vec<Route> {
         let mut ledger = Ledger::default();

@@ -20,9 +20,9 @@ pub(crate) enum Key {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Test {
     OneOf(Vec<String>),
-    /// Text at the beginning.
+    /// Text with which the value begins.
     Begins(String),
-    /// Text at the end.
+    /// Text with which the value ends.
     Ends(String),
     Contains(String),
     /// Regular expression for the whole value.
@@ -32,7 +32,7 @@ pub(crate) enum Test {
     Below(String),
 }
 
-/// One condition, or its negation.
+/// A condition on a part of a request, or its negation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cond {
     pub key: Key,
@@ -49,7 +49,7 @@ pub(crate) struct Match {
 /// Reason why two sets of conditions do not make one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Apart {
-    /// No request fulfils both.
+    /// No request fulfils both of them.
     Never,
     /// The language has no way to write both.
     Unwritable,
@@ -152,7 +152,7 @@ impl Match {
         Match { conds: conds.into_iter().collect() }
     }
 
-    /// Conditions of both.
+    /// Joins the conditions of both into one match.
     pub fn and(&self, other: &Match) -> Result<Match, Apart> {
         let mut all = self.clone();
         for cond in &other.conds {
@@ -233,7 +233,7 @@ impl Match {
         let count = keys.len();
         keys.sort();
         keys.dedup();
-        paths <= 1 && keys.len() == count && self.conds.iter().all(|cond| is_sound(cond))
+        paths <= 1 && keys.len() == count && self.conds.iter().all(is_sound)
     }
 
     /// True if every request that fulfils these conditions fulfils the other ones, as far as that shows.

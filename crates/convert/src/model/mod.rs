@@ -11,7 +11,7 @@ pub(crate) use order::{Clash, settle_order};
 pub(crate) use units::{braced, duration, name_of, parse_size, size};
 pub(crate) use value::{Table, Value};
 
-/// An output file.
+/// An output file before it is written.
 #[derive(Debug, Default)]
 pub(crate) struct Target {
     /// Tables of the top level other than listeners, routes and pools.
