@@ -70,6 +70,12 @@ impl Ledger {
         }
     }
 
+    /// Settles a directive anew, without the notes that it had: it turned out to mean something else.
+    pub fn dropped_instead(&mut self, line: Line, reason: impl Into<String>) {
+        self.entries[line.0].changes.clear();
+        self.dropped(line, reason);
+    }
+
     /// True if the directive has been settled in any way.
     pub fn is_settled(&self, line: Line) -> bool {
         self.entries[line.0].settled

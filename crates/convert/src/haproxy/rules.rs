@@ -304,7 +304,8 @@ fn deny(item: &Item, words: &[String], conjs: &[Conj], scope: &Scope<'_>, rules:
         _ => 403,
     };
     ledger.carried(item.line);
-    if matches!(item.word(1), "silent-drop" | "tarpit" | "reject") || item.word(0) == "tcp-request" {
+    let counts = conjs.iter().any(|conj| !conj.rates.is_empty());
+    if !counts && (matches!(item.word(1), "silent-drop" | "tarpit" | "reject") || item.word(0) == "tcp-request") {
         let reason = format!("requests are answered by {status}, and connections are not dropped or held");
         ledger.changes(item.line, reason, "nothing, or a firewall such as nftables");
     }

@@ -421,7 +421,7 @@ impl<'d> Routes<'_, 'd> {
         route.set = filters::read(levels, None, self.constants, self.world);
         self.world.ledger.changes(
             line,
-            "the location served files, or what its lines below say: requests get a 404",
+            "nothing here does what the location did: requests get a 404",
             "give the [[route]] a pool, or remove it",
         );
         self.routes.push(route);

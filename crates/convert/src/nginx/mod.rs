@@ -99,28 +99,22 @@ fn process(all: &[Directive], ledger: &mut Ledger) {
                 let todo = "a listener with mode = \"tcp\" for each port, if a plain balancer is enough";
                 lost(directive, "mail is not proxied with its protocols", todo, ledger);
             }
-            template::BLOCK => lost(
-                directive,
-                "it stands in a block of a template",
-                "render the template, and convert the result",
-                ledger,
-            ),
             _ => {}
         }
-        blocks_of_templates(directive.inner(), ledger);
     }
+    blocks_of_templates(all, ledger);
 }
 
+/// Settles what stands in blocks that begin with a line of a template; that line itself has been reported.
 fn blocks_of_templates(all: &[Directive], ledger: &mut Ledger) {
     for directive in all {
-        match directive.name() == template::BLOCK {
-            true => lost(
-                directive,
-                "it stands in a block of a template",
-                "render the template, and convert the result",
-                ledger,
-            ),
-            false => blocks_of_templates(directive.inner(), ledger),
+        if directive.name() != template::BLOCK {
+            blocks_of_templates(directive.inner(), ledger);
+            continue;
+        }
+        ledger.carried(directive.line);
+        for inner in directive.inner() {
+            lost(inner, "it stands in a block of a template", "render the template, and convert the result", ledger);
         }
     }
 }

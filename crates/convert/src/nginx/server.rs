@@ -371,7 +371,7 @@ fn error_pages(locations: &Locations<'_>, levels: &[&[Directive]], world: &mut W
                 world.ledger.carried(directive.line);
                 world.ledger.carried(location.directive.line);
                 for inner in location.directive.inner() {
-                    world.ledger.dropped(inner.line, "the page is named by its file");
+                    world.ledger.dropped_instead(inner.line, "the page is named by its file");
                 }
                 world.ledger.dropped(directive.line, "the page is for evenkeel's own answers; errors of endpoints pass as they are, as in NGINX without proxy_intercept_errors");
             }
