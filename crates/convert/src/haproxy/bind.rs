@@ -31,112 +31,115 @@ pub(super) fn read(item: &Item, base: &str, ledger: &mut Ledger) -> Bind {
     bind
 }
 
+/// Parameters that are left out: their words, the number of values behind each, the reason, and what to do if something
+/// changes without them.
+#[rustfmt::skip] // a row is a reason
+const LEFT_OUT: &[(&[&str], usize, &str, Option<&str>)] = &[
+    (&["ciphers", "ciphersuites", "curves", "ecdhe", "sigalgs", "client-sigalgs"], 1, "ciphers and curves are those of rustls, all of which are safe", None),
+    (
+        &[
+            "name", "id", "backlog", "process", "thread", "nice", "mss", "level", "severity-output", "shards", "tcp-ut", "user", "group", "mode",
+            "uid", "gid", "npn", "ca-sign-file", "expose-fd", "ssl-max-ver",
+        ],
+        1, "it is about HAProxy's own sockets and figures", None,
+    ),
+    (
+        &[
+            "tfo", "defer-accept", "v4v6", "transparent", "no-sslv3", "no-tlsv10", "no-tlsv11", "allow-0rtt", "no-tls-tickets",
+            "prefer-client-ciphers", "force-tlsv12", "no-ca-names", "ca-ignore-err", "no-alpn",
+        ],
+        0, "it is the default here, or tunes the machinery", None,
+    ),
+    (&["crt-list"], 1, "the list was not read", Some("write each certificate of the list in tls.certificates")),
+    (&["v6only"], 0, "`[::]` takes IPv4 as well", Some("name the addresses of this machine")),
+    (
+        &["interface", "namespace", "accept-netscaler-cip", "generate-certificates", "quic-socket", "crt-ignore-err"], 1, "it is not available",
+        Some("name the addresses to listen on"),
+    ),
+];
+
 fn parameters(item: &Item, base: &str, bind: &mut Bind, ledger: &mut Ledger) {
-    let mut words = item.from(2).iter().map(String::as_str);
-    let mut authority = None;
-    let mut verify = "";
-    while let Some(word) = words.next() {
-        match word {
-            "ssl" => bind.is_tls = true,
-            "crt" => certificate(words.next().unwrap_or_default(), base, bind, item, ledger),
-            "ca-file" => authority = words.next(),
-            "crl-file" => drop(bind.set.put("tls.client_auth.crl", with_base(base, words.next().unwrap_or_default()))),
-            "verify" => verify = words.next().unwrap_or_default(),
-            "ssl-min-ver" => match words.next().unwrap_or_default() {
-                "TLSv1.3" => drop(bind.set.put("tls.min_version", "1.3")),
-                "TLSv1.2" => {}
-                version => ledger.changes(
-                    item.line,
-                    format!("{version} is older than TLS 1.2, the oldest here"),
-                    "nothing, unless old clients need it",
-                ),
-            },
-            "alpn" => {
-                let protocols = words.next().unwrap_or_default();
-                if !protocols.contains("h2") {
-                    bind.set.put("tls.protocols", vec!["http/1.1"]);
-                }
+    let words = item.from(2);
+    let (mut at, mut authority, mut verify) = (0, None, "");
+    while let Some(word) = words.get(at) {
+        let value = words.get(at + 1).map_or("", String::as_str);
+        if let Some((_, values, reason, todo)) = LEFT_OUT.iter().find(|(names, ..)| names.contains(&word.as_str())) {
+            let reason = format!("`{word}`: {reason}");
+            match todo {
+                Some(todo) => ledger.changes(item.line, reason, *todo),
+                None => ledger.dropped(item.line, reason),
             }
-            "proto" => match words.next().unwrap_or_default() {
-                "h2" if !bind.is_tls => drop(bind.set.put("h2c", true)),
-                _ => {}
-            },
-            "accept-proxy" => {
-                bind.set.put("accept_proxy_protocol", vec!["0.0.0.0/0", "::/0"]);
-                let reason = "the PROXY protocol is required from every address, as there";
+            at += 1 + values;
+            continue;
+        }
+        let values = match word.as_str() {
+            "ca-file" => {
+                authority = Some(value);
+                1
+            }
+            "verify" => {
+                verify = value;
+                1
+            }
+            word => parameter(word, value, base, bind, item, ledger).unwrap_or_else(|| {
                 ledger.changes(
                     item.line,
-                    reason,
-                    "name only the networks of the balancers in front in accept_proxy_protocol",
+                    format!("`{word}` is not known"),
+                    "see whether a key of the listener does it",
                 );
-            }
-            "maxconn" => {
-                if let Some(most) = words.next().and_then(|n| n.parse::<u64>().ok()).filter(|n| *n > 0) {
-                    bind.set.put("limits.connections", most);
+                0
+            }),
+        };
+        at += 1 + values;
+    }
+    match (authority, verify) {
+        (Some(_), "none" | "") => {
+            ledger.dropped(item.line, "without `verify`, no certificate of a client is asked for")
+        }
+        (Some(file), mode) => {
+            bind.set.put("tls.client_auth.ca", with_base(base, file));
+            bind.set.put("tls.client_auth.mode", mode);
+        }
+        (None, _) => {}
+    }
+}
+
+/// Reads one parameter. Returns the number of values that it took, or `None` if it is unknown.
+fn parameter(word: &str, value: &str, base: &str, bind: &mut Bind, item: &Item, ledger: &mut Ledger) -> Option<usize> {
+    let line = item.line;
+    match word {
+        "ssl" => bind.is_tls = true,
+        "strict-sni" => drop(bind.set.put("tls.unknown_name", "reject")),
+        "force-tlsv13" | "no-tlsv12" => drop(bind.set.put("tls.min_version", "1.3")),
+        "accept-proxy" => {
+            bind.set.put("accept_proxy_protocol", vec!["0.0.0.0/0", "::/0"]);
+            let todo = "name only the networks of the balancers in front in accept_proxy_protocol";
+            ledger.changes(line, "the PROXY protocol is required from every address, as there", todo);
+        }
+        _ => {
+            match word {
+                "crt" => certificate(value, base, bind, item, ledger),
+                "crl-file" => drop(bind.set.put("tls.client_auth.crl", with_base(base, value))),
+                "ssl-min-ver" if value == "TLSv1.3" => drop(bind.set.put("tls.min_version", "1.3")),
+                "ssl-min-ver" if value == "TLSv1.2" => {}
+                "ssl-min-ver" => {
+                    let reason = format!("{value} is older than TLS 1.2, the oldest here");
+                    ledger.changes(line, reason, "nothing, unless old clients need it");
                 }
+                "alpn" if value.contains("h2") => {}
+                "alpn" => drop(bind.set.put("tls.protocols", vec!["http/1.1"])),
+                "proto" if value == "h2" && !bind.is_tls => drop(bind.set.put("h2c", true)),
+                "proto" => {}
+                "maxconn" => match value.parse::<u64>() {
+                    Ok(most) if most > 0 => drop(bind.set.put("limits.connections", most)),
+                    _ => ledger.dropped(line, "0 connections mean no limit of its own"),
+                },
+                _ => return None,
             }
-            "strict-sni" => drop(bind.set.put("tls.unknown_name", "reject")),
-            "ciphers" | "ciphersuites" | "curves" | "ecdhe" | "sigalgs" | "client-sigalgs" => {
-                words.next();
-                ledger.dropped(item.line, "ciphers and curves are those of rustls, all of which are safe");
-            }
-            "crt-list" => {
-                let todo = "write each certificate of the list in tls.certificates";
-                ledger.changes(item.line, format!("the list {} was not read", words.next().unwrap_or_default()), todo);
-            }
-            "name" | "id" | "backlog" | "process" | "thread" | "nice" | "mss" | "level" | "severity-output"
-            | "shards" | "tcp-ut" | "user" | "group" | "mode" | "uid" | "gid" | "npn" | "ca-sign-file"
-            | "expose-fd" | "ssl-max-ver" => {
-                words.next();
-                ledger.dropped(item.line, format!("`{word}` is about HAProxy's own sockets and figures"));
-            }
-            "tfo"
-            | "defer-accept"
-            | "v4v6"
-            | "transparent"
-            | "no-sslv3"
-            | "no-tlsv10"
-            | "no-tlsv11"
-            | "allow-0rtt"
-            | "no-tls-tickets"
-            | "prefer-client-ciphers"
-            | "force-tlsv12"
-            | "no-ca-names"
-            | "ca-ignore-err"
-            | "no-alpn" => {
-                ledger.dropped(item.line, format!("`{word}` is the default here, or tunes the machinery"));
-            }
-            "force-tlsv13" | "no-tlsv12" => drop(bind.set.put("tls.min_version", "1.3")),
-            "v6only" => ledger.changes(item.line, "`[::]` takes IPv4 as well", "name the addresses of this machine"),
-            "interface"
-            | "namespace"
-            | "accept-netscaler-cip"
-            | "generate-certificates"
-            | "quic-socket"
-            | "crt-ignore-err" => {
-                let value = words.next().unwrap_or_default();
-                ledger.changes(
-                    item.line,
-                    format!("`{word} {value}` is not available"),
-                    "name the addresses to listen on",
-                );
-            }
-            other => ledger.changes(
-                item.line,
-                format!("`{other}` is not known"),
-                "see whether a key of the listener does it",
-            ),
+            return Some(1);
         }
     }
-    if let Some(file) = authority {
-        match verify {
-            "none" | "" => ledger.dropped(item.line, "without `verify`, no certificate of a client is asked for"),
-            mode => {
-                bind.set.put("tls.client_auth.ca", with_base(base, file));
-                bind.set.put("tls.client_auth.mode", mode);
-            }
-        }
-    }
+    Some(0)
 }
 
 fn certificate(file: &str, base: &str, bind: &mut Bind, item: &Item, ledger: &mut Ledger) {

@@ -116,36 +116,43 @@ fn server(directive: &Directive, port: u16, pool: &mut Pool, ledger: &mut Ledger
             ),
         }
     }
-    if !outlier.is_empty() {
-        let value: Value = match outlier.get("off") {
-            Some(_) => "off".into(),
-            None => {
-                if let Some(Value::Text(eject)) = outlier.get("eject") {
-                    // The longest ejection is never shorter than the first.
-                    let is_long = milliseconds(eject).is_some_and(|ms| ms > 300_000);
-                    if is_long {
-                        let eject = eject.clone();
-                        outlier.put("eject_max", eject);
-                    }
-                }
-                outlier.into()
-            }
-        };
-        let before = pool.set.get("outlier").cloned();
-        match before.is_some_and(|before| before != value) {
-            true => ledger.changes(
-                line,
-                "ejection is set for the pool: the first server's numbers count",
-                "set outlier of the pool",
-            ),
-            false => drop(pool.set.put("outlier", value)),
-        }
-        if pool.set.get("outlier") != Some(&"off".into()) {
-            let reason = "max_fails counts failures within fail_timeout for each worker; here they count in a row, over all workers";
-            ledger.dropped(line, reason);
-        }
-    }
+    eject(outlier, directive, pool, ledger);
     pool.endpoints.push(endpoint);
+}
+
+/// Sets the ejection of a pool, from the parameters of one of its servers.
+fn eject(mut outlier: Table, directive: &Directive, pool: &mut Pool, ledger: &mut Ledger) {
+    if outlier.is_empty() {
+        return;
+    }
+    let value: Value = match outlier.get("off") {
+        Some(_) => "off".into(),
+        None => {
+            if let Some(Value::Text(eject)) = outlier.get("eject") {
+                // The longest ejection is never shorter than the first.
+                let is_long = milliseconds(eject).is_some_and(|ms| ms > 300_000);
+                if is_long {
+                    let eject = eject.clone();
+                    outlier.put("eject_max", eject);
+                }
+            }
+            outlier.into()
+        }
+    };
+    let before = pool.set.get("outlier").cloned();
+    match before.is_some_and(|before| before != value) {
+        true => ledger.changes(
+            directive.line,
+            "ejection is set for the pool: the first server's numbers count",
+            "set outlier of the pool",
+        ),
+        false => drop(pool.set.put("outlier", value)),
+    }
+    if pool.set.get("outlier") != Some(&"off".into()) {
+        let reason =
+            "max_fails counts failures within fail_timeout for each worker; here they count in a row, over all workers";
+        ledger.dropped(directive.line, reason);
+    }
 }
 
 /// An endpoint by the text of an address. A name of several addresses is as many servers in NGINX.
