@@ -77,15 +77,19 @@ fn leave_listeners_out(target: &mut Target) {
     }
 }
 
-/// Numbers the names of routes that occur more than once, as names are unique.
+/// Numbers names that occur more than once, as names are unique. A listener with a pool is a route of its name, too.
 fn name_apart(target: &mut Target) {
-    let mut taken: BTreeSet<String> = target.listeners.iter().map(|listener| listener.name.clone()).collect();
-    for route in &mut target.routes {
-        let mut number = 1;
-        let base = route.name.clone();
-        while !taken.insert(route.name.clone()) {
-            number += 1;
-            route.name = format!("{base}-{number}");
-        }
+    let mut taken = BTreeSet::new();
+    target.pools.iter_mut().for_each(|pool| number(&mut pool.name, &mut taken));
+    taken.clear();
+    target.listeners.iter_mut().for_each(|listener| number(&mut listener.name, &mut taken));
+    target.routes.iter_mut().for_each(|route| number(&mut route.name, &mut taken));
+}
+
+fn number(name: &mut String, taken: &mut BTreeSet<String>) {
+    let (base, mut next) = (name.clone(), 2);
+    while !taken.insert(name.clone()) {
+        *name = format!("{base}-{next}");
+        next += 1;
     }
 }

@@ -71,12 +71,24 @@ struct Proxy<'s> {
 }
 
 fn proxies<'s>(sections: &'s [Section], ledger: &mut Ledger) -> Vec<Proxy<'s>> {
-    let mut proxies = Vec::new();
+    let mut proxies: Vec<Proxy<'s>> = Vec::new();
     let mut defaults: Vec<&Section> = Vec::new();
     for section in sections {
         match section.kind.as_str() {
             "defaults" => defaults.push(section),
             "frontend" | "backend" | "listen" => {
+                let is_double = |other: &Proxy<'_>| {
+                    let backs = other.section.kind != "frontend" && section.kind != "frontend";
+                    let fronts = other.section.kind != "backend" && section.kind != "backend";
+                    (backs || fronts) && name_of(&other.section.name) == name_of(&section.name)
+                };
+                if proxies.iter().any(is_double) {
+                    ledger.changes(
+                        section.line,
+                        "another section has this name: rules lead to that one",
+                        "give each a name of its own",
+                    );
+                }
                 let named = section.from.as_ref().and_then(|name| defaults.iter().rev().find(|d| d.name == *name));
                 let above = named.or(defaults.last());
                 let inherited = above.iter().flat_map(|section| &section.items);

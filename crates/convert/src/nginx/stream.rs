@@ -50,6 +50,10 @@ fn server<'d>(server: &'d Directive, stream: &'d [Directive], world: &mut World<
         .trim_matches(['$', '{', '}'])
         .to_string();
     listener.name = format!("{}-{port}", if listener.is_udp { "udp" } else { "tcp" });
+    let others = world.target.listeners.iter().filter(|other| other.name.starts_with(&listener.name)).count();
+    if others > 0 {
+        listener.name = format!("{}-{}", listener.name, others + 1);
+    }
     let Some(pass) = server.inner().iter().find(|d| d.name() == "proxy_pass") else {
         return world.ledger.changes(server.line, "it has no proxy_pass", "write a listener and a pool by hand");
     };

@@ -22,6 +22,8 @@ pub(super) struct World<'d> {
     pub maps: BTreeMap<&'d str, &'d Directive>,
     pub zones: BTreeMap<String, Zone>,
     pub target: Target,
+    /// Pools by address and scheme.
+    made: BTreeMap<(String, String), String>,
     pub ledger: &'d mut Ledger,
 }
 
@@ -39,6 +41,7 @@ impl<'d> World<'d> {
             maps: BTreeMap::new(),
             zones: BTreeMap::new(),
             target: Target::default(),
+            made: BTreeMap::new(),
             ledger,
         };
         for directive in http {
@@ -66,25 +69,17 @@ impl<'d> World<'d> {
         let is_tls = matches!(scheme, "https" | "grpcs");
         let is_h2 = scheme.starts_with("grpc");
         let known = self.upstreams.get(authority.as_str()).copied();
-        let base = match known {
-            Some(_) => name_of(&authority),
-            None => pool_name(&authority),
-        };
         let port = if is_tls { 443 } else { 80 };
-        let suffix = match (is_tls, is_h2) {
-            (true, true) => "-grpcs",
-            (true, false) => "-tls",
-            (false, true) => "-grpc",
-            (false, false) => "",
-        };
-        let name = if suffix.is_empty() || self.is_only(&authority, scheme) { base } else { format!("{base}{suffix}") };
+        let key = (authority.clone(), scheme.trim_start_matches("http").to_string());
+        let made = self.made.get(&key).cloned();
+        let name = made.clone().unwrap_or_else(|| self.free_name(&authority, is_tls, is_h2));
         // The usual port is left out, and a socket has no name.
         let usual = format!(":{port}");
         let host = match authority.starts_with("unix:") {
             true => "localhost".to_string(),
             false => authority.strip_suffix(&usual).unwrap_or(&authority).to_string(),
         };
-        if self.target.pool(&name).is_none() {
+        if made.is_none() {
             let mut pool = match known {
                 Some(upstream) => upstream::read(upstream, port, self.ledger),
                 None => Pool { endpoints: vec![upstream::endpoint(&authority, port)], ..Pool::default() },
@@ -107,19 +102,25 @@ impl<'d> World<'d> {
                 );
                 return None;
             }
+            self.made.insert(key, name.clone());
             self.target.pools.push(pool);
         }
         Some(Forward { pool: name, host })
     }
 
-    /// True if no pool of that address was made for another scheme yet.
-    fn is_only(&mut self, authority: &str, scheme: &str) -> bool {
+    /// A name for the pool of an address that no other pool has.
+    fn free_name(&self, authority: &str, is_tls: bool, is_h2: bool) -> String {
         let base = if self.upstreams.contains_key(authority) { name_of(authority) } else { pool_name(authority) };
-        let wants_tls = matches!(scheme, "https" | "grpcs");
-        let wants_h2 = scheme.starts_with("grpc");
-        self.target.pool(&base).is_none_or(|pool| {
-            pool.set.get("tls").is_some() == wants_tls && (pool.set.get("protocol").is_some() == wants_h2)
-        })
+        let suffix = match (is_tls, is_h2) {
+            (true, true) => "-grpcs",
+            (true, false) => "-tls",
+            (false, true) => "-grpc",
+            (false, false) => "-plain",
+        };
+        let is_free = |name: &String| !self.target.pools.iter().any(|pool| pool.name == *name);
+        let numbered = (2..).map(|number| format!("{base}{suffix}-{number}"));
+        let mut names = [base.clone(), format!("{base}{suffix}")].into_iter().chain(numbered);
+        names.find(is_free).unwrap_or(base)
     }
 }
 
