@@ -76,6 +76,10 @@ pub fn recognise(text: &str) -> Option<From> {
         let line = line.split('#').next().unwrap_or_default().trim();
         let word = line.split([' ', '\t', '{', ';']).next().unwrap_or_default();
         let ends = line.ends_with([';', '{', '}']);
+        // A key of TOML or of an INI file.
+        if line.starts_with('[') || line[word.len()..].trim_start().starts_with('=') {
+            continue;
+        }
         haproxy += usize::from(!ends && HAPROXY.contains(&word));
         nginx += usize::from(ends && NGINX.contains(&word));
     }
@@ -94,6 +98,7 @@ mod tests {
     fn programs_are_recognised() {
         assert_eq!(recognise("frontend a\n  bind :80\n  default_backend b\n"), Some(From::Haproxy));
         assert_eq!(recognise("server {\n  listen 80;\n}\n"), Some(From::Nginx));
-        assert_eq!(recognise("[listener.web]\n"), None);
+        assert_eq!(recognise("[listener.web]\nbind = ['127.0.0.1:80']\n"), None);
+        assert_eq!(recognise("location = /x { return 200; }\nserver { }\n"), Some(From::Nginx));
     }
 }
