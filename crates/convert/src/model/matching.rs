@@ -233,7 +233,9 @@ impl Match {
         let count = keys.len();
         keys.sort();
         keys.dedup();
-        paths <= 1 && keys.len() == count && self.conds.iter().all(is_sound)
+        let hosts = |key: &Key| self.conds.iter().any(|cond| cond.negated && cond.key == *key);
+        let is_host_twice = hosts(&Key::Host) && hosts(&Key::Header("Host".to_string()));
+        !is_host_twice && paths <= 1 && keys.len() == count && self.conds.iter().all(is_sound)
     }
 
     /// True if every request that fulfils these conditions fulfils the other ones, as far as that shows.
@@ -262,32 +264,54 @@ impl Match {
         for cond in self.conds.iter().filter(|cond| !cond.negated) {
             put(&mut table, &cond.key, &cond.test);
         }
+        let not = self.excluded();
+        if !not.is_empty() {
+            table.put("not", not);
+        }
+        table
+    }
+
+    /// The table of `not`. It has neither hosts nor paths: they are written as expressions.
+    fn excluded(&self) -> Table {
         let mut not = Table::default();
-        let mut paths = Vec::new();
-        let negated: Vec<&Cond> = self.conds.iter().filter(|cond| cond.negated).collect();
-        for cond in &negated {
+        let (mut paths, mut hosts) = (Vec::new(), Vec::new());
+        for cond in self.conds.iter().filter(|cond| cond.negated) {
             match (&cond.key, &cond.test) {
                 (Key::Path, test) => paths.push(test),
+                (Key::Host, Test::OneOf(names)) => {
+                    hosts.extend(names.iter().map(|name| match name.strip_prefix('*') {
+                        Some(end) => format!(".*{}", escape(end)),
+                        None => escape(name),
+                    }))
+                }
                 (Key::Header(name), Test::OneOf(values)) => push_all(not.table("header"), name, values),
                 (Key::Query(name), Test::OneOf(values)) => push_all(not.table("query"), name, values),
                 (Key::Cookie(name), Test::OneOf(values)) => push_all(not.table("cookie"), name, values),
+                (Key::Scheme, Test::OneOf(values)) => {
+                    drop(not.put("scheme", values.first().map_or("", |v| v.as_str())))
+                }
                 (key, Test::OneOf(values)) => values.iter().for_each(|value| not.push(list_key(key), value.as_str())),
                 (key, test) => put(&mut not, key, test),
             }
         }
         match paths.as_slice() {
             [] => {}
-            [one] => put(&mut not, &Key::Path, one),
-            // A key cannot be set twice: one expression stands for all.
+            [Test::Ends(end)] => drop(not.put("ends_with", end.as_str())),
             several => {
                 let all: Vec<String> = several.iter().map(|test| test.as_regex()).collect();
                 not.put("regex", all.join("|"));
             }
         }
-        if !not.is_empty() {
-            table.put("not", not);
+        if !hosts.is_empty() {
+            let regex = format!("(?i)({})(:[0-9]+)?", hosts.join("|"));
+            not.table("header").set("Host", Table::one("regex", regex).into());
         }
-        table
+        not
+    }
+
+    /// Number of kinds of conditions under `not`.
+    pub fn excluded_kinds(&self) -> usize {
+        self.excluded().entries.len()
     }
 }
 

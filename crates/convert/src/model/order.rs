@@ -28,43 +28,55 @@ pub(crate) fn settle_order(routes: &mut Vec<Route>) -> Vec<Clash> {
         return clashes;
     }
     let mut kept: Vec<Route> = Vec::new();
-    for mut later in routes.drain(..) {
-        let mut is_reached = true;
-        for earlier in &kept {
-            if later.matching.is_apart(&earlier.matching) {
-                continue;
-            }
-            if later.matching.implies(&earlier.matching) {
-                if later.action != earlier.action || later.set != earlier.set {
-                    clashes.push(Clash::Unreachable { earlier: earlier.line, later: later.line });
-                }
-                is_reached = false;
-                break;
-            }
-            if compare(&later.matching, &earlier.matching) == Ordering::Less {
-                continue;
-            }
-            if later.action == earlier.action && later.set == earlier.set {
-                continue;
-            }
-            let excluded = match later.matching.beyond(&earlier.matching).as_slice() {
-                [one] if one.key != Key::Listener => later.matching.and(&Match::of([one.clone().negate()])).ok(),
-                _ => None,
-            };
-            match excluded {
-                Some(narrower) => later.matching = narrower,
-                None => clashes.push(Clash::Differs { earlier: earlier.line, later: later.line }),
-            }
-        }
-        if is_reached {
-            kept.push(later);
-        }
+    for later in routes.drain(..) {
+        kept.extend(behind(later, &kept, &mut clashes));
     }
     // A rule of which a part is reached is not left out.
     let is_kept = |line: &Line| kept.iter().any(|route| route.line == *line);
     clashes.retain(|clash| !matches!(clash, Clash::Unreachable { later, .. } if is_kept(later)));
     *routes = kept;
     clashes
+}
+
+/// The route as it has to be behind those before it; `None` if it is never reached.
+fn behind(mut later: Route, before: &[Route], clashes: &mut Vec<Clash>) -> Option<Route> {
+    // A condition that is added may make it win over a rule that it did not win over, so it is compared anew.
+    let mut at = 0;
+    let mut reported = Vec::new();
+    while let Some(earlier) = before.get(at) {
+        at += 1;
+        let is_same = later.action == earlier.action && later.set == earlier.set;
+        if later.matching.is_apart(&earlier.matching) {
+            continue;
+        }
+        if later.matching.implies(&earlier.matching) {
+            if !is_same {
+                clashes.push(Clash::Unreachable { earlier: earlier.line, later: later.line });
+            }
+            return None;
+        }
+        let order = compare(&later.matching, &earlier.matching);
+        // Of two that do the same thing either may win, but equal ones are an error.
+        if order == Ordering::Less || is_same && order == Ordering::Greater {
+            continue;
+        }
+        let excluded = match later.matching.beyond(&earlier.matching).as_slice() {
+            [one] if one.key != Key::Listener => later.matching.and(&Match::of([one.clone().negate()])).ok(),
+            _ => None,
+        };
+        match excluded {
+            Some(narrower) => {
+                later.matching = narrower;
+                at = 0;
+            }
+            None if reported.contains(&earlier.line) => {}
+            None => {
+                reported.push(earlier.line);
+                clashes.push(Clash::Differs { earlier: earlier.line, later: later.line });
+            }
+        }
+    }
+    Some(later)
 }
 
 /// Compares two matches by evenkeel's precedence: greater is the one that wins.
@@ -109,7 +121,7 @@ fn rest(m: &Match) -> (bool, usize, usize, usize, bool, bool, usize, bool) {
         count(|cond| matches!(cond.key, Key::Cookie(_))),
         has(&Key::Client),
         has(&Key::Scheme),
-        m.conds.iter().filter(|cond| cond.negated).count().min(1),
+        m.excluded_kinds(),
         has(&Key::Listener),
     )
 }
