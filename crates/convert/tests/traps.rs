@@ -84,8 +84,13 @@ fn the_first_rule_wins_there_and_the_most_specific_here() {
     lossless(&shadowed.report, "HAProxy never reaches it");
     let regex = nginx("location /shop { proxy_pass http://a; } location ~ \\.php$ { proxy_pass http://b; }");
     has(&regex, "match = { starts_with = \"/shop\", not = { ends_with = \".php\" } }");
+    let host = haproxy(
+        " use_backend a if { path_beg /api } !{ path_end .png }\n use_backend rest if { hdr(host) h.test }",
+        "",
+    );
+    has(&host, "match = { starts_with = \"/api\", host = [\"h.test\"], not = { ends_with = \".png\" } }\npool = \"a\"");
     let unclear = haproxy(
-        " use_backend a if { req.hdr(A) 1 } { req.hdr(B) 1 }\n use_backend rest if { req.hdr(C) 1 } { req.hdr(D) 1 } { req.hdr(E) 1 }",
+        " use_backend a if { path_reg ^/a[0-9] } { req.hdr(B) 1 }\n use_backend rest if { path_reg b[0-9]$ } { req.hdr(C) 1 } { req.hdr(D) 1 }",
         "",
     );
     changes(&unclear.report, "the more specific of the two wins");

@@ -470,6 +470,8 @@ fn rewrite(item: &Item, regex: &str, with: &str, conjs: &[Conj], rules: &mut Rul
         return ledger.changes(item.line, "paths are not rewritten by expressions", todo);
     };
     ledger.carried(item.line);
+    let reason = format!("prefixes are taken away by segment: {prefix} itself becomes /, and {prefix}x stays");
+    ledger.changes(item.line, reason, "nothing, unless clients ask for these two paths");
     let below = Match::of([Cond::new(Key::Path, Test::Below(prefix.clone()))]);
     for conj in conjs.iter().filter(|conj| conj.is_plain()) {
         let Ok(matching) = conj.matching.and(&below) else { continue };

@@ -29,7 +29,9 @@ pub(crate) fn settle_order(routes: &mut Vec<Route>) -> Vec<Clash> {
     }
     let mut kept: Vec<Route> = Vec::new();
     for later in routes.drain(..) {
-        kept.extend(behind(later, &kept, &mut clashes));
+        let mut joined = Vec::new();
+        let later = behind(later, &kept, 0, &mut joined, &mut clashes);
+        kept.extend(joined.into_iter().chain(later));
     }
     // A rule of which a part is reached is not left out.
     let is_kept = |line: &Line| kept.iter().any(|route| route.line == *line);
@@ -38,8 +40,18 @@ pub(crate) fn settle_order(routes: &mut Vec<Route>) -> Vec<Clash> {
     clashes
 }
 
-/// The route as it has to be behind those before it; `None` if it is never reached.
-fn behind(mut later: Route, before: &[Route], clashes: &mut Vec<Clash>) -> Option<Route> {
+/// Most times that a joined route is itself joined with one before it.
+const JOINED: usize = 3;
+
+/// The route as it has to be behind those before it; `None` if it is never reached. Where a condition cannot be excluded,
+/// `joined` gets a route with the conditions of both that does what the earlier one does.
+fn behind(
+    mut later: Route,
+    before: &[Route],
+    depth: usize,
+    joined: &mut Vec<Route>,
+    clashes: &mut Vec<Clash>,
+) -> Option<Route> {
     // A condition that is added may make it win over a rule that it did not win over, so it is compared anew.
     let mut at = 0;
     let mut reported = Vec::new();
@@ -69,10 +81,20 @@ fn behind(mut later: Route, before: &[Route], clashes: &mut Vec<Clash>) -> Optio
                 later.matching = narrower;
                 at = 0;
             }
-            None if reported.contains(&earlier.line) => {}
+            None if reported.contains(&(at - 1)) => {}
             None => {
-                reported.push(earlier.line);
-                clashes.push(Clash::Differs { earlier: earlier.line, later: later.line });
+                reported.push(at - 1);
+                let both = earlier.matching.and(&later.matching).ok();
+                match both.filter(|both| depth < JOINED && compare(both, &later.matching) == Ordering::Greater) {
+                    Some(matching) => {
+                        let route = Route { matching, ..earlier.clone() };
+                        let route = behind(route, &before[..at - 1], depth + 1, joined, clashes);
+                        let is_new = |route: &Route| joined.iter().all(|other| other.matching != route.matching);
+                        let route = route.filter(is_new);
+                        joined.extend(route);
+                    }
+                    None => clashes.push(Clash::Differs { earlier: earlier.line, later: later.line }),
+                }
             }
         }
     }
@@ -168,9 +190,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_excluded_is_returned() {
+    fn what_cannot_be_excluded_is_joined_or_returned() {
         let header = |name: &str| Cond::new(Key::Header(name.into()), Test::Present);
         let mut all = routes(&[vec![header("A"), header("B")], vec![header("C"), header("D"), header("E")]]);
+        assert_eq!(settle_order(&mut all), []);
+        // The middle one has the conditions of both, and does what the first one does.
+        assert_eq!((all.len(), all[1].matching.conds.len(), &*all[1].name), (3, 5, "0"));
+        let regex = |text: &str| path(Test::Regex(text.into()));
+        let mut all = routes(&[vec![regex("a"), header("A")], vec![regex("b"), header("B"), header("C")]]);
         let (earlier, later) = (all[0].line, all[1].line);
         assert_eq!(settle_order(&mut all), [Clash::Differs { earlier, later }]);
     }
