@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # Where such pages are.
-pages=(docs/reference crates/config/tests/wrong crates/config/tests/foreign)
+pages=(docs/reference crates/config/tests/wrong crates/config/tests/foreign crates/convert/tests/haproxy crates/convert/tests/nginx)
 
 before=$(mktemp -d)
 trap 'rm -rf "$before"' EXIT

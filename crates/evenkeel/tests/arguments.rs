@@ -33,6 +33,42 @@ fn check_says_everything_that_is_wrong_at_once() {
 }
 
 #[test]
+fn convert_prints_a_configuration_and_reports_the_rest() {
+    let folder = Folder::new("convert");
+    let file = folder.file(
+        "haproxy.cfg",
+        "global\n  daemon\nfrontend www\n  bind 127.0.0.1:8080\n  http-request lua.x\n  default_backend app\n\
+         backend app\n  timeout server 5s\n  server a 127.0.0.1:8081 check\n",
+    );
+    let said = [
+        "not carried over, and this changes (1):",
+        "haproxy.cfg:5: http-request lua.x",
+        "not carried over, nothing is lost (1):",
+        "haproxy.cfg:2: daemon",
+    ];
+    let toml = ends(&["convert", &file], 0, &said);
+    assert!(toml.contains("[listener.www]\nbind = [\"127.0.0.1:8080\"]\npool = \"app\"\n"), "{toml}");
+    let converted = folder.file("evenkeel.toml", &toml);
+    ends(&["check", &converted, "--elsewhere"], 0, &[]);
+    let report = folder.0.join("report.txt").display().to_string();
+    assert_eq!(ends(&["convert", &file, "--report", &report], 0, &[]), toml);
+    assert!(std::fs::read_to_string(&report).expect("the report").contains("haproxy.cfg:2: daemon"));
+    let json = ends(&["convert", &file, "--json"], 0, &[]);
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((&json["toml"], &json["from"]), (&toml.into(), &"HAProxy".into()));
+    assert_eq!(json["changes"][0]["line"], 5);
+}
+
+#[test]
+fn convert_needs_a_file_that_it_knows() {
+    let folder = Folder::new("convert-unknown");
+    let file = folder.file("good.toml", GOOD);
+    ends(&["convert", &file], 2, &["looks neither like a haproxy.cfg nor like an nginx.conf", "--from haproxy"]);
+    ends(&["convert", "nowhere.cfg"], 1, &["cannot read nowhere.cfg: no such file"]);
+    ends(&["convert", &file, "--from", "apache"], 2, &["haproxy, nginx"]);
+}
+
+#[test]
 fn a_missing_file_is_a_wrong_configuration() {
     ends(&["check", "nowhere.toml"], 78, &["cannot read nowhere.toml: no such file"]);
     ends(&["run", "-c", "nowhere.toml"], 78, &["cannot read nowhere.toml: no such file"]);

@@ -9,7 +9,7 @@ mod values;
 
 pub use asking::{At, Events, Explain, Ready, Shadow, Status, Tap, Top, Where};
 pub use configs::{Apply, Config, ConfigDiff, ConfigPage, ConfigShow, History, Rollback};
-pub use offline::{Algorithms, Replay, Sim};
+pub use offline::{Algorithms, Convert, Replay, Sim};
 pub use serving::{Check, Demo, Run};
 pub use steering::{Chosen, Drain, Drained, Endpoint, Reload, Reopen, Upgrade, Verb, Weight};
 pub use values::{Policies, admin_address, everywhere};
@@ -38,6 +38,7 @@ pub struct Arguments {
 pub enum Command {
     Run(Run),
     Check(Check),
+    Convert(Convert),
     Status(Status),
     Ready(Ready),
     Top(Top),

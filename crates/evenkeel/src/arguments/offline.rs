@@ -1,9 +1,38 @@
-//! Arguments of commands that need no running evenkeel: `sim`, `algorithms`, `replay`.
+//! Arguments of commands that need no running evenkeel: `convert`, `sim`, `algorithms`, `replay`.
 
 use crate::arguments::values::{Policies, algorithm_names, policies, rate, time};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// Convert a configuration of HAProxy or NGINX, and report every line that is not carried over
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The configuration is printed, and the report is written to standard error. It has two lists: lines whose absence loses \
+                  nothing,\nand lines with which something changes, each with the reason and what to do. Included files are read \
+                  relative to FILE.\n\n\
+                  Examples:\n  \
+                  evenkeel convert /etc/haproxy/haproxy.cfg > evenkeel.toml\n  \
+                  evenkeel convert /etc/nginx/nginx.conf --report report.txt | evenkeel check -\n\n\
+                  Exit codes: 0 converted, whatever the report says; 1 FILE cannot be read; 2 it is not recognised."
+)]
+pub struct Convert {
+    /// The configuration file; - reads standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// The program that FILE is for [default: recognised from its text]
+    #[arg(long, value_name = "PROGRAM", value_parser = ["haproxy", "nginx"])]
+    pub from: Option<String>,
+
+    /// Write the report to this file instead of standard error
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub report: Option<PathBuf>,
+
+    /// Print a JSON object with the configuration and both lists
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// Simulate a scenario in virtual time and rank the algorithms
 #[derive(Debug, Args)]

@@ -5,6 +5,7 @@ pub mod check;
 pub mod client;
 pub mod completing;
 pub mod configure;
+pub mod convert;
 pub mod demo;
 pub mod explain;
 pub mod manual;

@@ -47,6 +47,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("balance", &[]),
     ("wire", &[]),
     ("config", &["balance", "wire"]),
+    ("convert", &["config"]),
     ("tls", &["config", "peers"]),
     ("acme", &["config", "tls"]),
     ("net", &["balance", "peers", "wire"]),
@@ -64,6 +65,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "balance",
             "config",
+            "convert",
             "net",
             "runtime",
             "discovery",

@@ -1,0 +1,216 @@
+//! `bind` lines: addresses of listeners, with and without TLS.
+
+use super::lexer::Item;
+use crate::ledger::Ledger;
+use crate::model::Table;
+
+/// Addresses of one `bind` line, and what its parameters set of the listener.
+#[derive(Debug, Default)]
+pub(super) struct Bind {
+    pub addresses: Vec<String>,
+    pub is_tls: bool,
+    pub set: Table,
+}
+
+/// Reads a `bind` line. `base` is put in front of relative names of certificates.
+pub(super) fn read(item: &Item, base: &str, ledger: &mut Ledger) -> Bind {
+    let mut bind = Bind::default();
+    ledger.carried(item.line);
+    for address in item.word(1).split(',').filter(|address| !address.is_empty()) {
+        match bind_address(address) {
+            Ok(address) => bind.addresses.push(address),
+            Err((reason, todo)) => ledger.changes(item.line, format!("{address}: {reason}"), todo),
+        }
+    }
+    parameters(item, base, &mut bind, ledger);
+    if bind.is_tls && bind.set.table("tls").get("certificates").is_none() {
+        bind.set.put("tls.self_signed", true);
+        let todo = "write tls = { certificates = [{ cert = \"FILE.pem\", key = \"FILE.pem\" }] }";
+        ledger.changes(item.line, "its certificates were not carried over: a self-signed one is used", todo);
+    }
+    bind
+}
+
+/// Parameters that are left out: their words, the number of values behind each, the reason, and what to do if something
+/// changes without them.
+#[rustfmt::skip] // a row is a reason
+const LEFT_OUT: &[(&[&str], usize, &str, Option<&str>)] = &[
+    (&["ciphers", "ciphersuites", "curves", "ecdhe", "sigalgs", "client-sigalgs"], 1, "ciphers and curves are those of rustls, all of which are safe", None),
+    (
+        &[
+            "name", "id", "backlog", "process", "thread", "nice", "mss", "level", "severity-output", "shards", "tcp-ut", "user", "group", "mode",
+            "uid", "gid", "npn", "ca-sign-file", "expose-fd", "ssl-max-ver",
+        ],
+        1, "it is about HAProxy's own sockets and figures", None,
+    ),
+    (
+        &[
+            "tfo", "defer-accept", "v4v6", "transparent", "no-sslv3", "no-tlsv10", "no-tlsv11", "allow-0rtt", "no-tls-tickets",
+            "prefer-client-ciphers", "force-tlsv12", "no-ca-names", "ca-ignore-err", "no-alpn",
+        ],
+        0, "it is the default here, or tunes the machinery", None,
+    ),
+    (&["crt-list"], 1, "the list was not read", Some("write each certificate of the list in tls.certificates")),
+    (&["v6only"], 0, "`[::]` takes IPv4 as well", Some("name the addresses of this machine")),
+    (
+        &["interface", "namespace", "accept-netscaler-cip", "generate-certificates", "quic-socket", "crt-ignore-err"], 1, "it is not available",
+        Some("name the addresses to listen on"),
+    ),
+];
+
+fn parameters(item: &Item, base: &str, bind: &mut Bind, ledger: &mut Ledger) {
+    let words = item.from(2);
+    let (mut at, mut authority, mut verify) = (0, None, "");
+    while let Some(word) = words.get(at) {
+        let value = words.get(at + 1).map_or("", String::as_str);
+        if let Some((_, values, reason, todo)) = LEFT_OUT.iter().find(|(names, ..)| names.contains(&word.as_str())) {
+            let reason = format!("`{word}`: {reason}");
+            match todo {
+                Some(todo) => ledger.changes(item.line, reason, *todo),
+                None => ledger.dropped(item.line, reason),
+            }
+            at += 1 + values;
+            continue;
+        }
+        let values = match word.as_str() {
+            "ca-file" => {
+                authority = Some(value);
+                1
+            }
+            "verify" => {
+                verify = value;
+                1
+            }
+            word => parameter(word, value, base, bind, item, ledger).unwrap_or_else(|| {
+                ledger.changes(
+                    item.line,
+                    format!("`{word}` is not known"),
+                    "see whether a key of the listener does it",
+                );
+                0
+            }),
+        };
+        at += 1 + values;
+    }
+    match (authority, verify) {
+        (Some(_), "none" | "") => {
+            ledger.dropped(item.line, "without `verify`, no certificate of a client is asked for")
+        }
+        (Some(file), mode) => {
+            bind.set.put("tls.client_auth.ca", with_base(base, file));
+            bind.set.put("tls.client_auth.mode", mode);
+        }
+        (None, _) => {}
+    }
+}
+
+/// Reads one parameter. Returns the number of values that it took, or `None` if it is unknown.
+fn parameter(word: &str, value: &str, base: &str, bind: &mut Bind, item: &Item, ledger: &mut Ledger) -> Option<usize> {
+    let line = item.line;
+    match word {
+        "ssl" => bind.is_tls = true,
+        "strict-sni" => drop(bind.set.put("tls.unknown_name", "reject")),
+        "force-tlsv13" | "no-tlsv12" => drop(bind.set.put("tls.min_version", "1.3")),
+        "accept-proxy" => {
+            bind.set.put("accept_proxy_protocol", vec!["0.0.0.0/0", "::/0"]);
+            let todo = "name only the networks of the balancers in front in accept_proxy_protocol";
+            ledger.changes(line, "the PROXY protocol is required from every address, as there", todo);
+        }
+        _ => {
+            match word {
+                "crt" => certificate(value, base, bind, item, ledger),
+                "crl-file" => drop(bind.set.put("tls.client_auth.crl", with_base(base, value))),
+                "ssl-min-ver" if value == "TLSv1.3" => drop(bind.set.put("tls.min_version", "1.3")),
+                "ssl-min-ver" if value == "TLSv1.2" => {}
+                "ssl-min-ver" => {
+                    let reason = format!("{value} is older than TLS 1.2, the oldest here");
+                    ledger.changes(line, reason, "nothing, unless old clients need it");
+                }
+                "alpn" if value.contains("h2") => {}
+                "alpn" => drop(bind.set.put("tls.protocols", vec!["http/1.1"])),
+                "proto" if value == "h2" && !bind.is_tls => drop(bind.set.put("h2c", true)),
+                "proto" => {}
+                "maxconn" => match value.parse::<u64>() {
+                    Ok(most) if most > 0 => drop(bind.set.put("limits.connections", most)),
+                    _ => ledger.dropped(line, "0 connections mean no limit of its own"),
+                },
+                _ => return None,
+            }
+            return Some(1);
+        }
+    }
+    Some(0)
+}
+
+fn certificate(file: &str, base: &str, bind: &mut Bind, item: &Item, ledger: &mut Ledger) {
+    let path = with_base(base, file);
+    if file.ends_with('/') || !file.contains('.') && !file.contains("${") {
+        let todo = format!(
+            "list each certificate of {path} in tls.certificates, as {{ cert = \"FILE.pem\", key = \"FILE.pem\" }}"
+        );
+        return ledger.changes(item.line, format!("{path} looks like a folder, and folders are not read"), todo);
+    }
+    // The key may stand in the same file as the certificate, as it does for HAProxy.
+    let entry = Table::one("cert", path.as_str()).with("key", path.as_str());
+    bind.set.push("tls.certificates", entry);
+}
+
+/// A file name below the folder of `crt-base` or `ca-base`.
+pub(super) fn with_base(base: &str, file: &str) -> String {
+    match base.is_empty() || file.starts_with(['/', '$', '@']) {
+        true => file.to_string(),
+        false => format!("{}/{file}", base.trim_end_matches('/')),
+    }
+}
+
+type Problem = (&'static str, &'static str);
+
+/// An address to listen on, as evenkeel writes it.
+pub(super) fn bind_address(address: &str) -> Result<String, Problem> {
+    let bare =
+        ["ipv4@", "ipv6@", "tcp4@", "tcp6@", "tcp@"].iter().find_map(|p| address.strip_prefix(p)).unwrap_or(address);
+    if bare.starts_with(['/', '@']) || ["unix@", "abns@", "fd@", "sockpair@"].iter().any(|p| bare.starts_with(p)) {
+        return Err(("listeners have no Unix sockets or inherited descriptors", "let clients connect over TCP"));
+    }
+    if bare.starts_with("quic") || bare.starts_with("udp") {
+        return Err(("HTTP/3 and UDP are not spoken by this listener", "leave it out: clients use HTTP/2 over TCP"));
+    }
+    let (host, port) = bare.rsplit_once(':').ok_or(("it has no port", "add it to bind of the listener"))?;
+    if port.contains('-') {
+        return Err(("a range of ports", "list each port in bind of the listener"));
+    }
+    let host = match host.trim_start_matches('[').trim_end_matches(']') {
+        "" | "*" | "0.0.0.0" | "::" => "[::]".to_string(),
+        host if host.contains(':') => format!("[{host}]"),
+        host => host.to_string(),
+    };
+    let is_address = host.contains("${") || host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
+    if !is_address {
+        return Err(("a name cannot be listened on", "write the address of this machine"));
+    }
+    let is_port = port.contains("${") || port.parse::<u16>().is_ok_and(|port| port > 0);
+    if is_port { Ok(format!("{host}:{port}")) } else { Err(("it has no valid port", "add it to bind of the listener")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_written_in_one_way() {
+        for (address, written) in [
+            ("*:80", "[::]:80"),
+            (":80", "[::]:80"),
+            (":::80", "[::]:80"),
+            ("[::1]:80", "[::1]:80"),
+            ("10.0.0.1:80", "10.0.0.1:80"),
+            ("ipv6@[::]:80", "[::]:80"),
+            ("${IP}:${PORT}", "${IP}:${PORT}"),
+        ] {
+            assert_eq!(bind_address(address), Ok(written.to_string()));
+        }
+        for address in ["/run/x", "unix@x", ":80-90", "web:80", "80", ":0", "quic4@:443"] {
+            assert!(bind_address(address).is_err(), "{address}");
+        }
+    }
+}

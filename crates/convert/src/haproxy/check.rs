@@ -1,0 +1,214 @@
+//! Active checks: `option httpchk` and others, `http-check`, `tcp-check`, as the table of `health`.
+
+use super::gathered::Gathered;
+use super::lexer::Item;
+use crate::ledger::Ledger;
+use crate::limits::timeout;
+use crate::model::{Table, Value};
+
+pub(super) fn check(item: &Item, gathered: &mut Gathered, ledger: &mut Ledger) {
+    let line = item.line;
+    let mut is = |kind: &str, table: Table| {
+        gathered.kind = Some((line, Table::one(kind, table)));
+        ledger.carried(line);
+    };
+    let user = || item.words.iter().position(|word| word == "user").map(|at| item.word(at + 1).to_string());
+    match (item.word(0), item.word(1)) {
+        ("option", "httpchk") => {
+            ledger.carried(line);
+            gathered.kind = Some((line, Table::default()));
+            httpchk(item, gathered, ledger);
+        }
+        ("option", "tcp-check") => is("tcp", Table::default()),
+        ("option", "mysql-check") => is("mysql", user().map(|user| Table::one("user", user)).unwrap_or_default()),
+        ("option", "pgsql-check") => is("postgres", user().map(|user| Table::one("user", user)).unwrap_or_default()),
+        ("option", "redis-check") => is("redis", Table::default()),
+        ("option", "smtpchk") => is("smtp", Table::default()),
+        ("option", "ssl-hello-chk" | "ldap-check") => {
+            is("tcp", Table::default());
+            let reason = "the check opens a connection and says nothing";
+            ledger.changes(line, reason, "nothing, or check over HTTP: health = { http = \"/PATH\" }");
+        }
+        ("http-check", "send") => http_send(item, gathered, ledger),
+        ("http-check", "expect") => http_expect(item, gathered, ledger),
+        ("tcp-check", "connect") => {
+            ledger.carried(line);
+            if item.words.len() > 2 {
+                ledger.changes(line, "a check connects once, to one port", "health.port sets another port");
+            }
+        }
+        ("tcp-check", "send" | "send-binary") => {
+            let hex = if item.word(1) == "send" { "" } else { "hex:" };
+            gathered.exchanges.push((format!("{hex}{}", item.word(2)), None, line));
+            ledger.carried(line);
+        }
+        ("tcp-check", "expect") if matches!(item.word(2), "string" | "binary") => {
+            let hex = if item.word(2) == "string" { "" } else { "hex:" };
+            ledger.carried(line);
+            let expected = format!("{hex}{}", item.from(3).join(" "));
+            match gathered.exchanges.last_mut() {
+                Some((_, answer, _)) => *answer = Some(expected),
+                None => gathered.exchanges.push((String::new(), Some(expected), line)),
+            }
+        }
+        ("tcp-check", "expect") => {
+            let todo = "write health.tcp.expect with fixed text";
+            ledger.changes(line, "an answer is compared with fixed text only", todo);
+        }
+        _ => {}
+    }
+}
+
+/// `option httpchk [METHOD] [PATH] [VERSION]`, with fields behind the version in old files.
+fn httpchk(item: &Item, gathered: &mut Gathered, ledger: &mut Ledger) {
+    let words = item.from(2);
+    let (method, path) = match words {
+        [] => ("OPTIONS", "/"),
+        [path] => ("OPTIONS", path.as_str()),
+        [method, path, ..] => (method.as_str(), path.as_str()),
+    };
+    gathered.http.put("http.path", path);
+    set_method(method, item, gathered, ledger);
+    let rest = words.get(2..).unwrap_or_default().join(" ");
+    let host = rest.split(['\r', '\n', ' ']).skip_while(|part| !part.eq_ignore_ascii_case("host:")).nth(1);
+    let glued =
+        rest.split(['\r', '\n', ' ']).find_map(|part| part.strip_prefix("Host:")).filter(|host| !host.is_empty());
+    if let Some(host) = host.or(glued) {
+        gathered.http.put("http.host", host);
+    }
+}
+
+fn set_method(method: &str, item: &Item, gathered: &mut Gathered, ledger: &mut Ledger) {
+    match method {
+        "GET" => gathered.http.table("http").entries.retain(|(key, _)| key != "method"),
+        "HEAD" | "OPTIONS" => drop(gathered.http.put("http.method", method)),
+        other => ledger.changes(
+            item.line,
+            format!("checks are not sent by {other}, but by GET"),
+            "nothing, if the page answers GET",
+        ),
+    }
+}
+
+fn http_send(item: &Item, gathered: &mut Gathered, ledger: &mut Ledger) {
+    ledger.carried(item.line);
+    let mut words = item.from(2).iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "meth" => set_method(words.next().map_or("GET", String::as_str), item, gathered, ledger),
+            "uri" => drop(gathered.http.put("http.path", words.next().map_or("/", String::as_str))),
+            "ver" => drop(words.next()),
+            "hdr" => {
+                let name = words.next().cloned().unwrap_or_default();
+                let value = words.next().cloned().unwrap_or_default();
+                match name.eq_ignore_ascii_case("host") {
+                    true => drop(gathered.http.put("http.host", value)),
+                    false => ledger.changes(
+                        item.line,
+                        format!("checks have no field {name}"),
+                        "nothing, if the page answers without it",
+                    ),
+                }
+            }
+            other => ledger.changes(
+                item.line,
+                format!("checks have no `{other}`"),
+                "nothing, if the page answers without it",
+            ),
+        }
+    }
+}
+
+fn http_expect(item: &Item, gathered: &mut Gathered, ledger: &mut Ledger) {
+    let words = item.from(2);
+    gathered.expects = true;
+    match words {
+        [kind, statuses] if kind == "status" => {
+            let each = statuses.split(',').map(|status| match status.split_once('-') {
+                Some((from, to)) => Value::Text(format!("{from}..={to}")),
+                None => status.parse::<u64>().map_or_else(|_| status.into(), Value::Int),
+            });
+            gathered.http.put("http.expect", Value::List(each.collect()));
+            ledger.carried(item.line);
+        }
+        [kind, text @ ..] if kind == "string" && !text.is_empty() => {
+            gathered.http.put("http.body", text.join(" "));
+            gathered.http.put("http.expect", vec!["200..=599"]);
+            ledger.carried(item.line);
+        }
+        [kind, regex] if kind == "rstatus" => {
+            let class = regex.trim_start_matches('^').chars().next().filter(|c| ('2'..='5').contains(c));
+            let simple = regex.trim_matches(['^', '$']).trim_start_matches(|c: char| c.is_ascii_digit());
+            match class.filter(|_| matches!(simple, "" | ".." | "[0-9][0-9]" | "\\d\\d")) {
+                Some(class) => {
+                    gathered.http.put("http.expect", vec![format!("{class}xx")]);
+                    ledger.carried(item.line);
+                }
+                None => ledger.changes(
+                    item.line,
+                    "statuses are listed, not matched by an expression",
+                    "write health.http.expect = [\"2xx\", \"3xx\"]",
+                ),
+            }
+        }
+        _ => {
+            gathered.expects = false;
+            let todo = "write health.http.expect with the statuses, and body with a text";
+            ledger.changes(item.line, "an answer is compared by status and fixed text only", todo);
+        }
+    }
+}
+
+/// The exchange of a check by TCP: the last one before the goodbye, which shows the most.
+pub(super) fn exchange(gathered: &mut Gathered, ledger: &mut Ledger) {
+    let mut exchanges = std::mem::take(&mut gathered.exchanges);
+    if let Some((quit, ..)) = exchanges.pop_if(|(send, ..)| send.to_ascii_uppercase().starts_with("QUIT")) {
+        gathered.http.put("tcp.quit", quit);
+    }
+    let Some((send, expect, _)) = exchanges.pop() else { return };
+    if !send.is_empty() {
+        gathered.http.put("tcp.send", send);
+    }
+    if let Some(expect) = expect {
+        gathered.http.put("tcp.expect", expect);
+    }
+    for (.., line) in exchanges {
+        let todo = "nothing, or one of the checks for redis, smtp, mysql and postgres";
+        ledger.changes(
+            line,
+            "a check sends once, and expects one answer: the last exchange is the one that is kept",
+            todo,
+        );
+    }
+}
+
+/// Completes the table of `health` with the probe.
+pub(super) fn probe(kind: Option<Table>, gathered: &mut Gathered, health: &mut Table) {
+    let mut whole = Table::default();
+    match kind {
+        // A bare `check` opens a connection, in HTTP mode too.
+        None => drop(whole.put("tcp", Table::default())),
+        Some(kind) if kind.is_empty() => {
+            let mut http = gathered.http.table("http").clone();
+            if !gathered.expects {
+                http.put("expect", vec!["2xx", "3xx"]);
+            }
+            whole.put("http", http);
+        }
+        Some(mut kind) => {
+            if kind.get("tcp").is_some() {
+                kind.table("tcp").merge(&gathered.http.table("tcp").clone());
+            }
+            whole.merge(&kind);
+            for (key, value) in kind.entries {
+                whole.set(&key, value);
+            }
+        }
+    }
+    whole.merge(health);
+    if let Some(ms) = gathered.check_timeout.filter(|ms| *ms > 0) {
+        let interval = gathered.interval.unwrap_or(2000);
+        whole.put("timeout", timeout("timeout", ms.min(interval)).0);
+    }
+    *health = whole;
+}

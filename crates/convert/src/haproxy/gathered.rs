@@ -1,0 +1,42 @@
+//! Settings of a backend that come together from several lines: its checks, times, and what its servers share.
+
+use super::lexer::Item;
+use crate::ledger::{Ledger, Line};
+use crate::model::{Table, Value};
+
+/// Settings of a backend that come together from several lines.
+#[derive(Default)]
+pub(super) struct Gathered {
+    pub check: Option<Line>,
+    pub kind: Option<(Line, Table)>,
+    pub unchecked: Option<Line>,
+    pub http: Table,
+    pub expects: bool,
+    pub check_timeout: Option<u64>,
+    pub interval: Option<u64>,
+    pub server_timeout: Option<(u64, Line)>,
+    pub tunnel: Option<u64>,
+    pub sticks: Option<Line>,
+    pub has_balance: bool,
+    /// Sends of a check by TCP, each with the answer that is expected to it.
+    pub exchanges: Vec<(String, Option<String>, Line)>,
+    /// Values of the first server for settings that are those of a pool here.
+    pub common: Table,
+}
+
+/// Notes a value that all endpoints of a pool share here. The first server's counts; others that differ are reported.
+pub(super) fn common(path: &str, value: Value, line: Line, gathered: &mut Gathered, ledger: &mut Ledger) {
+    let mut probe = gathered.common.clone();
+    match probe.put(path, value.clone()) {
+        Some(old) if old != value => {
+            let reason = format!("{path} is a key of the pool: the value of its first server counts for all");
+            ledger.changes(line, reason, "make a pool of the servers that differ");
+        }
+        _ => gathered.common = probe,
+    }
+}
+
+/// Reports a value that is not of the kind that its directive takes.
+pub(super) fn unreadable(item: &Item, ledger: &mut Ledger) {
+    ledger.changes(item.line, "its value was not understood", "set the value by hand");
+}

@@ -1,0 +1,374 @@
+//! haproxy.cfg: sections, defaults that they start from, and what each becomes.
+
+mod acl;
+mod bind;
+mod check;
+mod front;
+mod gathered;
+mod global;
+mod known;
+mod lexer;
+mod pool;
+mod redirect;
+mod rules;
+mod sample;
+mod server;
+mod time;
+
+use crate::ledger::Ledger;
+use crate::model::{Action, Key, Target, Value, name_of};
+use acl::Acls;
+use front::{Backend, Front};
+use known::Fate;
+use lexer::{Item, Section};
+use rules::{Scope, StickTables};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Words of sections that accept clients; in a backend they do nothing.
+const FRONT: &[&str] = &["bind", "use_backend", "default_backend", "maxconn", "clitimeout", "monitor-uri"];
+/// Words of sections with servers; in a frontend they do nothing.
+const BACK: &[&str] = &[
+    "server",
+    "server-template",
+    "default-server",
+    "balance",
+    "cookie",
+    "stick",
+    "retries",
+    "retry-on",
+    "http-check",
+    "tcp-check",
+    "contimeout",
+    "srvtimeout",
+];
+
+/// Reads a haproxy.cfg into a draft of the output.
+pub(crate) fn translate(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> Target {
+    let sections = lexer::sections(text, file, ledger);
+    let mut target = Target::default();
+    let process = global::read(&sections, &mut target, ledger);
+    let proxies = proxies(&sections, ledger);
+    let tables = stick_tables(&proxies);
+    let mut backends = BTreeMap::new();
+    for proxy in &proxies {
+        proxy.treat(&process, &mut target, ledger);
+        proxy.read_back(&process, &tables, &mut backends, &mut target, ledger);
+    }
+    for proxy in proxies.iter().filter(|proxy| proxy.section.kind != "backend") {
+        proxy.read_front(&process, &tables, &backends, &mut target, ledger);
+    }
+    finish(&proxies, &process, &mut target, ledger);
+    target
+}
+
+/// A frontend, backend or listen section with the defaults that it starts from.
+struct Proxy<'s> {
+    section: &'s Section,
+    items: Vec<&'s Item>,
+    is_tcp: bool,
+    acls: Acls,
+}
+
+fn proxies<'s>(sections: &'s [Section], ledger: &mut Ledger) -> Vec<Proxy<'s>> {
+    let mut proxies: Vec<Proxy<'s>> = Vec::new();
+    let mut defaults: Vec<&Section> = Vec::new();
+    for section in sections {
+        match section.kind.as_str() {
+            "defaults" => defaults.push(section),
+            "frontend" | "backend" | "listen" => {
+                let is_double = |other: &Proxy<'_>| {
+                    let backs = other.section.kind != "frontend" && section.kind != "frontend";
+                    let fronts = other.section.kind != "backend" && section.kind != "backend";
+                    (backs || fronts) && name_of(&other.section.name) == name_of(&section.name)
+                };
+                if proxies.iter().any(is_double) {
+                    ledger.changes(
+                        section.line,
+                        "another section has this name: rules lead to that one",
+                        "give each a name of its own",
+                    );
+                }
+                let named = section.from.as_ref().and_then(|name| defaults.iter().rev().find(|d| d.name == *name));
+                let above = named.or(defaults.last());
+                let inherited = above.iter().flat_map(|section| &section.items);
+                let items: Vec<&Item> = inherited.chain(&section.items).collect();
+                if let Some(above) = above {
+                    ledger.carried(above.line);
+                }
+                let is_tcp =
+                    items.iter().rev().find(|item| item.word(0) == "mode").is_some_and(|item| item.word(1) == "tcp");
+                let mut acls = Acls::new();
+                for item in items.iter().filter(|item| item.word(0) == "acl") {
+                    acls.entry(item.word(1).to_string()).or_default().extend(acl::read(item.from(2)));
+                }
+                proxies.push(Proxy { section, items, is_tcp, acls });
+            }
+            _ => {}
+        }
+    }
+    proxies
+}
+
+/// Counters of all stick-tables, with their periods.
+fn stick_tables(proxies: &[Proxy<'_>]) -> StickTables {
+    let mut tables = StickTables::new();
+    for proxy in proxies {
+        for item in proxy.items.iter().filter(|item| item.word(0) == "stick-table") {
+            let stored = item.words.iter().position(|word| word == "store").map(|at| item.from(at + 1).join(","));
+            let mut counters = BTreeMap::new();
+            for counter in stored.unwrap_or_default().split(',') {
+                let (name, period) = counter.split_once('(').unwrap_or((counter, "0"));
+                counters.insert(name.to_string(), time::milliseconds(period.trim_end_matches(')')).unwrap_or(0));
+            }
+            tables.insert(proxy.section.name.clone(), (item.line, counters));
+        }
+    }
+    tables
+}
+
+impl Proxy<'_> {
+    fn is_front(&self) -> bool {
+        self.section.kind != "backend"
+    }
+
+    fn is_back(&self) -> bool {
+        self.section.kind != "frontend"
+    }
+
+    /// Settles everything that the table of known directives has, and what concerns the process as a whole.
+    fn treat(&self, process: &global::Process, target: &mut Target, ledger: &mut Ledger) {
+        ledger.carried(self.section.line);
+        for item in &self.items {
+            if let Some(fate) = known::fate("", &item.words) {
+                match fate {
+                    Fate::Lossless(reason) => ledger.dropped(item.line, reason),
+                    Fate::Changes(reason, todo) => ledger.changes(item.line, reason, todo),
+                }
+                continue;
+            }
+            match (item.word(0), item.word(1)) {
+                ("mode", "http" | "tcp") => ledger.carried(item.line),
+                ("mode", "health") => ledger.changes(
+                    item.line,
+                    "there is no mode that answers OK to every connection",
+                    "a [[route]] with respond = 200",
+                ),
+                ("mode", _) => {
+                    ledger.changes(item.line, "the mode is not known", "mode = \"http\" or \"tcp\" of the listener")
+                }
+                ("log" | "log-format" | "error-log-format" | "no", _)
+                | ("option", "httplog" | "tcplog" | "httpslog") => {
+                    process.log_line(item, target, ledger);
+                }
+                ("option", "forwardfor") => forwardfor(item, ledger),
+                ("disabled", _) => {
+                    ledger.changes(item.line, "a section cannot be turned off", "remove its listener or pool")
+                }
+                ("enabled", _) => ledger.dropped(item.line, "everything is on"),
+                ("stats", _) => process.stats(item, self, target, ledger),
+                (
+                    "timeout",
+                    "client" | "connect" | "server" | "http-request" | "http-keep-alive" | "queue" | "tunnel" | "check",
+                ) => {}
+                ("timeout", _) => ledger.dropped(item.line, "it is a time of HAProxy's own machinery"),
+                _ => {}
+            }
+        }
+    }
+
+    fn read_back(
+        &self,
+        process: &global::Process,
+        tables: &StickTables,
+        backends: &mut BTreeMap<String, Backend>,
+        target: &mut Target,
+        ledger: &mut Ledger,
+    ) {
+        if !self.is_back() {
+            return;
+        }
+        let name = &self.section.name;
+        let has_pool = self.items.iter().any(|item| matches!(item.word(0), "server" | "server-template"));
+        let port = self.port();
+        let pool = pool::read(name, &self.items, self.is_tcp, &process.ca_base, port.as_deref(), ledger);
+        let mut backend = Backend { has_pool: has_pool && !pool.endpoints.is_empty(), ..Backend::default() };
+        if backend.has_pool {
+            target.pools.push(pool);
+        } else if has_pool {
+            ledger.changes(
+                self.section.line,
+                "none of its servers was carried over: requests get a 503",
+                "add endpoints to a pool of this name",
+            );
+        }
+        if self.section.kind == "backend" {
+            backend.rules = self.rules(process, tables, ledger);
+        }
+        for item in self.items.iter().filter(|item| item.word(0) == "errorfile") {
+            let todo = format!(
+                "write the body alone into a file, and error_pages = [{{ status = [{}], file = \"FILE.html\" }}]",
+                item.word(1)
+            );
+            ledger.changes(item.line, "its file has a head; pages here are bodies only", todo);
+        }
+        backends.insert(name.clone(), backend);
+    }
+
+    fn rules(&self, process: &global::Process, tables: &StickTables, ledger: &mut Ledger) -> rules::Rules {
+        let mut scope = Scope {
+            section: &self.section.name,
+            acls: &self.acls,
+            tables,
+            userlists: &process.userlists,
+            trackers: BTreeMap::new(),
+        };
+        rules::trackers(&self.items, &mut scope, ledger);
+        let rules = rules::read(&self.items, &scope, ledger);
+        for item in self.items.iter().filter(|item| item.word(0) == "acl") {
+            ledger.carried(item.line);
+        }
+        rules
+    }
+
+    /// The port of the only address of a listen section: servers without a port have that one.
+    fn port(&self) -> Option<String> {
+        let mut binds = self.items.iter().filter(|item| item.word(0) == "bind");
+        let address = binds.next()?.word(1).to_string();
+        let (_, port) = address.rsplit_once(':')?;
+        (binds.next().is_none() && !address.contains(',')).then(|| port.to_string())
+    }
+
+    fn read_front(
+        &self,
+        process: &global::Process,
+        tables: &StickTables,
+        backends: &BTreeMap<String, Backend>,
+        target: &mut Target,
+        ledger: &mut Ledger,
+    ) {
+        let own = self.is_back() && backends.get(&self.section.name).is_some_and(|backend| backend.has_pool);
+        if self.is_stats(own) {
+            self.metrics(target, ledger);
+            for item in &self.items {
+                if !ledger.is_settled(item.line) || item.word(0) == "bind" {
+                    ledger.dropped(item.line, "it belongs to the stats page, which is the dashboard of `[admin]` here");
+                }
+            }
+            return;
+        }
+        let rules = self.rules(process, tables, ledger);
+        let front = Front {
+            name: &self.section.name,
+            line: self.section.line,
+            items: &self.items,
+            is_tcp: self.is_tcp,
+            acls: &self.acls,
+            base: &process.crt_base,
+            connections: process.connections,
+            backends,
+            own_pool: own.then(|| name_of(&self.section.name)),
+        };
+        let (mut listeners, mut routes) = front.read(rules, ledger);
+        if listeners.is_empty() {
+            return ledger.changes(
+                self.section.line,
+                "none of its addresses was carried over",
+                "add a listener with bind",
+            );
+        }
+        simplify(&mut listeners, &mut routes);
+        target.listeners.extend(listeners);
+        target.routes.extend(routes);
+    }
+
+    /// Serves metrics of an exporter's section at the admin's listener.
+    fn metrics(&self, target: &mut Target, ledger: &mut Ledger) {
+        let port = self.port().unwrap_or_else(|| "9900".to_string());
+        for item in self.items.iter().filter(|item| item.word(0) == "http-request" && item.word(1) == "use-service") {
+            let bind = format!("127.0.0.1:{port}");
+            let reason = format!("metrics are at http://{bind}/metrics, for this machine only");
+            ledger.changes(item.line, reason, "open it to a private network with admin.http.bind");
+            target.root.put("admin.http.bind", bind);
+        }
+    }
+
+    /// True if the section shows statistics and does nothing else.
+    fn is_stats(&self, has_pool: bool) -> bool {
+        let is = |item: &&Item, word: &str, second: &str| {
+            item.word(0) == word && (second.is_empty() || item.word(1) == second)
+        };
+        let own = &self.section.items;
+        let shows = own.iter().any(|item| is(&item, "stats", "uri") || is(&item, "stats", "enable"))
+            || own.iter().any(|item| item.word(0) == "http-request" && item.word(1) == "use-service");
+        shows && !has_pool && !self.items.iter().any(|item| matches!(item.word(0), "use_backend" | "default_backend"))
+    }
+}
+
+fn forwardfor(item: &Item, ledger: &mut Ledger) {
+    ledger.dropped(item.line, "X-Forwarded-For is always set");
+    let words = item.from(2);
+    if words.iter().any(|word| word == "except") {
+        let todo = "name these proxies in trusted_proxies of the listener";
+        ledger.changes(
+            item.line,
+            "`except`: requests of proxies in front keep their field only if they are trusted",
+            todo,
+        );
+    }
+    if let Some(at) = words.iter().position(|word| word == "header") {
+        let name = words.get(at + 1).map_or("", String::as_str);
+        let todo = format!("request_headers = {{ set = {{ {name} = \"{{client.ip}}\" }} }} in the routes");
+        ledger.changes(item.line, "the field has its usual name only", todo);
+    }
+}
+
+/// Writes a route for everything as `pool` of its listeners, if it has nothing else.
+fn simplify(listeners: &mut [crate::model::Listener], routes: &mut Vec<crate::model::Route>) {
+    let Some(last) = routes.last() else { return };
+    let is_rest = last.matching.conds.len() == 1 && last.matching.conds[0].key == Key::Listener;
+    if let (Action::Pool(pool), true, true) = (&last.action, is_rest, last.set.is_empty()) {
+        let pool = pool.clone();
+        for listener in listeners.iter_mut().filter(|l| l.set.get("redirect_https").is_none() || routes.len() > 1) {
+            if listener.set.get("redirect_https").is_none() {
+                listener.pool = Some(pool.clone());
+            }
+        }
+        routes.pop();
+    }
+}
+
+fn finish(proxies: &[Proxy<'_>], process: &global::Process, target: &mut Target, ledger: &mut Ledger) {
+    for proxy in proxies {
+        for item in &proxy.items {
+            if ledger.is_settled(item.line) {
+                continue;
+            }
+            let word = item.word(0);
+            if word == "stick-table" {
+                ledger.dropped(item.line, "no rule that was carried over asks for its counters");
+            } else if !proxy.is_back()
+                && (BACK.contains(&word)
+                    || word == "timeout"
+                    || word == "option" && (item.word(1).ends_with("chk") || item.word(1).ends_with("check")))
+            {
+                ledger.dropped(item.line, "it has no effect in a frontend");
+            } else if !proxy.is_front() && (FRONT.contains(&word) || word == "timeout") {
+                ledger.dropped(item.line, "it has no effect in a backend");
+            }
+        }
+    }
+    process.finish(target, ledger);
+    let has_server_timeout = |proxy: &Proxy<'_>| {
+        proxy
+            .items
+            .iter()
+            .any(|item| item.word(0) == "srvtimeout" || item.word(0) == "timeout" && item.word(1) == "server")
+    };
+    if proxies.iter().any(|proxy| proxy.is_back() && !proxy.is_tcp && !has_server_timeout(proxy))
+        && !target.pools.is_empty()
+    {
+        // HAProxy waits for ever without the line.
+        target.root.put("defaults.timeouts.response", Value::from("off"));
+    }
+}

@@ -1,0 +1,263 @@
+//! `server` lines: endpoints, and the settings that all endpoints of a pool share here.
+
+use super::bind::with_base;
+use super::gathered::{Gathered, common, unreadable};
+use super::lexer::Item;
+use super::time::milliseconds;
+use crate::ledger::Ledger;
+use crate::model::{Endpoint, Pool, Table, Value, duration};
+
+/// Parameters that are left out: their words, the number of values behind each, the reason, and what to do if something
+/// changes without them.
+#[rustfmt::skip] // a row is a reason
+const LEFT_OUT: &[(&[&str], usize, &str, Option<&str>)] = &[
+    (&["cookie"], 1, "the value of the cookie is made from the endpoint's name", None),
+    (&["init-addr", "resolvers", "resolve-prefer", "resolve-opts", "resolve-net"], 1, "names are resolved while evenkeel runs, and none that fails stops it", None),
+    (
+        &[
+            "id", "pool-max-conn", "pool-purge-delay", "pool-low-conn", "log-proto", "guid", "ciphers", "ciphersuites", "curves", "ssl-min-ver",
+            "ssl-max-ver", "tcp-ut", "max-reuse", "error-limit", "log-bufsize",
+        ],
+        1, "it is about HAProxy's own machinery, or has a safe default here", None,
+    ),
+    (&["check-sni", "check-alpn", "check-proto"], 1, "checks speak as requests do", None),
+    (&["check-ssl", "check-send-proxy"], 0, "checks speak as requests do", None),
+    (
+        &["no-tls-tickets", "no-ssl-reuse", "force-tlsv12", "no-sslv3", "no-tlsv10", "no-tlsv11", "enabled", "non-stick", "tfo", "stick", "no-backup", "allow-0rtt"],
+        0, "it is the default here, or tunes the machinery", None,
+    ),
+    (&["observe", "on-error"], 1, "`outlier` ejects endpoints that fail requests, without being asked", None),
+    (&["downinter", "fastinter"], 1, "there is one interval between checks", Some("health.interval sets it")),
+    (
+        &["on-marked-down", "on-marked-up"], 1, "sessions of an endpoint that is down are left alone",
+        Some("end them by a shorter timeouts.idle, or have the database close them"),
+    ),
+    (&["agent-check"], 0, "agents are not asked for weights", Some("load_reports of the pool, or `evenkeel weight`")),
+    (&["agent-port", "agent-inter", "agent-addr", "agent-send"], 1, "agents are not asked for weights", Some("load_reports of the pool, or `evenkeel weight`")),
+    (&["addr"], 1, "checks go to the endpoint's own address", Some("health.port sets another port")),
+    (
+        &["track", "redir", "source", "usesrc", "namespace", "minconn", "ws", "hash-key", "set-proxy-v2-tlv-fmt", "shard"],
+        1, "it is not available", Some("see whether a key of the pool does it"),
+    ),
+];
+
+pub(super) fn read(
+    item: &Item,
+    inherited: &[String],
+    base: &str,
+    port: Option<&str>,
+    pool: &mut Pool,
+    gathered: &mut Gathered,
+    ledger: &mut Ledger,
+) {
+    ledger.carried(item.line);
+    let is_template = item.word(0) == "server-template";
+    let address = item.word(if is_template { 3 } else { 2 });
+    let mut set = Table::default();
+    if !is_template {
+        set.put("name", item.word(1));
+    }
+    let addr = match endpoint_address(address, port) {
+        Ok(addr) => addr,
+        Err(reason) => {
+            return ledger.changes(
+                item.line,
+                format!("\"{address}\": {reason}"),
+                "add the endpoint to the pool by hand",
+            );
+        }
+    };
+    let own = item.from(if is_template { 4 } else { 3 });
+    let checked = parameters(item, &[inherited, own].concat(), base, gathered, &mut set, ledger);
+    match checked {
+        true => drop(gathered.check.get_or_insert(item.line)),
+        false => drop(gathered.unchecked.get_or_insert(item.line)),
+    }
+    if is_template {
+        set.put("resolve", "all");
+        let reason = "every address of the name is an endpoint, however many there are";
+        ledger.dropped(item.line, reason);
+    }
+    pool.endpoints.push(Endpoint { addr, set });
+}
+
+fn endpoint_address(address: &str, port: Option<&str>) -> Result<String, String> {
+    let bare =
+        ["ipv4@", "ipv6@", "tcp4@", "tcp6@", "tcp@"].iter().find_map(|p| address.strip_prefix(p)).unwrap_or(address);
+    if let Some(path) = bare.strip_prefix("unix@").or_else(|| bare.starts_with('/').then_some(bare)) {
+        return Ok(format!("unix:{path}"));
+    }
+    if bare.starts_with("abns@") || bare.starts_with("fd@") || bare.is_empty() {
+        return Err("abstract sockets and inherited descriptors are not supported".to_string());
+    }
+    if bare.starts_with('_') {
+        return Err("records of SRV are found by discover = { dns = { name = \"NAME\", type = \"SRV\" } }".to_string());
+    }
+    let is_v6 = bare.matches(':').count() > 1;
+    let (host, own) = match bare.rsplit_once(':') {
+        Some((host, own)) if !own.is_empty() && !own.contains(']') => (host, Some(own)),
+        Some((host, "")) => (host, None),
+        _ => (bare, None),
+    };
+    let host = match is_v6 && !host.starts_with('[') {
+        true => format!("[{host}]"),
+        false => host.to_string(),
+    };
+    let port = own.or(port).ok_or("it has no port, which means the port that the client asked for")?;
+    if port.starts_with(['+', '-']) {
+        return Err("its port is relative to the client's".to_string());
+    }
+    let host = if host.is_empty() || host == "*" || host == "0.0.0.0" {
+        return Err("it has no address".to_string());
+    } else {
+        host
+    };
+    Ok(format!("{host}:{port}"))
+}
+
+/// Facts of a server line that are known only at its end.
+#[derive(Default)]
+struct Seen {
+    checked: bool,
+    tls: bool,
+    verify_none: bool,
+    has_ca: bool,
+}
+
+/// Reads the parameters of a server. True if it is checked.
+fn parameters(
+    item: &Item,
+    words: &[String],
+    base: &str,
+    gathered: &mut Gathered,
+    set: &mut Table,
+    ledger: &mut Ledger,
+) -> bool {
+    let mut seen = Seen::default();
+    let mut at = 0;
+    while let Some(word) = words.get(at) {
+        let value = words.get(at + 1).map_or("", String::as_str);
+        let left_out = LEFT_OUT.iter().find(|(names, ..)| names.contains(&word.as_str()));
+        if let Some((_, values, reason, todo)) = left_out {
+            let reason = format!("`{word}`: {reason}");
+            match todo {
+                Some(todo) => ledger.changes(item.line, reason, *todo),
+                None => ledger.dropped(item.line, reason),
+            }
+            at += 1 + values;
+            continue;
+        }
+        let taken = flag(word, item, gathered, set, &mut seen, ledger)
+            .or_else(|| number(word, value, item, gathered, set, ledger))
+            .or_else(|| tls(word, value, base, item, gathered, &mut seen, ledger));
+        if taken.is_none() {
+            let reason = format!("`{word}` of a server is not known");
+            ledger.changes(item.line, reason, "see whether a key of the pool does it");
+        }
+        at += 1 + taken.unwrap_or(0);
+    }
+    if seen.tls {
+        let has_table = gathered.common.get("tls").is_some();
+        match (seen.verify_none, seen.has_ca || has_table) {
+            (true, _) => common("tls.verify", false.into(), item.line, gathered, ledger),
+            (false, false) => common("tls", true.into(), item.line, gathered, ledger),
+            (false, true) => {}
+        }
+    }
+    seen.checked
+}
+
+/// Reads a parameter without a value. Returns the number of values that it took, or `None` if it is another one.
+fn flag(
+    word: &str,
+    item: &Item,
+    gathered: &mut Gathered,
+    set: &mut Table,
+    seen: &mut Seen,
+    ledger: &mut Ledger,
+) -> Option<usize> {
+    match word {
+        "check" => seen.checked = true,
+        "no-check" => seen.checked = false,
+        "ssl" => seen.tls = true,
+        "backup" => drop(set.put("priority", 1)),
+        "disabled" => drop(set.put("drain", true)),
+        "send-proxy" => common("proxy_protocol", "v1".into(), item.line, gathered, ledger),
+        "send-proxy-v2" | "send-proxy-v2-ssl" | "send-proxy-v2-ssl-cn" => {
+            common("proxy_protocol", "v2".into(), item.line, gathered, ledger);
+        }
+        _ => return None,
+    }
+    Some(0)
+}
+
+/// Reads a parameter with a number or a time.
+fn number(
+    word: &str,
+    value: &str,
+    item: &Item,
+    gathered: &mut Gathered,
+    set: &mut Table,
+    ledger: &mut Ledger,
+) -> Option<usize> {
+    let (path, read) = match word {
+        "weight" => ("weight", value.parse::<u64>().ok().map(Value::Int)),
+        "rise" => ("health.rise", value.parse().ok().map(Value::Int)),
+        "fall" => ("health.fall", value.parse().ok().map(Value::Int)),
+        "port" => ("health.port", value.parse().ok().map(Value::Int)),
+        "maxconn" => ("limits.requests_per_endpoint", value.parse().ok().map(Value::Int)),
+        "maxqueue" => ("queue.max", value.parse().ok().map(Value::Int)),
+        "inter" => ("health.interval", milliseconds(value).map(|ms| duration(ms.max(10)).into())),
+        "slowstart" => ("slow_start", milliseconds(value).map(|ms| duration(ms.max(100)).into())),
+        _ => return None,
+    };
+    match read {
+        None => unreadable(item, ledger),
+        Some(Value::Int(1)) if path == "weight" => {}
+        Some(weight) if path == "weight" => drop(set.put(path, weight)),
+        Some(read) => {
+            if word == "inter" {
+                gathered.interval = milliseconds(value);
+            }
+            common(path, read, item.line, gathered, ledger);
+        }
+    }
+    Some(1)
+}
+
+/// Reads a parameter about TLS or the protocol.
+fn tls(
+    word: &str,
+    value: &str,
+    base: &str,
+    item: &Item,
+    gathered: &mut Gathered,
+    seen: &mut Seen,
+    ledger: &mut Ledger,
+) -> Option<usize> {
+    let line = item.line;
+    match word {
+        "verify" => seen.verify_none = value == "none",
+        "ca-file" => {
+            seen.has_ca = true;
+            common("tls.ca", with_base(base, value).into(), line, gathered, ledger);
+        }
+        "crt" => {
+            let file = with_base(base, value);
+            common("tls.cert", file.as_str().into(), line, gathered, ledger);
+            common("tls.key", file.into(), line, gathered, ledger);
+        }
+        "verifyhost" => common("tls.server_name", value.into(), line, gathered, ledger),
+        "sni" => match value.strip_prefix("str(").and_then(|name| name.strip_suffix(')')) {
+            Some(name) => common("tls.server_name", name.into(), line, gathered, ledger),
+            None => {
+                let reason = format!("the server name is fixed here, and not `{value}`");
+                ledger.changes(line, reason, "set tls.server_name of the pool");
+            }
+        },
+        "alpn" | "proto" if value.contains("h2") => common("protocol", "h2".into(), line, gathered, ledger),
+        "alpn" | "proto" => {}
+        _ => return None,
+    }
+    Some(1)
+}

@@ -1,0 +1,148 @@
+//! Book of every directive that was read, and its end: carried over, or in one of two lists. A directive that no
+//! translation settled appears in the report too, so none can be dropped silently.
+
+use crate::report::{Item, Report};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Longest text of a directive that a report repeats, in characters.
+const SHOWN: usize = 120;
+
+/// Reason for directives that no translation settled.
+const FORGOTTEN: &str = "`convert` does not know this directive here";
+
+/// A directive of the book: the number of its entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Line(usize);
+
+/// All directives of one run, in the order in which they were read.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    file: Arc<str>,
+    line: usize,
+    text: String,
+    settled: bool,
+    lossless: Vec<String>,
+    changes: Vec<(String, String)>,
+}
+
+impl Ledger {
+    /// Enters a directive that was read at a line of a file, counted from 1.
+    pub fn open(&mut self, file: &Arc<str>, line: usize, text: &str) -> Line {
+        let one_line: Vec<&str> = text.split_whitespace().collect();
+        let mut text = one_line.join(" ");
+        if let Some((at, _)) = text.char_indices().nth(SHOWN) {
+            text.truncate(at);
+            text.push_str("...");
+        }
+        let file = Arc::clone(file);
+        self.entries.push(Entry { file, line, text, settled: false, lossless: Vec::new(), changes: Vec::new() });
+        Line(self.entries.len() - 1)
+    }
+
+    /// Settles a directive whose meaning is in the output.
+    pub fn carried(&mut self, line: Line) {
+        self.entries[line.0].settled = true;
+    }
+
+    /// Settles a directive that is left out without a loss, for this reason.
+    pub fn dropped(&mut self, line: Line, reason: impl Into<String>) {
+        let entry = &mut self.entries[line.0];
+        entry.settled = true;
+        let reason = reason.into();
+        if !entry.lossless.contains(&reason) {
+            entry.lossless.push(reason);
+        }
+    }
+
+    /// Settles a directive that is left out, or carried over with a difference: the reason, and what to do about it.
+    pub fn changes(&mut self, line: Line, reason: impl Into<String>, todo: impl Into<String>) {
+        let entry = &mut self.entries[line.0];
+        entry.settled = true;
+        let note = (reason.into(), todo.into());
+        if !entry.changes.contains(&note) {
+            entry.changes.push(note);
+        }
+    }
+
+    /// Settles a directive anew, without the notes that it had: it turned out to mean something else.
+    pub fn dropped_instead(&mut self, line: Line, reason: impl Into<String>) {
+        self.entries[line.0].changes.clear();
+        self.dropped(line, reason);
+    }
+
+    /// True if the directive has been settled in any way.
+    pub fn is_settled(&self, line: Line) -> bool {
+        self.entries[line.0].settled
+    }
+
+    /// `file:line` of a directive, for notes that refer to it.
+    pub fn place(&self, line: Line) -> String {
+        let entry = &self.entries[line.0];
+        format!("{}:{}", entry.file, entry.line)
+    }
+
+    /// Closes the book, and sorts what is in it into lists.
+    pub fn into_report(self) -> Report {
+        let mut report = Report { directives: self.entries.len(), ..Report::default() };
+        for mut entry in self.entries {
+            if !entry.settled {
+                report.forgotten += 1;
+                let todo = "look up what it does, and whether the reference of evenkeel's keys has it".to_string();
+                entry.changes.push((FORGOTTEN.to_string(), todo));
+            }
+            if entry.changes.is_empty() && entry.lossless.is_empty() {
+                report.carried += 1;
+            }
+            let item = |reason: String, todo: String| Item {
+                file: entry.file.to_string(),
+                line: entry.line,
+                text: entry.text.clone(),
+                reason,
+                todo,
+            };
+            report.changes.extend(entry.changes.into_iter().map(|(reason, todo)| item(reason, todo)));
+            report.lossless.extend(entry.lossless.into_iter().map(|reason| item(reason, String::new())));
+        }
+        sort(&mut report.changes);
+        sort(&mut report.lossless);
+        report
+    }
+}
+
+/// Sorts items by line within files; files stay in the order in which they were read.
+fn sort(items: &mut [Item]) {
+    let mut order: HashMap<String, usize> = HashMap::new();
+    for item in items.iter() {
+        let next = order.len();
+        order.entry(item.file.clone()).or_insert(next);
+    }
+    items.sort_by_key(|item| (order.get(&item.file).copied(), item.line));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_directive_ends_in_the_output_or_in_a_list() {
+        let mut ledger = Ledger::default();
+        let file: Arc<str> = "a.cfg".into();
+        let lines: Vec<Line> = (1..5).map(|n| ledger.open(&file, n, &format!("word {n}"))).collect();
+        ledger.carried(lines[0]);
+        ledger.dropped(lines[1], "no need");
+        ledger.dropped(lines[1], "no need");
+        ledger.changes(lines[2], "not there", "do it");
+        assert!(!ledger.is_settled(lines[3]));
+        let report = ledger.into_report();
+        assert_eq!((report.directives, report.carried, report.forgotten), (4, 1, 1));
+        assert_eq!(report.lossless.len(), 1);
+        let texts: Vec<&str> = report.changes.iter().map(|item| &*item.text).collect();
+        assert_eq!(texts, ["word 3", "word 4"]);
+    }
+}

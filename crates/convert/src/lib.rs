@@ -1,0 +1,95 @@
+//! Conversion of haproxy.cfg and nginx.conf: text in; a configuration of evenkeel and a [`Report`] out.
+//!
+//! 1. [`recognise()`]: whose configuration a text is.
+//! 2. `template`: lines of templates are taken out of the text.
+//! 3. `haproxy`, `nginx`: a reader and a translation each. Directives that are left out are rows of a table.
+//! 4. `ledger`: every directive that was read, and its end. `report`: the two lists that come of it.
+//! 5. `model`: listeners, routes and pools, the order of rules, and the text that is written.
+//!
+//! ```
+//! use evenkeel_config::NoFiles;
+//! let text = "frontend www\n  bind :80\n  default_backend app\nbackend app\n  server a 10.0.0.1:80\n";
+//! let converted = evenkeel_convert::convert("haproxy.cfg", text, None, &NoFiles).expect("it is one of HAProxy");
+//! assert!(converted.toml.contains("[listener.www]"), "{}", converted.toml);
+//! assert_eq!(converted.report.forgotten, 0);
+//! ```
+#![forbid(unsafe_code)]
+
+mod expression;
+mod haproxy;
+mod ledger;
+mod limits;
+mod model;
+mod nginx;
+mod recognise;
+mod reconcile;
+mod report;
+mod rewriting;
+mod template;
+
+pub use recognise::{From, recognise};
+pub use report::{CHANGES, Item, LOSSLESS, Report};
+
+use evenkeel_config::Files;
+use ledger::Ledger;
+use model::{Key, Target, Test};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A converted configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Converted {
+    pub from: From,
+    /// Configuration of evenkeel, with comments where a person must look.
+    pub toml: String,
+    pub report: Report,
+}
+
+/// Converts a configuration that was read from the file `name`. What it includes is read from `files`, relative to the
+/// folder of that file. `None` if the program is neither named nor recognised.
+pub fn convert(name: &str, text: &str, from: Option<From>, files: &dyn Files) -> Option<Converted> {
+    let from = from.or_else(|| recognise(text))?;
+    let mut ledger = Ledger::default();
+    let file: Arc<str> = name.into();
+    let plain = template::strip(text, &file, &mut ledger);
+    let mut target = match from {
+        From::Haproxy => haproxy::translate(&plain, &file, &mut ledger),
+        From::Nginx => nginx::translate(&plain, &file, files, &mut ledger),
+    };
+    leave_listeners_out(&mut target);
+    name_apart(&mut target);
+    let toml = target.to_toml(name);
+    Some(Converted { from, toml, report: ledger.into_report() })
+}
+
+/// Takes the names of listeners out of matches that name all that have routes: they say nothing there.
+fn leave_listeners_out(target: &mut Target) {
+    let serves = |listener: &&model::Listener| !listener.is_tcp && listener.set.get("redirect_https").is_none();
+    let serving: Vec<String> = target.listeners.iter().filter(serves).map(|listener| listener.name.clone()).collect();
+    for route in &mut target.routes {
+        let names_all = match route.matching.find(&Key::Listener) {
+            Some(Test::OneOf(names)) => !serving.is_empty() && serving.iter().all(|name| names.contains(name)),
+            _ => false,
+        };
+        if names_all {
+            route.matching.conds.retain(|cond| cond.key != Key::Listener);
+        }
+    }
+}
+
+/// Numbers names that occur more than once, as names are unique. A listener with a pool is a route of its name, too.
+fn name_apart(target: &mut Target) {
+    let mut taken = BTreeSet::new();
+    target.pools.iter_mut().for_each(|pool| number(&mut pool.name, &mut taken));
+    taken.clear();
+    target.listeners.iter_mut().for_each(|listener| number(&mut listener.name, &mut taken));
+    target.routes.iter_mut().for_each(|route| number(&mut route.name, &mut taken));
+}
+
+fn number(name: &mut String, taken: &mut BTreeSet<String>) {
+    let (base, mut next) = (name.clone(), 2);
+    while !taken.insert(name.clone()) {
+        *name = format!("{base}-{next}");
+        next += 1;
+    }
+}

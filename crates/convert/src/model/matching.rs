@@ -1,0 +1,508 @@
+//! Conditions of routes: a list of conditions that all hold, some of them negated. Written as the keys of `match`.
+
+use super::value::{Table, Value};
+
+/// Part of a request that a condition looks at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Key {
+    Listener,
+    Host,
+    Path,
+    Method,
+    Header(String),
+    Query(String),
+    Cookie(String),
+    Client,
+    Scheme,
+}
+
+/// Values that a condition accepts. Paths have five forms of it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Test {
+    OneOf(Vec<String>),
+    /// Text with which the value begins.
+    Begins(String),
+    /// Text with which the value ends.
+    Ends(String),
+    Contains(String),
+    /// Regular expression for the whole value.
+    Regex(String),
+    Present,
+    /// A path and what is below it, without a slash at its end.
+    Below(String),
+}
+
+/// A condition on a part of a request, or its negation.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Cond {
+    pub key: Key,
+    pub test: Test,
+    pub negated: bool,
+}
+
+/// Conditions that must all hold; none of them: every request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Match {
+    pub conds: Vec<Cond>,
+}
+
+/// Reason why two sets of conditions do not make one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Apart {
+    /// No request fulfils both of them.
+    Never,
+    /// The language has no way to write both.
+    Unwritable,
+}
+
+impl Cond {
+    pub fn new(key: Key, test: Test) -> Cond {
+        Cond { key, test, negated: false }
+    }
+
+    /// A condition with a list of accepted values.
+    pub fn one_of<T: Into<String>>(key: Key, values: impl IntoIterator<Item = T>) -> Cond {
+        Cond::new(key, Test::OneOf(values.into_iter().map(Into::into).collect()))
+    }
+
+    pub fn negate(mut self) -> Cond {
+        self.negated = !self.negated;
+        self
+    }
+
+    fn is_path(&self) -> bool {
+        self.key == Key::Path
+    }
+}
+
+/// Pattern with every character that has a meaning in regular expressions escaped.
+pub(crate) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if r"\.+*?()|[]{}^$#&-~".contains(c) && c != '-' && c != '&' && c != '~' && c != '#' {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+impl Test {
+    /// The test of a path as a regular expression for the whole path.
+    fn as_regex(&self) -> String {
+        match self {
+            Test::OneOf(paths) => paths.iter().map(|path| escape(path)).collect::<Vec<_>>().join("|"),
+            Test::Begins(text) => format!("{}.*", escape(text)),
+            Test::Ends(text) => format!(".*{}", escape(text)),
+            Test::Contains(text) => format!(".*{}.*", escape(text)),
+            Test::Regex(regex) => regex.clone(),
+            Test::Below(path) => format!("{}(/.*)?", escape(path)),
+            Test::Present => ".*".to_string(),
+        }
+    }
+
+    /// True if a fixed path fulfils the test, as far as that is known without running regular expressions.
+    fn takes(&self, path: &str) -> Option<bool> {
+        match self {
+            Test::OneOf(paths) => Some(paths.iter().any(|one| one == path)),
+            Test::Begins(text) => Some(path.starts_with(text.as_str())),
+            Test::Ends(text) => Some(path.ends_with(text.as_str())),
+            Test::Contains(text) => Some(path.contains(text.as_str())),
+            Test::Below(above) => Some(is_below(path, above)),
+            Test::Regex(_) => None,
+            Test::Present => Some(true),
+        }
+    }
+
+    /// Fixed text that every path that fulfils the test begins with.
+    fn start(&self) -> &str {
+        match self {
+            Test::Begins(text) | Test::Below(text) => text,
+            Test::OneOf(paths) if paths.len() == 1 => &paths[0],
+            Test::Regex(regex) => {
+                let end = regex.find(['\\', '.', '+', '*', '?', '(', ')', '|', '[', ']', '{', '}', '^', '$']);
+                let end = end.unwrap_or(regex.len());
+                // The last character may be optional, and an alternative may begin anew.
+                if regex.contains('|') {
+                    ""
+                } else {
+                    &regex[..regex[..end].char_indices().last().map_or(0, |(at, _)| at)]
+                }
+            }
+            _ => "",
+        }
+    }
+}
+
+/// True if the path is that one or below it.
+pub(crate) fn is_below(path: &str, above: &str) -> bool {
+    path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || above.is_empty())
+}
+
+/// True if a host pattern, exact or `*.x`, takes the other one.
+fn host_takes(pattern: &str, host: &str) -> bool {
+    match pattern.strip_prefix('*') {
+        Some(suffix) => host.len() > suffix.len() && host.ends_with(suffix),
+        None => pattern == host,
+    }
+}
+
+impl Match {
+    pub fn of(conds: impl IntoIterator<Item = Cond>) -> Match {
+        Match { conds: conds.into_iter().collect() }
+    }
+
+    /// Joins the conditions of both into one match.
+    pub fn and(&self, other: &Match) -> Result<Match, Apart> {
+        let mut all = self.clone();
+        for cond in &other.conds {
+            all.add(cond.clone())?;
+        }
+        all.is_writable().then_some(all).ok_or(Apart::Unwritable)
+    }
+
+    fn add(&mut self, cond: Cond) -> Result<(), Apart> {
+        if self.conds.contains(&cond) {
+            return Ok(());
+        }
+        if self.conds.contains(&cond.clone().negate()) {
+            return Err(Apart::Never);
+        }
+        if let (Test::OneOf(new), false, false) = (&cond.test, cond.negated, cond.is_path()) {
+            let same = |old: &&mut Cond| old.key == cond.key && !old.negated;
+            if let Some(Cond { test: Test::OneOf(old), .. }) = self.conds.iter_mut().find(same) {
+                let takes = |a: &String, b: &String| if cond.key == Key::Host { host_takes(a, b) } else { a == b };
+                if cond.key == Key::Client {
+                    return Err(Apart::Unwritable);
+                }
+                let both = old.iter().filter(|a| new.iter().any(|b| takes(b, a)));
+                let both: Vec<String> =
+                    both.chain(new.iter().filter(|b| old.iter().any(|a| takes(a, b)))).cloned().collect();
+                old.clear();
+                both.into_iter().for_each(|value| {
+                    if !old.contains(&value) {
+                        old.push(value)
+                    }
+                });
+                return if old.is_empty() { Err(Apart::Never) } else { Ok(()) };
+            }
+        }
+        if cond.is_path() && !self.add_path(&cond)? {
+            return Ok(());
+        }
+        self.conds.push(cond);
+        Ok(())
+    }
+
+    /// Reconciles a condition on the path with the others. False if they say as much already.
+    fn add_path(&mut self, cond: &Cond) -> Result<bool, Apart> {
+        let mut wanted = true;
+        let mut never = false;
+        self.conds.retain(|old| {
+            if !old.is_path() {
+                return true;
+            }
+            if let Some(verdict) = implied(old, cond) {
+                (wanted, never) = (wanted && !verdict, never || !verdict);
+                return true;
+            }
+            match implied(cond, old) {
+                // The new condition says what the old one said, and more.
+                Some(true) => false,
+                Some(false) => {
+                    never = true;
+                    true
+                }
+                None => true,
+            }
+        });
+        if never { Err(Apart::Never) } else { Ok(wanted) }
+    }
+
+    /// True if each key of the language is needed at most once.
+    fn is_writable(&self) -> bool {
+        let mut keys = Vec::new();
+        // Lists under `not` are joined, and so are paths.
+        let is_joined = |cond: &&Cond| cond.negated && (cond.is_path() || matches!(cond.test, Test::OneOf(_)));
+        for cond in self.conds.iter().filter(|cond| !is_joined(cond)) {
+            let path = if cond.is_path() { path_key(&cond.test) } else { "" };
+            keys.push(format!("{}{:?}{path}", cond.negated, cond.key));
+        }
+        let paths =
+            self.conds.iter().filter(|cond| cond.is_path() && !cond.negated && is_from_left(&cond.test)).count();
+        let count = keys.len();
+        keys.sort();
+        keys.dedup();
+        let hosts = |key: &Key| self.conds.iter().any(|cond| cond.negated && cond.key == *key);
+        let is_host_twice = hosts(&Key::Host) && hosts(&Key::Header("Host".to_string()));
+        !is_host_twice && paths <= 1 && keys.len() == count && self.conds.iter().all(is_sound)
+    }
+
+    /// True if every request that fulfils these conditions fulfils the other ones, as far as that shows.
+    pub fn implies(&self, other: &Match) -> bool {
+        other.conds.iter().all(|theirs| self.conds.iter().any(|ours| cond_implies(ours, theirs)))
+    }
+
+    /// True if no request fulfils both, as far as that shows.
+    pub fn is_apart(&self, other: &Match) -> bool {
+        other.conds.iter().any(|theirs| self.conds.iter().any(|ours| conds_apart(ours, theirs)))
+    }
+
+    /// Conditions of `other` that do not follow from these.
+    pub fn beyond(&self, other: &Match) -> Vec<Cond> {
+        let follows = |theirs: &&Cond| !self.conds.iter().any(|ours| cond_implies(ours, theirs));
+        other.conds.iter().filter(follows).cloned().collect()
+    }
+
+    pub fn find(&self, key: &Key) -> Option<&Test> {
+        self.conds.iter().find(|cond| cond.key == *key && !cond.negated).map(|cond| &cond.test)
+    }
+
+    /// The table of `match`; empty for every request.
+    pub fn table(&self) -> Table {
+        let mut table = Table::default();
+        for cond in self.conds.iter().filter(|cond| !cond.negated) {
+            put(&mut table, &cond.key, &cond.test);
+        }
+        let not = self.excluded();
+        if !not.is_empty() {
+            table.put("not", not);
+        }
+        table
+    }
+
+    /// The table of `not`. It has neither hosts nor paths: they are written as expressions.
+    fn excluded(&self) -> Table {
+        let mut not = Table::default();
+        let (mut paths, mut hosts) = (Vec::new(), Vec::new());
+        for cond in self.conds.iter().filter(|cond| cond.negated) {
+            match (&cond.key, &cond.test) {
+                (Key::Path, test) => paths.push(test),
+                (Key::Host, Test::OneOf(names)) => {
+                    hosts.extend(names.iter().map(|name| match name.strip_prefix('*') {
+                        Some(end) => format!(".*{}", escape(end)),
+                        None => escape(name),
+                    }))
+                }
+                (Key::Header(name), Test::OneOf(values)) => push_all(not.table("header"), name, values),
+                (Key::Query(name), Test::OneOf(values)) => push_all(not.table("query"), name, values),
+                (Key::Cookie(name), Test::OneOf(values)) => push_all(not.table("cookie"), name, values),
+                (Key::Scheme, Test::OneOf(values)) => {
+                    drop(not.put("scheme", values.first().map_or("", |v| v.as_str())))
+                }
+                (key, Test::OneOf(values)) => values.iter().for_each(|value| not.push(list_key(key), value.as_str())),
+                (key, test) => put(&mut not, key, test),
+            }
+        }
+        match paths.as_slice() {
+            [] => {}
+            [Test::Ends(end)] => drop(not.put("ends_with", end.as_str())),
+            several => {
+                let all: Vec<String> = several.iter().map(|test| test.as_regex()).collect();
+                not.put("regex", all.join("|"));
+            }
+        }
+        if !hosts.is_empty() {
+            let regex = format!("(?i)({})(:[0-9]+)?", hosts.join("|"));
+            not.table("header").set("Host", Table::one("regex", regex).into());
+        }
+        not
+    }
+
+    /// Number of kinds of conditions under `not`.
+    pub fn excluded_kinds(&self) -> usize {
+        self.excluded().entries.len()
+    }
+}
+
+fn push_all(table: &mut Table, name: &str, values: &[String]) {
+    for value in values {
+        match table.entries.iter_mut().find(|(key, _)| key == name) {
+            Some((_, Value::List(list))) => list.push(value.as_str().into()),
+            _ => drop(table.set(name, Value::List(vec![value.as_str().into()]))),
+        }
+    }
+}
+
+fn list_key(key: &Key) -> &'static str {
+    match key {
+        Key::Listener => "listener",
+        Key::Host => "host",
+        Key::Method => "method",
+        Key::Client => "client",
+        Key::Scheme => "scheme",
+        Key::Path => "path",
+        Key::Header(_) => "header",
+        Key::Query(_) => "query",
+        Key::Cookie(_) => "cookie",
+    }
+}
+
+/// Key of `match` for a test of the path.
+fn path_key(test: &Test) -> &'static str {
+    match test {
+        Test::OneOf(_) => "path",
+        Test::Below(_) => "prefix",
+        Test::Begins(_) => "starts_with",
+        Test::Ends(_) => "ends_with",
+        Test::Contains(_) | Test::Regex(_) | Test::Present => "regex",
+    }
+}
+
+/// True for the tests of which a match has one: a path, a prefix, the text at its start.
+fn is_from_left(test: &Test) -> bool {
+    matches!(test, Test::OneOf(_) | Test::Below(_) | Test::Begins(_))
+}
+
+/// True if the language has the test for that part of a request.
+fn is_sound(cond: &Cond) -> bool {
+    match (&cond.key, &cond.test) {
+        (Key::Path, Test::OneOf(paths)) => paths.len() == 1,
+        (Key::Listener | Key::Host | Key::Method | Key::Client | Key::Scheme, test) => matches!(test, Test::OneOf(_)),
+        (Key::Header(_) | Key::Query(_) | Key::Cookie(_), Test::Below(_)) => false,
+        _ => true,
+    }
+}
+
+fn put(table: &mut Table, key: &Key, test: &Test) {
+    let name = match (key, test) {
+        (Key::Header(name) | Key::Query(name) | Key::Cookie(name), test) => {
+            let value = match test {
+                Test::OneOf(values) if values.len() == 1 => values[0].as_str().into(),
+                Test::OneOf(values) => values.clone().into(),
+                Test::Begins(text) | Test::Below(text) => Table::one("prefix", text.as_str()).into(),
+                Test::Ends(text) => Table::one("suffix", text.as_str()).into(),
+                Test::Contains(text) => Table::one("contains", text.as_str()).into(),
+                Test::Regex(text) => Table::one("regex", text.as_str()).into(),
+                Test::Present => Table::one("present", true).into(),
+            };
+            return drop(table.table(list_key(key)).set(name, value));
+        }
+        (Key::Path, test) => path_key(test),
+        _ => list_key(key),
+    };
+    // Written with the key that was there first; both take the same paths.
+    if let (Key::Path, Test::Begins(text)) = (key, test)
+        && text.ends_with('/')
+        && !text.contains(['{', '}'])
+    {
+        return drop(table.put("path", format!("{text}{{*rest}}")));
+    }
+    let value: Value = match test {
+        Test::OneOf(values) if matches!(key, Key::Path | Key::Scheme) => {
+            values.first().map_or("", |v| v.as_str()).into()
+        }
+        Test::OneOf(values) => values.clone().into(),
+        Test::Below(text) if text.is_empty() => "/".into(),
+        Test::Below(text) | Test::Begins(text) | Test::Ends(text) => text.as_str().into(),
+        Test::Contains(_) | Test::Regex(_) | Test::Present => test.as_regex().into(),
+    };
+    // Fixed text in a path has its braces doubled.
+    let value = match (name, value) {
+        ("path" | "prefix", Value::Text(text)) if !text.contains("{*rest}") => {
+            Value::Text(text.replace('{', "{{").replace('}', "}}"))
+        }
+        (_, value) => value,
+    };
+    table.put(name, value);
+}
+
+/// Verdict of one condition on another about the path: `Some(true)` if it follows, `Some(false)` if both cannot hold.
+fn implied(ours: &Cond, theirs: &Cond) -> Option<bool> {
+    if ours.negated {
+        return None;
+    }
+    let verdict = match (&ours.test, &theirs.test) {
+        (Test::OneOf(paths), test) if paths.len() == 1 => test.takes(&paths[0]),
+        (Test::Begins(a), Test::Begins(b)) if a.starts_with(b.as_str()) => Some(true),
+        (Test::Below(a), Test::Begins(b)) if a.starts_with(b.as_str()) => Some(true),
+        (Test::Below(a), Test::Below(b)) if is_below(a, b) => Some(true),
+        (Test::Begins(a), Test::Below(b)) if a.starts_with(&format!("{b}/")) => Some(true),
+        (Test::Ends(a), Test::Ends(b)) if a.ends_with(b.as_str()) => Some(true),
+        (a, b) if is_from_left(b) && !a.start().is_empty() && !b.start().is_empty() => {
+            let (a, b) = (a.start(), b.start());
+            (!a.starts_with(b) && !b.starts_with(a)).then_some(false)
+        }
+        _ => None,
+    };
+    verdict.map(|verdict| verdict != theirs.negated)
+}
+
+fn cond_implies(ours: &Cond, theirs: &Cond) -> bool {
+    if ours == theirs {
+        return true;
+    }
+    if ours.key != theirs.key {
+        return false;
+    }
+    if ours.key == Key::Path {
+        return implied(ours, theirs) == Some(true);
+    }
+    match (&ours.test, &theirs.test) {
+        (Test::OneOf(a), Test::OneOf(b)) if !ours.negated => {
+            let takes = |b: &String, a: &String| if ours.key == Key::Host { host_takes(b, a) } else { a == b };
+            match theirs.negated {
+                false => a.iter().all(|a| b.iter().any(|b| takes(b, a))),
+                true => a.iter().all(|a| b.iter().all(|b| !takes(b, a))),
+            }
+        }
+        (_, Test::Present) => !ours.negated && !theirs.negated,
+        _ => false,
+    }
+}
+
+fn conds_apart(ours: &Cond, theirs: &Cond) -> bool {
+    if ours.key != theirs.key {
+        return false;
+    }
+    if *ours == theirs.clone().negate() {
+        return true;
+    }
+    if ours.key == Key::Path {
+        return implied(ours, theirs) == Some(false) || implied(theirs, ours) == Some(false);
+    }
+    match (&ours.test, &theirs.test, ours.negated, theirs.negated) {
+        (Test::OneOf(a), Test::OneOf(b), false, false) if ours.key != Key::Client => match ours.key {
+            Key::Host => !a.iter().any(|a| b.iter().any(|b| host_takes(a, b) || host_takes(b, a))),
+            _ => !a.iter().any(|a| b.contains(a)),
+        },
+        (Test::OneOf(a), Test::OneOf(b), false, true) => a.iter().all(|a| b.contains(a)),
+        (Test::OneOf(a), Test::OneOf(b), true, false) => b.iter().all(|b| a.contains(b)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(test: Test) -> Match {
+        Match::of([Cond::new(Key::Path, test)])
+    }
+
+    #[test]
+    fn conditions_are_joined_or_found_impossible() {
+        let api = path(Test::Begins("/api".into()));
+        let v1 = path(Test::Begins("/api/v1".into()));
+        assert_eq!(api.and(&v1), Ok(v1.clone()));
+        assert_eq!(v1.and(&api), Ok(v1));
+        assert_eq!(api.and(&path(Test::Begins("/img".into()))), Err(Apart::Never));
+        assert_eq!(path(Test::OneOf(vec!["/x".into()])).and(&api), Err(Apart::Never));
+        let hosts = |hosts: &[&str]| Match::of([Cond::one_of(Key::Host, hosts.iter().copied())]);
+        assert_eq!(hosts(&["a.b", "c"]).and(&hosts(&["*.b"])), Ok(hosts(&["a.b"])));
+        assert_eq!(hosts(&["a"]).and(&hosts(&["c"])), Err(Apart::Never));
+        let not = Match::of([Cond::one_of(Key::Host, ["a"]).negate()]);
+        assert_eq!(hosts(&["a"]).and(&not), Err(Apart::Never));
+    }
+
+    #[test]
+    fn several_negated_paths_become_one_expression() {
+        let both = Match::of([
+            Cond::new(Key::Path, Test::Ends(".php".into())).negate(),
+            Cond::new(Key::Path, Test::Below("/x".into())).negate(),
+        ]);
+        let table = both.table();
+        let Some(Value::Table(not)) = table.get("not") else { panic!("{table:?}") };
+        assert_eq!(not.get("regex"), Some(&".*\\.php|/x(/.*)?".into()));
+    }
+}

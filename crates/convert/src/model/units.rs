@@ -1,0 +1,93 @@
+//! Durations, sizes and names in the spelling of the output.
+
+/// Milliseconds as a duration: `1500` is `"1500ms"`, `90000` is `"90s"`.
+pub(crate) fn duration(ms: u64) -> String {
+    const UNITS: [(u64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s")];
+    for (unit, name) in UNITS {
+        // 90 s and 60 s read better than 1m30s and 1m.
+        let at_least = if matches!(name, "m" | "d") { 2 * unit } else { unit };
+        if ms >= at_least && ms.is_multiple_of(unit) {
+            return format!("{}{name}", ms / unit);
+        }
+    }
+    format!("{ms}ms")
+}
+
+/// Bytes as a size, in steps of 1024.
+pub(crate) fn size(bytes: u64) -> String {
+    for (unit, name) in [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
+        if bytes >= unit && bytes.is_multiple_of(unit) {
+            return format!("{}{name}", bytes / unit);
+        }
+    }
+    format!("{bytes}B")
+}
+
+/// Bytes of `10m`, `512k`, `1g`, `4096`; `None` if it is something else.
+pub(crate) fn parse_size(text: &str) -> Option<u64> {
+    let unit = match text.bytes().last()?.to_ascii_lowercase() {
+        b'k' => 1 << 10,
+        b'm' => 1 << 20,
+        b'g' => 1 << 30,
+        _ => return text.parse().ok(),
+    };
+    text[..text.len() - 1].parse::<u64>().ok()?.checked_mul(unit)
+}
+
+/// A name that the configuration accepts: letters, digits, `_`, `-` and `.`, at most 64 of them.
+pub(crate) fn name_of(text: &str) -> String {
+    let fits = |c: char| if c.is_ascii_alphanumeric() || "_-.".contains(c) { c } else { '-' };
+    let name: String = text.chars().map(fits).take(60).collect();
+    let name = name.trim_matches('-');
+    if name.is_empty() { "unnamed".to_string() } else { name.to_string() }
+}
+
+/// Text with its braces doubled, for values in which `{NAME}` is a variable.
+pub(crate) fn braced(text: &str) -> String {
+    // `${NAME}` stays: it is a variable of the environment there too.
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(['{', '}', '$']) {
+        out.push_str(&rest[..at]);
+        let found = &rest[at..];
+        if let Some(end) = found.starts_with("${").then(|| found.find('}')).flatten() {
+            out.push_str(&found[..=end]);
+            rest = &found[end + 1..];
+            continue;
+        }
+        let c = &found[..1];
+        out.push_str(c);
+        if c != "$" {
+            out.push_str(c);
+        }
+        rest = &found[1..];
+    }
+    out + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_the_largest_that_fit() {
+        for (ms, text) in [
+            (0, "0ms"),
+            (1, "1ms"),
+            (1500, "1500ms"),
+            (5000, "5s"),
+            (60_000, "60s"),
+            (120_000, "2m"),
+            (86_400_000, "24h"),
+        ] {
+            assert_eq!(duration(ms), text);
+        }
+        assert_eq!((size(1 << 20), size(1500)), ("1MiB".to_string(), "1500B".to_string()));
+        assert_eq!((parse_size("10m"), parse_size("7"), parse_size("x")), (Some(10 << 20), Some(7), None));
+    }
+
+    #[test]
+    fn braces_are_doubled_but_for_the_environment() {
+        assert_eq!(braced("a{b}c ${HOME} $x"), "a{{b}}c ${HOME} $x");
+    }
+}

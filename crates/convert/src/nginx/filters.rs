@@ -1,0 +1,406 @@
+//! Filters of a route: fields, limits, access, authentication, timeouts, from the levels around a location.
+
+use super::lexer::Directive;
+use super::time::milliseconds;
+use super::variable::{self, Constants};
+use super::world::{Forward, World, group, single};
+use crate::limits::timeout;
+use crate::model::{Table, Value, parse_size, size};
+
+/// Statuses on which `add_header` works without `always`.
+const WITHOUT_ALWAYS: &str = "without `always`, NGINX adds it to 200, 201, 204, 206, 301, 302, 303, 304, 307 and 308 only; here to every response";
+
+/// Filters for requests of a location; `forward` is the pool that they go to, if they go to one.
+pub(super) fn read(
+    levels: &[&[Directive]],
+    forward: Option<&Forward>,
+    constants: &Constants,
+    world: &mut World<'_>,
+) -> Table {
+    let mut set = Table::default();
+    replaced(levels, "proxy_set_header", world);
+    replaced(levels, "add_header", world);
+    if let Some(forward) = forward {
+        request_fields(levels, forward, constants, &mut set, world);
+        timeouts(levels, &mut set, world);
+        retries(levels, &mut set, world);
+        for directive in group(levels, "proxy_hide_header") {
+            set.push("response_headers.remove", directive.word(1));
+            world.ledger.carried(directive.line);
+        }
+    }
+    response_fields(levels, constants, &mut set, world);
+    body_max(levels, &mut set, world);
+    access(levels, &mut set, world);
+    basic_auth(levels, &mut set, world);
+    limits(levels, &mut set, world);
+    set
+}
+
+/// Notes lines of outer levels that lines of an inner one replace.
+fn replaced(levels: &[&[Directive]], name: &str, world: &mut World<'_>) {
+    let Some(inner) = group(levels, name).first().map(|d| d.line) else { return };
+    for outer in levels.iter().flat_map(|level| level.iter()).filter(|d| d.name() == name) {
+        if !group(levels, name).iter().any(|used| used.line == outer.line) {
+            let reason =
+                format!("it does not hold where {} has lines of its own, as in NGINX", world.ledger.place(inner));
+            world.ledger.dropped(outer.line, reason);
+        }
+    }
+}
+
+fn request_fields(
+    levels: &[&[Directive]],
+    forward: &Forward,
+    constants: &Constants,
+    set: &mut Table,
+    world: &mut World<'_>,
+) {
+    let lines: Vec<&Directive> =
+        group(levels, "proxy_set_header").into_iter().chain(group(levels, "grpc_set_header")).collect();
+    let mut has_host = false;
+    for line in lines {
+        has_host |= line.word(1).eq_ignore_ascii_case("host");
+        request_field(line, forward, constants, set, world);
+    }
+    if !has_host {
+        set.put("send_host", forward.host.as_str());
+    }
+}
+
+fn request_field(
+    directive: &Directive,
+    forward: &Forward,
+    constants: &Constants,
+    set: &mut Table,
+    world: &mut World<'_>,
+) {
+    let (name, value, line) = (directive.word(1), directive.word(2), directive.line);
+    let lower = name.to_ascii_lowercase();
+    match (lower.as_str(), value) {
+        ("host", "$host" | "$http_host" | "$host:$server_port" | "$http_host:$server_port") => {
+            return world.ledger.dropped(line, "Host passes as it came");
+        }
+        ("host", "$proxy_host") => {
+            set.put("send_host", forward.host.as_str());
+            return world.ledger.carried(line);
+        }
+        ("x-forwarded-for", "$proxy_add_x_forwarded_for" | "$remote_addr") => {
+            return world.ledger.dropped(line, "X-Forwarded-For is always set");
+        }
+        ("x-forwarded-proto", "$scheme" | "https" | "http") => {
+            return world.ledger.dropped(line, "X-Forwarded-Proto is always set");
+        }
+        ("x-forwarded-host", "$host" | "$http_host") => {
+            return world.ledger.dropped(line, "X-Forwarded-Host is always set");
+        }
+        ("upgrade" | "connection", _) => {
+            return world
+                .ledger
+                .dropped(line, "upgrades such as WebSockets pass by themselves, and connections are kept");
+        }
+        ("content-length" | "transfer-encoding" | "te" | "trailer" | "keep-alive" | "proxy-connection", _) => {
+            return world.ledger.changes(line, format!("{name} steers the message, and cannot be set"), "leave it out");
+        }
+        ("accept-encoding", "") => {
+            set.push("request_headers.remove", name);
+            return world.ledger.carried(line);
+        }
+        (_, "") => {
+            set.push("request_headers.remove", name);
+            return world.ledger.carried(line);
+        }
+        _ => {}
+    }
+    match variable::read(value, constants) {
+        Ok((text, false)) if lower == "host" => {
+            set.put("send_host", text);
+            world.ledger.carried(line);
+        }
+        Ok((text, has_query)) => {
+            let text = if has_query { text.replace("{path}", "{path}?{query}") } else { text };
+            set.table("request_headers").table("set").set(name, text.into());
+            world.ledger.carried(line);
+        }
+        Err(reason) => world.ledger.changes(line, reason, format!("set {name} by hand, or in the application")),
+    }
+}
+
+fn response_fields(levels: &[&[Directive]], constants: &Constants, set: &mut Table, world: &mut World<'_>) {
+    for directive in group(levels, "add_header") {
+        let (name, value, line) = (directive.word(1), directive.word(2), directive.line);
+        match variable::read(value, constants) {
+            Ok((text, false)) => {
+                set.table("response_headers").table("add").set(name, text.into());
+                match directive.word(3) == "always" {
+                    true => world.ledger.carried(line),
+                    false => {
+                        world.ledger.changes(line, WITHOUT_ALWAYS, "nothing, unless errors must not have the field")
+                    }
+                }
+            }
+            Ok(_) => world.ledger.changes(
+                line,
+                "the whole target of a request is not a variable",
+                format!("set {name} by hand"),
+            ),
+            Err(reason) => {
+                let todo = match name.to_ascii_lowercase().starts_with("access-control-") {
+                    true => "cors = { origins = [\"https://a.example\"] } in the [[route]]".to_string(),
+                    false => format!("set {name} by hand, or in the application"),
+                };
+                world.ledger.changes(line, reason, todo);
+            }
+        }
+    }
+}
+
+fn timeouts(levels: &[&[Directive]], set: &mut Table, world: &mut World<'_>) {
+    let keys: [(&str, &[&str]); 4] = [
+        ("proxy_connect_timeout", &["connect"]),
+        ("grpc_connect_timeout", &["connect"]),
+        ("proxy_read_timeout", &["response", "idle"]),
+        ("grpc_read_timeout", &["response", "idle"]),
+    ];
+    for (name, keys) in keys {
+        let Some(directive) = single(levels, name) else { continue };
+        let Some(ms) = milliseconds(directive.word(1)) else {
+            world.ledger.changes(directive.line, "its value was not understood", format!("set timeouts.{}", keys[0]));
+            continue;
+        };
+        world.ledger.carried(directive.line);
+        for key in keys {
+            let (value, note) = timeout(key, ms);
+            set.put(&format!("timeouts.{key}"), value);
+            if let Some(note) = note {
+                world.ledger.changes(
+                    directive.line,
+                    format!("timeouts.{key}: {note}"),
+                    "nothing, unless the limit is reached",
+                );
+            }
+        }
+    }
+}
+
+fn retries(levels: &[&[Directive]], set: &mut Table, world: &mut World<'_>) {
+    for name in ["proxy_next_upstream", "grpc_next_upstream"] {
+        let Some(directive) = single(levels, name) else { continue };
+        world.ledger.carried(directive.line);
+        let mut on: Vec<Value> = Vec::new();
+        for word in directive.from(1) {
+            match word.as_str() {
+                "off" => drop(set.put("retry.attempts", 0)),
+                "error" => on.extend(["connect".into(), "reset".into()]),
+                "timeout" => on.push("timeout".into()),
+                "invalid_header" => on.push("reset".into()),
+                "non_idempotent" => drop(set.put("retry.non_idempotent", true)),
+                status => match status.strip_prefix("http_").and_then(|n| n.parse::<u64>().ok()) {
+                    Some(status) => on.push(status.into()),
+                    None => world.ledger.changes(
+                        directive.line,
+                        format!("`{status}` is not a condition of retries"),
+                        "see retry.on",
+                    ),
+                },
+            }
+        }
+        let mut unique: Vec<Value> = Vec::new();
+        on.into_iter().for_each(|value| {
+            if !unique.contains(&value) {
+                unique.push(value)
+            }
+        });
+        if unique.contains(&"timeout".into()) && set.table("retry").get("try_timeout").is_none() {
+            // Without a time for each try, no try times out.
+            let ms = single(levels, "proxy_read_timeout").and_then(|d| milliseconds(d.word(1))).unwrap_or(60_000);
+            set.put("retry.try_timeout", timeout("queue", ms).0);
+        }
+        if !unique.is_empty() {
+            set.put("retry.on", Value::List(unique));
+        }
+    }
+    if let Some(directive) = single(levels, "proxy_next_upstream_tries") {
+        world.ledger.carried(directive.line);
+        match directive.word(1).parse::<u64>() {
+            Ok(tries) if tries > 0 => drop(set.put("retry.attempts", (tries - 1).min(10))),
+            _ => world.ledger.changes(
+                directive.line,
+                "the number of tries has a bound",
+                "set retry.attempts, at most 10",
+            ),
+        }
+    }
+    if let Some(directive) = single(levels, "proxy_next_upstream_timeout") {
+        world.ledger.changes(
+            directive.line,
+            "tries have no time limit together",
+            "set timeouts.request for the whole request",
+        );
+    }
+}
+
+fn body_max(levels: &[&[Directive]], set: &mut Table, world: &mut World<'_>) {
+    let Some(directive) = single(levels, "client_max_body_size") else { return };
+    match parse_size(directive.word(1)) {
+        Some(0) => world.ledger.dropped(directive.line, "bodies have no limit unless body_max is set"),
+        Some(bytes) => {
+            set.put("body_max", size(bytes));
+            world.ledger.carried(directive.line);
+        }
+        None => world.ledger.changes(directive.line, "its value was not understood", "set body_max of the [[route]]"),
+    }
+}
+
+fn access(levels: &[&[Directive]], set: &mut Table, world: &mut World<'_>) {
+    let is_rule = |d: &&Directive| matches!(d.name(), "allow" | "deny");
+    let rules =
+        levels.iter().rev().map(|level| level.iter().filter(is_rule).collect::<Vec<_>>()).find(|r| !r.is_empty());
+    let Some(rules) = rules else { return };
+    let mut access = Table::default();
+    let mut closed = false;
+    for rule in &rules {
+        world.ledger.carried(rule.line);
+        match (rule.name(), rule.word(1)) {
+            (_, _) if closed => world.ledger.dropped(rule.line, "NGINX never reaches it, behind a rule for all"),
+            ("deny", "all") => {
+                closed = true;
+                if access.get("allow").is_none() {
+                    access.push("deny", "0.0.0.0/0");
+                    access.push("deny", "::/0");
+                }
+            }
+            ("allow", "all") => {
+                closed = true;
+                access.entries.retain(|(key, _)| key != "allow");
+            }
+            (_, "unix:") => world.ledger.dropped(rule.line, "clients do not connect by Unix sockets"),
+            (verb, network) => access.push(verb, network),
+        }
+    }
+    if !closed && access.get("allow").is_some() {
+        // Without `deny all`, the rest is allowed, and lists of what is allowed say nothing but exceptions.
+        if access.get("deny").is_none() {
+            access.entries.clear();
+        } else {
+            access.push("allow", "0.0.0.0/0");
+            access.push("allow", "::/0");
+        }
+    }
+    if access.get("allow").is_some() && access.get("deny").is_some() {
+        let reason = "NGINX takes the first network that fits, and here the longest decides";
+        world.ledger.changes(rules[0].line, reason, "compare the networks that overlap");
+    }
+    if !access.is_empty() {
+        set.put("access", access);
+    }
+}
+
+fn basic_auth(levels: &[&[Directive]], set: &mut Table, world: &mut World<'_>) {
+    let Some(directive) = single(levels, "auth_basic") else { return };
+    if directive.word(1) == "off" {
+        return world.ledger.carried(directive.line);
+    }
+    match single(levels, "auth_basic_user_file") {
+        Some(file) => {
+            set.put("basic_auth", Table::one("file", file.word(1)).with("realm", directive.word(1)));
+            world.ledger.carried(directive.line);
+            world.ledger.carried(file.line);
+            world.ledger.dropped(
+                file.line,
+                "passwords are read in the formats bcrypt, argon2 and SHA-crypt; `htpasswd -B` writes bcrypt",
+            );
+        }
+        None => world.ledger.changes(
+            directive.line,
+            "it names no file of passwords",
+            "basic_auth = { file = \"FILE\" } in the [[route]]",
+        ),
+    }
+}
+
+fn limits(levels: &[&[Directive]], set: &mut Table, world: &mut World<'_>) {
+    let mut limits: Vec<Value> = Vec::new();
+    for directive in group(levels, "limit_req") {
+        let parameter =
+            |name: &str| directive.from(1).iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        let zone = world.zones.get(&format!("limit_req_zone:{}", parameter("zone").unwrap_or_default())).cloned();
+        let Some((zone, key)) = zone.and_then(|zone| Some((zone.clone(), key_of(&zone.key)?))) else {
+            let todo = "limits = [{ requests = \"10/s\", key = \"client\" }] in the [[route]]";
+            world.ledger.changes(
+                directive.line,
+                "its zone is not there, or counts by something that is not a key here",
+                todo,
+            );
+            continue;
+        };
+        let (number, unit) = zone.rate.split_once("r/").unwrap_or((&zone.rate, "s"));
+        let mut limit = Table::one("requests", format!("{number}/{unit}"));
+        let burst = parameter("burst").and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+        // The request that is due counts, too.
+        limit.put("burst", burst + 1);
+        limit.put("key", key);
+        limits.push(limit.into());
+        world.ledger.carried(zone.line);
+        world.ledger.carried(directive.line);
+        let waits = burst > 0 && !directive.words.iter().any(|word| word == "nodelay");
+        if waits {
+            world.ledger.changes(
+                directive.line,
+                "requests within the burst are not delayed, but forwarded at once",
+                "lower burst if endpoints need an even rate",
+            );
+        }
+        status(levels, "limit_req_status", directive, world);
+    }
+    for directive in group(levels, "limit_conn") {
+        let zone = world.zones.get(&format!("limit_conn_zone:{}", directive.word(1))).cloned();
+        let most = directive.word(2).parse::<u64>().ok();
+        match zone.and_then(|zone| Some((zone.clone(), key_of(&zone.key)?, most?))) {
+            Some((zone, key, most)) => {
+                limits.push(Table::one("in_flight", most).with("key", key).into());
+                world.ledger.carried(zone.line);
+                world.ledger.carried(directive.line);
+                status(levels, "limit_conn_status", directive, world);
+            }
+            None => {
+                let todo = "limits = [{ in_flight = 20, key = \"client\" }] in the [[route]]";
+                world.ledger.changes(
+                    directive.line,
+                    "its zone is not there, or counts by something that is not a key here",
+                    todo,
+                );
+            }
+        }
+    }
+    if !limits.is_empty() {
+        set.put("limits", Value::List(limits));
+    }
+}
+
+fn status(levels: &[&[Directive]], name: &str, of: &Directive, world: &mut World<'_>) {
+    match single(levels, name) {
+        Some(directive) if directive.word(1) == "429" => world.ledger.carried(directive.line),
+        Some(directive) => {
+            let reason = format!("too many requests are answered by 429, not by {}", directive.word(1));
+            world.ledger.changes(directive.line, reason, "nothing, unless clients depend on it");
+        }
+        None => world.ledger.changes(
+            of.line,
+            "too many requests are answered by 429, and by NGINX by 503",
+            "nothing, unless clients depend on it",
+        ),
+    }
+}
+
+fn key_of(key: &str) -> Option<String> {
+    Some(match key {
+        "$binary_remote_addr" | "$remote_addr" => "client".to_string(),
+        "$server_name" | "$host" | "$http_host" => "route".to_string(),
+        key => match key.strip_prefix('$')? {
+            name if name.starts_with("http_") => format!("header:{}", variable::field_of(&name[5..])),
+            name if name.starts_with("cookie_") => format!("cookie:{}", &name[7..]),
+            _ => return None,
+        },
+    })
+}

@@ -1,0 +1,296 @@
+//! nginx.conf: blocks, what inner ones inherit, and what each becomes.
+
+mod filters;
+mod known;
+mod lexer;
+mod location;
+mod pass;
+mod server;
+mod stream;
+mod time;
+mod upstream;
+mod variable;
+mod world;
+
+use crate::ledger::Ledger;
+use crate::model::Target;
+use crate::template;
+use evenkeel_config::Files;
+use lexer::{Directive, Reader};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use world::World;
+
+/// Directives that a level states for the levels below it.
+const INHERITED: &[&str] = &[
+    "proxy_set_header",
+    "grpc_set_header",
+    "add_header",
+    "client_max_body_size",
+    "auth_basic",
+    "auth_basic_user_file",
+    "allow",
+    "deny",
+    "limit_req",
+    "limit_conn",
+    "limit_req_status",
+    "limit_conn_status",
+    "proxy_connect_timeout",
+    "proxy_read_timeout",
+    "grpc_read_timeout",
+    "grpc_connect_timeout",
+    "proxy_next_upstream",
+    "proxy_next_upstream_tries",
+    "proxy_next_upstream_timeout",
+    "proxy_hide_header",
+    "error_page",
+    "keepalive_timeout",
+    "client_header_timeout",
+    "client_body_timeout",
+    "set_real_ip_from",
+    "real_ip_header",
+    "proxy_redirect",
+    "proxy_ssl_verify",
+    "proxy_ssl_name",
+    "proxy_ssl_trusted_certificate",
+    "proxy_ssl_server_name",
+    "proxy_ssl_certificate",
+    "proxy_ssl_certificate_key",
+    "ssl_protocols",
+    "ssl_certificate",
+    "ssl_certificate_key",
+    "ssl_client_certificate",
+    "ssl_verify_client",
+    "ssl_crl",
+];
+
+/// Reads an nginx.conf, and what it includes.
+pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: &mut Ledger) -> Target {
+    let all = Reader::new(files, ledger, file).read(text, file, 0);
+    known::settle(&all, ledger);
+    let http = all.iter().find(|d| d.name() == "http" && d.block.is_some());
+    // Without `http` it is a snippet that stands within one.
+    let level = http.map_or(all.as_slice(), Directive::inner);
+    let streams: Vec<&Directive> = all.iter().filter(|d| d.name() == "stream").collect();
+    process(&all, ledger);
+    let mut world = World::new(level, ledger);
+    server::translate(level, &mut world);
+    for stream in &streams {
+        world.ledger.carried(stream.line);
+        stream::translate(stream.inner(), &mut world);
+    }
+    logs(&all, &mut world);
+    body_default(&all, http, &mut world);
+    if world.target.listeners.iter().any(|listener| !listener.is_tcp) && !world.target.pools.is_empty() {
+        // NGINX waits this long for a response, unless a line says otherwise.
+        world.target.root.put("defaults.timeouts.response", "60s");
+    }
+    leftovers(&all, &mut world);
+    world.target
+}
+
+/// Blocks and lines around the servers.
+fn process(all: &[Directive], ledger: &mut Ledger) {
+    for directive in all {
+        match directive.name() {
+            "http" => ledger.carried(directive.line),
+            "events" => ledger.dropped(directive.line, "the event loop needs no settings"),
+            "mail" => {
+                let todo = "a listener with mode = \"tcp\" for each port, if a plain balancer is enough";
+                lost(directive, "mail is not proxied with its protocols", todo, ledger);
+            }
+            _ => {}
+        }
+    }
+    blocks_of_templates(all, ledger);
+}
+
+/// Settles what stands in blocks that begin with a line of a template; that line itself has been reported.
+fn blocks_of_templates(all: &[Directive], ledger: &mut Ledger) {
+    for directive in all {
+        if directive.name() != template::BLOCK {
+            blocks_of_templates(directive.inner(), ledger);
+            continue;
+        }
+        ledger.carried(directive.line);
+        for inner in directive.inner() {
+            lost(inner, "it stands in a block of a template", "render the template, and convert the result", ledger);
+        }
+    }
+}
+
+fn lost(directive: &Directive, reason: &str, todo: &str, ledger: &mut Ledger) {
+    ledger.changes(directive.line, reason, todo);
+    directive.inner().iter().for_each(|inner| lost(inner, reason, todo, ledger));
+}
+
+/// Every directive of a name, at any level.
+fn everywhere<'d>(all: &'d [Directive], name: &str, found: &mut Vec<&'d Directive>) {
+    for directive in all {
+        if directive.name() == name {
+            found.push(directive);
+        }
+        everywhere(directive.inner(), name, found);
+    }
+}
+
+fn logs(all: &[Directive], world: &mut World<'_>) {
+    let mut lines = Vec::new();
+    everywhere(all, "access_log", &mut lines);
+    let first = lines.iter().find(|d| d.word(1) != "off").copied();
+    let all_off = first.is_none();
+    for line in lines {
+        let path = line.word(1);
+        match (path, first) {
+            ("off", _) if all_off => world.ledger.dropped(line.line, "there is no access log unless one is named"),
+            ("off", _) => world.ledger.changes(
+                line.line,
+                "the access log is on for all requests, or for none",
+                "filter where the log is read",
+            ),
+            (path, Some(first)) if path != first.word(1) => {
+                world.ledger.changes(
+                    line.line,
+                    "the access log has one destination for all listeners",
+                    "lines have the host and the route; split them where they are read",
+                );
+            }
+            (path, _) => access_log(line, path, world),
+        }
+    }
+    let mut formats = Vec::new();
+    everywhere(all, "log_format", &mut formats);
+    for format in formats {
+        let todo = "write it as a template: telemetry.access_log.format = \"%{client} %{status} %{path}\"";
+        world.ledger.changes(format.line, "the format of lines is written in another way; `combined` is used", todo);
+    }
+    let mut errors = Vec::new();
+    everywhere(all, "error_log", &mut errors);
+    for line in errors {
+        world.ledger.dropped(line.line, "the log of the process is on standard error, with runtime.log.level");
+    }
+    let mut resolvers = Vec::new();
+    everywhere(all, "resolver", &mut resolvers);
+    for line in resolvers {
+        resolver(line, world);
+    }
+}
+
+fn access_log(line: &Directive, path: &str, world: &mut World<'_>) {
+    let path = match path {
+        "/dev/stdout" => "stdout".to_string(),
+        "/dev/stderr" => "stderr".to_string(),
+        path if path.starts_with("syslog:") => {
+            match path.strip_prefix("syslog:server=").and_then(|rest| rest.split(',').next()) {
+                Some(server) if server.starts_with("unix:") => format!("syslog:{}", &server[5..]),
+                Some(server) if server.parse::<SocketAddr>().is_ok() => format!("syslog:udp:{server}"),
+                Some(server) if server.parse::<IpAddr>().is_ok() => format!("syslog:udp:{server}:514"),
+                _ => {
+                    return world.ledger.changes(
+                        line.line,
+                        "the log needs an address to be sent to",
+                        "telemetry.access_log.path = \"syslog:udp:ADDRESS:514\"",
+                    );
+                }
+            }
+        }
+        path if path.contains('$') => {
+            return world.ledger.changes(
+                line.line,
+                "the name of the log has a variable",
+                "telemetry.access_log.path with a fixed name",
+            );
+        }
+        path => path.to_string(),
+    };
+    world.target.root.put("telemetry.access_log.path", path);
+    world.target.root.put("telemetry.access_log.format", "combined");
+    world.ledger.carried(line.line);
+}
+
+fn resolver(line: &Directive, world: &mut World<'_>) {
+    world.ledger.carried(line.line);
+    for word in line.from(1).iter().filter(|word| !word.contains('=')) {
+        let address = match (word.parse::<SocketAddr>(), word.trim_matches(['[', ']']).parse::<IpAddr>()) {
+            (Ok(address), _) => address,
+            (_, Ok(ip)) => SocketAddr::new(ip, 53),
+            _ => {
+                world.ledger.changes(
+                    line.line,
+                    format!("the name server {word} has no address"),
+                    "write it in resolver.nameservers",
+                );
+                continue;
+            }
+        };
+        match address.ip() == IpAddr::from([127, 0, 0, 11]) {
+            true => world.ledger.dropped(line.line, "Docker's name server is in /etc/resolv.conf"),
+            false => world.target.root.push("resolver.nameservers", address.to_string()),
+        }
+    }
+}
+
+/// Reports the limit of bodies that NGINX has where no line says so.
+fn body_default(all: &[Directive], http: Option<&Directive>, world: &mut World<'_>) {
+    let mut lines = Vec::new();
+    everywhere(all, "client_max_body_size", &mut lines);
+    let forwards = world
+        .target
+        .routes
+        .iter()
+        .any(|route| matches!(route.action, crate::model::Action::Pool(_)) && route.set.get("body_max").is_none());
+    let place = http.or_else(|| all.iter().find(|d| d.name() == "server")).map(|d| d.line);
+    if let (true, Some(line), true) = (lines.is_empty(), place, forwards) {
+        let reason = "without client_max_body_size, NGINX answers 413 to bodies above 1 MiB; here they have no limit";
+        world.ledger.changes(line, reason, "body_max = \"1MiB\" in [defaults.route], if the limit is wanted");
+    }
+}
+
+/// Settles what stands where it has no effect.
+fn leftovers(all: &[Directive], world: &mut World<'_>) {
+    for directive in all {
+        let line = directive.line;
+        if !world.ledger.is_settled(line) {
+            match directive.name() {
+                name if INHERITED.contains(&name) => {
+                    world.ledger.dropped(line, "no request that is carried over depends on it")
+                }
+                "limit_req_zone" | "limit_conn_zone" => world.ledger.dropped(line, "no location uses the zone"),
+                "upstream" => {
+                    world.ledger.dropped(line, "nothing that was carried over leads to it");
+                    unused(directive.inner(), world);
+                }
+                "map" => map(directive, world),
+                "server_name" | "listen" => world.ledger.dropped(line, "its server has nothing that was carried over"),
+                "try_files" => world.ledger.changes(
+                    line,
+                    "files are not served from disk",
+                    "keep a web server for them, as a pool of its own",
+                ),
+                "set" => world.ledger.dropped(line, "nothing that was carried over reads the variable"),
+                _ => {}
+            }
+        }
+        leftovers(directive.inner(), world);
+    }
+}
+
+fn unused(all: &[Directive], world: &mut World<'_>) {
+    for directive in all {
+        if !world.ledger.is_settled(directive.line) {
+            world.ledger.dropped(directive.line, "nothing that was carried over leads to its upstream");
+        }
+    }
+}
+
+fn map(directive: &Directive, world: &mut World<'_>) {
+    if directive.word(1) == "$http_upgrade" {
+        world.ledger.dropped(directive.line, "upgrades such as WebSockets pass by themselves");
+        return directive
+            .inner()
+            .iter()
+            .for_each(|inner| world.ledger.dropped(inner.line, "upgrades such as WebSockets pass by themselves"));
+    }
+    let todo = "write a [[route]] for each value, with a condition in match";
+    lost(directive, "a variable that a table gives is carried over only where it names the pool", todo, world.ledger);
+}

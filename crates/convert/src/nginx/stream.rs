@@ -1,0 +1,194 @@
+//! `stream`: TCP sessions and flows of datagrams.
+
+use super::lexer::Directive;
+use super::server::address;
+use super::time::milliseconds;
+use super::variable::{self, Constants};
+use super::world::{World, group, single};
+use crate::limits::timeout;
+use crate::model::{Action, Cond, Key, Listener, Match, Route, Table};
+
+/// Translates the servers of a `stream` block.
+pub(super) fn translate<'d>(stream: &'d [Directive], world: &mut World<'d>) {
+    for directive in stream {
+        match directive.name() {
+            "upstream" => drop(world.upstreams.insert(directive.word(1), directive)),
+            "map" => drop(world.maps.insert(directive.word(2).trim_start_matches('$'), directive)),
+            _ => {}
+        }
+    }
+    for server in stream.iter().filter(|d| d.name() == "server" && d.block.is_some()) {
+        self::server(server, stream, world);
+    }
+}
+
+fn server<'d>(server: &'d Directive, stream: &'d [Directive], world: &mut World<'d>) {
+    world.ledger.carried(server.line);
+    let levels: [&'d [Directive]; 2] = [stream, server.inner()];
+    let mut listener = Listener { is_tcp: true, ..Listener::default() };
+    for listen in server.inner().iter().filter(|d| d.name() == "listen") {
+        match address(listen.word(1)) {
+            Some(address) => {
+                world.ledger.carried(listen.line);
+                listener.bind.push(address);
+            }
+            None => {
+                world.ledger.changes(listen.line, "it is not an address to listen on", "add it to bind of a listener")
+            }
+        }
+        listener.is_udp |= listen.words.iter().any(|word| word == "udp");
+        if listen.words.iter().any(|word| word == "ssl") {
+            certificates(&levels, &mut listener, world);
+        }
+    }
+    listener.bind.dedup();
+    let port = listener
+        .bind
+        .first()
+        .and_then(|bind| bind.rsplit(':').next())
+        .unwrap_or("0")
+        .trim_matches(['$', '{', '}'])
+        .to_string();
+    listener.name = format!("{}-{port}", if listener.is_udp { "udp" } else { "tcp" });
+    let others = world.target.listeners.iter().filter(|other| other.name.starts_with(&listener.name)).count();
+    if others > 0 {
+        listener.name = format!("{}-{}", listener.name, others + 1);
+    }
+    let Some(pass) = server.inner().iter().find(|d| d.name() == "proxy_pass") else {
+        return world.ledger.changes(server.line, "it has no proxy_pass", "write a listener and a pool by hand");
+    };
+    preread(&levels, world);
+    let constants = Constants::new();
+    let by_map = variable::only(pass.word(1)).and_then(|name| world.maps.get(name)).copied();
+    match by_map {
+        Some(map) => by_name(map, pass, &mut listener, &levels, world),
+        None => match world.forward("tcp", pass.word(1), &constants, pass.line) {
+            Some(forward) => {
+                world.ledger.carried(pass.line);
+                settings(&forward.pool, &levels, &mut listener, world);
+                listener.pool = Some(forward.pool);
+            }
+            None => world.ledger.changes(pass.line, "the endpoint comes from a variable", "write a pool by hand"),
+        },
+    }
+    if !listener.bind.is_empty() {
+        world.target.listeners.push(listener);
+    }
+}
+
+fn preread(levels: &[&[Directive]], world: &mut World<'_>) {
+    if let Some(directive) = single(levels, "ssl_preread") {
+        world.ledger.dropped(directive.line, "the ClientHello is read where routes need it");
+    }
+}
+
+fn certificates(levels: &[&[Directive]], listener: &mut Listener, world: &mut World<'_>) {
+    for (certificate, key) in group(levels, "ssl_certificate").iter().zip(group(levels, "ssl_certificate_key")) {
+        world.ledger.carried(certificate.line);
+        world.ledger.carried(key.line);
+        listener.set.push("tls.certificates", Table::one("cert", certificate.word(1)).with("key", key.word(1)));
+    }
+    if let Some(directive) = single(levels, "ssl_protocols") {
+        world.ledger.dropped(directive.line, "TLS 1.2 is the oldest version that is accepted");
+    }
+}
+
+/// Routes by the server name of the ClientHello.
+fn by_name(map: &Directive, pass: &Directive, listener: &mut Listener, levels: &[&[Directive]], world: &mut World<'_>) {
+    world.ledger.carried(map.line);
+    world.ledger.carried(pass.line);
+    let is_name = map.word(1) == "$ssl_preread_server_name";
+    for line in map.inner() {
+        let (key, value) = (line.word(0), line.word(1));
+        if matches!(key, "hostnames" | "volatile") {
+            world.ledger.dropped(line.line, "names are compared as hosts");
+            continue;
+        }
+        if !is_name || key.starts_with('~') {
+            let todo = "match.host of a [[route]] has names and wildcards";
+            world.ledger.changes(line.line, "sessions are routed by fixed server names and wildcards only", todo);
+            continue;
+        }
+        let Some(forward) = world.forward("tcp", value, &Constants::new(), line.line) else {
+            world.ledger.changes(line.line, format!("\"{value}\" is not an endpoint"), "write a pool by hand");
+            continue;
+        };
+        world.ledger.carried(line.line);
+        settings(&forward.pool, levels, listener, world);
+        if key == "default" {
+            listener.pool = Some(forward.pool);
+            continue;
+        }
+        let hosts: Vec<String> = match key.strip_prefix('.') {
+            Some(domain) => vec![domain.to_string(), format!("*.{domain}")],
+            None => vec![key.to_string()],
+        };
+        let matching =
+            Match::of([Cond::one_of(Key::Listener, [listener.name.as_str()]), Cond::one_of(Key::Host, hosts)]);
+        let name = format!("{}-{}", listener.name, forward.pool);
+        let action = Action::Pool(forward.pool);
+        world.target.routes.push(Route {
+            name,
+            comments: Vec::new(),
+            matching,
+            action,
+            set: Table::default(),
+            line: line.line,
+        });
+    }
+}
+
+fn settings(pool: &str, levels: &[&[Directive]], listener: &mut Listener, world: &mut World<'_>) {
+    let mut set = Table::default();
+    for (name, key) in [("proxy_connect_timeout", "connect"), ("proxy_timeout", "idle")] {
+        let Some(directive) = single(levels, name) else { continue };
+        let Some(ms) = milliseconds(directive.word(1)) else {
+            world.ledger.changes(
+                directive.line,
+                "its value was not understood",
+                format!("set timeouts.{key} of the pool"),
+            );
+            continue;
+        };
+        world.ledger.carried(directive.line);
+        match listener.is_udp && key == "idle" {
+            true => drop(listener.set.put("udp.idle", timeout("connection", ms).0)),
+            false => drop(set.put(&format!("timeouts.{key}"), timeout(key, ms).0)),
+        }
+    }
+    if let Some(directive) = single(levels, "proxy_responses") {
+        world.ledger.carried(directive.line);
+        if let Ok(answers) = directive.word(1).parse::<u64>() {
+            listener.set.put("udp.answers", answers);
+        }
+    }
+    if let Some(directive) = single(levels, "proxy_protocol") {
+        world.ledger.carried(directive.line);
+        if directive.word(1) == "on" {
+            set.put("proxy_protocol", "v1");
+        }
+    }
+    if let Some(directive) = single(levels, "proxy_ssl") {
+        world.ledger.carried(directive.line);
+        if directive.word(1) == "on" {
+            set.put("tls", Table::one("verify", false));
+            world.ledger.changes(
+                directive.line,
+                "certificates of endpoints are not verified, as in NGINX by default",
+                "leave verify = false out of the pool if they are valid",
+            );
+        }
+    }
+    for name in ["allow", "deny"] {
+        for directive in group(levels, name) {
+            world.ledger.changes(
+                directive.line,
+                "sessions of TCP are not refused by address",
+                "a firewall, such as nftables",
+            );
+        }
+    }
+    if let Some(pool) = world.target.pool(pool) {
+        pool.set.merge(&set);
+    }
+}

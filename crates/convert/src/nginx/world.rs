@@ -1,0 +1,147 @@
+//! Names that every part of the translation looks up: upstreams, maps, zones, constants, the book; and pools as they are made.
+
+use super::lexer::Directive;
+use super::upstream;
+use super::variable::{self, Constants};
+use crate::ledger::{Ledger, Line};
+use crate::model::{Pool, Target, name_of};
+use std::collections::BTreeMap;
+
+/// A zone of `limit_req_zone` or `limit_conn_zone`: its key, and its rate as `10r/s`.
+#[derive(Clone, Debug)]
+pub(super) struct Zone {
+    pub line: Line,
+    pub key: String,
+    pub rate: String,
+}
+
+/// Everything that directives refer to by name.
+pub(super) struct World<'d> {
+    pub upstreams: BTreeMap<&'d str, &'d Directive>,
+    /// Maps by the name of the variable that they set.
+    pub maps: BTreeMap<&'d str, &'d Directive>,
+    pub zones: BTreeMap<String, Zone>,
+    pub target: Target,
+    /// Pools by address and scheme.
+    made: BTreeMap<(String, String), String>,
+    pub ledger: &'d mut Ledger,
+}
+
+/// A pool to forward to, and the Host that NGINX sends to it unless told otherwise.
+#[derive(Clone, Debug)]
+pub(super) struct Forward {
+    pub pool: String,
+    pub host: String,
+}
+
+impl<'d> World<'d> {
+    pub fn new(http: &'d [Directive], ledger: &'d mut Ledger) -> World<'d> {
+        let mut world = World {
+            upstreams: BTreeMap::new(),
+            maps: BTreeMap::new(),
+            zones: BTreeMap::new(),
+            target: Target::default(),
+            made: BTreeMap::new(),
+            ledger,
+        };
+        for directive in http {
+            match directive.name() {
+                "upstream" => drop(world.upstreams.insert(directive.word(1), directive)),
+                "map" => drop(world.maps.insert(directive.word(2).trim_start_matches('$'), directive)),
+                "limit_req_zone" | "limit_conn_zone" => world.zone(directive),
+                _ => {}
+            }
+        }
+        world
+    }
+
+    fn zone(&mut self, directive: &Directive) {
+        let parameter =
+            |name: &str| directive.from(2).iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        let name = parameter("zone").unwrap_or_default().split(':').next().unwrap_or_default().to_string();
+        let (key, rate) = (directive.word(1).to_string(), parameter("rate").unwrap_or_default().to_string());
+        self.zones.insert(format!("{}:{name}", directive.name()), Zone { line: directive.line, key, rate });
+    }
+
+    /// The pool for what follows `://` of a URL, made if it is not there. `line` is the directive that names it.
+    pub fn forward(&mut self, scheme: &str, authority: &str, constants: &Constants, line: Line) -> Option<Forward> {
+        let authority = variable::constant(authority, constants)?;
+        let is_tls = matches!(scheme, "https" | "grpcs");
+        let is_h2 = scheme.starts_with("grpc");
+        let known = self.upstreams.get(authority.as_str()).copied();
+        let port = if is_tls { 443 } else { 80 };
+        let key = (authority.clone(), scheme.trim_start_matches("http").to_string());
+        let made = self.made.get(&key).cloned();
+        let name = made.clone().unwrap_or_else(|| self.free_name(&authority, is_tls, is_h2));
+        // The usual port is left out, and a socket has no name.
+        let usual = format!(":{port}");
+        let host = match authority.starts_with("unix:") {
+            true => "localhost".to_string(),
+            false => authority.strip_suffix(&usual).unwrap_or(&authority).to_string(),
+        };
+        if made.is_none() {
+            let mut pool = match known {
+                Some(upstream) => upstream::read(upstream, port, self.ledger),
+                None => Pool { endpoints: vec![upstream::endpoint(&authority, port)], ..Pool::default() },
+            };
+            pool.name.clone_from(&name);
+            if is_tls {
+                // NGINX verifies no certificate unless proxy_ssl_verify is on.
+                pool.set.put("tls.verify", false);
+                let todo = "leave verify = false out of the pool if the endpoints have valid certificates";
+                self.ledger.changes(line, "certificates of endpoints are not verified, as in NGINX by default", todo);
+            }
+            if is_h2 {
+                pool.set.put("protocol", "h2");
+            }
+            if pool.endpoints.is_empty() {
+                self.ledger.changes(
+                    line,
+                    format!("the upstream \"{authority}\" has no server that was carried over"),
+                    "add endpoints to the pool",
+                );
+                return None;
+            }
+            self.made.insert(key, name.clone());
+            self.target.pools.push(pool);
+        }
+        Some(Forward { pool: name, host })
+    }
+
+    /// A name for the pool of an address that no other pool has.
+    fn free_name(&self, authority: &str, is_tls: bool, is_h2: bool) -> String {
+        let base = if self.upstreams.contains_key(authority) { name_of(authority) } else { pool_name(authority) };
+        let suffix = match (is_tls, is_h2) {
+            (true, true) => "-grpcs",
+            (true, false) => "-tls",
+            (false, true) => "-grpc",
+            (false, false) => "-plain",
+        };
+        let is_free = |name: &String| !self.target.pools.iter().any(|pool| pool.name == *name);
+        let numbered = (2..).map(|number| format!("{base}{suffix}-{number}"));
+        let mut names = [base.clone(), format!("{base}{suffix}")].into_iter().chain(numbered);
+        names.find(is_free).unwrap_or(base)
+    }
+}
+
+/// Name of a pool for an address: the host, with the port where it is not the usual one.
+fn pool_name(authority: &str) -> String {
+    let bare = authority.trim_start_matches("unix:").trim_end_matches(':');
+    let name = match bare.rsplit_once(':') {
+        Some((host, "80" | "443")) => host,
+        _ => bare,
+    };
+    let name = name.trim_matches(['[', ']', '/']).replace([':', '/', '.'], "-").replace("${", "").replace('}', "");
+    name_of(&name.to_ascii_lowercase())
+}
+
+/// Directives of a name at the innermost level that has any.
+pub(super) fn group<'d>(levels: &[&'d [Directive]], name: &str) -> Vec<&'d Directive> {
+    let of_level = |level: &&'d [Directive]| level.iter().filter(|d| d.name() == name).collect::<Vec<_>>();
+    levels.iter().rev().map(of_level).find(|found| !found.is_empty()).unwrap_or_default()
+}
+
+/// The last directive of a name at the innermost level that has it.
+pub(super) fn single<'d>(levels: &[&'d [Directive]], name: &str) -> Option<&'d Directive> {
+    group(levels, name).pop()
+}

@@ -1,0 +1,82 @@
+//! Report of a conversion: every line that was not carried over, in two lists, as text and as JSON.
+
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// Title of the list of lines whose absence changes nothing.
+pub const LOSSLESS: &str = "not carried over, nothing is lost";
+
+/// Title of the list of lines whose absence, or difference, a client or an endpoint can notice.
+pub const CHANGES: &str = "not carried over, and this changes";
+
+/// A line that was not carried over, or not exactly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    pub file: String,
+    /// Line in that file, counted from 1.
+    pub line: usize,
+    /// Directive as it was read, on one line.
+    pub text: String,
+    pub reason: String,
+    /// Advice for the operator; empty if there is nothing to do.
+    pub todo: String,
+}
+
+/// Account of all directives of one conversion.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    pub changes: Vec<Item>,
+    pub lossless: Vec<Item>,
+    /// Number of directives that were read.
+    pub directives: usize,
+    /// Number of those that are in the output as they were, and in no list.
+    pub carried: usize,
+    /// Number of directives that no translation settled; each is among the changes.
+    pub forgotten: usize,
+}
+
+impl Report {
+    /// Both lists for a person, the one that needs a decision first.
+    pub fn to_text(&self) -> String {
+        let mut out = String::new();
+        let lists = [(CHANGES, &self.changes), (LOSSLESS, &self.lossless)];
+        for (title, items) in lists.into_iter().filter(|(_, items)| !items.is_empty()) {
+            let _ = writeln!(out, "{title} ({}):", items.len());
+            for item in items {
+                let _ = writeln!(out, "  {}:{}: {}", item.file, item.line, item.text);
+                let _ = writeln!(out, "      {}", item.reason);
+                if !item.todo.is_empty() {
+                    let _ = writeln!(out, "      to do: {}", item.todo);
+                }
+            }
+            out.push('\n');
+        }
+        let _ = writeln!(
+            out,
+            "{} directives: {} carried over as they are, {} notes on changes, {} without a loss",
+            self.directives,
+            self.carried,
+            self.changes.len(),
+            self.lossless.len()
+        );
+        out
+    }
+
+    /// Both lists for a program.
+    pub fn to_json(&self) -> Value {
+        let list = |items: &[Item]| -> Vec<Value> {
+            let each = items.iter().map(|item| {
+                json!({
+                    "file": item.file, "line": item.line, "text": item.text, "reason": item.reason, "todo": item.todo,
+                })
+            });
+            each.collect()
+        };
+        json!({
+            "directives": self.directives,
+            "carried": self.carried,
+            "changes": list(&self.changes),
+            "lossless": list(&self.lossless),
+        })
+    }
+}

@@ -1,0 +1,61 @@
+//! Lines of templates (Jinja, Go, ERB): they are no configuration, and are taken out of the text before it is read.
+
+use crate::ledger::Ledger;
+use std::sync::Arc;
+
+/// Marks of a template engine, and what to call it.
+const MARKS: [(&str, &str); 3] = [("{%", "Jinja"), ("{{", "Jinja or Go templates"), ("<%", "ERB")];
+
+/// Word that stands for the beginning of a block in a line that was taken out.
+pub(crate) const BLOCK: &str = "template-line";
+
+/// The text with an empty line for each line of a template, all of which are entered in the book. A line that begins a
+/// block keeps its brace, so that what follows is still balanced.
+pub(crate) fn strip(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut closing: Option<&str> = None;
+    for (index, line) in text.lines().enumerate() {
+        let bare = line.trim();
+        let mark = MARKS.iter().find(|(mark, _)| bare.contains(mark) && !bare.starts_with('#'));
+        if mark.is_none() && closing.is_none() {
+            out.push_str(line);
+            out.push('\n');
+            continue;
+        }
+        // A mark that is closed on a later line takes all lines up to there.
+        let end = |mark: &str| {
+            if mark == "<%" {
+                "%>"
+            } else if mark == "{%" {
+                "%}"
+            } else {
+                "}}"
+            }
+        };
+        let (engine, still_open) = match (mark, closing) {
+            (Some((mark, engine)), _) => (*engine, (!bare.contains(end(mark))).then(|| end(mark))),
+            (None, open) => ("a template", open.filter(|end| !bare.contains(*end))),
+        };
+        closing = still_open;
+        let entry = ledger.open(file, index + 1, bare);
+        let reason = format!("a line of a template ({engine}), not of a configuration");
+        ledger.changes(entry, reason, "render the template, and convert the result");
+        let begins_block = bare.ends_with('{') && !bare.ends_with("{{");
+        out.push_str(if begins_block { "template-line {\n" } else { "\n" });
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn template_lines_are_entered_and_taken_out() {
+        let mut ledger = Ledger::default();
+        let text = "a;\n{% for x in y %}\nserver {{ x }};\nlocation {{ p }} {\n# {{ c }}\n";
+        let left = strip(text, &"t".into(), &mut ledger);
+        assert_eq!(left, "a;\n\n\ntemplate-line {\n# {{ c }}\n");
+        assert_eq!(ledger.into_report().changes.len(), 3);
+    }
+}

@@ -1,0 +1,7 @@
+//! Tests of conversions: fixtures with their committed output, the traps that change behaviour silently, any text.
+
+#[path = "../../config/tests/support/committed.rs"]
+mod committed;
+mod fixtures;
+mod never_panics;
+mod traps;

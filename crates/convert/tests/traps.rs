@@ -1,0 +1,204 @@
+//! Differences between the programs that would change behaviour silently: each is carried over exactly, or said.
+
+use evenkeel_config::NoFiles;
+use evenkeel_convert::{Converted, Report, convert};
+
+fn converted(text: &str) -> Converted {
+    let converted = convert("f", text, None, &NoFiles).expect("it is recognised");
+    assert_eq!(converted.report.forgotten, 0, "{}", converted.report.to_text());
+    converted
+}
+
+/// An HAProxy configuration around lines of a frontend and of a backend.
+fn haproxy(front: &str, back: &str) -> Converted {
+    converted(&format!(
+        "defaults\n mode http\n timeout connect 5s\n timeout client 5s\n timeout server 5s\n\
+         frontend in\n bind :80\n{front}\n default_backend rest\n\
+         backend a\n{back}\n server a 10.0.0.1:80\n\
+         backend rest\n server r 10.0.0.2:80\n"
+    ))
+}
+
+fn nginx(inner: &str) -> Converted {
+    converted(&format!("http {{ server {{ listen 80; {inner} }} }}"))
+}
+
+fn has(converted: &Converted, text: &str) {
+    assert!(converted.toml.contains(text), "no {text}:\n{}", converted.toml);
+}
+
+fn changes(report: &Report, words: &str) {
+    assert!(report.changes.iter().any(|item| item.reason.contains(words)), "{words}:\n{}", report.to_text());
+}
+
+fn lossless(report: &Report, words: &str) {
+    assert!(report.lossless.iter().any(|item| item.reason.contains(words)), "{words}:\n{}", report.to_text());
+}
+
+#[test]
+fn a_prefix_without_a_slash_stays_one_of_text() {
+    has(&haproxy(" use_backend a if { path_beg /api }", ""), "match = { starts_with = \"/api\" }");
+    has(&haproxy(" use_backend a if { path_beg /api/ }", ""), "match = { path = \"/api/{*rest}\" }");
+    has(&nginx("location /api { proxy_pass http://a; }"), "starts_with = \"/api\"");
+}
+
+#[test]
+fn a_location_with_a_slash_that_proxies_redirects_the_path_without_it() {
+    let with = nginx("location /api/ { proxy_pass http://a/; }");
+    has(&with, "match = { path = \"/api\" }\nredirect = { status = 301, path = \"/api/\", keep_query = true }");
+    has(&with, "match = { prefix = \"/api\" }\npool = \"a\"\nstrip_prefix = true");
+    let own = nginx("location /api/ { proxy_pass http://a; } location = /api { return 404; }");
+    assert!(!own.toml.contains("redirect ="), "{}", own.toml);
+    let plain = nginx("location /api/ { return 403; }");
+    assert!(!plain.toml.contains("redirect ="), "{}", plain.toml);
+}
+
+#[test]
+fn without_a_line_for_host_nginx_sends_the_upstreams_name() {
+    let default = nginx("location / { proxy_pass http://app:8080; }");
+    has(&default, "send_host = \"app:8080\"");
+    has(&default, "# Without `proxy_set_header Host`");
+    assert!(!nginx("location / { proxy_pass http://app; proxy_set_header Host $host; }").toml.contains("send_host"));
+    // An inner line takes away the outer ones, and so the line for Host.
+    let inner = nginx("proxy_set_header Host $host; location / { proxy_pass http://app; proxy_set_header X-A b; }");
+    has(&inner, "send_host = \"app\"");
+    lossless(&inner.report, "has lines of its own, as in NGINX");
+}
+
+#[test]
+fn fields_of_an_inner_block_replace_all_of_the_outer_one() {
+    let inner = nginx(
+        "add_header X-Outer a always; location /x { add_header X-Inner b always; return 200; } location / { return 204; }",
+    );
+    has(&inner, "respond = 200\nresponse_headers = { add = { X-Inner = \"b\" } }");
+    has(&inner, "respond = 204\nresponse_headers = { add = { X-Outer = \"a\" } }");
+    changes(&nginx("add_header X-A b; location / { return 200; }").report, "without `always`");
+}
+
+#[test]
+fn the_first_rule_wins_there_and_the_most_specific_here() {
+    let order = haproxy(" use_backend a if { req.hdr(X-Canary) 1 }\n use_backend rest if { path_beg /api/ }", "");
+    has(&order, "not = { header = { X-Canary = [\"1\"] } }");
+    let shadowed = haproxy(" use_backend a if { path_beg /api }\n use_backend rest if { path_beg /api/v2 }", "");
+    assert!(!shadowed.toml.contains("/api/v2"), "{}", shadowed.toml);
+    lossless(&shadowed.report, "HAProxy never reaches it");
+    let regex = nginx("location /shop { proxy_pass http://a; } location ~ \\.php$ { proxy_pass http://b; }");
+    has(&regex, "match = { starts_with = \"/shop\", not = { ends_with = \".php\" } }");
+    let host = haproxy(
+        " use_backend a if { path_beg /api } !{ path_end .png }\n use_backend rest if { hdr(host) h.test }",
+        "",
+    );
+    has(&host, "match = { starts_with = \"/api\", host = [\"h.test\"], not = { ends_with = \".png\" } }\npool = \"a\"");
+    let unclear = haproxy(
+        " use_backend a if { path_reg ^/a[0-9] } { req.hdr(B) 1 }\n use_backend rest if { path_reg b[0-9]$ } { req.hdr(C) 1 } { req.hdr(D) 1 }",
+        "",
+    );
+    changes(&unclear.report, "the more specific of the two wins");
+}
+
+#[test]
+fn nginx_takes_a_caret_prefix_before_expressions() {
+    let caret = nginx("location ^~ /static { proxy_pass http://a; } location ~ \\.php$ { proxy_pass http://b; }");
+    has(&caret, "match = { starts_with = \"/static\" }");
+    has(&caret, "match = { ends_with = \".php\" }");
+}
+
+#[test]
+fn a_bare_check_is_one_of_tcp() {
+    let bare = converted("listen l\n mode http\n bind :80\n timeout server 5s\n server a 10.0.0.1:80 check\n");
+    has(&bare, "health = { tcp = {} }");
+    let http = converted("listen l\n mode http\n bind :80\n option httpchk\n server a 10.0.0.1:80 check\n");
+    has(&http, "http = { path = \"/\", method = \"OPTIONS\", expect = [\"2xx\", \"3xx\"] }");
+    let without = converted("listen l\n mode http\n bind :80\n option httpchk\n server a 10.0.0.1:80\n");
+    assert!(!without.toml.contains("health"), "{}", without.toml);
+    lossless(&without.report, "no server has `check`");
+}
+
+#[test]
+fn acls_of_one_name_are_alternatives_and_unless_negates() {
+    let both = haproxy(" acl x path /a\n acl x path /b\n acl g method GET\n use_backend a if x g", "");
+    has(&both, "match = { path = \"/a\", method = [\"GET\"] }");
+    has(&both, "match = { path = \"/b\", method = [\"GET\"] }");
+    has(&haproxy(" acl g method GET\n use_backend a unless g", ""), "match = { not = { method = [\"GET\"] } }");
+}
+
+#[test]
+fn zero_means_never_and_bare_numbers_are_milliseconds() {
+    let zero =
+        converted("listen l\n mode http\n bind :80\n timeout server 0\n timeout connect 1500\n server a 10.0.0.1:80\n");
+    has(&zero, "timeouts = { connect = \"1500ms\", response = \"off\", idle = \"30d\" }");
+    changes(&zero.report, "0 means no limit");
+    let tunnel =
+        converted("listen l\n mode tcp\n bind :80\n timeout server 5s\n timeout tunnel 0\n server a 10.0.0.1:80\n");
+    has(&tunnel, "idle = \"30d\"");
+    has(&nginx("location / { proxy_pass http://a; proxy_read_timeout 90; }"), "response = \"90s\"");
+}
+
+#[test]
+fn a_name_of_several_addresses_is_several_endpoints_in_nginx() {
+    let names = converted(
+        "upstream u { server app:80; server 10.0.0.1:80; } server { listen 80; location / { proxy_pass http://u; } }",
+    );
+    has(&names, "{ addr = \"app:80\", resolve = \"all\" }, \"10.0.0.1:80\"");
+    let one = haproxy("", "");
+    assert!(!one.toml.contains("resolve"), "{}", one.toml);
+}
+
+#[test]
+fn a_fail_timeout_of_zero_ejects_nothing() {
+    let backup = converted(
+        "upstream u { server 10.0.0.1:80 fail_timeout=0; server 10.0.0.2:80 backup; } server { listen 80; location / { proxy_pass http://u; } }",
+    );
+    has(&backup, "outlier = \"off\"");
+    has(&backup, "{ addr = \"10.0.0.2:80\", priority = 1 }");
+    let counted = converted(
+        "upstream u { server 10.0.0.1:80 max_fails=3; } server { listen 80; location / { proxy_pass http://u; } }",
+    );
+    lossless(&counted.report, "for each worker");
+}
+
+#[test]
+fn statistics_leave_the_port_of_traffic() {
+    let shared = haproxy(" stats enable\n stats uri /stats\n stats auth a:b", "");
+    has(&shared, "http = { bind = \"127.0.0.1:9900\" }");
+    changes(&shared.report, "for this machine only");
+    changes(&shared.report, "tokens, not names and passwords");
+}
+
+#[test]
+fn lines_of_templates_are_named() {
+    for text in [
+        "frontend in\n bind :80\n default_backend a\nbackend a\n{% for x in y %}\n server a 10.0.0.1:80\n{% endfor %}\n",
+        "frontend in\n bind :80\n default_backend a\nbackend a\n<% @x.each do |x| %>\n server a 10.0.0.1:80\n<% end %>\n",
+        "upstream u {\n server {{ .Name }}:80;\n server 10.0.0.1:80;\n}\nserver {\n listen 80;\n location / {\n proxy_pass http://u;\n }\n}\n",
+    ] {
+        let template = converted(text);
+        changes(&template.report, "a line of a template");
+        has(&template, "10.0.0.1:80");
+    }
+    let environment = converted("server { listen ${PORT}; location / { proxy_pass http://${BACKEND}; } }");
+    has(&environment, "bind = [\"[::]:${PORT}\"]");
+    has(&environment, "${BACKEND}:80");
+}
+
+#[test]
+fn the_limit_of_bodies_that_no_line_states_is_said() {
+    changes(&nginx("location / { proxy_pass http://a; }").report, "413 to bodies above 1 MiB");
+    let unlimited = nginx("client_max_body_size 0; location / { proxy_pass http://a; }");
+    assert!(!unlimited.report.to_text().contains("413"), "{}", unlimited.report.to_text());
+    has(&nginx("client_max_body_size 10m; location / { proxy_pass http://a; }"), "body_max = \"10MiB\"");
+}
+
+#[test]
+fn a_password_protects_what_it_protected() {
+    let auth = converted(
+        "userlist u\n user a password x\nfrontend in\n bind :80\n http-request auth if { path_beg /ops/ } !{ http_auth(u) }\n \
+         use_backend ops if { path_beg /ops/ }\n default_backend rest\nbackend ops\n http-request replace-path ^/ops/(.*) /\\1\n \
+         server o 10.0.0.1:80\nbackend rest\n server r 10.0.0.2:80\n",
+    );
+    has(
+        &auth,
+        "match = { prefix = \"/ops\" }\npool = \"ops\"\nstrip_prefix = true\nbasic_auth = { file = \"u.htpasswd\" }",
+    );
+    assert!(!auth.report.to_text().contains("password x"), "the report repeats a password: {}", auth.report.to_text());
+}
