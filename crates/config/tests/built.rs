@@ -2,9 +2,9 @@
 //! checks.
 
 use evenkeel_config::plan::{
-    Address, Admin, AdminHttp, Check, Discover, Dns, Endpoint, HealthCheck, HostPattern, Listener, ListenerLimits,
-    Match, PathPattern, Plan, Pool, PoolLimits, PoolTimeouts, Retry, Route, Runtime, Secret, Source, Sticky, Telemetry,
-    Workers,
+    Action, Address, Admin, AdminHttp, Check, Discover, Dns, Endpoint, HealthCheck, HostPattern, Listener,
+    ListenerLimits, Match, PathPattern, Plan, Pool, PoolLimits, PoolTimeouts, Retry, Route, Runtime, Secret, Source,
+    Sticky, Telemetry, Workers,
 };
 use evenkeel_config::{Builder, Diagnostic, Outcome, load, parse_str, render_text, schema, to_json};
 use serde_json::Value;
@@ -210,7 +210,7 @@ fn what_is_wrong_names_the_path_of_the_value() {
     let pool = || Pool { endpoints: endpoints(), ..Pool::new("api") };
     let with = |pool: Pool| Plan::builder().listener(web()).pool(pool);
     let twice = vec![endpoints().remove(0), endpoints().remove(0)];
-    let route = Route { pool: "ap".into(), ..Route::to(&pool()) };
+    let route = Route { action: Action::Pool("ap".into()), ..Route::to(&pool()) };
     let short = Sticky { secret: Secret::Inline("too short".into()), ..Sticky::default() };
     let heavy = vec![Endpoint { priority: 16, ..endpoints().remove(0) }];
     let cases = [

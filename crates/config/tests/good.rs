@@ -79,7 +79,10 @@ fn a_file_that_sets_nothing_has_every_default() {
     assert_eq!((pool.endpoints[0].weight, &*pool.endpoints[0].name), (1, "localhost:8081"));
     assert_eq!((pool.timeouts.request, pool.timeouts.connect), (None, Duration::from_secs(1)));
     let [route] = &*plan.routes else { panic!("one route: {:?}", plan.routes) };
-    assert_eq!((&*route.pool, &route.matching.path, route.matching.hosts.len()), ("web", &PathPattern::Any, 0));
+    assert_eq!(
+        (&*route.action.to_string(), &route.matching.path, route.matching.hosts.len()),
+        ("web", &PathPattern::Any, 0)
+    );
     assert_eq!(route.timeouts.response, Some(Duration::from_secs(30)));
 }
 
@@ -310,7 +313,7 @@ fn the_pool_of_a_listener_takes_what_no_route_of_it_takes() {
         ))
     };
     let on = |plan: &Plan, listener: &str| -> Vec<String> {
-        plan.routes_on(listener).map(|r| format!("{} -> {}", r.name, r.pool)).collect()
+        plan.routes_on(listener).map(|r| format!("{} -> {}", r.name, r.action)).collect()
     };
     // Without a route, a file with one pool sends all requests to it.
     let plan = file("");
@@ -323,7 +326,7 @@ fn the_pool_of_a_listener_takes_what_no_route_of_it_takes() {
     let plan = file("[pool.q]\nendpoints = ['127.0.0.1:2']\ntimeouts = { request = '9s' }\n[[route]]\npool = 'q'");
     let own = plan.routes_on("a").next().expect("it is there");
     assert_eq!(
-        (&*own.name, &*own.pool, &own.matching.path, own.matching.hosts.len()),
+        (&*own.name, &*own.action.to_string(), &own.matching.path, own.matching.hosts.len()),
         ("a", "p", &PathPattern::Any, 0)
     );
     assert_eq!(on(&plan, "b"), ["default -> q"]);
@@ -371,7 +374,7 @@ fn included_files_are_joined_key_by_key() {
     ]));
     let plan = clean(load_from(&files, Path::new("etc/main.toml"), &nothing));
     assert_eq!(plan.pools.iter().map(|p| &*p.name).collect::<Vec<_>>(), ["a", "b"]);
-    assert_eq!(plan.routes.iter().map(|r| &*r.pool).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(plan.routes.iter().map(|r| r.action.to_string()).collect::<Vec<_>>(), ["a", "b"]);
 }
 
 #[test]

@@ -312,10 +312,10 @@ const ROWS: &[Row] = &[
         "APP limits = { requests_per_endpoint = 9 }\nWEB",
     ),
     row(
-        "[[route]]\npool = \"app\"\nsplit = { app = 1 }\nWEB\nAPP",
-        ("EK0101", 3),
-        "endpoints = [{ addr = \"10.0.0.1:8080\", weight = 2 }]",
-        "[[route]]\npool = \"app\"\nWEB\n[pool.app]\nendpoints = [{ addr = \"10.0.0.1:8080\", weight = 2 }]",
+        "[[route]]\nweighted_clusters = { app = 1 }\nWEB\nAPP",
+        ("EK0101", 2),
+        "split = { weights = { stable = 95, canary = 5 } }",
+        "[[route]]\nsplit = { weights = { app = 95, canary = 5 } }\nWEB\nAPP\n[pool.canary]\nendpoints = [\"10.0.0.9:80\"]",
     ),
     row(
         "[[route]]\npool = \"app\"\nmatch = { method = \"GET\" }\nWEB\nAPP",

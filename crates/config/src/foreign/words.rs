@@ -229,15 +229,15 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ("stripprefix prefixrewrite handlepath addprefix replacepath", REWRITE),
             ("middlewares filters plugins auth", NOT_YET),
             ("hostrewrite preservehost passhostheader", "send_host = \"client\", \"endpoint\" or a fixed host"),
+            ("redir redirectscheme redirectto", "redirect = <\"https://{host}{path}\">"),
+            ("return directresponse fixedresponse staticresponse", "respond = <403>"),
+            ("weightedclusters trafficsplit splitclients", "split = { weights = { stable = 95, canary = 5 } }"),
             (
-                "redirect redir redirectscheme",
-                "redirect_https = true of a listener without tls; other redirects do not exist yet",
+                "weight",
+                "a key of an endpoint: endpoints = [{ addr = \"10.0.0.1:8080\", weight = 2 }] in the pool; or split = { weights = \
+                 { stable = 95, canary = 5 } } between pools",
             ),
-            (
-                "weight split weightedclusters",
-                "a key of an endpoint: endpoints = [{ addr = \"10.0.0.1:8080\", weight = 2 }] in the pool",
-            ),
-            ("allow deny ipallowlist ipwhitelist", ACCESS),
+            ("allow deny ipallowlist ipwhitelist denylist blacklist", ACCESS),
             ("ratelimit rate rps limitreq requests", "limits = [{ requests = \"100/s\", key = \"client\" }]"),
             ("limitconn inflight inflightreq", "limits = [{ in_flight = <20>, key = \"client\" }]"),
             ("headers addheader setheader requestheaders responseheaders header", HEADERS),

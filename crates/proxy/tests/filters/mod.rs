@@ -13,6 +13,7 @@ mod limits;
 mod page;
 mod parts;
 mod rewrites;
+mod routing;
 
 use crate::support::endpoint::ok;
 use crate::support::h2_server::H2Server;

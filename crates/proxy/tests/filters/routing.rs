@@ -1,0 +1,110 @@
+//! One configuration with every kind of match and action, and a table of requests with the route that takes each. Over
+//! HTTP/1.1 and HTTP/2, to endpoints of both.
+
+use super::echo::{Echoes, got};
+use super::{Answer, SOON, field};
+use crate::support::Proxy;
+
+const CONFIG: &str = include_str!("routing.toml");
+const TABLE: &str = include_str!("routing.txt");
+
+/// A line of the table: `METHOD HOST/PATH [| NAME: VALUE]... -> STATUS ROUTE [= TARGET]`.
+#[derive(Debug)]
+struct Row {
+    line: usize,
+    method: &'static str,
+    host: &'static str,
+    path: &'static str,
+    fields: Vec<(&'static str, &'static str)>,
+    status: u16,
+    route: &'static str,
+    /// Target that the endpoint gets, or `Location`.
+    target: Option<&'static str>,
+    /// Clients that can send it.
+    only: Option<&'static str>,
+}
+
+fn rows() -> Vec<Row> {
+    let lines = TABLE.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+    lines.map(|(at, line)| row(at + 1, line).unwrap_or_else(|| panic!("routing.txt:{}: {line}", at + 1))).collect()
+}
+
+fn row(line: usize, text: &'static str) -> Option<Row> {
+    let (only, text) = match text.strip_prefix("h1: ") {
+        Some(text) => (Some("h1 client"), text),
+        None => (None, text),
+    };
+    let (sent, wanted) = text.split_once(" -> ")?;
+    let mut parts = sent.split(" | ");
+    let head = parts.next()?;
+    let (method, url) = head.trim().split_once(' ')?;
+    let at = url.find(['/', '*'])?;
+    let fields =
+        parts.filter_map(|field| field.split_once(':')).map(|(name, value)| (name, value.trim_start())).collect();
+    let (wanted, target) = wanted.split_once(" = ").map_or((wanted, None), |(wanted, target)| (wanted, Some(target)));
+    let (status, route) = wanted.trim().split_once(' ').unwrap_or((wanted.trim(), "-"));
+    let (host, path) = url.split_at(at);
+    let (host, path) = (host, path.trim());
+    Some(Row { line, method, host, path, fields, status: status.parse().ok()?, route, target, only })
+}
+
+fn over_h1(proxy: &Proxy, row: &Row) -> Answer {
+    let lines: String = row.fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let mut client = proxy.client();
+    client.send(format!(
+        "{} {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{lines}\r\n",
+        row.method, row.path, row.host
+    ));
+    let response = client.response();
+    let fields = response.head.lines().skip(1).filter_map(|line| line.split_once(": "));
+    let fields = fields.map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    (response.status(), fields, response.body_text())
+}
+
+async fn over_h2(proxy: &Proxy, row: &Row) -> Answer {
+    let tcp = tokio::net::TcpStream::connect(proxy.addr()).await.expect("it listens");
+    let (client, connection) = h2::client::handshake(tcp).await.expect("it speaks HTTP/2");
+    tokio::spawn(connection);
+    let mut client = client.ready().await.expect("it takes requests");
+    let mut request = http::Request::builder().method(row.method).uri(format!("http://{}{}", row.host, row.path));
+    for (name, value) in &row.fields {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(()).unwrap_or_else(|error| panic!("{row:?}: {error}"));
+    let (response, _) = client.send_request(request, true).expect("it takes one more");
+    let response = tokio::time::timeout(SOON, response).await.expect("in time").expect("an answer");
+    let status = response.status().as_u16();
+    let text = |value: &http::HeaderValue| value.to_str().expect("ASCII").to_string();
+    let fields = response.headers().iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+    let mut body = response.into_body();
+    let mut content = Vec::new();
+    while let Some(part) = body.data().await {
+        content.extend_from_slice(&part.expect("it goes on"));
+    }
+    (status, fields, String::from_utf8(content).expect("text"))
+}
+
+fn check(at: &str, row: &Row, answer: &Answer, wrong: &mut Vec<String>) {
+    let route = field(answer, "x-route").unwrap_or("-");
+    let location = field(answer, "location");
+    let targets = got(answer, "target");
+    let target = location.or(targets.first().copied());
+    if (answer.0, route) != (row.status, row.route) || (row.target.is_some() && row.target != target) {
+        wrong.push(format!("routing.txt:{} {at}: {} {route} {target:?} instead of {row:?}", row.line, answer.0));
+    }
+}
+
+#[tokio::test]
+async fn each_request_of_the_table_takes_its_route() {
+    let (echoes, rows, mut wrong) = (Echoes::start(), rows(), Vec::new());
+    assert!(rows.len() >= 200, "{}", rows.len());
+    for (endpoint, proxy) in echoes.proxies(CONFIG) {
+        for row in &rows {
+            check(&format!("{endpoint}, h1 client"), row, &over_h1(&proxy, row), &mut wrong);
+            if row.only.is_none() {
+                check(&format!("{endpoint}, h2 client"), row, &over_h2(&proxy, row).await, &mut wrong);
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} rows:\n{}", wrong.len(), wrong.join("\n"));
+}
