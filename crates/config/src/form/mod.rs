@@ -144,6 +144,8 @@ pub enum Form {
     PathTemplate,
     /// URL or path to redirect to, with variables.
     Location,
+    /// Host to redirect to, with variables.
+    HostTemplate,
     /// The word `client` or `endpoint`, or a fixed host.
     SendHost,
 }
@@ -223,6 +225,7 @@ impl Form {
             Form::RequestValue => "a value, such as \"yes\" or \"{client.ip}\"",
             Form::ResponseValue => "a value, such as \"DENY\" or \"{endpoint}\"",
             Form::PathTemplate => "a path, such as \"/index.html\" or \"/users/{id}\"",
+            Form::HostTemplate => "a host, such as \"www.{host}\"",
             Form::Location => "a URL or a path, such as \"https://{host}{path}\"",
             Form::SendHost => "\"client\", \"endpoint\", or a host, such as \"app.internal\"",
         }
@@ -263,6 +266,7 @@ impl Form {
             Form::FieldPattern => "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,129}$",
             Form::RequestValue | Form::ResponseValue => "^[^\\r\\n]*$",
             Form::PathTemplate => "^/[^\\s?#]*$",
+            Form::HostTemplate => "^[^\\s/?#@:]+$",
             Form::Location => "^(https?://|\\{scheme\\}://|/)[^\\s]*$",
             Form::SendHost => "^[^\\s/*]+$",
             Form::Percentile => "^(off|[pP][0-9]{1,2}(\\.[0-9]{1,4})?)$",
@@ -301,6 +305,7 @@ impl Form {
             Form::RequestValue => template::read(text, Use::Request).map(Formed::Template),
             Form::ResponseValue => template::read(text, Use::Response).map(Formed::Template),
             Form::PathTemplate => template::read(text, Use::Path).map(Formed::Template),
+            Form::HostTemplate => template::host(text).map(Formed::Template),
             Form::Location => template::location(text).map(Formed::Template),
             Form::SendHost => send_host::read(text).map(Formed::SendHost),
             Form::Secret => secret::read(text).map(Formed::Text),

@@ -175,6 +175,16 @@ pub(super) fn read(text: &str, of: Use) -> Result<Template, Misfit> {
     Ok(Template { source: text.into(), parts: parts.finish() })
 }
 
+/// Parses a host to redirect to.
+pub(super) fn host(text: &str) -> Result<Template, Misfit> {
+    let is_host = |c: char| c.is_ascii_alphanumeric() || "-._{}".contains(c);
+    if text.is_empty() || !text.chars().all(is_host) {
+        let help = "write a name without scheme and port, such as \"www.example.com\" or \"www.{host}\"";
+        return Err(bad(format!("{} is not a host", quoted(text)), help));
+    }
+    read(text, Use::Request)
+}
+
 /// Parses a URL or a path to redirect to.
 pub(super) fn location(text: &str) -> Result<Template, Misfit> {
     let is_url = ["https://", "http://", "{scheme}://"].iter().any(|scheme| text.starts_with(scheme));

@@ -121,11 +121,11 @@ table! {
             help: "Scheme of the URL.",
             why: "",
         };
-        host: Option<Arc<str>> = Key {
+        host: Option<Template> = Key {
             name: "host",
-            kind: Kind::Text(Form::DnsName),
+            kind: Kind::Text(Form::HostTemplate),
             absent: Absent::Means("the client's host"),
-            help: "Host of the URL, without port.",
+            help: "Host of the URL, without port. May have variables: `\"www.{host}\"`.",
             why: "",
         };
         port: Option<u16> = Key {

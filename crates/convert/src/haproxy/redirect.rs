@@ -32,12 +32,18 @@ pub(super) fn redirect(words: &[String]) -> Result<Action, String> {
                 Some(Value::Text(path)) => path.clone(),
                 _ => String::new(),
             };
-            table.put("path", format!("{above}{{path}}"));
-            table.put("keep_query", !drop_query);
+            if !above.is_empty() {
+                table.put("path", format!("{above}{{path}}"));
+            }
+            if drop_query {
+                table.put("keep_query", false);
+            }
         }
         "location" => {
             put_url(&mut table, &text.text)?;
-            table.put("keep_query", text.has_query && !drop_query);
+            if !text.has_query || drop_query {
+                table.put("keep_query", false);
+            }
         }
         _ => return Err("it names no target".to_string()),
     }
@@ -100,16 +106,10 @@ mod tests {
     #[test]
     fn targets_are_taken_apart() {
         assert_eq!(read("scheme https code 301"), Ok(Table::one("scheme", "https").with("status", 301)));
-        assert_eq!(
-            read("prefix https://www.a.test"),
-            Ok(Table::one("scheme", "https")
-                .with("host", "www.a.test")
-                .with("path", "{path}")
-                .with("keep_query", true))
-        );
+        assert_eq!(read("prefix https://www.a.test"), Ok(Table::one("scheme", "https").with("host", "www.a.test")));
         assert_eq!(
             read("location https://www.%[hdr(host)]%[capture.req.uri] code 301"),
-            Ok(Table::one("scheme", "https").with("host", "www.{host}").with("keep_query", true).with("status", 301))
+            Ok(Table::one("scheme", "https").with("host", "www.{host}").with("status", 301))
         );
         assert_eq!(read("location /new"), Ok(Table::one("path", "/new").with("keep_query", false)));
         for wrong in ["location //a.test", "location x", "", "location /x code 200", "location /x append-slash"] {

@@ -139,7 +139,7 @@ impl<'d> Routes<'_, 'd> {
             Some(Test::Begins(path)) if path.ends_with('/') && path.len() > 1 && proxies(location) => {
                 let bare = path.trim_end_matches('/').to_string();
                 if !self.exact.contains(&bare) && matches!(location.modifier, "" | "^~") {
-                    let to = Table::one("status", 301).with("path", path.as_str()).with("keep_query", true);
+                    let to = Table::one("status", 301).with("path", path.as_str());
                     let matching = Match::of([Cond::one_of(Key::Path, [bare.as_str()])]);
                     self.push(matching, Action::Redirect(to.into()), Table::default(), line);
                     self.exact.push(bare.clone());
@@ -248,7 +248,9 @@ impl<'d> Routes<'_, 'd> {
         let (url, has_query) = variable::read(to.strip_suffix('?').unwrap_or(to), self.constants)?;
         // A scheme or host that the request has anyway is left out.
         put_url(&mut table, &url)?;
-        table.put("keep_query", has_query);
+        if !has_query {
+            table.put("keep_query", false);
+        }
         Ok(Action::Redirect(table.into()))
     }
 
@@ -339,7 +341,9 @@ impl<'d> Routes<'_, 'd> {
         let action = self.redirect(&to, status).map(|action| match action {
             // NGINX appends the query unless the target ends in `?`.
             Action::Redirect(Value::Table(mut table)) => {
-                table.put("keep_query", !to.ends_with('?'));
+                if to.ends_with('?') {
+                    table.put("keep_query", false);
+                }
                 Action::Redirect(table.into())
             }
             action => action,

@@ -14,6 +14,7 @@ use std::rc::Rc;
 
 struct Redirect {
     plan: plan::Redirect,
+    host: Option<Value>,
     to: To,
     matched: Rc<Parameters>,
 }
@@ -37,7 +38,8 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
     let prefix = || plan.prefix.as_ref().map(|prefix| To::Prefix(value(prefix)));
     let path = || plan.path.as_ref().map(|path| To::Path(value(path)));
     let to = whole.or_else(prefix).or_else(path).unwrap_or(To::Same);
-    Some(Box::new(Redirect { plan: plan.clone(), to, matched }))
+    let host = plan.host.as_ref().map(value);
+    Some(Box::new(Redirect { plan: plan.clone(), host, to, matched }))
 }
 
 impl Filter for Redirect {
@@ -76,16 +78,23 @@ impl Redirect {
             To::Same => out.extend_from_slice(path.as_bytes()),
         }
         let query = request.query().filter(|_| self.plan.keep_query);
-        Ok(format!("{}{}", self.origin(cx, request.host)?, checked_path(out, query)?))
+        let host = self.host.as_ref().map(|host| {
+            let mut out = Vec::new();
+            render(host, &mut out)?;
+            let is_host = |b: &u8| b.is_ascii_alphanumeric() || b"-._[]:".contains(b);
+            let text = String::from_utf8(out).ok().filter(|host| host.as_bytes().iter().all(is_host));
+            text.ok_or_else(|| "a value does not fit into a host".to_owned())
+        });
+        Ok(format!("{}{}", self.origin(cx, host.transpose()?.as_deref(), request.host)?, checked_path(out, query)?))
     }
 
     /// Scheme, host and port of the URL.
-    fn origin(&self, cx: &Exchange<'_>, client: &[u8]) -> Result<String, String> {
-        let plan::Redirect { scheme, host, port, .. } = &self.plan;
+    fn origin(&self, cx: &Exchange<'_>, host: Option<&str>, client: &[u8]) -> Result<String, String> {
+        let plan::Redirect { scheme, port, .. } = &self.plan;
         let client = std::str::from_utf8(client).unwrap_or_default();
         let at = client.rfind(':').filter(|at| !client[*at..].contains(']'));
         let (name, client_port) = at.map_or((client, None), |at| (&client[..at], client[at + 1..].parse::<u16>().ok()));
-        let name = host.as_deref().unwrap_or(name);
+        let name = host.unwrap_or(name);
         if name.is_empty() {
             return Err("it names no host".to_owned());
         }
