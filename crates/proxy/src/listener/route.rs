@@ -138,7 +138,7 @@ impl<'p> Matches<'p> {
 
     fn hosts(&self) -> Hosts {
         let any = (!self.any.is_empty()).then(|| paths(&self.any));
-        Hosts { named: self.named.map(|matches| paths(matches)), any }
+        Hosts { named: self.named.map(paths), any }
     }
 }
 
