@@ -91,6 +91,7 @@ codes! {
     Error   NotHere           "EK0212" "a file, folder or address that this machine does not have"
     Error   Loop              "EK0213" "an endpoint that leads back to evenkeel, in an endless loop"
     Error   Certificate       "EK0214" "an unusable certificate or key"
+    Error   UnknownSet        "EK0215" "unknown set of filters"
 
     Warning UnusedPool        "EK0301" "no route leads to the pool"
     Warning NoTraffic         "EK0302" "no endpoint of the pool can get traffic"

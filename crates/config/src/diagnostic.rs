@@ -4,6 +4,7 @@
 use crate::code::{Code, Severity};
 use crate::masked::{masked_from, without_passwords};
 use crate::source::{Position, Sources, Span};
+use std::collections::HashSet;
 
 /// Most findings of one reading that are shown; the rest is counted. No reader needs more, and each takes some
 /// hundred times the memory of the text it is about.
@@ -74,7 +75,7 @@ pub struct Finding {
     pub(crate) related: Vec<(String, Span)>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum At {
     Span(Span),
     File(String),
@@ -149,6 +150,9 @@ impl Findings {
             };
             (f.code.severity(), span)
         });
+        // A value that several tables share may have been checked for each.
+        let mut seen = HashSet::new();
+        self.all.retain(|f| seen.insert((f.code, f.at.clone(), f.message.clone())));
         let more = self.all.split_off(self.all.len().min(SHOWN_MAX));
         let excerpts = Excerpts { sources, hidden: self.hidden, broken: self.broken, is_secret };
         let mut shown: Vec<Diagnostic> = self.all.into_iter().map(|finding| excerpts.diagnostic(finding)).collect();

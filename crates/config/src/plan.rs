@@ -63,7 +63,7 @@ pub struct Plan {
     /// implied by `pool` of listeners. Shared, because work begun under one plan may outlast it by days and
     /// needs nothing else of it.
     pub routes: Arc<[Route]>,
-    /// Pools in the order of the file, at least one.
+    /// Pools in the order of the file; none only if all routes answer by themselves.
     pub pools: Vec<Arc<Pool>>,
 }
 

@@ -8,6 +8,7 @@ use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::sections::acme::{ACME, Acme};
 use crate::sections::admin::{ADMIN, admin};
+use crate::sections::filter_sets::FILTER_SET;
 use crate::sections::listener::{LISTENER, Listener, listeners};
 use crate::sections::pool::{POOL, Pool, Secret, pools};
 use crate::sections::resolver::{self, RESOLVER, Resolver};
@@ -72,6 +73,7 @@ pub(crate) static ROOT: Table = Table {
         ),
         table("listener", Kind::Named(&LISTENER), "Addresses that accept clients, by name. At least one.", "none"),
         table("route", Kind::Tables(&ROUTE), "Rules that send requests to pools.", "all requests to the only pool"),
+        table("filters", Kind::Named(&FILTER_SET), "Sets of filters that routes share, by name.", "none"),
         table("pool", Kind::Named(&POOL), "Groups of endpoints, by name. At least one.", "none"),
         table("include", Kind::Table(&INCLUDE), "More configuration files to read.", "none"),
     ],

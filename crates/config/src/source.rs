@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 
 /// Range of bytes in one file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span {
     /// Index into [`Sources`].
     pub(crate) file: usize,

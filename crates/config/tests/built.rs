@@ -102,7 +102,8 @@ fn the_files_that_are_built_again_set_every_key_of_every_table() {
     let of_algorithms = |key: &str| key.starts_with(".pool.balance.") || key.starts_with(".pool.shadow.");
     // Criteria are the same tables in each alternative and under `not`, and so are expected values.
     let same = |keys: BTreeSet<String>| -> BTreeSet<String> {
-        let one = |key: String| key.replace(".match.any.", ".match.").replace(".match.not.", ".match.");
+        let set = |key: String| key.replace(".filters.", ".route.");
+        let one = |key: String| set(key).replace(".match.any.", ".match.").replace(".match.not.", ".match.");
         let value =
             |key: String| key.replace(".match.query.", ".match.header.").replace(".match.cookie.", ".match.header.");
         keys.into_iter().map(|key| value(one(key))).collect()

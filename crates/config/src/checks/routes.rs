@@ -8,6 +8,7 @@ use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Formed;
 use crate::nearest::Names;
+use crate::sections::filter_sets::with_sets;
 use crate::sections::listener::{Listener, Mode};
 use crate::sections::names::check_name;
 use crate::sections::pool::Pool;
@@ -61,6 +62,7 @@ pub(super) fn routes(
     let listener_names = Names::new(listeners.iter().map(|l| &*l.name));
     let mut placed = Vec::new();
     for section in &sections {
+        let section = &with_sets(section, root.named("filters"), findings);
         let pool = section.text("pool").and_then(|name| pool_sections.get(&*name).copied());
         let mut route = Route::over(section, pool, defaults);
         if !section.has("name") {

@@ -11,8 +11,17 @@ use std::path::PathBuf;
 /// The keys that have networks, or files with networks.
 const LISTS: [&str; 4] = ["allow", "deny", "allow_files", "deny_files"];
 
+/// The key `access` of routes.
+pub(super) const ACCESS_KEY: Key = Key {
+    name: "access",
+    kind: Kind::Table(&ACCESS),
+    absent: Absent::Means("all clients"),
+    help: "Networks whose clients are answered or refused.",
+    why: "",
+};
+
 table! {
-    pub(super) static ACCESS = "access of [[route]]",
+    static ACCESS = "access of [[route]]",
         "Answers clients of some networks only. The longest network that contains the client's address decides; of a \
         network that is both allowed and denied in files, the denial counts. With `allow` or `allow_files`, clients of \
         no listed network are refused; with denials alone, they are answered. The client is the one that trusted \

@@ -8,8 +8,17 @@ use crate::table::{Absent, Field, Key, Kind, Lines, Section, Value, table};
 /// Most limits of a route. A request in flight keeps a place in a table for each.
 pub const LIMITS_MAX: usize = 8;
 
+/// The key `limits` of routes.
+pub(super) const LIMITS_KEY: Key = Key {
+    name: "limits",
+    kind: Kind::Tables(&LIMIT),
+    absent: Absent::Means("no limits"),
+    help: "Limits of rates and of requests in flight, by client or another key. At most 8.",
+    why: "",
+};
+
 table! {
-    pub(super) static LIMIT = "entry of limits",
+    static LIMIT = "entry of limits",
         "Limits requests of a route that have the same key, over all workers and listeners. Each entry has either \
         `requests` or `in_flight`. Requests over a limit get a 429. Limits apply in their order; a request that one \
         refuses has counted for those before it.";

@@ -8,6 +8,7 @@ pub(crate) mod action;
 pub(crate) mod admin;
 pub(crate) mod cookies;
 pub(crate) mod error_pages;
+pub(crate) mod filter_sets;
 pub(crate) mod headers;
 pub(crate) mod limits;
 pub(crate) mod listener;

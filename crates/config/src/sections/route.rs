@@ -1,11 +1,12 @@
 //! `[[route]]`: the match of a route, and its pool. See [`Route`].
 
-use super::access::{self, ACCESS, Access};
+use super::access::{self, ACCESS_KEY, Access};
 use super::action::{self, ACTIONS, Action, MAINTENANCE, Maintenance};
 use super::cookies::{self, COOKIES, CookieAttributes};
 use super::error_pages::{self, ERROR_PAGES, ErrorPage};
+use super::filter_sets::USE;
 use super::headers::{self, REQUEST_HEADERS, RESPONSE_HEADERS, RequestHeaders, ResponseHeaders};
-use super::limits::{self, LIMIT, Limit};
+use super::limits::{self, LIMITS_KEY, Limit};
 use super::matching::{self, ALTERNATIVE, Match};
 use super::pool::Pool;
 use super::retry::{ROUTE_RETRY, Retry};
@@ -63,7 +64,7 @@ table! {
         /// = any.
         alpn: Vec<Arc<str>>, rows [], read |route| matches(route).alpn, write |_, _, _| ();
         /// Effect of the route on its requests.
-        action: Action, rows [ACTIONS[0], ACTIONS[1], ACTIONS[2], ACTIONS[3]], read action::read, write action::write;
+        action: Action, rows [ACTIONS[0], ACTIONS[1], ACTIONS[2], ACTIONS[3], USE], read action::read, write action::write;
         /// Maintenance, during which requests get 503; `None` = off.
         maintenance: Option<Maintenance> = MAINTENANCE;
         /// Time limits: the route's own keys, over those of the pool, over the defaults.
@@ -97,21 +98,9 @@ table! {
         /// Attributes for the cookies of endpoints.
         cookies: CookieAttributes = COOKIES;
         /// Networks whose clients are answered or refused; `None` = all are answered.
-        access: Option<Access> = Key {
-            name: "access",
-            kind: Kind::Table(&ACCESS),
-            absent: Absent::Means("all clients"),
-            help: "Networks whose clients are answered or refused.",
-            why: "",
-        };
+        access: Option<Access> = ACCESS_KEY;
         /// Limits of rates and of requests in flight, at most 8.
-        limits: Vec<Limit> = Key {
-            name: "limits",
-            kind: Kind::Tables(&LIMIT),
-            absent: Absent::Means("no limits"),
-            help: "Limits of rates and of requests in flight, by client or another key. At most 8.",
-            why: "",
-        };
+        limits: Vec<Limit> = LIMITS_KEY;
     }
 }
 

@@ -223,6 +223,47 @@ mod tests {
         assert_eq!(found(&plan, 1, &paths), ["default", "default", "/api/*", "a/a"]);
     }
 
+    /// Nanoseconds of a lookup, at best of several rounds.
+    fn cost(plan: &Plan, target: &str, fields: &[(&[u8], &[u8])]) -> u128 {
+        let router = &Router::of_plan(plan)[0];
+        let mut table: Table = fields.iter().copied().collect();
+        let request = Request { method: "GET", target, host: b"h9.example", fields: table.fields() };
+        let sender = || Sender { client: Ipv4Addr::LOCALHOST.into(), scheme: Scheme::Http };
+        let round = || {
+            let begin = std::time::Instant::now();
+            for _ in 0..1000 {
+                assert!(std::hint::black_box(router.find(std::hint::black_box(&request), sender)).is_some());
+            }
+            begin.elapsed().as_nanos() / 1000
+        };
+        (0..50).map(|_| round()).min().unwrap_or_default()
+    }
+
+    #[test]
+    #[ignore = "prints what lookups cost"]
+    fn many_routes_cost_a_lookup_little() {
+        let plan = |routes: String| plan(&format!("[listener.a]\nbind = ['127.0.0.1:1']\npool = 'q'\n{routes}"));
+        let paths =
+            |n: usize| (0..n).map(|at| format!("[[route]]\npool = 'p'\nmatch = {{ prefix = '/p{at}/x' }}\n")).collect();
+        let hosts = |n: usize| {
+            let route =
+                |at: usize| format!("[[route]]\npool = 'p'\nmatch = {{ host = ['h{at}.example'], prefix = '/p9' }}\n");
+            (0..n).map(route).collect()
+        };
+        let values = |n: usize| {
+            let route =
+                |at: usize| format!("[[route]]\npool = 'p'\nmatch = {{ prefix = '/p9', header = {{ x = '{at}' }} }}\n");
+            (0..n).map(route).collect()
+        };
+        let fields: [(&[u8], &[u8]); 1] = [(b"x", b"9")];
+        for n in [10, 1_000, 10_000] {
+            let by_path = cost(&plan(paths(n)), "/p9/x/y", &[]);
+            let by_host = cost(&plan(hosts(n)), "/p9/x/y", &[]);
+            let by_value = cost(&plan(values(n)), "/p9/x/y", &fields);
+            println!("{n} routes: {by_path} ns by path, {by_host} ns by host, {by_value} ns by a field");
+        }
+    }
+
     #[test]
     fn ports_and_final_dots_do_not_count() {
         for (host, want) in

@@ -382,7 +382,10 @@ pub(crate) fn pools(
     findings: &mut Findings,
 ) -> Vec<Arc<Pool>> {
     let named = root.named("pool");
-    if named.is_empty() && root.set("pool").is_none_or(|p| !p.is_broken()) {
+    // Routes may answer by themselves.
+    let answers = |route: &&Section| route.has("respond") || route.has("redirect");
+    let is_needed = !root.sections("route").iter().any(answers);
+    if named.is_empty() && is_needed && root.set("pool").is_none_or(|p| !p.is_broken()) {
         findings
             .add(Code::NothingToDo, root.span, "there is no pool: no request could be answered")
             .help("add [pool.web] with endpoints = [\"127.0.0.1:8081\", \"127.0.0.1:8082\"]");

@@ -1,0 +1,55 @@
+//! `[filters.NAME]`: filters that several routes share.
+
+use super::access::ACCESS_KEY;
+use super::action::MAINTENANCE;
+use super::cookies::COOKIES;
+use super::error_pages::ERROR_PAGES;
+use super::headers::{REQUEST_HEADERS, RESPONSE_HEADERS};
+use super::limits::LIMITS_KEY;
+use super::rewrite::SEND_HOST;
+use crate::code::Code;
+use crate::diagnostic::Findings;
+use crate::form::Form;
+use crate::nearest::Names;
+use crate::table::{Absent, Key, Kind, Named, Section, Table};
+use std::collections::HashMap;
+
+/// A set of filters, by a name that routes use.
+pub(crate) static FILTER_SET: Table = Table {
+    path: "[filters.NAME]",
+    help: "Filters that several routes share: each route that names the set in `use` has them. Their keys mean the same as \
+        in `[[route]]`. A key of the route itself is preferred; two sets of one route cannot both have a key.",
+    inherits: false,
+    keys: &[REQUEST_HEADERS, RESPONSE_HEADERS, SEND_HOST, COOKIES, ACCESS_KEY, LIMITS_KEY, MAINTENANCE, ERROR_PAGES],
+};
+
+/// The key `use` of routes.
+pub(super) const USE: Key = Key {
+    name: "use",
+    kind: Kind::List(&Kind::Text(Form::Name)),
+    absent: Absent::Means("no sets"),
+    help: "Names of `[filters.NAME]` tables whose keys the route has, too.",
+    why: "",
+};
+
+/// The route with the keys of the sets that it uses.
+pub(crate) fn with_sets(route: &Section, sets: &[Named], findings: &mut Findings) -> Section {
+    let (mut whole, mut from) = (route.clone(), HashMap::new());
+    for (name, span) in route.texts("use") {
+        let Some(set) = sets.iter().find(|set| set.name == name) else {
+            let help = Names::new(sets.iter().map(|set| &*set.name)).suggest(&name, "add the set");
+            findings.add(Code::UnknownSet, span, format!("unknown set of filters \"{name}\"")).help(help);
+            continue;
+        };
+        let keys = FILTER_SET.keys.iter().map(|key| key.name).filter(|key| set.section.has(key) && !route.has(key));
+        for key in keys {
+            if let Some(other) = from.insert(key, &set.name).filter(|other| **other != set.name) {
+                let message = format!("the sets \"{other}\" and \"{name}\" both have \"{key}\"");
+                let help = format!("set \"{key}\" in the route, or use one of the two sets");
+                findings.add(Code::Contradiction, span, message).help(help);
+            }
+        }
+        whole = whole.over(&set.section);
+    }
+    whole
+}
