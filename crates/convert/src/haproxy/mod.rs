@@ -59,6 +59,13 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> Tar
         proxy.read_front(&process, &tables, &backends, &mut target, ledger);
     }
     finish(&proxies, &process, &mut target, ledger);
+    for section in sections.iter().filter(|section| section.kind == "defaults") {
+        if ledger.is_settled(section.line) {
+            continue;
+        }
+        let lines = [section.line].into_iter().chain(section.items.iter().map(|item| item.line));
+        lines.for_each(|line| ledger.dropped(line, "no frontend, backend or listen starts from these defaults"));
+    }
     target
 }
 
