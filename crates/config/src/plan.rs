@@ -3,8 +3,8 @@
 //! No field needs further parsing, and none is optional unless absence has a meaning.
 
 pub use crate::form::{
-    Address, AdminSocket, Cidr, End, HashKey, HostPattern, LimitKey, PathPart, PathPattern, Piece, Pieces, RequestRate,
-    SendHost, Template, TemplatePart, Variable, compile_regex, steers,
+    Address, AdminSocket, Cidr, End, HashKey, HostPattern, LimitKey, Origin, PathPart, PathPattern, Piece, Pieces,
+    RequestRate, SendHost, Template, TemplatePart, Variable, compile_regex, steers,
 };
 pub use crate::sections::access::Access;
 pub use crate::sections::access_log::{
@@ -14,6 +14,7 @@ pub use crate::sections::acme::{Acme, Challenge, ExternalAccount};
 pub use crate::sections::action::{Action, Maintenance, Redirect, Respond, Split};
 pub use crate::sections::admin::{Admin, AdminHttp};
 pub use crate::sections::cookies::CookieAttributes;
+pub use crate::sections::cors::Cors;
 pub use crate::sections::error_pages::{ERROR_PAGE_MAX, ErrorPage};
 pub use crate::sections::headers::{RequestHeaders, ResponseHeaders};
 pub use crate::sections::limits::{LIMITS_MAX, Limit, Most};

@@ -11,6 +11,7 @@ mod misfit;
 mod name;
 mod network;
 mod network_list;
+mod origin;
 mod path;
 mod path_parts;
 mod payload;
@@ -32,6 +33,7 @@ pub use hash_key::HashKey;
 pub use host::HostPattern;
 pub use limit_key::LimitKey;
 pub use network_list::{NETWORK_LIST_MAX, network_list};
+pub use origin::Origin;
 pub use path::PathPattern;
 pub use path_parts::PathPart;
 pub use pieces::{End, Piece, Pieces};
@@ -148,6 +150,8 @@ pub enum Form {
     HostTemplate,
     /// The word `client` or `endpoint`, or a fixed host.
     SendHost,
+    /// Origin of a page, or a pattern of origins.
+    Origin,
 }
 
 /// Typed value of a parsed string.
@@ -172,6 +176,7 @@ pub(crate) enum Formed {
     Payload(Vec<u8>),
     Template(Template),
     SendHost(SendHost),
+    Origin(Origin),
     Text(String),
 }
 
@@ -228,6 +233,7 @@ impl Form {
             Form::HostTemplate => "a host, such as \"www.{host}\"",
             Form::Location => "a URL or a path, such as \"https://{host}{path}\"",
             Form::SendHost => "\"client\", \"endpoint\", or a host, such as \"app.internal\"",
+            Form::Origin => "an origin, such as \"https://a.example\", \"https://*.a.example\" or \"*\"",
         }
     }
 
@@ -269,6 +275,7 @@ impl Form {
             Form::HostTemplate => "^[^\\s/?#@:]+$",
             Form::Location => "^(https?://|\\{scheme\\}://|/)[^\\s]*$",
             Form::SendHost => "^[^\\s/*]+$",
+            Form::Origin => "^(\\*|null|[A-Za-z][A-Za-z0-9+.-]*://[^\\s/?#]+)$",
             Form::Percentile => "^(off|[pP][0-9]{1,2}(\\.[0-9]{1,4})?)$",
             Form::LimitKey => "^(client(/[0-9]{1,3})?|route|(header|cookie):.+)$",
             Form::Rate => "^[0-9_]+ */ *[smh]$",
@@ -308,6 +315,7 @@ impl Form {
             Form::HostTemplate => template::host(text).map(Formed::Template),
             Form::Location => template::location(text).map(Formed::Template),
             Form::SendHost => send_host::read(text).map(Formed::SendHost),
+            Form::Origin => origin::read(text).map(Formed::Origin),
             Form::Secret => secret::read(text).map(Formed::Text),
             Form::PlainPath => path::plain(text).map(|()| Formed::Text(text.to_string())),
             Form::Domain => domain(text).map(Formed::Text),

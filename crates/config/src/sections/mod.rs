@@ -7,6 +7,7 @@ pub(crate) mod acme;
 pub(crate) mod action;
 pub(crate) mod admin;
 pub(crate) mod cookies;
+pub(crate) mod cors;
 pub(crate) mod error_pages;
 pub(crate) mod headers;
 pub(crate) mod limits;

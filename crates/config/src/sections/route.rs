@@ -3,6 +3,7 @@
 use super::access::{self, ACCESS, Access};
 use super::action::{self, ACTIONS, Action, MAINTENANCE, Maintenance};
 use super::cookies::{self, COOKIES, CookieAttributes};
+use super::cors::{self, CORS, Cors};
 use super::error_pages::{self, ERROR_PAGES, ErrorPage};
 use super::headers::{self, REQUEST_HEADERS, RESPONSE_HEADERS, RequestHeaders, ResponseHeaders};
 use super::limits::{self, LIMIT, Limit};
@@ -112,6 +113,17 @@ table! {
             help: "Limits of rates and of requests in flight, by client or another key. At most 8.",
             why: "",
         };
+        /// Most bytes of the body of a request; `None` = no limit.
+        body_max: Option<u64> = Key {
+            name: "body_max",
+            kind: Kind::Size { min: 0, max: 1 << 40, off: true },
+            absent: Absent::Default("\"off\""),
+            help: "Most bytes of the body of a request. One that states more is answered 413 before its body is read; \
+                one without a length is ended when it exceeds them.",
+            why: "Applications know what they accept; evenkeel buffers little of a body, whatever its length.",
+        };
+        /// Pages of other origins that may read responses; `None` leaves CORS to the endpoint.
+        cors: Option<Cors> = CORS;
     }
 }
 
@@ -179,6 +191,7 @@ pub(crate) fn check(route: &Section, findings: &mut Findings) {
     rewrite::check(route, &paths, findings);
     access::check(route, findings);
     limits::check(route, findings);
+    cors::check(route, findings);
 }
 
 /// Path of each alternative of a match.

@@ -49,11 +49,12 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/core", &["handoff", "idle_limit", "linger"]),
     ("proxy/filters", &[
         "table", "access", "acme_challenge", "answering", "client", "forwarded", "headers", "hsts", "https_redirect", "limits", "load_field",
-        "load_report", "loop_mark", "max_forwards", "request_id", "rewriting", "sticky", "trace", "template", "list", "row", "filter",
+        "load_report", "loop_mark", "max_forwards", "policies", "request_id", "rewriting", "sticky", "trace", "template", "list", "row", "filter",
         "exchange",
     ]),
     ("proxy/filters/answering", &["maintenance", "redirect", "respond"]),
     ("proxy/filters/headers", &["cookies", "request", "response", "changes"]),
+    ("proxy/filters/policies", &["preflight", "cors", "body_max"]),
     ("proxy/filters/rewriting", &["rewrite", "send_host", "checked"]),
     ("proxy/filters/template", &["value", "variables", "source", "parameters", "lines"]),
     ("proxy/forward", &["attempts", "attempt", "hedge", "attempt_end", "relay", "outgoing"]),
