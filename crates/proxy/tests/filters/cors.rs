@@ -88,13 +88,13 @@ fn cors(answer: &Answer) -> Vec<(&str, &str)> {
 
 /// Calls the test with each client and each proxy.
 fn each(mut test: impl FnMut(&str, &str, &Proxy)) {
-    let (endpoints, proxies) = proxies();
+    // Dropped last: endpoints wait for the connections of their proxies.
+    let (_endpoints, proxies) = proxies();
     for (endpoint, proxy) in &proxies {
         for client in ["h1", "h2"] {
             test(client, &format!("{client} client, {endpoint}"), proxy);
         }
     }
-    drop(endpoints);
 }
 
 #[test]
