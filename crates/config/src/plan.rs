@@ -3,20 +3,22 @@
 //! No field needs further parsing, and none is optional unless absence has a meaning.
 
 pub use crate::form::{
-    Address, AdminSocket, Cidr, End, HashKey, HostPattern, LimitKey, PathPart, PathPattern, Piece, Pieces, RequestRate,
-    SendHost, Template, TemplatePart, Variable, compile_regex, steers,
+    Address, AdminSocket, Cidr, End, HashKey, HostPattern, LimitKey, Origin, PathPart, PathPattern, Piece, Pieces,
+    RequestRate, SendHost, Template, TemplatePart, Variable, compile_regex, steers,
 };
-pub use crate::sections::access::Access;
 pub use crate::sections::access_log::{
     AccessLog, Facility, LineFields, LineFormat, LineSink, LineTemplate, LineValue, Part, SyslogAddress,
 };
 pub use crate::sections::acme::{Acme, Challenge, ExternalAccount};
 pub use crate::sections::action::{Action, Maintenance, Redirect, Respond, Split};
 pub use crate::sections::admin::{Admin, AdminHttp};
-pub use crate::sections::cookies::CookieAttributes;
 pub use crate::sections::error_pages::{ERROR_PAGE_MAX, ErrorPage};
-pub use crate::sections::headers::{RequestHeaders, ResponseHeaders};
-pub use crate::sections::limits::{LIMITS_MAX, Limit, Most};
+pub use crate::sections::filters::access::Access;
+pub use crate::sections::filters::cookies::CookieAttributes;
+pub use crate::sections::filters::cors::Cors;
+pub use crate::sections::filters::headers::{RequestHeaders, ResponseHeaders};
+pub use crate::sections::filters::limits::{LIMITS_MAX, Limit, Most};
+pub use crate::sections::filters::rewrite::Rewrite;
 pub use crate::sections::listener::{
     Certificate, ClientAuth, ClientAuthMode, ClientLocality, Errors, Http2, Listener, ListenerLimits, ListenerTls,
     Mode, NameServer, Protocol, Record, RecordKind, ReportLoad, RequestIdField, UdpFlows, UnknownName, Zone,
@@ -28,7 +30,6 @@ pub use crate::sections::pool::{
 };
 pub use crate::sections::resolver::Resolver;
 pub use crate::sections::retry::Retry;
-pub use crate::sections::rewrite::Rewrite;
 pub use crate::sections::route::Route;
 pub use crate::sections::runtime::{IdleConnections, Level, Log, LogFormat, Runtime, Workers};
 pub use crate::sections::telemetry::{Explain, Journal, LogTarget, Metrics, Telemetry};

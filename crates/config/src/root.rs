@@ -8,7 +8,7 @@ use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::sections::acme::{ACME, Acme};
 use crate::sections::admin::{ADMIN, admin};
-use crate::sections::filter_sets::FILTER_SET;
+use crate::sections::filters::sets::FILTER_SET;
 use crate::sections::listener::{LISTENER, Listener, listeners};
 use crate::sections::pool::{POOL, Pool, Secret, pools};
 use crate::sections::resolver::{self, RESOLVER, Resolver};

@@ -53,7 +53,10 @@ fn of_kind(kind: &Kind) -> Value {
             let part = "^([0-9]+(\\.[0-9]{1,9})?(d|h|m|s|ms|us|µs|μs|ns))+$";
             pattern(&if off { format!("^off$|{part}") } else { part.to_string() })
         }
-        Kind::Size { .. } => pattern("^[0-9]+(\\.[0-9]{1,9})? *(B|kB|KB|MB|GB|KiB|MiB|GiB)$"),
+        Kind::Size { off, .. } => {
+            let size = "^[0-9]+(\\.[0-9]{1,9})? *(B|kB|KB|MB|GB|KiB|MiB|GiB)$";
+            pattern(&if off { format!("^off$|{size}") } else { size.to_string() })
+        }
         Kind::Choice(all) => words(all),
         Kind::Text(form) => pattern(form.regex()),
         Kind::List(of) => json!({ "type": "array", "minItems": 1, "items": of_kind(of) }),

@@ -31,7 +31,7 @@ pub enum Protocol {
     Udp,
 }
 
-/// Claim to an address.
+/// Claim to an address: exclusive, or shared with other processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// An address that another process listens on counts as in use, even if that process would share it: two balancers

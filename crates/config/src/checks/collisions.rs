@@ -19,10 +19,9 @@ pub(super) struct Placed {
     pub whole: bool,
 }
 
-/// Place in the proxy's tree of paths, with the host in front. Matches at different places are never equally specific.
+/// Place in the proxy's tree of paths, with the host in front. No two matches at different places are equally specific.
 type Place<'p> = (Option<&'p HostPattern>, (Vec<Piece>, End));
 
-/// One match of a route.
 #[derive(Clone, Copy)]
 struct Entry<'p> {
     route: usize,

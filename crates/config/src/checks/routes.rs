@@ -8,7 +8,7 @@ use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Formed;
 use crate::nearest::Names;
-use crate::sections::filter_sets::with_sets;
+use crate::sections::filters::sets::with_sets;
 use crate::sections::listener::{Listener, Mode};
 use crate::sections::names::check_name;
 use crate::sections::pool::Pool;

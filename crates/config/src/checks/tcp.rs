@@ -30,7 +30,7 @@ const MATCH_OF_REQUESTS: [&str; 14] = [
 ];
 
 /// Keys of a route that only requests have.
-const ROUTE_OF_REQUESTS: [&str; 13] = [
+const ROUTE_OF_REQUESTS: [&str; 15] = [
     "split",
     "redirect",
     "respond",
@@ -44,6 +44,8 @@ const ROUTE_OF_REQUESTS: [&str; 13] = [
     "cookies",
     "access",
     "limits",
+    "body_max",
+    "cors",
 ];
 
 /// Reports keys that have no effect with the modes of the listeners involved.

@@ -28,6 +28,9 @@ const HEADERS: &str = "request_headers = { set = { X-Real-IP = \"{client.ip}\" }
 const REWRITE: &str = "strip_prefix = true or rewrite = { prefix = \"/v2\" }, keys of a [[route]]";
 const ACCESS: &str =
     "access = { allow = [\"10.0.0.0/8\"], deny = [\"10.1.0.0/16\"] } in a [[route]]: the longest network decides";
+const BODY_MAX: &str = "body_max = <\"10MB\">, a key of a [[route]]";
+const CORS: &str =
+    "cors = { origins = [\"https://a.example\"], methods = [\"PUT\"], headers = [\"X-A\"] }, a key of a [[route]]";
 const HTTP3: &str = "evenkeel does not support HTTP/3 yet: leave this out; HTTP/2 is on wherever a listener has tls";
 const CONSUL: &str = "evenkeel does not read the Consul catalog yet: use its DNS, dns = { name = \"web.service.consul\", type = \"SRV\" }, with nameservers = [\"127.0.0.1:8600\"] in [resolver]";
 const KUBERNETES: &str = "evenkeel does not read the Kubernetes API yet: use a headless service, dns = { name = \"web.default.svc.cluster.local\", port = 8080 }";
@@ -194,6 +197,8 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
                 "endpoints = [\"10.0.0.1:8080\"] in [pool.NAME], and pool = \"NAME\" here",
             ),
             ("rewrite stripprefix", REWRITE),
+            ("clientmaxbodysize maxbodysize maxrequestbodysize maxrequestbodybytes requestbody bodymax", BODY_MAX),
+            ("cors accesscontrolalloworigin alloworigin alloworigins", CORS),
             ("gzip compression compress encode cache middlewares filters errorpage root auth", NOT_YET),
             (
                 "redirect redirecttohttps httpsredirect forcehttps forcessl redirectscheme redir",
@@ -236,6 +241,14 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
                 "use = [\"NAME\"] with [filters.NAME], or filters of the route itself, such as request_headers",
             ),
             ("plugins auth", NOT_YET),
+            (
+                "clientmaxbodysize maxbodysize maxrequestbodysize maxrequestbodybytes requestbody bodysize buffering",
+                "body_max = <\"10MB\">",
+            ),
+            (
+                "accesscontrolalloworigin alloworigin alloworigins alloworiginstringmatch accesscontrolalloworiginlist corspolicy",
+                "cors = { origins = [\"https://a.example\"] }",
+            ),
             ("hostrewrite preservehost passhostheader", "send_host = \"client\", \"endpoint\" or a fixed host"),
             ("redir redirectscheme redirectto", "redirect = <\"https://{host}{path}\">"),
             ("return directresponse fixedresponse staticresponse", "respond = <403>"),
@@ -280,6 +293,20 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ("cookies", "cookie = { <beta = \"yes\"> }"),
             ("src sourceip clientip remoteip", "client = [<\"10.0.0.0/8\">]"),
             ("listeners entrypoint entrypoints frontend", "listener = [<\"web\">]"),
+        ],
+    ),
+    (
+        "cors of [[route]]",
+        &[
+            (
+                "alloworigins alloworigin origin allowedorigins alloworiginstringmatch accesscontrolalloworiginlist",
+                "origins = [<\"https://a.example\">]",
+            ),
+            ("allowmethods allowedmethods method accesscontrolallowmethods", "methods = [<\"PUT\">]"),
+            ("allowheaders allowedheaders header accesscontrolallowheaders", "headers = [<\"X-A\">]"),
+            ("exposeheaders exposedheaders accesscontrolexposeheaders", "expose = [<\"X-B\">]"),
+            ("allowcredentials accesscontrolallowcredentials", "credentials = <true>"),
+            ("accesscontrolmaxage", "max_age = <\"5s\">"),
         ],
     ),
     (

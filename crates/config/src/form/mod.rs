@@ -2,7 +2,6 @@
 
 mod address;
 mod cidr;
-mod field_name;
 mod hash_key;
 mod host;
 mod limit_key;
@@ -11,35 +10,32 @@ mod misfit;
 mod name;
 mod network;
 mod network_list;
-mod path;
-mod path_parts;
+mod origin;
 mod payload;
-mod pieces;
 mod rate;
-mod regex;
+mod request;
 mod retry;
 mod secret;
-mod send_host;
 mod socket;
 mod status;
-mod template;
 mod url;
 
 pub use address::Address;
 pub use cidr::Cidr;
-pub use field_name::steers;
 pub use hash_key::HashKey;
 pub use host::HostPattern;
 pub use limit_key::LimitKey;
 pub use network_list::{NETWORK_LIST_MAX, network_list};
-pub use path::PathPattern;
-pub use path_parts::PathPart;
-pub use pieces::{End, Piece, Pieces};
+pub use origin::Origin;
 pub use rate::RequestRate;
-pub use regex::compile as compile_regex;
-pub use send_host::SendHost;
+pub use request::field_name::steers;
+pub use request::path::PathPattern;
+pub use request::path_parts::PathPart;
+pub use request::pieces::{End, Piece, Pieces};
+pub use request::regex::compile as compile_regex;
+pub use request::send_host::SendHost;
+pub use request::template::{Template, TemplatePart, Variable};
 pub use socket::AdminSocket;
-pub use template::{Template, TemplatePart, Variable};
 
 pub(crate) use address::braced;
 pub(crate) use misfit::Misfit;
@@ -52,9 +48,10 @@ use crate::code::Code;
 use crate::printable::is_hidden;
 use crate::tree::quoted;
 use name::{domain, is_token_char};
+use request::template::Use;
+use request::{field_name, path, regex, send_host, template};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
-use template::Use;
 
 /// Form that a string must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +74,7 @@ pub enum Form {
     PathStart,
     /// Regular expression, in the syntax of the crate regex.
     Regex,
-    /// Request method.
+    /// Method of requests, in upper case: `GET`.
     Method,
     /// Name of a gRPC service or method.
     GrpcName,
@@ -148,6 +145,8 @@ pub enum Form {
     HostTemplate,
     /// The word `client` or `endpoint`, or a fixed host.
     SendHost,
+    /// Origin of a page, or a pattern of origins.
+    Origin,
 }
 
 /// Typed value of a parsed string.
@@ -172,6 +171,7 @@ pub(crate) enum Formed {
     Payload(Vec<u8>),
     Template(Template),
     SendHost(SendHost),
+    Origin(Origin),
     Text(String),
 }
 
@@ -228,6 +228,7 @@ impl Form {
             Form::HostTemplate => "a host, such as \"www.{host}\"",
             Form::Location => "a URL or a path, such as \"https://{host}{path}\"",
             Form::SendHost => "\"client\", \"endpoint\", or a host, such as \"app.internal\"",
+            Form::Origin => "an origin, such as \"https://a.example\", \"https://*.a.example\" or \"*\"",
         }
     }
 
@@ -269,6 +270,7 @@ impl Form {
             Form::HostTemplate => "^[^\\s/?#@:]+$",
             Form::Location => "^(https?://|\\{scheme\\}://|/)[^\\s]*$",
             Form::SendHost => "^[^\\s/*]+$",
+            Form::Origin => "^(\\*|null|[A-Za-z][A-Za-z0-9+.-]*://[^\\s/?#]+)$",
             Form::Percentile => "^(off|[pP][0-9]{1,2}(\\.[0-9]{1,4})?)$",
             Form::LimitKey => "^(client(/[0-9]{1,3})?|route|(header|cookie):.+)$",
             Form::Rate => "^[0-9_]+ */ *[smh]$",
@@ -308,6 +310,7 @@ impl Form {
             Form::HostTemplate => template::host(text).map(Formed::Template),
             Form::Location => template::location(text).map(Formed::Template),
             Form::SendHost => send_host::read(text).map(Formed::SendHost),
+            Form::Origin => origin::read(text).map(Formed::Origin),
             Form::Secret => secret::read(text).map(Formed::Text),
             Form::PlainPath => path::plain(text).map(|()| Formed::Text(text.to_string())),
             Form::Domain => domain(text).map(Formed::Text),

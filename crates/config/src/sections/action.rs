@@ -1,7 +1,6 @@
 //! Actions of a route: a pool, a split between pools, a redirect, or a fixed response. See [`Action`].
 
 use super::matching::Scheme;
-use super::route::Route;
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::{Cidr, Form, HashKey, PathPattern, Template};
@@ -12,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Statuses by which a redirect may be made.
+/// Statuses of redirects that clients follow (RFC 9110 section 15.4).
 const REDIRECTS: [u64; 5] = [301, 302, 303, 307, 308];
 
 /// Effect of a route on its requests.
@@ -20,9 +19,7 @@ const REDIRECTS: [u64; 5] = [301, 302, 303, 307, 308];
 pub enum Action {
     /// Name of an existing pool, which gets the requests.
     Pool(Arc<str>),
-    /// Shares of several pools.
     Split(Split),
-    /// Redirects clients to another URL.
     Redirect(Redirect),
     /// Answers without an endpoint.
     Respond(Respond),
@@ -105,7 +102,6 @@ table! {
             help: "301, 302, 303, 307 or 308. Clients keep the method for 307 and 308 only, and remember 301 and 308.",
             why: "A wrong redirect that browsers remember is hard to take back.",
         };
-        /// Whole URL or path.
         to: Option<Template> = Key {
             name: "to",
             kind: Kind::Text(Form::Location),
@@ -113,7 +109,6 @@ table! {
             help: "Whole URL, or a path with its query, instead of the other keys: `\"https://{host}{path}\"`.",
             why: "",
         };
-        /// `http` or `https`.
         scheme: Option<Scheme> = Key {
             name: "scheme",
             kind: Kind::Choice(Scheme::WORDS),
@@ -252,9 +247,9 @@ pub(super) fn read(route: &Section) -> Action {
     Action::Pool(route.text("pool").unwrap_or_default().into())
 }
 
-pub(super) fn write(set: &Route, _: &Route, lines: &mut Lines) {
+pub(super) fn write(action: &Action, lines: &mut Lines) {
     let kind = |name: &str| ACTIONS.iter().find(|key| key.name == name).map_or(Kind::Bool, |key| key.kind);
-    match &set.action {
+    match action {
         Action::Pool(pool) => lines.add("pool", quote(pool)),
         Action::Split(split) => lines.add("split", split.lines(&Split::unset()).value(&kind("split"))),
         Action::Redirect(redirect) => {

@@ -1,23 +1,18 @@
 //! Every key of the configuration. A file holds one subject: the struct of the plan, the rows of its keys,
 //! how they are read and written, and the checks that span several of them.
 
-pub(crate) mod access;
 pub(crate) mod access_log;
 pub(crate) mod acme;
 pub(crate) mod action;
 pub(crate) mod admin;
-pub(crate) mod cookies;
 pub(crate) mod error_pages;
-pub(crate) mod filter_sets;
-pub(crate) mod headers;
-pub(crate) mod limits;
+pub(crate) mod filters;
 pub(crate) mod listener;
 pub(crate) mod matching;
 pub(crate) mod names;
 pub(crate) mod pool;
 pub(crate) mod resolver;
 pub(crate) mod retry;
-pub(crate) mod rewrite;
 pub(crate) mod route;
 pub(crate) mod runtime;
 pub(crate) mod telemetry;

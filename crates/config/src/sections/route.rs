@@ -1,16 +1,18 @@
 //! `[[route]]`: the match of a route, and its pool. See [`Route`].
 
-use super::access::{self, ACCESS_KEY, Access};
 use super::action::{self, ACTIONS, Action, MAINTENANCE, Maintenance};
-use super::cookies::{self, COOKIES, CookieAttributes};
 use super::error_pages::{self, ERROR_PAGES, ErrorPage};
-use super::filter_sets::USE;
-use super::headers::{self, REQUEST_HEADERS, RESPONSE_HEADERS, RequestHeaders, ResponseHeaders};
-use super::limits::{self, LIMITS_KEY, Limit};
+use super::filters::access::{self, ACCESS_KEY, Access};
+use super::filters::body_max::BODY_MAX;
+use super::filters::cookies::{self, COOKIES, CookieAttributes};
+use super::filters::cors::{self, CORS, Cors};
+use super::filters::headers::{self, REQUEST_HEADERS, RESPONSE_HEADERS, RequestHeaders, ResponseHeaders};
+use super::filters::limits::{self, LIMITS_KEY, Limit};
+use super::filters::rewrite::{self, REWRITE, Rewrite, SEND_HOST, STRIP_PREFIX};
+use super::filters::sets::USE;
 use super::matching::{self, ALTERNATIVE, Match};
 use super::pool::Pool;
 use super::retry::{ROUTE_RETRY, Retry};
-use super::rewrite::{self, REWRITE, Rewrite, SEND_HOST, STRIP_PREFIX};
 use super::timeouts::{ROUTE_TIMEOUTS, RouteTimeouts};
 use crate::diagnostic::Findings;
 use crate::form::{Form, PathPattern, SendHost};
@@ -64,7 +66,8 @@ table! {
         /// = any.
         alpn: Vec<Arc<str>>, rows [], read |route| matches(route).alpn, write |_, _, _| ();
         /// Effect of the route on its requests.
-        action: Action, rows [ACTIONS[0], ACTIONS[1], ACTIONS[2], ACTIONS[3], USE], read action::read, write action::write;
+        action: Action, rows [ACTIONS[0], ACTIONS[1], ACTIONS[2], ACTIONS[3], USE], read action::read,
+            write |set: &Route, _: &Route, lines: &mut Lines| action::write(&set.action, lines);
         /// Maintenance, during which requests get 503; `None` = off.
         maintenance: Option<Maintenance> = MAINTENANCE;
         /// Time limits: the route's own keys, over those of the pool, over the defaults.
@@ -101,6 +104,10 @@ table! {
         access: Option<Access> = ACCESS_KEY;
         /// Limits of rates and of requests in flight, at most 8.
         limits: Vec<Limit> = LIMITS_KEY;
+        /// Most bytes of the body of a request; `None` = no limit.
+        body_max: Option<u64> = BODY_MAX;
+        /// Pages of other origins that may read responses; `None` leaves CORS to the endpoint.
+        cors: Option<Cors> = CORS;
     }
 }
 
@@ -168,6 +175,7 @@ pub(crate) fn check(route: &Section, findings: &mut Findings) {
     rewrite::check(route, &paths, findings);
     access::check(route, findings);
     limits::check(route, findings);
+    cors::check(route, findings);
 }
 
 /// Path of each alternative of a match.

@@ -5,8 +5,8 @@ use super::lines::{Lines, key_text, list};
 use super::row::Kind;
 use super::section::{Keyed, Located, Value};
 use crate::form::{
-    Address, AdminSocket, Cidr, Formed, HashKey, HostPattern, LimitKey, PathPattern, RequestRate, SendHost, Template,
-    payload_text, status_text,
+    Address, AdminSocket, Cidr, Formed, HashKey, HostPattern, LimitKey, Origin, PathPattern, RequestRate, SendHost,
+    Template, payload_text, status_text,
 };
 use crate::printable::quote;
 use crate::quantity::{duration_text, size_text};
@@ -187,6 +187,7 @@ formed! {
     Template = Template, or Template::literal("");
     SendHost = SendHost, or SendHost::Client;
     HashKey = HashKey, or HashKey::ClientIp;
+    Origin = Origin, or Origin::Exact("".into());
 }
 
 impl Field for PathBuf {

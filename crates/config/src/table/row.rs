@@ -86,6 +86,8 @@ pub enum Kind {
     Size {
         min: u64,
         max: u64,
+        /// True if `"off"` is accepted too.
+        off: bool,
     },
     /// String from a list of words.
     Choice(&'static [&'static str]),
@@ -139,7 +141,10 @@ impl fmt::Display for Kind {
             Kind::Duration { min, max, off: true } => {
                 write!(f, "\"off\", or a duration from {} to {}", time(min), time(max))
             }
-            Kind::Size { min, max } => write!(f, "a size from {} to {}", size_text(min), size_text(max)),
+            Kind::Size { min, max, off: false } => write!(f, "a size from {} to {}", size_text(min), size_text(max)),
+            Kind::Size { min, max, off: true } => {
+                write!(f, "\"off\", or a size from {} to {}", size_text(min), size_text(max))
+            }
             Kind::Choice(words) => {
                 let words: Vec<String> = words.iter().map(|w| format!("\"{w}\"")).collect();
                 f.write_str(&words.join(" or "))

@@ -49,7 +49,8 @@ impl Reader<'_> {
                 let write = format!("write \"{n}s\" for seconds, \"{n}ms\" for milliseconds");
                 self.misfit(Code::BadDuration, key, kind, node, "it has no unit", &write)
             }
-            (Kind::Size { min, max }, Tree::Text(text)) => match quantity::size(text) {
+            (Kind::Size { off: true, .. }, Tree::Text(text)) if text == "off" => Value::Word("off"),
+            (Kind::Size { min, max, .. }, Tree::Text(text)) => match quantity::size(text) {
                 Ok(bytes) if (min..=max).contains(&bytes) => Value::Int(bytes),
                 Ok(_) => self.out_of_range(key, kind, node),
                 Err(why) => self.misfit(Code::BadSize, key, kind, node, &why, "write as \"16KiB\" or \"32KB\""),

@@ -49,11 +49,12 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/core", &["handoff", "idle_limit", "linger"]),
     ("proxy/filters", &[
         "table", "access", "acme_challenge", "answering", "client", "forwarded", "headers", "hsts", "https_redirect", "limits", "load_field",
-        "load_report", "loop_mark", "max_forwards", "request_id", "rewriting", "sticky", "trace", "template", "list", "row", "filter",
+        "load_report", "loop_mark", "max_forwards", "policies", "request_id", "rewriting", "sticky", "trace", "template", "list", "row", "filter",
         "exchange",
     ]),
     ("proxy/filters/answering", &["maintenance", "redirect", "respond"]),
     ("proxy/filters/headers", &["cookies", "request", "response", "changes"]),
+    ("proxy/filters/policies", &["preflight", "cors", "body_max"]),
     ("proxy/filters/rewriting", &["rewrite", "send_host", "checked"]),
     ("proxy/filters/template", &["value", "variables", "source", "parameters", "lines"]),
     ("proxy/forward", &["attempts", "attempt", "hedge", "attempt_end", "relay", "outgoing"]),
@@ -63,7 +64,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/serve", &["connection", "h2", "h1 h1_parts", "message", "websocket", "open"]),
     ("proxy/listener", &[
         "admit", "probe_answers", "route_why", "secure", "client", "compiled rules", "error_pages", "handshakes",
-        "per_route", "tls", "tls_route", "route", "by_host",
+        "per_route", "tls", "tls_route", "candidates route", "by_host", "criteria", "paths",
     ]),
     ("proxy/load", &["probe", "reports", "load_report"]),
     ("proxy/load/probe", &["http", "datagram", "outstanding"]),
@@ -74,7 +75,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/observe/access_log", &["template", "line", "names", "layout", "front", "backwards", "quoted"]),
     ("proxy/observe/metrics", &["endpoints", "limits", "listeners", "pools", "reports", "udp", "modes"]),
     ("proxy/peer", &[
-        "admission", "per_address", "limits", "key_table", "access", "forwarded", "hash_key", "min_rate", "address_text",
+        "admission", "per_address", "limits", "key_table", "access", "forwarded", "hash_key", "min_rate", "address_text", "sender",
     ]),
     ("proxy/plan", &[
         "alone", "server", "secured", "tap", "look", "worker", "install", "parts", "accept installed",
@@ -82,7 +83,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/tcp", &["lifetime", "record", "duplex"]),
     ("proxy/udp", &["listener", "table", "flow"]),
     ("proxy/upstream", &[
-        "connections", "h1_endpoint", "session", "pick", "retries", "pool", "idle", "probe_rate", "sessions", "marked",
+        "connections", "h1_endpoint", "session", "pick", "retries", "target", "pool", "idle", "probe_rate", "sessions", "marked",
         "rules", "hosts", "sticky", "stream", "link", "allowance", "waiting", "tls",
     ]),
     ("runtime", &[

@@ -80,7 +80,7 @@ impl Core {
         }
     }
 
-    /// Draws a random number.
+    /// Draws a random number, evenly from all of 64 bits. Not for secrets.
     pub fn draw(&self) -> u64 {
         self.draws.borrow_mut().next_u64()
     }

@@ -14,6 +14,7 @@ use crate::upstream::pool::{Endpoint, WorkerPool};
 use crate::upstream::session::Session;
 use evenkeel_balance::Clock;
 use evenkeel_config::plan::Scheme;
+use evenkeel_wire::http1::fields::Stated;
 use std::cell::{Cell, OnceCell};
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -49,6 +50,10 @@ pub struct Exchange<'c> {
     pub(crate) trace: Option<Box<Trace>>,
     /// True if each endpoint gets its own host instead of the client's.
     pub(crate) sends_host_of_endpoint: bool,
+    /// Framing of the request body as the client states it; chunked if it has a body whose length is not stated.
+    pub(crate) framing: Stated,
+    /// The page that sent the request, as a route with `cors` sees it.
+    pub(super) page: Page,
     /// Values of the request that filters keep for its response.
     pub(super) kept: Vec<Vec<u8>>,
     pub(super) id: OnceCell<RequestId>,
@@ -73,6 +78,8 @@ impl<'c> Exchange<'c> {
             over: None,
             trace: None,
             sends_host_of_endpoint: false,
+            framing: Stated::Nothing,
+            page: Page::None,
             kept: Vec::new(),
             id: OnceCell::new(),
         }
@@ -93,4 +100,16 @@ impl<'c> Exchange<'c> {
     pub fn client(&self) -> IpAddr {
         self.origin.unwrap_or(self.peer.ip)
     }
+}
+
+/// Origin of the page that sent a request, as a route with `cors` sees it.
+pub(super) enum Page {
+    /// The request has no origin.
+    None,
+    /// The route does not allow it.
+    Refused,
+    /// The route allows every origin.
+    Any,
+    /// The route allows this one.
+    Allowed(Box<[u8]>),
 }

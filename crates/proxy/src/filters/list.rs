@@ -2,7 +2,7 @@
 
 use super::exchange::Exchange;
 use super::filter::{Filter, RequestHead, ResponseHead, Verdict};
-use super::row::Row;
+use super::row::{LooksAt, Row};
 use crate::body::filter::BodyFilter;
 use evenkeel_wire::head::Request;
 use std::borrow::Cow;
@@ -15,19 +15,29 @@ pub struct Filters {
     of_responses: Box<[usize]>,
     /// Indices of the filters that inspect bodies.
     of_bodies: Box<[usize]>,
+    /// Indices of the filters that inspect request bodies, all or those of unknown length.
+    of_request_bodies: Box<[usize]>,
 }
 
 impl Filters {
     pub(super) fn new(all: Box<[(&'static Row, Box<dyn Filter>)]>) -> Filters {
         let of_responses = (0..all.len()).rev().filter(|&at| all[at].0.looks_at.responses).collect();
         let of_bodies = (0..all.len()).filter(|&at| all[at].0.looks_at.bodies).collect();
-        Filters { all, of_responses, of_bodies }
+        let of_requests = |looks: LooksAt| looks.bodies || looks.open_bodies;
+        let of_request_bodies = (0..all.len()).filter(|&at| of_requests(all[at].0.looks_at)).collect();
+        Filters { all, of_responses, of_bodies, of_request_bodies }
     }
 
     /// True if some filter inspects bodies, which then pass in parts.
     #[inline]
     pub fn look_at_bodies(&self) -> bool {
         !self.of_bodies.is_empty()
+    }
+
+    /// True if some filter inspects request bodies whose length is not stated, which then pass in parts.
+    #[inline]
+    pub fn look_at_open_bodies(&self) -> bool {
+        !self.of_request_bodies.is_empty()
     }
 
     /// True if some filter inspects responses.
@@ -66,7 +76,7 @@ impl Filters {
         cx: &Exchange<'_>,
         request: &Request<'_, '_>,
     ) -> impl Iterator<Item = Box<dyn BodyFilter>> {
-        self.of_bodies.iter().filter_map(move |&at| self.all[at].1.request_body(cx, request))
+        self.of_request_bodies.iter().filter_map(move |&at| self.all[at].1.request_body(cx, request))
     }
 
     /// Returns the filters for the body of a response, last one first.

@@ -19,6 +19,7 @@ mod load_field;
 mod load_report;
 mod loop_mark;
 mod max_forwards;
+mod policies;
 mod request_id;
 mod rewriting;
 pub mod row;

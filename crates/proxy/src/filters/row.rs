@@ -2,6 +2,7 @@
 
 use super::filter::Filter;
 use crate::load::load_report::Reporter;
+use crate::observe::stats::ListenerStats;
 use crate::peer::access::AccessList;
 use crate::peer::admission::Admission;
 use crate::peer::limits::RouteLimits;
@@ -42,6 +43,8 @@ pub struct LooksAt {
     pub responses: bool,
     /// Content of bodies, which then pass in parts.
     pub bodies: bool,
+    /// Content of request bodies whose length is not stated; others pass as they come.
+    pub open_bodies: bool,
 }
 
 /// Configuration that filters are built from.
@@ -68,6 +71,8 @@ pub struct Route<'b> {
     pub(crate) limits: Option<&'b Arc<RouteLimits>>,
     /// Body of the route's own response, if that is in a file.
     pub(crate) body: Option<&'b Arc<[u8]>>,
+    /// Statistics of the listener.
+    pub(crate) stats: &'b Arc<ListenerStats>,
     /// Random id of this process, for loop detection.
     pub(crate) instance: u64,
 }

@@ -4,12 +4,13 @@ use super::list::Filters;
 use super::row::{Build, LooksAt, Row, Stage};
 use super::{
     access, acme_challenge, answering, client, forwarded, headers, hsts, https_redirect, limits, load_field,
-    load_report, loop_mark, max_forwards, request_id, rewriting, sticky, trace,
+    load_report, loop_mark, max_forwards, policies, request_id, rewriting, sticky, trace,
 };
 use std::sync::OnceLock;
 
-const REQUESTS: LooksAt = LooksAt { responses: false, bodies: false };
-const RESPONSES: LooksAt = LooksAt { responses: true, bodies: false };
+const REQUESTS: LooksAt = LooksAt { responses: false, bodies: false, open_bodies: false };
+const RESPONSES: LooksAt = LooksAt { responses: true, bodies: false, open_bodies: false };
+const OPEN_BODIES: LooksAt = LooksAt { responses: false, bodies: false, open_bodies: true };
 
 /// All filters, in the order in which requests pass them. Responses pass them in reverse.
 pub static FILTERS: &[Row] = &[
@@ -102,12 +103,28 @@ pub static FILTERS: &[Row] = &[
         build: headers::cookies::build,
     },
     Row {
+        name: "cors",
+        stage: Stage::Route,
+        key: "cors of [[route]]",
+        summary: "Lets pages of other origins read responses.",
+        looks_at: RESPONSES,
+        build: policies::cors::build,
+    },
+    Row {
         name: "access",
         stage: Stage::Route,
         key: "access of [[route]]",
         summary: "Answers clients of some networks only.",
         looks_at: REQUESTS,
         build: access::build,
+    },
+    Row {
+        name: "preflight",
+        stage: Stage::Route,
+        key: "cors of [[route]]",
+        summary: "Answers preflights of browsers.",
+        looks_at: REQUESTS,
+        build: policies::preflight::build,
     },
     Row {
         name: "limits",
@@ -140,6 +157,14 @@ pub static FILTERS: &[Row] = &[
         summary: "Answers with a fixed response.",
         looks_at: REQUESTS,
         build: answering::respond::build,
+    },
+    Row {
+        name: "body_max",
+        stage: Stage::Route,
+        key: "body_max of [[route]]",
+        summary: "Answers 413 to requests whose bodies are too long, and ends those whose length shows late.",
+        looks_at: OPEN_BODIES,
+        build: policies::body_max::build,
     },
     Row {
         name: "loop_mark",

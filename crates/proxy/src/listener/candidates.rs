@@ -11,10 +11,9 @@ use std::collections::HashMap;
 /// Fewest routes that are worth an index.
 const INDEXED_MIN: usize = 8;
 
-/// Routes with one host and path.
+/// Routes with one host and path, the most specific first.
 #[derive(Debug)]
 pub struct Candidates {
-    /// The most specific first.
     all: Box<[(RouteId, Option<Criteria>)]>,
     index: Option<Index>,
 }

@@ -186,7 +186,7 @@ pub fn query_value<'q>(query: &'q str, name: &str) -> Option<Cow<'q, [u8]>> {
     })
 }
 
-/// First value of a cookie.
+/// Returns the first value of a cookie, without spaces around it.
 pub fn cookie_value<'b>(request: &Request<'_, 'b>, name: &str) -> Option<&'b [u8]> {
     request.values("cookie").find_map(|line| {
         line.split(|b| *b == b';').find_map(|pair| {

@@ -4,7 +4,6 @@
 use evenkeel_config::plan::{Piece, Pieces};
 use memchr::memchr;
 
-/// Values by path pattern.
 #[derive(Debug)]
 pub struct Paths<T> {
     root: Node<T>,

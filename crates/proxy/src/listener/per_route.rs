@@ -4,7 +4,7 @@
 use crate::filters::list::Filters;
 use crate::listener::route::RouteId;
 use crate::observe::access_log::Named;
-use crate::observe::stats::{RouteStats, RouteTable};
+use crate::observe::stats::{ListenerStats, RouteStats, RouteTable};
 use crate::upstream::retries::Retries;
 use crate::upstream::target::Target;
 use evenkeel_balance::Clock;
@@ -59,6 +59,8 @@ const BLOCK: usize = 64;
 pub struct PerRoute {
     blocks: Box<[OnceCell<Box<Block>>]>,
     stats: Arc<RouteTable>,
+    /// Statistics of the listener.
+    pub of_listener: Arc<ListenerStats>,
     /// Random id of this process, for loop detection.
     pub instance: u64,
 }
@@ -77,9 +79,9 @@ pub struct Noted {
 
 impl PerRoute {
     /// Creates empty state for `routes` routes.
-    pub fn new(routes: usize, stats: Arc<RouteTable>, instance: u64) -> PerRoute {
+    pub fn new(routes: usize, (of_listener, stats): (Arc<ListenerStats>, Arc<RouteTable>), instance: u64) -> PerRoute {
         let blocks = (0..=routes / BLOCK).map(|_| OnceCell::new()).collect();
-        PerRoute { blocks, stats, instance }
+        PerRoute { blocks, stats, of_listener, instance }
     }
 
     /// Returns the state of a route, created at its first use. `filters` builds its filters.

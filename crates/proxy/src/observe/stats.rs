@@ -151,6 +151,8 @@ pub struct ListenerStats {
     pub rate_limited: Counter,
     /// Requests refused by the access list of their route.
     pub access_refused: Counter,
+    /// Requests whose bodies were over the limit of their route.
+    pub body_refused: Counter,
     /// Requests rejected as forwarding loops: they had passed this process before.
     pub loops: Counter,
     /// Values of `X-Forwarded-*` and `Forwarded` from trusted proxies that were malformed.

@@ -4,6 +4,7 @@
 use crate::body::chain::BodyChain;
 use crate::body::response::Response;
 use crate::filters::filter::{RequestHead, Resume, Verdict, Waiting};
+use crate::filters::list::Filters;
 use crate::peer::hash_key;
 use crate::record::Record;
 use crate::upstream::pool::WorkerPool;
@@ -12,6 +13,7 @@ use evenkeel_config::plan::RouteTimeouts;
 use evenkeel_net::deadline::Timer;
 use evenkeel_wire::head::Request;
 use evenkeel_wire::http1::Body;
+use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
 use std::time::Duration;
 
@@ -132,6 +134,8 @@ pub fn route<'r>(
     // Of a route without a pool, one of the filters answers.
     let pool = record.pool.ok_or_else(|| Response::new(503, "the route has no pool"))?;
     let timeouts = rules.routes.planned[id].timeouts;
+    let is_open = record.framing == Stated::Chunked;
+    let looks = |filters: &Filters| filters.look_at_bodies() || is_open && filters.look_at_open_bodies();
     Ok(Route {
         pool,
         retries: rules.retries(id, record.core),
@@ -141,7 +145,7 @@ pub fn route<'r>(
         call_timeout: None,
         call_left: None,
         is_deadline_of_call: false,
-        wants_body: rules.filters.look_at_bodies() || rules.filters_of(id).look_at_bodies(),
+        wants_body: looks(&rules.filters) || looks(rules.filters_of(id)),
     })
 }
 

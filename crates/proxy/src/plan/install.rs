@@ -108,6 +108,7 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
     let listener = |(index, (compiled, shared)): (usize, &(Arc<Compiled>, Shared))| {
         let planned = &plan.listeners[index];
         let before = before.listeners.iter().find(|l| l.name == planned.name);
+        let counts = before.map_or(&stats.listeners[index], |stays| &stays.stats);
         let reporter = planned.report_load.clone().map(|report| {
             let reported = before.map(|listener| listener.rules());
             let before = reported.as_ref().and_then(|rules| rules.reporter.as_deref());
@@ -129,7 +130,7 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
             filters,
             prober: worker.prober.clone(),
             routes: routes.clone(),
-            noted: PerRoute::new(plan.routes.len(), stats.routes[index].clone(), instance),
+            noted: PerRoute::new(plan.routes.len(), (counts.clone(), stats.routes[index].clone()), instance),
             _generation: generation.clone(),
         };
         match before {
@@ -137,7 +138,7 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
                 stays.change(rules);
                 stays.clone()
             }
-            None => Rc::new(Listener::new(stats.listeners[index].clone(), rules)),
+            None => Rc::new(Listener::new(counts.clone(), rules)),
         }
     };
     let listeners: Vec<_> = listeners.iter().enumerate().map(listener).collect();

@@ -236,6 +236,11 @@ impl H1 {
             body: std::mem::replace(&mut request.body, Body::EMPTY),
             body_chain: None,
         };
+        record.framing = match &came.body {
+            Body::Chunked(_) => Stated::Chunked,
+            Body::Length(length) => Stated::Length(*length),
+            Body::UntilClose => Stated::Nothing,
+        };
         let mut passage = Passage::default();
         let routed = self.route(record, &mut request.head, &mut came, &mut out.outfit, &mut passage, None);
         if let Err(Stop::Answer(response)) = routed {
@@ -390,7 +395,9 @@ impl H1 {
         let keep_alive = keep_alive && record.proto == proto(Version::V11);
         let towards = Towards { version: Version::V11, keep_alive };
         let mut bytes = Vec::new();
-        write_response(status, &fields, Stated::Length(body.len() as u64), towards, &mut bytes);
+        // 204 has no length (RFC 9110 section 8.6).
+        let framing = if status == 204 { Stated::Nothing } else { Stated::Length(body.len() as u64) };
+        write_response(status, &fields, framing, towards, &mut bytes);
         if !head_only {
             bytes.extend_from_slice(&body);
         }

@@ -71,6 +71,14 @@ pub async fn serve<D: Messages>(
     // Declared before `out`, which borrows it.
     let key = switch.map(|_| websocket_key(client)).unwrap_or_default();
     let mut out = Outgoing::new(core);
+    // A known length is kept; other bodies are chunked for HTTP/1.
+    let framing = match framing {
+        _ if switch.is_some() => Stated::Nothing,
+        Stated::Length(n) => Stated::Length(n),
+        _ if ended => Stated::Nothing,
+        _ => Stated::Chunked,
+    };
+    record.framing = framing;
     let (mut passage, mut resume) = (Passage::default(), None);
     let mut route = loop {
         let mut head = RequestHead { request, edits: &mut out.outfit.edits };
@@ -93,13 +101,6 @@ pub async fn serve<D: Messages>(
         route.limit_call(limit, down.timer().tick_after(limit));
     }
     let takes_messages = route.pool.takes_messages(switch.is_some());
-    // A known length is kept; other bodies are chunked for HTTP/1.
-    let framing = match framing {
-        _ if switch.is_some() => Stated::Nothing,
-        Stated::Length(n) => Stated::Length(n),
-        _ if ended => Stated::Nothing,
-        _ => Stated::Chunked,
-    };
     let body_chain = if route.wants_body && !ended && switch.is_none() {
         route::body_chain(&record, &mut RequestHead { request, edits: &mut out.outfit.edits })
     } else {
@@ -211,10 +212,14 @@ async fn answer<D: Messages>(record: &Record<'_>, down: &D, response: Response, 
         down.send_head(status, fields, true);
         return;
     }
-    fields.push(b"content-length", body.len().to_string().as_bytes());
+    // 204 has no length (RFC 9110 section 8.6).
+    let ends = head_only || status == 204;
+    if status != 204 {
+        fields.push(b"content-length", body.len().to_string().as_bytes());
+    }
     record.count_out(fields.size());
-    down.send_head(status, fields, head_only);
-    if head_only {
+    down.send_head(status, fields, ends);
+    if ends {
         return;
     }
     let timer = down.timer();

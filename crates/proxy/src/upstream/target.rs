@@ -40,7 +40,7 @@ impl Target {
         if let Target::Pool(pool) = self { Some(pool) } else { None }
     }
 
-    /// All pools.
+    /// The pools, in the order of the file.
     pub fn pools(&self) -> impl Iterator<Item = &Rc<WorkerPool>> {
         let split = if let Target::Split(split) = self { &split.pools[..] } else { &[] };
         self.only().into_iter().chain(split.iter().map(|(_, pool)| pool))

@@ -5,6 +5,8 @@
 
 mod access;
 mod bodies;
+mod body_max;
+mod cors;
 mod echo;
 mod guides;
 mod headers;

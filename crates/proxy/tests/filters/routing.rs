@@ -1,4 +1,4 @@
-//! One configuration with every kind of match and action, and a table of requests with the route that takes each. Over
+//! A configuration with every kind of match and action, and a table of requests with the route that takes each: over
 //! HTTP/1.1 and HTTP/2, to endpoints of both.
 
 use super::echo::{Echoes, got};

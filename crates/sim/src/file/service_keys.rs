@@ -24,7 +24,7 @@ pub(super) static SERVICE: Table = Table {
         ),
         with_default(
             "response",
-            Kind::Size { min: 0, max: 1 << 40 },
+            Kind::Size { min: 0, max: 1 << 40, off: false },
             "\"0B\"",
             "The size of an answer, for servers whose bandwidth is limited.",
         ),
@@ -211,7 +211,7 @@ static SERVER: Table = Table {
         key("stalls", Kind::Tables(&STALL), "none", "Stalls, as by a garbage collector or a CPU quota."),
         with_default(
             "bandwidth",
-            Kind::Size { min: 0, max: 1 << 40 },
+            Kind::Size { min: 0, max: 1 << 40, off: false },
             "\"0B\"",
             "A second, at which answers leave one after another; 0 = at once.",
         ),

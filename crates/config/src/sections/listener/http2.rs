@@ -34,7 +34,7 @@ table! {
         /// Flow-control window of one request body, bytes.
         stream_window: usize = Key {
             name: "stream_window",
-            kind: Kind::Size { min: 16 << 10, max: 16 << 20 },
+            kind: Kind::Size { min: 16 << 10, max: 16 << 20, off: false },
             absent: Absent::Default("\"64KiB\""),
             help: "Flow-control window of one request: bytes of its body in transit or buffered here for the \
                 endpoint. An upload gets at most this much per round trip.",
@@ -44,7 +44,7 @@ table! {
         /// Flow-control window of all request bodies of a connection, bytes.
         connection_window: usize = Key {
             name: "connection_window",
-            kind: Kind::Size { min: 64 << 10, max: 64 << 20 },
+            kind: Kind::Size { min: 64 << 10, max: 64 << 20, off: false },
             absent: Absent::Default("\"1MiB\""),
             help: "Flow-control window of all requests of one connection together: the most that one connection makes \
                 evenkeel buffer.",
@@ -53,7 +53,7 @@ table! {
         /// Size of the HPACK dynamic table that clients may use, bytes.
         header_table: usize = Key {
             name: "header_table",
-            kind: Kind::Size { min: 0, max: 64 << 10 },
+            kind: Kind::Size { min: 0, max: 64 << 10, off: false },
             absent: Absent::Default("\"4KiB\""),
             help: "Size of the header compression table (HPACK) that a client may use, per connection.",
             why: "The initial value of RFC 9113.",

@@ -261,7 +261,7 @@ table! {
         /// Largest request head (request line and header fields), bytes: 1 KiB to 32 KiB.
         headers: usize = Key {
             name: "headers",
-            kind: Kind::Size { min: 1 << 10, max: 32 << 10 },
+            kind: Kind::Size { min: 1 << 10, max: 32 << 10, off: false },
             absent: Absent::Default("\"16KiB\""),
             help: "Largest head of a request: the request line and all header fields.",
             why: "The limit of Node.js and of HAProxy's buffer; half of a read buffer here.",

@@ -116,7 +116,6 @@ table! {
     /// Criteria of a match beside host and path.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Criteria {
-        /// End of the path.
         ends_with: Option<Arc<str>> = Key {
             name: "ends_with",
             kind: Kind::Text(Form::Content),
@@ -211,7 +210,7 @@ impl Criteria {
 }
 
 impl Match {
-    /// Match of every request.
+    /// Creates the match that every request meets.
     pub fn all() -> Match {
         Match::default()
     }

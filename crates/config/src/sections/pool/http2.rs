@@ -47,7 +47,7 @@ table! {
         /// Flow-control window of one response body, bytes.
         stream_window: usize = Key {
             name: "stream_window",
-            kind: Kind::Size { min: 16 << 10, max: 16 << 20 },
+            kind: Kind::Size { min: 16 << 10, max: 16 << 20, off: false },
             absent: Absent::Default("\"256KiB\""),
             help: "Flow-control window of one response: bytes of its body in transit or buffered here for the client. \
                 A download gets at most this much per round trip.",

@@ -1,4 +1,4 @@
-//! Redirects of a route.
+//! The action `redirect` of a route: answers with the URL that its keys make of the client's.
 
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
@@ -20,12 +20,10 @@ struct Redirect {
 }
 
 enum To {
-    /// A whole URL or path.
     Whole(Value),
     /// The client's path with another prefix.
     Prefix(Value),
     Path(Value),
-    /// The client's path.
     Same,
 }
 

@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 #[derive(Debug)]
 pub struct Parameters {
     patterns: Box<[Pattern]>,
-    /// Names of all parameters.
     names: Box<[String]>,
 }
 

@@ -115,13 +115,16 @@ impl Shown<'_> {
             }
         }
 
-        let counters: [Family<ListenerStats, Counter>; 9] = [
+        let counters: [Family<ListenerStats, Counter>; 10] = [
             ("evenkeel_http_malformed_requests", "Requests refused for violating HTTP", |l| &l.malformed),
             ("evenkeel_http_rate_limited_requests", "Requests answered 429 by limits.requests_per_address", |l| {
                 &l.rate_limited
             }),
             ("evenkeel_http_access_refused_requests", "Requests refused by the access list of their route", |l| {
                 &l.access_refused
+            }),
+            ("evenkeel_http_body_refused_requests", "Requests whose bodies were over body_max of their route", |l| {
+                &l.body_refused
             }),
             ("evenkeel_http_loops", "Requests answered 508 because an endpoint sent them back here", |l| &l.loops),
             (

@@ -1,12 +1,12 @@
 //! Path patterns: `/x`, `/users/{id}/posts`, `/v1/{*rest}`, and prefixes by segment and by text.
 
-use super::misfit::Misfit;
 use super::pieces::{self, End, Pieces, Wrong};
 use crate::code::Code;
+use crate::form::misfit::Misfit;
 use crate::tree::quoted;
 use std::fmt;
 
-pub(super) fn read(text: &str) -> Result<PathPattern, Misfit> {
+pub(in crate::form) fn read(text: &str) -> Result<PathPattern, Misfit> {
     if let Some(misfit) = spelled_otherwise(text) {
         return Err(misfit);
     }
@@ -37,7 +37,7 @@ pub(super) fn read(text: &str) -> Result<PathPattern, Misfit> {
 }
 
 /// Parses the beginning of a path, without parameters.
-pub(super) fn start(text: &str) -> Result<PathPattern, Misfit> {
+pub(in crate::form) fn start(text: &str) -> Result<PathPattern, Misfit> {
     plain(text)?;
     Ok(PathPattern::StartsWith(text.to_string()))
 }
@@ -90,7 +90,7 @@ fn spelled_otherwise(text: &str) -> Option<Misfit> {
 }
 
 /// Parses a path that stands for everything below it. A trailing slash has no meaning.
-pub(super) fn prefix(text: &str) -> Result<PathPattern, Misfit> {
+pub(in crate::form) fn prefix(text: &str) -> Result<PathPattern, Misfit> {
     if let Some(misfit) = spelled_otherwise(text) {
         return Err(misfit);
     }
@@ -110,7 +110,7 @@ pub(super) fn prefix(text: &str) -> Result<PathPattern, Misfit> {
 }
 
 /// Checks what every path must be: absolute, without query, in visible ASCII.
-pub(super) fn plain(text: &str) -> Result<(), Misfit> {
+pub(in crate::form) fn plain(text: &str) -> Result<(), Misfit> {
     if !text.starts_with('/') {
         let with_slash = quoted(&format!("/{text}"));
         return Err(bad(text, "it does not start with a slash", format!("write {with_slash}")));
@@ -126,7 +126,7 @@ pub(super) fn plain(text: &str) -> Result<(), Misfit> {
 }
 
 /// Checks a request target: a path with an optional query.
-pub(super) fn target(text: &str) -> Result<(), Misfit> {
+pub(in crate::form) fn target(text: &str) -> Result<(), Misfit> {
     let (path, query) = text.split_once('?').unwrap_or((text, ""));
     plain(path)?;
     match query.bytes().all(|b| b.is_ascii_graphic() && b != b'#') {
@@ -136,7 +136,7 @@ pub(super) fn target(text: &str) -> Result<(), Misfit> {
 }
 
 /// Checks the `Path` of a cookie, in which `;` would end the attribute (RFC 6265, section 4.1.1).
-pub(super) fn of_cookie(text: &str) -> Result<(), Misfit> {
+pub(in crate::form) fn of_cookie(text: &str) -> Result<(), Misfit> {
     plain(text)?;
     match text.contains(';') {
         true => Err(bad(text, "a cookie cannot have one with \";\"", "name the folder above it, or \"/\"")),

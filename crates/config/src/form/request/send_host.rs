@@ -1,7 +1,7 @@
 //! Hosts that endpoints get: `client`, `endpoint`, or a fixed one.
 
-use super::host;
-use super::misfit::Misfit;
+use crate::form::host;
+use crate::form::misfit::Misfit;
 use std::fmt;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub enum SendHost {
     Fixed(Arc<str>),
 }
 
-pub(super) fn read(text: &str) -> Result<SendHost, Misfit> {
+pub(in crate::form) fn read(text: &str) -> Result<SendHost, Misfit> {
     match text {
         "client" => Ok(SendHost::Client),
         "endpoint" => Ok(SendHost::Endpoint),

@@ -9,7 +9,7 @@ use crate::table::{Absent, Field, Key, Kind, Lines, Section, Value, table};
 pub const LIMITS_MAX: usize = 8;
 
 /// The key `limits` of routes.
-pub(super) const LIMITS_KEY: Key = Key {
+pub(in crate::sections) const LIMITS_KEY: Key = Key {
     name: "limits",
     kind: Kind::Tables(&LIMIT),
     absent: Absent::Means("no limits"),
@@ -111,7 +111,7 @@ fn write_most(set: &Limit, _: &Limit, lines: &mut Lines) {
 }
 
 /// Reports too many limits, and entries without a bound or with two.
-pub(super) fn check(route: &Section, findings: &mut Findings) {
+pub(in crate::sections) fn check(route: &Section, findings: &mut Findings) {
     let limits = route.sections("limits");
     if limits.len() > LIMITS_MAX {
         let message = format!("\"limits\" has {} entries; a route has at most {LIMITS_MAX}", limits.len());

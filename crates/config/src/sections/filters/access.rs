@@ -12,7 +12,7 @@ use std::path::PathBuf;
 const LISTS: [&str; 4] = ["allow", "deny", "allow_files", "deny_files"];
 
 /// The key `access` of routes.
-pub(super) const ACCESS_KEY: Key = Key {
+pub(in crate::sections) const ACCESS_KEY: Key = Key {
     name: "access",
     kind: Kind::Table(&ACCESS),
     absent: Absent::Means("all clients"),
@@ -88,7 +88,7 @@ impl Access {
 }
 
 /// Reports an empty table, and networks that are both allowed and denied.
-pub(super) fn check(route: &Section, findings: &mut Findings) {
+pub(in crate::sections) fn check(route: &Section, findings: &mut Findings) {
     if !route.has_read("access") {
         return;
     }

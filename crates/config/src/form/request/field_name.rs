@@ -1,8 +1,8 @@
 //! Names of fields that a filter may change, and of those that it must leave alone.
 
-use super::misfit::Misfit;
-use super::name::is_token_char;
 use crate::code::Code;
+use crate::form::misfit::Misfit;
+use crate::form::name::is_token_char;
 use crate::tree::quoted;
 
 /// Fields that steer a message, in lower case, each with the key to use instead or the reason.
@@ -27,7 +27,7 @@ pub fn steers(name: &[u8]) -> bool {
 }
 
 /// Checks the name of a field that a filter sets.
-pub(super) fn read(text: &str) -> Result<(), Misfit> {
+pub(in crate::form) fn read(text: &str) -> Result<(), Misfit> {
     if text.starts_with(':') {
         let help = match text {
             ":authority" => "use send_host",
@@ -47,7 +47,7 @@ pub(super) fn read(text: &str) -> Result<(), Misfit> {
 }
 
 /// Checks the name of a field to remove, or the beginning of names before a star.
-pub(super) fn pattern(text: &str) -> Result<(), Misfit> {
+pub(in crate::form) fn pattern(text: &str) -> Result<(), Misfit> {
     match text.strip_suffix('*') {
         Some("") => Err(bad(text, "it would remove every field", "write the beginning of the names: \"X-Internal-*\"")),
         Some(begin) if begin.contains('*') => {

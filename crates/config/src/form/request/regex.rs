@@ -1,7 +1,7 @@
 //! Regular expressions, in the syntax of the crate `regex`, whose time is linear in the text.
 
-use super::misfit::Misfit;
 use crate::code::Code;
+use crate::form::misfit::Misfit;
 use crate::tree::quoted;
 use regex::bytes::{Regex, RegexBuilder};
 
@@ -11,7 +11,7 @@ const LENGTH_MAX: usize = 4096;
 /// Most bytes of its program in memory.
 const SIZE_MAX: usize = 256 << 10;
 
-pub(super) fn read(text: &str) -> Result<String, Misfit> {
+pub(in crate::form) fn read(text: &str) -> Result<String, Misfit> {
     let bad = |why: String, help: &str| {
         Misfit::new(Code::BadRegex, format!("{} is not a regular expression: {why}", quoted(text)), help)
     };

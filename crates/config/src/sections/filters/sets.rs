@@ -1,9 +1,9 @@
 //! `[filters.NAME]`: filters that several routes share.
 
 use super::access::ACCESS_KEY;
-use super::action::MAINTENANCE;
+use super::body_max::BODY_MAX;
 use super::cookies::COOKIES;
-use super::error_pages::ERROR_PAGES;
+use super::cors::CORS;
 use super::headers::{REQUEST_HEADERS, RESPONSE_HEADERS};
 use super::limits::LIMITS_KEY;
 use super::rewrite::SEND_HOST;
@@ -11,6 +11,8 @@ use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Form;
 use crate::nearest::Names;
+use crate::sections::action::MAINTENANCE;
+use crate::sections::error_pages::ERROR_PAGES;
 use crate::table::{Absent, Key, Kind, Named, Section, Table};
 use std::collections::HashMap;
 
@@ -20,11 +22,22 @@ pub(crate) static FILTER_SET: Table = Table {
     help: "Filters that several routes share: each route that names the set in `use` has them. Their keys mean the same as \
         in `[[route]]`. A key of the route itself is preferred; two sets of one route cannot both have a key.",
     inherits: false,
-    keys: &[REQUEST_HEADERS, RESPONSE_HEADERS, SEND_HOST, COOKIES, ACCESS_KEY, LIMITS_KEY, MAINTENANCE, ERROR_PAGES],
+    keys: &[
+        REQUEST_HEADERS,
+        RESPONSE_HEADERS,
+        SEND_HOST,
+        COOKIES,
+        ACCESS_KEY,
+        LIMITS_KEY,
+        BODY_MAX,
+        CORS,
+        MAINTENANCE,
+        ERROR_PAGES,
+    ],
 };
 
 /// The key `use` of routes.
-pub(super) const USE: Key = Key {
+pub(in crate::sections) const USE: Key = Key {
     name: "use",
     kind: Kind::List(&Kind::Text(Form::Name)),
     absent: Absent::Means("no sets"),

@@ -1,9 +1,9 @@
 //! Values with variables in braces: `"{client.ip}, {header.X-Id}"`. [`Template`] holds one as literal text and
 //! variables.
 
-use super::misfit::Misfit;
-use super::name::is_token_char;
 use crate::code::Code;
+use crate::form::misfit::Misfit;
+use crate::form::name::is_token_char;
 use crate::nearest::nearest;
 use crate::tree::quoted;
 use std::fmt;
@@ -139,7 +139,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
 ];
 
 /// Parses a template for this use.
-pub(super) fn read(text: &str, of: Use) -> Result<Template, Misfit> {
+pub(in crate::form) fn read(text: &str, of: Use) -> Result<Template, Misfit> {
     if let Some(c) = text.chars().find(|c| c.is_control() && *c != '\t') {
         let what = match c {
             '\n' | '\r' => "a line break",
@@ -176,7 +176,7 @@ pub(super) fn read(text: &str, of: Use) -> Result<Template, Misfit> {
 }
 
 /// Parses a host to redirect to.
-pub(super) fn host(text: &str) -> Result<Template, Misfit> {
+pub(in crate::form) fn host(text: &str) -> Result<Template, Misfit> {
     let is_host = |c: char| c.is_ascii_alphanumeric() || "-._{}".contains(c);
     if text.is_empty() || !text.chars().all(is_host) {
         let help = "write a name without scheme and port, such as \"www.example.com\" or \"www.{host}\"";
@@ -186,7 +186,7 @@ pub(super) fn host(text: &str) -> Result<Template, Misfit> {
 }
 
 /// Parses a URL or a path to redirect to.
-pub(super) fn location(text: &str) -> Result<Template, Misfit> {
+pub(in crate::form) fn location(text: &str) -> Result<Template, Misfit> {
     let is_url = ["https://", "http://", "{scheme}://"].iter().any(|scheme| text.starts_with(scheme));
     let is_path = text.starts_with('/') && !text.starts_with("//");
     if !is_url && !is_path || text.contains(char::is_whitespace) || !text.is_ascii() {

@@ -1,7 +1,7 @@
 //! `cookies` of a route: attributes for the cookies of endpoints. See [`CookieAttributes`].
 
-use super::pool::SameSite;
 use crate::diagnostic::Findings;
+use crate::sections::pool::SameSite;
 use crate::table::{Absent, Key, Kind, Section, Words, table};
 
 table! {
@@ -41,7 +41,7 @@ table! {
 }
 
 /// The key `cookies` of routes.
-pub(super) const COOKIES: Key = Key {
+pub(in crate::sections) const COOKIES: Key = Key {
     name: "cookies",
     kind: Kind::Table(&COOKIES_TABLE),
     absent: Absent::Means("cookies are returned as they came"),
@@ -50,7 +50,7 @@ pub(super) const COOKIES: Key = Key {
 };
 
 /// Reports cookies that browsers drop.
-pub(super) fn check(owner: &Section, findings: &mut Findings) {
+pub(in crate::sections) fn check(owner: &Section, findings: &mut Findings) {
     let cookies = owner.section("cookies");
     if cookies.word("same_site") == SameSite::None.word() && !cookies.flag("secure") && !cookies.is_broken() {
         let span = cookies.span_of("same_site");

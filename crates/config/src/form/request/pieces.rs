@@ -1,15 +1,14 @@
 //! Pieces of path patterns: fixed text, and parameters that stand for one segment.
 
-/// Piece of a path pattern.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Piece {
-    /// Fixed text, with single braces.
+    /// Fixed text, its braces already unescaped.
     Text(String),
     /// Name of a parameter, which stands for one segment, or a part of one with fixed text around it; at least one byte.
     Parameter(String),
 }
 
-/// Pieces of a path, and the way in which it ends.
+/// A path pattern without the names of braces: its pieces, and the way in which it ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pieces {
     pub pieces: Vec<Piece>,
@@ -18,10 +17,9 @@ pub struct Pieces {
     pub rest: Option<String>,
 }
 
-/// End of a path pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum End {
-    /// The path ends here, too.
+    /// Nothing may follow, as in `/users/{id}`.
     Exact,
     /// The path ends here; it is the prefix of a pattern that also takes everything below it.
     Whole,
@@ -31,7 +29,7 @@ pub enum End {
 
 /// Reason why a text is not a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wrong {
+pub(in crate::form) enum Wrong {
     /// A segment has two parameters.
     TwoParameters,
     /// `{*rest}` is not a whole segment at the end.
@@ -40,7 +38,7 @@ pub(super) enum Wrong {
 }
 
 /// Parses `/users/{id}/posts`, `/img-{id}.png` or `/v1/{*rest}`; `{{` and `}}` are literal braces.
-pub(super) fn parse(pattern: &str) -> Result<Pieces, Wrong> {
+pub(in crate::form) fn parse(pattern: &str) -> Result<Pieces, Wrong> {
     let mut parsed = Pieces { pieces: Vec::new(), end: End::Exact, rest: None };
     let mut rest = pattern;
     // Two parameters in one segment have no unique reading.
@@ -82,7 +80,7 @@ pub(super) fn parse(pattern: &str) -> Result<Pieces, Wrong> {
 }
 
 impl Pieces {
-    pub(super) fn of_text(text: &str, end: End) -> Pieces {
+    pub(in crate::form) fn of_text(text: &str, end: End) -> Pieces {
         let mut pieces = Pieces { pieces: Vec::new(), end, rest: None };
         pieces.text(text);
         pieces
@@ -97,8 +95,8 @@ impl Pieces {
         (self.pieces.iter().map(unnamed).collect(), self.end)
     }
 
-    /// The same pieces, then this text, with another end.
-    pub(super) fn then(&self, text: &str, end: End) -> Pieces {
+    /// Returns the pattern with this text behind it, and with another end.
+    pub(in crate::form) fn then(&self, text: &str, end: End) -> Pieces {
         let mut longer = Pieces { pieces: self.pieces.clone(), end, rest: None };
         longer.text(text);
         longer

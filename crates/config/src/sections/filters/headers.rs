@@ -103,7 +103,7 @@ const RENAME: Key = Key {
 };
 
 /// The key `request_headers` of routes.
-pub(super) const REQUEST_HEADERS: Key = Key {
+pub(in crate::sections) const REQUEST_HEADERS: Key = Key {
     name: "request_headers",
     kind: Kind::Table(&REQUEST_HEADERS_TABLE),
     absent: Absent::Means("fields are forwarded as they came"),
@@ -112,7 +112,7 @@ pub(super) const REQUEST_HEADERS: Key = Key {
 };
 
 /// The key `response_headers` of routes.
-pub(super) const RESPONSE_HEADERS: Key = Key {
+pub(in crate::sections) const RESPONSE_HEADERS: Key = Key {
     name: "response_headers",
     kind: Kind::Table(&RESPONSE_HEADERS_TABLE),
     absent: Absent::Means("fields are returned as they came"),
@@ -121,7 +121,7 @@ pub(super) const RESPONSE_HEADERS: Key = Key {
 };
 
 /// Reports names that one key has twice, and renames that lead to one name.
-pub(super) fn check(owner: &Section, findings: &mut Findings) {
+pub(in crate::sections) fn check(owner: &Section, findings: &mut Findings) {
     for table in ["request_headers", "response_headers"] {
         let headers = owner.section(table);
         for key in ["rename", "set", "add"] {
@@ -150,7 +150,7 @@ pub(super) fn check(owner: &Section, findings: &mut Findings) {
 }
 
 /// The templates of both tables of a route, each with its place.
-pub(super) fn templates(owner: &Section) -> Vec<(Template, crate::source::Span)> {
+pub(in crate::sections) fn templates(owner: &Section) -> Vec<(Template, crate::source::Span)> {
     let tables = ["request_headers", "response_headers"].map(|table| owner.section(table));
     let keyed = tables.iter().flat_map(|headers| headers.map("set").iter().chain(headers.map("add")));
     keyed.filter_map(|keyed| Some((keyed.value.template()?, keyed.value.span))).collect()

@@ -38,7 +38,7 @@ table! {
 }
 
 /// The key `strip_prefix` of routes.
-pub(super) const STRIP_PREFIX: Key = Key {
+pub(in crate::sections) const STRIP_PREFIX: Key = Key {
     name: "strip_prefix",
     kind: Kind::Bool,
     absent: Absent::Default("false"),
@@ -48,7 +48,7 @@ pub(super) const STRIP_PREFIX: Key = Key {
 };
 
 /// The key `rewrite` of routes.
-pub(super) const REWRITE: Key = Key {
+pub(in crate::sections) const REWRITE: Key = Key {
     name: "rewrite",
     kind: Kind::Table(&REWRITE_TABLE),
     absent: Absent::Means("the path as it came"),
@@ -57,7 +57,7 @@ pub(super) const REWRITE: Key = Key {
 };
 
 /// The key `send_host` of routes.
-pub(super) const SEND_HOST: Key = Key {
+pub(in crate::sections) const SEND_HOST: Key = Key {
     name: "send_host",
     kind: Kind::Text(Form::SendHost),
     absent: Absent::Default("\"client\""),
@@ -68,7 +68,7 @@ pub(super) const SEND_HOST: Key = Key {
 };
 
 /// Reports rewrites that exclude each other or do not fit the match, and parameters that the path does not have.
-pub(super) fn check(route: &Section, paths: &[PathPattern], findings: &mut Findings) {
+pub(in crate::sections) fn check(route: &Section, paths: &[PathPattern], findings: &mut Findings) {
     let rewrite = route.set("rewrite").map(|_| route.section("rewrite"));
     let strips = route.set("strip_prefix").filter(|_| route.flag("strip_prefix"));
     if let (Some(strips), Some(_)) = (strips, &rewrite) {
@@ -139,12 +139,12 @@ fn check_parameters(route: &Section, rewrite: Option<&Section>, paths: &[PathPat
 
 impl Located {
     /// The template that this value is; `None` for others.
-    pub(super) fn template(&self) -> Option<Template> {
+    pub(in crate::sections) fn template(&self) -> Option<Template> {
         if let Value::Formed(Formed::Template(template)) = &self.value { Some(template.clone()) } else { None }
     }
 
     /// The text that this value is; `None` for others.
-    pub(super) fn text(&self) -> Option<&str> {
+    pub(in crate::sections) fn text(&self) -> Option<&str> {
         if let Value::Formed(Formed::Text(text)) = &self.value { Some(text) } else { None }
     }
 }

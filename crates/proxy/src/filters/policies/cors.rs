@@ -1,0 +1,103 @@
+//! Filter for pages of other origins (CORS, as in the Fetch standard): tells their browsers which responses they may
+//! read. Preflights are answered by [`preflight`](super::preflight).
+
+use crate::filters::exchange::{Exchange, Page};
+use crate::filters::filter::{Filter, RequestHead, ResponseHead, Verdict};
+use crate::filters::row::Build;
+use evenkeel_config::plan::{Cors, Origin};
+use evenkeel_wire::head::Request;
+use evenkeel_wire::http1::fields::append;
+use std::borrow::Cow;
+
+/// Beginning of the names of fields that this filter replaces.
+const FAMILY: &[u8] = b"access-control-";
+
+struct Readers {
+    origins: Vec<Origin>,
+    /// True if every page may read, so that no answer depends on the origin.
+    any: bool,
+    /// Lines that follow that of the origin, each with its CRLF.
+    credentials: &'static str,
+    expose: String,
+}
+
+pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+    let cors: &Cors = from.route.as_ref()?.plan.cors.as_ref()?;
+    Some(Box::new(Readers {
+        origins: cors.origins.clone(),
+        any: cors.origins.contains(&Origin::Any),
+        credentials: if cors.credentials { "Access-Control-Allow-Credentials: true\r\n" } else { "" },
+        expose: match cors.expose[..] {
+            [] => String::new(),
+            _ => format!("Access-Control-Expose-Headers: {}\r\n", cors.expose.join(", ")),
+        },
+    }))
+}
+
+/// True if a browser asks for permission to send a request.
+pub fn is_preflight(request: &Request<'_, '_>) -> bool {
+    request.method == "OPTIONS"
+        && request.field("origin").is_some()
+        && request.field("access-control-request-method").is_some()
+}
+
+impl Filter for Readers {
+    /// Keeps the origin, as the head may be gone when the response comes.
+    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        let mut origins = head.request.values("origin");
+        cx.page = match (origins.next(), origins.next()) {
+            (None, _) => Page::None,
+            // No browser sends two.
+            (Some(_), Some(_)) => Page::Refused,
+            (Some(_), None) if self.any => Page::Any,
+            (Some(origin), None) if self.origins.iter().any(|allowed| allowed.matches(origin)) => {
+                Page::Allowed(origin.into())
+            }
+            (Some(_), None) => Page::Refused,
+        };
+        Verdict::Next
+    }
+
+    fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+        // A preflight's answer has fields of its own; no other answer of this proxy has any.
+        if head.outcome.is_some() {
+            let bytes = head.fields.bytes;
+            for row in head.fields.rows.iter_mut() {
+                let name = row.name(bytes);
+                row.dropped |= name.get(..FAMILY.len()).is_some_and(|start| start.eq_ignore_ascii_case(FAMILY));
+            }
+        }
+        // The same for every request, so that a cache may give it to any page.
+        let origin: &[u8] = if self.any {
+            b"*"
+        } else {
+            if !varies_by_origin(head) {
+                head.added.extend_from_slice(b"Vary: Origin\r\n");
+            }
+            let Page::Allowed(origin) = &cx.page else { return };
+            origin
+        };
+        append(
+            &[b"Access-Control-Allow-Origin: ", origin, b"\r\n", self.credentials.as_bytes(), self.expose.as_bytes()],
+            head.added,
+        );
+    }
+
+    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
+        match &cx.page {
+            Page::None => "".into(),
+            Page::Any => "pages of every origin may read the response".into(),
+            Page::Refused => "pages of this origin may not read the response".into(),
+            Page::Allowed(origin) => {
+                format!("pages of {} may read the response", String::from_utf8_lossy(origin)).into()
+            }
+        }
+    }
+}
+
+/// True if the response states already that it depends on the origin.
+fn varies_by_origin(head: &ResponseHead<'_, '_, '_>) -> bool {
+    let vary = head.fields.kept().filter(|(name, _)| name.eq_ignore_ascii_case(b"vary"));
+    let mut names = vary.flat_map(|(_, value)| value.split(|byte| *byte == b','));
+    names.any(|name| name.trim_ascii().eq_ignore_ascii_case(b"origin") || name.trim_ascii() == b"*")
+}

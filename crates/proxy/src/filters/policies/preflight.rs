@@ -1,0 +1,76 @@
+//! Filter that answers preflights: requests by which browsers ask if a page of another origin may send one. They have no
+//! credentials, and no endpoint sees them. The fields for every response are those of [`cors`](super::cors).
+
+use super::cors::is_preflight;
+use crate::body::response::{Response, TEXT};
+use crate::filters::exchange::{Exchange, Page};
+use crate::filters::filter::{Filter, RequestHead, Verdict};
+use crate::filters::row::Build;
+use evenkeel_wire::head::Request;
+use std::sync::Arc;
+
+struct Preflights {
+    methods: Allowed,
+    headers: Allowed,
+    max_age: String,
+}
+
+/// Methods or fields that pages may send.
+enum Allowed {
+    None,
+    Listed(String),
+    /// All that the browser asks for: with credentials, it takes no star.
+    Asked,
+}
+
+impl Allowed {
+    fn new(names: &[Arc<str>], credentials: bool) -> Allowed {
+        match names {
+            [] => Allowed::None,
+            _ if credentials && names.iter().any(|name| **name == *"*") => Allowed::Asked,
+            _ => Allowed::Listed(names.join(", ")),
+        }
+    }
+
+    /// Adds the field `name` to the response, where the browser asks by the field `asks`.
+    fn add(&self, response: Response, name: &str, request: &Request<'_, '_>, asks: &str) -> Response {
+        let mut asked = request.values(asks).peekable();
+        match self {
+            Allowed::Listed(list) if asked.peek().is_some() => response.with(name, list),
+            Allowed::Asked => {
+                let asked = asked.filter_map(|value| std::str::from_utf8(value).ok());
+                asked.fold(response, |response, value| response.with(name, value))
+            }
+            _ => response,
+        }
+    }
+}
+
+pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+    let cors = from.route.as_ref()?.plan.cors.as_ref()?;
+    let allowed = |names: &[Arc<str>]| Allowed::new(names, cors.credentials);
+    let max_age = cors.max_age.as_secs().to_string();
+    Some(Box::new(Preflights { methods: allowed(&cors.methods), headers: allowed(&cors.headers), max_age }))
+}
+
+impl Filter for Preflights {
+    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        match is_preflight(head.request) {
+            true => Verdict::Answer(self.answer(cx, head.request)),
+            false => Verdict::Next,
+        }
+    }
+}
+
+impl Preflights {
+    fn answer(&self, cx: &Exchange<'_>, request: &Request<'_, '_>) -> Response {
+        let response = Response { status: 204, ..Response::page(TEXT, Vec::new()) };
+        if !matches!(cx.page, Page::Any | Page::Allowed(_)) {
+            return response;
+        }
+        let (methods, headers) = ("Access-Control-Request-Method", "Access-Control-Request-Headers");
+        let response = self.methods.add(response, "Access-Control-Allow-Methods", request, methods);
+        let response = self.headers.add(response, "Access-Control-Allow-Headers", request, headers);
+        response.with("Access-Control-Max-Age", &self.max_age)
+    }
+}
