@@ -232,15 +232,25 @@ pub struct Routed {
     pub listener: Arc<str>,
     /// The route that takes it, if one does.
     pub route: Option<Arc<str>>,
+    /// Pool of the route; `None` if it has another action.
     pub pool: Option<Arc<str>>,
     /// Routes in the order of the plan.
     pub routes: Vec<Considered>,
+}
+
+impl Routed {
+    /// Pool that gets the request, or what the route does instead.
+    pub fn outcome(&self) -> String {
+        let action = || self.routes.iter().find(|route| route.taken).map(|route| route.pool.to_string());
+        self.pool.as_ref().map(|pool| format!("pool {pool}")).or_else(action).unwrap_or_default()
+    }
 }
 
 /// Route that was considered for a request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Considered {
     pub route: Arc<str>,
+    /// Pool of the route, or its action in a few words.
     pub pool: Arc<str>,
     /// True if it takes the request.
     pub taken: bool,

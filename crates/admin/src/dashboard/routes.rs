@@ -109,8 +109,8 @@ fn would_go(would: &WouldGo) -> Markup {
     let routed = &would.routed;
     html! {
         @match &routed.route {
-            Some(route) => { p { "Listener " (routed.listener) " \u{2192} route " strong { (route) } " \u{2192} pool "
-                strong { (routed.pool.as_deref().unwrap_or_default()) } } }
+            Some(route) => { p { "Listener " (routed.listener) " \u{2192} route " strong { (route) } " \u{2192} "
+                strong { (routed.outcome()) } } }
             None => { p.bad { "Listener " (routed.listener) ": no route takes it, so it is answered with 404." } }
         }
         ul.matches { @for route in &routed.routes {

@@ -367,6 +367,7 @@ impl fmt::Display for Action {
         match self {
             Action::Pool(pool) => f.write_str(pool),
             Action::Split(split) => {
+                f.write_str("split ")?;
                 let each = |(at, (pool, weight)): (usize, &(Arc<str>, u32))| {
                     write!(f, "{}{pool} {weight}", if at == 0 { "" } else { ", " })
                 };

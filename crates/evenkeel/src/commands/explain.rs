@@ -191,7 +191,7 @@ fn would_go(would: &WouldGo) -> String {
     let (mut out, routed) = (String::new(), &would.routed);
     match &routed.route {
         Some(route) => {
-            line!(out, "listener {} -> route {route} -> pool {}", routed.listener, or_dash(routed.pool.as_ref()))
+            line!(out, "listener {} -> route {route} -> {}", routed.listener, routed.outcome())
         }
         None => line!(out, "listener {}: no route takes it, so it is answered with 404", routed.listener),
     }
