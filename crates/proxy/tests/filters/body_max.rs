@@ -40,7 +40,7 @@ fn a_stated_length_over_the_limit_is_refused_before_an_endpoint_is_picked() {
         assert!(answer.body_text().contains("limit of 100000"), "{}", answer.body_text());
         client.finish_sending();
         client.ends();
-        // Refused with its whole body at hand, which costs no connection.
+        // Over HTTP/2 the refusal costs the stream, not the connection.
         let mut client = H2Client::connect(proxy.addr());
         client.head(1, &stated("100001"), false);
         let answer = client.answer(1);
