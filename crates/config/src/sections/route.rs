@@ -131,7 +131,7 @@ table! {
         /// See [`Route::any`].
         any: Vec<Match> = Key {
             name: "any",
-            kind: Kind::List(&Kind::Table(&ALTERNATIVE)),
+            kind: Kind::Tables(&ALTERNATIVE),
             absent: Absent::Means("no alternatives"),
             help: "Alternatives, at least one of which must match beside the other keys.",
             why: "",
