@@ -253,7 +253,7 @@ struct Trie<'s, K> {
 }
 
 impl<K: Bits> Trie<'_, K> {
-    /// Adds a node for these ranges, and those below it. Returns its index. Each level tells apart at least one more
+    /// Adds a node for these ranges, and those below it. Returns its index. Each level distinguishes at least one more
     /// bit, which bounds the depth.
     fn add(&mut self, ranges: Range<usize>) -> usize {
         let starts = &self.starts[ranges.clone()];
@@ -293,7 +293,7 @@ struct Cuts<K, V> {
 }
 
 impl<K: Bits, V: Copy + PartialEq> Cuts<K, V> {
-    /// Begins a range. One that began at the same address was empty, and one with the same value goes on.
+    /// Begins a range. One that began at the same address was empty, and one with the same value continues.
     fn push(&mut self, start: K, value: Option<V>) {
         if self.starts.last() == Some(&start) {
             self.starts.pop();

@@ -109,7 +109,7 @@ fn terms(words: &[String], acls: &Acls) -> Result<Vec<Vec<Term>>, String> {
             name => {
                 let found = match acls.get(name) {
                     Some(atoms) => atoms.clone(),
-                    None => predefined(name).ok_or_else(|| format!("there is no acl \"{name}\""))?,
+                    None => predefined(name).ok_or_else(|| format!("unknown acl \"{name}\""))?,
                 };
                 alternatives.last_mut().ok_or("no term")?.push(Term { negated, atoms: found });
                 negated = false;

@@ -255,7 +255,7 @@ impl Front<'_> {
     /// Routes to a backend: its own final rules first, then its pool.
     fn backend(&self, name: &str, line: Line, matching: Match, routes: &mut Vec<Route>, ledger: &mut Ledger) {
         let Some(backend) = self.backends.get(name) else {
-            return ledger.changes(line, format!("there is no backend \"{name}\""), "name one that exists");
+            return ledger.changes(line, format!("unknown backend \"{name}\""), "name one that exists");
         };
         let first = routes.len();
         for rule in &backend.rules.finals {

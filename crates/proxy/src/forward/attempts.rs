@@ -51,8 +51,9 @@ pub async fn send<'r, D: Downstream>(
                 }
             }
         };
-        let pools = record.rules.target(record.route).pools();
-        if let Some(pool) = pools.into_iter().find(|pool| std::ptr::eq(&***pool, opened.route.pool)) {
+        let target = record.rules.target(record.route);
+        let drawn = || target.pools().find(|pool| std::ptr::eq(&***pool, opened.route.pool));
+        if let Some(pool) = target.only().or_else(drawn) {
             record.rules.prober.after_start(pool);
         }
         let slot = ticket.slot();

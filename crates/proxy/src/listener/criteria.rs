@@ -1,5 +1,6 @@
 //! Criteria of a match in the form in which requests are compared with them.
 
+use crate::peer::hash_key::cookie;
 use crate::peer::sender::Sender;
 use evenkeel_config::plan::{self, Cidr, Match, Scheme, compile_regex};
 use evenkeel_wire::head::Request;
@@ -188,12 +189,7 @@ pub fn query_value<'q>(query: &'q str, name: &str) -> Option<Cow<'q, [u8]>> {
 
 /// Returns the first value of a cookie, without spaces around it.
 pub fn cookie_value<'b>(request: &Request<'_, 'b>, name: &str) -> Option<&'b [u8]> {
-    request.values("cookie").find_map(|line| {
-        line.split(|b| *b == b';').find_map(|pair| {
-            let at = memchr::memchr(b'=', pair)?;
-            (pair[..at].trim_ascii() == name.as_bytes()).then(|| pair[at + 1..].trim_ascii())
-        })
-    })
+    request.values("cookie").find_map(|line| cookie(line, name.as_bytes()))
 }
 
 /// Decodes percent escapes and plus signs of a query. What is not an escape stays as it is.

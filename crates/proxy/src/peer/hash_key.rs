@@ -25,10 +25,11 @@ pub fn of_client(client: IpAddr) -> u64 {
     }
 }
 
-/// Value of the first cookie of this name in a `Cookie` field (RFC 6265 section 4.2).
+/// Value of the first cookie of this name in a `Cookie` field (RFC 6265 section 4.2), without spaces around it.
 pub fn cookie<'b>(field: &'b [u8], name: &[u8]) -> Option<&'b [u8]> {
     let pairs = field.split(|&b| b == b';').map(<[u8]>::trim_ascii);
-    pairs.filter_map(|pair| pair.strip_prefix(name)).find_map(|rest| rest.strip_prefix(b"="))
+    let values = pairs.filter_map(|pair| pair.strip_prefix(name));
+    values.map(<[u8]>::trim_ascii_start).find_map(|rest| rest.strip_prefix(b"=")).map(<[u8]>::trim_ascii_start)
 }
 
 /// Value of the first query parameter of this name, not decoded.

@@ -25,7 +25,7 @@ pub struct Split {
 }
 
 impl Target {
-    /// Pool for a request; `None` if the route answers by itself. `client` is asked for if the client's address decides.
+    /// Pool for a request; `None` if the route answers by itself. `client` is called for a split only.
     #[inline]
     pub fn pool(&self, core: &Core, request: &Request<'_, '_>, client: impl FnOnce() -> IpAddr) -> Option<&WorkerPool> {
         match self {

@@ -251,7 +251,7 @@ fn variable(name: &str, of: Use) -> Result<Variable, Misfit> {
         "{did}allowed: {}, {{path.NAME}}, {{header.NAME}}, {{cookie.NAME}}, {{query.NAME}}; {{{{ and }}}} are braces",
         all.join(", ")
     );
-    Err(bad(format!("there is no variable {}", quoted(&format!("{{{name}}}"))), help))
+    Err(bad(format!("unknown variable {}", quoted(&format!("{{{name}}}"))), help))
 }
 
 /// Parses `NAME` of `{header.NAME}` and its like.
