@@ -146,6 +146,7 @@ lint: setup ## Checks format, lints and, if the network allows, licences, source
 	cargo fmt --all --check
 	cargo fmt --all --check --manifest-path bench/Cargo.toml
 	cargo clippy --workspace --all-targets -- -D warnings
+	for apart in bench fuzz; do cargo clippy --manifest-path $$apart/Cargo.toml --target-dir target --all-targets -- -D warnings || exit; done
 	scripts/with.sh lint $(MAKE) deny advisories
 
 advisories:

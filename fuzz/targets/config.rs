@@ -15,9 +15,9 @@ fuzz_target!(|text: &str| {
     assert_eq!(to_json(&outcome.diagnostics).as_array().map(Vec::len), Some(outcome.diagnostics.len()));
     let Some(plan) = outcome.plan else { return };
     // Assumptions of the planes.
-    assert!(!plan.listeners.is_empty() && !plan.pools.is_empty() && !plan.routes.is_empty());
-    for route in &*plan.routes {
-        assert!(plan.pools.iter().any(|pool| pool.name == route.pool), "a route to no pool");
+    assert!(!plan.listeners.is_empty() && !plan.routes.is_empty());
+    for name in plan.routes.iter().flat_map(|route| route.action.pools()) {
+        assert!(plan.pools.iter().any(|pool| pool.name == *name), "a route to no pool");
     }
     assert!(plan.pools.iter().all(|pool| pool.discover.is_some() || !pool.endpoints.is_empty()));
     let again = parse_str("again.toml", &plan.to_toml(), &|_| None);
