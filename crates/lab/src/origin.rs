@@ -51,7 +51,7 @@ impl Origin {
         let nginx = start_nginx(Vec::new(), folder.path(), 1, &lines, ports[1])?;
         let origin = Origin { ports, h2_ports, nginx, _folder: folder };
         for port in origin.ports {
-            verify(port)?;
+            verify(port, "")?;
         }
         Ok(origin)
     }
@@ -94,14 +94,15 @@ pub fn content(size: usize) -> Vec<u8> {
     bytes
 }
 
-/// Requests each file over HTTP/1.0 and HTTP/1.1, and compares the content.
+/// Requests each file below a prefix over HTTP/1.0 and HTTP/1.1, and compares the content.
 ///
 /// # Errors
 /// If an answer is not byte for byte what it should be.
-pub fn verify(port: u16) -> Result<()> {
+pub fn verify(port: u16, prefix: &str) -> Result<()> {
     for (path, size) in FILES {
+        let path = [prefix, path].concat();
         for version in ["1.0", "1.1"] {
-            let body = http::get(&mut http::connect(port)?, path, version)?;
+            let body = http::get(&mut http::connect(port)?, &path, version)?;
             if body != content(size) {
                 return Err(Error::Refused(format!("port {port} answers {path} over HTTP/{version} with other bytes")));
             }

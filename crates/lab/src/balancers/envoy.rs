@@ -114,6 +114,9 @@ fn requests(site: &Site, listener: &Listener) -> Able<Value> {
     let setup = site.setup;
     let whole = listener.pool.map(|pool| Route::new("/", pool));
     let routes: Vec<&Route> = setup.routes.iter().filter(|_| whole.is_none()).chain(&whole).collect();
+    if routes.iter().any(|route| route.ruled) {
+        return Err(Cannot("the lab does not write its rules"));
+    }
     let host = |host: Option<&str>| {
         let of = routes.iter().filter(|route| route.host == host).map(|of| self::routes(site, of));
         let of = of.collect::<Able<Vec<_>>>()?.concat();

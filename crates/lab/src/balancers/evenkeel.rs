@@ -80,7 +80,7 @@ fn zone(listener: &str, Zone { name, ttl, answers }: &Zone, pool: &str) -> Strin
     )
 }
 
-fn route(site: &Site, Route { host, path, pool, .. }: &Route) -> String {
+fn route(site: &Site, Route { host, path, pool, ruled, .. }: &Route) -> String {
     let mut of = match (host, path.ends_with('/')) {
         (Some(host), _) => format!("host = [\"{host}\"]"),
         (None, true) => format!("path = \"{path}{{*rest}}\""),
@@ -92,8 +92,19 @@ fn route(site: &Site, Route { host, path, pool, .. }: &Route) -> String {
     if open.len() < all.len() {
         of += &format!(", listener = [{}]", open.join(", "));
     }
-    format!("[[route]]\nmatch = {{ {of} }}\npool = \"{pool}\"\n")
+    let rules = if *ruled { format!("strip_prefix = \"{path}\"\n{RULES}") } else { String::new() };
+    format!("[[route]]\nmatch = {{ {of} }}\npool = \"{pool}\"\n{rules}")
 }
+
+/// Rules of a [ruled route](super::setup::Route::ruled) but for the prefix.
+const RULES: &str = r#"access = { allow = ["127.0.0.0/8"] }
+limits = [{ requests = "1000000/s", key = "client" }]
+body_max = "1MB"
+send_host = "app.internal"
+request_headers = { set = { X-Client = "{client}" }, remove = ["X-Debug"] }
+response_headers = { set = { X-Content-Type-Options = "nosniff" }, remove = ["ETag"] }
+cookies = { secure = true, http_only = true }
+"#;
 
 fn pool(pool: &Pool, reuse: Reuse) -> String {
     let Pool { name, weight, back, care, .. } = pool;

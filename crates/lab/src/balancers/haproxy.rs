@@ -129,12 +129,35 @@ fn frontend(site: &Site, listeners: &[Listener]) -> Text {
     // `timeout tunnel` covers upgraded streams; there are no other timeouts per route.
     for route in site.setup.routes.iter().filter(|route| route.lasts == Lasts::Usual) {
         text += &match (route.host, route.path) {
+            (None, path) if route.ruled => rules(path, route.pool),
             (None, "/") => format!("  default_backend {}\n", route.pool),
             (None, path) => format!("  use_backend {} if {{ path_beg {path} }}\n", route.pool),
             (Some(host), _) => format!("  use_backend {} if {{ hdr(host) {host} }}\n", route.pool),
         };
     }
     Ok(text)
+}
+
+/// Rules of a [ruled route](super::setup::Route::ruled). The prefix is stripped by its length, which costs less than the regular
+/// expression of `replace-path`.
+fn rules(path: &str, pool: &str) -> String {
+    let length = path.len();
+    format!(
+        "  stick-table type ip size 100k expire 10s store http_req_rate(1s)
+  http-request deny deny_status 403 unless {{ src 127.0.0.0/8 }}
+  http-request track-sc0 src
+  http-request deny deny_status 429 if {{ sc_http_req_rate(0) gt 1000000 }}
+  http-request deny deny_status 413 if {{ req.hdr_val(content-length) gt 1000000 }}
+  http-request set-path %[path,bytes({length})] if {{ path_beg {path}/ }}
+  http-request set-header Host app.internal
+  http-request set-header X-Client %[src]
+  http-request del-header X-Debug
+  http-response set-header X-Content-Type-Options nosniff
+  http-response del-header ETag
+  http-response replace-header Set-Cookie (.*) \"\\1; Secure; HttpOnly\"
+  default_backend {pool}
+"
+    )
 }
 
 fn backend(pool: &Pool, reuse: Reuse) -> Text {

@@ -43,15 +43,30 @@ fn config(site: &Site) -> Text {
     // Frames of 16 kB instead of 8 kB cost the same or slightly less under the loads of `protocol_cost`.
     let streams = "  http2_max_concurrent_streams 256;\n  http2_chunk_size 16k;\n";
     Ok(format!(
-        "{process}http {{\n{}{}{}  keepalive_timeout {};\n  keepalive_requests 1000000000;\n{}{}{upstreams}{servers}}}\n",
+        "{process}http {{\n{}{}{}{}  keepalive_timeout {};\n  keepalive_requests 1000000000;\n{}{}{upstreams}{servers}}}\n",
         origin::nginx_folders(site.folder),
         log(site),
         if setup.reuse == Reuse::Many { streams } else { "" },
+        if setup.routes.iter().any(|route| route.ruled) { CLIENTS } else { "" },
         time(setup.timeouts.idle),
         if has(site, Lasts::Long) { "  client_max_body_size 64m;\n" } else { "" },
         if has(site, Lasts::Endless) { UPGRADES } else { "" },
     ))
 }
+
+const CLIENTS: &str = "  limit_req_zone $binary_remote_addr zone=clients:10m rate=1000000r/s;\n";
+
+/// Rules of a [ruled route](super::setup::Route::ruled) but for the prefix.
+const RULES: &str = "allow 127.0.0.0/8;
+      deny all;
+      limit_req zone=clients burst=100000 nodelay;
+      client_max_body_size 1000000;
+      proxy_set_header Host app.internal;
+      proxy_set_header X-Client $remote_addr;
+      proxy_set_header X-Debug \"\";
+      add_header X-Content-Type-Options nosniff always;
+      proxy_hide_header ETag;
+      proxy_cookie_flags ~ secure httponly";
 
 const UPGRADES: &str = "  map $http_upgrade $connection_for {\n    default upgrade;\n    '' '';\n  }\n";
 
@@ -157,7 +172,7 @@ fn location(site: &Site, route: &Route) -> Text {
         Back::H2c => return Err(Cannot("it speaks HTTP/2 to endpoints of gRPC only")),
         Back::Grpc => vec![format!("grpc_pass grpc://{}", pool.name)],
         Back::Http1 => vec![
-            format!("proxy_pass http://{}", pool.name),
+            format!("proxy_pass http://{}{}", pool.name, if route.ruled { "/" } else { "" }),
             "proxy_http_version 1.1".to_owned(),
             format!("proxy_set_header Connection {connection}"),
         ],
@@ -177,7 +192,9 @@ fn location(site: &Site, route: &Route) -> Text {
     if setup.tuned && pool.back == Back::Http1 {
         lines.push(BUFFERS.to_owned());
     }
-    Ok(format!("    location {} {{\n      {};\n    }}\n", route.path, lines.join(";\n      ")))
+    let slash = if route.ruled { "/" } else { "" };
+    lines.extend(route.ruled.then(|| RULES.to_owned()));
+    Ok(format!("    location {}{slash} {{\n      {};\n    }}\n", route.path, lines.join(";\n      ")))
 }
 
 /// Buffer settings. More buffers cost more under the loads of `protocol_cost`: 1 MB took 850 us with 32 of them and 430

@@ -141,12 +141,17 @@ pub struct Route {
     pub pool: &'static str,
     /// Duration of such a request.
     pub lasts: Lasts,
+    /// True for ten rules, which every balancer writes in its own way: clients of 127.0.0.0/8 only, at most 1,000,000
+    /// requests a second by client, bodies of at most 1 MB, the prefix stripped, a fixed Host, a request field with the
+    /// client's address, one removed, a response field set, one removed, and attributes for cookies. Its path ends
+    /// without a slash.
+    pub ruled: bool,
 }
 
 impl Route {
     /// Creates a route for paths with this prefix.
     pub const fn new(path: &'static str, pool: &'static str) -> Route {
-        Route { host: None, path, pool, lasts: Lasts::Usual }
+        Route { host: None, path, pool, lasts: Lasts::Usual, ruled: false }
     }
 }
 

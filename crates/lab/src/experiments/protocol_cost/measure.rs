@@ -1,11 +1,11 @@
 //! Measurement of a case: reads the proxy's processes before and after a load, and checks by the endpoints' counters
 //! that connections were reused as the case expects.
 
-use super::cases::{Case, Count, Work};
+use super::cases::{Case, Count, RULED, Work};
 use super::grpc;
 use super::idle::Idle;
 use super::proxy::{self, url};
-use crate::balancers::{Back, Balancer, Front, Reuse, Running};
+use crate::balancers::{Back, Balancer, Front, Reuse, Route, Running};
 use crate::certificates::Certificates;
 use crate::error::{Error, Result};
 use crate::load::{Answered, Load};
@@ -63,6 +63,9 @@ impl Costs<'_> {
         let mut setup = proxy::setup(case.front, case.back, self.endpoints.ports(case.back)?)?;
         setup.certificate = self.certificates.map(|files| files.of(case.certificate).clone());
         setup.logs = case.logs;
+        if case.ruled {
+            setup.routes = vec![Route { ruled: true, ..Route::new(RULED, "app") }];
+        }
         if case.closes {
             setup.reuse = Reuse::Never;
         }
@@ -166,7 +169,7 @@ impl Bench for Costs<'_> {
 }
 
 fn load(case: &Case, proxy: &Running, seconds: u64) -> Result<Answered> {
-    let url = url(case.front, proxy.port(), case.path);
+    let url = url(case.front, proxy.port(), &[case.prefix(), case.path].concat());
     match case.work {
         Work::Streams(streams) => {
             let message = if case.back == Back::Grpc { Some(proxy::message(proxy.folder())?) } else { None };

@@ -69,7 +69,8 @@ pub fn url(front: Front, port: u16, path: &str) -> String {
     format!("{scheme}://127.0.0.1:{port}{path}")
 }
 
-/// Requests each file, or calls the gRPC method, in the protocol of the clients.
+/// Requests each file, or calls the gRPC method, in the protocol of the clients. Of rules, those that a response shows
+/// must have been followed.
 fn verify(running: &Running) -> Result<()> {
     let (front, port, folder) = (running.setup().listeners[0].front, running.port(), running.folder());
     if running.setup().pools[0].back == Back::Grpc {
@@ -79,7 +80,17 @@ fn verify(running: &Running) -> Result<()> {
         return if good { Ok(()) } else { Err(Error::Refused(format!("the trailers are lost:\n{head}"))) };
     }
     if matches!(front, Front::Http1 | Front::Tcp) {
-        return origin::verify(port);
+        let ruled = running.setup().routes.iter().find(|route| route.ruled);
+        let prefix = ruled.map_or("", |route| route.path);
+        if ruled.is_some() {
+            let (path, size) = origin::FILES[0];
+            let path = [prefix, path].concat();
+            let head = ask(port, front, &path, None, folder, &origin::content(size))?.to_ascii_lowercase();
+            if !head.contains("x-content-type-options: nosniff") || head.contains("etag:") {
+                return Err(Error::Refused(format!("the rules are not followed:\n{head}")));
+            }
+        }
+        return origin::verify(port, prefix);
     }
     for (path, size) in origin::FILES {
         ask(port, front, path, None, folder, &origin::content(size))?;

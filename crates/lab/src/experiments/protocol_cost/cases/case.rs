@@ -25,11 +25,21 @@ pub struct Case {
     pub work: Work,
     pub count: Count,
     pub path: &'static str,
+    /// True to send the requests through the rules of a [ruled route](crate::balancers::Route::ruled).
+    pub ruled: bool,
     /// Claims about evenkeel's figure relative to others.
     pub bounds: &'static [Bound],
 }
 
+/// Prefix of ruled requests, which the proxies strip.
+pub const RULED: &str = "/app";
+
 impl Case {
+    /// Returns the prefix of its requests.
+    pub fn prefix(&self) -> &'static str {
+        if self.ruled { RULED } else { "" }
+    }
+
     /// Returns the case in the form of reports.
     pub fn told(&self) -> grid::Case {
         let unit = match (self.work, self.count) {
@@ -87,6 +97,7 @@ pub const USUAL: Case = Case {
     work: Work::Kept(64),
     count: Count::Cpu,
     path: "/1k",
+    ruled: false,
     bounds: &[],
 };
 

@@ -69,6 +69,16 @@ pub static CASES: &[Case] = &[
         ..KEPT
     },
     Case {
+        name: "ten-rules",
+        about: "as keep-alive, through ten rules of access, limits, rewriting and fields",
+        ruled: true,
+        bounds: &[
+            haproxy(0.8, "ten rules: evenkeel's CPU time per request is at most 0.8 of HAProxy's"),
+            best(1.0, "ten rules: it is at most that of the best of the others"),
+        ],
+        ..KEPT
+    },
+    Case {
         name: "idle-memory",
         about: "10,000 clients that asked for 1 kB once and stay connected; resident memory beside that before the first",
         work: Work::Idle(10_000),

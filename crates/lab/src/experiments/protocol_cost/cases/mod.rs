@@ -6,7 +6,7 @@ mod http;
 mod tcp;
 mod tls;
 
-pub use case::{Case, Count, Work};
+pub use case::{Case, Count, RULED, Work};
 pub use h2::{CASES as H2, METHOD};
 pub use http::CASES as HTTP;
 pub use tcp::CASES as TCP;
