@@ -92,16 +92,17 @@ fn route(site: &Site, Route { host, path, pool, ruled, .. }: &Route) -> String {
     if open.len() < all.len() {
         of += &format!(", listener = [{}]", open.join(", "));
     }
-    let rules = if *ruled { format!("strip_prefix = \"{path}\"\n{RULES}") } else { String::new() };
+    let rules = if *ruled { RULES } else { "" };
     format!("[[route]]\nmatch = {{ {of} }}\npool = \"{pool}\"\n{rules}")
 }
 
-/// Rules of a [ruled route](super::setup::Route::ruled) but for the prefix.
-const RULES: &str = r#"access = { allow = ["127.0.0.0/8"] }
+/// Rules of a [ruled route](super::setup::Route::ruled).
+const RULES: &str = r#"strip_prefix = true
+access = { allow = ["127.0.0.0/8"] }
 limits = [{ requests = "1000000/s", key = "client" }]
 body_max = "1MB"
 send_host = "app.internal"
-request_headers = { set = { X-Client = "{client}" }, remove = ["X-Debug"] }
+request_headers = { set = { X-Client = "{client.ip}" }, remove = ["X-Debug"] }
 response_headers = { set = { X-Content-Type-Options = "nosniff" }, remove = ["ETag"] }
 cookies = { secure = true, http_only = true }
 "#;
