@@ -30,7 +30,7 @@ const MATCH_OF_REQUESTS: [&str; 14] = [
 ];
 
 /// Keys of a route that only requests have.
-const ROUTE_OF_REQUESTS: [&str; 15] = [
+const ROUTE_OF_REQUESTS: [&str; 16] = [
     "split",
     "redirect",
     "respond",
@@ -40,6 +40,7 @@ const ROUTE_OF_REQUESTS: [&str; 15] = [
     "response_headers",
     "strip_prefix",
     "rewrite",
+    "restore_prefix",
     "send_host",
     "cookies",
     "access",

@@ -8,7 +8,7 @@ use super::filters::cookies::{self, COOKIES, CookieAttributes};
 use super::filters::cors::{self, CORS, Cors};
 use super::filters::headers::{self, REQUEST_HEADERS, RESPONSE_HEADERS, RequestHeaders, ResponseHeaders};
 use super::filters::limits::{self, LIMITS_KEY, Limit};
-use super::filters::rewrite::{self, REWRITE, Rewrite, SEND_HOST, STRIP_PREFIX};
+use super::filters::rewrite::{self, RESTORE_PREFIX, REWRITE, Rewrite, SEND_HOST, STRIP_PREFIX};
 use super::filters::sets::USE;
 use super::matching::{self, ALTERNATIVE, Match};
 use super::pool::Pool;
@@ -96,6 +96,8 @@ table! {
         strip_prefix: bool = STRIP_PREFIX;
         /// Another path for endpoints; `None` keeps the client's.
         rewrite: Option<Rewrite> = REWRITE;
+        /// True if links of responses get the prefix that was removed.
+        restore_prefix: bool = RESTORE_PREFIX;
         /// Choice between the client's host, the endpoint's own and a fixed one.
         send_host: SendHost = SEND_HOST;
         /// Attributes for the cookies of endpoints.

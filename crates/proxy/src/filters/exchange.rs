@@ -1,5 +1,6 @@
 //! A request and its response as filters see them: its peer, its pool and endpoint, and the state that filters share.
 
+use super::rewriting::restore::Prefixes;
 use crate::core::Core;
 use crate::load::load_report::Working;
 use crate::observe::request_id::RequestId;
@@ -54,6 +55,8 @@ pub struct Exchange<'c> {
     pub(crate) framing: Stated,
     /// The page that sent the request, as a route with `cors` sees it.
     pub(super) page: Page,
+    /// Prefixes of the request's path, if its route restores them.
+    pub(super) prefixes: Option<Box<Prefixes>>,
     /// Values of the request that filters keep for its response.
     pub(super) kept: Vec<Vec<u8>>,
     pub(super) id: OnceCell<RequestId>,
@@ -80,6 +83,7 @@ impl<'c> Exchange<'c> {
             sends_host_of_endpoint: false,
             framing: Stated::Nothing,
             page: Page::None,
+            prefixes: None,
             kept: Vec::new(),
             id: OnceCell::new(),
         }

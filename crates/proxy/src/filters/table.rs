@@ -98,7 +98,7 @@ pub static FILTERS: &[Row] = &[
         name: "cookies",
         stage: Stage::Route,
         key: "cookies of [[route]]",
-        summary: "Gives the cookies of endpoints attributes.",
+        summary: "Gives the cookies of endpoints attributes, and the prefix of the client's path.",
         looks_at: RESPONSES,
         build: headers::cookies::build,
     },
@@ -205,6 +205,14 @@ pub static FILTERS: &[Row] = &[
         summary: "Sends another path to the endpoint, and answers 400 if none can be made.",
         looks_at: REQUESTS,
         build: rewriting::rewrite::build,
+    },
+    Row {
+        name: "restore_prefix",
+        stage: Stage::Route,
+        key: "restore_prefix of [[route]]",
+        summary: "Puts the prefix that was removed back into links of responses.",
+        looks_at: RESPONSES,
+        build: rewriting::restore::build,
     },
     Row {
         name: "send_host",

@@ -7,6 +7,9 @@ use crate::support::{Endpoint, Proxy};
 use std::fmt::Write;
 use std::net::SocketAddr;
 
+/// Beginning of the names of fields that are answered without it: `X-Answer-Location` as `Location`.
+const ANSWERED: &str = "x-answer-";
+
 /// Fields that every endpoint adds to its response.
 const ADDED: [(&str, &str); 6] = [
     ("Server", "echo/1"),
@@ -29,11 +32,16 @@ impl Echoes {
             let mut parts = request.line().split(' ');
             let (method, target) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
             let mut body = format!("method: {method}\ntarget: {target}\n");
+            let mut asked = String::new();
             for (name, value) in request.head.lines().skip(1).filter_map(|line| line.split_once(": ")) {
-                writeln!(body, "{}: {value}", name.to_lowercase()).expect("it is text");
+                let name = name.to_lowercase();
+                writeln!(body, "{name}: {value}").expect("it is text");
+                if let Some(name) = name.strip_prefix(ANSWERED) {
+                    write!(asked, "{name}: {value}\r\n").expect("it is text");
+                }
             }
             let added: String = ADDED.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-            format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{added}\r\n{body}", body.len()).into_bytes()
+            format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{added}{asked}\r\n{body}", body.len()).into_bytes()
         });
         let h2 = H2Server::start(|mut exchange| async move {
             let head = &exchange.request;
@@ -43,8 +51,11 @@ impl Echoes {
             for (name, value) in head.headers() {
                 writeln!(body, "{name}: {}", String::from_utf8_lossy(value.as_bytes())).expect("it is text");
             }
-            let added = ADDED.map(|(name, value)| (name.to_lowercase(), value));
-            let added: Vec<(&str, &str)> = added.iter().map(|(name, value)| (&**name, *value)).collect();
+            let fields = head.headers().iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap_or_default()));
+            let asked = fields.filter_map(|(name, value)| Some((name.strip_prefix(ANSWERED)?, value)));
+            let added: Vec<(String, String)> =
+                ADDED.into_iter().chain(asked).map(|(name, value)| (name.to_lowercase(), value.to_owned())).collect();
+            let added: Vec<(&str, &str)> = added.iter().map(|(name, value)| (&**name, &**value)).collect();
             exchange.reply(200, &added, body.as_bytes(), &[]).await;
         });
         Echoes { h1, h2 }

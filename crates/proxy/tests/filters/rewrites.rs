@@ -1,6 +1,6 @@
 //! `strip_prefix` and `rewrite` of routes, with paths that try to get out of what the rewrite means.
 
-use super::echo::{CLIENTS, Echoes, ask, got};
+use super::echo::{CLIENTS, Echoes, ask, fields, got};
 use crate::support::{Endpoint, Proxy, endpoint::ok};
 
 const ROUTES: &str = r#"
@@ -131,5 +131,74 @@ fn the_prefix_of_a_trusted_proxy_goes_before_the_one_that_is_removed() {
         assert_eq!(proxy.client().send(request).response().body_text(), told, "{sent}");
         let head = endpoint.seen().pop().expect("it came").head.to_lowercase().replace('_', "-");
         assert_eq!(head.matches("x-forwarded-prefix").count(), 1, "{head}");
+    }
+}
+
+const RESTORED: &str = r#"
+[[route]]
+pool = "web"
+match = { prefix = "/shop" }
+strip_prefix = true
+restore_prefix = true
+[[route]]
+pool = "web"
+match = { prefix = "/tenants/{tenant}" }
+rewrite = { prefix = "/v2" }
+restore_prefix = true
+send_host = "app.internal:8080"
+cookies = { secure = true }
+[[route]]
+pool = "web"
+match = { prefix = "/own" }
+strip_prefix = true
+restore_prefix = true
+send_host = "endpoint"
+[[route]]
+pool = "web"
+match = { prefix = "/plain" }
+strip_prefix = true
+"#;
+
+/// Locations are those of the endpoint; `/tenants/a` has the host `app.internal:8080` there.
+#[tokio::test]
+async fn links_and_cookies_of_endpoints_get_the_prefix_that_was_removed() {
+    let echoes = Echoes::start();
+    for (endpoint, proxy) in echoes.proxies(RESTORED) {
+        for client in CLIENTS {
+            for (path, location, wanted) in [
+                ("/shop/cart", "/login?next=/cart", "/shop/login?next=/cart"),
+                ("/shop", "/", "/shop/"),
+                ("/shop/cart", "/shop/login", "/shop/login"),
+                ("/shop/cart", "https://a/login", "https://a/shop/login"),
+                ("/shop/cart", "//evil.example/x", "//evil.example/x"),
+                ("/shop/cart", "http://evil.example/x", "http://evil.example/x"),
+                ("/shop/cart", "login", "login"),
+                ("/tenants/a/x", "/v2/y", "/tenants/a/y"),
+                ("/tenants/a/x", "http://app.internal:8080/v2/y", "/tenants/a/y"),
+                ("/tenants/a/x", "http://app.internal:8080//evil.example", "http://app.internal:8080//evil.example"),
+                ("/tenants/a/x", "/v3/y", "/v3/y"),
+                ("/plain/x", "/y", "/y"),
+            ] {
+                let asked = [("x-answer-location", location), ("x-answer-content-location", location)];
+                let answer = ask(client, &proxy, path, &asked).await;
+                let at = format!("{client}, {endpoint}, {path} {location}: {answer:?}");
+                assert_eq!(fields(&answer, "location"), [wanted], "{at}");
+                assert_eq!(fields(&answer, "content-location"), [wanted], "{at}");
+            }
+            let own = match endpoint {
+                "h1 endpoint" => echoes.addrs()[0],
+                _ => echoes.addrs()[1],
+            };
+            let answer = ask(client, &proxy, "/own/x", &[("x-answer-location", &format!("http://{own}/y"))]).await;
+            assert_eq!(fields(&answer, "location"), ["/own/y"], "{client}, {endpoint}: {answer:?}");
+            let asked = [("x-answer-set-cookie", "c=3; path=/v2/x")];
+            let answer = ask(client, &proxy, "/tenants/a/x", &asked).await;
+            let cookies = ["a=1; Path=/; Secure", "b=2; SameSite=None; Secure", "c=3; Path=/tenants/a/x; Secure"];
+            let mut got = fields(&answer, "set-cookie");
+            got.sort_unstable();
+            assert_eq!(got, cookies, "{client}, {endpoint}: {answer:?}");
+            let answer = ask(client, &proxy, "/shop/x", &[]).await;
+            assert!(fields(&answer, "set-cookie").contains(&"a=1; Path=/shop"), "{client}, {endpoint}: {answer:?}");
+        }
     }
 }

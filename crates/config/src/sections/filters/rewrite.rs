@@ -1,4 +1,4 @@
-//! `strip_prefix`, `rewrite` and `send_host` of a route: the path and the host that endpoints get. See [`Rewrite`].
+//! `strip_prefix`, `rewrite`, `restore_prefix` and `send_host` of a route: the path and the host that endpoints get. See [`Rewrite`].
 
 use super::headers;
 use crate::code::Code;
@@ -47,6 +47,17 @@ pub(in crate::sections) const STRIP_PREFIX: Key = Key {
     why: "Most applications serve the paths that clients ask for.",
 };
 
+/// The key `restore_prefix` of routes.
+pub(in crate::sections) const RESTORE_PREFIX: Key = Key {
+    name: "restore_prefix",
+    kind: Kind::Bool,
+    absent: Absent::Default("false"),
+    help: "Puts the prefix that `strip_prefix` or `rewrite.prefix` removed back into `Location`, `Content-Location` and the \
+        path of cookies that endpoints send: `Location: /x` becomes `/api/x`. What begins with the client's prefix already, \
+        or names another host, stays.",
+    why: "An application that knows of its prefix, from `X-Forwarded-Prefix`, makes the right links itself.",
+};
+
 /// The key `rewrite` of routes.
 pub(in crate::sections) const REWRITE: Key = Key {
     name: "rewrite",
@@ -82,6 +93,17 @@ pub(in crate::sections) fn check(route: &Section, paths: &[PathPattern], finding
         findings
             .add(Code::Contradiction, strips.span, "\"strip_prefix\" needs a prefix, and the route matches none")
             .help("write match = { prefix = \"/api\" }");
+    }
+    let replaces = rewrite.as_ref().and_then(|rewrite| rewrite.set("prefix")?.template());
+    if let Some(restores) = route.set("restore_prefix").filter(|_| route.flag("restore_prefix")) {
+        let help = "write strip_prefix = true, or rewrite = { prefix = \"/v2\" }, or remove this key";
+        if replaces.as_ref().is_some_and(|prefix| prefix.variables().next().is_some()) {
+            let message = "\"restore_prefix\" cannot know the prefix of the endpoint, which has variables";
+            findings.add(Code::Contradiction, restores.span, message).help(help);
+        } else if strips.is_none() && replaces.is_none() {
+            let message = "\"restore_prefix\" has no prefix to restore: the route removes none";
+            findings.add(Code::Contradiction, restores.span, message).help(help);
+        }
     }
     let Some(rewrite) = rewrite else { return check_parameters(route, None, paths, findings) };
     match (rewrite.set("prefix"), rewrite.set("path")) {

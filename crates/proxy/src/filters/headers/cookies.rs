@@ -1,33 +1,41 @@
-//! Filter that gives the cookies of endpoints attributes: `Secure`, `HttpOnly` and `SameSite`.
+//! Filter that gives the cookies of endpoints attributes, `Secure`, `HttpOnly` and `SameSite`, and puts the prefix that a
+//! rewrite removed back into their path.
 
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, ResponseHead};
+use crate::filters::rewriting::restore::Prefixes;
 use crate::filters::row::Build;
 use evenkeel_config::plan::{CookieAttributes, SameSite};
 use evenkeel_wire::http1::fields::append;
 use std::borrow::Cow;
 
-struct Cookies(CookieAttributes);
+struct Cookies {
+    set: CookieAttributes,
+    /// True if the path is the endpoint's.
+    restores: bool,
+}
 
 pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
-    let set = &from.route.as_ref()?.plan.cookies;
-    (*set != CookieAttributes::default()).then(|| Box::new(Cookies(set.clone())) as _)
+    let route = from.route.as_ref()?.plan;
+    let (set, restores) = (route.cookies.clone(), route.restore_prefix);
+    (set != CookieAttributes::default() || restores).then(|| Box::new(Cookies { set, restores }) as _)
 }
 
 impl Filter for Cookies {
     /// Changes the cookies of endpoints only.
-    fn response(&self, _: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+    fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         if head.outcome.is_none() {
             return;
         }
         let bytes = head.fields.bytes;
+        let prefixes = cx.prefixes.as_deref().filter(|_| self.restores);
         for row in head.fields.rows.iter_mut() {
             if row.dropped || !row.name(bytes).eq_ignore_ascii_case(b"set-cookie") {
                 continue;
             }
             let start = head.added.len();
             append(&[b"Set-Cookie: "], head.added);
-            if write(row.value(bytes), &self.0, head.added) {
+            if write(row.value(bytes), &self.set, prefixes, head.added) {
                 head.added.extend_from_slice(b"\r\n");
                 row.dropped = true;
             } else {
@@ -37,12 +45,12 @@ impl Filter for Cookies {
     }
 
     fn did(&self, _: &Exchange<'_>) -> Cow<'static, str> {
-        "attributes of the endpoint's cookies".into()
+        if self.restores { "path of the endpoint's cookies" } else { "attributes of the endpoint's cookies" }.into()
     }
 }
 
-/// Appends a cookie with the attributes. Returns false if it has them already.
-fn write(cookie: &[u8], set: &CookieAttributes, out: &mut Vec<u8>) -> bool {
+/// Appends a cookie with the attributes, and with the path for clients. Returns false if it has them already.
+fn write(cookie: &[u8], set: &CookieAttributes, prefixes: Option<&Prefixes>, out: &mut Vec<u8>) -> bool {
     let (mut secure, mut http_only, mut same_site) = (set.secure, set.http_only, set.same_site);
     let mut changes = false;
     for (at, part) in cookie.split(|b| *b == b';').enumerate() {
@@ -63,6 +71,18 @@ fn write(cookie: &[u8], set: &CookieAttributes, out: &mut Vec<u8>) -> bool {
                 }
             }
             out.push(b';');
+            if name.eq_ignore_ascii_case(b"path")
+                && let Some(prefixes) = prefixes
+            {
+                let value = part.splitn(2, |b| *b == b'=').nth(1).unwrap_or_default().trim_ascii();
+                if let Some(path) = prefixes.path(value) {
+                    // A path with a slash at its end does not match the one without.
+                    let rest = if path.rest == b"/" && !path.outer.is_empty() { b"" } else { path.rest };
+                    append(&[b" Path=", path.outer, rest], out);
+                    changes = true;
+                    continue;
+                }
+            }
         }
         out.extend_from_slice(part);
     }
@@ -95,7 +115,27 @@ mod tests {
             ("", &strict, Some("; SameSite=Strict")),
         ] {
             let mut out = Vec::new();
-            let changes = write(cookie.as_bytes(), set, &mut out);
+            let changes = write(cookie.as_bytes(), set, None, &mut out);
+            assert_eq!(changes.then(|| String::from_utf8(out).expect("ASCII")).as_deref(), wanted, "{cookie}");
+        }
+    }
+
+    #[test]
+    fn the_path_of_a_cookie_gets_the_prefix_of_the_client() {
+        let prefixes = Prefixes::for_test("/shop", "/v2");
+        let none = CookieAttributes::default();
+        for (cookie, wanted) in [
+            ("a=1; path=/v2; Secure", Some("a=1; Path=/shop; Secure")),
+            ("a=1; Path=/v2/", Some("a=1; Path=/shop")),
+            ("a=1;Path = /v2/cart ;x", Some("a=1; Path=/shop/cart;x")),
+            ("a=1; Path=/", None),
+            ("a=1; Path=/shop/x", None),
+            ("a=1; Path=", None),
+            ("a=1; Path", None),
+            ("path=/v2", None),
+        ] {
+            let mut out = Vec::new();
+            let changes = write(cookie.as_bytes(), &none, Some(&prefixes), &mut out);
             assert_eq!(changes.then(|| String::from_utf8(out).expect("ASCII")).as_deref(), wanted, "{cookie}");
         }
     }
