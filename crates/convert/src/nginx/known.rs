@@ -122,7 +122,7 @@ const ROWS: &[(&str, Fate)] = &[
     ("add_before_body", Changes("bodies are not changed", "have the application send what is meant")), ("add_after_body", Changes("bodies are not changed", "have the application send what is meant")),
     ("image_filter", Changes("bodies are not changed", "have the application send what is meant")), ("xslt_stylesheet", Changes("bodies are not changed", "have the application send what is meant")),
     ("add_trailer", Changes("no trailers are added", "nothing, unless a client reads it")), ("add_header_inherit", Changes("routes have the fields that are written in them", "compare the response_headers of the routes")),
-    ("proxy_cookie_path", Changes("the path of cookies is not changed", "have the application set it, with the prefix that clients see")), ("proxy_cookie_domain", Changes("the domain of cookies is not changed", "have the application set it")),
+    ("proxy_cookie_path", Changes("the path of cookies is not changed", "restore_prefix = true in the [[route]], if it puts the prefix back")), ("proxy_cookie_domain", Changes("the domain of cookies is not changed", "have the application set it")),
     ("proxy_cookie_flags", Changes("it is written in another way", "cookies = { secure = true, http_only = true, same_site = \"lax\" } in the [[route]]")),
     ("proxy_bind", Changes("the source address of connections is the system's choice", "source = \"client\" of a pool, in TCP mode")), ("proxy_method", Changes("the method is not changed", "have the application accept it")),
     ("proxy_set_body", Changes("bodies are not changed", "have the application accept them")), ("proxy_intercept_errors", Changes("errors of endpoints are passed on as they are", "have the application send the page")),

@@ -129,7 +129,7 @@ impl<'d> Routes<'_, 'd> {
             self.world.ledger.changes(
                 line,
                 redirects,
-                "have the application know its prefix, or use paths that are relative",
+                "restore_prefix = true in the [[route]], which also changes paths without a host and those of cookies",
             );
         }
         match location.modifier {
