@@ -30,7 +30,7 @@ const MATCH_OF_REQUESTS: [&str; 14] = [
 ];
 
 /// Keys of a route that only requests have.
-const ROUTE_OF_REQUESTS: [&str; 16] = [
+const ROUTE_OF_REQUESTS: [&str; 17] = [
     "split",
     "redirect",
     "respond",
@@ -46,6 +46,7 @@ const ROUTE_OF_REQUESTS: [&str; 16] = [
     "access",
     "limits",
     "body_max",
+    "bandwidth",
     "cors",
 ];
 

@@ -3,6 +3,7 @@
 use super::action::{self, ACTIONS, Action, MAINTENANCE, Maintenance};
 use super::error_pages::{self, ERROR_PAGES, ErrorPage};
 use super::filters::access::{self, ACCESS_KEY, Access};
+use super::filters::bandwidth::{self, BANDWIDTH, Bandwidth};
 use super::filters::body_max::BODY_MAX;
 use super::filters::cookies::{self, COOKIES, CookieAttributes};
 use super::filters::cors::{self, CORS, Cors};
@@ -108,6 +109,8 @@ table! {
         limits: Vec<Limit> = LIMITS_KEY;
         /// Most bytes of the body of a request; `None` = no limit.
         body_max: Option<u64> = BODY_MAX;
+        /// Most bytes of bodies in a second.
+        bandwidth: Bandwidth = BANDWIDTH;
         /// Pages of other origins that may read responses; `None` leaves CORS to the endpoint.
         cors: Option<Cors> = CORS;
     }
@@ -177,6 +180,7 @@ pub(crate) fn check(route: &Section, findings: &mut Findings) {
     rewrite::check(route, &paths, findings);
     access::check(route, findings);
     limits::check(route, findings);
+    bandwidth::check(route, findings);
     cors::check(route, findings);
 }
 

@@ -8,6 +8,7 @@ use crate::observe::stats::ListenerStats;
 use crate::observe::timing::Timing;
 use crate::observe::traces::Trace;
 use crate::peer::Peer;
+use crate::peer::bandwidth::Bandwidth;
 use crate::peer::forwarded::Origin;
 use crate::peer::limits::{Held, Over};
 use crate::peer::sender::Sender;
@@ -47,6 +48,8 @@ pub struct Exchange<'c> {
     pub(crate) held: Option<Held<'c>>,
     /// Limit of the route that refused the request.
     pub(crate) over: Option<Over<'c>>,
+    /// Bandwidth of the route, if it is limited.
+    pub(crate) bandwidth: Option<&'c Bandwidth>,
     /// Trace of the request, if tracing is on.
     pub(crate) trace: Option<Box<Trace>>,
     /// True if each endpoint gets its own host instead of the client's.
@@ -79,6 +82,7 @@ impl<'c> Exchange<'c> {
             working: None,
             held: None,
             over: None,
+            bandwidth: None,
             trace: None,
             sends_host_of_endpoint: false,
             framing: Stated::Nothing,

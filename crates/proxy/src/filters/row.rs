@@ -5,6 +5,7 @@ use crate::load::load_report::Reporter;
 use crate::observe::stats::ListenerStats;
 use crate::peer::access::AccessList;
 use crate::peer::admission::Admission;
+use crate::peer::bandwidth::Bandwidth;
 use crate::peer::limits::RouteLimits;
 use crate::upstream::target::Target;
 use evenkeel_config::plan;
@@ -69,6 +70,8 @@ pub struct Route<'b> {
     pub(crate) access: Option<&'b Arc<AccessList>>,
     /// Limits of the route, if it has any.
     pub(crate) limits: Option<&'b Arc<RouteLimits>>,
+    /// Bandwidth of the route, if it is limited.
+    pub(crate) bandwidth: Option<&'b Arc<Bandwidth>>,
     /// Body of the route's own response, if that is in a file.
     pub(crate) body: Option<&'b Arc<[u8]>>,
     /// Statistics of the listener.

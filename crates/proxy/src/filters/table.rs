@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 
 const REQUESTS: LooksAt = LooksAt { responses: false, bodies: false, open_bodies: false };
 const RESPONSES: LooksAt = LooksAt { responses: true, bodies: false, open_bodies: false };
+const BODIES: LooksAt = LooksAt { responses: false, bodies: true, open_bodies: false };
 const OPEN_BODIES: LooksAt = LooksAt { responses: false, bodies: false, open_bodies: true };
 
 /// All filters, in the order in which requests pass them. Responses pass them in reverse.
@@ -165,6 +166,14 @@ pub static FILTERS: &[Row] = &[
         summary: "Answers 413 to requests whose bodies are too long, and ends those whose length shows late.",
         looks_at: OPEN_BODIES,
         build: policies::body_max::build,
+    },
+    Row {
+        name: "bandwidth",
+        stage: Stage::Route,
+        key: "bandwidth of [[route]]",
+        summary: "Slows bodies down to a rate, of the route and of each connection.",
+        looks_at: BODIES,
+        build: policies::bandwidth::build,
     },
     Row {
         name: "loop_mark",

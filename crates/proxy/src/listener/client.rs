@@ -4,6 +4,7 @@ use super::rules::Listener;
 use crate::core::linger::{Patience, linger};
 use crate::core::{Command, Core};
 use crate::peer::Peer;
+use crate::peer::bandwidth::Paces;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::Timer;
 use evenkeel_net::transport::Transport;
@@ -19,13 +20,21 @@ pub struct Client<'c> {
     pub listener: &'c Listener,
     /// Address and identity of the peer.
     pub peer: Peer<'c>,
+    /// Bytes that its requests have passed, for routes that limit bandwidth.
+    pub paces: &'c Paces,
 }
 
 impl<'c> Client<'c> {
     /// Creates the state of a client that connected from `addr`.
-    pub fn new(core: &'c Core, listener: &'c Listener, transport: &'c Transport, addr: SocketAddr) -> Client<'c> {
+    pub fn new(
+        core: &'c Core,
+        listener: &'c Listener,
+        transport: &'c Transport,
+        addr: SocketAddr,
+        paces: &'c Paces,
+    ) -> Client<'c> {
         let peer = Peer::new(addr, |ip| listener.peek().compiled.admission.is_trusted(ip), transport);
-        Client { core, listener, peer }
+        Client { core, listener, peer, paces }
     }
 
     /// Reads more bytes behind `partial`. Returns the number of new bytes, 0 at the end, and the buffer with all of

@@ -170,9 +170,10 @@ impl Rules {
         };
         let (listener, compiled) = (&*self.plan, &*self.compiled);
         let (access, limits) = (compiled.access.of(&route.name), compiled.route_limits.of(&route.name));
+        let bandwidth = compiled.route_limits.bandwidth_of(&route.name);
         let (body, instance) = (compiled.error_pages.body_of(id), self.noted.instance);
-        let route =
-            Some(row::Route { plan: route, target, access, limits, body, stats: &self.noted.of_listener, instance });
+        let stats = &self.noted.of_listener;
+        let route = Some(row::Route { plan: route, target, access, limits, bandwidth, body, stats, instance });
         let build = Build {
             listener,
             admission: &compiled.admission,

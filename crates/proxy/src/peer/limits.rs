@@ -1,6 +1,7 @@
 //! Limits of routes: rates of requests and requests in flight, by client network, field, cookie or route, over all
 //! workers and listeners.
 
+use super::bandwidth::{Bandwidth, Bandwidths};
 use super::hash_key::cookie;
 use super::key_table::{Enter, KeyHash, KeyTable, Take};
 use evenkeel_balance::Instant;
@@ -13,9 +14,12 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Limits of all routes of a plan.
+/// Limits of all routes of a plan, of requests and of bytes.
 #[derive(Debug, Default)]
-pub struct Limits(HashMap<Arc<str>, Arc<RouteLimits>>);
+pub struct Limits {
+    by_route: HashMap<Arc<str>, Arc<RouteLimits>>,
+    bandwidths: Bandwidths,
+}
 
 /// Limits of a route, in the order in which they apply.
 #[derive(Debug)]
@@ -67,7 +71,7 @@ impl Limits {
         let limited = plan.routes.iter().filter(|route| !route.limits.is_empty());
         let next = |route: &plan::Route| {
             let mut before: Vec<&Limit> =
-                self.0.get(&route.name).map_or(Vec::new(), |limits| limits.0.iter().collect());
+                self.by_route.get(&route.name).map_or(Vec::new(), |limits| limits.0.iter().collect());
             let all = route.limits.iter().map(|limit| {
                 let stays = before.iter().position(|old| is_same(&old.plan, limit));
                 let counts = stays.map_or_else(Arc::default, |at| before.remove(at).counts.clone());
@@ -75,12 +79,18 @@ impl Limits {
             });
             Arc::new(RouteLimits(all.collect()))
         };
-        Limits(limited.map(|route| (route.name.clone(), next(route))).collect())
+        let by_route = limited.map(|route| (route.name.clone(), next(route))).collect();
+        Limits { by_route, bandwidths: self.bandwidths.next(plan) }
     }
 
-    /// Limits of a route, if it has any.
+    /// Limits of the requests of a route, if it has any.
     pub fn of(&self, route: &str) -> Option<&Arc<RouteLimits>> {
-        self.0.get(route)
+        self.by_route.get(route)
+    }
+
+    /// Bandwidth of a route, if it is limited.
+    pub fn bandwidth_of(&self, route: &str) -> Option<&Arc<Bandwidth>> {
+        self.bandwidths.of(route)
     }
 }
 

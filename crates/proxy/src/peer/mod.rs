@@ -1,10 +1,12 @@
 //! The client of a connection: its [`Peer`], the origin that trusted proxies state ([`forwarded`]), its limits
-//! ([`admission`], [`per_address`], [`min_rate`]) and those of its requests ([`limits`], both with [`key_table`]), the
-//! networks that may use a route ([`access`]), and the key by which algorithms pick for it ([`hash_key`]).
+//! ([`admission`], [`per_address`], [`min_rate`]) and those of its requests ([`limits`], both with [`key_table`]) and of
+//! their bytes ([`bandwidth`]), the networks that may use a route ([`access`]), and the key by which algorithms pick for it
+//! ([`hash_key`]).
 
 pub mod access;
 pub mod address_text;
 pub mod admission;
+pub mod bandwidth;
 pub mod forwarded;
 pub mod hash_key;
 pub mod key_table;

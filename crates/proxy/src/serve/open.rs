@@ -2,6 +2,7 @@
 
 use crate::core::Core;
 use crate::listener::rules::Listener;
+use crate::peer::bandwidth::Paces;
 use crate::peer::per_address::OpenConnection;
 use std::rc::Rc;
 
@@ -11,6 +12,8 @@ pub struct Open {
     pub listener: Rc<Listener>,
     /// Its count among the connections of its address, if these are limited.
     pub place: Option<OpenConnection>,
+    /// Bytes that its requests have passed, for routes that limit bandwidth.
+    pub paces: Paces,
 }
 
 impl Open {
@@ -18,7 +21,7 @@ impl Open {
     /// too.
     pub fn new(core: Rc<Core>, listener: Rc<Listener>) -> Open {
         listener.stats.active.add(1);
-        Open { core, listener, place: None }
+        Open { core, listener, place: None, paces: Paces::default() }
     }
 }
 

@@ -1,6 +1,7 @@
 //! `[filters.NAME]`: filters that several routes share.
 
 use super::access::ACCESS_KEY;
+use super::bandwidth::BANDWIDTH;
 use super::body_max::BODY_MAX;
 use super::cookies::COOKIES;
 use super::cors::CORS;
@@ -30,6 +31,7 @@ pub(crate) static FILTER_SET: Table = Table {
         ACCESS_KEY,
         LIMITS_KEY,
         BODY_MAX,
+        BANDWIDTH,
         CORS,
         MAINTENANCE,
         ERROR_PAGES,

@@ -16,6 +16,7 @@ use crate::forward::outgoing::Outgoing;
 use crate::listener::client::Client;
 use crate::observe::end::Phase;
 use crate::observe::timing::Timing;
+use crate::peer::bandwidth::{Bandwidth, Way};
 use crate::pipeline::route::Opened;
 use crate::record::Record;
 use crate::record::grpc::Call;
@@ -25,6 +26,7 @@ use crate::upstream::retries::Tries;
 use evenkeel_balance::{Clock, Outcome};
 use evenkeel_config::plan::{RouteTimeouts, Tolerated};
 use evenkeel_net::deadline::Timer;
+use evenkeel_net::event_loop::alarm::sleep;
 use evenkeel_net::event_loop::budget;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
@@ -246,6 +248,18 @@ impl Relay<'_, '_> {
             polled
         });
         Ok((ended.await?, sent))
+    }
+
+    /// Waits until the bandwidth of the route has room for bytes that pass now. The silence is neither side's fault, so
+    /// only the request's deadline may end it.
+    async fn pace(&self, bandwidth: &Bandwidth, way: Way, bytes: usize) {
+        let mut wait = bandwidth.pace(way, self.client.paces, bytes, self.client.core.clock.now());
+        while wait > 0 {
+            let part = wait.min(self.timeouts.idle.as_nanos() as u64 / 2).max(1);
+            self.allow_silence();
+            sleep(Duration::from_nanos(part)).await;
+            wait -= part;
+        }
     }
 
     /// Sets the timer to `time` from now, or to the request's deadline if that is earlier.

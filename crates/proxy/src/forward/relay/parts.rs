@@ -10,12 +10,14 @@ use crate::body::upstream::{Head, Kept, Upstream};
 use crate::forward::outgoing::{Outgoing, REPLAY_MAX};
 use crate::forward::relay::decision::{Accepted, Decision, Known, call_outcome};
 use crate::observe::end::Phase;
+use crate::peer::bandwidth::Way;
 use crate::peer::min_rate::MinRate;
 use crate::pipeline::response::Filtered;
 use crate::pipeline::route::Opened;
 use crate::record::grpc::Call;
 use crate::upstream::pick::InFlight;
 use evenkeel_balance::Clock;
+use evenkeel_net::buffer::Buf;
 use evenkeel_net::event_loop::yield_now;
 use evenkeel_wire::grpc::Status;
 use evenkeel_wire::http1::{Body, INTERIM_MAX, Reject};
@@ -106,7 +108,7 @@ impl Relay<'_, '_> {
         again: bool,
     ) -> Result<(), Fault> {
         let Ok(is_whole) = self.send_kept(up, out, again && rest.is_done()).await else { return Ok(()) };
-        let mut rate = self.pace();
+        let mut rate = self.min_rate();
         // On a stream, a request for a tunnel has no body.
         let mut ends = is_whole || self.asked.upgrade && up.connection().is_none();
         // In HTTP/1 a length states the end.
@@ -122,7 +124,7 @@ impl Relay<'_, '_> {
                 self.body_gone.set(true);
             }
             ends = !matches!(part, Part::Data(_));
-            if give(up, part).await.is_err() {
+            if self.give(up, part).await.is_err() {
                 return Ok(());
             }
         }
@@ -138,7 +140,7 @@ impl Relay<'_, '_> {
             while is_open {
                 let part = self.next_part(down, rest.left, &mut rate).await?;
                 is_open = matches!(part, Part::Data(_));
-                is_open &= give(up, part).await.is_ok();
+                is_open &= self.give(up, part).await.is_ok();
             }
             self.half_close();
         }
@@ -282,11 +284,17 @@ impl Relay<'_, '_> {
     /// Sends a part of the response to the client, once there is room for it.
     async fn deliver<P: ClientParts>(&self, down: &P, part: Part) -> Result<(), Fault> {
         match part {
-            Part::Data(buf) => {
-                self.room(down).await?;
-                self.record.count_out(buf.len());
-                down.send(Part::Data(buf));
-            }
+            Part::Data(buf) => match self.record.bandwidth {
+                None => self.deliver_data(down, buf).await?,
+                Some(bandwidth) => {
+                    for piece in pieces(buf, bandwidth.piece(Way::Download)) {
+                        // What is held back on this side would be late by the wait.
+                        self.flush(down).await?;
+                        self.pace(bandwidth, Way::Download, piece.len()).await;
+                        self.deliver_data(down, piece).await?;
+                    }
+                }
+            },
             // Trailers need no room, and leave with the data before them.
             Part::Trailers(trailers) => {
                 down.send(Part::Trailers(trailers));
@@ -294,6 +302,13 @@ impl Relay<'_, '_> {
             }
             Part::End => down.send(Part::End),
         }
+        Ok(())
+    }
+
+    async fn deliver_data<P: ClientParts>(&self, down: &P, buf: Buf) -> Result<(), Fault> {
+        self.room(down).await?;
+        self.record.count_out(buf.len());
+        down.send(Part::Data(buf));
         Ok(())
     }
 
@@ -307,9 +322,24 @@ impl Relay<'_, '_> {
         self.on_client(pin!(poll_fn(|cx| down.poll_flush(cx)))).await
     }
 
+    /// Sends a part of the request to the endpoint, as fast as the bandwidth of the route allows.
+    async fn give<U: Upstream>(&self, up: &U, part: Part) -> Result<(), Gone> {
+        match (part, self.record.bandwidth) {
+            (Part::Data(buf), Some(bandwidth)) => {
+                for piece in pieces(buf, bandwidth.piece(Way::Upload)) {
+                    self.pace(bandwidth, Way::Upload, piece.len()).await;
+                    give(up, Part::Data(piece)).await?;
+                }
+                self.expect(Phase::Head, self.timeouts.response);
+                Ok(())
+            }
+            (part, _) => give(up, part).await,
+        }
+    }
+
     /// Minimum rate of the request body: by `timeouts.client_body`; for gRPC calls, by the longer of that and
     /// `timeouts.idle`, as messages may be far apart.
-    fn pace(&self) -> MinRate {
+    fn min_rate(&self) -> MinRate {
         let body = self.record.rules.plan.timeouts.client_body;
         match self.record.call.get() {
             Call::Not => MinRate::new(body),
@@ -379,6 +409,18 @@ impl Rest<'_> {
     fn is_done(&self) -> bool {
         self.chain.as_ref().map_or(self.left.is_done(), |chain| chain.is_done())
     }
+}
+
+/// Splits a part of a body into pieces of at most `most` bytes.
+fn pieces(mut buf: Buf, most: usize) -> impl Iterator<Item = Buf> {
+    std::iter::from_fn(move || {
+        if buf.len() <= most {
+            return (!buf.is_empty()).then(|| std::mem::replace(&mut buf, Buf::none()));
+        }
+        let piece = Buf::holding(&buf.filled()[..most]);
+        buf.consume(most);
+        Some(piece)
+    })
 }
 
 /// Sends a part to the endpoint, once there is room for it.

@@ -2,6 +2,7 @@
 
 use super::Shown;
 use crate::peer::limits::Limit;
+use evenkeel_balance::time::SECOND_NS;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
@@ -14,7 +15,20 @@ impl Shown<'_> {
         self.by_limit(encoder, ("evenkeel_http_limited_requests", help), Limit::refused)?;
         let help = "Keys that a limit forgot before their limit was whole again, as its table was full, and requests \
                     in flight that it could not count";
-        self.by_limit(encoder, ("evenkeel_http_limit_keys_forgotten", help), Limit::forgotten)
+        self.by_limit(encoder, ("evenkeel_http_limit_keys_forgotten", help), Limit::forgotten)?;
+        self.bandwidths(encoder)
+    }
+
+    fn bandwidths(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let name = "evenkeel_http_bandwidth_delay_seconds";
+        let help = "Time that parts of bodies have waited for the bandwidth of their route, summed over all parts";
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for route in self.plan.routes.iter() {
+            let Some(bandwidth) = self.limits.bandwidth_of(&route.name) else { continue };
+            let seconds = bandwidth.delayed_ns() as f64 / SECOND_NS as f64;
+            ConstCounter::new(seconds).encode(family.encode_family(&[("route", &*route.name)])?)?;
+        }
+        Ok(())
     }
 
     /// Writes a counter for each key of the limits of each route: their sum, if there are several.

@@ -41,7 +41,7 @@ impl Connection {
     /// The client, for the record of a request.
     pub fn client(&self) -> Client<'_> {
         let peer = Peer::known(self.identity.clone(), &self.session.transport);
-        Client { core: &self.open.core, listener: &self.open.listener, peer }
+        Client { core: &self.open.core, listener: &self.open.listener, peer, paces: &self.open.paces }
     }
 }
 

@@ -1,0 +1,83 @@
+//! `bandwidth` of a route: the most bytes of bodies a second. See [`Bandwidth`].
+
+use crate::diagnostic::Findings;
+use crate::table::{Absent, Declared, Key, Kind, Section, table};
+
+const RATE: Kind = Kind::Size { min: 1 << 10, max: 1 << 40, off: true };
+
+table! {
+    static BANDWIDTH_TABLE = "bandwidth of [[route]]",
+        "Most bytes of bodies in a second. What comes faster waits, and so does its sender; a tenth of a second may be \
+        caught up after a pause. Heads are not counted, nor is a request body that comes with its head.";
+
+    /// Most bytes of bodies in a second, by direction; `None` = no limit.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Bandwidth {
+        /// Responses of the route, over all workers and connections.
+        download: Option<u64> = Key {
+            name: "download",
+            kind: RATE,
+            absent: Absent::Default("\"off\""),
+            help: "Bytes of responses in a second, of the whole route over all workers and connections.",
+            why: "",
+        };
+        /// Responses of the route on one connection of a client.
+        download_per_connection: Option<u64> = Key {
+            name: "download_per_connection",
+            kind: RATE,
+            absent: Absent::Default("\"off\""),
+            help: "Bytes of responses in a second on each connection of a client; the streams of HTTP/2 share them. \
+                `bandwidth = \"1MB\"` is short for this key alone.",
+            why: "",
+        };
+        /// Request bodies of the route, over all workers and connections.
+        upload: Option<u64> = Key {
+            name: "upload",
+            kind: RATE,
+            absent: Absent::Default("\"off\""),
+            help: "Bytes of request bodies in a second, of the whole route over all workers and connections.",
+            why: "",
+        };
+        /// Request bodies of the route on one connection of a client.
+        upload_per_connection: Option<u64> = Key {
+            name: "upload_per_connection",
+            kind: RATE,
+            absent: Absent::Default("\"off\""),
+            help: "Bytes of request bodies in a second on each connection of a client.",
+            why: "",
+        };
+    }
+}
+
+/// The key `bandwidth` of routes.
+pub(in crate::sections) const BANDWIDTH: Key = Key {
+    name: "bandwidth",
+    kind: Kind::TableOr { table: &BANDWIDTH_TABLE, key: "download_per_connection" },
+    absent: Absent::Means("no limits"),
+    help: "Most bytes of bodies in a second, of the route and of each connection.",
+    why: "",
+};
+
+impl Bandwidth {
+    /// True if no direction is limited.
+    pub fn is_open(&self) -> bool {
+        *self == Bandwidth::default()
+    }
+}
+
+/// Reports a connection that may have more than the whole route.
+pub(in crate::sections) fn check(owner: &Section, findings: &mut Findings) {
+    let bandwidth = owner.section("bandwidth");
+    let set = Bandwidth::of(&bandwidth);
+    for (whole, all, one, each) in [
+        ("download", set.download, "download_per_connection", set.download_per_connection),
+        ("upload", set.upload, "upload_per_connection", set.upload_per_connection),
+    ] {
+        if all.is_some_and(|all| each.is_some_and(|each| each > all)) {
+            let message = format!("\"{one}\" is more than \"{whole}\", which all connections share");
+            bandwidth
+                .contradiction(bandwidth.span_of(one), message, whole, findings)
+                .help("make it smaller, or leave it out");
+        }
+    }
+}

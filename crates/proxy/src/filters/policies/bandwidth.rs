@@ -1,0 +1,21 @@
+//! Filter that has the bytes of bodies paced. The relay does so: a filter sees a part of a body and cannot hold it.
+
+use crate::filters::exchange::Exchange;
+use crate::filters::filter::{Filter, RequestHead, Verdict};
+use crate::filters::row::Build;
+use crate::peer::bandwidth::Bandwidth;
+use std::sync::Arc;
+
+struct Paced(Arc<Bandwidth>);
+
+pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+    let bandwidth = from.route.as_ref()?.bandwidth?;
+    Some(Box::new(Paced(bandwidth.clone())))
+}
+
+impl Filter for Paced {
+    fn request<'c>(&'c self, cx: &mut Exchange<'c>, _: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        cx.bandwidth = Some(&self.0);
+        Verdict::Next
+    }
+}
