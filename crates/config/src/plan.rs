@@ -14,6 +14,7 @@ pub use crate::sections::action::{Action, Maintenance, Redirect, Respond, Split}
 pub use crate::sections::admin::{Admin, AdminHttp};
 pub use crate::sections::error_pages::{ERROR_PAGE_MAX, ErrorPage};
 pub use crate::sections::filters::access::Access;
+pub use crate::sections::filters::basic_auth::BasicAuth;
 pub use crate::sections::filters::cookies::CookieAttributes;
 pub use crate::sections::filters::cors::Cors;
 pub use crate::sections::filters::headers::{RequestHeaders, ResponseHeaders};

@@ -1,6 +1,7 @@
 //! `[filters.NAME]`: filters that several routes share.
 
 use super::access::ACCESS_KEY;
+use super::basic_auth::BASIC_AUTH_KEY;
 use super::body_max::BODY_MAX;
 use super::cookies::COOKIES;
 use super::cors::CORS;
@@ -29,6 +30,7 @@ pub(crate) static FILTER_SET: Table = Table {
         COOKIES,
         ACCESS_KEY,
         LIMITS_KEY,
+        BASIC_AUTH_KEY,
         BODY_MAX,
         CORS,
         MAINTENANCE,
