@@ -10,6 +10,7 @@ pub mod hash_key;
 pub mod key_table;
 pub mod limits;
 pub mod min_rate;
+pub mod passwords;
 pub mod per_address;
 pub mod sender;
 
