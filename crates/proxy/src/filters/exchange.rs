@@ -46,6 +46,10 @@ pub struct Exchange<'c> {
     pub(crate) held: Option<Held<'c>>,
     /// Limit of the route that refused the request.
     pub(crate) over: Option<Over<'c>>,
+    /// User whose password the request has, if its route asks for one.
+    pub(crate) user: Option<Box<[u8]>>,
+    /// Decision about the credentials of the request in words; empty if its route asks for none.
+    pub(super) auth: &'static str,
     /// Trace of the request, if tracing is on.
     pub(crate) trace: Option<Box<Trace>>,
     /// True if each endpoint gets its own host instead of the client's.
@@ -76,6 +80,8 @@ impl<'c> Exchange<'c> {
             working: None,
             held: None,
             over: None,
+            user: None,
+            auth: "",
             trace: None,
             sends_host_of_endpoint: false,
             framing: Stated::Nothing,

@@ -6,6 +6,7 @@ use crate::observe::stats::ListenerStats;
 use crate::peer::access::AccessList;
 use crate::peer::admission::Admission;
 use crate::peer::limits::RouteLimits;
+use crate::peer::passwords::users::UserList;
 use crate::upstream::target::Target;
 use evenkeel_config::plan;
 use evenkeel_tls::Challenges;
@@ -69,6 +70,8 @@ pub struct Route<'b> {
     pub(crate) access: Option<&'b Arc<AccessList>>,
     /// Limits of the route, if it has any.
     pub(crate) limits: Option<&'b Arc<RouteLimits>>,
+    /// Users that may use the route, if it asks for passwords.
+    pub(crate) users: Option<&'b Arc<UserList>>,
     /// Body of the route's own response, if that is in a file.
     pub(crate) body: Option<&'b Arc<[u8]>>,
     /// Statistics of the listener.

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 mod access;
+mod basic_auth;
 mod bodies;
 mod body_max;
 mod cors;

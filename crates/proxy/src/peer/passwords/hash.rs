@@ -22,11 +22,13 @@ mod tests {
 
     #[test]
     fn each_kind_of_hash_is_that_of_one_password() {
-        // The first by `bcrypt::hash`, the others by `openssl passwd`.
+        // The first by `bcrypt::hash`, the next two by `openssl passwd`, the last of the tests of Argon2's reference.
         let bcrypt = bcrypt::hash_with_salt("secret", 4, [7; 16]).expect("a good cost");
         let sha256 = "$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5";
         let sha512 =
             "$6$saltstring$svn8UoSVapNtMuq1ukKS4tPQd8iKwSMHWjl/O817G3uBnIFNjnQJuesI68u4OTLiBFdcbYEdFCoEOfaS35inz1";
+        let argon2 = "$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4";
+        assert!(is_of(argon2, b"password") && !is_of(argon2, b"passwor") && !is_of(argon2, b""));
         for version in [bcrypt::Version::TwoA, bcrypt::Version::TwoB, bcrypt::Version::TwoY] {
             let hash = bcrypt.format_for_version(version);
             assert!(is_of(&hash, b"secret") && !is_of(&hash, b"secre") && !is_of(&hash, b""));

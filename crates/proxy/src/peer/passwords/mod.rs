@@ -1,4 +1,8 @@
-//! Passwords of `basic_auth`: hashes and their verification, and results that are remembered.
+//! Passwords of `basic_auth`: the [`credentials`] of requests, files of [`users`], and the [`verifier`], with its
+//! threads and the [`results`] that it remembers.
 
-pub mod hash;
-pub mod results;
+pub mod credentials;
+mod hash;
+mod results;
+pub mod users;
+pub mod verifier;
