@@ -439,13 +439,15 @@ fn auth(item: &Item, words: &[String], conjs: &[Conj], scope: &Scope<'_>, rules:
         };
         let file = format!("{list}.htpasswd");
         for line in scope.userlists.get(list).into_iter().flatten() {
-            let todo = format!("write NAME:HASH into {file} for each user");
+            let todo = format!("write NAME:HASH into {file}, with the hash after `password`, or by `htpasswd -B {file} NAME`");
             ledger.changes(*line, "passwords are read from a file of htpasswd", todo);
         }
         let mut auth = Table::one("file", file);
         if let Some(realm) = realm {
             auth.put("realm", realm.as_str());
         }
+        // HAProxy forwards the credentials too.
+        auth.put("keep", true);
         let set = Table::one("basic_auth", auth);
         rules.filters.push(Filter { line: item.line, matching: conj.matching.clone(), set, strip: None });
     }
