@@ -212,6 +212,8 @@ fn files_of_users_are_read_and_their_lines_checked() {
     says("users-bad", &file("/u/bad"), &machine, &["EK0212", "/u/bad:2: MD5 is", "htpasswd -B"]);
     says("users-none", &file("/u/none"), &machine, &["EK0212", "cannot read /u/none: no such file"]);
     says("users-pipe", &file("/u/pipe"), &machine, &["EK0212", "/u/pipe is not a regular file"]);
+    let set = format!("{WEB}[[route]]\npool = 'p'\nuse = ['s']\n[filters.s]\nbasic_auth = {{ file = '/u/bad' }}");
+    says("users-set", &set, &machine, &["EK0212", "/u/bad:2: MD5 is"]);
     says("users-theirs", &file("/u/theirs"), &machine, &["warning[EK0310]", "cannot read /u/theirs"]);
 }
 

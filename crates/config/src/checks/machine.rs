@@ -68,8 +68,10 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
             check_secret(&PathBuf::from(path), sticky.span_of("secret_file"), machine, findings);
         }
     }
-    let routes = root.sections("route");
-    for owner in root.named("listener").iter().map(|named| &named.section).chain(routes.iter().copied()) {
+    let (listeners, sets) = (root.named("listener"), root.named("filters"));
+    let routes: Vec<&Section> =
+        root.sections("route").into_iter().chain(sets.iter().map(|named| &named.section)).collect();
+    for owner in listeners.iter().map(|named| &named.section).chain(routes.iter().copied()) {
         for page in owner.sections("error_pages") {
             if let Some(path) = page.text("file") {
                 check_page(&PathBuf::from(path), page.span_of("file"), machine, findings);
@@ -87,7 +89,6 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
     }
     let http = admin.section("http");
     let of_admin = http.formed("bind").map(|bind| (bind, http.span_of("bind")));
-    let listeners = root.named("listener");
     let of_listeners = listeners.iter().flat_map(|named| named.section.formed_list("bind"));
     for (formed, span) in of_admin.into_iter().chain(of_listeners) {
         if let Formed::Bind(addr) = formed

@@ -439,7 +439,7 @@ fn auth(item: &Item, words: &[String], conjs: &[Conj], scope: &Scope<'_>, rules:
         };
         let file = format!("{list}.htpasswd");
         for line in scope.userlists.get(list).into_iter().flatten() {
-            let todo = format!("write NAME:HASH into {file}, with the hash after `password`, or by `htpasswd -B {file} NAME`");
+            let todo = format!("write NAME:HASH into {file} for each user");
             ledger.changes(*line, "passwords are read from a file of htpasswd", todo);
         }
         let mut auth = Table::one("file", file);

@@ -172,8 +172,16 @@ impl Rules {
         let (access, limits) = (compiled.files.access.of(&route.name), compiled.route_limits.of(&route.name));
         let users = route.basic_auth.as_ref().and_then(|auth| compiled.files.users.of(&auth.file));
         let (body, instance) = (compiled.error_pages.body_of(id), self.noted.instance);
-        let route =
-            Some(row::Route { plan: route, target, access, limits, users, body, stats: &self.noted.of_listener, instance });
+        let route = Some(row::Route {
+            plan: route,
+            target,
+            access,
+            limits,
+            users,
+            body,
+            stats: &self.noted.of_listener,
+            instance,
+        });
         let build = Build {
             listener,
             admission: &compiled.admission,

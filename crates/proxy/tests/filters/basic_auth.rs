@@ -81,7 +81,8 @@ async fn users_with_each_kind_of_hash_are_let_in_over_any_protocols() {
                 assert_eq!((got(&answer, "authorization"), got(&answer, "x-user")), (vec![], vec![name]), "{at}");
                 let answer = ask(client, &proxy, "/kept", &[("authorization", &right)]).await;
                 assert_eq!((answer.0, got(&answer, "authorization")), (200, vec![&*right]), "{at}, {name}");
-                let wrong = [basic(name, &format!("{password}x")), basic(name, ""), basic(&format!("{name}x"), password)];
+                let wrong =
+                    [basic(name, &format!("{password}x")), basic(name, ""), basic(&format!("{name}x"), password)];
                 for wrong in wrong {
                     let answer = ask(client, &proxy, "/staff", &[("authorization", &wrong)]).await;
                     assert_eq!((answer.0, field(&answer, "www-authenticate")), (401, Some(CHALLENGE)), "{at}, {wrong}");

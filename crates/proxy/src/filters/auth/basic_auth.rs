@@ -32,7 +32,9 @@ struct Settings {
 
 pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
     let route = from.route.as_ref()?;
-    let (plan, list) = (route.plan.basic_auth.as_ref()?, route.users?);
+    let plan = route.plan.basic_auth.as_ref()?;
+    // Without the filter, the route would be open.
+    let list = route.users.expect("the file of each route is read with its plan");
     let settings = Settings {
         users: list.reader().into(),
         list: list.clone(),

@@ -150,7 +150,8 @@ impl<'a> Line<'a> {
             out.push(b']');
         }
         let call_status = self.summary.call_status.map(Status::name);
-        let texts = [("grpc_status", call_status), ("reason", self.reason)].map(|(name, text)| (name, text.map(str::as_bytes)));
+        let texts =
+            [("grpc_status", call_status), ("reason", self.reason)].map(|(name, text)| (name, text.map(str::as_bytes)));
         for (name, value) in [("user", self.user)].into_iter().chain(texts) {
             let Some(value) = value else { continue };
             out.extend_from_slice(b",\"");

@@ -22,7 +22,7 @@ mod tests {
 
     #[test]
     fn each_kind_of_hash_is_that_of_one_password() {
-        // The first by `bcrypt::hash`, the next two by `openssl passwd`, the last of the tests of Argon2's reference.
+        // The first by `bcrypt::hash`, those of SHA-crypt by `openssl passwd` and glibc, the last of the tests of Argon2's reference.
         let bcrypt = bcrypt::hash_with_salt("secret", 4, [7; 16]).expect("a good cost");
         let sha256 = "$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5";
         let sha512 =
@@ -33,7 +33,11 @@ mod tests {
             let hash = bcrypt.format_for_version(version);
             assert!(is_of(&hash, b"secret") && !is_of(&hash, b"secre") && !is_of(&hash, b""));
         }
-        for hash in [sha256, sha512] {
+        let rounds = [
+            "$5$rounds=1000$saltstring$z/y8l95GSjij6uHx2xAJer7YCODLtrhIxItWC13D4g5",
+            "$6$rounds=1000$saltstring$Zu2Vknok2/f53APfN687ADnzeNBLcsEgTwvcBHMD2./07rZQAt8vsuKVufD15dyZh.LOLB/uZKf6I3GyON4bp/",
+        ];
+        for hash in [sha256, sha512].into_iter().chain(rounds) {
             assert!(is_of(hash, b"Hello world!") && !is_of(hash, b"Hello world"), "{hash}");
         }
         for hash in ["", "$6$", "$5$x", "$argon2id$", "$argon2id$v=19$m=8,t=1,p=1$$", "$2y$05$", "\u{fc}"] {

@@ -105,8 +105,7 @@ impl Users {
     }
 
     pub(super) fn new(users: HashMap<Vec<u8>, String>) -> Users {
-        let by_name: HashMap<Vec<u8>, Arc<str>> =
-            users.into_iter().map(|(name, hash)| (name, hash.into())).collect();
+        let by_name: HashMap<Vec<u8>, Arc<str>> = users.into_iter().map(|(name, hash)| (name, hash.into())).collect();
         let mut all: Vec<_> = by_name.iter().collect();
         all.sort_unstable();
         let hashes = all.into_iter().map(|(_, hash)| hash.clone()).collect();

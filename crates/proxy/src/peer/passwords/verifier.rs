@@ -4,7 +4,10 @@
 //! has few; requests with the same credentials wait for the same job, and jobs of which no request waits any more are
 //! left out. Results are remembered for some minutes, so that a client is verified once and not with each request.
 
-#![expect(clippy::disallowed_types, reason = "taken for a verification, which takes milliseconds, and never held in one")]
+#![expect(
+    clippy::disallowed_types,
+    reason = "taken for a verification, which takes milliseconds, and never held in one"
+)]
 
 use super::credentials::Credentials;
 use super::hash;
@@ -25,14 +28,14 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use zeroize::Zeroizing;
 
-/// Most threads that verify. Others are left to what the endpoints answer.
+/// Most threads that verify. Other CPUs are left to the workers.
 const THREADS_MAX: usize = 2;
 
 /// Most jobs that wait for a thread. With bcrypt of cost 10 the last one waits for about two seconds.
-pub const WAITING_MAX: usize = 64;
+const WAITING_MAX: usize = 64;
 
 /// Most jobs of one client that are not done. A client has one user, or a few.
-pub const CLIENT_MAX: usize = 4;
+const CLIENT_MAX: usize = 4;
 
 /// Places for remembered results of right passwords, and of wrong ones.
 const RIGHT_MAX: usize = 16_384;
@@ -51,12 +54,15 @@ pub struct Verifier(Arc<Shared>);
 struct Shared {
     /// Key of the hashes by which results are remembered.
     secret: [u8; 32],
-    is_of: Box<dyn Fn(&str, &[u8]) -> bool + Send + Sync>,
+    is_of: IsOf,
     state: Mutex<State>,
     work: Condvar,
     /// Right and wrong passwords; allocated with the first verification.
     results: OnceLock<[Results; 2]>,
 }
+
+/// Comparison of a hash with a password, which takes long.
+type IsOf = Box<dyn Fn(&str, &[u8]) -> bool + Send + Sync>;
 
 #[derive(Default)]
 struct State {
