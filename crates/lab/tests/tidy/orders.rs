@@ -78,7 +78,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "admission", "per_address", "limits", "key_table", "route_files", "access", "passwords", "watched_files", "forwarded", "hash_key", "min_rate",
         "address_text", "sender",
     ]),
-    ("proxy/peer/passwords", &["users", "verifier", "credentials", "hash", "results"]),
+    ("proxy/peer/passwords", &["users verifier", "credentials", "hash", "results"]),
     ("proxy/plan", &[
         "alone", "server", "secured", "tap", "look", "worker", "install", "parts", "accept installed",
     ]),

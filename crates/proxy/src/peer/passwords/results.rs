@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Places of a set.
+/// Places of a set: its 32-byte places are two cache lines.
 const WAYS: usize = 4;
 
 /// Keyed hash of a stored hash, a name and a password.

@@ -8,14 +8,14 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Users of all routes of a plan. Routes with the same file share its users.
+/// Files of users that the routes of a plan name, each read once. Routes with the same file share it.
 #[derive(Debug, Default)]
 pub struct UserLists {
     files: HashMap<PathBuf, Arc<UserList>>,
     verifier: Arc<Verifier>,
 }
 
-/// Users of one file.
+/// A file of users, which workers read as a published value.
 #[derive(Debug)]
 pub struct UserList {
     users: Published<Users>,

@@ -96,7 +96,7 @@ enum Progress {
     Done(bool),
 }
 
-/// State of a password.
+/// Answer about the password of a request, or what it has to wait for.
 pub enum Checked {
     /// The password was verified before: it is right, or it is not.
     Remembered(bool),
@@ -191,7 +191,7 @@ impl Drop for Verifier {
 }
 
 impl State {
-    /// Jobs that are not done.
+    /// Jobs that wait for a thread, in their order, and then those that threads are at.
     fn jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
         self.waiting.iter().map(|work| &work.job).chain(&self.running)
     }
